@@ -1,0 +1,32 @@
+# What can be done here. `make` lists it.
+SHELL := /bin/sh
+NODE := node_modules/.bin/node
+STAGES := check unit peers lab
+
+.PHONY: help
+help: ## List what can be done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
+
+node_modules: package-lock.json
+	npm ci
+	@touch node_modules
+
+.PHONY: test
+test: node_modules ## Everything that CI runs: check, unit, peers, lab
+	@for stage in $(STAGES); do MUSTER_KEEP_GOING=1 $(MAKE) --no-print-directory $$stage; done; scripts/summary.sh $(STAGES)
+
+.PHONY: check
+check: node_modules ## Lint, types, import rule, shell scripts
+	@scripts/stage.sh check scripts/check.sh
+
+.PHONY: unit
+unit: node_modules ## Unit tests: no root, under a minute
+	@scripts/stage.sh unit npx vitest run --project unit
+
+.PHONY: peers
+peers: node_modules ## Tests against real peers: root, in one namespace of their own
+	@scripts/stage.sh peers scripts/in-namespace.sh npx vitest run --project peers
+
+.PHONY: lab
+lab: node_modules ## The virtual rack: real firmware in QEMU
+	@scripts/stage.sh lab npx vitest run --project lab

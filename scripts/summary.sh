@@ -1,0 +1,18 @@
+#!/bin/sh
+# Adds up the stages named on the command line; the last line is `N passed, N failed, N skipped`, the exit code 1 unless all
+# stages ended well. A stage that ended badly without a failed test (tsc, a crash) counts as one failure.
+set -u
+passed=0
+failed=0
+skipped=0
+for stage in "$@"; do
+  p=0 f=0 s=0
+  [ -f ".cache/results/$stage" ] && read -r p f s <".cache/results/$stage"
+  code=missing
+  [ -f ".cache/results/$stage.exit" ] && read -r code <".cache/results/$stage.exit"
+  [ "$code" = 0 ] || [ "$f" -gt 0 ] || f=1
+  echo "$stage: $p passed, $f failed, $s skipped (exit $code)"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

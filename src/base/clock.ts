@@ -1,0 +1,59 @@
+/** Time as a dependency, so that leases, sessions and back-off can be tested without waiting. */
+import type { Millis } from './duration.ts';
+
+export interface Clock {
+  /** Wall-clock time, milliseconds since 1970-01-01 UTC. May step. Use it for what is stored or shown. */
+  now(): Millis;
+  /** Monotonic milliseconds from an arbitrary origin. Use it for spans within this process. */
+  monotonic(): Millis;
+  /** Runs `fn` once after `after`; the returned function cancels. Does not keep the process alive. */
+  after(after: Millis, fn: () => void): () => void;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now() as Millis,
+  monotonic: () => performance.now() as Millis,
+  after(span, fn) {
+    const timer = setTimeout(fn, span).unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+/** A clock that moves only when told to; timers run in order of their due time. */
+export class ManualClock implements Clock {
+  #now: Millis;
+  #timers: { due: number; fn: () => void }[] = [];
+
+  constructor(start: Millis = Date.UTC(2026, 0, 1) as Millis) {
+    this.#now = start;
+  }
+
+  now(): Millis {
+    return this.#now;
+  }
+
+  monotonic(): Millis {
+    return this.#now;
+  }
+
+  after(span: Millis, fn: () => void): () => void {
+    const timer = { due: this.#now + span, fn };
+    this.#timers.push(timer);
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+    };
+  }
+
+  /** Moves time on by `span`, running the timers that fall due on the way, each at its own moment. */
+  advance(span: Millis): void {
+    const until = this.#now + span;
+    for (;;) {
+      const next = this.#timers.filter((t) => t.due <= until).sort((a, b) => a.due - b.due)[0];
+      if (!next) break;
+      this.#timers = this.#timers.filter((t) => t !== next);
+      this.#now = next.due as Millis;
+      next.fn();
+    }
+    this.#now = until as Millis;
+  }
+}

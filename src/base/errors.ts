@@ -1,0 +1,144 @@
+/**
+ * The one catalogue of errors: every code that an operator, a log line or the API can meet, who must act, and what to do.
+ * `docs/errors.md` is generated from it and a test keeps the two equal. Codes are stable: never renamed, never reused.
+ */
+
+export interface ErrorKind {
+  /** What went wrong, one sentence, without the particulars. */
+  readonly title: string;
+  /** Who must act. */
+  readonly who: 'operator' | 'machine' | 'muster';
+  /** What to do about it. */
+  readonly fix: string;
+  /** Status when it leaves by HTTP. */
+  readonly http: number;
+}
+
+export const ERRORS = {
+  // documents
+  E_YAML: {
+    title: 'The text is not valid YAML.',
+    who: 'operator',
+    http: 422,
+    fix: 'Correct the place that line and column point at.',
+  },
+  E_SCHEMA: {
+    title: 'A document does not fit its schema.',
+    who: 'operator',
+    http: 422,
+    fix: 'Correct the named field; `muster explain KIND` and docs/reference list what it takes.',
+  },
+  E_DUPLICATE: {
+    title: 'Two documents claim the same thing.',
+    who: 'operator',
+    http: 409,
+    fix: 'Keep one of the two places that the message names.',
+  },
+  E_REFERENCE: {
+    title: 'A document names another one that does not exist.',
+    who: 'operator',
+    http: 422,
+    fix: 'Create the document, or correct the name.',
+  },
+  E_FILE_OWNED: {
+    title: 'The document belongs to a file and cannot be changed here.',
+    who: 'operator',
+    http: 409,
+    fix: 'Edit the file that the message names; the server reloads it.',
+  },
+  E_NOT_FOUND: {
+    title: 'There is nothing of that name.',
+    who: 'operator',
+    http: 404,
+    fix: 'List what exists with `muster get KIND`.',
+  },
+  E_CONFLICT: {
+    title: 'The document was changed by somebody else meanwhile.',
+    who: 'operator',
+    http: 409,
+    fix: 'Fetch it again, repeat the change, apply.',
+  },
+  E_USAGE: {
+    title: 'The command or request is not understood.',
+    who: 'operator',
+    http: 400,
+    fix: 'See `muster help`.',
+  },
+  E_UNREACHABLE: {
+    title: 'The server does not answer on its socket.',
+    who: 'operator',
+    http: 503,
+    fix: 'Start `muster serve`, or name the socket with --socket.',
+  },
+  E_INTERNAL: {
+    title: 'Muster failed in a way it did not foresee.',
+    who: 'muster',
+    http: 500,
+    fix: 'Report it, with the log lines around it.',
+  },
+  // store
+  E_STORE_NEWER: {
+    title: 'The store was written by a newer version.',
+    who: 'operator',
+    http: 500,
+    fix: 'Start that version, or restore a backup of this one.',
+  },
+  E_STORE_COMPACTED: {
+    title: 'The revision asked for is compacted away.',
+    who: 'muster',
+    http: 410,
+    fix: 'List again and watch from the revision of the list.',
+  },
+  E_STORE_LIMIT: {
+    title: 'A commit is larger than the store takes.',
+    who: 'muster',
+    http: 413,
+    fix: 'At most 128 operations and 1 MiB a value.',
+  },
+  E_STORE_WRITE: {
+    title: 'The store could not write.',
+    who: 'operator',
+    http: 503,
+    fix: 'Free space on the file system of the state directory; the server goes on by itself.',
+  },
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** Where in a text a fault is; lines and columns count from 1. */
+export interface SourceSpot {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** One fault, as the log, the API and the command line show it. */
+export interface Fault {
+  readonly code: ErrorCode;
+  /** The particulars: what was found, where, and the fix if it is more exact than the catalogue's. */
+  readonly message: string;
+  /** Path of the field, e.g. `spec.files[0].mode`. */
+  readonly path?: string;
+  readonly at?: SourceSpot;
+}
+
+/** An error with a stable code. Everything that is thrown on purpose is one of these. */
+export class MusterError extends Error {
+  readonly code: ErrorCode;
+  readonly faults: readonly Fault[];
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { readonly faults?: readonly Fault[]; readonly cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'MusterError';
+    this.code = code;
+    this.faults = options.faults ?? [{ code, message }];
+  }
+
+  get kind(): ErrorKind {
+    return ERRORS[this.code];
+  }
+}

@@ -1,0 +1,73 @@
+/** IPv4 addresses and networks as numbers: cheap to compare, add and index. */
+
+/** An IPv4 address as an unsigned 32-bit integer in host order. */
+export type Ipv4 = number & { readonly __ipv4: true };
+
+/** An IPv4 network. `base` has its host bits clear. */
+export interface Cidr {
+  readonly base: Ipv4;
+  readonly prefix: number;
+}
+
+export const ANY = 0 as Ipv4;
+export const BROADCAST = 0xffffffff as Ipv4;
+
+/** Reads dotted decimal; refuses leading zeros (they are octal to some readers), returns undefined when malformed. */
+export function parseIpv4(text: string): Ipv4 | undefined {
+  const parts = text.split('.');
+  if (parts.length !== 4) return undefined;
+  let value = 0;
+  for (const part of parts) {
+    if (!/^(0|[1-9][0-9]{0,2})$/.test(part)) return undefined;
+    const octet = Number(part);
+    if (octet > 255) return undefined;
+    value = value * 256 + octet;
+  }
+  return value as Ipv4;
+}
+
+/** As {@link parseIpv4}, for text that a schema has already accepted. Throws RangeError otherwise. */
+export function ipv4(text: string): Ipv4 {
+  const address = parseIpv4(text);
+  if (address === undefined) throw new RangeError(`not an IPv4 address: ${text}`);
+  return address;
+}
+
+export function formatIpv4(address: Ipv4): string {
+  return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
+}
+
+/** Reads `10.77.0.0/24`. Undefined when malformed or when host bits are set. */
+export function parseCidr(text: string): Cidr | undefined {
+  const slash = text.indexOf('/');
+  const base = slash < 0 ? undefined : parseIpv4(text.slice(0, slash));
+  const length = text.slice(slash + 1);
+  if (base === undefined || !/^([0-9]|[12][0-9]|3[0-2])$/.test(length)) return undefined;
+  const prefix = Number(length);
+  return (base & ~netmask(prefix)) === 0 ? { base, prefix } : undefined;
+}
+
+/** As {@link parseCidr}, for text that a schema has already accepted. Throws RangeError otherwise. */
+export function cidr(text: string): Cidr {
+  const network = parseCidr(text);
+  if (network === undefined) throw new RangeError(`not an IPv4 network: ${text}`);
+  return network;
+}
+
+export function formatCidr(network: Cidr): string {
+  return `${formatIpv4(network.base)}/${network.prefix}`;
+}
+
+/** The netmask of a prefix length (0–32) as an address. */
+export function netmask(prefix: number): Ipv4 {
+  return (prefix === 0 ? 0 : (0xffffffff << (32 - prefix)) >>> 0) as Ipv4;
+}
+
+export function contains(network: Cidr, address: Ipv4): boolean {
+  return (address & netmask(network.prefix)) >>> 0 === network.base;
+}
+
+/** The directed broadcast address, e.g. 10.77.0.255. */
+export function broadcastOf(network: Cidr): Ipv4 {
+  return ((network.base | ~netmask(network.prefix)) >>> 0) as Ipv4;
+}

@@ -1,0 +1,75 @@
+/** What happened: append-only, bounded per subject, never a source of state. */
+import type { Millis } from '../base/duration.ts';
+
+/** Why something was decided: a stable code from a table, and a sentence for people. */
+export interface Reason {
+  readonly code: string;
+  readonly text: string;
+}
+
+/**
+ * Every kind of event; `docs/events.md` is generated from this table.
+ */
+export const EVENT_KINDS = {
+  'dhcp.offer': 'An address (or, as proxy, a boot file) was offered.',
+  'dhcp.ack': 'A lease was confirmed and is durable.',
+  'dhcp.nak': 'A request was refused.',
+  'dhcp.decline': 'A client found its address in use; the address is set aside.',
+  'dhcp.release': 'A client gave its address back.',
+  'dhcp.exhausted': 'No free address was left for a client.',
+  'dhcp.conflict': 'A probe found a free address in use.',
+  'boot.decision': 'What a booting machine gets, and why.',
+  'boot.script': 'A boot script was served.',
+  'boot.session': 'A boot session was opened.',
+  'config.served': 'A configuration document was served.',
+  'config.refused': 'A configuration document was asked for and not served.',
+  'asset.served': 'A whole file was served.',
+  'tftp.served': 'A file was sent by TFTP.',
+  'tftp.failed': 'A TFTP transfer ended early or a request was refused.',
+  'report.believed': "A machine's report moved its phase.",
+  'report.disbelieved': 'A report came without a live session of that machine; recorded, not obeyed.',
+  'machine.discovered': 'An unknown machine was seen for the first time.',
+  'machine.accepted': 'An operator accepted a machine.',
+  'machine.phase': "A machine's phase changed.",
+  'machine.held': 'A machine is held; the reason says what ends that.',
+  'machine.conflict': 'Two machines claim one identity.',
+  'document.applied': 'A document was created or changed.',
+  'document.deleted': 'A document was deleted.',
+  'document.invalid':
+    'A file of the configuration directory is invalid; its last good version stays in force.',
+} as const;
+
+export type EventKind = keyof typeof EVENT_KINDS;
+
+export interface MusterEvent {
+  /** Increases by one with each event of this process's log. */
+  readonly sequence: number;
+  readonly at: Millis;
+  readonly kind: EventKind;
+  /** Machine name when recognised, else its MAC, else a document `Kind/name`. */
+  readonly subject: string;
+  readonly session?: string;
+  readonly network?: string;
+  readonly reason?: Reason;
+  /** Particulars; no secrets. */
+  readonly fields?: Readonly<Record<string, string | number | boolean>>;
+}
+
+export type NewEvent = Omit<MusterEvent, 'sequence' | 'at'>;
+
+/** The writing side, as cores and edges take it. Never blocks, never throws. */
+export interface EventSink {
+  record(event: NewEvent): void;
+}
+
+/** The reading side. */
+export interface EventLog extends EventSink {
+  /** Newest last. */
+  list(filter: {
+    readonly subject?: string;
+    readonly after?: number;
+    readonly limit?: number;
+  }): readonly MusterEvent[];
+  /** Calls `listener` with each new event; the returned function ends that. */
+  subscribe(listener: (event: MusterEvent) => void): () => void;
+}

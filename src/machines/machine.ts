@@ -1,0 +1,104 @@
+/** Machines as values: who they are, what is known of them, and their boot sessions. */
+import type { Millis } from '../base/duration.ts';
+import type { Mac } from '../base/mac.ts';
+import type { Reason } from '../events/event.ts';
+import type { MachineSpec } from '../resources/kinds.ts';
+
+/** What a machine says of itself when it boots; each part may be missing or wrong (netboot-peers §3.4). */
+export interface Identity {
+  readonly macs: readonly Mac[];
+  readonly uuid?: string;
+  readonly serial?: string;
+  readonly manufacturer?: string;
+  readonly product?: string;
+  readonly assetTag?: string;
+}
+
+/**
+ * Phases, moved only by what a live boot session reports (src/machines/phases.ts holds the transition table):
+ * `discovered` seen, unknown · `registered` has a document · `booting` a session is open · `starting` its kernel is up ·
+ * `configured` its configuration is applied · `ready` · `failed` it said so or its time ran out · `held` the loop guard or an
+ * operator stopped it.
+ */
+export const PHASES = [
+  'discovered',
+  'registered',
+  'booting',
+  'starting',
+  'configured',
+  'ready',
+  'failed',
+  'held',
+] as const;
+export type Phase = (typeof PHASES)[number];
+
+/** Status of a machine: the server's, never in files. Stored under `machine/NAME`. */
+export interface MachineStatus {
+  readonly v: 1;
+  readonly phase: Phase;
+  readonly reason?: Reason;
+  /** When phase last changed. */
+  readonly since: Millis;
+  readonly firstSeen?: Millis;
+  readonly lastSeen?: Millis;
+  /** What was seen on the wire; the document's spec is what an operator says. */
+  readonly seen: Identity & {
+    readonly arch?: 'x86_64' | 'aarch64';
+    readonly firmware?: 'bios' | 'uefi';
+    readonly network?: string;
+    readonly address?: string;
+  };
+  readonly session?: string;
+  /** Boots since the last ready report; the loop guard counts these. */
+  readonly bootsWithoutReady: number;
+  /** Tail of the log that a failed boot sent, at most 16 KiB. */
+  readonly logTail?: string;
+}
+
+/** A machine as cores see it: its document if it has one, its status. */
+export interface KnownMachine {
+  readonly name: string;
+  readonly spec?: MachineSpec;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly status: MachineStatus;
+}
+
+export const SESSION_STEPS = [
+  'opened',
+  'loader',
+  'script',
+  'kernel',
+  'configured',
+  'ready',
+  'failed',
+] as const;
+export type SessionStep = (typeof SESSION_STEPS)[number];
+
+/**
+ * One network boot, from the first DHCP answer to ready. Its random id is in script and config; only the holder of a live
+ * session's id is believed. Stored under `session/ID` from the first ACK or script on.
+ */
+export interface BootSession {
+  readonly v: 1;
+  readonly id: string;
+  readonly machine: string;
+  readonly mac: Mac;
+  readonly network: string;
+  readonly openedAt: Millis;
+  /** A session is live until it is ready or failed, superseded by a newer one, or too old. */
+  readonly closed?: { readonly at: Millis; readonly why: 'ready' | 'failed' | 'superseded' | 'expired' };
+  readonly steps: readonly { readonly step: SessionStep; readonly at: Millis }[];
+  /** The profile and image that its script named, so that config and report fit what was booted. */
+  readonly profile?: string;
+  readonly image?: string;
+  /** First loader handed out in this session: a second request from iPXE is then not answered with a loader again. */
+  readonly loader?: string;
+}
+
+/** What a machine reports: POST to {@link import('../pxe/http/routes.ts').MACHINE_ROUTES} `report`. */
+export interface MachineReport {
+  readonly step: 'kernel' | 'configured' | 'ready' | 'failed';
+  readonly detail?: string;
+  /** Only with `failed`. */
+  readonly logTail?: string;
+}

@@ -1,0 +1,48 @@
+/** What a booting machine gets. A decision is a value with a reason: logged, counted, explained and tested as it is. */
+import type { Reason } from '../../events/event.ts';
+
+/** Every reason a decision can have; the texts say what ends the state. Printed by `muster explain`, counted in metrics. */
+export const REASONS = {
+  boots_profile: 'The machine has a profile and everything it needs is there.',
+  chainload: 'The firmware needs a loader that can fetch scripts over HTTP.',
+  fetch_script: 'The loader can fetch its script over HTTP.',
+  not_a_boot_client: 'An ordinary DHCP client: it gets an address, no boot file.',
+  unknown_machine: 'No document knows this machine. Accept it with `muster machine accept`.',
+  no_profile: 'The machine has no profile and no profile selects it.',
+  profile_missing: 'The profile that the machine names does not exist.',
+  image_missing: 'The image that the profile names does not exist or is not complete.',
+  arch_unsupported: 'No loader is known for this architecture.',
+  arch_mismatch: "The image is for another architecture than the machine's.",
+  profile_holds: 'The profile says hold.',
+  profile_ignores: 'The profile says ignore.',
+  profile_disk: 'The profile says to boot from disk.',
+  boot_loop:
+    'The machine booted too often without ever reporting ready. `muster machine accept` resets the count.',
+  loader_loop: 'The loader that was handed out came back without being able to fetch a script.',
+  config_invalid: "The machine's configuration does not render.",
+  identity_conflict: 'The identity fits several machines.',
+  network_off: 'DHCP is off on this network.',
+  loader_missing: 'The loader for this architecture is not installed on the boot host.',
+} as const;
+
+export type ReasonCode = keyof typeof REASONS;
+
+export interface DecisionReason extends Reason {
+  readonly code: ReasonCode;
+}
+
+/**
+ * `ignore` no boot file · `loader` a file from the loader directory · `script` a URL of a boot script · `disk` the script
+ * leaves to the firmware's next entry · `hold` the script waits and asks again.
+ */
+export type BootDecision =
+  | { readonly kind: 'ignore'; readonly reason: DecisionReason }
+  | { readonly kind: 'loader'; readonly loader: string; readonly reason: DecisionReason }
+  | {
+      readonly kind: 'script';
+      readonly profile: string;
+      readonly image: string;
+      readonly reason: DecisionReason;
+    }
+  | { readonly kind: 'disk'; readonly reason: DecisionReason }
+  | { readonly kind: 'hold'; readonly reason: DecisionReason };

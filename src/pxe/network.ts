@@ -1,0 +1,30 @@
+/** A Network document joined with the interface that it is served on. */
+
+import type { Millis } from '../base/duration.ts';
+import type { Cidr, Ipv4 } from '../base/ipv4.ts';
+import type { NetworkSpec, PxeOptions } from '../resources/kinds.ts';
+
+export interface ServedNetwork {
+  readonly name: string;
+  readonly subnet: Cidr;
+  readonly mode: NetworkSpec['dhcp']['mode'];
+  /** Muster's address as this network's machines reach it: siaddr, option 54, host part of URLs. */
+  readonly serverAddress: Ipv4;
+  /** Port of the HTTP listener for machines. */
+  readonly httpPort: number;
+  /** Interface, when the segment is attached and not only relayed. */
+  readonly interface?: string;
+  readonly leaseTime: Millis;
+  readonly bootLeaseTime: Millis;
+  readonly pools: readonly { readonly start: Ipv4; readonly end: Ipv4 }[];
+  readonly gateway?: Ipv4;
+  readonly dns: readonly Ipv4[];
+  readonly ntp: readonly Ipv4[];
+  readonly domain?: string;
+  readonly mtu?: number;
+  readonly probe: boolean;
+  readonly authoritative: boolean;
+  readonly relays: readonly Ipv4[];
+  readonly pxe: PxeOptions;
+  readonly vendorClasses: readonly { readonly prefix: string; readonly pxe: PxeOptions }[];
+}

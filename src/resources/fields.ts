@@ -1,0 +1,96 @@
+/** Field types that several kinds share: each checks a text and says how to write it right. */
+import { z } from 'zod';
+import { parseDuration } from '../base/duration.ts';
+import { parseCidr, parseIpv4 } from '../base/ipv4.ts';
+import { parseMac } from '../base/mac.ts';
+
+/** DNS label: names of documents double as host names and as path segments. */
+export const name = z
+  .string()
+  .max(63)
+  .regex(
+    /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/,
+    'use lower-case letters, digits and dashes, at most 63, e.g. "node-1"',
+  )
+  .meta({ description: 'Lower-case letters, digits and dashes; at most 63.' });
+
+export const ipv4Text = z
+  .string()
+  .refine((text) => parseIpv4(text) !== undefined, 'not an IPv4 address; write it like "10.77.0.10"')
+  .meta({ description: 'An IPv4 address.', format: 'ipv4' });
+
+export const cidrText = z
+  .string()
+  .refine(
+    (text) => parseCidr(text) !== undefined,
+    'not an IPv4 network with its host bits zero; write it like "10.77.0.0/24"',
+  )
+  .meta({ description: 'An IPv4 network, host bits zero.' });
+
+/** An address with its prefix length, for an interface: host bits allowed. */
+export const interfaceAddress = z
+  .string()
+  .refine((text) => {
+    const [address, prefix] = text.split('/');
+    return parseIpv4(address ?? '') !== undefined && /^([0-9]|[12][0-9]|3[0-2])$/.test(prefix ?? '');
+  }, 'not an address with prefix length; write it like "10.77.0.10/24"')
+  .meta({ description: 'An IPv4 address with prefix length.' });
+
+/** Any usual spelling; stored in the canonical one. */
+export const mac = z
+  .string()
+  .refine(
+    (text) => parseMac(text) !== undefined,
+    'not a MAC address; write it like "52:54:00:aa:00:01", quoted',
+  )
+  .overwrite((text) => parseMac(text) ?? text)
+  .meta({ description: 'A MAC address in any usual spelling. Quote it.' });
+
+export const uuid = z
+  .string()
+  .regex(
+    /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/,
+    'not a UUID; write it like "4c4c4544-0042-3510-8051-b7c04f4d3532"',
+  )
+  .overwrite((text) => text.toLowerCase())
+  .meta({ description: "The machine's SMBIOS UUID.", format: 'uuid' });
+
+export const sha256 = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/, 'not a SHA-256; write 64 lower-case hexadecimal digits')
+  .meta({ description: 'SHA-256, 64 lower-case hexadecimal digits.' });
+
+export const duration = z
+  .string()
+  .refine(
+    (text) => parseDuration(text) !== undefined,
+    'not a duration; write a number and a unit, e.g. "90s", "1h30m"',
+  )
+  .meta({ description: 'A duration with unit: ms, s, m, h, d.' });
+
+/** YAML 1.2 reads 0644 as decimal 644, so a file mode is a string (decisions: file modes). */
+export const fileMode = z
+  .string({
+    error:
+      'a file mode must be a quoted string: "0644" (unquoted, YAML 1.2 reads 0644 as the decimal number 644)',
+  })
+  .regex(/^0?[0-7]{3,4}$/, 'not a file mode; write it octal and quoted, e.g. "0644"')
+  .meta({ description: 'File mode, octal, quoted: "0644".' });
+
+export const absolutePath = z
+  .string()
+  .max(4095)
+  .regex(/^\/(?!.*(^|\/)\.\.(\/|$))[^\0]*$/, 'not an absolute path without ".."')
+  .meta({ description: 'An absolute path.' });
+
+export const metadata = z.strictObject({
+  name,
+  labels: z
+    .record(z.string(), z.string())
+    .optional()
+    .meta({ description: 'Free labels, for selection and display.' }),
+  annotations: z
+    .record(z.string(), z.string())
+    .optional()
+    .meta({ description: 'Free notes; nothing reads them.' }),
+});

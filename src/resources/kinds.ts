@@ -1,0 +1,192 @@
+/**
+ * The five kinds of document. One schema each: types, validation, JSON Schema for editors and the reference come from it.
+ * What is true between fields or documents (a pool inside its subnet, a profile that exists) is in `check.ts`.
+ */
+import { z } from 'zod';
+import { cidrText, duration, ipv4Text, mac, metadata, name, sha256, uuid } from './fields.ts';
+import { nodeConfig } from './nodeconfig.ts';
+
+export const API_VERSION = 'muster/v1';
+
+/** How a reply to PXE firmware is shaped (docs/decisions: PXE replies). */
+export const pxeOptions = z.strictObject({
+  style: z.enum(['bypass', 'binl']).optional().meta({
+    description:
+      'bypass (default): the offer names the file (option 43 discovery control 8). binl: no option 43, the firmware asks port 4011.',
+  }),
+  loader: z.string().optional().meta({
+    description: 'Name of the first loader instead of the one the architecture selects, e.g. "snponly.efi".',
+  }),
+});
+
+export const networkSpec = z.strictObject({
+  subnet: cidrText,
+  interface: z.string().optional().meta({
+    description: 'The interface on this segment. Default: the one that has an address inside the subnet.',
+  }),
+  address: ipv4Text.optional().meta({
+    description: "Muster's own address on this network. Default: the interface's address inside the subnet.",
+  }),
+  dhcp: z.strictObject({
+    mode: z.enum(['server', 'reservations', 'proxy', 'off']).meta({
+      description:
+        'server: pools and reservations. reservations: only machines with an address of their own. proxy: another server gives addresses, Muster adds the boot file (ports 67 and 4011). off: nothing.',
+    }),
+    pools: z.array(z.strictObject({ start: ipv4Text, end: ipv4Text })).optional(),
+    leaseTime: duration.optional().meta({ description: 'Default 1h.' }),
+    bootLeaseTime: duration.optional().meta({ description: 'While firmware or loader runs. Default 2m.' }),
+    probe: z.enum(['on', 'off']).optional().meta({
+      description: 'Ask the segment whether a free address is really free, ahead of time. Default on.',
+    }),
+    authoritative: z.boolean().optional().meta({
+      description: 'NAK clients that ask for addresses of another network or of nobody. Default true.',
+    }),
+    relays: z.array(ipv4Text).optional().meta({
+      description:
+        'Relay agents (giaddr) that may speak for this subnet, besides those with an address inside it.',
+    }),
+  }),
+  gateway: ipv4Text.optional(),
+  dns: z.array(ipv4Text).optional(),
+  ntp: z.array(ipv4Text).optional(),
+  domain: z.string().optional(),
+  mtu: z.int().min(576).max(9216).optional(),
+  pxe: pxeOptions.optional(),
+  vendorClasses: z
+    .array(z.strictObject({ prefix: z.string().min(1), pxe: pxeOptions }))
+    .optional()
+    .meta({
+      description: 'Overrides by vendor class (option 60 begins with `prefix`); the longest prefix wins.',
+    }),
+});
+
+/** A file that machines fetch. `path` is relative to the document's file and is taken into the asset store on load. */
+export const asset = z.strictObject({
+  url: z.string().optional().meta({
+    description: 'Where it came from: http(s):// or file://; for `muster image add` and the record.',
+  }),
+  sha256: sha256,
+  size: z.int().min(0).optional().meta({ description: 'Octets.' }),
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9._+-]+$/)
+    .optional()
+    .meta({ description: 'File name shown in URLs.' }),
+});
+
+export const CONFIG_FORMATS = ['cloud-init', 'ignition', 'none'] as const;
+
+export const imageSpec = z.strictObject({
+  os: z
+    .string()
+    .meta({ description: 'Operating system family: debian, ubuntu, flatcar, fedora-coreos, probe …' }),
+  version: z.string().optional(),
+  arch: z.enum(['x86_64', 'aarch64']),
+  kernel: asset,
+  initrds: z.array(asset).optional(),
+  root: asset.optional().meta({
+    description:
+      'The root image (squashfs). Its SHA-256 goes onto the kernel command line and our images check it before mounting.',
+  }),
+  configFormat: z.enum(CONFIG_FORMATS),
+  cloudInitVersion: z.string().optional().meta({
+    description:
+      'cloud-init\'s version in the image, e.g. "22.4": its behaviour differs by version (src/ignition/cloudinit-versions.ts).',
+  }),
+  ignitionVersion: z
+    .string()
+    .optional()
+    .meta({ description: 'Ignition spec version to render, e.g. "3.3.0" (default) or newer.' }),
+  kernelArguments: z.array(z.string()).optional(),
+});
+
+export const selector = z
+  .strictObject({
+    arch: z.enum(['x86_64', 'aarch64']),
+    firmware: z.enum(['bios', 'uefi']),
+    network: name,
+    mac: z.string().meta({ description: 'Prefix with *, e.g. "52:54:00:*".' }),
+    manufacturer: z.string(),
+    product: z.string(),
+    serial: z.string(),
+    labels: z.record(z.string(), z.string()),
+  })
+  .partial();
+
+export const profileSpec = z.strictObject({
+  image: name
+    .optional()
+    .meta({ description: 'The Image to boot. Absent: the machine is held (or boots its disk, see boot).' }),
+  boot: z.enum(['image', 'disk', 'hold', 'ignore']).optional().meta({ description: 'Default image.' }),
+  run: z
+    .enum(['ram'])
+    .optional()
+    .meta({ description: 'ram: runs live from memory (installing to disk comes later).' }),
+  kernelArguments: z.array(z.string()).optional().meta({ description: "Appended to the image's." }),
+  selector: selector.optional().meta({
+    description:
+      'Accepted machines without a profile of their own get the profile with most matching selectors, ties by name.',
+  }),
+  config: nodeConfig.optional(),
+});
+
+export const machineSpec = z.strictObject({
+  macs: z.array(mac).min(1).meta({ description: 'All hardware addresses of the machine.' }),
+  uuid: uuid.optional(),
+  serial: z.string().optional(),
+  profile: name.optional(),
+  cluster: name.optional(),
+  addresses: z.array(ipv4Text).optional().meta({ description: 'Reserved addresses, at most one a network.' }),
+  pxe: pxeOptions.optional(),
+  config: nodeConfig.optional(),
+});
+
+export const clusterSpec = z.strictObject({
+  config: nodeConfig.optional().meta({ description: 'For all machines of the cluster.' }),
+});
+
+const document = <K extends string, S extends z.ZodType>(kind: K, spec: S, description: string) =>
+  z
+    .strictObject({ apiVersion: z.literal(API_VERSION), kind: z.literal(kind), metadata, spec })
+    .meta({ title: kind, description });
+
+/** Kinds in the order in which they are applied, so that references exist. */
+export const KINDS = {
+  Network: document('Network', networkSpec, 'A subnet and how DHCP behaves on it.'),
+  Image: document('Image', imageSpec, 'An operating system to boot.'),
+  Cluster: document('Cluster', clusterSpec, 'What all machines of a cluster share.'),
+  Profile: document('Profile', profileSpec, 'A role: image, kernel arguments, configuration, selectors.'),
+  Machine: document('Machine', machineSpec, 'A machine: its addresses, its profile, its own configuration.'),
+} as const;
+
+export type Kind = keyof typeof KINDS;
+export type NetworkSpec = z.output<typeof networkSpec>;
+export type ImageSpec = z.output<typeof imageSpec>;
+export type ProfileSpec = z.output<typeof profileSpec>;
+export type MachineSpec = z.output<typeof machineSpec>;
+export type ClusterSpec = z.output<typeof clusterSpec>;
+export type Asset = z.output<typeof asset>;
+export type PxeOptions = z.output<typeof pxeOptions>;
+export type Metadata = z.output<typeof metadata>;
+
+export interface Document<K extends Kind = Kind> {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: K;
+  readonly metadata: Metadata;
+  readonly spec: {
+    Network: NetworkSpec;
+    Image: ImageSpec;
+    Cluster: ClusterSpec;
+    Profile: ProfileSpec;
+    Machine: MachineSpec;
+  }[K];
+}
+
+/** Lower-case plural, as in kubectl: `networks`, `images` … */
+export const PLURAL: Readonly<Record<Kind, string>> = {
+  Network: 'networks',
+  Image: 'images',
+  Cluster: 'clusters',
+  Profile: 'profiles',
+  Machine: 'machines',
+};

@@ -1,0 +1,150 @@
+/**
+ * What a machine is on first boot, independent of any config format: the fragment that Cluster, Profile and Machine each
+ * may carry, merged narrower-wins (src/ignition/merge.ts) and rendered to cloud-init or Ignition.
+ *
+ * String values may hold `${...}` templates (src/ignition/template.ts).
+ */
+import { z } from 'zod';
+import { absolutePath, duration, fileMode, interfaceAddress, ipv4Text, mac, sha256 } from './fields.ts';
+
+export const nodeFile = z
+  .strictObject({
+    path: absolutePath,
+    mode: fileMode.optional().meta({ description: 'Default "0644".' }),
+    owner: z.string().optional().meta({ description: 'User name; default root.' }),
+    group: z.string().optional().meta({ description: 'Group name; default root.' }),
+    content: z.string().optional().meta({ description: 'The text, templates expanded.' }),
+    contentBase64: z.base64().optional().meta({ description: 'Binary content, base64, taken as it is.' }),
+    source: z
+      .strictObject({ url: z.url(), sha256 })
+      .optional()
+      .meta({ description: 'Fetched by the machine and checked against the hash.' }),
+  })
+  .refine((f) => [f.content, f.contentBase64, f.source].filter((x) => x !== undefined).length === 1, {
+    message: 'give exactly one of content, contentBase64 and source',
+  });
+
+const unitName = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer|mount|automount|path|target|slice|swap)$/,
+    'not a systemd unit name, e.g. "hello.service"',
+  );
+
+export const nodeUnit = z.strictObject({
+  name: unitName,
+  enabled: z.boolean().optional(),
+  mask: z.boolean().optional(),
+  contents: z.string().optional().meta({ description: 'The whole unit, templates expanded.' }),
+  dropins: z
+    .array(
+      z.strictObject({
+        name: z.string().regex(/^[A-Za-z0-9:_.@-]+\.conf$/, 'a drop-in is named like "10-env.conf"'),
+        contents: z.string(),
+      }),
+    )
+    .optional(),
+});
+
+export const nodeUser = z.strictObject({
+  name: z.string().regex(/^[a-z_][-a-z0-9_]{0,31}$/, 'not a user name'),
+  sshKeys: z
+    .array(z.string().regex(/^(ssh|ecdsa|sk-)[-a-z0-9@.]+ [A-Za-z0-9+/=]+/, 'not an OpenSSH public key'))
+    .optional(),
+  passwordHash: z.string().optional().meta({
+    description: 'As crypt(3) makes it. What a MAC address alone can fetch is not secret: prefer keys.',
+  }),
+  groups: z.array(z.string()).optional().meta({ description: 'Supplementary groups.' }),
+  shell: absolutePath.optional(),
+  home: absolutePath.optional(),
+  uid: z.int().min(0).max(4294967294).optional(),
+  sudo: z.boolean().optional().meta({ description: 'May become root without a password.' }),
+  system: z.boolean().optional(),
+});
+
+export const nodeRoute = z.strictObject({ to: interfaceAddress, via: ipv4Text });
+
+export const nodeInterface = z
+  .strictObject({
+    mac: mac
+      .optional()
+      .meta({ description: 'Which interface, by hardware address (preferred: names change).' }),
+    name: z
+      .string()
+      .regex(/^[^\s/]{1,15}$/)
+      .optional()
+      .meta({ description: 'Which interface, by name; or its new name when mac is given.' }),
+    dhcp4: z.boolean().optional().meta({ description: 'Default: true when no addresses are given.' }),
+    addresses: z.array(interfaceAddress).optional(),
+    gateway: ipv4Text.optional(),
+    nameservers: z.array(ipv4Text).optional(),
+    search: z.array(z.string()).optional(),
+    mtu: z.int().min(576).max(9216).optional(),
+    routes: z.array(nodeRoute).optional(),
+    optional: z.boolean().optional().meta({ description: 'The machine does not wait for this interface.' }),
+  })
+  .refine((i) => i.mac !== undefined || i.name !== undefined, {
+    message: 'say which interface: mac or name',
+  });
+
+export const nodeDisk = z.strictObject({
+  device: absolutePath.meta({ description: 'A stable path, e.g. /dev/disk/by-id/…' }),
+  wipeTable: z
+    .boolean()
+    .optional()
+    .meta({ description: 'Replace an existing partition table. Destroys data. Default false.' }),
+  partitions: z
+    .array(
+      z.strictObject({
+        label: z.string().max(36),
+        sizeMiB: z.int().min(0).optional().meta({ description: '0 or absent: the rest of the disk.' }),
+        filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional(),
+        mount: absolutePath.optional(),
+      }),
+    )
+    .optional(),
+});
+
+export const nodeConfig = z.strictObject({
+  hostname: z
+    .string()
+    .max(253)
+    .optional()
+    .meta({ description: 'Default: the name of the Machine. Templates allowed.' }),
+  files: z.array(nodeFile).optional().meta({ description: 'Merged by path.' }),
+  units: z.array(nodeUnit).optional().meta({ description: 'systemd units; merged by name.' }),
+  users: z.array(nodeUser).optional().meta({ description: 'Merged by name; keys and groups are united.' }),
+  network: z
+    .strictObject({ interfaces: z.array(nodeInterface).min(1) })
+    .optional()
+    .meta({ description: 'Absent: DHCP on the interface that booted. Merged by mac, else by name.' }),
+  disks: z.array(nodeDisk).optional().meta({ description: 'Merged by device.' }),
+  variables: z
+    .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.union([z.string(), z.number(), z.boolean()]))
+    .optional()
+    .meta({ description: 'Values for templates: ${var.NAME}.' }),
+  timezone: z.string().optional(),
+  configTimeout: duration
+    .optional()
+    .meta({ description: 'How long the machine may take from kernel to ready. Default 15m.' }),
+  extra: z
+    .strictObject({
+      cloudInit: z.string().optional().meta({
+        description:
+          'A #cloud-config document merged over the rendered one, for what NodeConfig has no field for.',
+      }),
+      ignition: z
+        .string()
+        .optional()
+        .meta({ description: 'An Ignition config (JSON or YAML) appended as ignition.config.merge does.' }),
+    })
+    .optional(),
+});
+
+/** The fragment as documents carry it. */
+export type NodeConfig = z.output<typeof nodeConfig>;
+export type NodeFile = z.output<typeof nodeFile>;
+export type NodeUnit = z.output<typeof nodeUnit>;
+export type NodeUser = z.output<typeof nodeUser>;
+export type NodeInterface = z.output<typeof nodeInterface>;
+export type NodeDisk = z.output<typeof nodeDisk>;

@@ -1,0 +1,76 @@
+/**
+ * Opaque records: a key, a JSON text, a revision. One interface, several implementations (memory, SQLite; etcd later), one
+ * behaviour suite for all (test/unit/store). Its limits are etcd's, so that nothing has to change when etcd comes.
+ */
+
+/** At most this many writes in a commit (etcd's `--max-txn-ops`). */
+export const MAX_OPERATIONS = 128;
+/** At most this many octets in a value, UTF-8. */
+export const MAX_VALUE_BYTES = 1024 * 1024;
+
+/** A record as stored. `revision` is the store's revision at which it was last written. */
+export interface StoredRecord {
+  readonly key: string;
+  readonly value: string;
+  readonly revision: number;
+}
+
+/**
+ * One write of a commit. `expect` names the revision that the record must have, or `absent`; without it the write is
+ * unconditional. A key stands at most once in a commit.
+ */
+export type Write =
+  | { readonly key: string; readonly put: string; readonly expect?: number | 'absent' }
+  | { readonly key: string; readonly delete: true; readonly expect?: number };
+
+/** All writes took effect at `revision`, or none did and `conflicts` says which expectations failed. */
+export type CommitResult =
+  | { readonly ok: true; readonly revision: number }
+  | {
+      readonly ok: false;
+      readonly conflicts: readonly { readonly key: string; readonly actual: number | 'absent' }[];
+    };
+
+/** A record that changed at `revision`; `value` undefined when it was deleted. */
+export interface Change {
+  readonly key: string;
+  readonly value: string | undefined;
+  readonly revision: number;
+}
+
+export interface Store {
+  /**
+   * Writes all or nothing. Resolves when the result is durable (a power cut does not undo it).
+   * Rejects with E_STORE_LIMIT, E_STORE_WRITE (disk full, read-only: nothing was written) or after close.
+   */
+  commit(writes: readonly Write[]): Promise<CommitResult>;
+  get(key: string): Promise<StoredRecord | undefined>;
+  /** All records whose key begins with `prefix`, ordered by key, as of `revision`. */
+  list(prefix: string): Promise<{ readonly records: readonly StoredRecord[]; readonly revision: number }>;
+  /**
+   * Batches of changes under `prefix` with revision > `after`, in order, a commit never split. Ends when `signal` aborts.
+   * Throws E_STORE_COMPACTED when changes after `after` are no longer known: list again.
+   */
+  watch(prefix: string, after: number, signal: AbortSignal): AsyncIterable<readonly Change[]>;
+  /** Forgets the history up to and including `revision` (the records stay). */
+  compact(revision: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Key layout. Spec and status are separate keys.
+ *
+ *     document/KIND/NAME        Document, as the API wrote it (those of --config DIR are not stored)
+ *     machine/NAME              MachineStatus
+ *     session/ID                BootSession
+ *     lease/NETWORK/ADDRESS     Lease
+ *     meta/…                    the store's own: format version
+ *
+ * Every value is JSON with a number `v`: the version of its shape.
+ */
+export const KEY = {
+  document: (kind: string, name: string) => `document/${kind}/${name}`,
+  machine: (name: string) => `machine/${name}`,
+  session: (id: string) => `session/${id}`,
+  lease: (network: string, address: string) => `lease/${network}/${address}`,
+} as const;

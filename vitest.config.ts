@@ -1,0 +1,35 @@
+import { defineConfig } from 'vitest/config';
+
+/** Three stages, each a project: `unit` (no root, under a minute), `peers` (root, namespaces, real peers), `lab` (QEMU). */
+export default defineConfig({
+  test: {
+    reporters: ['default', './test/counts.reporter.ts'],
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts', 'test/audit/**/*.test.ts'],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        test: {
+          name: 'peers',
+          include: ['test/peers/**/*.test.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        test: {
+          name: 'lab',
+          include: ['test/lab/**/*.test.ts'],
+          testTimeout: 1_500_000,
+          hookTimeout: 1_500_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
