@@ -1,0 +1,113 @@
+#!/bin/sh
+# Brings what debian-packages.txt lists. Usage: scripts/packages.sh missing|install
+#
+#   missing   prints the packages that are not there, one a line; exit 1 if there are any
+#   install   installs or unpacks them; needs root
+#
+# Packages of a newer suite come from the host's own mirror through a source list that is used for this one call; the
+# host's own lists of sources stay as they are. Daemons are unpacked into .cache/peers, never installed: Debian would start them.
+set -eu
+cd "$(dirname "$0")/.."
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+
+peers=.cache/peers
+list=${MUSTER_PACKAGES:-debian-packages.txt}
+# shellcheck source=/dev/null
+. /etc/os-release
+
+rows() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list"; }
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# QEMU 7.2 is there on some Debian 12 hosts and not good enough: a package wanted from backports must be of that suite.
+new_enough() {
+  [ "$1" != backports ] || [ "${VERSION_CODENAME:-}" != bookworm ] ||
+    dpkg-query -W -f '${Version}' "$2" 2>/dev/null | grep -q bpo
+}
+
+missing() {
+  rows | while read -r package suite how _; do
+    if [ "$how" = unpack ]; then
+      [ -e "$peers/$package/.unpacked" ] || echo "$package $suite $how"
+    elif ! installed "$package" || ! new_enough "$suite" "$package"; then
+      echo "$package $suite $how"
+    fi
+  done
+}
+
+# The host's sources and, on bookworm, its backports from the same mirror.
+sources() {
+  parts=.cache/apt-sources
+  rm -rf "$parts"
+  mkdir -p "$parts"
+  for file in /etc/apt/sources.list.d/*; do
+    [ -f "$file" ] && cp "$file" "$parts/"
+  done
+  if [ "${VERSION_CODENAME:-}" = bookworm ]; then
+    # shellcheck disable=SC2016 # apt expands it
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | head -n 1)
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    echo "deb [signed-by=$keyring] $mirror bookworm-backports main" >"$parts/muster-backports.list"
+  fi
+  echo "$parts"
+}
+
+install() {
+  if [ "$(id -u)" != 0 ]; then
+    echo "packages.sh: installing needs root; run: sudo scripts/packages.sh install" >&2
+    exit 1
+  fi
+  wanted=$(missing)
+  [ -n "$wanted" ] || exit 0
+  apt-get -qq update || true
+  parts=$(sources)
+  with="-o Dir::Etc::SourceParts=$PWD/$parts"
+  # shellcheck disable=SC2086 # $with is two words on purpose, package lists as well
+  {
+    apt-get -qq $with update || true
+    stable=$(echo "$wanted" | awk '$2 == "stable" && $3 == "install" { print $1 }')
+    newer=$(echo "$wanted" | awk '$2 == "backports" && $3 == "install" { print $1 }')
+    [ -z "$stable" ] || apt-get $with install -y -qq --no-install-recommends $stable >/dev/null
+    if [ -n "$newer" ]; then
+      release=
+      [ "${VERSION_CODENAME:-}" != bookworm ] || release="-t bookworm-backports"
+      apt-get $with install -y -qq --no-install-recommends $release $newer >/dev/null
+    fi
+    for package in $(echo "$wanted" | awk '$3 == "unpack" { print $1 }'); do
+      unpack "$package"
+    done
+  }
+}
+
+# A daemon and the libraries that it needs and the host lacks, side by side: run it with LD_LIBRARY_PATH (test/peers/unpacked.ts).
+unpack() {
+  into=$peers/$1
+  rm -rf "$into" "$into.deb"
+  mkdir -p "$into" "$into.deb"
+  chmod 777 "$into.deb" # apt downloads as an unprivileged user
+  # What an installation would bring, without its recommendations, is what has to be unpacked.
+  # shellcheck disable=SC2086 # two words
+  packages=$(apt-get $with install -s --no-install-recommends "$1" 2>/dev/null | awk '$1 == "Inst" { print $2 }')
+  # shellcheck disable=SC2086 # one package a word
+  (cd "$into.deb" && apt-get -qq -o "Dir::Etc::SourceParts=$OLDPWD/$parts" download ${packages:-$1})
+  for deb in "$into.deb"/*.deb; do
+    dpkg-deb -x "$deb" "$into"
+  done
+  rm -rf "$into.deb"
+  : >"$into/.unpacked"
+}
+
+case "${1:-}" in
+missing)
+  out=$(missing)
+  [ -z "$out" ] || {
+    echo "$out"
+    exit 1
+  }
+  ;;
+install) install ;;
+*)
+  echo "usage: scripts/packages.sh missing|install" >&2
+  exit 2
+  ;;
+esac
