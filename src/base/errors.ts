@@ -70,6 +70,36 @@ export const ERRORS = {
     http: 503,
     fix: 'Start `muster serve`, or name the socket with --socket.',
   },
+  E_PERMISSION: {
+    title: "The server's socket refuses this user.",
+    who: 'operator',
+    http: 403,
+    fix: 'Join the group that owns the socket (`sudo adduser "$USER" muster`, then log in again), or run the command as root.',
+  },
+  E_SOCKET_IN_USE: {
+    title: 'Another server already answers on the socket.',
+    who: 'operator',
+    http: 409,
+    fix: 'Stop that one, or give this one a socket of its own with --socket.',
+  },
+  E_FILE_READ: {
+    title: 'A file or directory that was named cannot be read.',
+    who: 'operator',
+    http: 400,
+    fix: 'Check its name and its permissions.',
+  },
+  E_METHOD: {
+    title: 'The address exists, but not with this method.',
+    who: 'operator',
+    http: 405,
+    fix: 'Use one of the methods that the Allow header names.',
+  },
+  E_TOO_LARGE: {
+    title: 'The request is larger than the server takes.',
+    who: 'operator',
+    http: 413,
+    fix: 'Apply fewer documents at a time; upload files with `muster image add`.',
+  },
   E_INTERNAL: {
     title: 'Muster failed in a way it did not foresee.',
     who: 'muster',

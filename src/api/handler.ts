@@ -1,0 +1,94 @@
+/** The operators' API without a framework: requests and responses are values, a route is a row of a table. */
+import { MusterError } from '../base/errors.ts';
+
+/** A request as handlers see it. */
+export interface ApiRequest {
+  readonly method: string;
+  /** Path parameters by name, decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  /** Header names in lower case. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  /** The body as it arrives; read it once. */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Aborts when the client goes away or the server stops. */
+  readonly signal: AbortSignal;
+}
+
+/** What goes back: a whole text, or pieces of text as they come (events). */
+export interface ApiResponse {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | AsyncIterable<string>;
+}
+
+export type Handler<Deps> = (request: ApiRequest, deps: Deps) => ApiResponse | Promise<ApiResponse>;
+
+export interface Route<Deps> {
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  /** `:name` is a parameter: one path segment. */
+  readonly path: string;
+  /** One sentence, for the index of the API and the docs. */
+  readonly summary: string;
+  readonly handler: Handler<Deps>;
+}
+
+/** A JSON answer; a trailing newline, because people read it with curl. */
+export function json(
+  value: unknown,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): ApiResponse {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', ...headers },
+    body: `${JSON.stringify(value)}\n`,
+  };
+}
+
+export function text(value: string, contentType = 'text/plain; charset=utf-8', status = 200): ApiResponse {
+  return { status, headers: { 'content-type': contentType }, body: value };
+}
+
+/** Bodies of documents: many hundreds of machines fit; files of images go another way. */
+export const MAX_BODY_BYTES = 16 * 1024 * 1024;
+
+/**
+ * The whole body as UTF-8 text. Throws E_TOO_LARGE beyond `limit` octets (the rest is not read) and E_USAGE when it is not
+ * UTF-8.
+ */
+export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let octets = 0;
+  for await (const part of request.body) {
+    octets += part.length;
+    if (octets > limit) throw new MusterError('E_TOO_LARGE', `the body is larger than ${limit} octets`);
+    parts.push(part);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(parts));
+  } catch (cause) {
+    throw new MusterError('E_USAGE', 'the body is not UTF-8 text', { cause });
+  }
+}
+
+/** A query parameter that is a whole number from 0 to `max`, or undefined. Throws E_USAGE when it is something else. */
+export function wholeNumber(
+  query: URLSearchParams,
+  name: string,
+  max = Number.MAX_SAFE_INTEGER,
+): number | undefined {
+  const value = query.get(name);
+  if (value === null) return undefined;
+  if (!/^[0-9]{1,16}$/.test(value) || Number(value) > max)
+    throw new MusterError('E_USAGE', `${name} must be a whole number from 0 to ${max}, not "${value}"`);
+  return Number(value);
+}
+
+/** A query parameter that is a switch: present without value, `true`, `1`; or `false`, `0`. Throws E_USAGE otherwise. */
+export function flag(query: URLSearchParams, name: string): boolean {
+  const value = query.get(name);
+  if (value === null || value === 'false' || value === '0') return false;
+  if (value === '' || value === 'true' || value === '1') return true;
+  throw new MusterError('E_USAGE', `${name} must be true or false, not "${value}"`);
+}
