@@ -1,0 +1,197 @@
+#!/bin/sh
+# Builds a Debian image that boots from the network into memory: kernel, initrd, root.squashfs, image.json.
+#
+#   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--firmware] [--cache DIR] [--mirror URL] [--force]
+#
+# The mirror is the host's own, from apt's configuration. Prints the directory with the result as its last line. A result is
+# kept under a name made of the recipe's hash, so it is built once for a recipe. As root directly, as anybody else in user
+# namespaces (package uidmap).
+set -eu
+export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
+
+here=$(dirname "$(readlink -f "$0")")
+project=$(readlink -f "$here/../..")
+suite=trixie kernel=generic firmware='' cache=$project/.cache/images mirror='' security='' force='' key_only=''
+
+usage() {
+  sed -n '4p' "$0" | cut -c5- >&2
+  exit 2
+}
+while [ $# -gt 0 ]; do
+  case $1 in
+    --suite) suite=${2:-} && shift ;;
+    --kernel) kernel=${2:-} && shift ;;
+    --firmware) firmware=1 ;;
+    --cache) cache=${2:-} && shift ;;
+    --mirror) mirror=${2:-} && shift ;;
+    --force) force=1 ;;
+    --print-directory) key_only=1 ;;
+    *) usage ;;
+  esac
+  shift
+done
+case $suite in trixie) release=13 ;; bookworm) release=12 ;; *) usage ;; esac
+case $kernel in generic) kernel_package=linux-image-amd64 ;; cloud) kernel_package=linux-image-cloud-amd64 ;; *) usage ;; esac
+
+# Everything that the result depends on, apart from the day's state of the mirror.
+recipe=$(
+  cd "$project"
+  {
+    echo "$suite $kernel $firmware"
+    find images/debian src/ignition/report -type f | LC_ALL=C sort | while read -r file; do
+      sha256sum "$file"
+      stat -c %a "$file"
+    done
+  } | sha256sum | cut -c1-16
+)
+out=$cache/debian-$release-$kernel-$recipe
+if [ -n "$key_only" ]; then
+  echo "$out"
+  exit 0
+fi
+if [ -z "$force" ] && [ -f "$out/image.json" ]; then
+  echo "$out"
+  exit 0
+fi
+
+for tool in mmdebstrap mksquashfs zstd; do
+  command -v "$tool" >/dev/null 2>&1 || missing="${missing:-} $tool"
+done
+if [ -n "${missing:-}" ]; then
+  echo "build.sh: missing:$missing; install with: scripts/packages.sh install" >&2
+  exit 1
+fi
+
+# The mirrors of the host's own release; that of the image's is on the same ones.
+# shellcheck source=/dev/null
+codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+# shellcheck disable=SC2016 # apt expands these
+targets=$(apt-get indextargets --format '$(RELEASE)|$(COMPONENT)|$(REPO_URI)' 'Created-By: Packages' 2>/dev/null || true)
+from_apt() { echo "$targets" | awk -F'|' -v release="$1" '$1 == release && $2 == "main" { print $3; exit }'; }
+[ -n "$mirror" ] || mirror=$(from_apt "$codename")
+[ -n "$mirror" ] || mirror=$(from_apt stable)
+security=$(from_apt "$codename-security")
+if [ -z "$mirror" ]; then
+  echo "build.sh: apt's configuration names no mirror for $codename; give one with --mirror URL" >&2
+  exit 1
+fi
+components=main
+extra=
+if [ -n "$firmware" ]; then
+  components='main non-free-firmware'
+  # shellcheck disable=SC2100 # names, no arithmetic
+  extra=firmware-bnx2,firmware-bnx2x,firmware-misc-nonfree,firmware-netxen,firmware-qlogic,firmware-realtek
+fi
+
+# What the host's apt must know to reach its mirror holds for the image's apt too.
+apt_options=
+for name in Acquire::http::Proxy Acquire::https::Proxy Acquire::Check-Valid-Until Acquire::Check-Date; do
+  value=
+  eval "$(apt-config shell value "$name")"
+  [ -z "$value" ] || apt_options="$apt_options --aptopt=$name\\ \"$value\""
+done
+
+packages=$(sed 's/#.*//' "$here/packages.txt" | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
+work=$(mktemp -d "${TMPDIR:-/tmp}/muster-image.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+started=$(date +%s)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$project" log -1 --format=%ct -- images/debian 2>/dev/null || true)}
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(stat -c %Y "$0")}"
+# The kernel's own hook would build an initrd before ours is in place; it is built once, at the end.
+export INITRD=No
+
+echo "building Debian $release ($suite, $kernel kernel) from $mirror: some 3 minutes, 250 MB to fetch" >&2
+
+# A tree with the modes that the image shall have, whatever umask the checkout was made with.
+tree=$work/tree
+mkdir -p "$tree/etc/muster" "$tree/etc/systemd/system" "$tree/usr/share/initramfs-tools/hooks" \
+  "$tree/usr/share/initramfs-tools/scripts" "$tree/etc/initramfs-tools/conf.d"
+cp -r "$here/root/." "$tree/"
+cp "$project/src/ignition/report/muster-report.sh" "$tree/etc/muster/"
+cp "$project"/src/ignition/report/*.service "$tree/etc/systemd/system/"
+cp "$here/initramfs/hooks/muster" "$tree/usr/share/initramfs-tools/hooks/"
+cp "$here"/initramfs/scripts/* "$tree/usr/share/initramfs-tools/scripts/"
+# Drivers for every network card and none for disks; zstd because it unpacks fastest.
+printf 'MODULES=list\nBUSYBOX=y\nBOOT=muster\nCOMPRESS=zstd\nRESUME=none\n' >"$tree/etc/initramfs-tools/conf.d/muster"
+chmod -R u=rwX,go=rX "$tree"
+chmod 755 "$tree/etc/muster/muster-report.sh" "$tree/usr/share/initramfs-tools/hooks/muster"
+
+cat >"$work/finish.sh" <<'FINISH'
+set -eu
+systemctl enable systemd-networkd.service systemd-resolved.service muster-configured.service muster-ready.service
+# Waits for links that the configuration manages; on machines with dead ports any one of them must do.
+mkdir -p /etc/systemd/system/systemd-networkd-wait-online.service.d
+printf '[Service]\nExecStart=\nExecStart=/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=120\n' \
+  >/etc/systemd/system/systemd-networkd-wait-online.service.d/muster.conf
+# Boot time work that a system in memory never needs.
+systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer
+passwd -l root
+kernel=$(ls /lib/modules)
+INITRD=Yes update-initramfs -c -k "$kernel"
+mv /boot/vmlinuz-* /boot/kernel
+mv /boot/initrd.img-* /boot/initrd
+printf '%s\n%s\n' "$kernel" "$(dpkg-query -W -f '${Version}' cloud-init | sed 's/-.*//')" >/boot/versions
+dpkg-query -W >/usr/share/muster-packages.txt
+# Each machine makes its own.
+: >/etc/machine-id
+rm -f /etc/ssh/ssh_host_* /var/lib/dbus/machine-id /etc/hostname /etc/resolv.conf /var/lib/systemd/random-seed
+ln -s /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf
+rm -rf /var/log/*.log /var/log/apt /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/cache/ldconfig /var/lib/cloud
+rm -f /vmlinuz* /initrd.img* /finish.sh
+FINISH
+tar -C "$tree" --owner=0 --group=0 --numeric-owner -cf "$work/tree.tar" .
+
+security_line=
+[ -z "$security" ] || security_line="deb $security $suite-security $components"
+eval "set -- $apt_options"
+# shellcheck disable=SC2016 # mmdebstrap's shell expands these
+# tar on its standard output, squashfs from that: needs no root and leaves nothing behind.
+mmdebstrap --quiet --variant=minbase --format=tar --components="$components" --include="$packages" "$@" \
+  --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
+  --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+  --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+  --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='force-confold' \
+  --setup-hook="tar-in $work/tree.tar /" \
+  --customize-hook="copy-in $work/finish.sh /" \
+  --customize-hook='chroot "$1" sh /finish.sh' \
+  --customize-hook="download /boot/kernel $work/kernel" \
+  --customize-hook="download /boot/initrd $work/initrd" \
+  --customize-hook="download /boot/versions $work/versions" \
+  --customize-hook='rm -rf "$1"/boot/*' \
+  "$suite" - "deb $mirror $suite $components" "deb $mirror $suite-updates $components" ${security_line:+"$security_line"} \
+  >"$work/root.tar"
+echo "installed after $(($(date +%s) - started)) s; compressing" >&2
+mksquashfs - "$work/root.squashfs" -tar -quiet -no-progress -noappend -comp zstd -Xcompression-level 15 -b 256K <"$work/root.tar"
+
+describe() { printf '{"name": "%s", "sha256": "%s", "size": %s}' "$1" "$(sha256sum "$work/$1" | cut -d' ' -f1)" "$(stat -c %s "$work/$1")"; }
+{
+  read -r kernel_version
+  read -r cloud_init
+} <"$work/versions"
+cat >"$work/image.json" <<JSON
+{
+  "name": "debian-$release",
+  "os": "debian",
+  "version": "$release",
+  "suite": "$suite",
+  "arch": "x86_64",
+  "recipe": "$recipe",
+  "kernelVersion": "$kernel_version",
+  "cloudInitVersion": "$cloud_init",
+  "sourceDateEpoch": $SOURCE_DATE_EPOCH,
+  "kernelArguments": ["boot=muster", "console=tty0", "console=ttyS0,115200n8"],
+  "kernel": $(describe kernel),
+  "initrd": $(describe initrd),
+  "root": $(describe root.squashfs)
+}
+JSON
+mkdir -p "$out"
+for file in kernel initrd root.squashfs; do
+  install -m 644 "$work/$file" "$out/$file"
+done
+# Last: its presence says that the others are complete.
+install -m 644 "$work/image.json" "$out/image.json"
+echo "built in $(($(date +%s) - started)) s: kernel $(($(stat -c %s "$out/kernel") / 1048576)) MiB," \
+  "initrd $(($(stat -c %s "$out/initrd") / 1048576)) MiB, root $(($(stat -c %s "$out/root.squashfs") / 1048576)) MiB" >&2
+echo "$out"
