@@ -106,6 +106,13 @@ export const ERRORS = {
     http: 500,
     fix: 'Report it, with the log lines around it.',
   },
+  // what machines boot
+  E_KERNEL_ARGUMENT: {
+    title: 'A kernel argument cannot be passed on by iPXE.',
+    who: 'operator',
+    http: 422,
+    fix: 'Write it without line breaks, `${`, leading `#` and repeated blanks; one list entry per argument.',
+  },
   // store
   E_STORE_NEWER: {
     title: 'The store was written by a newer version.',

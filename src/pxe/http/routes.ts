@@ -21,6 +21,11 @@ export const MACHINE_ROUTES = {
     about:
       "The machine's own boot script. Query: mac, macs, uuid, serial, manufacturer, product, asset, arch, platform.",
   },
+  anyScript: {
+    method: 'GET',
+    path: '/script.ipxe',
+    about: 'As `script`, for a machine whose DHCP answer was not ours: opens a session by what iPXE says.',
+  },
   userData: { method: 'GET', path: '/boot/:session/user-data', about: 'cloud-init user-data.' },
   metaData: { method: 'GET', path: '/boot/:session/meta-data', about: 'cloud-init meta-data.' },
   vendorData: { method: 'GET', path: '/boot/:session/vendor-data', about: 'cloud-init vendor-data.' },
@@ -56,3 +61,14 @@ export const KERNEL_ARGUMENTS = {
     "The server's time, seconds since 1970, when the script was served; our initrd sets the clock forward to it.",
   BOOTIF: 'The interface that booted, as PXELINUX writes it: 01-52-54-00-aa-00-01.',
 } as const;
+
+export type MachineRoute = keyof typeof MACHINE_ROUTES;
+
+/** The path of a route with its parameters filled in, each percent-encoded; `/boot/ID/user-data`. Throws when one is missing. */
+export function machinePath(route: MachineRoute, params: Readonly<Record<string, string>> = {}): string {
+  return MACHINE_ROUTES[route].path.replace(/:([a-z0-9]+)/g, (_, name: string) => {
+    const value = params[name];
+    if (value === undefined || value === '') throw new RangeError(`route ${route} needs ${name}`);
+    return encodeURIComponent(value);
+  });
+}
