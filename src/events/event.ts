@@ -17,6 +17,7 @@ export const EVENT_KINDS = {
   'dhcp.decline': 'A client found its address in use; the address is set aside.',
   'dhcp.release': 'A client gave its address back.',
   'dhcp.exhausted': 'No free address was left for a client.',
+  'dhcp.store': 'A lease could not be made durable; the client was not answered and will ask again.',
   'dhcp.conflict': 'A probe found a free address in use.',
   'boot.decision': 'What a booting machine gets, and why.',
   'boot.script': 'A boot script was served.',

@@ -68,6 +68,11 @@ export type ReportAnswer =
 export interface BootService {
   /** For each DHCP packet of a boot client, and of ordinary clients (their reservation and host name). Synchronous, memory only. */
   answer(client: BootClient, network: ServedNetwork, step: BootStep): BootAnswer;
+  /**
+   * Whose document reserves this address on this network: a machine name, or undefined. Constant time; DHCP asks it before an
+   * address of a pool is given to somebody else.
+   */
+  reservedFor?(address: Ipv4, network: ServedNetwork): string | undefined;
   /** For the script: opens or continues the session, records what iPXE said; resolves when the session is durable. */
   script(request: ScriptRequest): Promise<ScriptAnswer>;
   /** A first-boot document of a live session, rendered. Synchronous, memory only. */

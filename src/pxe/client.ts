@@ -22,4 +22,10 @@ export interface BootClient {
   readonly userClass?: string;
   /** giaddr, or absent. */
   readonly relay?: Ipv4;
+  /** Firmware that needs answers of a shape of its own. */
+  readonly family?: 'raspberry-pi' | 'u-boot';
+  /** iPXE's version as its option 175.235 says it, e.g. "1.0.1". */
+  readonly ipxeVersion?: string;
+  /** Ids of the firmware quirks that were met while reading this client (src/pxe/dhcp/quirks.ts); for people. */
+  readonly quirks?: readonly string[];
 }

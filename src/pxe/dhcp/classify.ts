@@ -1,0 +1,142 @@
+/** From a packet to the client behind it. Total: every DHCP message of an Ethernet client gives a {@link BootClient}. */
+import { hex } from '../../base/bytes.ts';
+import { type Mac, macFromBytes } from '../../base/mac.ts';
+import type { BootClient, BootStage } from '../client.ts';
+import { architecture } from './architectures.ts';
+import { OPTION, printable } from './options.ts';
+import { type DhcpPacket, subOptions } from './packet.ts';
+import type { QuirkId } from './quirks.ts';
+
+/** Raspberry Pi's blocks of hardware addresses: its ROM says that it is an x86 BIOS (netboot-protocols §C.2). */
+const RASPBERRY_PI = ['b8:27:eb', 'dc:a6:32', 'e4:5f:01', '28:cd:c1', 'd8:3a:dd', '2c:cf:67'] as const;
+const RPIBOOT = 41;
+
+/** iPXE's feature numbers inside option 175 (src/include/ipxe/features.h): 0x10 to 0x4f; 0x13 is HTTP. */
+const FEATURES = { first: 0x10, last: 0x4f, http: 0x13, version: 0xeb } as const;
+
+interface Ipxe {
+  readonly version?: string;
+  /** Features were listed and HTTP is not among them. */
+  readonly withoutHttp: boolean;
+}
+
+/** Whether the packet is from an Ethernet client, the only kind that {@link classify} takes. */
+export function hasMac(packet: Pick<DhcpPacket, 'htype' | 'hlen'>): boolean {
+  return packet.htype === 1 && packet.hlen === 6;
+}
+
+/** User class as text: iPXE sends plain text, RFC 3004 clients send length-prefixed ones; both are read. */
+function userClass(value: Buffer): { text: string; raw: boolean } {
+  const texts: string[] = [];
+  let at = 0;
+  while (at < value.length) {
+    const end = at + 1 + value[at]!;
+    if (value[at] === 0 || end > value.length) return { text: printable(value), raw: true };
+    texts.push(printable(value.subarray(at + 1, end)));
+    at = end;
+  }
+  return { text: texts.join(' '), raw: false };
+}
+
+function readIpxe(packet: DhcpPacket, user: string | undefined): Ipxe | undefined {
+  const encapsulated = packet.options.get(OPTION.ipxe);
+  const named = user !== undefined && (user === 'iPXE' || user === 'gPXE' || user.split(' ').includes('iPXE'));
+  if (encapsulated === undefined) return named ? { withoutHttp: false } : undefined;
+  const found = subOptions(encapsulated, true);
+  if (found === undefined) return { withoutHttp: false };
+  const version = found.get(FEATURES.version);
+  const listed = [...found.keys()].some((code) => code >= FEATURES.first && code <= FEATURES.last);
+  return {
+    withoutHttp: listed && !found.has(FEATURES.http),
+    ...(version && version.length > 0 ? { version: [...version].join('.') } : {}),
+  };
+}
+
+/**
+ * Option 97: a type octet (0) and sixteen octets as SMBIOS stores them, the first three fields little-endian (iPXE and EDK2
+ * alike). Firmware without one sends nothing, zeros or ones: then there is no UUID (netboot-protocols §C.1).
+ */
+function uuid(packet: DhcpPacket): string | undefined {
+  const value = packet.options.get(OPTION.machineId);
+  if (value?.length !== 17 || value[0] !== 0) return undefined;
+  const raw = value.subarray(1);
+  if (raw.every((octet) => octet === 0) || raw.every((octet) => octet === 255)) return undefined;
+  const h = hex(raw);
+  const swap = (from: number, octets: number) =>
+    Array.from({ length: octets }, (_, n) => h.slice(from + 2 * (octets - 1 - n), from + 2 * (octets - n))).join('');
+  return `${swap(0, 4)}-${swap(8, 2)}-${swap(12, 2)}-${h.slice(16, 20)}-${h.slice(20)}`;
+}
+
+/** The first architecture that is known; option 93 is a list in order of preference (RFC 5970 §3.3). */
+function archCode(packet: DhcpPacket, vendor: string | undefined): number | undefined {
+  const list = packet.options.get(OPTION.architecture);
+  if (list !== undefined) {
+    for (let at = 0; at + 2 <= list.length; at += 2) {
+      const code = list.readUInt16BE(at);
+      if (architecture(code) !== undefined) return code;
+    }
+  }
+  const written = vendor === undefined ? undefined : /^(?:PXE|HTTP)Client:Arch:([0-9]{5})/.exec(vendor)?.[1];
+  return written !== undefined && architecture(Number(written)) !== undefined ? Number(written) : undefined;
+}
+
+function stageOf(
+  vendor: string | undefined,
+  ipxe: Ipxe | undefined,
+  code: number | undefined,
+  hasArch: boolean,
+): BootStage {
+  if (ipxe !== undefined) return ipxe.withoutHttp ? 'ipxe-tftp' : 'ipxe';
+  if (vendor?.startsWith('HTTPClient')) return 'http';
+  if (vendor?.startsWith('PXEClient')) return 'pxe';
+  if (vendor?.startsWith('U-Boot')) return 'pxe';
+  // A REQUEST of the Raspberry Pi's ROM has no vendor class, but its architecture (netboot-protocols §C.4).
+  if (vendor === undefined && hasArch) return code !== undefined && architecture(code)?.http ? 'http' : 'pxe';
+  return 'none';
+}
+
+/** Reads the client off a packet for which {@link hasMac} holds. Text from the wire is made printable. */
+export function classify(packet: DhcpPacket): BootClient {
+  const mac: Mac = macFromBytes(packet.chaddr);
+  const quirks: QuirkId[] = [];
+  const vendorRaw = packet.options.get(OPTION.vendorClass);
+  // Some clients end the text with a NUL (netboot-protocols §C.28).
+  const vendor = vendorRaw && printable(vendorRaw.at(-1) === 0 ? vendorRaw.subarray(0, -1) : vendorRaw);
+  const userRaw = packet.options.get(OPTION.userClass);
+  const user = userRaw && userClass(userRaw);
+  const ipxe = readIpxe(packet, user?.text);
+  if (ipxe && user?.raw) quirks.push('ipxe-raw-user-class');
+  const hasArch = packet.options.has(OPTION.architecture);
+
+  let code = archCode(packet, vendor);
+  const stage = stageOf(vendor, ipxe, code, hasArch);
+  const pi = stage !== 'none' && RASPBERRY_PI.some((oui) => mac.startsWith(oui));
+  if (code === 9) {
+    code = 7;
+    quirks.push('arch-9-is-x64');
+  }
+  if (pi && code === 0) {
+    code = RPIBOOT;
+    quirks.push('raspberry-pi-says-x86');
+  }
+  if (stage === 'pxe' && vendor === undefined) quirks.push('request-without-vendor-class');
+  const known = code === undefined ? undefined : architecture(code);
+  const machine = uuid(packet);
+  if (stage !== 'none' && machine === undefined) quirks.push('no-machine-id');
+  const family = pi ? 'raspberry-pi' : vendor?.startsWith('U-Boot') ? 'u-boot' : undefined;
+  if (family === 'u-boot') quirks.push('u-boot-vendor-class');
+  return {
+    mac,
+    stage,
+    ...(machine === undefined ? {} : { uuid: machine }),
+    ...(code === undefined ? {} : { archCode: code }),
+    ...(known?.arch ? { arch: known.arch } : {}),
+    ...(known?.firmware ? { firmware: known.firmware } : {}),
+    ...(vendor === undefined ? {} : { vendorClass: vendor }),
+    ...(user === undefined ? {} : { userClass: user.text }),
+    ...(packet.giaddr === 0 ? {} : { relay: packet.giaddr }),
+    ...(family === undefined ? {} : { family }),
+    ...(ipxe?.version === undefined ? {} : { ipxeVersion: ipxe.version }),
+    ...(quirks.length === 0 ? {} : { quirks }),
+  };
+}

@@ -1,0 +1,168 @@
+/**
+ * DHCP options as a table. Codes that are not in it survive decoding and encoding as raw octets all the same; the table gives
+ * names, the way to print a value, and which values have a fixed size.
+ */
+import { hex } from '../../base/bytes.ts';
+import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
+
+export type OptionType =
+  | 'flag'
+  | 'uint8'
+  | 'uint16'
+  | 'uint32'
+  | 'ip'
+  | 'ips'
+  | 'text'
+  | 'codes'
+  | 'uint16s'
+  | 'type-and-uuid'
+  | 'nii'
+  | 'message-type'
+  | 'bytes';
+
+export interface OptionKind {
+  readonly code: number;
+  readonly name: string;
+  readonly type: OptionType;
+  /** Where it is defined. */
+  readonly source: string;
+}
+
+const kind = <C extends number>(code: C, name: string, type: OptionType, source: string) =>
+  ({ code, name, type, source }) as const;
+
+/** Everything that Muster reads, writes or prints by name. */
+export const OPTIONS = {
+  subnetMask: kind(1, 'subnet-mask', 'ip', 'RFC 2132 §3.3'),
+  routers: kind(3, 'routers', 'ips', 'RFC 2132 §3.5'),
+  dns: kind(6, 'domain-name-servers', 'ips', 'RFC 2132 §3.8'),
+  hostname: kind(12, 'host-name', 'text', 'RFC 2132 §3.14'),
+  bootFileSize: kind(13, 'boot-file-size', 'uint16', 'RFC 2132 §3.15'),
+  domain: kind(15, 'domain-name', 'text', 'RFC 2132 §3.17'),
+  rootPath: kind(17, 'root-path', 'text', 'RFC 2132 §3.19'),
+  mtu: kind(26, 'interface-mtu', 'uint16', 'RFC 2132 §5.1'),
+  broadcast: kind(28, 'broadcast-address', 'ip', 'RFC 2132 §5.3'),
+  ntp: kind(42, 'ntp-servers', 'ips', 'RFC 2132 §8.3'),
+  vendorSpecific: kind(43, 'vendor-specific', 'bytes', 'RFC 2132 §8.4'),
+  requestedAddress: kind(50, 'requested-address', 'ip', 'RFC 2132 §9.1'),
+  leaseTime: kind(51, 'lease-time', 'uint32', 'RFC 2132 §9.2'),
+  overload: kind(52, 'overload', 'uint8', 'RFC 2132 §9.3'),
+  messageType: kind(53, 'message-type', 'message-type', 'RFC 2132 §9.6'),
+  serverId: kind(54, 'server-identifier', 'ip', 'RFC 2132 §9.7'),
+  parameterList: kind(55, 'parameter-request-list', 'codes', 'RFC 2132 §9.8'),
+  message: kind(56, 'message', 'text', 'RFC 2132 §9.9'),
+  maxMessageSize: kind(57, 'maximum-message-size', 'uint16', 'RFC 2132 §9.10'),
+  renewalTime: kind(58, 'renewal-time', 'uint32', 'RFC 2132 §9.11'),
+  rebindingTime: kind(59, 'rebinding-time', 'uint32', 'RFC 2132 §9.12'),
+  vendorClass: kind(60, 'vendor-class', 'text', 'RFC 2132 §9.13'),
+  clientId: kind(61, 'client-identifier', 'bytes', 'RFC 2132 §9.14, RFC 6842'),
+  tftpServerName: kind(66, 'tftp-server-name', 'text', 'RFC 2132 §9.4'),
+  bootFile: kind(67, 'boot-file-name', 'text', 'RFC 2132 §9.5'),
+  userClass: kind(77, 'user-class', 'bytes', 'RFC 3004 (iPXE sends plain text)'),
+  clientFqdn: kind(81, 'client-fqdn', 'bytes', 'RFC 4702'),
+  relayAgent: kind(82, 'relay-agent-information', 'bytes', 'RFC 3046'),
+  architecture: kind(93, 'client-architecture', 'uint16s', 'RFC 4578 §2.1'),
+  networkInterface: kind(94, 'client-network-interface', 'nii', 'RFC 4578 §2.2'),
+  machineId: kind(97, 'client-machine-identifier', 'type-and-uuid', 'RFC 4578 §2.3'),
+  domainSearch: kind(119, 'domain-search', 'bytes', 'RFC 3397'),
+  classlessRoutes: kind(121, 'classless-static-routes', 'bytes', 'RFC 3442'),
+  ipxe: kind(175, 'ipxe-encapsulated', 'bytes', 'iPXE: src/include/ipxe/dhcp.h'),
+} as const satisfies Record<string, OptionKind>;
+
+type Codes = { readonly [K in keyof typeof OPTIONS]: (typeof OPTIONS)[K]['code'] };
+
+/** Code by name: `OPTION.serverId` is 54. */
+export const OPTION = Object.fromEntries(
+  Object.entries(OPTIONS).map(([name, option]) => [name, option.code]),
+) as unknown as Codes;
+
+const BY_CODE: ReadonlyMap<number, OptionKind> = new Map(
+  Object.values(OPTIONS).map((option) => [option.code, option]),
+);
+
+export function optionKind(code: number): OptionKind | undefined {
+  return BY_CODE.get(code);
+}
+
+const FIXED: Partial<Record<OptionType, number>> = {
+  flag: 1,
+  uint8: 1,
+  uint16: 2,
+  uint32: 4,
+  ip: 4,
+  'message-type': 1,
+  nii: 3,
+  'type-and-uuid': 17,
+};
+
+/**
+ * Whether several instances of an option are one value in pieces (RFC 3396 §5). A value of fixed size cannot be in pieces: a
+ * second instance is a client's mistake and the first one stands, as EDK2 reads it.
+ */
+export const CONCATENATES: readonly boolean[] = Array.from({ length: 256 }, (_, code) => {
+  const known = BY_CODE.get(code);
+  return known === undefined || FIXED[known.type] === undefined;
+});
+
+/** Message types of option 53 (RFC 2132 §9.6). */
+export const MESSAGE = {
+  DISCOVER: 1,
+  OFFER: 2,
+  REQUEST: 3,
+  DECLINE: 4,
+  ACK: 5,
+  NAK: 6,
+  RELEASE: 7,
+  INFORM: 8,
+} as const;
+export type MessageName = keyof typeof MESSAGE;
+
+const MESSAGE_NAMES: readonly (MessageName | undefined)[] = Array.from(
+  { length: 9 },
+  (_, n) => (Object.keys(MESSAGE) as MessageName[]).find((name) => MESSAGE[name] === n),
+);
+
+export function messageName(type: number): MessageName | undefined {
+  return MESSAGE_NAMES[type];
+}
+
+/** Printable ASCII as it is, everything else as \xNN: what a client sent never reaches a terminal raw. */
+export function printable(bytes: Uint8Array): string {
+  let text = '';
+  for (const octet of bytes) {
+    text +=
+      octet >= 0x20 && octet < 0x7f && octet !== 0x5c
+        ? String.fromCharCode(octet)
+        : `\\x${octet.toString(16).padStart(2, '0')}`;
+  }
+  return text;
+}
+
+const PRINT: Record<OptionType, (value: Buffer) => string | undefined> = {
+  flag: (v) => (v.length === 1 ? String(v[0] === 1) : undefined),
+  uint8: (v) => (v.length === 1 ? String(v[0]) : undefined),
+  uint16: (v) => (v.length === 2 ? String(v.readUInt16BE()) : undefined),
+  uint32: (v) => (v.length === 4 ? String(v.readUInt32BE()) : undefined),
+  ip: (v) => (v.length === 4 ? formatIpv4(v.readUInt32BE() as Ipv4) : undefined),
+  ips: (v) =>
+    v.length > 0 && v.length % 4 === 0
+      ? Array.from({ length: v.length / 4 }, (_, n) => formatIpv4(v.readUInt32BE(n * 4) as Ipv4)).join(' ')
+      : undefined,
+  text: (v) => printable(v),
+  codes: (v) => [...v].join(' '),
+  uint16s: (v) =>
+    v.length > 0 && v.length % 2 === 0
+      ? Array.from({ length: v.length / 2 }, (_, n) => v.readUInt16BE(n * 2)).join(' ')
+      : undefined,
+  'type-and-uuid': (v) => (v.length === 17 ? hex(v) : undefined),
+  nii: (v) => (v.length === 3 ? `${v[0]} ${v[1]}.${v[2]}` : undefined),
+  'message-type': (v) => (v.length === 1 ? messageName(v[0]!) : undefined),
+  bytes: (v) => hex(v),
+};
+
+/** An option for people: its name and value; a value that does not fit its type is printed in hexadecimal. */
+export function describeOption(code: number, value: Buffer): { readonly name: string; readonly text: string } {
+  const known = BY_CODE.get(code);
+  if (known === undefined) return { name: `option-${code}`, text: hex(value) };
+  return { name: known.name, text: PRINT[known.type](value) ?? `${hex(value)} (malformed)` };
+}

@@ -1,0 +1,191 @@
+/**
+ * What firmware does that no standard says, as a table: what it is, what Muster does about it, where it was seen, and the test
+ * that holds it (file and title; test/unit/dhcp/quirks.test.ts proves that they exist). `docs/firmware.md` is generated from it.
+ */
+
+export interface Quirk {
+  /** What the firmware does. */
+  readonly what: string;
+  /** What Muster does about it. */
+  readonly answer: string;
+  /** Where it was seen. */
+  readonly source: string;
+  /** `file: title` of the test. */
+  readonly test: string;
+}
+
+const CLASSIFY = 'test/unit/dhcp/classify.test.ts';
+const PACKET = 'test/unit/dhcp/packet.test.ts';
+const REPLY = 'test/unit/dhcp/reply.test.ts';
+const HANDLE = 'test/unit/dhcp/handle.test.ts';
+const PROXY = 'test/unit/dhcp/proxy.test.ts';
+
+export const QUIRKS = {
+  'no-machine-id': {
+    what: 'No option 97, an empty one, or one of zeros, although RFC 4578 §2.3 demands it.',
+    answer: 'The machine is known by its hardware address; no UUID is made up.',
+    source: 'Supermicro and Intel ROMs: danderson/pixiecore#21; pixiecore dhcp.go; QEMU without -uuid (own capture)',
+    test: `${CLASSIFY}: has no UUID when option 97 is missing, empty, of a wrong size, all zero or all one`,
+  },
+  'arch-9-is-x64': {
+    what: 'Option 93 says 9 (EFI byte code) on x64: RFC 4578 printed 7 and 9 the wrong way round.',
+    answer: '9 is read as 7, x64 UEFI.',
+    source: 'RFC 4578 errata; iPXE commit af9afd0a; dnsmasq changelog',
+    test: `${CLASSIFY}: reads architecture 9 as 7`,
+  },
+  'arch-list': {
+    what: 'Option 93 is a list, in order of preference.',
+    answer: 'The first code that is known counts.',
+    source: 'RFC 5970 §3.3; tinkerbell/smee',
+    test: `${CLASSIFY}: takes the first architecture that it knows from a list`,
+  },
+  'ipxe-raw-user-class': {
+    what: 'iPXE sends its user class (77) as plain text, not length-prefixed as RFC 3004 says.',
+    answer: 'Both forms are read; the sub-options of 175 identify an iPXE as well.',
+    source: 'metal3-io/baremetal-operator#446; own captures',
+    test: `${CLASSIFY}: knows iPXE by its user class, plain or length-prefixed, and by option 175`,
+  },
+  'ipxe-without-http': {
+    what: 'An iPXE in ROM may have been built without HTTP.',
+    answer: 'It says so in option 175 (feature 0x13 missing) and is given a loader by TFTP instead of a script.',
+    source: 'iPXE src/include/ipxe/features.h',
+    test: `${CLASSIFY}: an iPXE that lists features without HTTP cannot fetch scripts`,
+  },
+  'ipxe-header-wins': {
+    what: 'iPXE prefers siaddr and file of the header, EDK2 options 66 and 67.',
+    answer: 'Both places always say the same.',
+    source: 'iPXE dhcppkt_fetch; EDK2 PxeBcDhcp4.c',
+    test: `${REPLY}: the header and options 66 and 67 always name the same server and file`,
+  },
+  'ipxe-proxy-wait': {
+    what: 'iPXE waits two seconds for a proxy offer.',
+    answer: 'Where Muster is the only server it sends 175.176=1 (no proxy); with option 60 there is no wait either.',
+    source: 'iPXE config/dhcp.h; measured 3.3 s → 0 s',
+    test: `${REPLY}: tells iPXE not to wait for a proxy where Muster is the only server`,
+  },
+  'ipxe-secs': {
+    what: 'iPXE keeps retry counters in secs.',
+    answer: 'Nothing is decided on secs.',
+    source: 'iPXE dhcp_tx; own captures (first DISCOVER has secs=4)',
+    test: `${HANDLE}: answers the same whatever secs says`,
+  },
+  'edk2-needs-43-or-4011': {
+    what: 'EDK2 with option 60 and without option 43 insists on port 4011, else PXE-E16.',
+    answer: 'Option 43 says to boot the offered file (06 01 08 ff), and 4011 is served all the same.',
+    source: 'tianocore/edk2#8149; measured with OVMF 2022.11',
+    test: `${REPLY}: firmware gets 60, 97 and 43=060108ff, in OFFER and ACK`,
+  },
+  'uefi-ignores-bypass': {
+    what: 'Some UEFI firmware ignores offers that bypass boot server discovery.',
+    answer: 'pxe.style binl (network, vendor class or machine): no option 43, no file; the firmware asks 4011.',
+    source: 'pixiecore dhcp.go and README.booting; netboot#43 (HP DL380 Gen9)',
+    test: `${REPLY}: style binl names no file before the firmware asks port 4011`,
+  },
+  'boot-item-echo': {
+    what: 'BIOS firmware names a boot item (43.71) in its request to 4011 and drops an answer without it.',
+    answer: 'It is echoed.',
+    source: 'pixiecore#21; matchbox#245; dnsmasq rfc2131.c',
+    test: `${PROXY}: port 4011 echoes the boot item`,
+  },
+  'file-in-ack': {
+    what: 'Firmware that takes the boot file from the ACK only.',
+    answer: 'OFFER and ACK carry the same boot options.',
+    source: 'BeryJu/gravity#912 (VMware UEFI)',
+    test: `${REPLY}: firmware gets 60, 97 and 43=060108ff, in OFFER and ACK`,
+  },
+  'unterminated-67': {
+    what: 'Firmware that reads option 67 past its end.',
+    answer: 'The name ends with a NUL octet there, and stands zero-padded in the header.',
+    source: 'netbootxyz#1198 (Kontron); dnsmasq: "Some PXE ROMs have bugs"',
+    test: `${REPLY}: the boot file name in option 67 ends with a NUL for firmware that loads by TFTP`,
+  },
+  'edk2-57': {
+    what: 'EDK2 announces 65280 octets in option 57 of its REQUEST.',
+    answer: "The size is limited to an Ethernet frame's.",
+    source: 'own capture of OVMF 2022.11',
+    test: `${PACKET}: believes option 57 up to the size of an Ethernet frame`,
+  },
+  'pads-between-options': {
+    what: "The Raspberry Pi's ROM ignores a reply with padding between options.",
+    answer: 'Padding stands only behind END.',
+    source: 'raspberrypi/rpi-eeprom#82',
+    test: `${PACKET}: writes no padding between options`,
+  },
+  'raspberry-pi-says-x86': {
+    what: 'The Raspberry Pi says architecture 0, x86 BIOS.',
+    answer: 'It is known by its hardware address block and never given an x86 loader.',
+    source: 'tinkerbell/smee isRaspberryPI; raspberrypi/documentation#1686',
+    test: `${CLASSIFY}: a Raspberry Pi is not an x86 BIOS, whatever it says`,
+  },
+  'raspberry-pi-43': {
+    what: 'The Raspberry Pi boots only if option 43 has a menu with "Raspberry Pi Boot".',
+    answer: 'It gets one.',
+    source: 'tinkerbell/smee AddRPIOpt43; raspberrypi/firmware#941',
+    test: `${REPLY}: a Raspberry Pi gets the menu that its ROM looks for`,
+  },
+  'request-without-vendor-class': {
+    what: "The Raspberry Pi's REQUEST has no option 60 although its DISCOVER had.",
+    answer: 'Between OFFER and ACK the client stays what its DISCOVER said.',
+    source: 'raspberrypi/rpi-eeprom#82',
+    test: `${HANDLE}: a client whose REQUEST has lost its vendor class is still the one that was offered a boot file`,
+  },
+  'u-boot-vendor-class': {
+    what: 'U-Boot says "U-Boot" in option 60, has no option 97 and often no 93, and reads siaddr and file only.',
+    answer: 'siaddr and file are always filled; it is never answered with option 60 PXEClient.',
+    source: 'u-boot net/bootp.c; own capture',
+    test: `${REPLY}: U-Boot gets siaddr and file and no option 60`,
+  },
+  'client-id-changes': {
+    what: 'ROM, iPXE, installer and system each use another client identifier.',
+    answer: 'A lease belongs to the hardware address; the identifier is echoed (RFC 6842).',
+    source: 'coreos/bugs#1432, #2252; Kea manual, match-client-id',
+    test: `${HANDLE}: ROM, iPXE and system keep one address although their client identifiers differ`,
+  },
+  'jetdirect-t1': {
+    what: 'HP Jetdirect wants renewal times (58, 59) in the OFFER already.',
+    answer: 'They are in every OFFER and ACK with a lease.',
+    source: 'dnsmasq rfc2131.c',
+    test: `${REPLY}: renewal times stand in the OFFER already`,
+  },
+  'stray-ciaddr': {
+    what: 'Clients that fill in ciaddr although they have no address.',
+    answer: 'In a DISCOVER, and where option 50 is present, ciaddr is not looked at.',
+    source: 'dnsmasq rfc2131.c',
+    test: `${HANDLE}: a stray ciaddr changes nothing`,
+  },
+  'short-replies': {
+    what: 'In-kernel BOOTP clients drop replies under 300 octets.',
+    answer: 'Replies are padded to 300.',
+    source: 'RFC 1542 §2.1; dnsmasq 2.8 changelog',
+    test: `${PACKET}: is never shorter than 300 octets`,
+  },
+  'windows-dot-0': {
+    what: 'Windows cannot use .0 and .255 even where the subnet is larger than /24.',
+    answer: 'They are not given out of a pool.',
+    source: 'netboot-protocols §C.28',
+    test: 'test/unit/dhcp/leases.test.ts: never gives out the ends of the subnet, .0, .255, its own address or the gateway',
+  },
+  'nul-in-vendor-class': {
+    what: 'Clients that end texts with a NUL octet.',
+    answer: 'It is not part of the text.',
+    source: 'dnsmasq rfc2131.c',
+    test: `${CLASSIFY}: a NUL at the end of the vendor class is not part of it`,
+  },
+} as const satisfies Record<string, Quirk>;
+
+export type QuirkId = keyof typeof QUIRKS;
+
+/** The text of `docs/firmware.md`. */
+export function firmwareDocument(): string {
+  const rows = (Object.entries(QUIRKS) as [string, Quirk][]).map(
+    ([id, quirk]) =>
+      `## ${id}\n\n${quirk.what}\n\n- **Muster:** ${quirk.answer}\n- Seen: ${quirk.source}\n- Test: \`${quirk.test}\`\n`,
+  );
+  return [
+    '# Firmware, as it is\n',
+    '<!-- Generated from src/pxe/dhcp/quirks.ts; do not edit. -->\n',
+    'What network-boot firmware does that no standard says, and what Muster does about it. `muster explain` names the',
+    'entries that applied to a packet.\n',
+    ...rows,
+  ].join('\n');
+}
