@@ -1,0 +1,196 @@
+/** The operators' API over HTTP: express around the table of routes, on a unix socket; health also by TCP if asked. */
+import http from 'node:http';
+import express from 'express';
+import { MusterError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { ApiDeps } from './deps.ts';
+import type { ApiRequest, ApiResponse, Route } from './handler.ts';
+import { HEALTH_ROUTES, type HealthDeps } from './health.ts';
+import { listenOnSocket } from './listen.socket.ts';
+import { problemOf, problemResponse } from './problem.ts';
+import { API_ROUTES } from './routes.ts';
+
+export interface ApiServer {
+  /** The port of the health listener, when there is one (it may have been asked for as 0). */
+  readonly metricsPort?: number;
+  /** Stops listening, ends event streams, lets requests under way finish. */
+  close(): Promise<void>;
+}
+
+/** Requests under way get this long at close; what is left is cut off. */
+const CLOSE_GRACE_MS = 5_000;
+
+/**
+ * Starts the API on the unix socket `listen.socket` and, when `listen.metrics` is given, the health routes (and nothing else)
+ * by TCP. Rejects with E_SOCKET_IN_USE, or the system's error when an address cannot be bound.
+ */
+export async function startApi(options: {
+  readonly listen: {
+    readonly socket: string;
+    readonly metrics?: { readonly host: string; readonly port: number };
+  };
+  readonly deps: ApiDeps;
+  /** Routes of other rooms, answered before ours. */
+  readonly routes?: readonly Route<ApiDeps>[];
+}): Promise<ApiServer> {
+  const { listen, deps } = options;
+  const stopping = new AbortController();
+  const operators = createServer([...(options.routes ?? []), ...API_ROUTES], deps, stopping.signal);
+  const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
+  let health: http.Server | undefined;
+  try {
+    if (listen.metrics) health = await listenByTcp(listen.metrics, deps, stopping.signal);
+  } catch (error) {
+    operators.close();
+    await removeSocket();
+    throw error;
+  }
+  const address = health?.address();
+  return {
+    ...(typeof address === 'object' && address !== null ? { metricsPort: address.port } : {}),
+    async close() {
+      stopping.abort();
+      await removeSocket();
+      await Promise.all([closeServer(operators, deps), health && closeServer(health, deps)]);
+    },
+  };
+}
+
+async function listenByTcp(
+  where: { readonly host: string; readonly port: number },
+  deps: HealthDeps & Pick<ApiDeps, 'log'>,
+  stop: AbortSignal,
+): Promise<http.Server> {
+  const server = createServer(HEALTH_ROUTES, deps, stop);
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(where.port, where.host, resolve);
+  });
+  return server;
+}
+
+function closeServer(server: http.Server, deps: Pick<ApiDeps, 'clock'>): Promise<void> {
+  return new Promise((resolve) => {
+    const cancel = deps.clock.after(CLOSE_GRACE_MS as never, () => server.closeAllConnections());
+    server.close(() => {
+      cancel();
+      resolve();
+    });
+    server.closeIdleConnections();
+  });
+}
+
+/** An HTTP server that answers `routes`; everything else is a problem. Exported for tests of a table without a socket. */
+export function createServer<D extends { readonly log: Log }>(
+  routes: readonly Route<D>[],
+  deps: D,
+  stop: AbortSignal,
+): http.Server {
+  const app = express();
+  app.disable('x-powered-by');
+  app.disable('etag');
+  // Query strings are read with URLSearchParams: one meaning, no nested objects.
+  app.set('query parser', false);
+  for (const route of routes) {
+    app[route.method.toLowerCase() as 'get'](route.path, (req, res) =>
+      answer(route, req, res, { deps, stop }),
+    );
+  }
+  app.use((req: express.Request, res: express.Response) => refuse(routes, req, res));
+  app.use((error: unknown, _req: express.Request, res: express.Response, _next: express.NextFunction) => {
+    if (res.headersSent) {
+      res.destroy();
+      return;
+    }
+    // Thrown by express itself, e.g. for a path with a broken percent escape.
+    const status = (error as { status?: number }).status;
+    const known = status !== undefined && status < 500;
+    const problem = problemOf(known ? new MusterError('E_USAGE', (error as Error).message) : error);
+    void send(res, problemResponse(problem));
+  });
+  const server = http.createServer({ maxHeaderSize: 16 * 1024, requestTimeout: 300_000 }, app);
+  server.headersTimeout = 10_000;
+  return server;
+}
+
+async function answer<D extends { readonly log: Log }>(
+  route: Route<D>,
+  req: express.Request,
+  res: express.Response,
+  context: { readonly deps: D; readonly stop: AbortSignal },
+): Promise<void> {
+  const gone = new AbortController();
+  res.once('close', () => gone.abort());
+  const request: ApiRequest = {
+    method: req.method,
+    params: req.params as Record<string, string>,
+    query: new URL(req.url, 'http://muster').searchParams,
+    headers: req.headers as Record<string, string | undefined>,
+    body: req,
+    signal: AbortSignal.any([gone.signal, context.stop]),
+  };
+  let response: ApiResponse;
+  try {
+    response = await route.handler(request, context.deps);
+  } catch (error) {
+    response = problemResponse(problemFor(error, request, route.path, context.deps.log));
+  }
+  await send(res, response);
+  // What the handler did not read must not stand before the next request on this connection.
+  if (!req.readableEnded) req.resume();
+}
+
+function problemFor(error: unknown, request: ApiRequest, path: string, log: Log) {
+  if (!(error instanceof MusterError))
+    log.error({ err: error, method: request.method, path }, 'a request failed');
+  const conditional = request.headers['if-match'] ?? request.headers['if-none-match'];
+  const precondition =
+    error instanceof MusterError && error.code === 'E_CONFLICT' && conditional !== undefined;
+  return problemOf(error, precondition ? 412 : undefined);
+}
+
+async function send(res: express.Response, response: ApiResponse): Promise<void> {
+  res.status(response.status);
+  res.setHeader('x-content-type-options', 'nosniff');
+  for (const [name, value] of Object.entries(response.headers ?? {})) res.setHeader(name, value);
+  const { body } = response;
+  if (body === undefined || typeof body === 'string') {
+    res.end(body);
+    return;
+  }
+  res.flushHeaders();
+  if (res.req.method === 'HEAD') {
+    res.end();
+    return;
+  }
+  for await (const piece of body) {
+    if (res.destroyed) break;
+    if (!res.write(piece)) await new Promise((resolve) => res.once('drain', resolve).once('close', resolve));
+  }
+  res.end();
+}
+
+/** No route has answered: the path is unknown (404), or known with other methods (405). */
+function refuse<D>(routes: readonly Route<D>[], req: express.Request, res: express.Response): void {
+  const allowed = [
+    ...new Set(routes.filter((route) => fits(route.path, req.path)).map((route) => route.method)),
+  ];
+  const error =
+    allowed.length === 0
+      ? new MusterError('E_NOT_FOUND', `there is nothing at ${req.path}; GET /v1 lists the routes`)
+      : new MusterError('E_METHOD', `${req.method} is not possible at ${req.path}`);
+  void send(
+    res,
+    problemResponse(problemOf(error), allowed.length === 0 ? {} : { allow: allowed.join(', ') }),
+  );
+}
+
+/** Whether a route's path fits, segment by segment. */
+function fits(route: string, path: string): boolean {
+  const wanted = route.split('/');
+  const given = path.split('/');
+  return (
+    wanted.length === given.length &&
+    wanted.every((segment, n) => segment.startsWith(':') || segment === given[n])
+  );
+}

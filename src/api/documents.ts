@@ -1,0 +1,178 @@
+/** Handlers for the documents of all kinds: list, get, put, delete, apply. */
+import { createHash } from 'node:crypto';
+import { MusterError } from '../base/errors.ts';
+import type { MachineStatus } from '../machines/machine.ts';
+import type { Entry, Origin } from '../resources/catalog.ts';
+import { API_VERSION, type Document, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
+import type { ApiDeps, ApplyOptions, DocumentSource } from './deps.ts';
+import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
+
+type H = Handler<ApiDeps>;
+
+/** A document as the API shows it: what the operator wrote, and under `status` what the server knows. */
+export interface Shown {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: Kind;
+  readonly metadata: Document['metadata'];
+  /** Absent for a machine that was only seen. */
+  readonly spec?: Document['spec'];
+  readonly status: Partial<MachineStatus> & { readonly origin?: Origin };
+}
+
+const KIND_OF: ReadonlyMap<string, Kind> = new Map(
+  (Object.entries(PLURAL) as [Kind, string][]).map(([kind, plural]) => [plural, kind]),
+);
+
+/** The kind that the path names. Throws E_NOT_FOUND. */
+function kindOf(request: ApiRequest): Kind {
+  const plural = request.params.kind ?? '';
+  const kind = KIND_OF.get(plural);
+  if (!kind)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no kind "${plural}"; there are ${[...KIND_OF.keys()].join(', ')}`,
+    );
+  return kind;
+}
+
+/** Changes whenever the document does: the store's revision, or for a file's document its content. */
+export function etagOf(entry: Entry): string {
+  if (entry.origin.from === 'api') return `"r${entry.origin.revision}"`;
+  return `"f${createHash('sha256').update(JSON.stringify(entry.document)).digest('base64url').slice(0, 22)}"`;
+}
+
+function shown(entry: Entry, deps: ApiDeps): Shown {
+  const status =
+    entry.document.kind === 'Machine' ? deps.machines.byName(entry.document.metadata.name)?.status : {};
+  return { ...entry.document, status: { ...status, origin: entry.origin } };
+}
+
+/** All documents of a kind; machines include those that were only seen. Ordered by name. */
+function showAll(kind: Kind, deps: ApiDeps): Shown[] {
+  const items = deps.documents.list(kind).map((entry) => shown(entry, deps));
+  if (kind !== 'Machine') return items;
+  const seen = deps.machines
+    .list()
+    .filter((machine) => !deps.documents.get('Machine', machine.name))
+    .map(
+      (machine): Shown => ({
+        apiVersion: API_VERSION,
+        kind: 'Machine',
+        metadata: { name: machine.name, ...(machine.labels ? { labels: machine.labels } : {}) },
+        status: machine.status,
+      }),
+    );
+  return [...items, ...seen].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+}
+
+export const listDocuments: H = (request, deps) => {
+  const kind = kindOf(request);
+  return json({ apiVersion: API_VERSION, kind: `${kind}List`, items: showAll(kind, deps) });
+};
+
+export const getDocument: H = (request, deps) => {
+  const kind = kindOf(request);
+  const name = request.params.name ?? '';
+  const entry = deps.documents.get(kind, name);
+  if (entry) return json(shown(entry, deps), 200, { etag: etagOf(entry) });
+  const seen =
+    kind === 'Machine' ? showAll(kind, deps).find((item) => item.metadata.name === name) : undefined;
+  if (!seen) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
+  return json(seen);
+};
+
+/**
+ * What If-Match and If-None-Match demand, checked against what is in force. Throws E_CONFLICT (as 412) when it is not so.
+ * The revision goes on to the store, which compares again when it commits.
+ */
+function expectation(request: ApiRequest, entry: Entry | undefined): Pick<ApplyOptions, 'expect'> {
+  const match = request.headers['if-match'];
+  if (match !== undefined) {
+    const tags = match.split(',').map((tag) => tag.trim());
+    if (!entry || (match !== '*' && !tags.includes(etagOf(entry))))
+      throw new MusterError(
+        'E_CONFLICT',
+        `If-Match: ${match} does not fit ${entry ? etagOf(entry) : 'an absent document'}`,
+      );
+    return entry.origin.from === 'api' ? { expect: entry.origin.revision } : {};
+  }
+  if (request.headers['if-none-match'] === '*') {
+    if (entry) throw new MusterError('E_CONFLICT', 'If-None-Match: * but the document exists');
+    return { expect: 'absent' };
+  }
+  return {};
+}
+
+/** How faults of a body are located: the client may say which file the text is from. */
+const sourceName = (request: ApiRequest): string => request.headers['x-muster-file'] ?? 'request';
+
+export const putDocument: H = async (request, deps) => {
+  const kind = kindOf(request);
+  const name = request.params.name ?? '';
+  const source = { file: sourceName(request), text: await readText(request) };
+  const expect = expectation(request, deps.documents.get(kind, name));
+  // A first look without consequences: the path must name the document that the body holds.
+  const looked = await deps.documents.applySources([source], { ...expect, dryRun: true });
+  const only = looked.results[0];
+  if (looked.results.length !== 1 || only?.kind !== kind || only.name !== name)
+    throw new MusterError('E_USAGE', `the body must be one document, ${kind} "${name}", as the path says`);
+  const dryRun = flag(request.query, 'dryRun');
+  const done = dryRun ? looked : await deps.documents.applySources([source], { ...expect, dryRun });
+  const entry = deps.documents.get(kind, name);
+  const result = { ...done.results[0], warnings: done.warnings };
+  return json(
+    result,
+    only.action === 'created' && !dryRun ? 201 : 200,
+    entry && !dryRun ? { etag: etagOf(entry) } : {},
+  );
+};
+
+export const deleteDocument: H = async (request, deps) => {
+  const kind = kindOf(request);
+  const name = request.params.name ?? '';
+  const dryRun = flag(request.query, 'dryRun');
+  const entry = deps.documents.get(kind, name);
+  if (!entry && kind === 'Machine' && deps.machines.byName(name)) {
+    if (!dryRun) await deps.machines.forget(name);
+  } else {
+    if (!entry) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
+    await deps.documents.remove(kind, name, { ...expectation(request, entry), dryRun });
+  }
+  return json({ kind, name, action: 'deleted', dryRun });
+};
+
+/** Body: YAML or JSON documents; or JSON `{"sources": [{"file", "text"}, …]}`, so that faults name the client's files. */
+export const applyDocuments: H = async (request, deps) => {
+  const body = await readText(request);
+  const dryRun = flag(request.query, 'dryRun');
+  const sources = sourcesOf(body, request);
+  const { results, warnings } = await deps.documents.applySources(sources, { dryRun });
+  return json({ dryRun, results, warnings });
+};
+
+function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[] {
+  if (!request.headers['content-type']?.startsWith('application/json'))
+    return [{ file: sourceName(request), text: body }];
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch (cause) {
+    throw new MusterError('E_USAGE', `the body is not JSON: ${(cause as Error).message}`, { cause });
+  }
+  const sources = (value as { sources?: unknown } | null)?.sources;
+  if (sources === undefined) return [{ file: sourceName(request), text: body }];
+  const fits = (item: unknown): item is DocumentSource =>
+    typeof (item as DocumentSource | null)?.file === 'string' &&
+    typeof (item as DocumentSource).text === 'string';
+  if (!Array.isArray(sources) || !sources.every(fits))
+    throw new MusterError('E_USAGE', 'sources must be a list of {"file": "…", "text": "…"}');
+  return sources;
+}
+
+export const listKinds = (): readonly string[] => Object.keys(KINDS);
+
+/** A plain acknowledgement after the configuration directory was read again, with its faults. */
+export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
+  await deps.documents.reload();
+  return json({ faults: deps.documents.faults() });
+};

@@ -1,0 +1,102 @@
+/** Events: a list, or a stream that goes on (server-sent events). */
+import type { Clock } from '../base/clock.ts';
+import { seconds, toMillis } from '../base/duration.ts';
+import type { EventLog, MusterEvent } from '../events/event.ts';
+import type { ApiDeps } from './deps.ts';
+import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handler.ts';
+
+/** A reader that lags by more events than this is cut off; it comes back with Last-Event-ID and misses nothing kept. */
+const MAX_QUEUED = 10_000;
+/** A comment at this interval tells both ends, and what is between them, that the stream lives. */
+const KEEP_ALIVE = toMillis(seconds(15));
+const MAX_LIMIT = 100_000;
+
+const EVENT_STREAM = 'text/event-stream';
+
+/**
+ * Query: `subject` (machine, MAC or `Kind/name`), `after` (sequence), `limit` (newest that many), `follow`. With `follow`
+ * or `Accept: text/event-stream` a stream: first what is kept, then what comes; `Last-Event-ID` goes on where another ended.
+ */
+export const listEvents: Handler<ApiDeps> = (request, deps) => {
+  const { query } = request;
+  const subject = query.get('subject');
+  const limit = wholeNumber(query, 'limit', MAX_LIMIT);
+  const after = resumePoint(request, deps.events);
+  const filter = {
+    ...(subject === null ? {} : { subject }),
+    ...(after === undefined ? {} : { after }),
+    ...(limit === undefined ? {} : { limit }),
+  };
+  if (!flag(query, 'follow') && !request.headers.accept?.includes(EVENT_STREAM))
+    return json({ kind: 'EventList', items: deps.events.list(filter) });
+  return {
+    status: 200,
+    headers: { 'content-type': EVENT_STREAM, 'cache-control': 'no-store' },
+    body: follow(deps.events, filter, deps.clock, request.signal),
+  };
+};
+
+/** The sequence to go on after. One beyond the newest is from before a restart: then everything is new. */
+function resumePoint(request: ApiRequest, events: EventLog): number | undefined {
+  const last = request.headers['last-event-id'];
+  const after = /^[0-9]{1,15}$/.test(last ?? '') ? Number(last) : wholeNumber(request.query, 'after');
+  if (after === undefined) return undefined;
+  const newest = events.list({ limit: 1 }).at(-1)?.sequence ?? 0;
+  return after > newest ? undefined : after;
+}
+
+function frame(event: MusterEvent): string {
+  return `id: ${event.sequence}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`;
+}
+
+async function* follow(
+  events: EventLog,
+  filter: { readonly subject?: string; readonly after?: number; readonly limit?: number },
+  clock: Clock,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const queue: string[] = [];
+  let wake = (): void => {};
+  let lagged = false;
+  // Subscribing before listing: what happens in between comes twice at most, never not at all.
+  let sent = filter.after ?? 0;
+  const unsubscribe = events.subscribe((event) => {
+    if (filter.subject !== undefined && event.subject !== filter.subject) return;
+    if (queue.length >= MAX_QUEUED) lagged = true;
+    else queue.push(frame(event));
+    wake();
+  });
+  const onAbort = (): void => wake();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    yield ': muster events\n\n';
+    for (const event of events.list(filter)) {
+      if (signal.aborted) return;
+      sent = event.sequence;
+      yield frame(event);
+    }
+    while (!signal.aborted && !lagged) {
+      const next = queue.shift();
+      if (next !== undefined) {
+        const sequence = Number(next.slice(4, next.indexOf('\n')));
+        if (sequence > sent) {
+          sent = sequence;
+          yield next;
+        }
+        continue;
+      }
+      const alive = await new Promise<boolean>((resolve) => {
+        const cancel = clock.after(KEEP_ALIVE, () => resolve(true));
+        wake = () => {
+          cancel();
+          resolve(false);
+        };
+        if (queue.length > 0 || signal.aborted || lagged) wake();
+      });
+      if (alive) yield ': alive\n\n';
+    }
+  } finally {
+    unsubscribe();
+    signal.removeEventListener('abort', onAbort);
+  }
+}

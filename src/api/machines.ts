@@ -1,0 +1,135 @@
+/** Handlers for machines beyond their documents: add, accept, explain, render, leases. */
+import { MusterError } from '../base/errors.ts';
+import { type Mac, parseMac } from '../base/mac.ts';
+import type { KnownMachine } from '../machines/machine.ts';
+import { API_VERSION, type Document } from '../resources/kinds.ts';
+import type { ApiDeps, ExplainQuestion } from './deps.ts';
+import { type ApiRequest, type Handler, json, readText } from './handler.ts';
+
+type H = Handler<ApiDeps>;
+
+/** The fields of a small JSON body: strings and lists of strings only. Throws E_USAGE naming what is wrong. */
+async function fieldsOf<K extends string>(
+  request: ApiRequest,
+  known: readonly K[],
+): Promise<Partial<Record<K, string>>> {
+  const body = await readText(request, 64 * 1024);
+  if (body.trim() === '') return {};
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch (cause) {
+    throw new MusterError('E_USAGE', `the body is not JSON: ${(cause as Error).message}`, { cause });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new MusterError('E_USAGE', 'the body must be a JSON object');
+  for (const [name, field] of Object.entries(value)) {
+    if (!known.includes(name as K))
+      throw new MusterError('E_USAGE', `"${name}" is not known here; there are ${known.join(', ')}`);
+    if (typeof field !== 'string') throw new MusterError('E_USAGE', `"${name}" must be a string`);
+  }
+  return value as Partial<Record<K, string>>;
+}
+
+function macOf(text: string): Mac {
+  const mac = parseMac(text);
+  if (!mac)
+    throw new MusterError('E_USAGE', `"${text}" is not a MAC address; write it like 52:54:00:aa:00:01`);
+  return mac;
+}
+
+/** The machine of that name or hardware address. Throws E_NOT_FOUND. */
+export function findMachine(nameOrMac: string, deps: Pick<ApiDeps, 'machines'>): KnownMachine {
+  const mac = parseMac(nameOrMac);
+  const found = deps.machines.byName(nameOrMac) ?? (mac && deps.machines.byMac(mac));
+  if (!found)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no machine "${nameOrMac}"; \`muster get machines\` lists those that have a document or were seen`,
+    );
+  return found;
+}
+
+/** Body: `{mac, profile, name?, address?}`. Makes a Machine document, owned by the API. */
+export const addMachine: H = async (request, deps) => {
+  const given = await fieldsOf(request, ['mac', 'profile', 'name', 'address']);
+  const mac = macOf(given.mac ?? '');
+  const name = given.name ?? deps.machines.byMac(mac)?.name ?? `m-${mac.replaceAll(':', '')}`;
+  if (deps.documents.get('Machine', name))
+    throw new MusterError('E_CONFLICT', `Machine "${name}" exists; change it with \`muster apply\``);
+  const document: Document<'Machine'> = {
+    apiVersion: API_VERSION,
+    kind: 'Machine',
+    metadata: { name },
+    spec: {
+      macs: [mac],
+      ...(given.profile === undefined ? {} : { profile: given.profile }),
+      ...(given.address === undefined ? {} : { addresses: [given.address] }),
+    },
+  };
+  const { results, warnings } = await deps.documents.applySources(
+    [{ file: 'machine add', text: JSON.stringify(document) }],
+    { dryRun: false, expect: 'absent' },
+  );
+  return json({ ...results[0], warnings }, 201);
+};
+
+/** Body: `{profile?, name?}`. The path names the machine as it is listed, or by hardware address. */
+export const acceptMachine: H = async (request, deps) => {
+  const given = await fieldsOf(request, ['profile', 'name']);
+  const machine = findMachine(request.params.name ?? '', deps);
+  return json(await deps.machines.accept(machine.name, given));
+};
+
+const ARCHES = ['x86_64', 'aarch64'] as const;
+const FIRMWARES = ['bios', 'uefi'] as const;
+
+function choice<T extends string>(
+  query: URLSearchParams,
+  name: string,
+  choices: readonly T[],
+): T | undefined {
+  const value = query.get(name);
+  if (value === null) return undefined;
+  if (!choices.includes(value as T))
+    throw new MusterError('E_USAGE', `${name} must be one of ${choices.join(', ')}, not "${value}"`);
+  return value as T;
+}
+
+export const explain: H = (request, deps) => {
+  const { query } = request;
+  const machine = query.get('machine');
+  const mac = query.get('mac');
+  if ((machine === null) === (mac === null))
+    throw new MusterError('E_USAGE', 'say which machine: ?machine=NAME or ?mac=MAC');
+  const network = query.get('network');
+  const arch = choice(query, 'arch', ARCHES);
+  const firmware = choice(query, 'firmware', FIRMWARES);
+  const question: ExplainQuestion = {
+    ...(machine === null ? {} : { machine }),
+    ...(mac === null ? {} : { mac: macOf(mac) }),
+    ...(network === null ? {} : { network }),
+    ...(arch ? { arch } : {}),
+    ...(firmware ? { firmware } : {}),
+  };
+  return json(deps.preview.explain(question));
+};
+
+export const render: H = (request, deps) => {
+  const machine = findMachine(request.params.machine ?? '', deps);
+  const rendered = deps.preview.render(machine.name);
+  return json({
+    machine: machine.name,
+    format: rendered.format,
+    files: rendered.files,
+    kernelArguments: rendered.kernelArguments,
+    merged: rendered.merged,
+    provenance: Object.fromEntries(rendered.provenance),
+  });
+};
+
+export const listLeases: H = (request, deps) => {
+  const network = request.query.get('network');
+  const items = deps.leases().filter((lease) => network === null || lease.network === network);
+  return json({ kind: 'LeaseList', items });
+};

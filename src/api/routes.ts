@@ -1,0 +1,102 @@
+/**
+ * The operators' API as a table: the server, its index (`GET /v1`) and docs/ports.md come from it. Literal paths stand
+ * before those with parameters that would also fit; the first that fits answers.
+ */
+import type { ApiDeps } from './deps.ts';
+import {
+  applyDocuments,
+  deleteDocument,
+  getDocument,
+  listDocuments,
+  putDocument,
+  reloadDocuments,
+} from './documents.ts';
+import { listEvents } from './events.ts';
+import { type Handler, json, type Route } from './handler.ts';
+import { HEALTH_ROUTES } from './health.ts';
+import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
+
+const index: Handler<ApiDeps> = () =>
+  json({ routes: API_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
+
+const status: Handler<ApiDeps> = (_request, { daemon, documents }) =>
+  json({
+    version: daemon.version,
+    startedAt: daemon.startedAt,
+    ...daemon.readiness(),
+    faults: documents.faults(),
+  });
+
+export const API_ROUTES: readonly Route<ApiDeps>[] = [
+  { method: 'GET', path: '/v1', summary: 'This list.', handler: index },
+  {
+    method: 'GET',
+    path: '/v1/status',
+    summary: 'Version, readiness, and faults of the configuration directory.',
+    handler: status,
+  },
+  {
+    method: 'GET',
+    path: '/v1/events',
+    summary: 'Events, newest last. Query: subject, after, limit; follow streams them (server-sent events).',
+    handler: listEvents,
+  },
+  { method: 'GET', path: '/v1/leases', summary: 'Leases. Query: network.', handler: listLeases },
+  {
+    method: 'GET',
+    path: '/v1/explain',
+    summary: 'What a machine would get now and why. Query: machine or mac; network, arch, firmware.',
+    handler: explain,
+  },
+  {
+    method: 'GET',
+    path: '/v1/render/:machine',
+    summary: "A machine's first-boot configuration, with where each value came from.",
+    handler: render,
+  },
+  {
+    method: 'POST',
+    path: '/v1/apply',
+    summary:
+      'Applies documents, all or nothing: YAML or JSON, or {"sources": [{"file", "text"}]}. Query: dryRun.',
+    handler: applyDocuments,
+  },
+  {
+    method: 'POST',
+    path: '/v1/reload',
+    summary: 'Reads the configuration directory again; answers with its faults.',
+    handler: reloadDocuments,
+  },
+  {
+    method: 'POST',
+    path: '/v1/machines/add',
+    summary: 'Makes a Machine: {"mac", "profile", "name", "address"}.',
+    handler: addMachine,
+  },
+  {
+    method: 'POST',
+    path: '/v1/machines/:name/accept',
+    summary: 'Accepts a machine that was seen, or lets a held one try again: {"profile", "name"}.',
+    handler: acceptMachine,
+  },
+  {
+    method: 'GET',
+    path: '/v1/:kind',
+    summary: 'All documents of a kind: networks, images, clusters, profiles, machines (with their status).',
+    handler: listDocuments,
+  },
+  { method: 'GET', path: '/v1/:kind/:name', summary: 'A document; ETag.', handler: getDocument },
+  {
+    method: 'PUT',
+    path: '/v1/:kind/:name',
+    summary: 'Applies one document. If-Match, If-None-Match; query: dryRun.',
+    handler: putDocument,
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/:kind/:name',
+    summary: 'Deletes a document, or forgets a machine that was only seen. If-Match; query: dryRun.',
+    handler: deleteDocument,
+  },
+  ...HEALTH_ROUTES,
+];
