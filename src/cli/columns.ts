@@ -1,0 +1,145 @@
+/** The columns of `muster get`, for each kind. */
+
+import type { LeaseView } from '../api/deps.ts';
+import type { Shown } from '../api/documents.ts';
+import { systemClock } from '../base/clock.ts';
+import type { MusterEvent } from '../events/event.ts';
+import type {
+  ClusterSpec,
+  ImageSpec,
+  Kind,
+  MachineSpec,
+  NetworkSpec,
+  ProfileSpec,
+} from '../resources/kinds.ts';
+import { ageText, type Column } from './output.ts';
+
+const NAME: Column<Shown> = { heading: 'NAME', cell: (item) => item.metadata.name };
+/** Who may change it: a file, by name and line, or the API. */
+const ORIGIN: Column<Shown> = {
+  heading: 'ORIGIN',
+  wide: true,
+  cell: ({ status: { origin } }) =>
+    origin?.from === 'file' ? `${origin.at.file}:${origin.at.line}` : origin?.from,
+};
+const LABELS: Column<Shown> = {
+  heading: 'LABELS',
+  wide: true,
+  cell: ({ metadata }) =>
+    Object.entries(metadata.labels ?? {})
+      .map(([key, value]) => `${key}=${value}`)
+      .join(','),
+};
+
+const network = (item: Shown) => item.spec as NetworkSpec;
+const image = (item: Shown) => item.spec as ImageSpec;
+const cluster = (item: Shown) => item.spec as ClusterSpec;
+const profile = (item: Shown) => item.spec as ProfileSpec;
+/** Absent for a machine that was only seen. */
+const machine = (item: Shown) => item.spec as MachineSpec | undefined;
+
+const age = (since: number | undefined): string | undefined =>
+  since === undefined ? undefined : ageText(systemClock.now() - since);
+const clockTime = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ');
+
+export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
+  Network: [
+    NAME,
+    { heading: 'SUBNET', cell: (item) => network(item).subnet },
+    { heading: 'DHCP', cell: (item) => network(item).dhcp.mode },
+    {
+      heading: 'POOLS',
+      cell: (item) =>
+        network(item)
+          .dhcp.pools?.map(({ start, end }) => `${start}-${end}`)
+          .join(','),
+    },
+    { heading: 'GATEWAY', wide: true, cell: (item) => network(item).gateway },
+    { heading: 'DNS', wide: true, cell: (item) => network(item).dns?.join(',') },
+    ORIGIN,
+    LABELS,
+  ],
+  Image: [
+    NAME,
+    { heading: 'OS', cell: (item) => image(item).os },
+    { heading: 'VERSION', cell: (item) => image(item).version },
+    { heading: 'ARCH', cell: (item) => image(item).arch },
+    { heading: 'CONFIG', cell: (item) => image(item).configFormat },
+    { heading: 'KERNEL', wide: true, cell: (item) => image(item).kernel.sha256.slice(0, 12) },
+    { heading: 'ROOT', wide: true, cell: (item) => image(item).root?.sha256.slice(0, 12) },
+    ORIGIN,
+    LABELS,
+  ],
+  Cluster: [
+    NAME,
+    { heading: 'CONFIG', cell: (item) => Object.keys(cluster(item).config ?? {}).join(',') },
+    ORIGIN,
+    LABELS,
+  ],
+  Profile: [
+    NAME,
+    { heading: 'IMAGE', cell: (item) => profile(item).image },
+    { heading: 'BOOT', cell: (item) => profile(item).boot ?? 'image' },
+    {
+      heading: 'SELECTOR',
+      cell: (item) =>
+        Object.entries(profile(item).selector ?? {})
+          .map(([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+          .join(','),
+    },
+    ORIGIN,
+    LABELS,
+  ],
+  Machine: [
+    NAME,
+    { heading: 'PHASE', cell: (item) => item.status.phase ?? 'registered' },
+    { heading: 'PROFILE', cell: (item) => machine(item)?.profile },
+    { heading: 'ADDRESS', cell: (item) => item.status.seen?.address ?? machine(item)?.addresses?.[0] },
+    { heading: 'AGE', cell: (item) => age(item.status.since) },
+    { heading: 'REASON', cell: (item) => item.status.reason?.code },
+    {
+      heading: 'MACS',
+      wide: true,
+      cell: (item) => (machine(item)?.macs ?? item.status.seen?.macs)?.join(','),
+    },
+    { heading: 'FIRMWARE', wide: true, cell: (item) => item.status.seen?.firmware },
+    { heading: 'ARCH', wide: true, cell: (item) => item.status.seen?.arch },
+    { heading: 'SERIAL', wide: true, cell: (item) => machine(item)?.serial ?? item.status.seen?.serial },
+    {
+      heading: 'LAST SEEN',
+      wide: true,
+      cell: (item) => age(item.status.lastSeen),
+    },
+    ORIGIN,
+    LABELS,
+  ],
+};
+
+export const LEASE_COLUMNS: readonly Column<LeaseView>[] = [
+  { heading: 'ADDRESS', cell: (lease) => lease.address },
+  { heading: 'MAC', cell: (lease) => lease.mac },
+  { heading: 'STATE', cell: (lease) => lease.state },
+  { heading: 'MACHINE', cell: (lease) => lease.machine },
+  { heading: 'NETWORK', cell: (lease) => lease.network },
+  {
+    heading: 'EXPIRES',
+    cell: (lease) => (lease.expiresAt === undefined ? undefined : clockTime(lease.expiresAt)),
+  },
+  { heading: 'HOSTNAME', wide: true, cell: (lease) => lease.hostname },
+];
+
+/** The sentence of an event: its reason, then its particulars. */
+export function eventMessage(event: MusterEvent): string {
+  const fields = Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${value}`);
+  return [event.reason?.text, ...fields].filter((part) => part).join(' ');
+}
+
+export const EVENT_COLUMNS: readonly Column<MusterEvent>[] = [
+  { heading: 'TIME', cell: (event) => clockTime(event.at) },
+  { heading: 'SUBJECT', cell: (event) => event.subject },
+  { heading: 'EVENT', cell: (event) => event.kind },
+  { heading: 'REASON', cell: (event) => event.reason?.code },
+  { heading: 'NETWORK', wide: true, cell: (event) => event.network },
+  { heading: 'SESSION', wide: true, cell: (event) => event.session },
+  { heading: 'MESSAGE', cell: eventMessage },
+];

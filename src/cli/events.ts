@@ -1,0 +1,60 @@
+/** `muster events [SUBJECT] [--follow]` */
+import type { MusterEvent } from '../events/event.ts';
+import { connectApi } from './client.socket.ts';
+import { EVENT_COLUMNS, eventMessage } from './columns.ts';
+import { EXIT, type Io, socketPath } from './io.ts';
+import { formatOf, jsonText, painted, tableText, yamlText } from './output.ts';
+
+export interface EventsOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  readonly follow?: boolean;
+  /** Newest that many. */
+  readonly tail?: string;
+}
+
+export async function events(subject: string | undefined, options: EventsOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
+  const client = connectApi(socketPath(options.socket, io.env));
+  const query = { subject, limit: options.tail };
+  if (options.follow) {
+    const stream = client.stream('/v1/events', { query: { ...query, follow: 'true' }, signal: io.signal });
+    for await (const event of readEvents(stream))
+      io.out(
+        format === 'json'
+          ? `${JSON.stringify(event)}\n`
+          : format === 'yaml'
+            ? `---\n${yamlText(event)}`
+            : eventLine(event, io.color),
+      );
+    return EXIT.ok;
+  }
+  const { items } = await client.call<{ items: MusterEvent[] }>('GET', '/v1/events', { query });
+  if (format === 'json') io.out(jsonText(items));
+  else if (format === 'yaml') io.out(yamlText(items));
+  else if (items.length === 0) io.err('No events found.\n');
+  else io.out(tableText(EVENT_COLUMNS, items, format === 'wide'));
+  return EXIT.ok;
+}
+
+/** One event as one line, as it comes. */
+export function eventLine(event: MusterEvent, color: boolean): string {
+  const time = new Date(event.at).toISOString().slice(11, 19);
+  const bad = /failed|held|conflict|invalid|exhausted|disbelieved|refused|nak/.test(event.kind);
+  const message = eventMessage(event).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
+  const line = `${time} ${painted(event.subject, 'bold', color)} ${painted(event.kind, bad ? 'yellow' : 'cyan', color)} ${message}`;
+  return `${line.trimEnd()}\n`;
+}
+
+/** Server-sent events (WHATWG HTML §9.2) from pieces of text: only what our server sends, `data` of one line. */
+export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator<MusterEvent> {
+  let rest = '';
+  for await (const piece of pieces) {
+    const frames = (rest + piece).split('\n\n');
+    rest = frames.pop()!;
+    for (const frame of frames) {
+      const data = frame.split('\n').find((line) => line.startsWith('data: '));
+      if (data) yield JSON.parse(data.slice('data: '.length)) as MusterEvent;
+    }
+  }
+}

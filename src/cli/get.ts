@@ -1,0 +1,101 @@
+/** `muster get KIND [NAME…]` */
+import type { LeaseView } from '../api/deps.ts';
+import type { Shown } from '../api/documents.ts';
+import { MusterError } from '../base/errors.ts';
+import type { MusterEvent } from '../events/event.ts';
+import { type Kind, PLURAL } from '../resources/kinds.ts';
+import { type ApiClient, connectApi } from './client.socket.ts';
+import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from './columns.ts';
+import { EXIT, type Io, socketPath } from './io.ts';
+import { kindAndNames, kindOf, otherListNamed } from './names.ts';
+import { type Column, FORMATS, type Format, formatOf, jsonText, tableText, yamlText } from './output.ts';
+
+export interface GetOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  /** `key=value`, several separated by commas. */
+  readonly selector?: string;
+}
+
+export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, FORMATS, 'table');
+  const { kind: word, names } = kindAndNames(words);
+  const client = connectApi(socketPath(options.socket, io.env));
+  const other = otherListNamed(word);
+  if (other === 'leases') return await getLeases(client, names, format, io);
+  if (other === 'events') return await getEvents(client, names, format, io);
+  const kind = kindOf(word);
+  const items = (await fetchItems(client, kind, names)).filter(selected(options.selector));
+  if (format === 'name')
+    io.out(items.map((item) => `${kind.toLowerCase()}/${item.metadata.name}\n`).join(''));
+  else print(items, COLUMNS[kind], { format, single: names.length === 1, what: PLURAL[kind] }, io);
+  return EXIT.ok;
+}
+
+async function fetchItems(client: ApiClient, kind: Kind, names: readonly string[]): Promise<Shown[]> {
+  const base = `/v1/${PLURAL[kind]}`;
+  if (names.length === 0) return (await client.call<{ items: Shown[] }>('GET', base)).items;
+  return await Promise.all(
+    names.map((name) => client.call<Shown>('GET', `${base}/${encodeURIComponent(name)}`)),
+  );
+}
+
+/** Whether labels fit `a=b,c!=d`. Throws E_USAGE when the selector is none. */
+function selected(selector: string | undefined): (item: Shown) => boolean {
+  if (selector === undefined) return () => true;
+  const terms = selector.split(',').map((term) => /^([^=!\s]+)(==?|!=)([^=!\s]*)$/.exec(term));
+  if (terms.some((term) => term === null))
+    throw new MusterError(
+      'E_USAGE',
+      `-l ${selector}: write key=value or key!=value, several separated by commas`,
+    );
+  return ({ metadata }) =>
+    terms.every((term) => (metadata.labels?.[term![1]!] === term![3]) === (term![2] !== '!='));
+}
+
+async function getLeases(
+  client: ApiClient,
+  names: readonly string[],
+  format: Format,
+  io: Io,
+): Promise<number> {
+  const { items } = await client.call<{ items: LeaseView[] }>('GET', '/v1/leases');
+  const wanted = items.filter(
+    (lease) =>
+      names.length === 0 || names.some((name) => [lease.address, lease.mac, lease.machine].includes(name)),
+  );
+  if (format === 'name') io.out(wanted.map((lease) => `lease/${lease.network}/${lease.address}\n`).join(''));
+  else print(wanted, LEASE_COLUMNS, { format, single: false, what: 'leases' }, io);
+  return EXIT.ok;
+}
+
+async function getEvents(
+  client: ApiClient,
+  names: readonly string[],
+  format: Format,
+  io: Io,
+): Promise<number> {
+  if (names.length > 1) throw new MusterError('E_USAGE', 'one subject at a time');
+  const { items } = await client.call<{ items: MusterEvent[] }>('GET', '/v1/events', {
+    query: { subject: names[0] },
+  });
+  if (format === 'name') io.out(items.map((event) => `event/${event.sequence}\n`).join(''));
+  else print(items, EVENT_COLUMNS, { format, single: false, what: 'events' }, io);
+  return EXIT.ok;
+}
+
+/** Prints items; one that was asked for by name stands alone in JSON and YAML, several in a list, as kubectl does. */
+function print<T>(
+  items: readonly T[],
+  columns: readonly Column<T>[],
+  how: { readonly format: Exclude<Format, 'name'>; readonly single: boolean; readonly what: string },
+  io: Io,
+): void {
+  if (how.format === 'table' || how.format === 'wide') {
+    if (items.length === 0) io.err(`No ${how.what} found.\n`);
+    else io.out(tableText(columns, items, how.format === 'wide'));
+    return;
+  }
+  const value = how.single ? items[0] : { apiVersion: 'muster/v1', kind: 'List', items };
+  io.out(how.format === 'json' ? jsonText(value) : yamlText(value));
+}

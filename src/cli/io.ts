@@ -1,0 +1,54 @@
+/** What a verb may touch of the process: streams, environment, terminal. Passed in, so that verbs can be tested. */
+import { ERRORS, type Fault, MusterError, type SourceSpot } from '../base/errors.ts';
+import { DEFAULT_SOCKET } from '../base/paths.ts';
+
+export interface Io {
+  /** Data. */
+  out(text: string): void;
+  /** Everything else. */
+  err(text: string): void;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Whether colours may be used on standard output. */
+  readonly color: boolean;
+  /** Aborts on SIGINT and SIGTERM. */
+  readonly signal: AbortSignal;
+}
+
+/** Exit codes, as butane and kubectl have them; `diff` uses 1 for "there are differences" and 2 for failure. */
+export const EXIT = { ok: 0, failure: 1, usage: 2 } as const;
+
+/** The socket that a verb speaks to: flag, then environment, then default. */
+export function socketPath(flag: string | undefined, env: Io['env']): string {
+  return flag ?? (env.MUSTER_SOCKET || DEFAULT_SOCKET);
+}
+
+const spotText = (at: SourceSpot): string => `${at.file}:${at.line}:${at.column}`;
+
+/** `file.yaml:12:5: spec.files[0].mode: what is wrong (E_SCHEMA)`. */
+export function faultLine(fault: Fault): string {
+  const parts = [fault.at && spotText(fault.at), fault.path, fault.message].filter((part) => part);
+  return `${parts.join(': ')} (${fault.code})`;
+}
+
+/**
+ * An error as lines for standard error: its faults with their places, or its message with what to do.
+ * What was not thrown on purpose is shown with its stack: it is to be reported.
+ */
+export function errorText(error: unknown): string {
+  if (!(error instanceof MusterError)) {
+    const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return `muster: ${ERRORS.E_INTERNAL.title} (E_INTERNAL)\n  ${ERRORS.E_INTERNAL.fix}\n${stack}\n`;
+  }
+  const located = error.faults.filter((fault) => fault.at ?? fault.path);
+  if (located.length > 0) return error.faults.map((fault) => `${faultLine(fault)}\n`).join('');
+  return `muster: ${error.message} (${error.code})\n  ${ERRORS[error.code].fix}\n`;
+}
+
+/** Exit code of an error. */
+export function exitCodeOf(error: unknown): number {
+  return error instanceof MusterError && error.code === 'E_USAGE' ? EXIT.usage : EXIT.failure;
+}
+
+export function printWarnings(warnings: readonly Fault[], io: Io): void {
+  for (const warning of warnings) io.err(`warning: ${faultLine(warning)}\n`);
+}

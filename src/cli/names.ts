@@ -1,0 +1,63 @@
+/** Names of kinds as they may be typed: plural, singular, short; any case. */
+import { MusterError } from '../base/errors.ts';
+import { type Kind, PLURAL } from '../resources/kinds.ts';
+
+/** Short names, as kubectl's `po` and `svc`. */
+export const SHORT_NAMES: Readonly<Record<Kind, string>> = {
+  Network: 'net',
+  Image: 'img',
+  Cluster: 'cl',
+  Profile: 'prof',
+  Machine: 'm',
+};
+
+/** Things that `get` lists and that are not documents. */
+export const OTHER_LISTS = { leases: ['lease'], events: ['event', 'ev'] } as const;
+export type OtherList = keyof typeof OTHER_LISTS;
+
+const KIND_BY_NAME = new Map<string, Kind>(
+  (Object.keys(PLURAL) as Kind[]).flatMap((kind) =>
+    [kind.toLowerCase(), PLURAL[kind], SHORT_NAMES[kind]].map((name): [string, Kind] => [name, kind]),
+  ),
+);
+
+/** The kind that `text` names, or undefined. */
+export function kindNamed(text: string): Kind | undefined {
+  return KIND_BY_NAME.get(text.toLowerCase());
+}
+
+/** As {@link kindNamed}; throws E_USAGE listing what there is. */
+export function kindOf(text: string): Kind {
+  const kind = kindNamed(text);
+  if (!kind)
+    throw new MusterError(
+      'E_USAGE',
+      `"${text}" is not a kind; there are ${Object.values(PLURAL).join(', ')}`,
+    );
+  return kind;
+}
+
+export function otherListNamed(text: string): OtherList | undefined {
+  const plain = text.toLowerCase();
+  return (Object.keys(OTHER_LISTS) as OtherList[]).find(
+    (list) => list === plain || (OTHER_LISTS[list] as readonly string[]).includes(plain),
+  );
+}
+
+/**
+ * `KIND NAME…`, `KIND/NAME…` or `KIND`: the kind and the names. Throws E_USAGE when kinds are mixed or a name is missing
+ * after the slash.
+ */
+export function kindAndNames(words: readonly string[]): {
+  readonly kind: string;
+  readonly names: readonly string[];
+} {
+  const [first = '', ...rest] = words;
+  if (!first.includes('/')) return { kind: first, names: rest };
+  const pairs = words.map((word) => word.split('/'));
+  if (pairs.some((pair) => pair.length !== 2 || !pair[0] || !pair[1]))
+    throw new MusterError('E_USAGE', 'write KIND NAME… or KIND/NAME…');
+  const kinds = new Set(pairs.map((pair) => kindNamed(pair[0]!) ?? pair[0]!));
+  if (kinds.size > 1) throw new MusterError('E_USAGE', 'one kind at a time');
+  return { kind: pairs[0]![0]!, names: pairs.map((pair) => pair[1]!) };
+}
