@@ -43,6 +43,8 @@ export interface MachineStatus {
   readonly lastSeen?: Millis;
   /** What was seen on the wire; the document's spec is what an operator says. */
   readonly seen: Identity & {
+    /** Those of the addresses that it booted from. */
+    readonly bootMacs?: readonly Mac[];
     readonly arch?: 'x86_64' | 'aarch64';
     readonly firmware?: 'bios' | 'uefi';
     readonly network?: string;
@@ -93,6 +95,8 @@ export interface BootSession {
   readonly image?: string;
   /** First loader handed out in this session: a second request from iPXE is then not answered with a loader again. */
   readonly loader?: string;
+  /** Address from which the script was fetched: reports are expected from there (or from an address of the machine's own). */
+  readonly peer?: string;
 }
 
 /** What a machine reports: POST to {@link import('../pxe/http/routes.ts').MACHINE_ROUTES} `report`. */

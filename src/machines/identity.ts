@@ -1,0 +1,92 @@
+/** What a machine says of itself, made comparable. */
+import { type Mac, parseMac } from '../base/mac.ts';
+import type { Identity } from './machine.ts';
+import { isFleetingMac, isPlaceholderSerial, isUsableMac, PLACEHOLDER_UUIDS } from './placeholders.ts';
+
+/** At most this many addresses of one machine are kept: a hostile request must not grow a record. */
+export const MAX_MACS = 16;
+/** At most this many characters of a serial, manufacturer, product or asset tag. */
+export const MAX_TEXT = 128;
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/**
+ * The same UUID with the octets of its first three fields reversed. SMBIOS ≥ 2.6 stores them little-endian, RFC 4122 and older
+ * firmware big-endian, and ROMs, iPXE and dmidecode disagree on which they print (siderolabs/go-smbios#7, #8).
+ */
+export function swapUuid(uuid: string): string {
+  const octets = uuid.match(/[0-9a-f]{2}/g);
+  if (octets?.length !== 16) return uuid;
+  const part = (...at: number[]) => at.map((n) => octets[n]).join('');
+  return `${part(3, 2, 1, 0)}-${part(5, 4)}-${part(7, 6)}-${part(8, 9)}-${part(10, 11, 12, 13, 14, 15)}`;
+}
+
+/** One key for both byte orders of a UUID; undefined when it is malformed or a placeholder. */
+export function uuidKey(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const uuid = text.toLowerCase();
+  if (!UUID.test(uuid)) return undefined;
+  const swapped = swapUuid(uuid);
+  const key = uuid < swapped ? uuid : swapped;
+  return PLACEHOLDER_KEYS.has(key) ? undefined : key;
+}
+
+const PLACEHOLDER_KEYS: ReadonlySet<string> = new Set(
+  PLACEHOLDER_UUIDS.map(({ value }) => (value < swapUuid(value) ? value : swapUuid(value))),
+);
+
+/** A serial as it is compared: upper case, single blanks, no dots at the end; undefined for placeholders. */
+export function serialKey(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const serial = printable(text, MAX_TEXT).toUpperCase().replace(/\s+/g, ' ').trim().replace(/\.+$/, '');
+  return isPlaceholderSerial(serial) ? undefined : serial;
+}
+
+/** Printable text of at most `length` characters; everything else becomes a blank. */
+export function printable(text: string, length: number): string {
+  return text
+    .slice(0, length)
+    .replace(/[\p{C}\p{Z}]+/gu, ' ')
+    .trim();
+}
+
+/** What a request says of its machine, field by field, nothing of it trusted. */
+export interface IdentityFields {
+  /** Any number of addresses in any usual spelling. Eight-octet WWNs of fibre channel cards are passed over (ironic-image#314). */
+  readonly macs?: readonly string[];
+  readonly uuid?: string | undefined;
+  readonly serial?: string | undefined;
+  readonly manufacturer?: string | undefined;
+  readonly product?: string | undefined;
+  readonly assetTag?: string | undefined;
+}
+
+/** Reads an identity; fields that are not what they should be are left out. Never throws. */
+export function readIdentity(fields: IdentityFields): Identity {
+  const macs: Mac[] = [];
+  for (const text of (fields.macs ?? []).slice(0, 4 * MAX_MACS)) {
+    const mac = text.length > 32 ? undefined : parseMac(text);
+    if (mac !== undefined && !macs.includes(mac) && macs.length < MAX_MACS) macs.push(mac);
+  }
+  const uuid = fields.uuid?.trim().toLowerCase();
+  const text = (value: string | undefined) => (value === undefined ? '' : printable(value, MAX_TEXT));
+  const [serial, manufacturer, product, assetTag] = [
+    text(fields.serial),
+    text(fields.manufacturer),
+    text(fields.product),
+    text(fields.assetTag),
+  ];
+  return {
+    macs,
+    ...(uuid !== undefined && UUID.test(uuid) ? { uuid } : {}),
+    ...(serial ? { serial } : {}),
+    ...(manufacturer ? { manufacturer } : {}),
+    ...(product ? { product } : {}),
+    ...(assetTag ? { assetTag } : {}),
+  };
+}
+
+/** Addresses that may enter a document: those it booted from, and others that are its own and will still be tomorrow. */
+export function lastingMacs(macs: readonly Mac[], booted: readonly Mac[]): readonly Mac[] {
+  return macs.filter((mac) => isUsableMac(mac) && (booted.includes(mac) || !isFleetingMac(mac)));
+}

@@ -1,0 +1,235 @@
+/**
+ * Who is this? A scored comparison of what a booting machine says with what is known. A hardware address weighs most, UUID and
+ * serial together next, either alone too little (blades of a C6100 share both: siderolabs/sidero#930). Where two machines fit
+ * there is no guess: the machine is held until a person says which it is.
+ */
+import type { Mac } from '../base/mac.ts';
+import { serialKey, uuidKey } from './identity.ts';
+import { isFleetingMac, isUsableMac } from './placeholders.ts';
+
+/** What a packet or request says. `bootMac` is the interface it came from. */
+export interface Evidence {
+  readonly bootMac?: Mac | undefined;
+  readonly macs: readonly Mac[];
+  readonly uuid?: string | undefined;
+  readonly serial?: string | undefined;
+}
+
+/** What is known of one machine: its document's word, and what was seen of it before. */
+export interface Claim {
+  readonly name: string;
+  readonly documented: boolean;
+  readonly macs: readonly Mac[];
+  readonly seenMacs: readonly Mac[];
+  readonly uuid?: string | undefined;
+  readonly serial?: string | undefined;
+}
+
+/** Points for each kind of evidence; a machine is recognised from {@link THRESHOLD} on. */
+export const POINTS = {
+  'boot-mac': { points: 100, text: 'the address it boots from is in its document' },
+  'other-mac': { points: 80, text: 'another of its addresses is in its document' },
+  'boot-mac-seen': { points: 70, text: 'it booted from this address before' },
+  'uuid-and-serial': { points: 60, text: 'UUID and serial are the same' },
+  'other-mac-seen': { points: 30, text: 'another of its addresses was seen before' },
+  uuid: { points: 30, text: 'the UUID is the same' },
+  serial: { points: 10, text: 'the serial is the same' },
+  'uuid-differs': { points: -40, text: 'the UUID is another' },
+  'serial-differs': { points: -30, text: 'the serial is another' },
+} as const;
+
+export const THRESHOLD = 50;
+
+/** A value that more than this many machines claim tells nobody apart, and is not looked through. */
+const MAX_SHARED = 8;
+
+export type EvidenceKind = keyof typeof POINTS;
+
+export interface Match {
+  readonly name: string;
+  readonly score: number;
+  readonly because: readonly EvidenceKind[];
+}
+
+export type Recognition =
+  /** `same`: discovered records that turn out to be this machine too. */
+  | { readonly kind: 'known'; readonly match: Match; readonly same: readonly string[] }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'conflict'; readonly matches: readonly Match[] };
+
+export interface RecognitionIndex {
+  /** Adds or replaces what is known of a machine. */
+  set(claim: Claim): void;
+  remove(name: string): void;
+  /** Independent of the order of addresses and of the order in which claims came. Cost independent of how many are known. */
+  recognise(evidence: Evidence): Recognition;
+  /** The machine that alone claims this boot address; undefined when none or several do ({@link recognise} then decides). */
+  owner(mac: Mac): string | undefined;
+  /** Documented machines that name this address. */
+  documentedOwners(mac: Mac): readonly string[];
+}
+
+interface Known extends Claim {
+  readonly uuidKey: string | undefined;
+  readonly serialKey: string | undefined;
+}
+
+interface Scored extends Match {
+  readonly documented: boolean;
+  /** Its document names the boot address and nothing speaks against it. */
+  readonly clear: boolean;
+  /** Only UUID and serial fit, although the machine was seen before with other addresses. */
+  readonly doubtful: boolean;
+}
+
+export function createRecognitionIndex(): RecognitionIndex {
+  const claims = new Map<string, Known>();
+  const byMac = multimap();
+  const bySeenMac = multimap();
+  const byUuid = multimap();
+  const bySerial = multimap();
+
+  const remove = (name: string): void => {
+    const known = claims.get(name);
+    if (!known) return;
+    claims.delete(name);
+    for (const mac of known.macs) byMac.remove(mac, name);
+    for (const mac of known.seenMacs) bySeenMac.remove(mac, name);
+    if (known.uuidKey) byUuid.remove(known.uuidKey, name);
+    if (known.serialKey) bySerial.remove(known.serialKey, name);
+  };
+
+  /** Two documents with one UUID or serial: firmware repeats it, so it tells nothing. */
+  const shared = (names: ReadonlySet<string> | undefined): boolean => {
+    if (!names || names.size < 2) return false;
+    if (names.size > MAX_SHARED) return true;
+    let documented = 0;
+    for (const name of names) if (claims.get(name)?.documented) documented++;
+    return documented > 1;
+  };
+
+  const macEvidence = (known: Known, evidence: Evidence): EvidenceKind | undefined => {
+    const { bootMac } = evidence;
+    if (bootMac && known.macs.includes(bootMac)) return 'boot-mac';
+    if (evidence.macs.some((mac) => isUsableMac(mac) && known.macs.includes(mac))) return 'other-mac';
+    const seen = (mac: Mac) => isUsableMac(mac) && known.seenMacs.includes(mac) && byMac.size(mac) === 0;
+    if (bootMac && seen(bootMac)) return 'boot-mac-seen';
+    if (evidence.macs.some((mac) => !isFleetingMac(mac) && seen(mac))) return 'other-mac-seen';
+    return undefined;
+  };
+
+  const score = (known: Known, evidence: Evidence, uuid?: string, serial?: string): Scored => {
+    const mac = macEvidence(known, evidence);
+    const sameUuid = uuid !== undefined && known.uuidKey === uuid && !shared(byUuid.get(uuid));
+    const sameSerial = serial !== undefined && known.serialKey === serial && !shared(bySerial.get(serial));
+    const because: EvidenceKind[] = mac ? [mac] : [];
+    if (sameUuid && sameSerial) because.push('uuid-and-serial');
+    else if (sameUuid) because.push('uuid');
+    else if (sameSerial) because.push('serial');
+    const against: EvidenceKind[] = [];
+    if (uuid !== undefined && known.uuidKey !== undefined && known.uuidKey !== uuid)
+      against.push('uuid-differs');
+    if (serial !== undefined && known.serialKey !== undefined && known.serialKey !== serial)
+      against.push('serial-differs');
+    // A board is replaced and its NIC card kept: what speaks against it does not outweigh the address it boots from.
+    if (mac !== 'boot-mac' && mac !== 'boot-mac-seen') because.push(...against);
+    return {
+      name: known.name,
+      score: because.reduce((sum, kind) => sum + POINTS[kind].points, 0),
+      because,
+      documented: known.documented,
+      clear: mac === 'boot-mac' && against.length === 0,
+      doubtful: mac === undefined && known.seenMacs.length > 0,
+    };
+  };
+
+  const candidates = (evidence: Evidence, uuid?: string, serial?: string): ReadonlySet<string> => {
+    const names = new Set<string>();
+    const take = (found: ReadonlySet<string> | undefined) => {
+      if (found && found.size <= MAX_SHARED) for (const name of found) names.add(name);
+    };
+    for (const mac of evidence.bootMac ? [evidence.bootMac, ...evidence.macs] : evidence.macs) {
+      take(byMac.get(mac));
+      take(bySeenMac.get(mac));
+    }
+    if (uuid) take(byUuid.get(uuid));
+    if (serial) take(bySerial.get(serial));
+    return names;
+  };
+
+  return {
+    set(claim) {
+      remove(claim.name);
+      const known: Known = {
+        ...claim,
+        seenMacs: claim.seenMacs.filter(isUsableMac),
+        uuidKey: uuidKey(claim.uuid),
+        serialKey: serialKey(claim.serial),
+      };
+      claims.set(known.name, known);
+      for (const mac of known.macs) byMac.add(mac, known.name);
+      for (const mac of known.seenMacs) bySeenMac.add(mac, known.name);
+      if (known.uuidKey) byUuid.add(known.uuidKey, known.name);
+      if (known.serialKey) bySerial.add(known.serialKey, known.name);
+    },
+    remove,
+    recognise(evidence) {
+      const uuid = uuidKey(evidence.uuid);
+      const serial = serialKey(evidence.serial);
+      const scored: Scored[] = [];
+      for (const name of candidates(evidence, uuid, serial))
+        scored.push(score(claims.get(name)!, evidence, uuid, serial));
+      return judge(scored.filter((one) => one.score >= THRESHOLD));
+    },
+    owner(mac) {
+      const documented = byMac.get(mac);
+      if (documented) return documented.size === 1 ? first(documented) : undefined;
+      const seen = bySeenMac.get(mac);
+      return seen?.size === 1 ? first(seen) : undefined;
+    },
+    documentedOwners: (mac) => [...(byMac.get(mac) ?? [])].sort(),
+  };
+}
+
+/** Which of the machines that fit it is. Documents outweigh discovered records, which are one machine seen twice. */
+function judge(fits: readonly Scored[]): Recognition {
+  const ordered = [...fits].sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
+  const documented = ordered.filter((one) => one.documented);
+  const discovered = ordered.filter((one) => !one.documented);
+  const known = (one: Scored, same: readonly Scored[]): Recognition => ({
+    kind: 'known',
+    match: plain(one),
+    same: same.filter((other) => !other.doubtful).map((other) => other.name),
+  });
+  if (documented.length === 0) {
+    const [best, ...rest] = discovered;
+    return best ? known(best, rest) : { kind: 'unknown' };
+  }
+  const clear = documented.filter((one) => one.clear);
+  const others = documented.filter((one) => !one.clear);
+  if (clear.length === 1 && others.every((one) => one.doubtful)) return known(clear[0]!, discovered);
+  if (documented.length === 1 && !documented[0]!.doubtful) return known(documented[0]!, discovered);
+  return { kind: 'conflict', matches: documented.map(plain) };
+}
+
+const plain = ({ name, score, because }: Scored): Match => ({ name, score, because });
+
+const first = (names: ReadonlySet<string>): string | undefined => names.values().next().value;
+
+/** Several names under one key; sets are made only where there are names. */
+function multimap() {
+  const sets = new Map<string, Set<string>>();
+  return {
+    get: (key: string): ReadonlySet<string> | undefined => sets.get(key),
+    size: (key: string): number => sets.get(key)?.size ?? 0,
+    add(key: string, name: string): void {
+      const names = sets.get(key);
+      if (names) names.add(name);
+      else sets.set(key, new Set([name]));
+    },
+    remove(key: string, name: string): void {
+      const names = sets.get(key);
+      if (names?.delete(name) && names.size === 0) sets.delete(key);
+    },
+  };
+}

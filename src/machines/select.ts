@@ -1,0 +1,84 @@
+/** Which profile a machine gets, and why. */
+import type { Mac } from '../base/mac.ts';
+import type { MachineSpec, ProfileSpec } from '../resources/kinds.ts';
+
+/** What selectors can look at: the document's word first, else what was seen. */
+export interface Selectable {
+  readonly spec: Pick<MachineSpec, 'profile' | 'macs' | 'serial'>;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly macs: readonly Mac[];
+  readonly arch?: string | undefined;
+  readonly firmware?: string | undefined;
+  readonly network?: string | undefined;
+  readonly manufacturer?: string | undefined;
+  readonly product?: string | undefined;
+  readonly serial?: string | undefined;
+}
+
+export interface NamedProfile {
+  readonly name: string;
+  readonly spec: ProfileSpec;
+}
+
+export type Selection =
+  /** `matched`: the selectors that fit, e.g. `arch=x86_64`; empty when the machine's document names the profile. */
+  | {
+      readonly kind: 'selected';
+      readonly profile: NamedProfile;
+      readonly explicit: boolean;
+      readonly matched: readonly string[];
+    }
+  /** The document names a profile that does not exist. */
+  | { readonly kind: 'missing'; readonly profile: string }
+  | { readonly kind: 'none' };
+
+/**
+ * The profile that the machine's document names; else, of the profiles all of whose selectors fit, the one with most of them;
+ * among equals the first by name. A profile without selectors selects nobody. The same for every order of `profiles`.
+ */
+export function select(machine: Selectable, profiles: readonly NamedProfile[]): Selection {
+  const named = machine.spec.profile;
+  if (named !== undefined) {
+    const profile = profiles.find((one) => one.name === named);
+    return profile
+      ? { kind: 'selected', profile, explicit: true, matched: [] }
+      : { kind: 'missing', profile: named };
+  }
+  let best: { profile: NamedProfile; matched: readonly string[] } | undefined;
+  for (const profile of profiles) {
+    const matched = matches(machine, profile.spec);
+    if (matched === undefined || matched.length === 0) continue;
+    const ahead =
+      best === undefined ||
+      matched.length > best.matched.length ||
+      (matched.length === best.matched.length && profile.name < best.profile.name);
+    if (ahead) best = { profile, matched };
+  }
+  return best ? { kind: 'selected', explicit: false, ...best } : { kind: 'none' };
+}
+
+/** The selectors of a profile as matched, or undefined when one of them does not fit. */
+function matches(machine: Selectable, profile: ProfileSpec): readonly string[] | undefined {
+  const { labels, mac, ...equal } = profile.selector ?? {};
+  const matched: string[] = [];
+  for (const [field, wanted] of Object.entries(equal)) {
+    if (wanted === undefined) continue;
+    if (machine[field as keyof typeof equal] !== wanted) return undefined;
+    matched.push(`${field}=${wanted}`);
+  }
+  if (mac !== undefined) {
+    const macs = [...machine.spec.macs, ...machine.macs];
+    if (!macs.some((one) => fitsPrefix(one, mac.toLowerCase().replaceAll('-', ':')))) return undefined;
+    matched.push(`mac=${mac}`);
+  }
+  for (const [label, wanted] of Object.entries(labels ?? {})) {
+    if (machine.labels?.[label] !== wanted) return undefined;
+    matched.push(`labels.${label}=${wanted}`);
+  }
+  return matched;
+}
+
+/** `52:54:00:*` fits every address that begins so; without `*` the whole address. */
+function fitsPrefix(mac: string, pattern: string): boolean {
+  return pattern.endsWith('*') ? mac.startsWith(pattern.slice(0, -1)) : mac === pattern;
+}

@@ -1,0 +1,221 @@
+/**
+ * Boot sessions in memory. A session is *opening* from the first DHCP answer, and becomes its machine's *current* one when a
+ * script that boots (or leaves to the disk) is served: only then is the session before it superseded, so that a stray or forged
+ * DISCOVER does not silence a machine that is coming up. Ages are measured with the monotonic clock: a stepped wall clock ends
+ * nothing.
+ */
+import type { Clock } from '../base/clock.ts';
+import { duration, type Millis } from '../base/duration.ts';
+import { randomId } from '../base/ids.ts';
+import type { Mac } from '../base/mac.ts';
+import type { BootSession, SessionStep } from './machine.ts';
+
+/** A boot that is not ready by then is over: its id is believed no longer. */
+export const MAX_SESSION_AGE = duration('6h');
+/** How long a closed or expired session is kept for `muster explain`. */
+const KEEP_CLOSED = duration('1h');
+/** A DISCOVER this soon after the last sign of an opening belongs to it: ROM, loader and iPXE each ask anew. */
+export const OPENING_WINDOW = duration('5m');
+/** At most this many sessions in memory; the oldest go first. */
+export const MAX_SESSIONS = 50_000;
+
+/** A session with what only this process needs to know of it. */
+export interface LiveSession {
+  session: BootSession;
+  /** Monotonic. */
+  openedAt: Millis;
+  touchedAt: Millis;
+  closedAt?: Millis;
+  /** A record of it is in the store, or on the way there. */
+  stored: boolean;
+  /** A script that boots or leaves to the disk was served. */
+  given: boolean;
+  /** To which stage of client the loader was last handed, when, and whether a REQUEST confirmed it. */
+  loader?: { readonly stage: string; readonly at: Millis; readonly acked: boolean };
+  /** The last decision that became an event. */
+  decided?: string;
+  /** When silence becomes failure; monotonic. */
+  deadline?: Millis;
+}
+
+export interface Sessions {
+  readonly size: number;
+  get(id: string): LiveSession | undefined;
+  /** The session that a next packet of this machine belongs to, if one is opening. */
+  opening(machine: string): LiveSession | undefined;
+  current(machine: string): LiveSession | undefined;
+  open(of: { readonly machine: string; readonly mac: Mac; readonly network: string }): LiveSession;
+  /** Whether its id is believed: not closed, not too old. */
+  isLive(live: LiveSession): boolean;
+  touch(live: LiveSession): void;
+  /** Adds the step if it is not there yet. */
+  mark(live: LiveSession, step: SessionStep): void;
+  set(live: LiveSession, patch: Partial<Pick<BootSession, 'profile' | 'image' | 'loader' | 'peer'>>): void;
+  /** Makes it its machine's current one; returns the one that this superseded. */
+  promote(live: LiveSession): LiveSession | undefined;
+  close(live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void;
+  /** The session turns out to be another machine's: a discovered record was one of a known machine's interfaces. */
+  rebind(from: string, to: string): void;
+  /** Sessions whose deadline has passed, each once. */
+  overdue(): readonly LiveSession[];
+  /** Expires what is too old and drops what is long over; returns ids whose records are to be deleted. */
+  sweep(): readonly string[];
+  /** Takes over records of the store. */
+  load(records: readonly BootSession[]): void;
+}
+
+export function createSessions({
+  clock,
+  max = MAX_SESSIONS,
+}: {
+  readonly clock: Clock;
+  readonly max?: number;
+}): Sessions {
+  const all = new Map<string, LiveSession>();
+  const openings = new Map<string, LiveSession>();
+  const currents = new Map<string, LiveSession>();
+  const waiting = new Set<LiveSession>();
+  const dropped: string[] = [];
+
+  const isLive = (live: LiveSession): boolean =>
+    live.session.closed === undefined && clock.monotonic() - live.openedAt < MAX_SESSION_AGE;
+
+  const close = (live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void => {
+    if (live.session.closed !== undefined) return;
+    live.session = { ...live.session, closed: { at: clock.now(), why } };
+    live.closedAt = clock.monotonic();
+    waiting.delete(live);
+    if (openings.get(live.session.machine) === live) openings.delete(live.session.machine);
+  };
+
+  const drop = (live: LiveSession): void => {
+    const { id, machine } = live.session;
+    all.delete(id);
+    waiting.delete(live);
+    if (openings.get(machine) === live) openings.delete(machine);
+    if (currents.get(machine) === live) currents.delete(machine);
+    if (live.stored) dropped.push(id);
+  };
+
+  const admit = (live: LiveSession): void => {
+    if (all.size >= max) drop(all.values().next().value!);
+    all.set(live.session.id, live);
+  };
+
+  return {
+    get size() {
+      return all.size;
+    },
+    get: (id) => all.get(id),
+    opening(machine) {
+      const live = openings.get(machine);
+      if (live === undefined) return undefined;
+      return clock.monotonic() - live.touchedAt <= OPENING_WINDOW && isLive(live) ? live : undefined;
+    },
+    current: (machine) => currents.get(machine),
+    open({ machine, mac, network }) {
+      const now = clock.monotonic();
+      const before = openings.get(machine);
+      if (before) close(before, 'superseded');
+      const at = clock.now();
+      const live: LiveSession = {
+        session: {
+          v: 1,
+          id: randomId(),
+          machine,
+          mac,
+          network,
+          openedAt: at,
+          steps: [{ step: 'opened', at }],
+        },
+        openedAt: now,
+        touchedAt: now,
+        stored: false,
+        given: false,
+      };
+      admit(live);
+      openings.set(machine, live);
+      return live;
+    },
+    isLive,
+    touch(live) {
+      live.touchedAt = clock.monotonic();
+    },
+    mark(live, step) {
+      if (live.session.steps.some((one) => one.step === step)) return;
+      live.session = { ...live.session, steps: [...live.session.steps, { step, at: clock.now() }] };
+    },
+    set(live, patch) {
+      live.session = { ...live.session, ...patch };
+    },
+    promote(live) {
+      const { machine } = live.session;
+      live.given = true;
+      waiting.add(live);
+      if (openings.get(machine) === live) openings.delete(machine);
+      const before = currents.get(machine);
+      currents.set(machine, live);
+      if (before === undefined || before === live) return undefined;
+      close(before, 'superseded');
+      return before;
+    },
+    close,
+    rebind(from, to) {
+      for (const [index, live] of [
+        [openings, openings.get(from)],
+        [currents, currents.get(from)],
+      ] as const) {
+        if (live === undefined) continue;
+        index.delete(from);
+        const there = index.get(to);
+        live.session = { ...live.session, machine: to };
+        if (there !== undefined && index === currents) close(live, 'superseded');
+        else {
+          if (there !== undefined) close(there, 'superseded');
+          index.set(to, live);
+        }
+      }
+    },
+    overdue() {
+      const now = clock.monotonic();
+      const late: LiveSession[] = [];
+      for (const live of waiting) {
+        if (live.deadline === undefined || live.deadline > now) continue;
+        delete live.deadline;
+        late.push(live);
+      }
+      return late;
+    },
+    sweep() {
+      const now = clock.monotonic();
+      for (const live of [...all.values()]) {
+        const over = live.session.closed !== undefined;
+        const idle = !live.given && now - live.touchedAt > OPENING_WINDOW;
+        if (!over && (idle || now - live.openedAt >= MAX_SESSION_AGE)) close(live, 'expired');
+        // A machine's current session stays: it says how its last boot went.
+        const kept = currents.get(live.session.machine) === live;
+        if (live.closedAt !== undefined && !kept && now - live.closedAt > KEEP_CLOSED) drop(live);
+      }
+      return dropped.splice(0);
+    },
+    load(records) {
+      const now = clock.monotonic();
+      const wall = clock.now();
+      for (const session of [...records].sort((a, b) => a.openedAt - b.openedAt)) {
+        const age = Math.min(Math.max(wall - session.openedAt, 0), 2 * MAX_SESSION_AGE);
+        const openedAt = (now - age) as Millis;
+        const given = session.steps.some((one) => one.step === 'script') && session.profile !== undefined;
+        const live: LiveSession = { session, openedAt, touchedAt: openedAt, stored: true, given };
+        if (session.closed) live.closedAt = openedAt;
+        else if (!given) live.touchedAt = now;
+        admit(live);
+        if (given) {
+          const before = currents.get(session.machine);
+          if (before) close(before, 'superseded');
+          currents.set(session.machine, live);
+          if (session.closed === undefined) waiting.add(live);
+        } else if (session.closed === undefined) openings.set(session.machine, live);
+      }
+    },
+  };
+}

@@ -1,0 +1,88 @@
+/** A machine's status as a value: made, merged with what is seen, read back from the store. */
+import type { Millis } from '../base/duration.ts';
+import type { Mac } from '../base/mac.ts';
+import { MAX_MACS } from './identity.ts';
+import type { BootSession, Identity, MachineStatus } from './machine.ts';
+import { PHASES } from './machine.ts';
+
+export type Seen = MachineStatus['seen'];
+
+/** What a packet or request adds to what is known of a machine. */
+export interface Sighting extends Partial<Identity> {
+  readonly bootMac?: Mac | undefined;
+  readonly arch?: 'x86_64' | 'aarch64' | undefined;
+  readonly firmware?: 'bios' | 'uefi' | undefined;
+  readonly network?: string | undefined;
+  readonly address?: string | undefined;
+}
+
+export function newStatus(phase: 'discovered' | 'registered', now: Millis): MachineStatus {
+  return { v: 1, phase, since: now, seen: { macs: [] }, bootsWithoutReady: 0 };
+}
+
+/** `list` with `more` in front, each once, at most {@link MAX_MACS}; the same list when nothing is new. */
+function joined(list: readonly Mac[], more: readonly Mac[]): readonly Mac[] {
+  if (more.every((mac) => list.includes(mac))) return list;
+  return [...new Set([...more, ...list])].slice(0, MAX_MACS);
+}
+
+/** `seen` with the sighting merged in; the same object when it adds nothing. The newest word wins, lists are united. */
+export function mergeSighting(seen: Seen, sighting: Sighting): Seen {
+  const { bootMac, macs, ...fields } = sighting;
+  const all = joined(seen.macs, bootMac ? [bootMac, ...(macs ?? [])] : (macs ?? []));
+  const boot = bootMac ? joined(seen.bootMacs ?? [], [bootMac]) : seen.bootMacs;
+  let changed = all !== seen.macs || boot !== seen.bootMacs;
+  const next: Record<string, unknown> = { ...seen, macs: all };
+  if (boot) next.bootMacs = boot;
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined || next[name] === value) continue;
+    next[name] = value;
+    changed = true;
+  }
+  return changed ? (next as unknown as Seen) : seen;
+}
+
+/** What `from` had that `into` lacks: for two records that turn out to be one machine. */
+export function foldSeen(into: Seen, from: Seen): Seen {
+  const merged = { ...from, ...into };
+  return {
+    ...merged,
+    macs: joined(into.macs, from.macs),
+    ...(from.bootMacs ? { bootMacs: joined(into.bootMacs ?? [], from.bootMacs) } : {}),
+  };
+}
+
+/** Reads a status from the store; undefined when the text is not one (the caller logs it and goes on without). */
+export function readStatus(text: string): MachineStatus | undefined {
+  const value = readVersioned(text);
+  const status = value as Partial<MachineStatus> | undefined;
+  const sound =
+    status !== undefined &&
+    PHASES.includes(status.phase as (typeof PHASES)[number]) &&
+    typeof status.since === 'number' &&
+    typeof status.bootsWithoutReady === 'number' &&
+    Array.isArray(status.seen?.macs);
+  return sound ? (status as MachineStatus) : undefined;
+}
+
+/** As {@link readStatus}, for sessions. */
+export function readSession(text: string): BootSession | undefined {
+  const session = readVersioned(text) as Partial<BootSession> | undefined;
+  const sound =
+    session !== undefined &&
+    [session.id, session.machine, session.mac, session.network].every((one) => typeof one === 'string') &&
+    typeof session.openedAt === 'number' &&
+    Array.isArray(session.steps);
+  return sound ? (session as BootSession) : undefined;
+}
+
+function readVersioned(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && (value as { v?: unknown }).v === 1
+      ? value
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
