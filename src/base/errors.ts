@@ -40,6 +40,18 @@ export const ERRORS = {
     http: 422,
     fix: 'Create the document, or correct the name.',
   },
+  E_CONFIG: {
+    title: "A machine's configuration does not render.",
+    who: 'operator',
+    http: 422,
+    fix: 'Correct the field that the message names; `muster render MACHINE` shows the result.',
+  },
+  E_UNREADABLE: {
+    title: 'A file or directory of the configuration cannot be read.',
+    who: 'operator',
+    http: 500,
+    fix: 'Correct its path or permissions; the server reads it as its own user.',
+  },
   E_FILE_OWNED: {
     title: 'The document belongs to a file and cannot be changed here.',
     who: 'operator',
@@ -137,6 +149,36 @@ export const ERRORS = {
     who: 'operator',
     http: 503,
     fix: 'Free space on the file system of the state directory; the server goes on by itself.',
+  },
+  E_STORE_UNSURE: {
+    title: 'The store broke down during a commit; whether it took effect is not known.',
+    who: 'muster',
+    http: 503,
+    fix: 'Ask again: what is stored decides. The log has the cause.',
+  },
+  E_STORE_CLOSED: {
+    title: 'The store is closed.',
+    who: 'muster',
+    http: 503,
+    fix: 'The server is stopping; ask again when it runs.',
+  },
+  E_STORE_IN_USE: {
+    title: 'Another process has the store open.',
+    who: 'operator',
+    http: 500,
+    fix: 'Stop the other `muster serve`, or give this one a state directory of its own.',
+  },
+  E_STORE_OPEN: {
+    title: 'The store could not be opened.',
+    who: 'operator',
+    http: 500,
+    fix: 'Make the state directory exist and be writable for the user that the server runs as.',
+  },
+  E_STORE_DAMAGED: {
+    title: "The store's file is damaged, or is not a store.",
+    who: 'operator',
+    http: 500,
+    fix: 'Keep the file for inspection, put a backup in its place, and check the disk.',
   },
 } as const satisfies Record<string, ErrorKind>;
 

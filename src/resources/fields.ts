@@ -94,3 +94,18 @@ export const metadata = z.strictObject({
     .optional()
     .meta({ description: 'Free notes; nothing reads them.' }),
 });
+
+/** One argument. No line breaks: they would end the line of the boot script. */
+export const kernelArgument = z
+  .string()
+  .regex(/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/, 'not a kernel argument: printable ASCII on one line')
+  .meta({ description: 'One kernel argument, e.g. "console=ttyS0".' });
+
+export const domainName = z
+  .string()
+  .max(253)
+  .regex(
+    /^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$/,
+    'not a domain name; write it like "lab.example"',
+  )
+  .meta({ description: 'A domain name.' });

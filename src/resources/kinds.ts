@@ -3,7 +3,18 @@
  * What is true between fields or documents (a pool inside its subnet, a profile that exists) is in `check.ts`.
  */
 import { z } from 'zod';
-import { cidrText, duration, ipv4Text, mac, metadata, name, sha256, uuid } from './fields.ts';
+import {
+  cidrText,
+  domainName,
+  duration,
+  ipv4Text,
+  kernelArgument,
+  mac,
+  metadata,
+  name,
+  sha256,
+  uuid,
+} from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
 
 export const API_VERSION = 'muster/v1';
@@ -49,7 +60,7 @@ export const networkSpec = z.strictObject({
   gateway: ipv4Text.optional(),
   dns: z.array(ipv4Text).optional(),
   ntp: z.array(ipv4Text).optional(),
-  domain: z.string().optional(),
+  domain: domainName.optional(),
   mtu: z.int().min(576).max(9216).optional(),
   pxe: pxeOptions.optional(),
   vendorClasses: z
@@ -97,7 +108,11 @@ export const imageSpec = z.strictObject({
     .string()
     .optional()
     .meta({ description: 'Ignition spec version to render, e.g. "3.3.0" (default) or newer.' }),
-  kernelArguments: z.array(z.string()).optional(),
+  kernelArguments: z.array(kernelArgument).optional(),
+  reports: z.boolean().optional().meta({
+    description:
+      'The image carries /etc/muster/muster-report.sh and its units itself, so that its configuration need not. Default false.',
+  }),
 });
 
 export const selector = z
@@ -122,7 +137,7 @@ export const profileSpec = z.strictObject({
     .enum(['ram'])
     .optional()
     .meta({ description: 'ram: runs live from memory (installing to disk comes later).' }),
-  kernelArguments: z.array(z.string()).optional().meta({ description: "Appended to the image's." }),
+  kernelArguments: z.array(kernelArgument).optional().meta({ description: "Appended to the image's." }),
   selector: selector.optional().meta({
     description:
       'Accepted machines without a profile of their own get the profile with most matching selectors, ties by name.',

@@ -1,0 +1,64 @@
+/** The catalogue's memory: maps by kind and name, sorted lists made once per change, and those who listen. */
+import type { Catalog, CatalogChange, Entry } from './catalog.ts';
+import { KINDS, type Kind } from './kinds.ts';
+
+export const KIND_NAMES = Object.keys(KINDS) as Kind[];
+
+type Entries = { [K in Kind]: Map<string, Entry<K>> };
+
+export class CatalogView implements Catalog {
+  readonly #entries: Entries = {
+    Network: new Map(),
+    Image: new Map(),
+    Cluster: new Map(),
+    Profile: new Map(),
+    Machine: new Map(),
+  };
+  readonly #lists = new Map<Kind, readonly Entry[]>();
+  readonly #listeners = new Set<(changes: readonly CatalogChange[]) => void>();
+
+  get<K extends Kind>(kind: K, name: string): Entry<K> | undefined {
+    return this.#entries[kind].get(name);
+  }
+
+  list<K extends Kind>(kind: K): readonly Entry<K>[] {
+    let list = this.#lists.get(kind);
+    if (list === undefined) {
+      const named = [...this.#entries[kind].entries()].sort(([a], [b]) => (a < b ? -1 : 1));
+      list = named.map(([, entry]) => entry as Entry);
+      this.#lists.set(kind, list);
+    }
+    return list as readonly Entry<K>[];
+  }
+
+  /** The maps themselves, for checks over everything. */
+  all(): Readonly<Entries> {
+    return this.#entries;
+  }
+
+  subscribe(listener: (changes: readonly CatalogChange[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** The same documents at other places: nobody needs to be told. */
+  move(entries: readonly Entry[]): void {
+    for (const entry of entries) {
+      const { kind, metadata } = entry.document;
+      (this.#entries[kind] as Map<string, Entry>).set(metadata.name, entry);
+      this.#lists.delete(kind);
+    }
+  }
+
+  /** Puts a batch into force, then tells the listeners. */
+  put(changes: readonly CatalogChange[]): void {
+    if (changes.length === 0) return;
+    for (const { kind, name, entry } of changes) {
+      const map = this.#entries[kind] as Map<string, Entry>;
+      if (entry) map.set(name, entry);
+      else map.delete(name);
+      this.#lists.delete(kind);
+    }
+    for (const listener of this.#listeners) listener(changes);
+  }
+}

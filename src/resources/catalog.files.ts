@@ -1,0 +1,367 @@
+/** The live catalogue: files of a directory and documents of the store, one view, changed all or nothing. */
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock } from '../base/clock.ts';
+import { type Fault, MusterError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import { KEY, MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
+import { fileOwned, type Plan, plan, type Wanted, wantedOf } from './apply.ts';
+import type {
+  ApplyResult,
+  CatalogChange,
+  ChangeOptions,
+  ConfigCheck,
+  Entry,
+  LiveCatalog,
+  Origin,
+} from './catalog.ts';
+import { CatalogView, KIND_NAMES } from './catalog-view.ts';
+import { type CandidateSet, type CrossFault, type DocumentId, idOf } from './check.ts';
+import { readText, type Scan, type Stamp, scan, watchDirectories } from './directory.files.ts';
+import { parseDocuments, validate } from './document.ts';
+import { type FileChanges, type Files, type Placed, reconcile } from './file-layer.ts';
+import type { Document, Kind } from './kinds.ts';
+import type { DocumentEvents } from './ports.ts';
+
+export interface CatalogOptions {
+  /** The configuration directory; without it there are only documents of the API. */
+  readonly directory?: string;
+  readonly store: Store;
+  readonly events: DocumentEvents;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics?: Pick<Metrics, 'set'>;
+  /** Ends watching. */
+  readonly signal?: AbortSignal;
+  /** Checks that configurations render; without it only schemas and references are checked. */
+  readonly checkConfig?: ConfigCheck;
+}
+
+/** Version of a stored document's shape. */
+const STORED_VERSION = 1;
+
+/**
+ * Opens the catalogue: reads the store and the directory, then watches the directory. Faults of files do not fail this; see
+ * {@link LiveCatalog.faults}. Throws E_UNREADABLE when there is no such directory, E_STORE_NEWER.
+ */
+export async function openCatalog(options: CatalogOptions): Promise<LiveCatalog> {
+  const catalog = new FilesAndStore(options);
+  await catalog.open();
+  return catalog;
+}
+
+class FilesAndStore implements LiveCatalog {
+  readonly #options: CatalogOptions;
+  readonly #view = new CatalogView();
+  #files: Files = new Map();
+  #stamps = new Map<string, Stamp>();
+  #cross: readonly CrossFault[] = [];
+  #storeFaults: readonly Fault[] = [];
+  #told = new Map<string, string>();
+  #queue: Promise<unknown> = Promise.resolve();
+  #stopWatching: () => void = () => {};
+
+  constructor(options: CatalogOptions) {
+    this.#options = options;
+  }
+
+  async open(): Promise<void> {
+    const { directory, clock, log, signal } = this.#options;
+    await this.#loadStore();
+    if (directory === undefined) {
+      this.#recheck();
+      return;
+    }
+    const watching = watchDirectories({ clock, log, changed: () => void this.#reloadQuietly(watching.set) });
+    // Watched before read: a change in between is then seen twice, not never.
+    const first = scan(directory);
+    watching.set(first.directories);
+    this.#readFiles(first, true);
+    this.#stopWatching = watching.close;
+    signal?.addEventListener('abort', watching.close, { once: true });
+    if (signal?.aborted) watching.close();
+  }
+
+  get<K extends Kind>(kind: K, name: string): Entry<K> | undefined {
+    return this.#view.get(kind, name);
+  }
+
+  list<K extends Kind>(kind: K): readonly Entry<K>[] {
+    return this.#view.list(kind);
+  }
+
+  subscribe(listener: (changes: readonly CatalogChange[]) => void): () => void {
+    return this.#view.subscribe(listener);
+  }
+
+  faults(): readonly Fault[] {
+    const ofFiles = [...this.#files.values()].flatMap((file) => file.faults);
+    const between = this.#cross.filter((one) => one.severity === 'error').map((one) => one.fault);
+    return [...this.#storeFaults, ...ofFiles, ...between];
+  }
+
+  warnings(): readonly Fault[] {
+    return this.#cross.filter((one) => one.severity === 'warning').map((one) => one.fault);
+  }
+
+  apply(values: readonly unknown[], options: ChangeOptions = {}): Promise<ApplyResult> {
+    return this.#next(() => this.#apply(wantedOf(values), options));
+  }
+
+  applyText(text: string, file: string, options: ChangeOptions = {}): Promise<ApplyResult> {
+    return this.#next(() => {
+      const { documents, faults } = parseDocuments(text, file);
+      if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
+      return this.#apply(documents, options);
+    });
+  }
+
+  delete(kind: Kind, name: string, options: ChangeOptions = {}): Promise<ApplyResult> {
+    return this.#next(async () => {
+      const entry = this.#view.get(kind, name) as Entry | undefined;
+      if (!entry) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
+      if (entry.origin.from === 'file')
+        throw new MusterError('E_FILE_OWNED', fileOwned(idOf(entry.document), entry.origin.at));
+      const planned = plan(this.#view, { drop: entry }, this.#cross, this.#options.checkConfig);
+      const key = KEY.document(kind, name);
+      const expect = this.#expected(entry, options);
+      return this.#commit(planned, [{ key, delete: true, expect: expect as number }], options);
+    });
+  }
+
+  reload(): Promise<void> {
+    return this.#next(async () => {
+      if (this.#options.directory !== undefined) this.#readFiles(scan(this.#options.directory), false);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#stopWatching();
+    await this.#queue;
+  }
+
+  /** One change after another: each is checked against what the one before left. */
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#queue.then(work);
+    this.#queue = result.catch(() => {});
+    return result;
+  }
+
+  async #reloadQuietly(watch: (directories: readonly string[]) => void): Promise<void> {
+    await this.#next(async () => {
+      try {
+        const found = scan(this.#options.directory!);
+        watch(found.directories);
+        this.#readFiles(found, false);
+      } catch (error) {
+        this.#options.log.error({ error: String(error) }, 'cannot read the configuration directory');
+      }
+    });
+  }
+
+  async #apply(wanted: readonly Wanted[], options: ChangeOptions): Promise<ApplyResult> {
+    const extra = options.alsoWrite?.length ?? 0;
+    if (wanted.length + extra > MAX_OPERATIONS)
+      throw new MusterError(
+        'E_STORE_LIMIT',
+        `${wanted.length} documents at once; at most ${MAX_OPERATIONS - extra}`,
+      );
+    const planned = plan(this.#view, { put: wanted }, this.#cross, this.#options.checkConfig);
+    const writes: Write[] = [];
+    for (const { kind, name, action, after } of planned.results) {
+      const entry = this.#view.get(kind, name) as Entry | undefined;
+      const expect = this.#expected(entry, options);
+      if (action === 'unchanged') continue;
+      const put = JSON.stringify({ v: STORED_VERSION, document: after });
+      writes.push({ key: KEY.document(kind, name), put, expect });
+    }
+    return this.#commit(planned, writes, options);
+  }
+
+  /** What the record must be at; E_CONFLICT at once when the caller expects something else. */
+  #expected(entry: Entry | undefined, { expectRevision }: ChangeOptions): number | 'absent' {
+    const actual = entry?.origin.from === 'api' ? entry.origin.revision : 'absent';
+    if (expectRevision !== undefined && expectRevision !== actual)
+      throw new MusterError('E_CONFLICT', `expected revision ${expectRevision}, found ${actual}`);
+    return actual;
+  }
+
+  async #commit(planned: Plan, writes: readonly Write[], options: ChangeOptions): Promise<ApplyResult> {
+    const { results, warnings } = planned;
+    const all = [...writes, ...(options.alsoWrite ?? [])];
+    if (options.dryRun || all.length === 0) return { results, warnings };
+    const committed = await this.#options.store.commit(all);
+    if (!committed.ok)
+      throw new MusterError(
+        'E_CONFLICT',
+        `changed meanwhile: ${committed.conflicts.map((one) => one.key).join(', ')}`,
+      );
+    const origin: Origin = { from: 'api', revision: committed.revision };
+    const changes = results
+      .filter((one) => one.action !== 'unchanged')
+      .map(({ kind, name, after }) => ({ kind, name, entry: after && { document: after, origin } }));
+    this.#view.put(changes);
+    this.#cross = planned.cross;
+    this.#announce(changes);
+    this.#count();
+    return { results, warnings, revision: committed.revision };
+  }
+
+  async #loadStore(): Promise<void> {
+    const { records } = await this.#options.store.list('document/');
+    const changes: CatalogChange[] = [];
+    const faults: Fault[] = [];
+    for (const record of records) {
+      const read = readStored(record);
+      if ('fault' in read) faults.push(read.fault);
+      else changes.push(read.change);
+    }
+    this.#storeFaults = faults;
+    for (const fault of faults) this.#options.log.error({ code: fault.code }, fault.message);
+    this.#view.put(changes);
+  }
+
+  /** Reads what changed since the last time, and what was wrong then. */
+  #readFiles(found: Scan, first: boolean): void {
+    const changes = new Map<string, { readonly text: string } | { readonly fault: Fault } | 'gone'>();
+    for (const [file, stamp] of found.files) {
+      const old = this.#stamps.get(file);
+      const faulty = (this.#files.get(file)?.faults.length ?? 0) > 0;
+      if (faulty || !old || !sameStamp(old, stamp)) changes.set(file, readText(file));
+    }
+    for (const file of this.#files.keys()) if (!found.files.has(file)) changes.set(file, 'gone');
+    this.#stamps = new Map(found.files);
+    if (changes.size > 0 || first) this.#take(changes, first);
+  }
+
+  #take(changes: FileChanges, first: boolean): void {
+    const api = new Map<DocumentId, Document>();
+    for (const kind of KIND_NAMES)
+      for (const { document, origin } of this.#view.list(kind) as readonly Entry[])
+        if (origin.from === 'api') api.set(idOf(document), document);
+    const before = this.#inForce();
+    const result = reconcile({
+      before: this.#files,
+      changes,
+      api,
+      known: this.#cross,
+      extra: (set) => this.#extra(set),
+    });
+    this.#files = result.files;
+    this.#cross = [...result.errors, ...result.warnings];
+    const put = differences(before, result.documents);
+    this.#view.move(put.filter((one) => !one.fresh).map((one) => one.entry!));
+    const fresh = put.filter((one) => one.fresh);
+    this.#view.put(fresh);
+    if (!first) this.#announce(fresh);
+    this.#tellFaults();
+    this.#count();
+  }
+
+  #extra(set: CandidateSet): readonly CrossFault[] {
+    const found = this.#options.checkConfig?.(set, undefined) ?? [];
+    return found.map((one) => ({ ...one, severity: 'error' as const }));
+  }
+
+  #inForce(): ReadonlyMap<DocumentId, Entry> {
+    const found = new Map<DocumentId, Entry>();
+    for (const kind of KIND_NAMES)
+      for (const entry of this.#view.list(kind) as readonly Entry[])
+        if (entry.origin.from === 'file') found.set(idOf(entry.document), entry);
+    return found;
+  }
+
+  #recheck(): void {
+    this.#take(new Map(), true);
+  }
+
+  /** One event and one log line when a file becomes invalid, or invalid in another way. */
+  #tellFaults(): void {
+    const now = new Map<string, string>();
+    for (const [file, { faults }] of this.#files) {
+      if (faults.length === 0) continue;
+      const text = faults
+        .map((one) => `${one.at?.line ?? 1}:${one.at?.column ?? 1} ${one.message}`)
+        .join('; ');
+      now.set(file, text);
+      if (this.#told.get(file) === text) continue;
+      this.#options.log.error({ file, faults: faults.length, code: faults[0]!.code }, text.slice(0, 2000));
+      const reason = { code: faults[0]!.code, text: text.slice(0, 500) };
+      this.#options.events.record({
+        kind: 'document.invalid',
+        subject: file,
+        reason,
+        fields: { faults: faults.length },
+      });
+    }
+    this.#told = now;
+    this.#options.metrics?.set('muster_document_faults', {}, now.size);
+  }
+
+  #announce(changes: readonly CatalogChange[]): void {
+    for (const { kind, name, entry } of changes) {
+      const from = entry?.origin.from === 'file' ? `${entry.origin.at.file}:${entry.origin.at.line}` : 'api';
+      this.#options.events.record({
+        kind: entry ? 'document.applied' : 'document.deleted',
+        subject: `${kind}/${name}`,
+        ...(entry && { fields: { from } }),
+      });
+    }
+  }
+
+  #count(): void {
+    for (const kind of KIND_NAMES)
+      this.#options.metrics?.set('muster_documents', { kind }, this.#view.all()[kind].size);
+  }
+}
+
+const sameStamp = (a: Stamp, b: Stamp): boolean =>
+  a.modified === b.modified && a.size === b.size && a.inode === b.inode;
+
+type FileChange = CatalogChange & { readonly fresh: boolean };
+
+/** From what files had in force to what they have now. `fresh`: the document itself changed, not only its line. */
+function differences(
+  before: ReadonlyMap<DocumentId, Entry>,
+  now: ReadonlyMap<DocumentId, Placed>,
+): readonly FileChange[] {
+  const changes: FileChange[] = [];
+  for (const [id, { document }] of before)
+    if (!now.has(id))
+      changes.push({ kind: document.kind, name: document.metadata.name, entry: undefined, fresh: true });
+  for (const [id, { document, at }] of now) {
+    const old = before.get(id)?.document;
+    const same = old !== undefined && (old === document || isDeepStrictEqual(old, document));
+    // The old object stays, so that whoever remembers something of it by identity still finds it.
+    const entry: Entry = { document: same ? old : document, origin: { from: 'file', at } };
+    changes.push({ kind: document.kind, name: document.metadata.name, entry, fresh: !same });
+  }
+  return changes;
+}
+
+function readStored(record: StoredRecord): { readonly change: CatalogChange } | { readonly fault: Fault } {
+  let value: { v?: unknown; document?: unknown };
+  try {
+    value = JSON.parse(record.value) as typeof value;
+  } catch {
+    return { fault: { code: 'E_SCHEMA', message: `${record.key} in the store is not JSON; it is left out` } };
+  }
+  if (typeof value.v === 'number' && value.v > STORED_VERSION)
+    throw new MusterError(
+      'E_STORE_NEWER',
+      `${record.key} has version ${value.v}, this version knows ${STORED_VERSION}`,
+    );
+  const result = validate(value.document);
+  if (!result.ok) {
+    const first = result.faults[0]!;
+    return {
+      fault: {
+        ...first,
+        message: `${record.key} in the store is left out: ${first.path ?? ''} ${first.message}`,
+      },
+    };
+  }
+  const { document } = result;
+  const entry: Entry = { document, origin: { from: 'api', revision: record.revision } };
+  return { change: { kind: document.kind, name: document.metadata.name, entry } };
+}

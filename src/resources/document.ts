@@ -1,0 +1,172 @@
+/** Text to documents: YAML, then the kind's schema. Pure. What is true between documents is in `check.ts`. */
+import type { z } from 'zod';
+import type { Fault, SourceSpot } from '../base/errors.ts';
+import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
+import { didYouMean } from './suggest.ts';
+import { fieldsOf, schemaAt, typeText } from './walk.ts';
+import { type Path, readYaml, type YamlDocument } from './yaml.ts';
+
+/** A valid document and how to find the place of each of its fields. */
+export interface Located {
+  readonly document: Document;
+  readonly at: SourceSpot;
+  /** Where the field at `path` (from the document's root) is written. */
+  spot(path: Path, what?: 'value' | 'key'): SourceSpot;
+}
+
+export interface ParsedDocuments {
+  /** Those that fit their schema, in the order of the text. */
+  readonly documents: readonly Located[];
+  readonly faults: readonly Fault[];
+}
+
+/**
+ * Reads every document of a text. `file` is the name that faults carry. Never throws. A YAML fault means no documents at all;
+ * a schema fault leaves out the document that it is in.
+ */
+export function parseDocuments(text: string, file: string): ParsedDocuments {
+  const yaml = readYaml(text, file);
+  if (!yaml.ok) return { documents: [], faults: [yaml.fault] };
+  const documents: Located[] = [];
+  const faults: Fault[] = [];
+  for (const found of yaml.documents) {
+    const result = validate(found.value, found);
+    if (result.ok)
+      documents.push({
+        document: result.document,
+        get at() {
+          return found.at;
+        },
+        spot: found.spot,
+      });
+    else faults.push(...result.faults);
+  }
+  return { documents, faults };
+}
+
+export type Validated =
+  | { readonly ok: true; readonly document: Document }
+  | { readonly ok: false; readonly faults: readonly Fault[] };
+
+/** Checks one value against the schema of its kind. `source` gives places to faults, where there is a text. */
+export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): Validated {
+  const fault = (message: string, path: Path, what?: 'value' | 'key'): Fault => ({
+    code: 'E_SCHEMA',
+    message,
+    ...(path.length > 0 && { path: pathText(path) }),
+    ...(source && { at: source.spot(path, what) }),
+  });
+  const head = headFault(value);
+  if (head) return { ok: false, faults: [fault(head.message, head.path)] };
+  const schema = KINDS[(value as { kind: Kind }).kind];
+  const result = schema.safeParse(value);
+  if (result.success) return { ok: true, document: result.data as Document };
+  const found = result.error.issues.flatMap((issue) => issueFaults(issue, schema, value));
+  return { ok: false, faults: found.map((f) => fault(f.message, f.path, f.what)) };
+}
+
+interface Finding {
+  readonly message: string;
+  readonly path: Path;
+  readonly what?: 'key';
+}
+
+/** Faults that leave no schema to go by: not a mapping, another version, an unknown kind. */
+function headFault(value: unknown): Finding | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { message: 'a document is a mapping with apiVersion, kind, metadata and spec', path: [] };
+  const { apiVersion, kind } = value as { apiVersion?: unknown; kind?: unknown };
+  if (apiVersion !== API_VERSION)
+    return apiVersion === undefined
+      ? { message: `apiVersion is missing; write "apiVersion: ${API_VERSION}"`, path: [] }
+      : {
+          message: `apiVersion is "${short(apiVersion)}"; this version reads "${API_VERSION}"`,
+          path: ['apiVersion'],
+        };
+  if (kind === undefined)
+    return { message: `kind is missing; one of ${Object.keys(KINDS).join(', ')}`, path: [] };
+  if (typeof kind !== 'string' || !Object.hasOwn(KINDS, kind))
+    return {
+      message: `there is no kind "${short(kind)}"${didYouMean(String(kind), Object.keys(KINDS)) || `; one of ${Object.keys(KINDS).join(', ')}`}`,
+      path: ['kind'],
+    };
+  return undefined;
+}
+
+/** One issue of the schema as sentences that say what to write instead. */
+function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown): Finding[] {
+  const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
+  if (issue.code === 'unrecognized_keys') {
+    const owner = schemaAt(schema, path);
+    const known = Object.keys((owner && fieldsOf(owner)) ?? {});
+    return issue.keys.map((key) => ({
+      message: `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
+      path: [...path, key],
+      what: 'key',
+    }));
+  }
+  return [{ message: issueText(issue, schemaAt(schema, path), valueAt(value, path)), path }];
+}
+
+function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value: unknown): string {
+  const wanted = schema ? typeText(schema) : 'another type';
+  switch (issue.code) {
+    case 'invalid_type':
+      if (value === undefined) return `is missing: ${wanted}`;
+      if (!issue.message.startsWith('Invalid input')) return issue.message;
+      if (issue.expected === 'string' && typeof value !== 'object')
+        return `must be text, found the ${typeof value} ${short(value)}; put it in quotes`;
+      return `must be ${wanted}, found ${nameOf(value)}`;
+    case 'invalid_value': {
+      const values = issue.values.map(String);
+      if (value === undefined) return `is missing: ${wanted}`;
+      return `"${short(value)}" is none of ${values.join(', ')}${didYouMean(String(value), values)}`;
+    }
+    case 'too_small':
+      if (issue.origin === 'array') return `needs at least ${issue.minimum}`;
+      if (issue.origin === 'string') return `must have at least ${issue.minimum} characters`;
+      return `${short(value)} is too small; at least ${issue.minimum}`;
+    case 'too_big':
+      if (issue.origin === 'array') return `has too many; at most ${issue.maximum}`;
+      if (issue.origin === 'string') return `is too long; at most ${issue.maximum} characters`;
+      return `${short(value)} is too large; at most ${issue.maximum}`;
+    case 'invalid_union':
+      return `must be ${wanted}, found ${nameOf(value)}`;
+    case 'invalid_key':
+      return `is not a name that may stand here: ${issue.issues[0]?.message ?? ''}`;
+    default:
+      return issue.message;
+  }
+}
+
+function valueAt(value: unknown, path: Path): unknown {
+  let here = value;
+  for (const step of path) {
+    if (typeof here !== 'object' || here === null || !Object.hasOwn(here, step)) return undefined;
+    here = (here as Record<string | number, unknown>)[step];
+  }
+  return here;
+}
+
+function nameOf(value: unknown): string {
+  if (value === null) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a mapping';
+  return `the ${typeof value} ${short(value)}`;
+}
+
+const short = (value: unknown): string => {
+  const text = typeof value === 'object' ? nameOf(value) : String(value);
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+};
+
+/** `spec.files[0].mode`; keys with other characters in quotes: `metadata.labels["a/b"]`. */
+export function pathText(path: Path): string {
+  let text = '';
+  for (const step of path) {
+    if (typeof step === 'number') text += `[${step}]`;
+    else if (/^[A-Za-z_][A-Za-z0-9_-]*$/.test(step)) text += text === '' ? step : `.${step}`;
+    else text += `[${JSON.stringify(step)}]`;
+  }
+  return text;
+}

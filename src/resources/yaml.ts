@@ -1,0 +1,279 @@
+/**
+ * Reading YAML so that every fault has a line and a column, and so that no input costs more than its length.
+ *
+ * js-yaml 5 parses into a flat list of events that point into the text; values are made from the events. The values are
+ * made at once, the places only when something is wrong: 10,000 machines load in a fraction of a second that way.
+ * YAML 1.2 core schema; no merge keys; no tags beyond the core ones.
+ */
+import {
+  CORE_SCHEMA,
+  constructFromEvents,
+  EVENT_ID,
+  type Event,
+  getScalarValue,
+  parseEvents,
+  SCALAR_STYLE,
+  YAMLException,
+} from 'js-yaml';
+import type { Fault, SourceSpot } from '../base/errors.ts';
+
+/** What one text may cost. Beyond these it is E_YAML. */
+export const YAML_LIMITS = {
+  /** Octets of a file. 10,000 machines are some 2.4 MB. */
+  bytes: 32 * 1024 * 1024,
+  /** Collections inside collections. The deepest field of ours is at 8. */
+  depth: 32,
+  /** Uses of anchors in a document. */
+  aliases: 64,
+  /** Values that the aliases of a document may stand for, all together. */
+  aliasNodes: 10_000,
+} as const;
+
+export type Path = readonly (string | number)[];
+
+/** One document of a text, as plain values, and how to find places in it. */
+export interface YamlDocument {
+  readonly value: unknown;
+  /** Where it begins. */
+  readonly at: SourceSpot;
+  /** Where the value at `path` is, or the nearest enclosing one. With `key`, where its name is written. */
+  spot(path: Path, what?: 'value' | 'key'): SourceSpot;
+}
+
+export type YamlResult =
+  | { readonly ok: true; readonly documents: readonly YamlDocument[] }
+  | { readonly ok: false; readonly fault: Fault };
+
+/** Octets to text. Undefined with the fault when they are not UTF-8 or too many. */
+export function decodeText(
+  bytes: Uint8Array,
+  file: string,
+): { readonly ok: true; readonly text: string } | { readonly ok: false; readonly fault: Fault } {
+  if (bytes.length > YAML_LIMITS.bytes) {
+    const message = `${bytes.length} octets; at most ${YAML_LIMITS.bytes} are read. Split the file.`;
+    return { ok: false, fault: { code: 'E_YAML', message, at: { file, line: 1, column: 1 } } };
+  }
+  try {
+    return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
+  } catch {
+    const good = new TextDecoder('utf-8').decode(bytes);
+    const at = new Lines(file, good).spot(Math.max(0, good.indexOf('\ufffd')));
+    return { ok: false, fault: { code: 'E_YAML', message: 'not UTF-8; save the file as UTF-8', at } };
+  }
+}
+
+/** Reads all documents of `text`. Empty ones are left out. Never throws; ends in time proportional to the text. */
+export function readYaml(text: string, file: string): YamlResult {
+  const lines = new Lines(file, text);
+  try {
+    if (text.length > YAML_LIMITS.bytes) throw new Refused('the text is too long; split the file', 0);
+    const events = parseEvents(text, { filename: file, maxDepth: YAML_LIMITS.depth });
+    refuseAliasBombs(text, events);
+    const values = constructFromEvents(events, {
+      source: text,
+      filename: file,
+      schema: CORE_SCHEMA,
+      maxAliases: YAML_LIMITS.aliases,
+    });
+    return { ok: true, documents: documentsOf(text, events, values, lines) };
+  } catch (error) {
+    return { ok: false, fault: yamlFault(error, lines) };
+  }
+}
+
+class Refused extends Error {
+  readonly offset: number;
+  constructor(message: string, offset: number) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+function yamlFault(error: unknown, lines: Lines): Fault {
+  if (error instanceof YAMLException && error.mark) {
+    const reason = error.reason.replace(/ \(.*\)$/s, '');
+    return { code: 'E_YAML', message: YAML_HINTS[reason] ?? reason, at: lines.spot(error.mark.position) };
+  }
+  if (error instanceof Refused)
+    return { code: 'E_YAML', message: error.message, at: lines.spot(error.offset) };
+  return {
+    code: 'E_YAML',
+    message: error instanceof Error ? error.message : String(error),
+    at: lines.spot(0),
+  };
+}
+
+/** What the parser says, where it could say more. */
+const YAML_HINTS: Readonly<Record<string, string>> = {
+  'duplicated mapping key': 'this key stands twice in the same mapping; keep one',
+  'null byte is not allowed in input': 'a NUL octet; this is not a text file',
+  'bad indentation of a mapping entry': 'bad indentation, or a text with ": " or " #" that needs quotes',
+};
+
+/**
+ * An alias costs nothing until somebody walks the value, and then all that it stands for: nine levels of nine are 387 million.
+ * Adds up what every anchor stands for; refuses aliases that contain themselves, and more than the limit in all.
+ */
+function refuseAliasBombs(text: string, events: readonly Event[]): void {
+  if (!events.some((event) => event.type === EVENT_ID.ALIAS)) return;
+  const open: { anchor: string; size: number }[] = [];
+  const sizes = new Map<string, number>();
+  let expanded = 0;
+  const add = (size: number) => {
+    const parent = open.at(-1);
+    if (parent) parent.size += size;
+  };
+  for (const event of events) {
+    if (event.type === EVENT_ID.DOCUMENT) {
+      sizes.clear();
+      expanded = 0;
+      open.push({ anchor: '', size: 0 });
+    } else if (event.type === EVENT_ID.ALIAS) {
+      const name = text.slice(event.anchorStart, event.anchorEnd);
+      if (open.some((node) => node.anchor === name))
+        throw new Refused(`alias "${name}" contains itself`, event.anchorStart);
+      const size = sizes.get(name) ?? 1;
+      expanded += size;
+      if (expanded > YAML_LIMITS.aliasNodes)
+        throw new Refused(
+          `the aliases stand for more than ${YAML_LIMITS.aliasNodes} values`,
+          event.anchorStart,
+        );
+      add(size);
+    } else if (event.type === EVENT_ID.POP) {
+      const closed = open.pop()!;
+      if (closed.anchor) sizes.set(closed.anchor, closed.size);
+      add(closed.size);
+    } else {
+      const anchor = event.anchorStart < 0 ? '' : text.slice(event.anchorStart, event.anchorEnd);
+      if (event.type === EVENT_ID.SCALAR) {
+        if (anchor) sizes.set(anchor, 1);
+        add(1);
+      } else open.push({ anchor, size: 1 });
+    }
+  }
+}
+
+function documentsOf(
+  text: string,
+  events: readonly Event[],
+  values: readonly unknown[],
+  lines: Lines,
+): YamlDocument[] {
+  const documents: YamlDocument[] = [];
+  let index = -1;
+  for (let at = 0; at < events.length; at++) {
+    if (events[at]!.type !== EVENT_ID.DOCUMENT) continue;
+    index++;
+    const value = values[index];
+    if (value === null || value === undefined) continue;
+    const root = at + 1;
+    documents.push({
+      value,
+      get at() {
+        return lines.spot(startOf(events[root]!));
+      },
+      spot: (path, what = 'value') => lines.spot(find(text, events, root, path, what)),
+    });
+  }
+  return documents;
+}
+
+/** Offset of the place that `path` leads to from the node at `root`, or of the last one on the way that exists. */
+function find(
+  text: string,
+  events: readonly Event[],
+  root: number,
+  path: Path,
+  what: 'value' | 'key',
+): number {
+  let node = root;
+  let offset = startOf(events[node]!);
+  for (let step = 0; step < path.length; step++) {
+    const event = events[node]!;
+    const last = step === path.length - 1;
+    if (event.type === EVENT_ID.SEQUENCE) {
+      let child = node + 1;
+      for (let n = 0; n < Number(path[step]) && events[child]?.type !== EVENT_ID.POP; n++)
+        child = after(events, child);
+      if (events[child] === undefined || events[child]!.type === EVENT_ID.POP) return offset;
+      node = child;
+      offset = startOf(events[node]!);
+    } else if (event.type === EVENT_ID.MAPPING) {
+      const key = findKey(text, events, node, String(path[step]));
+      if (key < 0) return offset;
+      node = after(events, key);
+      const block = isBlockText(events[node]!);
+      offset = startOf(events[(last && what === 'key') || block ? key : node]!);
+    } else return offset;
+  }
+  return offset;
+}
+
+function findKey(text: string, events: readonly Event[], mapping: number, name: string): number {
+  for (let at = mapping + 1; at < events.length && events[at]!.type !== EVENT_ID.POP; ) {
+    const key = events[at]!;
+    if (key.type === EVENT_ID.SCALAR && getScalarValue(text, key) === name) return at;
+    at = after(events, after(events, at));
+  }
+  return -1;
+}
+
+/** Index of the event that follows the node at `at`. */
+function after(events: readonly Event[], at: number): number {
+  let depth = 0;
+  for (let i = at; i < events.length; i++) {
+    const type = events[i]!.type;
+    if (type === EVENT_ID.MAPPING || type === EVENT_ID.SEQUENCE) depth++;
+    else if (type === EVENT_ID.POP) depth--;
+    if (depth <= 0) return i + 1;
+  }
+  return events.length;
+}
+
+function isBlockText(event: Event): boolean {
+  return (
+    event.type === EVENT_ID.SCALAR &&
+    (event.style === SCALAR_STYLE.LITERAL_BLOCK || event.style === SCALAR_STYLE.FOLDED_BLOCK)
+  );
+}
+
+function startOf(event: Event): number {
+  if (event.type === EVENT_ID.DOCUMENT || event.type === EVENT_ID.POP) return 0;
+  if (event.type === EVENT_ID.ALIAS) return Math.max(0, event.anchorStart - 1);
+  if (event.tagStart >= 0) return event.tagStart;
+  if (event.anchorStart >= 0) return event.anchorStart - 1;
+  if (event.type !== EVENT_ID.SCALAR) return Math.max(0, event.start);
+  const quoted = event.style === SCALAR_STYLE.SINGLE_QUOTED || event.style === SCALAR_STYLE.DOUBLE_QUOTED;
+  return Math.max(0, quoted ? event.valueStart - 1 : event.valueStart);
+}
+
+/** Offsets to lines and columns, from 1; columns count UTF-16 units. The table is made at the first question. */
+class Lines {
+  readonly #file: string;
+  readonly #text: string;
+  #starts: readonly number[] | undefined;
+
+  constructor(file: string, text: string) {
+    this.#file = file;
+    this.#text = text;
+  }
+
+  spot(offset: number): SourceSpot {
+    this.#starts ??= lineStarts(this.#text);
+    let low = 0;
+    let high = this.#starts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.#starts[middle]! <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return { file: this.#file, line: low + 1, column: offset - this.#starts[low]! + 1 };
+  }
+}
+
+function lineStarts(text: string): number[] {
+  const starts = [0];
+  for (const found of text.matchAll(/\r\n|\n|\r/g)) starts.push(found.index + found[0].length);
+  return starts;
+}
