@@ -1,0 +1,320 @@
+/**
+ * TFTP's sockets: receive a request → is it one? → which file? → open → a transfer with a socket of its own. Each transfer's loop:
+ * receive → from its client? → step → do what the step says. All decisions are in `request.ts` and `transfer.ts`.
+ */
+import type { RemoteInfo, Socket } from 'node:dgram';
+import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import { contains, formatIpv4, parseIpv4 } from '../../base/ipv4.ts';
+import type { Log } from '../../base/log.ts';
+import type { Metrics } from '../../base/metrics.ts';
+import type { EventSink } from '../../events/event.ts';
+import type { AssetStore } from '../assets/assets.ts';
+import type { ServedNetwork } from '../network.ts';
+import { OpenFiles } from './blocks.files.ts';
+import { decodeTftp, encodeError, TFTP_ERROR, type TftpErrorCode, type TftpRequest } from './codec.ts';
+import { isEmptyFile, loaderName } from './request.ts';
+import { adopt, bound, type TftpListener } from './sockets.socket.ts';
+import { Transfer } from './transfer.socket.ts';
+import type { Outcome } from './transfer.ts';
+
+export type { TftpListener } from './sockets.socket.ts';
+
+/** Bounds on what clients can make us hold; a transfer costs about 300 KiB while it runs. */
+export interface TftpLimits {
+  readonly transfers: number;
+  /** By client address. Firmware needs two at once; behind a relay that rewrites addresses, more. */
+  readonly perClient: number;
+}
+
+export const TFTP_LIMITS: TftpLimits = { transfers: 1024, perClient: 64 };
+
+/** Ethernet's, where a network says nothing else. */
+const DEFAULT_MTU = 1500;
+/** How long running transfers may take to end after `signal`. */
+const GRACE = 10_000 as Millis;
+
+export interface TftpOptions {
+  readonly sockets: readonly TftpListener[];
+  readonly assets: Pick<AssetStore, 'loader'>;
+  /** The networks in force now. Decides from which of our addresses a client is answered, and how large a block may be. */
+  readonly networks?: () => readonly ServedNetwork[];
+  /** Who has this address, for events; without it, or when it is unknown, the address stands for itself. */
+  readonly subjectOf?: (
+    address: string,
+  ) => { readonly subject: string; readonly session?: string } | undefined;
+  readonly events: EventSink;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly limits?: TftpLimits;
+  readonly grace?: Millis;
+  /** Stops the server: no new transfers, running ones may end within `grace`. */
+  readonly signal: AbortSignal;
+}
+
+export interface TftpServer {
+  /** The request sockets' addresses, in the order of `sockets`. */
+  readonly addresses: readonly { readonly address: string; readonly port: number }[];
+  /** Transfers running now. */
+  active(): number;
+  /** Resolves when the server has stopped, after `signal`: all transfers over, all sockets closed. */
+  readonly stopped: Promise<void>;
+}
+
+/** Serves loaders, read-only, until `signal` aborts. Rejects when a socket cannot be opened. */
+export async function startTftp(options: TftpOptions): Promise<TftpServer> {
+  const server = new Server(options);
+  await server.open();
+  return server;
+}
+
+/** Why a request is not served; its outcome is the metric's label. */
+interface Refusal {
+  readonly outcome: 'refused_write' | 'refused_mode' | 'not_found';
+  readonly code: TftpErrorCode;
+  readonly message: string;
+}
+
+class Server implements TftpServer {
+  readonly #options: TftpOptions;
+  readonly #log: Log;
+  readonly #limits: TftpLimits;
+  readonly #files = new OpenFiles();
+  /** By `address:port` of the client. */
+  readonly #transfers = new Map<string, Transfer>();
+  readonly #perClient = new Map<string, number>();
+  readonly #listening: Socket[] = [];
+  /** For errors outside of transfers, by the local address they leave from. */
+  readonly #errorSockets = new Map<string, Promise<Socket>>();
+  readonly addresses: { address: string; port: number }[] = [];
+  readonly stopped: Promise<void>;
+  readonly #resolveStopped: () => void;
+  #stopping = false;
+
+  constructor(options: TftpOptions) {
+    this.#options = options;
+    this.#log = options.log.child({ room: 'tftp' });
+    this.#limits = options.limits ?? TFTP_LIMITS;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.stopped = promise;
+    this.#resolveStopped = resolve;
+  }
+
+  active(): number {
+    return this.#transfers.size;
+  }
+
+  async open(): Promise<void> {
+    try {
+      for (const listener of this.#options.sockets) {
+        const socket = await adopt(listener);
+        this.#listening.push(socket);
+        const { address, port } = socket.address();
+        this.addresses.push({ address, port });
+        socket.on('message', (datagram, peer) => this.#request(datagram, peer, listener, address));
+        socket.on('error', (error) =>
+          this.#log.error({ error: error.message, address }, 'TFTP socket failed'),
+        );
+      }
+    } catch (error) {
+      for (const socket of this.#listening) socket.close();
+      throw error;
+    }
+    const { signal } = this.#options;
+    if (signal.aborted) this.#stop();
+    else signal.addEventListener('abort', () => this.#stop(), { once: true });
+  }
+
+  #request(datagram: Buffer, peer: RemoteInfo, listener: TftpListener, local: string): void {
+    const packet = decodeTftp(datagram);
+    if (packet.kind !== 'read' && packet.kind !== 'write') {
+      // answering strays or noise would only help whoever forges their sender
+      this.#count(packet.kind === 'malformed' ? 'malformed' : 'stray');
+      return;
+    }
+    // port 0 cannot be answered
+    if (peer.port === 0) return;
+    const network = this.#networkOf(peer.address, listener);
+    const from = local !== '0.0.0.0' ? local : network ? formatIpv4(network.serverAddress) : local;
+    const refusal = this.#refuse(packet);
+    if (refusal) {
+      this.#refused(packet, peer, from, refusal);
+      return;
+    }
+    const key = `${peer.address}:${peer.port}`;
+    const running = this.#transfers.get(key);
+    if (running) {
+      if (running.isSame(datagram)) {
+        running.again();
+        return;
+      }
+      // some firmware uses one port for all: it has given up the former transfer
+      running.stop('superseded', 'another request came from the same port');
+    }
+    const ofClient = this.#perClient.get(peer.address) ?? 0;
+    if (this.#transfers.size >= this.#limits.transfers || ofClient >= this.#limits.perClient) {
+      // silence, not an error: clients ask again after a second or so, and an error would end their boot
+      this.#count('busy');
+      return;
+    }
+    this.#perClient.set(peer.address, ofClient + 1);
+    const path = isEmptyFile(packet.filename) ? undefined : this.#find(packet.filename)!.path;
+    const transfer = new Transfer({
+      request: packet,
+      datagram: Buffer.from(datagram),
+      peer,
+      path,
+      from,
+      mtu: network?.mtu ?? DEFAULT_MTU,
+      files: this.#files,
+      clock: this.#options.clock,
+      onEnd: (outcome, why) => {
+        if (this.#transfers.get(key) === transfer) this.#transfers.delete(key);
+        const left = (this.#perClient.get(peer.address) ?? 1) - 1;
+        if (left > 0) this.#perClient.set(peer.address, left);
+        else this.#perClient.delete(peer.address);
+        this.#over(transfer, packet, peer, outcome, why, network);
+        this.#finishIfDone();
+      },
+    });
+    this.#transfers.set(key, transfer);
+    transfer.start();
+  }
+
+  #find(filename: string): { readonly path: string } | undefined {
+    const name = loaderName(filename);
+    if (name === undefined) return undefined;
+    // names are case-insensitive to firmware that grew up with Windows servers; the exact one wins
+    return this.#options.assets.loader(name) ?? this.#options.assets.loader(name.toLowerCase());
+  }
+
+  #refuse(request: TftpRequest): Refusal | undefined {
+    if (request.kind === 'write')
+      return {
+        outcome: 'refused_write',
+        code: TFTP_ERROR.accessViolation,
+        message: 'this server is read-only',
+      };
+    if (request.mode !== 'octet' && request.mode !== 'netascii')
+      return {
+        outcome: 'refused_mode',
+        code: TFTP_ERROR.illegalOperation,
+        message: 'mode must be octet or netascii',
+      };
+    if (isEmptyFile(request.filename) || this.#find(request.filename)) return undefined;
+    return { outcome: 'not_found', code: TFTP_ERROR.notFound, message: 'no such loader' };
+  }
+
+  #refused(request: TftpRequest, peer: RemoteInfo, from: string, refusal: Refusal): void {
+    this.#count(refusal.outcome);
+    this.#record('tftp.failed', request, peer, refusal.outcome, refusal.message);
+    this.#errorSocket(from).then(
+      (socket) =>
+        socket.send(encodeError(refusal.code, refusal.message), peer.port, peer.address, (error) => {
+          if (error) this.#log.debug({ error: error.message, peer: peer.address }, 'TFTP error not sent');
+        }),
+      (error: Error) => this.#log.warn({ error: error.message, address: from }, 'no socket for TFTP errors'),
+    );
+  }
+
+  #errorSocket(from: string): Promise<Socket> {
+    const made = this.#errorSockets.get(from);
+    if (made) return made;
+    const opening = bound(from);
+    this.#errorSockets.set(from, opening);
+    opening.then(
+      (socket) => socket.on('error', () => {}).unref(),
+      // the address may come back: try again with the next error
+      () => this.#errorSockets.delete(from),
+    );
+    return opening;
+  }
+
+  #networkOf(address: string, listener: TftpListener): ServedNetwork | undefined {
+    const networks = this.#options.networks?.() ?? [];
+    const ip = parseIpv4(address);
+    return (
+      networks.find((network) => ip !== undefined && contains(network.subnet, ip)) ??
+      networks.find((network) => network.interface !== undefined && network.interface === listener.interface)
+    );
+  }
+
+  #over(
+    transfer: Transfer,
+    request: TftpRequest,
+    peer: RemoteInfo,
+    outcome: Outcome,
+    why: string,
+    network: ServedNetwork | undefined,
+  ): void {
+    this.#count(outcome);
+    this.#options.metrics.add('muster_tftp_sent_bytes_total', {}, transfer.acknowledgedBytes);
+    // a probe is how EDK2 and BIOS ROMs learn the size: neither a download nor a failure
+    if (outcome === 'probed') {
+      this.#log.debug({ peer: peer.address, file: request.filename }, 'TFTP: options probed');
+      return;
+    }
+    const served = outcome === 'served' || outcome === 'unconfirmed';
+    this.#record(served ? 'tftp.served' : 'tftp.failed', request, peer, outcome, why, {
+      octets: transfer.acknowledgedBytes,
+      milliseconds: Math.round(transfer.elapsed),
+      ...(network ? { network: network.name } : {}),
+    });
+  }
+
+  #record(
+    kind: 'tftp.served' | 'tftp.failed',
+    request: TftpRequest,
+    peer: RemoteInfo,
+    code: string,
+    text: string,
+    fields: Readonly<Record<string, string | number>> = {},
+  ): void {
+    const who = this.#options.subjectOf?.(peer.address);
+    const { network, ...rest } = fields;
+    const file = printable(request.filename);
+    this.#options.events.record({
+      kind,
+      subject: who?.subject ?? peer.address,
+      ...(who?.session ? { session: who.session } : {}),
+      ...(typeof network === 'string' ? { network } : {}),
+      reason: { code, text },
+      fields: { file, address: peer.address, ...rest },
+    });
+    const line = { peer: peer.address, file, outcome: code, ...fields };
+    if (kind === 'tftp.served') this.#log.info(line, 'TFTP file served');
+    else this.#log.warn({ ...line, why: text }, 'TFTP request not served');
+  }
+
+  #count(outcome: string): void {
+    this.#options.metrics.add('muster_tftp_transfers_total', { outcome });
+  }
+
+  #stop(): void {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    for (const socket of this.#listening) socket.close();
+    this.#options.clock.after(this.#options.grace ?? GRACE, () => {
+      for (const transfer of [...this.#transfers.values()])
+        transfer.stop('shutdown', 'the server is shutting down');
+    });
+    this.#finishIfDone();
+  }
+
+  #finishIfDone(): void {
+    if (!this.#stopping || this.#transfers.size > 0) return;
+    for (const opening of this.#errorSockets.values())
+      opening.then(
+        (socket) => socket.close(),
+        () => {},
+      );
+    this.#errorSockets.clear();
+    this.#resolveStopped();
+  }
+}
+
+/** A client's text for logs and events. */
+function printable(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 128);
+}

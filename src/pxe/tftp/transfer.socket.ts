@@ -1,0 +1,236 @@
+/** One transfer at work: its socket, its file, its timer around the state machine of `transfer.ts`. */
+import type { RemoteInfo, Socket } from 'node:dgram';
+import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import { BlockReader, type ByteSource, emptySource, netasciiSource, type OpenFiles } from './blocks.files.ts';
+import { decodeTftp, encodeError, encodeOack, TFTP_ERROR, type TftpRequest } from './codec.ts';
+import { type Agreed, agree, blockCount } from './request.ts';
+import { bound } from './sockets.socket.ts';
+import {
+  newTransfer,
+  type Outcome,
+  step,
+  type TransferEvent,
+  type TransferPlan,
+  type TransferState,
+} from './transfer.ts';
+
+export interface TransferOptions {
+  readonly request: TftpRequest;
+  /** The request as it came, to know it again. */
+  readonly datagram: Buffer;
+  readonly peer: RemoteInfo;
+  /** The file; undefined: the empty one. */
+  readonly path: string | undefined;
+  /** Our address. */
+  readonly from: string;
+  readonly mtu: number;
+  readonly files: OpenFiles;
+  readonly clock: Clock;
+  /** Called once. */
+  readonly onEnd: (outcome: Outcome, why: string) => void;
+}
+
+/** What exists once socket and file are open. */
+interface Running {
+  readonly socket: Socket;
+  readonly reader: BlockReader;
+  readonly plan: TransferPlan;
+  readonly agreed: Agreed;
+  readonly size: number;
+}
+
+export class Transfer {
+  readonly #options: TransferOptions;
+  readonly #startedAt: Millis;
+  #state: TransferState = newTransfer;
+  #running: Running | undefined;
+  #releaseFile: () => void = () => {};
+  #cancelTimer: () => void = () => {};
+  #ended = false;
+  /** The next block to send and the last of the window that goes out. */
+  #next = 1;
+  #last = 0;
+
+  constructor(options: TransferOptions) {
+    this.#options = options;
+    this.#startedAt = options.clock.monotonic();
+  }
+
+  /** Octets of the file that the client has confirmed. */
+  get acknowledgedBytes(): number {
+    if (!this.#running) return 0;
+    return Math.min(this.#state.acked * this.#running.agreed.blockSize, this.#running.size);
+  }
+
+  get elapsed(): Millis {
+    return (this.#options.clock.monotonic() - this.#startedAt) as Millis;
+  }
+
+  /** Opens file and socket and sends the first packet. Never rejects: what fails ends the transfer. */
+  start(): void {
+    this.#open().catch((error: Error) => this.#fail(error));
+  }
+
+  isSame(datagram: Buffer): boolean {
+    return this.#options.datagram.equals(datagram);
+  }
+
+  /** The same request came again. */
+  again(): void {
+    this.#step({ kind: 'again' });
+  }
+
+  stop(outcome: 'superseded' | 'shutdown', message: string): void {
+    if (this.#running) this.#step({ kind: 'stop', outcome, code: TFTP_ERROR.undefined, message });
+    else this.#end(outcome, message);
+  }
+
+  async #open(): Promise<void> {
+    const { request, path, from, mtu, files } = this.#options;
+    let source: ByteSource = emptySource;
+    if (path !== undefined) {
+      const file = await files.acquire(path);
+      if (this.#ended) {
+        file.release();
+        return;
+      }
+      this.#releaseFile = file.release;
+      source = file.source;
+    }
+    if (request.mode === 'netascii') source = await netasciiSource(source);
+    const socket = await bound(from);
+    if (this.#ended) {
+      socket.close();
+      return;
+    }
+    const agreed = agree(request, source.size, mtu);
+    const blocks = blockCount(source.size, agreed.blockSize);
+    const reader = new BlockReader({
+      source,
+      blockSize: agreed.blockSize,
+      blocks,
+      window: agreed.window,
+      onReady: () => this.#send(),
+      onError: (error) => this.#fail(error),
+    });
+    const oack = agreed.acknowledged.length > 0;
+    const plan = { blocks, window: agreed.window, oack, timeout: agreed.timeout };
+    this.#running = { socket, reader, plan, agreed, size: source.size };
+    socket.on('message', (datagram, peer) => this.#receive(datagram, peer));
+    // e.g. the client's host went away: its silence will end the transfer
+    socket.on('error', () => {});
+    this.#step({ kind: 'start' });
+    this.#watch();
+  }
+
+  #receive(datagram: Buffer, peer: RemoteInfo): void {
+    const { peer: client } = this.#options;
+    if (peer.port !== client.port || peer.address !== client.address) {
+      // RFC 1350 §4: told off, and the transfer goes on undisturbed
+      this.#running?.socket.send(
+        encodeError(TFTP_ERROR.unknownTid, 'this port belongs to another transfer'),
+        peer.port,
+        peer.address,
+      );
+      return;
+    }
+    const packet = decodeTftp(datagram);
+    if (packet.kind === 'ack' || packet.kind === 'error') this.#step(packet);
+  }
+
+  #step(event: TransferEvent): void {
+    const running = this.#running;
+    if (!running || this.#ended) return;
+    const { state, effects } = step(running.plan, this.#state, event, this.#options.clock.monotonic());
+    const progressed = state.acked !== this.#state.acked;
+    this.#state = state;
+    if (progressed) running.reader.release(state.acked);
+    for (const effect of effects) {
+      switch (effect.do) {
+        case 'data':
+          this.#next = effect.from;
+          this.#last = effect.to;
+          this.#send();
+          break;
+        case 'oack':
+          this.#put(running, encodeOack(running.agreed.acknowledged));
+          break;
+        case 'error':
+          this.#put(running, encodeError(effect.code, effect.message));
+          break;
+        case 'end':
+          this.#end(effect.outcome, effect.why);
+          break;
+      }
+    }
+  }
+
+  /** Sends what of the window is read; the reader calls again when there is more. */
+  #send(): void {
+    const running = this.#running;
+    if (!running || this.#ended) return;
+    while (this.#next <= this.#last) {
+      const packet = running.reader.packet(this.#next);
+      if (!packet) return;
+      this.#next++;
+      this.#put(running, packet);
+    }
+  }
+
+  #put(running: Running, packet: Buffer): void {
+    // without a callback a packet that cannot be sent is a lost packet, which is what TFTP is made for
+    running.socket.send(packet, this.#options.peer.port, this.#options.peer.address);
+  }
+
+  /** One timer, set anew only when it fires: deadlines move with every packet, timers need not. */
+  #watch(): void {
+    const wait = Math.max(this.#state.deadline - this.#options.clock.monotonic(), 1);
+    this.#cancelTimer = this.#options.clock.after(wait as Millis, () => {
+      if (this.#ended) return;
+      this.#step({ kind: 'timeout' });
+      if (!this.#ended) this.#watch();
+    });
+  }
+
+  #fail(error: Error): void {
+    const message = `the server could not read the file: ${error.message}`;
+    if (!this.#running) {
+      this.#refuse();
+      this.#end('failed', message);
+      return;
+    }
+    this.#step({
+      kind: 'stop',
+      outcome: 'failed',
+      code: TFTP_ERROR.undefined,
+      message: 'the file cannot be read',
+    });
+  }
+
+  /** The transfer could not begin: the client is told from a socket of its own, if one can be had. */
+  #refuse(): void {
+    const { peer, from } = this.#options;
+    bound(from).then(
+      (socket) =>
+        socket.send(
+          encodeError(TFTP_ERROR.undefined, 'the file cannot be read'),
+          peer.port,
+          peer.address,
+          () => socket.close(),
+        ),
+      () => {},
+    );
+  }
+
+  #end(outcome: Outcome, why: string): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#cancelTimer();
+    this.#releaseFile();
+    const socket = this.#running?.socket;
+    // after the turn: an error packet that is on its way out still leaves
+    if (socket) setImmediate(() => socket.close());
+    this.#options.onEnd(outcome, why);
+  }
+}
