@@ -139,6 +139,8 @@ rm -f /etc/ssh/ssh_host_* /var/lib/dbus/machine-id /etc/hostname /etc/resolv.con
 ln -s /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf
 rm -rf /var/log/*.log /var/log/apt /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/cache/ldconfig /var/lib/cloud
 rm -f /vmlinuz* /initrd.img* /finish.sh
+# ldconfig, sysusers, the journal's catalogue and the like have run: says so to units that would do it again at every boot.
+touch /etc/.updated /var/.updated
 FINISH
 tar -C "$tree" --owner=0 --group=0 --numeric-owner -cf "$work/tree.tar" .
 

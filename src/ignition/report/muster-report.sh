@@ -62,7 +62,8 @@ post() {
     status=$(curl --silent --output /dev/null --write-out '%{http_code}' --connect-timeout 5 --max-time 15 --data "$2" "$1")
     case $status in 2??) return 0 ;; 408 | 429) return 1 ;; 4??) return 2 ;; *) return 1 ;; esac
   fi
-  wget -q -O /dev/null -T 15 --post-data "$2" "$1" 2>/dev/null
+  # not wget -T: that of Debian 12's busybox (1.35) dies of it with a segmentation fault
+  timeout 15 wget -q -O /dev/null --post-data "$2" "$1" 2>/dev/null
 }
 
 step=${1:-}
