@@ -125,6 +125,37 @@ export const ERRORS = {
     http: 422,
     fix: 'Write it without line breaks, `${`, leading `#` and repeated blanks; one list entry per argument.',
   },
+  // files of images
+  E_ASSET_HASH: {
+    title: 'A file is not the one that its SHA-256 names.',
+    who: 'operator',
+    http: 422,
+    fix: 'Check the source and the hash; the file was thrown away and is not served.',
+  },
+  E_ASSET_OFFSET: {
+    title: 'An upload does not go on where the last one stopped.',
+    who: 'operator',
+    http: 409,
+    fix: 'Ask for the asset first: it says how many octets are there.',
+  },
+  E_ASSET_BUSY: {
+    title: 'The same file is being uploaded already.',
+    who: 'operator',
+    http: 409,
+    fix: 'Wait for the other upload to end, or end it.',
+  },
+  E_ASSET_USED: {
+    title: 'An Image names this file.',
+    who: 'operator',
+    http: 409,
+    fix: 'Delete the Image first.',
+  },
+  E_ASSET_WRITE: {
+    title: 'The asset store could not write.',
+    who: 'operator',
+    http: 507,
+    fix: 'Free space on the file system of the state directory; the upload goes on where it stopped.',
+  },
   // store
   E_STORE_NEWER: {
     title: 'The store was written by a newer version.',

@@ -1,0 +1,80 @@
+/** What a commit may hold, and how keys are ordered: the same for every store, checked before anything is queued. */
+import { MusterError } from '../base/errors.ts';
+import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
+
+/** At most this many octets in a key, UTF-8. */
+export const MAX_KEY_BYTES = 1024;
+
+/**
+ * Refuses what no store takes: more than {@link MAX_OPERATIONS} writes, a value above {@link MAX_VALUE_BYTES}, a key that is
+ * empty, too long or there twice, and text that UTF-8 cannot carry (a lone surrogate would come back changed).
+ * Throws E_STORE_LIMIT. Constant cost per write for ordinary values.
+ */
+export function checkWrites(writes: readonly Write[]): void {
+  if (writes.length > MAX_OPERATIONS)
+    throw new MusterError('E_STORE_LIMIT', `${writes.length} operations in one commit`);
+  for (const write of writes) {
+    checkKey(write.key);
+    if ('put' in write) checkValue(write.key, write.put);
+  }
+  if (writes.length > 1) {
+    const seen = new Set<string>();
+    for (const { key } of writes) {
+      if (seen.has(key)) throw new MusterError('E_STORE_LIMIT', `key ${key} twice in one commit`);
+      seen.add(key);
+    }
+  }
+}
+
+function checkKey(key: string): void {
+  if (key === '') throw new MusterError('E_STORE_LIMIT', 'an empty key');
+  if (exceeds(key, MAX_KEY_BYTES))
+    throw new MusterError('E_STORE_LIMIT', `a key above ${MAX_KEY_BYTES} octets: ${key.slice(0, 60)}…`);
+  if (!key.isWellFormed() || key.includes('\0'))
+    throw new MusterError(
+      'E_STORE_LIMIT',
+      `key ${JSON.stringify(key)} holds NUL or half a surrogate pair: not text`,
+    );
+}
+
+function checkValue(key: string, value: string): void {
+  if (exceeds(value, MAX_VALUE_BYTES))
+    throw new MusterError('E_STORE_LIMIT', `the value of ${key} is above ${MAX_VALUE_BYTES} octets`);
+  if (!value.isWellFormed())
+    throw new MusterError('E_STORE_LIMIT', `the value of ${key} holds half a surrogate pair: not UTF-8`);
+}
+
+/** Whether `text` takes more than `octets` in UTF-8; counts only where the length leaves it open (1 to 3 octets a unit). */
+function exceeds(text: string, octets: number): boolean {
+  if (text.length > octets) return true;
+  return text.length * 3 > octets && Buffer.byteLength(text) > octets;
+}
+
+/**
+ * Orders keys as their UTF-8 octets do, like etcd and SQLite. JavaScript's `<` compares UTF-16 units, which puts U+FFFD after
+ * U+1F600.
+ */
+export function compareKeys(a: string, b: string): number {
+  const shorter = Math.min(a.length, b.length);
+  for (let i = 0; i < shorter; i++) {
+    const x = a.charCodeAt(i);
+    const y = b.charCodeAt(i);
+    // At the first difference only surrogates are out of order: as octets they stand above every other unit.
+    if (x !== y) return isSurrogate(x) === isSurrogate(y) ? x - y : isSurrogate(x) ? 1 : -1;
+  }
+  return a.length - b.length;
+}
+
+const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;
+
+/** The least key above every key that begins with `prefix` (etcd's range end); undefined when there is none. */
+export function prefixEnd(prefix: string): string | undefined {
+  const points = Array.from(prefix, (c) => c.codePointAt(0)!);
+  while (points.length > 0) {
+    const last = points.pop()!;
+    if (last === 0x10ffff) continue;
+    points.push(last === 0xd7ff ? 0xe000 : last + 1);
+    return String.fromCodePoint(...points);
+  }
+  return undefined;
+}

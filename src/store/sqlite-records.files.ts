@@ -1,0 +1,269 @@
+/** The records of one SQLite file, synchronously. Runs in the store's thread (sqlite-thread.files.ts). */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { MusterError } from '../base/errors.ts';
+import { prefixEnd } from './limits.ts';
+import { CHANGES_PER_REVISION, STATEMENTS } from './sqlite-format.ts';
+import { primaryCode } from './sqlite-open.files.ts';
+import {
+  ABSENT,
+  ANY_REVISION,
+  type FlatCommits,
+  type Outcome,
+  type ReadReply,
+  type ThreadError,
+} from './wire.ts';
+
+/** History is trimmed when it is this much longer than wanted, so that trimming is not done for every commit… */
+const TRIM_EVERY_REVISIONS = 512;
+/** …and by at most this much at once, so that no commit waits long for it. */
+const TRIM_REVISIONS = 1024;
+/** Values in the history above this are trimmed however few revisions they are. */
+const MAX_HISTORY_OCTETS = 64 * 1024 * 1024;
+/** A page of history ends after this many changes or this much text (UTF-16 units), at the end of a commit. */
+const PAGE_CHANGES = 1024;
+const PAGE_TEXT = 4 * 1024 * 1024;
+/** The log is copied into the file when it holds this many pages (4 KiB) that are not in the file yet. */
+const CHECKPOINT_PAGES = 1024;
+/** When so many commits in a row cannot be written even alone, the rest of their group is not tried. */
+const GIVE_UP_AFTER = 4;
+/** Above every text in SQLite's order. */
+const ABOVE_TEXT = new Uint8Array(0);
+
+type Row = readonly [key: string, value: string | null, id: number];
+type Statements = Readonly<Record<keyof typeof STATEMENTS, StatementSync>>;
+
+const firstId = (revision: number): number => revision * CHANGES_PER_REVISION;
+const revisionOf = (id: number): number => Math.floor(id / CHANGES_PER_REVISION);
+
+export class SqliteRecords {
+  readonly #db: DatabaseSync;
+  readonly #do: Statements;
+  readonly #keptRevisions: number;
+  #revision: number;
+  #compacted: number;
+  #historyOctets: number;
+
+  constructor(db: DatabaseSync, keptRevisions: number) {
+    this.#db = db;
+    this.#keptRevisions = keptRevisions;
+    this.#do = prepareAll(db);
+    const one = (sql: string) => db.prepare(sql).get() as { n: number };
+    this.#compacted = one("SELECT value AS n FROM meta WHERE key = 'compacted'").n;
+    this.#revision = Math.max(
+      this.#compacted,
+      revisionOf(one('SELECT coalesce(max(id), 0) AS n FROM change').n),
+    );
+    this.#historyOctets = this.#octets(this.#compacted + 1, this.#revision + 1);
+  }
+
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /**
+   * Writes a group of commits in one transaction; each sees those before it and stands or falls by its own expectations.
+   * When it returns, what it says is durable. If the group cannot be written, each commit is tried alone: one that is too
+   * large for the disk does not take the others with it.
+   */
+  commit(group: FlatCommits): Outcome[] {
+    if (group.length === 0) return [];
+    try {
+      return this.#transaction(group, true);
+    } catch {
+      return this.#oneByOne(group);
+    }
+  }
+
+  #oneByOne(group: FlatCommits): Outcome[] {
+    // A full log can be reused once its pages are in the file, without room for more.
+    this.#checkpoint(this.#do.restartLog);
+    const outcomes: Outcome[] = [];
+    let error: ThreadError | undefined;
+    let failures = 0;
+    for (let at = 0; at < group.length; ) {
+      const end = at + 1 + (group[at] as number) * 3;
+      if (failures < GIVE_UP_AFTER) {
+        try {
+          outcomes.push(...this.#transaction(group.slice(at, end), false));
+          failures = 0;
+        } catch (cause) {
+          failures++;
+          error = writingError(cause);
+          outcomes.push({ error });
+        }
+      } else {
+        outcomes.push({ error: error! });
+      }
+      at = end;
+    }
+    return outcomes;
+  }
+
+  #transaction(group: FlatCommits, trim: boolean): Outcome[] {
+    const before = [this.#revision, this.#compacted, this.#historyOctets] as const;
+    try {
+      this.#do.begin.run();
+      const outcomes: Outcome[] = [];
+      for (let at = 0; at < group.length; at += 1 + (group[at] as number) * 3)
+        outcomes.push(this.#one(group, at + 1, group[at] as number));
+      if (trim) this.#trim();
+      this.#do.commit.run();
+      return outcomes;
+    } catch (error) {
+      [this.#revision, this.#compacted, this.#historyOctets] = before;
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  /** One commit of `count` writes that begin at `at`: all expectations first, so that nothing need be undone. */
+  #one(group: FlatCommits, at: number, count: number): Outcome {
+    const currents: number[] = [];
+    const conflicts: (string | number)[] = [];
+    for (let i = 0; i < count; i++) {
+      const key = group[at + i * 3] as string;
+      const expected = group[at + i * 3 + 2] as number;
+      const id = (this.#do.current.get(key) as unknown as [number] | undefined)?.[0] ?? ABSENT;
+      currents.push(id);
+      if (expected !== ANY_REVISION && expected !== revisionOf(id)) conflicts.push(key, revisionOf(id));
+    }
+    if (conflicts.length > 0) return { conflicts };
+    const idle: number[] = [];
+    const revision = this.#revision + 1;
+    for (let i = 0; i < count; i++) {
+      const key = group[at + i * 3] as string;
+      const value = group[at + i * 3 + 1] as string | null;
+      if (value === null && currents[i] === ABSENT) idle.push(i);
+      else this.#change(firstId(revision) + i, key, value, currents[i]!);
+    }
+    if (idle.length < count) this.#revision = revision;
+    return idle.length === 0 && count > 0 ? revision : { revision: this.#revision, idle };
+  }
+
+  #change(id: number, key: string, value: string | null, current: number): void {
+    this.#do.append.run(id, key, value);
+    if (value === null) this.#do.unpoint.run(key);
+    else this.#do.point.run(key, id);
+    this.#historyOctets += value?.length ?? 0;
+    // The change before is history, unless history begins later: then nothing needs it.
+    if (current !== ABSENT && revisionOf(current) <= this.#compacted) this.#do.drop.run(current);
+  }
+
+  get(key: string): ReadReply {
+    return this.#recordsReply(this.#do.get.all(key) as unknown as Row[]);
+  }
+
+  /** Records in the order of their keys' octets. */
+  list(prefix: string): ReadReply {
+    return this.#recordsReply(this.#do.list.all(prefix, prefixEnd(prefix) ?? ABOVE_TEXT) as unknown as Row[]);
+  }
+
+  #recordsReply(rows: readonly Row[]): ReadReply {
+    const records: (string | number)[] = [];
+    for (const [key, value, id] of rows) records.push(key, value as string, revisionOf(id));
+    return { records, revision: this.#revision };
+  }
+
+  /** See WatchersOptions.page. */
+  history(prefix: string, after: number, upto: number): ReadReply {
+    if (after < this.#compacted)
+      throw new MusterError('E_STORE_COMPACTED', `history begins after revision ${this.#compacted}`);
+    const changes: (string | number | null)[] = [];
+    let text = 0;
+    let last = after;
+    const rows = this.#do.history.iterate(
+      firstId(after + 1),
+      firstId(upto + 1),
+      prefix,
+      prefixEnd(prefix) ?? ABOVE_TEXT,
+    );
+    for (const [key, value, id] of rows as unknown as Iterable<Row>) {
+      const revision = revisionOf(id);
+      if (revision > last && (changes.length >= PAGE_CHANGES * 3 || text >= PAGE_TEXT))
+        return { changes, through: last };
+      changes.push(key, value, revision);
+      text += value?.length ?? 0;
+      last = revision;
+    }
+    return { changes, through: upto };
+  }
+
+  /** Forgets history up to and including `revision`, in steps. */
+  compact(revision: number): void {
+    const end = Math.min(revision, this.#revision);
+    while (this.#compacted < end) {
+      const before = [this.#compacted, this.#historyOctets] as const;
+      try {
+        this.#do.begin.run();
+        this.#forget(Math.min(end, this.#compacted + TRIM_REVISIONS));
+        this.#do.commit.run();
+      } catch (error) {
+        [this.#compacted, this.#historyOctets] = before;
+        if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
+        throw thrownByThread(writingError(error));
+      }
+    }
+  }
+
+  #trim(): void {
+    const surplus = this.#revision - this.#compacted - this.#keptRevisions;
+    if (surplus >= TRIM_EVERY_REVISIONS) this.#forget(this.#compacted + Math.min(surplus, TRIM_REVISIONS));
+    while (this.#historyOctets > MAX_HISTORY_OCTETS && this.#compacted < this.#revision)
+      this.#forget(Math.min(this.#revision, this.#compacted + TRIM_REVISIONS));
+  }
+
+  #forget(through: number): void {
+    const from = this.#compacted + 1;
+    this.#historyOctets = Math.max(0, this.#historyOctets - this.#octets(from, through + 1));
+    this.#do.forget.run(firstId(from), firstId(through + 1));
+    this.#do.compacted.run(through);
+    this.#compacted = through;
+  }
+
+  #octets(from: number, before: number): number {
+    return (this.#do.octets.get(firstId(from), firstId(before)) as unknown as [number])[0];
+  }
+
+  /** Copies the log into the file when it has grown long. */
+  checkpointIfLong(): void {
+    const [, log, copied] = this.#do.logLength.get() as unknown as [
+      busy: number,
+      log: number,
+      copied: number,
+    ];
+    if (log - copied >= CHECKPOINT_PAGES) this.#checkpoint(this.#do.checkpoint);
+  }
+
+  /** Never throws: what is in the log is safe there, and stays in use. */
+  #checkpoint(how: StatementSync): void {
+    try {
+      how.get();
+    } catch {
+      // Tried again after the next commits.
+    }
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+function prepareAll(db: DatabaseSync): Statements {
+  const prepared = Object.entries(STATEMENTS).map(([name, sql]) => {
+    const statement = db.prepare(sql);
+    statement.setReturnArrays(true);
+    return [name, statement];
+  });
+  return Object.fromEntries(prepared) as Statements;
+}
+
+/** An error of SQLite while writing, for the caller of commit: nothing was written. */
+function writingError(cause: unknown): ThreadError {
+  const code = primaryCode(cause);
+  const damaged = code === 11 || code === 26; // SQLITE_CORRUPT, SQLITE_NOTADB
+  return { code: damaged ? 'E_STORE_DAMAGED' : 'E_STORE_WRITE', message: (cause as Error).message };
+}
+
+function thrownByThread(error: ThreadError): MusterError {
+  return new MusterError(error.code, error.message);
+}

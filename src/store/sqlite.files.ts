@@ -1,0 +1,368 @@
+/**
+ * The store of one boot host: SQLite in a thread of its own. Commits that arrive while the thread writes form the next
+ * group, and a group is one transaction and one fsync.
+ */
+import { Worker } from 'node:worker_threads';
+import { systemClock } from '../base/clock.ts';
+import { MusterError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import { checkWrites } from './limits.ts';
+import { KEPT_REVISIONS } from './memory.ts';
+import type { Change, CommitResult, Store, StoredRecord, Write } from './store.ts';
+import { type HistoryPage, Watchers } from './watchers.ts';
+import {
+  changesOf,
+  type FlatCommits,
+  flatten,
+  type Outcome,
+  type ReadReply,
+  type ReadRequest,
+  resultOf,
+  type StoreThreadData,
+  type ThreadReply,
+  type ThreadRequest,
+  thrown,
+} from './wire.ts';
+
+export interface SqliteStoreOptions {
+  /** The file; its directory must exist. SQLite keeps its log beside it (`PATH-wal`). */
+  readonly path: string;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Length of the history that watchers can resume from; default 100,000 revisions (and at most 64 MiB of values). */
+  readonly keptRevisions?: number;
+  /** Limit of the file's size in pages of 4 KiB; default the disk's. */
+  readonly maxPages?: number;
+  /** Starts the store's thread. For tests that end it. */
+  readonly startThread?: (data: StoreThreadData) => Worker;
+}
+
+/** A group ends at this many commits or this much text, so that none waits long for the others. */
+const GROUP_COMMITS = 1024;
+const GROUP_TEXT = 4 * 1024 * 1024;
+/** Groups handed to the thread and not answered: with two, it never waits for this thread to fill the next. */
+const GROUPS_IN_FLIGHT = 2;
+/** A thread that breaks down is replaced, unless it did so this often within the span: then the store gives up. */
+const MAX_BREAKDOWNS = 3;
+const BREAKDOWN_SPAN_MS = 60_000;
+
+/**
+ * Opens the store, making or migrating the file. Only one process can have it open.
+ * Throws E_STORE_NEWER, E_STORE_IN_USE, E_STORE_DAMAGED or E_STORE_OPEN.
+ */
+export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
+  const store = new SqliteStore(options);
+  await store.open();
+  return store;
+}
+
+interface PendingCommit {
+  readonly writes: readonly Write[];
+  readonly since: number;
+  readonly resolve: (result: CommitResult) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface PendingRead {
+  readonly request: ReadRequest;
+  /** How many commits were asked for before it: it must see them. */
+  readonly after: number;
+  readonly resolve: (reply: ReadReply) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Group {
+  readonly commits: readonly PendingCommit[];
+  readonly reads: readonly PendingRead[];
+}
+
+class SqliteStore implements Store {
+  readonly #options: SqliteStoreOptions;
+  readonly #watchers: Watchers;
+  #thread: Worker | undefined;
+  /** Newest revision that is known to be durable and was published. */
+  #head = 0;
+  #commits: PendingCommit[] = [];
+  #reads: PendingRead[] = [];
+  #inFlight: Group[] = [];
+  /** Commits asked for, and of these handed to the thread. */
+  #asked = 0;
+  #sent = 0;
+  #closeSent = false;
+  #flushing = false;
+  #breakdowns: number[] = [];
+  #writeFailing = false;
+  /** Set when nothing more is accepted: closed, or beyond repair. */
+  #ended: MusterError | undefined;
+  #closed: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
+
+  constructor(options: SqliteStoreOptions) {
+    this.#options = options;
+    this.#watchers = new Watchers({
+      head: () => this.#head,
+      page: (prefix, after, upto) => this.#page(prefix, after, upto),
+    });
+  }
+
+  /** Starts the thread; resolves when it has the file open. */
+  open(): Promise<void> {
+    const { path, keptRevisions = KEPT_REVISIONS, maxPages, startThread = startStoreThread } = this.#options;
+    const thread = startThread({ path, keptRevisions, ...(maxPages !== undefined && { maxPages }) });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let ready = false;
+    let cause: unknown;
+    thread.on('message', (reply: ThreadReply) => {
+      if ('outcomes' in reply) {
+        this.#answer(reply.outcomes, reply.reads);
+      } else if ('ready' in reply) {
+        ready = true;
+        this.#thread = thread;
+        this.#opened(reply.ready);
+        resolve();
+      } else {
+        cause = thrown(reply.failed);
+      }
+    });
+    thread.on('error', (error) => {
+      cause = error;
+    });
+    thread.on('exit', () => {
+      this.#thread = undefined;
+      if (!ready) reject(cause ?? new MusterError('E_STORE_OPEN', `${path}: the store's thread ended`));
+      else if (this.#closed && this.#inFlight.length === 0) this.#closed.resolve();
+      else this.#brokeDown(cause);
+    });
+    return promise;
+  }
+
+  #opened(ready: { readonly revision: number; readonly migratedFrom?: number }): void {
+    const { path, log } = this.#options;
+    if (ready.migratedFrom !== undefined)
+      log.info({ path, from: ready.migratedFrom }, 'store migrated; a copy of the old file is beside it');
+    const before = this.#head;
+    this.#head = ready.revision;
+    // After a breakdown: what the old thread wrote and did not tell is in the history.
+    this.#watchers.reread(before);
+    this.#flushSoon();
+  }
+
+  commit(writes: readonly Write[]): Promise<CommitResult> {
+    const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
+    try {
+      if (this.#ended) throw this.#ended;
+      checkWrites(writes);
+      this.#asked++;
+      this.#commits.push({ writes, since: systemClock.monotonic(), resolve, reject });
+      this.#flushSoon();
+    } catch (error) {
+      reject(error);
+    }
+    return promise;
+  }
+
+  async get(key: string): Promise<StoredRecord | undefined> {
+    const reply = await this.#read({ read: 'get', key });
+    return recordsOf(reply)[0];
+  }
+
+  async list(
+    prefix: string,
+  ): Promise<{ readonly records: readonly StoredRecord[]; readonly revision: number }> {
+    const reply = await this.#read({ read: 'list', prefix });
+    return { records: recordsOf(reply), revision: 'revision' in reply ? reply.revision : 0 };
+  }
+
+  watch(prefix: string, after: number, signal: AbortSignal): AsyncIterable<readonly Change[]> {
+    if (this.#ended) throw this.#ended;
+    return this.#watchers.watch(prefix, after, signal);
+  }
+
+  async compact(revision: number): Promise<void> {
+    await this.#read({ read: 'compact', revision });
+  }
+
+  /** Refuses what comes from now on, finishes what came before, ends watches, closes the file. */
+  close(): Promise<void> {
+    if (!this.#closed) {
+      this.#closed = Promise.withResolvers<void>();
+      this.#watchers.close();
+      if (this.#ended) this.#closed.resolve();
+      this.#ended ??= new MusterError('E_STORE_CLOSED', 'the store is closed');
+      this.#flushSoon();
+    }
+    return this.#closed.promise;
+  }
+
+  async #page(prefix: string, after: number, upto: number): Promise<HistoryPage> {
+    const reply = await this.#read({ read: 'history', prefix, after, upto });
+    if (!('changes' in reply)) throw new MusterError('E_INTERNAL', 'the store answered another question');
+    const changes: Change[] = [];
+    for (let i = 0; i < reply.changes.length; i += 3) {
+      changes.push({
+        key: reply.changes[i] as string,
+        value: (reply.changes[i + 1] as string | null) ?? undefined,
+        revision: reply.changes[i + 2] as number,
+      });
+    }
+    return { changes, through: reply.through };
+  }
+
+  #read(request: ReadRequest): Promise<ReadReply> {
+    const { promise, resolve, reject } = Promise.withResolvers<ReadReply>();
+    if (this.#ended) reject(this.#ended);
+    else this.#reads.push({ request, after: this.#asked, resolve, reject });
+    this.#flushSoon();
+    return promise;
+  }
+
+  /** Sends after this turn of the event loop: what all packets that were read in it ask for travels together. */
+  #flushSoon(): void {
+    if (this.#flushing || this.#inFlight.length >= GROUPS_IN_FLIGHT) return;
+    this.#flushing = true;
+    setImmediate(() => {
+      this.#flushing = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (!this.#thread) return;
+    while (this.#inFlight.length < GROUPS_IN_FLIGHT && (this.#commits.length > 0 || this.#reads.length > 0)) {
+      const { commits, flat } = this.#nextCommits();
+      const reads = this.#nextReads();
+      this.#inFlight.push({ commits, reads });
+      this.#send({ commits: flat, reads: reads.map((read) => read.request) });
+    }
+    if (this.#closed && this.#inFlight.length === 0 && !this.#closeSent) {
+      this.#closeSent = true;
+      this.#inFlight.push({ commits: [], reads: [] });
+      this.#send({ commits: [], reads: [], close: true });
+    }
+  }
+
+  #send(request: ThreadRequest): void {
+    this.#thread!.postMessage(request);
+  }
+
+  #nextCommits(): { readonly commits: readonly PendingCommit[]; readonly flat: FlatCommits } {
+    const flat: FlatCommits = [];
+    let text = 0;
+    let count = 0;
+    while (count < this.#commits.length && count < GROUP_COMMITS && text < GROUP_TEXT) {
+      const { writes } = this.#commits[count]!;
+      flatten(writes, flat);
+      for (const write of writes) if ('put' in write) text += write.put.length;
+      count++;
+    }
+    this.#sent += count;
+    return { commits: this.#commits.splice(0, count), flat };
+  }
+
+  /** Those whose commits before them are sent. */
+  #nextReads(): PendingRead[] {
+    const wait = this.#reads.findIndex((read) => read.after > this.#sent);
+    return this.#reads.splice(0, wait < 0 ? this.#reads.length : wait);
+  }
+
+  #answer(outcomes: readonly Outcome[], reads: readonly ReadReply[]): void {
+    const group = this.#inFlight.shift()!;
+    group.commits.forEach((commit, i) => {
+      this.#settle(commit, outcomes[i]!);
+    });
+    this.#count(group.commits, outcomes);
+    group.reads.forEach((read, i) => {
+      const reply = reads[i]!;
+      if ('error' in reply) read.reject(thrown(reply.error));
+      else read.resolve(reply);
+    });
+    this.#flushSoon();
+  }
+
+  #settle({ writes, resolve, reject }: PendingCommit, outcome: Outcome): void {
+    try {
+      const result = resultOf(outcome);
+      if (result.ok) {
+        this.#head = Math.max(this.#head, result.revision);
+        if (this.#watchers.any) {
+          const changes = changesOf(writes, outcome);
+          if (changes.length > 0) this.#watchers.publish(changes);
+        }
+      }
+      resolve(result);
+    } catch (error) {
+      reject(error);
+    }
+  }
+
+  #count(commits: readonly PendingCommit[], outcomes: readonly Outcome[]): void {
+    const { metrics, log, path } = this.#options;
+    const tally = { committed: 0, conflict: 0, failed: 0 };
+    let failure: string | undefined;
+    for (const outcome of outcomes) {
+      if (typeof outcome === 'number' || 'revision' in outcome) tally.committed++;
+      else if ('conflicts' in outcome) tally.conflict++;
+      else {
+        tally.failed++;
+        failure = outcome.error.message;
+      }
+    }
+    for (const [outcome, count] of Object.entries(tally))
+      if (count > 0) metrics.add('muster_store_commits_total', { outcome }, count);
+    const now = systemClock.monotonic();
+    for (const { since } of commits) metrics.observe('muster_store_commit_seconds', (now - since) / 1000);
+    // Once when it begins and once when it is over, not for every packet that could not be answered.
+    if (failure !== undefined && !this.#writeFailing)
+      log.error({ code: 'E_STORE_WRITE', path, cause: failure }, 'the store cannot write');
+    if (failure === undefined && tally.committed > 0 && this.#writeFailing)
+      log.info({ path }, 'the store writes again');
+    if (failure !== undefined || tally.committed > 0) this.#writeFailing = failure !== undefined;
+  }
+
+  /** The thread ended by itself. What it was asked to commit may or may not be written; the rest is asked of a new one. */
+  #brokeDown(cause: unknown): void {
+    const { path, log } = this.#options;
+    log.error({ code: 'E_STORE_UNSURE', path, cause: String(cause) }, "the store's thread broke down");
+    const lost = this.#inFlight;
+    this.#inFlight = [];
+    this.#closeSent = false;
+    this.#reads.unshift(...lost.flatMap((group) => group.reads));
+    const unsure = new MusterError('E_STORE_UNSURE', "the store's thread broke down during the commit", {
+      cause,
+    });
+    for (const commit of lost.flatMap((group) => group.commits)) commit.reject(unsure);
+    const now = systemClock.monotonic();
+    this.#breakdowns = [...this.#breakdowns.filter((at) => now - at < BREAKDOWN_SPAN_MS), now];
+    if (this.#breakdowns.length >= MAX_BREAKDOWNS) this.#giveUp(unsure);
+    else this.open().catch((error: unknown) => this.#giveUp(error));
+  }
+
+  #giveUp(cause: unknown): void {
+    const { path, log } = this.#options;
+    log.error(
+      { code: 'E_STORE_CLOSED', path, cause: String(cause) },
+      'the store gives up; restart the server',
+    );
+    this.#ended = new MusterError('E_STORE_CLOSED', "the store's thread could not be replaced", { cause });
+    for (const pending of [...this.#commits.splice(0), ...this.#reads.splice(0)]) pending.reject(this.#ended);
+    this.#watchers.close();
+    this.#closed?.resolve();
+  }
+}
+
+function startStoreThread(workerData: StoreThreadData): Worker {
+  return new Worker(new URL('./sqlite-thread.files.ts', import.meta.url), { workerData, execArgv: [] });
+}
+
+function recordsOf(reply: ReadReply): StoredRecord[] {
+  if (!('records' in reply)) throw new MusterError('E_INTERNAL', 'the store answered another question');
+  const records: StoredRecord[] = [];
+  for (let i = 0; i < reply.records.length; i += 3) {
+    records.push({
+      key: reply.records[i] as string,
+      value: reply.records[i + 1] as string,
+      revision: reply.records[i + 2] as number,
+    });
+  }
+  return records;
+}

@@ -1,0 +1,112 @@
+/**
+ * What goes between the store and its thread. Commits travel as flat arrays of strings and numbers: the structured clone of
+ * these costs a third of that of nested objects, and a busy DHCP server sends tens of thousands a second.
+ */
+import { type ErrorCode, MusterError } from '../base/errors.ts';
+import type { Change, CommitResult, Write } from './store.ts';
+
+/** What the thread is started with. */
+export interface StoreThreadData {
+  readonly path: string;
+  /** Length of the history that is kept, in revisions. */
+  readonly keptRevisions: number;
+  /** Limit of the file's size in pages of 4 KiB; absent: the disk's. */
+  readonly maxPages?: number;
+}
+
+/**
+ * Commits one after the other, each as: number of writes, then per write key, value (null deletes), expectation
+ * ({@link ANY_REVISION}, {@link ABSENT}, or a revision).
+ */
+export type FlatCommits = (string | number | null)[];
+
+export const ANY_REVISION = -1;
+/** Revisions begin at 1, so that 0 is free to say that a record is absent. */
+export const ABSENT = 0;
+/** An expectation that nothing fulfils: a number that is no revision. */
+const NO_REVISION = -2;
+
+export type ReadRequest =
+  | { readonly read: 'get'; readonly key: string }
+  | { readonly read: 'list'; readonly prefix: string }
+  | { readonly read: 'history'; readonly prefix: string; readonly after: number; readonly upto: number }
+  /** Not a read, but ordered and answered like one. */
+  | { readonly read: 'compact'; readonly revision: number };
+
+export interface ThreadRequest {
+  readonly commits: FlatCommits;
+  /** Done after the commits. */
+  readonly reads: readonly ReadRequest[];
+  readonly close?: true;
+}
+
+export interface ThreadError {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/**
+ * What became of a commit: its revision; its revision and the places of writes that changed nothing (deletions of what was
+ * absent); the expectations that failed, as key, revision or {@link ABSENT}, and so on; or why it could not be written.
+ */
+export type Outcome =
+  | number
+  | { readonly revision: number; readonly idle: readonly number[] }
+  | { readonly conflicts: readonly (string | number)[] }
+  | { readonly error: ThreadError };
+
+/** Reads answer in flat arrays too. */
+export type ReadReply =
+  /** key, value, revision, and so on; `revision` is the store's. */
+  | { readonly records: readonly (string | number)[]; readonly revision: number }
+  /** key, value or null, revision, and so on; see HistoryPage. */
+  | { readonly changes: readonly (string | number | null)[]; readonly through: number }
+  | { readonly done: true }
+  | { readonly error: ThreadError };
+
+export type ThreadReply =
+  | { readonly ready: { readonly revision: number; readonly migratedFrom?: number } }
+  | { readonly failed: ThreadError }
+  | { readonly outcomes: readonly Outcome[]; readonly reads: readonly ReadReply[] };
+
+/** Appends a commit to `flat`. */
+export function flatten(writes: readonly Write[], flat: FlatCommits): void {
+  flat.push(writes.length);
+  for (const write of writes)
+    flat.push(write.key, 'put' in write ? write.put : null, flatExpectation(write.expect));
+}
+
+function flatExpectation(expect: number | 'absent' | undefined): number {
+  if (expect === undefined) return ANY_REVISION;
+  if (expect === 'absent') return ABSENT;
+  return expect >= 1 ? expect : NO_REVISION;
+}
+
+/** The result of a commit. Throws what became of it when it was not written. */
+export function resultOf(outcome: Outcome): CommitResult {
+  if (typeof outcome === 'number') return { ok: true, revision: outcome };
+  if ('revision' in outcome) return { ok: true, revision: outcome.revision };
+  if ('error' in outcome) throw thrown(outcome.error);
+  const conflicts: { key: string; actual: number | 'absent' }[] = [];
+  for (let i = 0; i < outcome.conflicts.length; i += 2) {
+    const actual = outcome.conflicts[i + 1] as number;
+    conflicts.push({ key: outcome.conflicts[i] as string, actual: actual === ABSENT ? 'absent' : actual });
+  }
+  return { ok: false, conflicts };
+}
+
+/** The changes that a commit made. */
+export function changesOf(writes: readonly Write[], outcome: Outcome): Change[] {
+  if (typeof outcome !== 'number' && !('revision' in outcome)) return [];
+  const revision = typeof outcome === 'number' ? outcome : outcome.revision;
+  const changes = writes.map((write) => ({
+    key: write.key,
+    value: 'put' in write ? write.put : undefined,
+    revision,
+  }));
+  return typeof outcome === 'number' ? changes : changes.filter((_, place) => !outcome.idle.includes(place));
+}
+
+export function thrown(error: ThreadError): MusterError {
+  return new MusterError(error.code, error.message);
+}

@@ -1,0 +1,355 @@
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { Worker } from 'node:worker_threads';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createMetrics } from '../../../src/base/metrics.ts';
+import { FORMAT, MIGRATIONS } from '../../../src/store/sqlite-format.ts';
+import { openDatabase } from '../../../src/store/sqlite-open.files.ts';
+import type { Store } from '../../../src/store/store.ts';
+import type { StoreThreadData } from '../../../src/store/wire.ts';
+import { codeOf, openAt, take, temporaryDirectory } from './stores.ts';
+
+const never = new AbortController().signal;
+let directory: string;
+let path: string;
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+  path = join(directory, 'store.sqlite');
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+describe('a store file', () => {
+  test('has its records, revision and history when it is opened again', async () => {
+    const first = await openAt(path);
+    await first.commit([{ key: 'a', put: '1' }]);
+    await first.commit([
+      { key: 'a', put: '2' },
+      { key: 'b', put: '1' },
+    ]);
+    await first.commit([{ key: 'b', delete: true }]);
+    const before = await first.list('');
+    const history = await take(first.watch('', 0, never), 4);
+    await first.close();
+    const second = await openAt(path);
+    expect(await second.list('')).toEqual(before);
+    expect(await take(second.watch('', 0, never), 4)).toEqual(history);
+    expect(await second.commit([{ key: 'c', put: '1' }])).toEqual({ ok: true, revision: 4 });
+    await second.close();
+  });
+
+  test('keeps its revision when all that happened is deleted and compacted away', async () => {
+    const first = await openAt(path);
+    await first.commit([{ key: 'a', put: '1' }]);
+    await first.commit([{ key: 'a', delete: true }]);
+    await first.compact(2);
+    await first.close();
+    const second = await openAt(path);
+    expect(await second.list('')).toEqual({ records: [], revision: 2 });
+    expect(await codeOf(take(second.watch('', 1, never), 1))).toBe('E_STORE_COMPACTED');
+    await second.close();
+  });
+
+  test('is for its owner only', async () => {
+    const store = await openAt(path);
+    await store.commit([{ key: 'a', put: '1' }]);
+    for (const name of [path, `${path}-wal`]) expect((await stat(name)).mode & 0o777).toBe(0o600);
+    await store.close();
+  });
+
+  test('does not grow with records that are written over and over', async () => {
+    const store = await openAt(path, { keptRevisions: 1000 });
+    const round = () =>
+      Promise.all(
+        Array.from({ length: 1000 }, (_, i) => store.commit([{ key: `k${i}`, put: 'x'.repeat(300) }])),
+      );
+    for (let i = 0; i < 6; i++) await round();
+    const early = (await stat(path)).size;
+    for (let i = 0; i < 20; i++) await round();
+    await store.close();
+    expect((await stat(path)).size).toBeLessThan(early * 2 + 1_000_000);
+  });
+
+  test('bounds its history by the size of the values too', async () => {
+    const store = await openAt(path);
+    const value = 'x'.repeat(1024 * 1024);
+    for (let i = 0; i < 100; i++) await store.commit([{ key: 'big', put: value }]);
+    await store.commit([{ key: 'small', put: '1' }]);
+    expect(await codeOf(take(store.watch('', 1, never), 1))).toBe('E_STORE_COMPACTED');
+    await store.close();
+    expect((await stat(path)).size).toBeLessThan(90 * 1024 * 1024);
+  });
+
+  test('is opened by one server at a time', async () => {
+    const store = await openAt(path);
+    expect(await codeOf(openAt(path))).toBe('E_STORE_IN_USE');
+    expect((await store.commit([{ key: 'a', put: '1' }])).ok).toBe(true);
+    await store.close();
+    await (await openAt(path)).close();
+  });
+});
+
+describe('opening', () => {
+  const makeOld = async () => {
+    const db = new DatabaseSync(path);
+    db.exec(await readFile('test/golden/store/format-1.sql', 'utf8'));
+    db.close();
+  };
+
+  test('migrates a store of format 1, keeps a copy of it, and goes on from its revision', async () => {
+    await makeOld();
+    const store = await openAt(path);
+    const { records, revision } = await store.list('');
+    expect(revision).toBe(9);
+    expect(records.map(({ key, revision }) => [key, revision])).toEqual([
+      ['document/Machine/rack1-node1', 3],
+      ['lease/rack/10.77.0.20', 7],
+      ['machine/rack1-node1', 8],
+      ['session/AAAAAAAAAAAAAAAAAAAAAA', 7],
+    ]);
+    expect(records[2]!.value).toBe('{"v":1,"phase":"booting","note":"é 😀"}');
+    // Format 1 had no history: a watcher lists again.
+    expect(await codeOf(take(store.watch('', 8, never), 1))).toBe('E_STORE_COMPACTED');
+    const update = { key: 'lease/rack/10.77.0.20', put: '{"v":1}', expect: 7 };
+    expect(await store.commit([update])).toEqual({ ok: true, revision: 10 });
+    await store.close();
+    const copy = new DatabaseSync(`${path}.format-1`, { readOnly: true });
+    expect(copy.prepare('SELECT count(*) AS n FROM record').get()).toEqual({ n: 4 });
+    copy.close();
+  });
+
+  test('brings a migrated file and a fresh one to the same tables', async () => {
+    await makeOld();
+    const tables = (file: string) => {
+      const { db } = openDatabase(file);
+      const rows = db.prepare('SELECT name, sql FROM sqlite_schema ORDER BY name').all();
+      db.close();
+      return rows;
+    };
+    expect(tables(path)).toEqual(tables(join(directory, 'fresh.sqlite')));
+  });
+
+  test('a migration that fails leaves the file as it was', async () => {
+    await makeOld();
+    const broken = [...MIGRATIONS, { to: FORMAT + 1, about: 'broken', sql: 'DROP TABLE no_such_table' }];
+    expect(() => openDatabase(path, broken)).toThrow('no_such_table');
+    const store = await openAt(path);
+    expect((await store.list('')).records).toHaveLength(4);
+    await store.close();
+  });
+
+  test('formats count up by one and are all reached', () => {
+    expect(MIGRATIONS.map((migration) => migration.to)).toEqual(MIGRATIONS.map((_, i) => i + 1));
+  });
+
+  test('refuses a newer store and leaves it as it is', async () => {
+    const store = await openAt(path);
+    await store.commit([{ key: 'a', put: '1' }]);
+    await store.close();
+    const db = new DatabaseSync(path);
+    db.exec(`PRAGMA user_version = ${FORMAT + 1}`);
+    db.close();
+    const before = await readFile(path);
+    expect(await codeOf(openAt(path))).toBe('E_STORE_NEWER');
+    expect((await readFile(path)).equals(before)).toBe(true);
+  });
+
+  test("refuses somebody else's SQLite file, text, and a damaged store", async () => {
+    const db = new DatabaseSync(path);
+    db.exec('CREATE TABLE other(x)');
+    db.close();
+    expect(await codeOf(openAt(path))).toBe('E_STORE_DAMAGED');
+    await writeFile(path, 'not a database, and long enough to be read as a header of one'.repeat(100));
+    expect(await codeOf(openAt(path))).toBe('E_STORE_DAMAGED');
+    await rm(path);
+    const store = await openAt(path);
+    for (let i = 0; i < 50; i++) await store.commit([{ key: `k${i}`, put: 'x'.repeat(500) }]);
+    await store.close();
+    const bytes = await readFile(path);
+    await writeFile(path, bytes.fill(0x5a, 100, 4096 * 3));
+    expect(await codeOf(openAt(path))).toBe('E_STORE_DAMAGED');
+  });
+
+  test('names the path when its directory is missing or it is a directory', async () => {
+    await expect(openAt(join(directory, 'missing', 'x'))).rejects.toMatchObject({
+      code: 'E_STORE_OPEN',
+      message: expect.stringContaining('missing'),
+    });
+    await mkdir(path);
+    expect(await codeOf(openAt(path))).toBe('E_STORE_OPEN');
+  });
+
+  test('takes up the log that a killed server left', async () => {
+    const store = await openAt(path);
+    for (let i = 0; i < 50; i++) await store.commit([{ key: `k${i}`, put: `${i}` }]);
+    const killed = join(directory, 'killed.sqlite');
+    await copyFile(path, killed);
+    await copyFile(`${path}-wal`, `${killed}-wal`);
+    await store.close();
+    // What a power cut may leave at the end of the log: a commit that was never acknowledged, half written.
+    await writeFile(`${killed}-wal`, Buffer.alloc(3000, 7), { flag: 'a' });
+    await chmod(killed, 0o600);
+    const again = await openAt(killed);
+    expect((await again.list('')).revision).toBe(50);
+    await again.close();
+  });
+});
+
+describe('a full disk', () => {
+  const mebibyte = 'x'.repeat(1024 * 1024);
+  /** As many pages as a small store takes, and 3 MiB. */
+  const maxPages = 800;
+
+  test('fails the commit that does not fit; its neighbours and what was there stay', async () => {
+    const store = await openAt(path, { maxPages });
+    await store.commit([{ key: 'before', put: '1' }]);
+    const big = Array.from({ length: 8 }, (_, i) => ({ key: `big${i}`, put: mebibyte }));
+    const [small, large, other, conflict] = await Promise.allSettled([
+      store.commit([{ key: 'small', put: '1' }]),
+      store.commit(big),
+      store.commit([{ key: 'other', put: '1' }]),
+      store.commit([{ key: 'before', put: '2', expect: 'absent' }]),
+    ]);
+    expect(small.status).toBe('fulfilled');
+    expect(large).toMatchObject({ status: 'rejected', reason: { code: 'E_STORE_WRITE' } });
+    expect(other.status).toBe('fulfilled');
+    expect(conflict).toMatchObject({ status: 'fulfilled', value: { ok: false } });
+    const { records, revision } = await store.list('');
+    expect(records.map((record) => record.key)).toEqual(['before', 'other', 'small']);
+    expect(revision).toBe(3);
+    expect((await take(store.watch('', 0, never), 3)).flat().map((change) => change.revision)).toEqual([
+      1, 2, 3,
+    ]);
+    await store.close();
+  });
+
+  test('is survived: once there is room, commits work again, and nothing acknowledged is lost', async () => {
+    const store = await openAt(path, { maxPages });
+    const acknowledged: string[] = [];
+    let refused = 0;
+    for (let i = 0; i < 20; i++) {
+      const code = await codeOf(store.commit([{ key: `k${i}`, put: mebibyte }]));
+      if (code === 'fulfilled') acknowledged.push(`k${i}`);
+      else expect(code).toBe('E_STORE_WRITE');
+      if (code !== 'fulfilled') refused++;
+    }
+    expect(acknowledged.length).toBeGreaterThan(0);
+    expect(refused).toBeGreaterThan(0);
+    const { records, revision } = await store.list('');
+    expect(records.map((record) => record.key)).toEqual(acknowledged.toSorted());
+    // Deleting and compacting makes room inside the file.
+    await store.commit(acknowledged.map((key) => ({ key, delete: true as const })));
+    await store.compact(revision + 1);
+    expect(await codeOf(store.commit([{ key: 'fits', put: mebibyte }]))).toBe('fulfilled');
+    await store.close();
+  });
+
+  test('is counted, and logged once when it begins and once when it is over', async () => {
+    const lines: string[] = [];
+    const line = (level: string) => (_: object, message: string) => void lines.push(`${level} ${message}`);
+    const log = {
+      debug() {},
+      info: line('info'),
+      warn: line('warn'),
+      error: line('error'),
+      child: () => log,
+      isLevelEnabled: () => false,
+    };
+    const metrics = createMetrics();
+    const store = await openAt(path, { maxPages, log, metrics });
+    const big = [1, 2, 3, 4, 5].map((i) => ({ key: `${i}`, put: mebibyte }));
+    for (let i = 0; i < 5; i++) await codeOf(store.commit(big));
+    await store.commit([{ key: 'small', put: '1' }]);
+    await store.commit([{ key: 'small', put: '1', expect: 'absent' }]);
+    await store.close();
+    expect(lines).toEqual(['error the store cannot write', 'info the store writes again']);
+    const text = await metrics.text();
+    expect(text).toContain('muster_store_commits_total{outcome="failed"} 5');
+    expect(text).toContain('muster_store_commits_total{outcome="committed"} 1');
+    expect(text).toContain('muster_store_commits_total{outcome="conflict"} 1');
+    expect(text).toContain('muster_store_commit_seconds_count 7');
+  });
+});
+
+describe('a store whose thread breaks down', () => {
+  let threads: Worker[];
+  const startThread = (workerData: StoreThreadData) => {
+    const thread = new Worker(new URL('../../../src/store/sqlite-thread.files.ts', import.meta.url), {
+      workerData,
+    });
+    threads.push(thread);
+    return thread;
+  };
+  const open = (): Promise<Store> => {
+    threads = [];
+    return openAt(path, { startThread });
+  };
+
+  test('replaces it: commits under way are unsure, those after it are done, nothing acknowledged is lost', async () => {
+    const store = await open();
+    const acknowledged = new Set<string>();
+    const codes = new Map<string, number>();
+    const write = async (key: string) => {
+      const code = await codeOf(store.commit([{ key, put: '1' }]));
+      codes.set(code, (codes.get(code) ?? 0) + 1);
+      if (code === 'fulfilled') acknowledged.add(key);
+    };
+    for (let round = 0; round < 2; round++) {
+      await write(`${round}/first`);
+      const under = Array.from({ length: 5000 }, (_, i) => write(`${round}/${i}`));
+      await new Promise((resolve) => setImmediate(resolve));
+      void threads.at(-1)!.terminate();
+      await Promise.all(under);
+    }
+    await write('last');
+    expect(threads.length).toBe(3);
+    expect([...codes.keys()].toSorted()).toEqual(['E_STORE_UNSURE', 'fulfilled']);
+    const there = new Set((await store.list('')).records.map((record) => record.key));
+    for (const key of acknowledged) expect(there).toContain(key);
+    await store.close();
+  });
+
+  test('goes on with its watches without a gap', async () => {
+    const store = await open();
+    const abort = new AbortController();
+    const seen: number[] = [];
+    const watching = (async () => {
+      for await (const batch of store.watch('', 0, abort.signal)) {
+        seen.push(...batch.map((change) => change.revision));
+        if (batch.some((change) => change.key === 'last')) abort.abort();
+      }
+    })();
+    const under = Array.from({ length: 5000 }, (_, i) => codeOf(store.commit([{ key: `${i}`, put: '1' }])));
+    await under[0];
+    void threads[0]!.terminate();
+    await Promise.all(under);
+    const last = await store.commit([{ key: 'last', put: '1' }]);
+    await watching;
+    expect(seen).toEqual(Array.from({ length: last.ok ? last.revision : 0 }, (_, i) => i + 1));
+    await store.close();
+  });
+
+  test('gives up when it breaks down again and again, and says so to everybody', async () => {
+    const store = await open();
+    const ended = take(store.watch('', 0, never), 1);
+    for (let i = 0; i < 3; i++) {
+      await threads.at(-1)!.terminate();
+      if (i < 2) await store.list('');
+    }
+    expect(await codeOf(store.commit([{ key: 'a', put: '1' }]))).toBe('E_STORE_CLOSED');
+    expect(await codeOf(store.list(''))).toBe('E_STORE_CLOSED');
+    expect(await ended).toEqual([]);
+    await store.close();
+    expect(existsSync(path)).toBe(true);
+  });
+
+  test('closes although the thread ends while it is asked to', async () => {
+    const store = await open();
+    const commit = codeOf(store.commit([{ key: 'a', put: '1' }]));
+    const closed = store.close();
+    void threads[0]!.terminate();
+    await closed;
+    expect(['fulfilled', 'E_STORE_UNSURE']).toContain(await commit);
+  });
+});
