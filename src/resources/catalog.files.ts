@@ -109,10 +109,21 @@ class FilesAndStore implements LiveCatalog {
   }
 
   applyText(text: string, file: string, options: ChangeOptions = {}): Promise<ApplyResult> {
+    return this.applyTexts([{ text, file }], options);
+  }
+
+  applyTexts(
+    texts: readonly { readonly text: string; readonly file: string }[],
+    options: ChangeOptions = {},
+  ): Promise<ApplyResult> {
     return this.#next(() => {
-      const { documents, faults } = parseDocuments(text, file);
+      const parsed = texts.map(({ text, file }) => parseDocuments(text, file));
+      const faults = parsed.flatMap((one) => one.faults);
       if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
-      return this.#apply(documents, options);
+      return this.#apply(
+        parsed.flatMap((one) => one.documents),
+        options,
+      );
     });
   }
 

@@ -64,6 +64,11 @@ export interface LiveCatalog extends Catalog {
   apply(values: readonly unknown[], options?: ChangeOptions): Promise<ApplyResult>;
   /** As {@link apply}, of a YAML text; faults carry `file`, line and column. */
   applyText(text: string, file: string, options?: ChangeOptions): Promise<ApplyResult>;
+  /** As {@link applyText}, of several texts at once, still all or nothing. */
+  applyTexts(
+    texts: readonly { readonly text: string; readonly file: string }[],
+    options?: ChangeOptions,
+  ): Promise<ApplyResult>;
   /** Deletes a document of the API. E_NOT_FOUND, E_FILE_OWNED, E_CONFLICT, E_REFERENCE when others need it. */
   delete(kind: Kind, name: string, options?: ChangeOptions): Promise<ApplyResult>;
   /** Faults of the files and documents as they are now; their last good versions are in force. */

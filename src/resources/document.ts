@@ -59,10 +59,19 @@ export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): V
   const head = headFault(value);
   if (head) return { ok: false, faults: [fault(head.message, head.path)] };
   const schema = KINDS[(value as { kind: Kind }).kind];
-  const result = schema.safeParse(value);
+  const result = schema.safeParse(withoutShownStatus(value));
   if (result.success) return { ok: true, document: result.data as Document };
   const found = result.error.issues.flatMap((issue) => issueFaults(issue, schema, value));
   return { ok: false, faults: found.map((f) => fault(f.message, f.path, f.what)) };
+}
+
+/**
+ * What the API showed may be applied again: the status that it adds carries `origin` and is left out here. Any other `status`
+ * is an unknown key, as it should be: status is the server's.
+ */
+function withoutShownStatus(value: unknown): unknown {
+  const { status, ...written } = value as { readonly status?: { readonly origin?: unknown } | null };
+  return typeof status === 'object' && status?.origin !== undefined ? written : value;
 }
 
 interface Finding {
