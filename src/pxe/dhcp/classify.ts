@@ -40,7 +40,8 @@ function userClass(value: Buffer): { text: string; raw: boolean } {
 
 function readIpxe(packet: DhcpPacket, user: string | undefined): Ipxe | undefined {
   const encapsulated = packet.options.get(OPTION.ipxe);
-  const named = user !== undefined && (user === 'iPXE' || user === 'gPXE' || user.split(' ').includes('iPXE'));
+  const named =
+    user !== undefined && (user === 'iPXE' || user === 'gPXE' || user.split(' ').includes('iPXE'));
   if (encapsulated === undefined) return named ? { withoutHttp: false } : undefined;
   const found = subOptions(encapsulated, true);
   if (found === undefined) return { withoutHttp: false };
@@ -63,7 +64,9 @@ function uuid(packet: DhcpPacket): string | undefined {
   if (raw.every((octet) => octet === 0) || raw.every((octet) => octet === 255)) return undefined;
   const h = hex(raw);
   const swap = (from: number, octets: number) =>
-    Array.from({ length: octets }, (_, n) => h.slice(from + 2 * (octets - 1 - n), from + 2 * (octets - n))).join('');
+    Array.from({ length: octets }, (_, n) =>
+      h.slice(from + 2 * (octets - 1 - n), from + 2 * (octets - n)),
+    ).join('');
   return `${swap(0, 4)}-${swap(8, 2)}-${swap(12, 2)}-${h.slice(16, 20)}-${h.slice(20)}`;
 }
 

@@ -117,9 +117,8 @@ export const MESSAGE = {
 } as const;
 export type MessageName = keyof typeof MESSAGE;
 
-const MESSAGE_NAMES: readonly (MessageName | undefined)[] = Array.from(
-  { length: 9 },
-  (_, n) => (Object.keys(MESSAGE) as MessageName[]).find((name) => MESSAGE[name] === n),
+const MESSAGE_NAMES: readonly (MessageName | undefined)[] = Array.from({ length: 9 }, (_, n) =>
+  (Object.keys(MESSAGE) as MessageName[]).find((name) => MESSAGE[name] === n),
 );
 
 export function messageName(type: number): MessageName | undefined {
@@ -161,7 +160,10 @@ const PRINT: Record<OptionType, (value: Buffer) => string | undefined> = {
 };
 
 /** An option for people: its name and value; a value that does not fit its type is printed in hexadecimal. */
-export function describeOption(code: number, value: Buffer): { readonly name: string; readonly text: string } {
+export function describeOption(
+  code: number,
+  value: Buffer,
+): { readonly name: string; readonly text: string } {
   const known = BY_CODE.get(code);
   if (known === undefined) return { name: `option-${code}`, text: hex(value) };
   return { name: known.name, text: PRINT[known.type](value) ?? `${hex(value)} (malformed)` };

@@ -21,7 +21,6 @@ export const DHCP_OUTCOMES = {
   nak_not_yours: { text: "The address asked for is not this client's.", event: 'dhcp.nak' },
   nak_unknown: { text: 'No lease is known for the address asked for.', event: 'dhcp.nak' },
   nak_reserved: { text: 'The address asked for is reserved for another machine.', event: 'dhcp.nak' },
-  nak_lost_race: { text: 'Another boot host gave the address away first.', event: 'dhcp.nak' },
   // taken note of
   released: { text: 'The client gave its address back.', event: 'dhcp.release' },
   declined: { text: 'The client found its address in use; it is set aside.', event: 'dhcp.decline' },
@@ -29,11 +28,20 @@ export const DHCP_OUTCOMES = {
   // no answer
   exhausted: { text: 'No free address is left in the pools.', event: 'dhcp.exhausted' },
   no_pool: { text: 'No address is reserved for this client, and the network has no pool.' },
+  reservation_held: {
+    text: 'The address reserved for this client is still held by another one.',
+    event: 'dhcp.exhausted',
+  },
   in_flight: { text: 'The same request is being made durable; its answer is under way.' },
-  store_failed: { text: 'The lease could not be stored, so it was not confirmed.', event: 'dhcp.store' },
+  store_failed: {
+    text: 'The lease could not be made durable, so it was not confirmed.',
+    event: 'dhcp.store',
+  },
   silent_unknown: { text: 'A lease that is not known here, on a network where others may answer.' },
   not_ours: { text: 'A message about an address that this client does not hold.' },
-  not_boot_client: { text: 'An ordinary client, or one without a boot file; another server gives the address.' },
+  not_boot_client: {
+    text: 'An ordinary client, or one without a boot file; another server gives the address.',
+  },
   proxy_leaves: { text: "The message is the other DHCP server's to answer." },
   network_off: { text: 'DHCP is off on this network.' },
   no_network: { text: 'No network is configured for where this came from.' },
@@ -42,6 +50,7 @@ export const DHCP_OUTCOMES = {
   not_a_request: { text: 'A reply of another server, or a message type that servers do not take.' },
   bootp: { text: 'A BOOTP request without a DHCP message type.' },
   hardware_unsupported: { text: 'Not an Ethernet hardware address.' },
+  internal: { text: 'Muster failed on this packet; the log has it.' },
   malformed: { text: 'Not a DHCP message; the detail says why.' },
 } as const satisfies Record<string, Outcome>;
 

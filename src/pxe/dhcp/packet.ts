@@ -85,12 +85,14 @@ function collect(bytes: Buffer, from: number, to: number, into: Map<number, Buff
 function text(bytes: Buffer, from: number, to: number): string {
   if (bytes[from] === 0) return '';
   const nul = bytes.indexOf(0, from);
-  return bytes.latin1Slice(from, nul < 0 || nul > to ? to : nul);
+  return bytes.toString('latin1', from, nul < 0 || nul > to ? to : nul);
 }
 
 /** Reads a UDP payload. The values are views into `input`, which must not change while the packet is in use. */
 export function decode(input: Uint8Array): Decoded {
-  const bytes = Buffer.isBuffer(input) ? input : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
+  const bytes = Buffer.isBuffer(input)
+    ? input
+    : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
   if (bytes.length < HEADER) return bad('short');
   if (bytes.length > 65_507) return bad('oversize');
   const op = bytes[0]!;
@@ -175,7 +177,7 @@ function ordered(options: ReadonlyMap<number, Buffer>): [number, Buffer][] {
 }
 
 /** Leaves out expendable options until the rest fits; what remains may still be larger when relay information alone is. */
-function fit(options: [number, Buffer][], room: number): { kept: [number, Buffer][]; dropped: number[] } {
+function within(options: [number, Buffer][], room: number): { kept: [number, Buffer][]; dropped: number[] } {
   let size = 1;
   for (const [, value] of options) size += wireSize(value);
   const dropped: number[] = [];
@@ -197,7 +199,7 @@ function fit(options: [number, Buffer][], room: number): { kept: [number, Buffer
  * netboot-protocols §C.5), values above 255 octets in pieces (RFC 3396 §4), END, then padding. `maximum` limits the payload.
  */
 export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
-  const { kept, dropped } = fit(ordered(packet.options), maximum - HEADER);
+  const { kept, dropped } = within(ordered(packet.options), maximum - HEADER);
   let size = HEADER + 1;
   for (const [, value] of kept) size += wireSize(value);
   const bytes = Buffer.alloc(Math.max(MINIMUM, size));
@@ -213,8 +215,8 @@ export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
   bytes.writeUInt32BE(packet.siaddr, 20);
   bytes.writeUInt32BE(packet.giaddr, 24);
   bytes.set(packet.chaddr.subarray(0, 16), 28);
-  if (packet.sname !== '') bytes.latin1Write(packet.sname, SNAME.from, SNAME.to - SNAME.from);
-  if (packet.file !== '') bytes.latin1Write(packet.file, FILE.from, FILE.to - FILE.from);
+  if (packet.sname !== '') bytes.write(packet.sname, SNAME.from, SNAME.to - SNAME.from, 'latin1');
+  if (packet.file !== '') bytes.write(packet.file, FILE.from, FILE.to - FILE.from, 'latin1');
   bytes.writeUInt32BE(COOKIE, 236);
   let at = HEADER;
   for (const [code, value] of kept) {

@@ -24,7 +24,8 @@ export const QUIRKS = {
   'no-machine-id': {
     what: 'No option 97, an empty one, or one of zeros, although RFC 4578 §2.3 demands it.',
     answer: 'The machine is known by its hardware address; no UUID is made up.',
-    source: 'Supermicro and Intel ROMs: danderson/pixiecore#21; pixiecore dhcp.go; QEMU without -uuid (own capture)',
+    source:
+      'Supermicro and Intel ROMs: danderson/pixiecore#21; pixiecore dhcp.go; QEMU without -uuid (own capture)',
     test: `${CLASSIFY}: has no UUID when option 97 is missing, empty, of a wrong size, all zero or all one`,
   },
   'arch-9-is-x64': {
@@ -47,7 +48,8 @@ export const QUIRKS = {
   },
   'ipxe-without-http': {
     what: 'An iPXE in ROM may have been built without HTTP.',
-    answer: 'It says so in option 175 (feature 0x13 missing) and is given a loader by TFTP instead of a script.',
+    answer:
+      'It says so in option 175 (feature 0x13 missing) and is given a loader by TFTP instead of a script.',
     source: 'iPXE src/include/ipxe/features.h',
     test: `${CLASSIFY}: an iPXE that lists features without HTTP cannot fetch scripts`,
   },
@@ -59,7 +61,8 @@ export const QUIRKS = {
   },
   'ipxe-proxy-wait': {
     what: 'iPXE waits two seconds for a proxy offer.',
-    answer: 'Where Muster is the only server it sends 175.176=1 (no proxy); with option 60 there is no wait either.',
+    answer:
+      'Where Muster is the only server it sends 175.176=1 (no proxy); with option 60 there is no wait either.',
     source: 'iPXE config/dhcp.h; measured 3.3 s → 0 s',
     test: `${REPLY}: tells iPXE not to wait for a proxy where Muster is the only server`,
   },
@@ -77,7 +80,8 @@ export const QUIRKS = {
   },
   'uefi-ignores-bypass': {
     what: 'Some UEFI firmware ignores offers that bypass boot server discovery.',
-    answer: 'pxe.style binl (network, vendor class or machine): no option 43, no file; the firmware asks 4011.',
+    answer:
+      'pxe.style binl (network, vendor class or machine): no option 43, no file; the firmware asks 4011.',
     source: 'pixiecore dhcp.go and README.booting; netboot#43 (HP DL380 Gen9)',
     test: `${REPLY}: style binl names no file before the firmware asks port 4011`,
   },

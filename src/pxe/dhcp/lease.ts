@@ -1,0 +1,78 @@
+/** A lease as a value: what the store keeps under `lease/NETWORK/ADDRESS`, and what the others see of it. */
+import type { Millis } from '../../base/duration.ts';
+import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
+import { type Mac, parseMac } from '../../base/mac.ts';
+
+/**
+ * States that are stored. `bound` given to the client until `expires` · `released` given back, kept so that the client finds it
+ * again · `declined` the client found somebody else on it · `conflict` a probe did; both set the address aside until `expires`.
+ */
+export type StoredState = 'bound' | 'released' | 'declined' | 'conflict';
+
+/** What an address can be: as stored, and `offered` (in memory for a minute) and `expired` (bound, its time run out). */
+export type LeaseState = StoredState | 'offered' | 'expired';
+
+export interface Lease {
+  readonly v: 1;
+  readonly mac: Mac;
+  readonly state: StoredState;
+  /** When the present state began. */
+  readonly since: Millis;
+  readonly expires: Millis;
+  /** Option 61 of the last request, hexadecimal; echoed, never used as identity. */
+  readonly clientId?: string;
+  readonly hostname?: string;
+  /** Machine name, when recognised. */
+  readonly machine?: string;
+  /** Option 82 of the request that came through a relay, hexadecimal: renewals bypass the relay and carry none. */
+  readonly agent?: string;
+}
+
+/** A lease or offer with its place. */
+export interface LeaseView {
+  readonly network: string;
+  readonly address: Ipv4;
+  readonly mac: Mac;
+  readonly state: LeaseState;
+  readonly expires: Millis;
+  readonly lease?: Lease;
+}
+
+const STATES: ReadonlySet<string> = new Set(['bound', 'released', 'declined', 'conflict']);
+
+/** Reads a stored lease. Undefined when it is not one: then its address is left alone. */
+export function readLease(text: string): Lease | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const lease = value as Record<string, unknown>;
+  const whole = (n: unknown) => typeof n === 'number' && Number.isFinite(n);
+  const optional = (s: unknown) => s === undefined || typeof s === 'string';
+  if (lease['v'] !== 1 || !whole(lease['since']) || !whole(lease['expires'])) return undefined;
+  if (typeof lease['mac'] !== 'string' || parseMac(lease['mac']) !== lease['mac']) return undefined;
+  if (typeof lease['state'] !== 'string' || !STATES.has(lease['state'])) return undefined;
+  if (!['clientId', 'hostname', 'machine', 'agent'].every((field) => optional(lease[field])))
+    return undefined;
+  return value as Lease;
+}
+
+/** Network and address of a key `lease/NETWORK/ADDRESS`. */
+export function readLeaseKey(key: string): { readonly network: string; readonly address: Ipv4 } | undefined {
+  const parts = key.split('/');
+  const address = parts.length === 3 && parts[0] === 'lease' ? parseIpv4(parts[2]!) : undefined;
+  return address === undefined ? undefined : { network: parts[1]!, address };
+}
+
+/** The state that people see. */
+export function stateAt(lease: Lease, now: Millis): LeaseState {
+  return lease.state === 'bound' && lease.expires <= now ? 'expired' : lease.state;
+}
+
+/** Whether the address may be given to somebody else: nobody holds it and it is not set aside. */
+export function isOver(lease: Lease, now: Millis): boolean {
+  return lease.state === 'released' || lease.expires <= now;
+}

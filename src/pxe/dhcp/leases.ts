@@ -1,0 +1,240 @@
+/**
+ * The lease book: all networks' leases in memory, and their records in the store. Looking is synchronous and changes nothing;
+ * an offer is memory only; everything else takes effect when the store has it.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { type Millis, millis } from '../../base/duration.ts';
+import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
+import type { Mac } from '../../base/mac.ts';
+import type { Metrics } from '../../base/metrics.ts';
+import type { EventSink } from '../../events/event.ts';
+import { KEY, type Store, type Write } from '../../store/store.ts';
+import {
+  type Lease,
+  type LeaseState,
+  type LeaseView,
+  readLease,
+  readLeaseKey,
+  type StoredState,
+} from './lease.ts';
+import { type AddressEntry, NetworkLeases, type Offer } from './network-leases.ts';
+
+/** How long a declined or conflicting address is set aside. */
+export const QUARANTINE: Millis = millis(600_000);
+const SWEEP_EVERY: Millis = millis(5_000);
+
+/** What a packet does to leases. Computed by the pure step, carried out by the loop. */
+export type LeaseChange =
+  | { readonly kind: 'offer'; readonly network: string; readonly address: Ipv4; readonly offer: Offer }
+  | { readonly kind: 'withdraw'; readonly network: string; readonly mac: Mac }
+  | {
+      readonly kind: 'write';
+      readonly network: string;
+      readonly address: Ipv4;
+      readonly lease: Lease;
+      /** Other records of the same transaction. */
+      readonly writes: readonly Write[];
+    };
+
+/**
+ * `stored` it is durable · `unchanged` it was already · `lost` another boot host has the address · `stale` one of the other writes
+ * did not fit: ask again · `in_flight` a commit about this address or client is under way.
+ */
+export type WriteResult = 'stored' | 'unchanged' | 'lost' | 'stale' | 'in_flight';
+
+export interface LeaseBook {
+  /** The leases of a network; an unknown one is empty. */
+  network(name: string): NetworkLeases;
+  /** Carries out an offer or a withdrawal. */
+  apply(change: Extract<LeaseChange, { kind: 'offer' | 'withdraw' }>): void;
+  /** Carries out a write. Rejects when the store cannot write (E_STORE_WRITE); then nothing changed. */
+  write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult>;
+  /** Sets an address aside that somebody was found on. */
+  setAside(network: string, address: Ipv4, mac: Mac, state: StoredState): Promise<WriteResult>;
+  /** Everything that is held, offered or remembered; for people. */
+  list(network?: string): LeaseView[];
+  close(): void;
+}
+
+const same = (a: Lease, b: Lease) =>
+  a.mac === b.mac &&
+  a.state === b.state &&
+  a.expires >= b.expires &&
+  a.clientId === b.clientId &&
+  a.hostname === b.hostname &&
+  a.machine === b.machine &&
+  a.agent === b.agent;
+
+class Book implements LeaseBook {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #metrics: Metrics;
+  readonly #networks = new Map<string, NetworkLeases>();
+  /** State gauges that were set, so that one that no longer applies goes to zero. */
+  #shown = new Set<string>();
+  #cancel: (() => void) | undefined;
+
+  constructor(parts: { store: Store; clock: Clock; metrics: Metrics }) {
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+    this.#metrics = parts.metrics;
+  }
+
+  /** Reads all leases. Returns how many records could not be read; their addresses stay untouched. */
+  async load(): Promise<readonly string[]> {
+    const { records } = await this.#store.list('lease/');
+    const unreadable: string[] = [];
+    for (const record of records) {
+      const place = readLeaseKey(record.key);
+      const lease = readLease(record.value);
+      if (place && lease)
+        this.network(place.network).settle(place.address, { lease, revision: record.revision });
+      else {
+        unreadable.push(record.key);
+        if (place) this.network(place.network).begin(place.address);
+      }
+    }
+    this.#sweep();
+    return unreadable;
+  }
+
+  network(name: string): NetworkLeases {
+    let found = this.#networks.get(name);
+    if (found === undefined) {
+      found = new NetworkLeases(name);
+      this.#networks.set(name, found);
+    }
+    return found;
+  }
+
+  apply(change: Extract<LeaseChange, { kind: 'offer' | 'withdraw' }>): void {
+    const network = this.network(change.network);
+    if (change.kind === 'offer') network.offer(change.address, change.offer);
+    else network.withdraw(change.mac);
+  }
+
+  async write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult> {
+    const network = this.network(change.network);
+    const { address, lease } = change;
+    const known = network.entry(address);
+    const former = network.leaseOf(lease.mac);
+    // One client holds one address of a network: what it had before goes with the same transaction.
+    const moved =
+      lease.state === 'bound' && former && former.address !== address && former.lease?.state !== 'conflict'
+        ? former
+        : undefined;
+    if (known?.busy || moved?.busy) return 'in_flight';
+    if (known?.lease && !moved && change.writes.length === 0 && same(known.lease, lease)) {
+      network.withdraw(lease.mac);
+      return 'unchanged';
+    }
+    const entry = network.begin(address);
+    if (moved) network.begin(moved.address);
+    const writes: Write[] = [
+      { key: this.#key(network, address), put: JSON.stringify(lease), expect: entry.revision ?? 'absent' },
+      ...(moved?.revision === undefined
+        ? []
+        : [{ key: this.#key(network, moved.address), delete: true, expect: moved.revision } as const]),
+      ...change.writes,
+    ];
+    try {
+      const result = await this.#store.commit(writes);
+      if (result.ok) {
+        network.settle(address, { lease, revision: result.revision });
+        if (moved) network.settle(moved.address, undefined);
+        return 'stored';
+      }
+      return await this.#reconcile(network, [entry, ...(moved ? [moved] : [])], result.conflicts);
+    } catch (error) {
+      for (const touched of moved ? [entry, moved] : [entry]) network.abandon(touched);
+      throw error;
+    }
+  }
+
+  /** After a refused commit: what another host wrote about these addresses becomes what is known here. */
+  async #reconcile(
+    network: NetworkLeases,
+    touched: readonly AddressEntry[],
+    conflicts: readonly { readonly key: string }[],
+  ): Promise<WriteResult> {
+    let lost = false;
+    for (const entry of touched) {
+      const key = this.#key(network, entry.address);
+      if (!conflicts.some((conflict) => conflict.key === key)) {
+        network.abandon(entry);
+        continue;
+      }
+      lost = true;
+      const record = await this.#store.get(key);
+      const lease = record && readLease(record.value);
+      // A record that cannot be read keeps its address busy, for ever: nobody may get it.
+      if (record && lease === undefined) continue;
+      network.settle(entry.address, record && lease ? { lease, revision: record.revision } : undefined);
+    }
+    return lost ? 'lost' : 'stale';
+  }
+
+  setAside(network: string, address: Ipv4, mac: Mac, state: StoredState): Promise<WriteResult> {
+    const now = this.#clock.now();
+    const lease: Lease = { v: 1, mac, state, since: now, expires: (now + QUARANTINE) as Millis };
+    return this.write({ kind: 'write', network, address, lease, writes: [] });
+  }
+
+  list(network?: string): LeaseView[] {
+    const now = this.#clock.now();
+    const chosen = network === undefined ? [...this.#networks.values()] : [this.network(network)];
+    return chosen
+      .flatMap((leases) => [...leases.views(now)])
+      .sort((a, b) => (a.network === b.network ? a.address - b.address : a.network < b.network ? -1 : 1));
+  }
+
+  close(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+
+  #key(network: NetworkLeases, address: Ipv4): string {
+    return KEY.lease(network.network, formatIpv4(address));
+  }
+
+  #sweep(): void {
+    const now = this.#clock.now();
+    const shown = new Set<string>();
+    for (const [name, network] of this.#networks) {
+      network.expire(now);
+      const counts = new Map<LeaseState, number>();
+      for (const view of network.views(now)) counts.set(view.state, (counts.get(view.state) ?? 0) + 1);
+      for (const [state, count] of counts) {
+        this.#metrics.set('muster_dhcp_leases', { network: name, state }, count);
+        shown.add(`${name} ${state}`);
+      }
+    }
+    for (const label of this.#shown) {
+      const [network, state] = label.split(' ') as [string, string];
+      if (!shown.has(label)) this.#metrics.set('muster_dhcp_leases', { network, state }, 0);
+    }
+    this.#shown = shown;
+    this.#cancel = this.#clock.after(SWEEP_EVERY, () => this.#sweep());
+  }
+}
+
+/** Opens the book on a store that is open. Records that cannot be read are reported as events and their addresses left alone. */
+export async function openLeaseBook(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly events: EventSink;
+  readonly metrics: Metrics;
+}): Promise<LeaseBook> {
+  const book = new Book(parts);
+  for (const key of await book.load()) {
+    parts.events.record({
+      kind: 'dhcp.store',
+      subject: key,
+      reason: {
+        code: 'lease_unreadable',
+        text: `The record ${key} is not a lease that this version reads; its address is left alone.`,
+      },
+    });
+  }
+  return book;
+}

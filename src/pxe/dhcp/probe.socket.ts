@@ -1,0 +1,99 @@
+/** The loop around {@link judge}: asks, waits, reads the ARP table, tells the lease book. */
+import { createSocket } from 'node:dgram';
+import { readFile } from 'node:fs/promises';
+import type { Clock } from '../../base/clock.ts';
+import { type Millis, millis } from '../../base/duration.ts';
+import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
+import type { Log } from '../../base/log.ts';
+import type { EventSink } from '../../events/event.ts';
+import type { ServedNetwork } from '../network.ts';
+import type { LeaseBook } from './leases.ts';
+import type { NetworkIndex } from './networks.ts';
+import { ASK, type Asked, judge, LOOK_AHEAD, parseArp } from './probe.ts';
+
+/** Nobody listens there (RFC 863, discard); what counts is the ARP question that the kernel sends first. */
+const DISCARD = 9;
+const TICK: Millis = millis(1_000);
+
+interface Parts {
+  readonly index: () => NetworkIndex;
+  readonly leases: LeaseBook;
+  readonly events: EventSink;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** Keeps a few free addresses of each probed network looked at. Returns what stops it. */
+export function startProbing(parts: Parts): () => void {
+  const { index, leases, clock, log } = parts;
+  const socket = createSocket({ type: 'udp4', lookup: (host, _options, done) => done(null, host, 4) });
+  socket.on('error', (error) => log.debug({ err: error }, 'probe'));
+  const asked = new Map<string, readonly Asked[]>();
+  const ask = (address: Ipv4) => socket.send(Buffer.of(0), DISCARD, formatIpv4(address), () => {});
+  let stopped = false;
+  let cancel = clock.after(millis(0), tick);
+
+  async function look(network: ServedNetwork, arp: string): Promise<void> {
+    const book = leases.network(network.name);
+    const now = clock.now();
+    const rules = index().rules.get(network);
+    if (rules === undefined) return;
+    book.follow(rules);
+    const { free, taken, pending, askAgain } = judge(
+      asked.get(network.name) ?? [],
+      parseArp(arp, network.interface!),
+      now,
+    );
+    for (const address of free) book.probedFree(address, now);
+    for (const address of askAgain) ask(address);
+    const waiting = new Set(pending.map((one) => one.address));
+    const fresh = book.toProbe(LOOK_AHEAD - pending.length, now).filter((address) => !waiting.has(address));
+    for (const address of fresh) ask(address);
+    asked.set(network.name, [
+      ...pending,
+      ...fresh.map((address) => ({ address, due: (now + ASK) as Millis, suspect: false })),
+    ]);
+    for (const { address, mac } of taken) {
+      if (!book.isFreeFor(address, mac, now)) continue;
+      const result = await leases.setAside(network.name, address, mac, 'conflict');
+      if (result !== 'stored') continue;
+      parts.events.record({
+        kind: 'dhcp.conflict',
+        subject: mac,
+        network: network.name,
+        reason: {
+          code: 'address_in_use',
+          text: `${formatIpv4(address)} is free here and ${mac} uses it; it is set aside.`,
+        },
+        fields: { address: formatIpv4(address), mac },
+      });
+    }
+  }
+
+  async function round(): Promise<void> {
+    const probed = index().all.filter(
+      (network) =>
+        network.probe &&
+        network.mode === 'server' &&
+        network.interface !== undefined &&
+        network.pools.length > 0,
+    );
+    if (probed.length === 0) return;
+    const arp = await readFile('/proc/net/arp', 'utf8');
+    for (const network of probed) await look(network, arp);
+  }
+
+  function tick(): void {
+    round()
+      .catch((error: unknown) => log.warn({ err: error }, 'looking for free addresses failed'))
+      .finally(() => {
+        if (!stopped) cancel = clock.after(TICK, tick);
+      });
+  }
+
+  return () => {
+    stopped = true;
+    cancel();
+    socket.close();
+  };
+}

@@ -1,0 +1,226 @@
+/** Replies as values: which fields and options a client gets. What is decided elsewhere comes in; nothing is looked up here. */
+import type { Seconds } from '../../base/duration.ts';
+import { ANY, broadcastOf, formatIpv4, type Ipv4, netmask } from '../../base/ipv4.ts';
+import type { BootAnswer } from '../boot.ts';
+import type { BootClient } from '../client.ts';
+import type { ServedNetwork } from '../network.ts';
+import { MESSAGE, type MessageName, OPTION } from './options.ts';
+import { BROADCAST_FLAG, type DhcpPacket, subOptions } from './packet.ts';
+
+/** Longest names that the header takes with their NUL. */
+const FILE_MAXIMUM = 127;
+
+/** Sub-options of option 43 for PXE firmware (PXE 2.1, as EDK2, iPXE and dnsmasq implement it). */
+const PXE = { discoveryControl: 6, bootMenu: 9, menuPrompt: 10, bootItem: 71, end: 255 } as const;
+/** Discovery control bit 3: no discovery, boot the file that this offer names. */
+const BOOT_THE_FILE = 0x08;
+
+/** iPXE's "no proxyDHCP": do not wait for another offer (175.176). */
+const NO_PROXY = Buffer.from([0xb0, 1, 1]);
+
+export function uint32(value: number): Buffer {
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeUInt32BE(value, 0);
+  return bytes;
+}
+
+function addresses(list: readonly Ipv4[]): Buffer {
+  const bytes = Buffer.allocUnsafe(4 * list.length);
+  list.forEach((address, n) => {
+    bytes.writeUInt32BE(address, 4 * n);
+  });
+  return bytes;
+}
+
+const TYPE: Readonly<Record<MessageName, Buffer>> = Object.fromEntries(
+  Object.entries(MESSAGE).map(([name, code]) => [name, Buffer.from([code])]),
+) as Record<MessageName, Buffer>;
+
+/** The fields that every reply copies from its request (RFC 2131 table 3). */
+export function replyTo(
+  request: DhcpPacket,
+  type: 'OFFER' | 'ACK' | 'NAK',
+  serverId: Ipv4,
+): DhcpPacket & { options: Map<number, Buffer> } {
+  const options = new Map<number, Buffer>([
+    [OPTION.messageType, TYPE[type]],
+    [OPTION.serverId, uint32(serverId)],
+  ]);
+  // RFC 6842 §3: echoed unaltered. RFC 3046 §2.2: the whole relay information, in every reply.
+  const clientId = request.options.get(OPTION.clientId);
+  if (clientId) options.set(OPTION.clientId, clientId);
+  const agent = request.options.get(OPTION.relayAgent);
+  if (agent && request.giaddr !== ANY) options.set(OPTION.relayAgent, agent);
+  return {
+    op: 2,
+    htype: request.htype,
+    hlen: request.hlen,
+    hops: 0,
+    xid: request.xid,
+    secs: 0,
+    flags: request.flags,
+    ciaddr: ANY,
+    yiaddr: ANY,
+    siaddr: ANY,
+    giaddr: request.giaddr,
+    chaddr: request.chaddr,
+    sname: '',
+    file: '',
+    options,
+  };
+}
+
+/** A refusal. Through a relay it must reach a client that has no address: the broadcast bit is set (RFC 2131 §4.3.2). */
+export function nak(request: DhcpPacket, serverId: Ipv4, why: string): DhcpPacket {
+  const reply = replyTo(request, 'NAK', serverId);
+  reply.options.set(OPTION.message, Buffer.from(why, 'latin1'));
+  return { ...reply, flags: request.giaddr === ANY ? request.flags : request.flags | BROADCAST_FLAG };
+}
+
+interface NetworkOptions {
+  readonly always: readonly (readonly [number, Buffer])[];
+  /** Only to clients that ask, or that say nothing about what they want. */
+  readonly onRequest: readonly (readonly [number, Buffer])[];
+}
+
+const networkOptions = new WeakMap<ServedNetwork, NetworkOptions>();
+
+/** The options that are the same for every client of a network, made once. */
+function optionsOf(network: ServedNetwork): NetworkOptions {
+  let made = networkOptions.get(network);
+  if (made === undefined) {
+    const always: [number, Buffer][] = [[OPTION.subnetMask, uint32(netmask(network.subnet.prefix))]];
+    if (network.gateway !== undefined) always.push([OPTION.routers, uint32(network.gateway)]);
+    if (network.dns.length > 0) always.push([OPTION.dns, addresses(network.dns)]);
+    const onRequest: [number, Buffer][] = [[OPTION.broadcast, uint32(broadcastOf(network.subnet))]];
+    if (network.domain !== undefined) onRequest.push([OPTION.domain, Buffer.from(network.domain, 'latin1')]);
+    if (network.ntp.length > 0) onRequest.push([OPTION.ntp, addresses(network.ntp)]);
+    if (network.mtu !== undefined) {
+      const mtu = Buffer.allocUnsafe(2);
+      mtu.writeUInt16BE(network.mtu, 0);
+      onRequest.push([OPTION.mtu, mtu]);
+    }
+    made = { always, onRequest };
+    networkOptions.set(network, made);
+  }
+  return made;
+}
+
+/** Mask, gateway, name servers; domain, NTP, MTU and host name if asked for. */
+export function addNetworkOptions(
+  options: Map<number, Buffer>,
+  request: DhcpPacket,
+  network: ServedNetwork,
+  hostname: string | undefined,
+): void {
+  const { always, onRequest } = optionsOf(network);
+  for (const [code, value] of always) options.set(code, value);
+  const wanted = request.options.get(OPTION.parameterList);
+  for (const [code, value] of onRequest)
+    if (wanted === undefined || wanted.includes(code)) options.set(code, value);
+  if (hostname !== undefined && (wanted === undefined || wanted.includes(OPTION.hostname)))
+    options.set(OPTION.hostname, Buffer.from(hostname, 'latin1'));
+}
+
+/** Lease time and both renewal times (RFC 2131 §4.4.5), in OFFER and ACK alike (quirk jetdirect-t1). */
+export function addLeaseTimes(options: Map<number, Buffer>, lease: Seconds): void {
+  options.set(OPTION.leaseTime, uint32(lease));
+  options.set(OPTION.renewalTime, uint32(Math.floor(lease / 2)));
+  options.set(OPTION.rebindingTime, uint32(Math.floor((lease * 7) / 8)));
+}
+
+/** What DHCP says about booting, as header fields and options. */
+interface BootFields {
+  readonly siaddr: Ipv4;
+  readonly sname: string;
+  readonly file: string;
+  readonly options: readonly (readonly [number, Buffer])[];
+}
+
+/** Which packet carries the boot fields: `offer` and `ack` on port 67 (`proxy-offer` beside another server), `boot-server` on 4011. */
+export type BootPacket = 'offer' | 'ack' | 'proxy-offer' | 'boot-server';
+
+function raspberryPi(mac: string): Buffer {
+  // The ROM of the first three generations compares with trailing spaces (quirk raspberry-pi-43).
+  const text = Buffer.from(
+    mac.startsWith('b8:27:eb') ? 'Raspberry Pi Boot   ' : 'Raspberry Pi Boot',
+    'latin1',
+  );
+  return Buffer.concat([
+    Buffer.from([PXE.discoveryControl, 1, BOOT_THE_FILE, PXE.bootMenu, text.length + 3, 0, 0, text.length]),
+    text,
+    Buffer.from([PXE.menuPrompt, 4, 0, 0x50, 0x58, 0x45, PXE.end]),
+  ]);
+}
+
+/** Option 43 for a PXE client, with the boot item of its request echoed (quirk boot-item-echo). */
+function vendorOptions(request: DhcpPacket, client: BootClient): Buffer {
+  if (client.family === 'raspberry-pi') return raspberryPi(client.mac);
+  const sent = request.options.get(OPTION.vendorSpecific);
+  const item = sent && subOptions(sent, true)?.get(PXE.bootItem);
+  return Buffer.concat([
+    Buffer.from([PXE.discoveryControl, 1, BOOT_THE_FILE]),
+    ...(item?.length === 4 ? [Buffer.from([PXE.bootItem, 4]), item] : []),
+    Buffer.from([PXE.end]),
+  ]);
+}
+
+/**
+ * Boot fields for a client and its answer, or undefined when it gets none. Names stand in the header and in options alike: iPXE
+ * prefers the one, EDK2 the other. `sole` says that no other server speaks on the segment.
+ */
+export function bootFields(
+  request: DhcpPacket,
+  client: BootClient,
+  answer: BootAnswer,
+  network: ServedNetwork,
+  packet: BootPacket,
+): BootFields | undefined {
+  const file = answer.bootFile;
+  if (file === undefined || client.stage === 'none') return undefined;
+  const server = formatIpv4(network.serverAddress);
+  const pxeClient = client.vendorClass?.startsWith('PXEClient') ?? client.family === 'raspberry-pi';
+  const options: [number, Buffer][] = [];
+  const inHeader = file.length <= FILE_MAXIMUM ? file : '';
+
+  if (client.stage === 'http') {
+    // EDK2 takes the offer only with this exact class, and a URL in both messages; no option 43 (netboot-protocols §B.4).
+    options.push(
+      [OPTION.vendorClass, Buffer.from('HTTPClient')],
+      [OPTION.bootFile, Buffer.from(file, 'latin1')],
+    );
+    addMachineId(options, request);
+    return { siaddr: network.serverAddress, sname: '', file: inHeader, options };
+  }
+  if (pxeClient) {
+    options.push([OPTION.vendorClass, Buffer.from('PXEClient')]);
+    addMachineId(options, request);
+    const binl = answer.pxe.style === 'binl' && client.stage === 'pxe' && packet !== 'boot-server';
+    if (binl) return { siaddr: network.serverAddress, sname: '', file: '', options };
+    const bypass = answer.pxe.style !== 'binl' || packet !== 'boot-server';
+    if (bypass || request.options.has(OPTION.vendorSpecific))
+      options.push([OPTION.vendorSpecific, vendorOptions(request, client)]);
+  }
+  options.push([OPTION.tftpServerName, Buffer.from(server, 'latin1')]);
+  options.push([OPTION.bootFile, Buffer.from(`${file}\0`, 'latin1')]);
+  const alone = network.mode === 'server' || network.mode === 'reservations';
+  if (alone && (client.stage === 'ipxe' || client.stage === 'ipxe-tftp'))
+    options.push([OPTION.ipxe, NO_PROXY]);
+  return { siaddr: network.serverAddress, sname: server, file: inHeader, options };
+}
+
+/** RFC 4578 §2.3: servers send it too. 93 and 94 are not sent back: no server does, and no client was found that looks. */
+function addMachineId(options: [number, Buffer][], request: DhcpPacket): void {
+  const machine = request.options.get(OPTION.machineId);
+  if (machine && machine.length > 0) options.push([OPTION.machineId, machine]);
+}
+
+/** Lays boot fields over a reply. */
+export function withBoot(
+  reply: DhcpPacket & { options: Map<number, Buffer> },
+  boot: BootFields | undefined,
+): DhcpPacket {
+  if (boot === undefined) return reply;
+  for (const [code, value] of boot.options) reply.options.set(code, value);
+  return { ...reply, siaddr: boot.siaddr, sname: boot.sname, file: boot.file };
+}
