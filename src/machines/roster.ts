@@ -16,7 +16,15 @@ import { type KnownMachine, type MachineStatus, PHASES, type Phase } from './mac
 import { type PhaseEvent, transition } from './phases.ts';
 import { createRecognitionIndex, type Evidence, type Recognition } from './recognition.ts';
 import { createSessions, type LiveSession, type Sessions } from './sessions.ts';
-import { foldSeen, mergeSighting, newStatus, readSession, readStatus, type Sighting } from './status.ts';
+import {
+  addsNothing,
+  foldSeen,
+  mergeSighting,
+  newStatus,
+  readSession,
+  readStatus,
+  type Sighting,
+} from './status.ts';
 
 /** At most this many machines that have no document; the one not seen for longest is dropped. */
 export const MAX_DISCOVERED = 20_000;
@@ -403,6 +411,7 @@ function createRoster(
       if (!own.entry && now - (own.lastSeen ?? 0) > 60_000 && discovered.delete(own.name))
         discovered.set(own.name, own);
       own.lastSeen = now;
+      if (own.status.firstSeen !== undefined && addsNothing(own.status.seen, sighting)) return;
       const seen = mergeSighting(own.status.seen, sighting);
       if (seen === own.status.seen && own.status.firstSeen !== undefined) return;
       setStatus(own, { ...own.status, seen, firstSeen: own.status.firstSeen ?? now });

@@ -16,6 +16,8 @@ export const MAX_SESSION_AGE = duration('6h');
 const KEEP_CLOSED = duration('1h');
 /** A DISCOVER this soon after the last sign of an opening belongs to it: ROM, loader and iPXE each ask anew. */
 export const OPENING_WINDOW = duration('5m');
+/** From script to kernel, and from kernel to ready, unless a document's configTimeout says otherwise. */
+export const CONFIG_TIMEOUT = duration('15m');
 /** At most this many sessions in memory; the oldest go first. */
 export const MAX_SESSIONS = 50_000;
 
@@ -30,12 +32,16 @@ export interface LiveSession {
   stored: boolean;
   /** A script that boots or leaves to the disk was served. */
   given: boolean;
-  /** To which stage of client the loader was last handed, when, and whether a REQUEST confirmed it. */
+  /** To which stage of client the loader was last handed, first when (monotonic), and whether a REQUEST confirmed it. */
   loader?: { readonly stage: string; readonly at: Millis; readonly acked: boolean };
+  /** What the last OFFER took for granted: the ACK repeats it. */
+  offered?: { readonly stage: string; readonly loaderRan: boolean };
   /** The last decision that became an event. */
   decided?: string;
   /** When silence becomes failure; monotonic. */
   deadline?: Millis;
+  /** How its machine reaches us, for what is rendered without a request at hand. */
+  baseUrl?: string;
 }
 
 export interface Sessions {
@@ -50,7 +56,10 @@ export interface Sessions {
   touch(live: LiveSession): void;
   /** Adds the step if it is not there yet. */
   mark(live: LiveSession, step: SessionStep): void;
-  set(live: LiveSession, patch: Partial<Pick<BootSession, 'profile' | 'image' | 'loader' | 'peer'>>): void;
+  set(
+    live: LiveSession,
+    patch: Partial<Pick<BootSession, 'mac' | 'network' | 'profile' | 'image' | 'loader' | 'peer'>>,
+  ): void;
   /** Makes it its machine's current one; returns the one that this superseded. */
   promote(live: LiveSession): LiveSession | undefined;
   close(live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void;
@@ -213,7 +222,11 @@ export function createSessions({
           const before = currents.get(session.machine);
           if (before) close(before, 'superseded');
           currents.set(session.machine, live);
-          if (session.closed === undefined) waiting.add(live);
+          if (session.closed === undefined) {
+            waiting.add(live);
+            // Nothing could be heard while this server was down: its time starts anew.
+            live.deadline = (now + CONFIG_TIMEOUT) as Millis;
+          }
         } else if (session.closed === undefined) openings.set(session.machine, live);
       }
     },

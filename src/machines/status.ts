@@ -8,7 +8,7 @@ import { PHASES } from './machine.ts';
 export type Seen = MachineStatus['seen'];
 
 /** What a packet or request adds to what is known of a machine. */
-export interface Sighting extends Partial<Identity> {
+export interface Sighting extends Partial<{ readonly [K in keyof Identity]: Identity[K] | undefined }> {
   readonly bootMac?: Mac | undefined;
   readonly arch?: 'x86_64' | 'aarch64' | undefined;
   readonly firmware?: 'bios' | 'uefi' | undefined;
@@ -24,6 +24,26 @@ export function newStatus(phase: 'discovered' | 'registered', now: Millis): Mach
 function joined(list: readonly Mac[], more: readonly Mac[]): readonly Mac[] {
   if (more.every((mac) => list.includes(mac))) return list;
   return [...new Set([...more, ...list])].slice(0, MAX_MACS);
+}
+
+/** Whether the sighting is all known already; allocates nothing, since it is asked for every packet. */
+export function addsNothing(seen: Seen, sighting: Sighting): boolean {
+  const { bootMac, macs } = sighting;
+  if (bootMac !== undefined && !seen.bootMacs?.includes(bootMac)) return false;
+  if (macs !== undefined && !macs.every((mac) => seen.macs.includes(mac))) return false;
+  const same = (value: string | undefined, known: string | undefined) =>
+    value === undefined || value === known;
+  return (
+    same(sighting.arch, seen.arch) &&
+    same(sighting.firmware, seen.firmware) &&
+    same(sighting.network, seen.network) &&
+    same(sighting.address, seen.address) &&
+    same(sighting.uuid, seen.uuid) &&
+    same(sighting.serial, seen.serial) &&
+    same(sighting.manufacturer, seen.manufacturer) &&
+    same(sighting.product, seen.product) &&
+    same(sighting.assetTag, seen.assetTag)
+  );
 }
 
 /** `seen` with the sighting merged in; the same object when it adds nothing. The newest word wins, lists are united. */

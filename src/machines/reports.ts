@@ -1,0 +1,100 @@
+/** Whether a machine's report is believed, and what it becomes. Pure. */
+import type { Reason } from '../events/event.ts';
+import type { BootSession, MachineReport, SessionStep } from './machine.ts';
+
+/** At most this many octets of a failed boot's log are kept: its end. */
+export const MAX_LOG_TAIL = 16 * 1024;
+/** At most this many characters of a report's detail. */
+export const MAX_DETAIL = 1000;
+
+/** Why a report is not believed. It is recorded with this reason and changes nothing. */
+export const DISBELIEF = {
+  session_unknown: 'No boot session has this id.',
+  session_over: 'The boot session is over.',
+  session_superseded: 'The machine booted again since: its newer session counts.',
+  no_boot: 'No script that boots was served in this session.',
+  machine_gone: 'The machine has no document any more.',
+  foreign_address: "The report came from an address that is not this machine's.",
+  out_of_order: 'The machine reported a later step of this boot before.',
+  bad_step: 'There is no such step.',
+} as const satisfies Record<string, string>;
+
+export type DisbeliefCode = keyof typeof DISBELIEF;
+
+export interface Disbelief extends Reason {
+  readonly code: DisbeliefCode;
+}
+
+export type Judgement =
+  /** `repeat`: the report that ended this session, again, because its answer was lost. Believed, and changes nothing. */
+  | { readonly believed: true; readonly repeat: boolean }
+  | { readonly believed: false; readonly reason: Disbelief };
+
+const ORDER: readonly SessionStep[] = [
+  'opened',
+  'loader',
+  'script',
+  'kernel',
+  'configured',
+  'ready',
+  'failed',
+];
+export const REPORT_STEPS: readonly MachineReport['step'][] = ['kernel', 'configured', 'ready', 'failed'];
+
+/**
+ * Judges a report. Believed is what comes in a live session that was given a boot, from an address that is the machine's
+ * (`expected`; empty when none is known), in order. Everything else, a replay or a forgery among it, is not.
+ */
+export function judgeReport(facts: {
+  readonly session: BootSession | undefined;
+  /** Whether the session's id is still believed (not closed, not too old). */
+  readonly live: boolean;
+  readonly documented: boolean;
+  readonly step: string;
+  readonly peer: string;
+  readonly expected: ReadonlySet<string>;
+}): Judgement {
+  const no = (code: DisbeliefCode): Judgement => ({
+    believed: false,
+    reason: { code, text: DISBELIEF[code] },
+  });
+  const { session, step } = facts;
+  if (!REPORT_STEPS.includes(step as MachineReport['step'])) return no('bad_step');
+  if (session === undefined) return no('session_unknown');
+  const known = facts.expected.size === 0 || facts.expected.has(plainAddress(facts.peer));
+  if (session.closed !== undefined) {
+    if (session.closed.why === step && known) return { believed: true, repeat: true };
+    return no(session.closed.why === 'superseded' ? 'session_superseded' : 'session_over');
+  }
+  if (!facts.live) return no('session_over');
+  if (session.profile === undefined) return no('no_boot');
+  if (!facts.documented) return no('machine_gone');
+  if (!known) return no('foreign_address');
+  const furthest = Math.max(...session.steps.map((one) => ORDER.indexOf(one.step)));
+  if (ORDER.indexOf(step as SessionStep) < furthest) return no('out_of_order');
+  return { believed: true, repeat: false };
+}
+
+/** `::ffff:10.77.0.10`, as a dual-stack socket shows IPv4 peers, as `10.77.0.10`. */
+export function plainAddress(peer: string): string {
+  return peer.startsWith('::ffff:') ? peer.slice(7) : peer;
+}
+
+/**
+ * A log's end as text that a terminal may show: at most {@link MAX_LOG_TAIL} octets, escape sequences and control characters
+ * taken out, line breaks and tabs kept.
+ */
+export function logTail(text: string): string {
+  const plain = text
+    .slice(-4 * MAX_LOG_TAIL)
+    .replace(/\r\n?/g, '\n')
+    // CSI and OSC sequences, then whatever else is not for printing
+    .replace(/\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?/g, '')
+    .replace(/[^\P{C}\n\t]/gu, '');
+  const octets = Buffer.from(plain, 'utf8');
+  if (octets.length <= MAX_LOG_TAIL) return plain;
+  let from = octets.length - MAX_LOG_TAIL;
+  // not from the middle of a character
+  while (from < octets.length && (octets[from]! & 0xc0) === 0x80) from++;
+  return octets.toString('utf8', from);
+}

@@ -1,0 +1,165 @@
+/** DHCP's question, answered in memory: recognise, select, decide; no waiting, the same cost however many machines are known. */
+import { formatIpv4 } from '../../base/ipv4.ts';
+import type { Member } from '../../machines/roster.ts';
+import type { LiveSession } from '../../machines/sessions.ts';
+import type { BootAnswer, BootStep } from '../boot.ts';
+import type { BootClient } from '../client.ts';
+import { machinePath } from '../http/routes.ts';
+import type { ServedNetwork } from '../network.ts';
+import { decide, judge, loaderFile, reason, type Verdict } from './decide.ts';
+import type { BootDecision } from './decision.ts';
+import type { Desk } from './desk.ts';
+
+/**
+ * An iPXE that asks again this long after it was offered a loader is that loader (or was not able to load it). Before, it is a
+ * retransmission: iPXE repeats after 1, 2, 4 s (netboot-protocols §B.3).
+ */
+const LOADER_STARTS_MS = 10_000;
+/** Longer ago than this it was another boot: whoever asks now did not come from that loader. */
+const LOADER_FORGOTTEN_MS = 60_000;
+
+const UNKNOWN: Verdict = judge({ kind: 'unknown' });
+
+/** Who asks, what its script would do, and what its documents say. */
+interface Asker {
+  readonly subject: string;
+  readonly member: Member | undefined;
+  readonly outline: Verdict;
+}
+
+export function answer(desk: Desk, client: BootClient, network: ServedNetwork, step: BootStep): BootAnswer {
+  if (client.stage === 'none') return ordinary(desk, client, network);
+  const asker = recognise(desk, client, network);
+  const { member, subject } = asker;
+  const standing = member && desk.standing(member, network);
+  const pxe = desk.pxeFor(standing?.machinePxe, network, client.vendorClass);
+  const live = sessionOf(desk, subject, client, network);
+  const ran = loaderRan(desk, live, client, step);
+  const decision = decide({
+    stage: client.stage,
+    archCode: client.archCode,
+    family: client.family,
+    mode: network.mode,
+    verdict: asker.outline,
+    installed: (name) => desk.assets.loader(name) !== undefined,
+    loaderOverride: pxe.loader,
+    loaderRan: ran,
+  });
+  if (decision.kind === 'loader') handed(desk, live, client, step, decision.loader);
+  desk.decided(subject, live, client.stage, network.name, decision);
+  const bootFile = bootFileOf(client, network, live, decision);
+  return {
+    decision,
+    subject,
+    pxe,
+    session: live.session.id,
+    ...(bootFile === undefined ? {} : { bootFile }),
+    ...(standing?.address === undefined ? {} : { reservedAddress: standing.address }),
+    ...(standing?.hostname === undefined ? {} : { hostname: standing.hostname }),
+    // An unknown machine has nothing that a restart may not forget: its session starts over.
+    writes: step !== 'offer' && member?.entry && !live.stored ? [desk.roster.sessionWrite(live)] : NO_WRITES,
+  };
+}
+
+const NO_WRITES: readonly never[] = [];
+
+/** A client that does not boot: its reservation and host name, and no trace beyond that it is alive. */
+function ordinary(desk: Desk, client: BootClient, network: ServedNetwork): BootAnswer {
+  const member = desk.roster.byMac(client.mac);
+  if (member === undefined)
+    return {
+      decision: { kind: 'ignore', reason: reason('not_a_boot_client') },
+      subject: client.mac,
+      pxe: network.pxe,
+      writes: NO_WRITES,
+    };
+  desk.roster.see(member, {});
+  return desk.standing(member, network).ordinary;
+}
+
+function recognise(desk: Desk, client: BootClient, network: ServedNetwork): Asker {
+  const { roster } = desk;
+  const sighting = {
+    bootMac: client.mac,
+    arch: client.arch,
+    firmware: client.firmware,
+    network: network.name,
+  };
+  let member = roster.byMac(client.mac);
+  if (member === undefined) {
+    const who = desk.whois({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid });
+    if (who.kind === 'conflict') {
+      const verdict = judge({ kind: 'conflict', machines: who.machines });
+      return { subject: client.mac, member: undefined, outline: verdict };
+    }
+    member = who.kind === 'known' ? who.member : roster.discover({ ...sighting, uuid: client.uuid });
+    if (member === undefined) return { subject: client.mac, member: undefined, outline: UNKNOWN };
+  }
+  // A UUID is learned once from DHCP; one that differs later is settled by the script, which knows more.
+  const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
+  roster.see(member, known === undefined ? { ...sighting, uuid: client.uuid } : sighting);
+  return { subject: member.name, member, outline: desk.standing(member, network).outline };
+}
+
+/** The session that this packet belongs to: that which is opening, or a new one. */
+function sessionOf(desk: Desk, subject: string, client: BootClient, network: ServedNetwork): LiveSession {
+  const { sessions } = desk.roster;
+  const opening = sessions.opening(subject);
+  if (opening !== undefined) {
+    sessions.touch(opening);
+    if (opening.session.mac !== client.mac || opening.session.network !== network.name)
+      sessions.set(opening, { mac: client.mac, network: network.name });
+    return opening;
+  }
+  const live = sessions.open({ machine: subject, mac: client.mac, network: network.name });
+  desk.events.record({
+    kind: 'boot.session',
+    subject,
+    session: live.session.id,
+    network: network.name,
+    fields: {
+      mac: client.mac,
+      stage: client.stage,
+      ...(client.arch ? { arch: client.arch } : {}),
+      ...(client.firmware ? { firmware: client.firmware } : {}),
+    },
+  });
+  return live;
+}
+
+/** Whether what asks now has to be taken for the loader that this session was given. The ACK repeats what the OFFER assumed. */
+function loaderRan(desk: Desk, live: LiveSession, client: BootClient, step: BootStep): boolean {
+  const { stage } = client;
+  if (step !== 'offer' && live.offered?.stage === stage) return live.offered.loaderRan;
+  const ran = ((): boolean => {
+    const { loader } = live;
+    if (loader === undefined) return false;
+    const since = desk.clock.monotonic() - loader.at;
+    if (since > LOADER_FORGOTTEN_MS) return false;
+    return loader.stage !== stage || loader.acked || since > LOADER_STARTS_MS;
+  })();
+  live.offered = { stage, loaderRan: ran };
+  return ran;
+}
+
+function handed(desk: Desk, live: LiveSession, client: BootClient, step: BootStep, loader: string): void {
+  const acked = step !== 'offer';
+  const before = live.loader;
+  const again = before !== undefined && before.stage === client.stage && !before.acked;
+  live.loader = { stage: client.stage, at: again ? before.at : desk.clock.monotonic(), acked };
+  if (live.session.loader === loader) return;
+  desk.roster.sessions.set(live, { loader });
+  desk.roster.sessions.mark(live, 'loader');
+}
+
+function bootFileOf(
+  client: BootClient,
+  network: ServedNetwork,
+  live: LiveSession,
+  decision: BootDecision,
+): string | undefined {
+  if (decision.kind === 'ignore') return undefined;
+  const server = formatIpv4(network.serverAddress);
+  if (decision.kind === 'loader') return loaderFile(client, decision.loader, server, network.httpPort);
+  return `http://${server}:${network.httpPort}${machinePath('start', { session: live.session.id })}`;
+}

@@ -1,0 +1,47 @@
+/** The boot service: what the protocol servers ask, wired to roster, documents and store. */
+import { duration } from '../../base/duration.ts';
+import type { BootService } from '../boot.ts';
+import { answer } from './answer.ts';
+import { type BootDeps, createDesk } from './desk.ts';
+import { config, failSilent, report } from './reporting.ts';
+import { script } from './scripting.ts';
+
+export type { BootDeps } from './desk.ts';
+
+/** How often silence and age are looked at. */
+const TICK = duration('10s');
+
+export interface RunningBootService extends BootService {
+  /** Ends what is overdue: machines that fell silent, sessions that are too old. Called by a timer. */
+  tick(): void;
+  /** Stops the timer and following the documents. */
+  close(): void;
+}
+
+export function createBootService(deps: BootDeps): RunningBootService {
+  const desk = createDesk(deps);
+  let stop: () => void = () => {};
+  const tick = (): void => {
+    failSilent(desk);
+    desk.roster.sweep();
+  };
+  const schedule = (): void => {
+    stop = deps.clock.after(TICK, () => {
+      tick();
+      schedule();
+    });
+  };
+  schedule();
+  return {
+    answer: (client, network, step) => answer(desk, client, network, step),
+    reservedFor: (address) => desk.roster.byAddress(address)?.name,
+    script: (request) => script(desk, request),
+    config: (session, file, baseUrl) => config(desk, session, file, baseUrl),
+    report: (session, given, peer) => report(desk, session, given, peer),
+    tick,
+    close() {
+      stop();
+      desk.close();
+    },
+  };
+}

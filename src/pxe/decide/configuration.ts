@@ -1,0 +1,120 @@
+/** First-boot configuration of a session: layers joined, rendered once, kept while nothing it depends on changes. */
+import type { Fault } from '../../base/errors.ts';
+import { formatCidr, formatIpv4 } from '../../base/ipv4.ts';
+import type { Mac } from '../../base/mac.ts';
+import type { ConfigLayer, Render, Rendered } from '../../ignition/rendered.ts';
+import type { Member } from '../../machines/roster.ts';
+import type { Catalog, Entry } from '../../resources/catalog.ts';
+import type { ServedNetwork } from '../network.ts';
+
+/** Sessions whose rendered configuration is kept. A machine fetches its four documents within seconds of each other. */
+const KEPT = 1024;
+
+export interface ConfigurationOf {
+  readonly member: Member;
+  readonly profile: string;
+  readonly image: string;
+  readonly mac: Mac;
+  /** The session's id, or a visible stand-in for previews. */
+  readonly session: string;
+  readonly baseUrl: string;
+  readonly network: ServedNetwork | undefined;
+  /** The machine's address as far as known. */
+  readonly address: string | undefined;
+}
+
+export type ConfigurationResult =
+  | { readonly ok: true; readonly value: Rendered }
+  | { readonly ok: false; readonly faults: readonly Fault[] };
+
+export interface Configurations {
+  /** Rendered, from memory when nothing changed since. */
+  of(wanted: ConfigurationOf): ConfigurationResult;
+  /** To be called when any document but a Machine's changed. */
+  documentsChanged(): void;
+}
+
+export function createConfigurations(deps: {
+  readonly catalog: Catalog;
+  readonly render: Render;
+}): Configurations {
+  const { catalog, render } = deps;
+  const kept = new Map<
+    string,
+    { readonly entry: Entry<'Machine'> | undefined; readonly result: ConfigurationResult }
+  >();
+
+  const compute = (wanted: ConfigurationOf): ConfigurationResult => {
+    const image = catalog.get('Image', wanted.image)?.document.spec;
+    if (!image)
+      return {
+        ok: false,
+        faults: [{ code: 'E_REFERENCE', message: `Image "${wanted.image}" does not exist` }],
+      };
+    const spec = wanted.member.entry?.document.spec;
+    const seen = wanted.member.status.seen;
+    const uuid = spec?.uuid ?? seen.uuid;
+    const serial = spec?.serial ?? seen.serial;
+    const { network, session, baseUrl } = wanted;
+    return render({
+      layers: layersOf(catalog, wanted.member, wanted.profile),
+      context: {
+        machine: {
+          name: wanted.member.name,
+          mac: wanted.mac,
+          ...(uuid ? { uuid } : {}),
+          ...(serial ? { serial } : {}),
+          ...(wanted.address ? { address: wanted.address } : {}),
+        },
+        ...(network
+          ? {
+              network: {
+                name: network.name,
+                subnet: formatCidr(network.subnet),
+                ...(network.gateway ? { gateway: formatIpv4(network.gateway) } : {}),
+                ...(network.domain ? { domain: network.domain } : {}),
+              },
+            }
+          : {}),
+        profile: { name: wanted.profile },
+        ...(spec?.cluster ? { cluster: { name: spec.cluster } } : {}),
+        boot: { url: `${baseUrl}/boot/${session}`, session, server: new URL(baseUrl).hostname },
+      },
+      image,
+      // A system that runs from memory is born anew with every boot: cloud-init must take it for a new instance.
+      instanceId: `${wanted.member.name}-${session}`,
+    });
+  };
+
+  return {
+    of(wanted) {
+      const key = `${wanted.session} ${wanted.baseUrl} ${wanted.profile} ${wanted.image} ${wanted.address ?? ''}`;
+      const found = kept.get(key);
+      if (found && found.entry === wanted.member.entry) return found.result;
+      const result = compute(wanted);
+      kept.delete(key);
+      if (kept.size >= KEPT) kept.delete(kept.keys().next().value!);
+      kept.set(key, { entry: wanted.member.entry, result });
+      return result;
+    },
+    documentsChanged: () => kept.clear(),
+  };
+}
+
+/** Cluster → profile → machine, widest first; the narrower wins. */
+export function layersOf(catalog: Catalog, member: Member, profile: string): readonly ConfigLayer[] {
+  const layers: ConfigLayer[] = [];
+  const spec = member.entry?.document.spec;
+  const cluster = spec?.cluster === undefined ? undefined : catalog.get('Cluster', spec.cluster);
+  if (cluster?.document.spec.config)
+    layers.push({
+      layer: 'cluster',
+      document: `Cluster/${cluster.document.metadata.name}`,
+      config: cluster.document.spec.config,
+    });
+  const config = catalog.get('Profile', profile)?.document.spec.config;
+  if (config) layers.push({ layer: 'profile', document: `Profile/${profile}`, config });
+  if (spec?.config)
+    layers.push({ layer: 'machine', document: `Machine/${member.name}`, config: spec.config });
+  return layers;
+}

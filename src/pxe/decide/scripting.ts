@@ -1,0 +1,354 @@
+/** The script's question: who is it really, may it boot, and is everything there? Only here is a boot given and counted. */
+
+import { type Millis, parseDuration } from '../../base/duration.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
+import { formatIpv4 } from '../../base/ipv4.ts';
+import type { Mac } from '../../base/mac.ts';
+import type { Rendered } from '../../ignition/rendered.ts';
+import { readIdentity } from '../../machines/identity.ts';
+import { plainAddress } from '../../machines/reports.ts';
+import type { Member } from '../../machines/roster.ts';
+import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
+import type { Asset, ImageSpec } from '../../resources/kinds.ts';
+import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
+import { bootScript, diskScript, holdScript } from '../script/script.ts';
+import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
+import type { Desk, Whois } from './desk.ts';
+import { selectionOf } from './desk.ts';
+
+/** A verdict with what its script is made of. */
+export interface Preparation {
+  readonly verdict: Verdict;
+  readonly image?: ImageSpec;
+  readonly rendered?: Rendered;
+  readonly faults?: readonly Fault[];
+}
+
+export async function script(desk: Desk, request: ScriptRequest): Promise<ScriptAnswer> {
+  const { roster } = desk;
+  const identity = readIdentity(request.identity);
+  const bootMac = request.bootMac ?? identity.macs[0];
+  const told = request.session === undefined ? undefined : roster.sessions.get(request.session);
+  const who = desk.whois({ ...identity, bootMac: bootMac ?? told?.session.mac });
+  const member = recorded(desk, who, request, bootMac);
+  const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
+  const live = sessionOf(desk, subject, told, request, bootMac);
+  const prepared = prepare(desk, who, live, request, member);
+  const { verdict } = prepared;
+  const fresh = desk.decided(subject, live, 'script', request.network?.name, verdict);
+  if (fresh && who.kind === 'conflict') conflicting(desk, subject, live, who.machines, verdict);
+  if (verdict.kind === 'script' && member && prepared.image && prepared.rendered) {
+    const text = textOf(desk, live, member, request, prepared.image, prepared.rendered);
+    if (text.ok) return give(desk, live, member, request, verdict, prepared.rendered, text.value);
+    return refuse(desk, live, member, subject, request, text.verdict, true);
+  }
+  if (verdict.kind === 'disk' && member) {
+    if (!live.given) roster.sessions.promote(live);
+    roster.sessions.mark(live, 'script');
+    roster.saveLater(live);
+    const { text } = verdict.reason;
+    return {
+      decision: verdict,
+      session: live.session,
+      script: diskScript({ machine: subject, reason: text }),
+    };
+  }
+  return refuse(desk, live, member, subject, request, verdict, fresh);
+}
+
+/** The record of who asks: the known machine, or a discovered one, with what it said of itself added. */
+function recorded(
+  desk: Desk,
+  who: Whois,
+  request: ScriptRequest,
+  bootMac: Mac | undefined,
+): Member | undefined {
+  const { macs, ...rest } = readIdentity(request.identity);
+  const sighting = {
+    ...rest,
+    macs,
+    bootMac,
+    arch: request.arch,
+    firmware: request.firmware,
+    network: request.network?.name,
+    address: plainAddress(request.peer),
+  };
+  const { roster } = desk;
+  if (who.kind === 'known') {
+    roster.see(who.member, sighting);
+    return who.member;
+  }
+  if (bootMac === undefined) return undefined;
+  const seen = roster.byMac(bootMac);
+  if (seen !== undefined) {
+    // In a conflict what it says must not become what is known of a documented machine.
+    if (!seen.entry) roster.see(seen, sighting);
+    return seen.entry ? undefined : seen;
+  }
+  return roster.discover({ ...sighting, bootMac });
+}
+
+/** Continues the session of the URL if it is this machine's and still live; else opens one (a forged or outdated id gets that). */
+function sessionOf(
+  desk: Desk,
+  subject: string,
+  told: LiveSession | undefined,
+  request: ScriptRequest,
+  bootMac: Mac | undefined,
+): LiveSession {
+  const { sessions } = desk.roster;
+  const own = told !== undefined && sessions.isLive(told) && told.session.machine === subject;
+  const reported = own && told.session.steps.some(({ step }) => step === 'kernel' || step === 'configured');
+  const opening = sessions.opening(subject);
+  const live =
+    own && !reported
+      ? told
+      : (opening ??
+        sessions.open({
+          machine: subject,
+          mac: bootMac ?? told?.session.mac ?? ('00:00:00:00:00:00' as Mac),
+          network: request.network?.name ?? '',
+        }));
+  sessions.touch(live);
+  if (bootMac !== undefined && bootMac !== live.session.mac) sessions.set(live, { mac: bootMac });
+  return live;
+}
+
+/** The verdict with everything looked at that a boot needs. */
+function prepare(
+  desk: Desk,
+  who: Whois,
+  live: LiveSession,
+  request: ScriptRequest,
+  member: Member | undefined,
+): Preparation {
+  if (who.kind === 'conflict') return { verdict: judge({ kind: 'conflict', machines: who.machines }) };
+  if (who.kind === 'unknown' || !member?.entry) return { verdict: judge({ kind: 'unknown' }) };
+  // A script asked for again within one session (a lost answer, a retry) is the same boot, not another.
+  const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);
+  return prepareFor(desk, member, {
+    arch: request.arch ?? member.status.seen.arch,
+    network: request.network,
+    bootsWithoutReady: Math.max(0, boots),
+    mac: live.session.mac,
+    session: live.session.id,
+    baseUrl: request.baseUrl,
+    peer: plainAddress(request.peer),
+  });
+}
+
+export interface PrepareFor {
+  readonly arch: 'x86_64' | 'aarch64' | undefined;
+  readonly network: ScriptRequest['network'];
+  readonly bootsWithoutReady: number;
+  readonly mac: Mac;
+  readonly session: string;
+  readonly baseUrl: string;
+  readonly peer: string | undefined;
+}
+
+/** For a documented machine: selection, image, assets, configuration. Also what explain and preview go by. */
+export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparation {
+  const selection = selectionOf(member, on.network?.name, desk.profiles());
+  const machine: Recognised = { kind: 'known', selection, bootsWithoutReady: on.bootsWithoutReady };
+  const outline = judge(machine);
+  if (outline.kind !== 'script') return { verdict: outline };
+  const image = desk.catalog.get('Image', outline.image)?.document.spec;
+  const missing = image
+    ? missingAsset(desk, outline.image, image)
+    : `Image "${outline.image}" does not exist.`;
+  const base: Readiness = {
+    arch: on.arch,
+    image: missing === undefined ? { arch: image!.arch } : { missing },
+    loaderMissing: missingLoader(desk, member, on.network),
+  };
+  const able = judge(machine, base);
+  if (able.kind !== 'script' || !image) return { verdict: able };
+  const result = desk.configurations.of({
+    member,
+    profile: able.profile,
+    image: able.image,
+    mac: on.mac,
+    session: on.session,
+    baseUrl: on.baseUrl,
+    network: on.network,
+    address: addressOf(desk, member, on),
+  });
+  if (!result.ok)
+    return {
+      verdict: judge(machine, { ...base, configFault: faultText(result.faults) }),
+      image,
+      faults: result.faults,
+    };
+  return { verdict: able, image, rendered: result.value };
+}
+
+/** The machine's address for templates: reserved, else the one it asks from. */
+export function addressOf(
+  desk: Desk,
+  member: Member,
+  on: Pick<PrepareFor, 'network' | 'peer'>,
+): string | undefined {
+  const reserved = on.network && desk.standing(member, on.network).address;
+  return reserved === undefined ? on.peer : formatIpv4(reserved);
+}
+
+function missingLoader(desk: Desk, member: Member, network: ScriptRequest['network']): string | undefined {
+  const wanted = member.entry?.document.spec.pxe?.loader ?? network?.pxe.loader;
+  return wanted !== undefined && desk.assets.loader(wanted) === undefined ? wanted : undefined;
+}
+
+function missingAsset(desk: Desk, name: string, image: ImageSpec): string | undefined {
+  const files: readonly (readonly [string, Asset])[] = [
+    ['kernel', image.kernel],
+    ...(image.initrds ?? []).map((asset) => ['initrd', asset] as const),
+    ...(image.root ? [['root image', image.root] as const] : []),
+  ];
+  const lacking = files.filter(([, asset]) => desk.assets.find(asset.sha256) === undefined);
+  return lacking.length === 0
+    ? undefined
+    : `Image "${name}" lacks its ${lacking.map(([what]) => what).join(' and ')}.`;
+}
+
+export function faultText(faults: readonly Fault[]): string {
+  const [first, ...rest] = faults;
+  const where = first?.path ? `${first.path}: ` : '';
+  return `${where}${first?.message ?? 'unknown'}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
+}
+
+/** The boot script's text, or the verdict when its kernel command line cannot be passed on. */
+function textOf(
+  desk: Desk,
+  live: LiveSession,
+  member: Member,
+  request: ScriptRequest,
+  image: ImageSpec,
+  rendered: Rendered,
+): { readonly ok: true; readonly value: string } | { readonly ok: false; readonly verdict: Verdict } {
+  const selection = selectionOf(member, request.network?.name, desk.profiles());
+  const profile = selection.kind === 'selected' ? selection.profile : undefined;
+  try {
+    const value = bootScript({
+      baseUrl: request.baseUrl,
+      session: live.session.id,
+      machine: member.name,
+      profile: profile?.name ?? '',
+      image: profile?.spec.image ?? '',
+      kernel: image.kernel,
+      initrds: image.initrds ?? [],
+      root: image.root,
+      kernelArguments: [
+        ...(image.kernelArguments ?? []),
+        ...(profile?.spec.kernelArguments ?? []),
+        ...rendered.kernelArguments,
+      ],
+      time: desk.clock.now(),
+    });
+    return { ok: true, value };
+  } catch (error) {
+    if (!(error instanceof MusterError)) throw error;
+    const fault = faultText(error.faults);
+    const verdict = judge(
+      { kind: 'known', selection, bootsWithoutReady: 0 },
+      { image: { arch: image.arch }, configFault: fault },
+    );
+    return { ok: false, verdict };
+  }
+}
+
+/** Hands out a boot: the session becomes the machine's current one, the boot is counted once, all of it durable before the answer. */
+async function give(
+  desk: Desk,
+  live: LiveSession,
+  member: Member,
+  request: ScriptRequest,
+  verdict: Extract<Verdict, { kind: 'script' }>,
+  rendered: Rendered,
+  text: string,
+): Promise<ScriptAnswer> {
+  const { roster, events } = desk;
+  const { sessions } = roster;
+  const first = !live.given;
+  const superseded = first ? sessions.promote(live) : undefined;
+  sessions.set(live, { profile: verdict.profile, image: verdict.image, peer: plainAddress(request.peer) });
+  sessions.mark(live, 'script');
+  live.baseUrl = request.baseUrl;
+  live.deadline = (desk.clock.monotonic() + configTimeout(rendered)) as Millis;
+  if (first)
+    roster.move(member, 'booted', {
+      session: live.session.id,
+      bootsWithoutReady: member.status.bootsWithoutReady + 1,
+      logTail: undefined,
+    });
+  events.record({
+    kind: 'boot.script',
+    subject: member.name,
+    session: live.session.id,
+    ...(request.network ? { network: request.network.name } : {}),
+    reason: verdict.reason,
+    fields: { profile: verdict.profile, image: verdict.image, boots: member.status.bootsWithoutReady },
+  });
+  await roster.commit([member], superseded ? [live, superseded] : [live]);
+  return { decision: verdict, session: live.session, script: text };
+}
+
+export function configTimeout(rendered: Rendered): Millis {
+  const text = rendered.merged.configTimeout;
+  return (text === undefined ? undefined : parseDuration(text)) ?? CONFIG_TIMEOUT;
+}
+
+/** Tells of a conflict where each of those concerned is looked at. */
+function conflicting(
+  desk: Desk,
+  subject: string,
+  live: LiveSession,
+  machines: readonly string[],
+  verdict: Verdict,
+): void {
+  for (const one of new Set([subject, ...machines]))
+    desk.events.record({
+      kind: 'machine.conflict',
+      subject: one,
+      session: live.session.id,
+      reason: verdict.reason,
+      fields: { asked: subject, machines: machines.join(' ') },
+    });
+}
+
+/** A script that waits, saying why. */
+function refuse(
+  desk: Desk,
+  live: LiveSession,
+  member: Member | undefined,
+  subject: string,
+  request: ScriptRequest,
+  verdict: Verdict,
+  fresh: boolean,
+): ScriptAnswer {
+  if (fresh && member) held(desk, member, live, verdict);
+  const { macs, manufacturer, product, serial } = readIdentity(request.identity);
+  const what = [request.bootMac ?? macs[0], manufacturer, product, serial].filter(Boolean).join(', ');
+  const text = holdScript({
+    baseUrl: request.baseUrl,
+    session: live.session.id,
+    machine: subject,
+    identity: what === '' ? 'it did not say what it is' : what,
+    reason: verdict.reason.text,
+    remedy: remedy(verdict.reason, subject) ?? 'nothing to do',
+  });
+  return { decision: verdict, session: live.session, script: text };
+}
+
+/** Says once that, and why, a machine is held; what an operator decided shows in its phase too. */
+function held(desk: Desk, member: Member, live: LiveSession, decision: Verdict): void {
+  if (member.status.reason?.code === decision.reason.code) return;
+  const stops = decision.reason.code === 'boot_loop' || decision.reason.code === 'profile_holds';
+  if (!stops || !member.entry || !desk.roster.move(member, 'held', { reason: decision.reason }))
+    desk.roster.change(member, { reason: decision.reason });
+  desk.events.record({
+    kind: 'machine.held',
+    subject: member.name,
+    session: live.session.id,
+    reason: decision.reason,
+  });
+}
