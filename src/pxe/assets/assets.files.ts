@@ -1,0 +1,242 @@
+/**
+ * The asset store: files named by their SHA-256 under `DIRECTORY/sha256/`. A file gets that name only when all of it is there, its
+ * hash is right and it is on disk; so what can be found has been verified, after a power cut too. Uploads that are not complete
+ * wait under `DIRECTORY/partial/` and go on where they stopped.
+ */
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { MusterError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { AssetStore, ServedFile } from './assets.ts';
+import { readLoaders } from './loaders.files.ts';
+
+const SHA256 = /^[0-9a-f]{64}$/;
+/** An upload that nobody continued for so long is thrown away at the next start. */
+const PARTIAL_DAYS = 7;
+
+export interface StoredAsset {
+  readonly sha256: string;
+  readonly size: number;
+  readonly modified: Date;
+}
+
+/** `received` octets are there; `complete` when that is all and verified. */
+export interface AssetProgress {
+  readonly sha256: string;
+  readonly complete: boolean;
+  readonly received: number;
+}
+
+export interface Upload {
+  readonly sha256: string;
+  /** Where `body` begins in the file: 0, or what {@link AssetProgress} says is there. */
+  readonly offset: number;
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+export interface Assets extends AssetStore {
+  /** Ordered by hash. */
+  list(): readonly StoredAsset[];
+  progress(sha256: string): Promise<AssetProgress>;
+  /**
+   * Takes the file's octets from `offset` to its end. When `body` breaks off, what came is kept for another attempt and the error
+   * goes on to the caller. Throws E_ASSET_HASH (everything is thrown away), E_ASSET_OFFSET, E_ASSET_BUSY, E_ASSET_WRITE.
+   */
+  receive(upload: Upload): Promise<AssetProgress>;
+  /**
+   * Reads the file again. One that has changed (a failing disk) is taken out of service at once, kept aside as
+   * `damaged/HASH`, and logged. Throws E_NOT_FOUND.
+   */
+  verify(sha256: string): Promise<boolean>;
+  /** Throws E_NOT_FOUND when neither the file nor a part of it is there. Transfers that have begun go on to their end. */
+  remove(sha256: string): Promise<void>;
+  /** Reads the loader directories again, after a package was upgraded. */
+  rescanLoaders(): void;
+}
+
+export interface AssetOptions {
+  /** Made when missing. */
+  readonly directory: string;
+  /** Searched in order. */
+  readonly loaderDirectories: readonly string[];
+  readonly log: Log;
+}
+
+/** Opens the store. Rejects with E_ASSET_WRITE when the directory cannot be made or read. */
+export async function openAssets(options: AssetOptions): Promise<Assets> {
+  const log = options.log.child({ room: 'assets' });
+  const directory = resolve(options.directory);
+  const place = (kind: 'sha256' | 'partial' | 'damaged') => join(directory, kind);
+  const files = new Map<string, ServedFile>();
+  try {
+    for (const kind of ['sha256', 'partial', 'damaged'] as const)
+      await mkdir(place(kind), { recursive: true });
+    await index(place('sha256'), files);
+    await clean(place('partial'), log);
+  } catch (cause) {
+    throw new MusterError(
+      'E_ASSET_WRITE',
+      `the asset directory ${directory} cannot be used: ${(cause as Error).message}`,
+      { cause },
+    );
+  }
+  let loaders = readLoaders(options.loaderDirectories, log);
+  const uploading = new Set<string>();
+
+  const checkHash = (sha256: string) => {
+    if (!SHA256.test(sha256))
+      throw new MusterError('E_USAGE', `"${sha256}" is no SHA-256 in lower-case hexadecimal`);
+  };
+  const received = async (sha256: string) =>
+    (await stat(join(place('partial'), sha256)).catch(() => undefined))?.size ?? 0;
+
+  return {
+    find: (sha256) => files.get(sha256),
+    loader: (name) => loaders.get(name),
+    loaders: () => [...loaders.keys()],
+    rescanLoaders() {
+      loaders = readLoaders(options.loaderDirectories, log);
+    },
+    list: () =>
+      [...files]
+        .map(([sha256, file]) => ({ sha256, size: file.size, modified: file.modified }))
+        .sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1)),
+    async progress(sha256) {
+      checkHash(sha256);
+      const file = files.get(sha256);
+      if (file) return { sha256, complete: true, received: file.size };
+      return { sha256, complete: false, received: await received(sha256) };
+    },
+    async receive({ sha256, offset, body }) {
+      checkHash(sha256);
+      const there = files.get(sha256);
+      if (there) return { sha256, complete: true, received: there.size };
+      if (uploading.has(sha256)) throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded already`);
+      uploading.add(sha256);
+      try {
+        const partial = join(place('partial'), sha256);
+        const size = await take(partial, sha256, offset, body);
+        const path = join(place('sha256'), sha256);
+        await rename(partial, path);
+        await syncDirectory(place('sha256'));
+        files.set(sha256, { path, size, modified: (await stat(path)).mtime });
+        log.info({ sha256, size }, 'asset stored');
+        return { sha256, complete: true, received: size };
+      } catch (error) {
+        throw writeFailure(error, directory);
+      } finally {
+        uploading.delete(sha256);
+      }
+    },
+    async verify(sha256) {
+      const file = files.get(sha256);
+      if (!file) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
+      const hash = createHash('sha256');
+      await hashFile(file.path, hash);
+      if (hash.digest('hex') === sha256) return true;
+      files.delete(sha256);
+      await rename(file.path, join(place('damaged'), sha256));
+      log.error({ sha256 }, 'an asset has changed on disk and is not served any more; add it again');
+      return false;
+    },
+    async remove(sha256) {
+      checkHash(sha256);
+      if (uploading.has(sha256)) throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded`);
+      const known = files.delete(sha256) || (await received(sha256)) > 0;
+      if (!known) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
+      await rm(join(place('sha256'), sha256), { force: true });
+      await rm(join(place('partial'), sha256), { force: true });
+      log.info({ sha256 }, 'asset removed');
+    },
+  };
+}
+
+async function index(directory: string, files: Map<string, ServedFile>): Promise<void> {
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    // links and strangers' files are not ours to serve
+    if (!entry.isFile() || !SHA256.test(entry.name)) continue;
+    const path = join(directory, entry.name);
+    const found = await stat(path);
+    files.set(entry.name, { path, size: found.size, modified: found.mtime });
+  }
+}
+
+async function clean(directory: string, log: Log): Promise<void> {
+  const oldest = Date.now() - PARTIAL_DAYS * 86_400_000;
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name);
+    const found = await stat(path).catch(() => undefined);
+    if (!found || (SHA256.test(name) && found.mtimeMs > oldest)) continue;
+    await rm(path, { force: true, recursive: true });
+    log.info({ path }, 'an abandoned upload was thrown away');
+  }
+}
+
+/** Appends `body` to the partial file and checks the whole; resolves to its size, on disk. Throws as `receive` does. */
+async function take(
+  partial: string,
+  sha256: string,
+  offset: number,
+  body: AsyncIterable<Uint8Array>,
+): Promise<number> {
+  const file = await open(partial, 'a');
+  try {
+    const hash = createHash('sha256');
+    let size = (await file.stat()).size;
+    if (offset === 0 && size > 0) {
+      await file.truncate(0);
+      size = 0;
+    }
+    if (offset !== size)
+      throw new MusterError(
+        'E_ASSET_OFFSET',
+        `the upload begins at octet ${offset}, but ${size} octets are there`,
+      );
+    if (size > 0) await hashFile(partial, hash);
+    for await (const part of body) {
+      hash.update(part);
+      await writeAll(file, part);
+      size += part.length;
+    }
+    const actual = hash.digest('hex');
+    if (actual !== sha256) {
+      await rm(partial, { force: true });
+      throw new MusterError(
+        'E_ASSET_HASH',
+        `the ${size} octets received have SHA-256 ${actual}, not ${sha256}`,
+      );
+    }
+    await file.sync();
+    return size;
+  } finally {
+    await file.close();
+  }
+}
+
+async function writeAll(file: FileHandle, octets: Uint8Array): Promise<void> {
+  let at = 0;
+  while (at < octets.length) at += (await file.write(octets, at)).bytesWritten;
+}
+
+async function hashFile(path: string, hash: Hash): Promise<void> {
+  for await (const part of createReadStream(path, { highWaterMark: 1024 * 1024 })) hash.update(part);
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+const DISK_ERRORS = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EFBIG']);
+
+function writeFailure(error: unknown, directory: string): unknown {
+  const code = (error as NodeJS.ErrnoException).code;
+  if (error instanceof MusterError || code === undefined || !DISK_ERRORS.has(code)) return error;
+  return new MusterError('E_ASSET_WRITE', `${directory}: ${(error as Error).message}`, { cause: error });
+}

@@ -1,0 +1,62 @@
+/**
+ * Boot loaders: plain files of a few directories, found once, served by name. The list is flat; a name can only be one that was
+ * there when the directories were read, so no request can lead anywhere else.
+ */
+import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { join, sep } from 'node:path';
+import type { Log } from '../../base/log.ts';
+import type { ServedFile } from './assets.ts';
+
+/** What a loader may be called: what DHCP's file field carries and firmware asks for. */
+const LOADER_NAME = /^[A-Za-z0-9._+-]{1,127}$/;
+
+/**
+ * The loaders of `directories`; where two have the same name, the earlier directory's counts. Missing directories are logged.
+ *
+ * Debian keeps some of its loaders as links (`/usr/lib/ipxe/ipxe.efi` → `/boot/ipxe.efi`), so links are followed, once, here. A
+ * link out of its directory is followed only if its owner is the directory's owner or root, and to a file that everybody on
+ * this host may read and nobody but its owner write: whoever can make such a link can already publish the file.
+ */
+export function readLoaders(directories: readonly string[], log: Log): ReadonlyMap<string, ServedFile> {
+  const found = new Map<string, ServedFile>();
+  for (const directory of directories) {
+    let names: string[];
+    let root: string;
+    try {
+      root = realpathSync(directory);
+      names = readdirSync(root).sort();
+    } catch (error) {
+      log.warn({ directory, error: (error as Error).message }, 'no boot loaders from this directory');
+      continue;
+    }
+    for (const name of names) {
+      if (!LOADER_NAME.test(name) || found.has(name)) continue;
+      const path = join(root, name);
+      try {
+        const file = loaderFile(root, path);
+        if (typeof file === 'string') log.warn({ path, why: file }, 'not served as a boot loader');
+        else if (file) found.set(name, file);
+      } catch (error) {
+        log.warn({ path, why: (error as Error).message }, 'not served as a boot loader');
+      }
+    }
+  }
+  return found;
+}
+
+/** The file, or why not; undefined for what is plainly none (a directory). */
+function loaderFile(root: string, path: string): ServedFile | string | undefined {
+  const link = lstatSync(path);
+  const real = realpathSync(path);
+  const stat = statSync(real);
+  if (!stat.isFile()) return undefined;
+  if (link.isSymbolicLink() && !real.startsWith(root + sep)) {
+    const owner = statSync(root).uid;
+    if (link.uid !== owner && link.uid !== 0)
+      return 'the link leads out of the directory and belongs to somebody else';
+    if ((stat.mode & 0o004) === 0) return 'the link leads to a file that not everybody may read';
+    if ((stat.mode & 0o022) !== 0) return 'the link leads to a file that others may write';
+  }
+  accessSync(real, constants.R_OK);
+  return { path: real, size: stat.size, modified: stat.mtime };
+}

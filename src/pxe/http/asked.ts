@@ -1,0 +1,96 @@
+/** What a machine says of itself over HTTP: the script's query and the report's form, as values. Pure. */
+import { type Mac, parseMac } from '../../base/mac.ts';
+import type { Identity, MachineReport } from '../../machines/machine.ts';
+import { fields } from './target.ts';
+
+/** iPXE numbers eight interfaces for us; more are not believed. */
+const MAX_MACS = 16;
+/** SMBIOS texts have at most 64 octets; URL decoding and vendors leave some room. */
+const MAX_TEXT = 128;
+const MAX_DETAIL = 1024;
+/** As much of a failed boot's log as is kept. */
+export const MAX_LOG_TAIL = 16 * 1024;
+
+export interface Asked {
+  readonly identity: Identity;
+  readonly bootMac: Mac | undefined;
+  readonly arch?: 'x86_64' | 'aarch64';
+  readonly firmware?: 'bios' | 'uefi';
+}
+
+/** iPXE's `${buildarch}`; its BIOS builds say i386 on any processor, so that says nothing. */
+const ARCH: Readonly<Record<string, Asked['arch']>> = { x86_64: 'x86_64', arm64: 'aarch64' };
+/** iPXE's `${platform}`. */
+const FIRMWARE: Readonly<Record<string, Asked['firmware']>> = { pcbios: 'bios', efi: 'uefi' };
+
+/** Reads the query of the script route. What is missing or malformed is left out; nothing is refused. */
+export function askedBy(query: string): Asked {
+  const given = fields(query, { plus: false });
+  const bootMac = hardwareAddress(given.get('mac') ?? '');
+  const macs = new Set<Mac>();
+  if (bootMac) macs.add(bootMac);
+  for (const text of (given.get('macs') ?? '').split(',').slice(0, MAX_MACS)) {
+    const mac = hardwareAddress(text);
+    if (mac) macs.add(mac);
+  }
+  const uuid = (given.get('uuid') ?? '').toLowerCase();
+  const texts = {
+    serial: smbios(given.get('serial')),
+    manufacturer: smbios(given.get('manufacturer')),
+    product: smbios(given.get('product')),
+    assetTag: smbios(given.get('asset')),
+  };
+  const arch = ARCH[given.get('arch') ?? ''];
+  const firmware = FIRMWARE[given.get('platform') ?? ''];
+  return {
+    bootMac,
+    identity: {
+      macs: [...macs],
+      ...(isUuid(uuid) ? { uuid } : {}),
+      ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined)),
+    },
+    ...(arch ? { arch } : {}),
+    ...(firmware ? { firmware } : {}),
+  };
+}
+
+/** A unicast address that is not all zero. */
+function hardwareAddress(text: string): Mac | undefined {
+  const mac = parseMac(text);
+  return mac === undefined || mac === '00:00:00:00:00:00' || (Number.parseInt(mac.slice(0, 2), 16) & 1) === 1
+    ? undefined
+    : mac;
+}
+
+/** All zero and all one are what boards without a UUID say. */
+function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text) && !/^[0-]+$|^[f-]+$/.test(text);
+}
+
+function smbios(text: string | undefined): string | undefined {
+  const plain = text
+    ?.replace(/[\x00-\x1f\x7f-\x9f]/g, ' ')
+    .trim()
+    .slice(0, MAX_TEXT);
+  return plain === '' ? undefined : plain;
+}
+
+const STEPS = new Set<string>(['kernel', 'configured', 'ready', 'failed'] satisfies MachineReport['step'][]);
+
+/** Reads a report's form; a text instead says what is wrong with it. Long texts are cut: the log at its beginning. */
+export function reportIn(body: string): MachineReport | string {
+  const given = fields(body, { plus: true });
+  const step = given.get('step') ?? '';
+  if (!STEPS.has(step)) return `step must be one of ${[...STEPS].join(', ')}`;
+  const detail = given
+    .get('detail')
+    ?.replace(/[\x00-\x08\x0b-\x1f\x7f]/g, ' ')
+    .trim()
+    .slice(0, MAX_DETAIL);
+  const log = step === 'failed' ? given.get('log')?.replaceAll('\0', '') : undefined;
+  return {
+    step: step as MachineReport['step'],
+    ...(detail ? { detail } : {}),
+    ...(log ? { logTail: log.slice(-MAX_LOG_TAIL) } : {}),
+  };
+}

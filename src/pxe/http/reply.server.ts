@@ -1,0 +1,124 @@
+/** Sending answers and files to machines. */
+import { close, createReadStream, fstat, open } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import type { ServedFile } from '../assets/assets.ts';
+import { type Answer, textAnswer, wait } from './answer.ts';
+import { selectRange } from './range.ts';
+
+/** Read ahead of the socket, per transfer: from 256 KiB on one core fills 10 GbE (netboot-protocols §E.4). */
+const READ_AHEAD = 512 * 1024;
+
+/**
+ * Sends `answer`, always with Content-Length, never with an empty header value (edk2#7443 hangs at one). To HEAD the same
+ * without the body. Returns the status.
+ */
+export function send(response: ServerResponse, answer: Answer): number {
+  const body = Buffer.from(answer.body, 'utf8');
+  const headers = ['content-type', answer.contentType, 'content-length', String(body.length)];
+  for (const [name, value] of answer.headers ?? []) headers.push(name, value);
+  response.writeHead(answer.status, headers);
+  response.end(response.req.method === 'HEAD' ? undefined : body);
+  return answer.status;
+}
+
+/** How sending a file went. `octets` of its body left for the socket. */
+export interface Sent {
+  readonly status: number;
+  readonly octets: number;
+  /** All octets of the whole file went out, to a GET without a range. */
+  readonly whole: boolean;
+}
+
+export interface FileReply {
+  readonly file: ServedFile;
+  readonly contentType: string;
+  /** A strong validator, quotes included; undefined: made from size and time. */
+  readonly etag?: string;
+}
+
+/**
+ * Sends a file: HEAD, one range, If-None-Match, If-Range. Opens it once and looks nothing else up; the size is that of the
+ * open file. Resolves when the client has it or is gone; never rejects.
+ */
+export async function sendFile(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reply: FileReply,
+): Promise<Sent> {
+  const opened = await openFile(reply.file.path);
+  if ('error' in opened)
+    return { status: send(response, openFailure(opened.error)), octets: 0, whole: false };
+  const { fd, size, modified } = opened;
+  const etag = reply.etag ?? `"${size.toString(16)}-${Math.floor(modified).toString(16)}"`;
+  const headers = ['accept-ranges', 'bytes', 'etag', etag];
+  const end = (status: number, more: readonly string[]): Sent => {
+    close(fd, () => {});
+    response.writeHead(status, [...headers, ...more]);
+    response.end();
+    return { status, octets: 0, whole: false };
+  };
+  if (matches(request.headers['if-none-match'], etag)) return end(304, []);
+  const ifRange = request.headers['if-range'];
+  const range =
+    ifRange === undefined || ifRange === etag
+      ? selectRange(request.headers.range, size)
+      : ({ kind: 'whole' } as const);
+  if (range.kind === 'unsatisfiable')
+    return end(416, ['content-range', `bytes */${size}`, 'content-length', '0']);
+  const [first, last] = range.kind === 'part' ? [range.first, range.last] : [0, size - 1];
+  const status = range.kind === 'part' ? 206 : 200;
+  const length = last - first + 1;
+  headers.push('content-type', reply.contentType, 'content-length', String(length));
+  if (range.kind === 'part') headers.push('content-range', `bytes ${first}-${last}/${size}`);
+  if (request.method === 'HEAD' || length === 0) {
+    const sent = end(status, []);
+    return { ...sent, whole: request.method !== 'HEAD' && range.kind === 'whole' };
+  }
+  response.writeHead(status, headers);
+  const octets = await stream(fd, first, last, response);
+  return { status, octets, whole: range.kind === 'whole' && octets === length };
+}
+
+/** Streams octets `first` to `last` of `fd` and closes it; resolves to how many were handed to the socket. */
+async function stream(fd: number, first: number, last: number, response: ServerResponse): Promise<number> {
+  const source = createReadStream('', { fd, start: first, end: last, highWaterMark: READ_AHEAD });
+  try {
+    await pipeline(source, response);
+    return source.bytesRead;
+  } catch {
+    // the client went away, or the disk failed: the connection is cut, so that no short file passes for a whole one
+    response.destroy();
+    return Math.max(0, source.bytesRead - response.writableLength);
+  }
+}
+
+type Opened =
+  | { readonly fd: number; readonly size: number; readonly modified: number }
+  | { readonly error: NodeJS.ErrnoException };
+
+function openFile(path: string): Promise<Opened> {
+  return new Promise((resolve) => {
+    open(path, 'r', (error, fd) => {
+      if (error) {
+        resolve({ error });
+        return;
+      }
+      fstat(fd, (failed, stat) => {
+        if (!failed && stat.isFile()) resolve({ fd, size: stat.size, modified: stat.mtimeMs });
+        else close(fd, () => resolve({ error: failed ?? new Error('not a regular file') }));
+      });
+    });
+  });
+}
+
+function openFailure(error: NodeJS.ErrnoException): Answer {
+  if (error.code === 'ENOENT') return textAnswer(404, 'E_NOT_FOUND: the file was removed meanwhile.');
+  return wait(`E_INTERNAL: the file cannot be opened now (${error.code ?? 'no regular file'}).`);
+}
+
+function matches(header: string | undefined, etag: string): boolean {
+  return (
+    header?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag || tag.trim() === '*') ?? false
+  );
+}

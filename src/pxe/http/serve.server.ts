@@ -1,0 +1,201 @@
+/** One function a route: what a machine asked for, from the boot service or the assets. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { MusterError } from '../../base/errors.ts';
+import type { ConfigFile } from '../boot.ts';
+import type { ServedNetwork } from '../network.ts';
+import { entryScript, startScript } from '../script/script.ts';
+import { type Answer, script, textAnswer, wait } from './answer.ts';
+import { askedBy, reportIn } from './asked.ts';
+import type { HttpLimits } from './limits.server.ts';
+import type { MachineHttpOptions } from './machines.server.ts';
+import { type FileReply, send, sendFile } from './reply.server.ts';
+import type { Target } from './target.ts';
+
+export interface ServeContext extends Omit<MachineHttpOptions, 'limits'> {
+  readonly peer: string;
+  readonly network: ServedNetwork | undefined;
+  readonly baseUrl: string;
+  readonly limits: HttpLimits;
+}
+
+type Routed = Extract<Target, { kind: 'route' }>;
+
+/** What a session's id can look like; whether there is such a session, the boot service knows. */
+const SESSION = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** Of a report that is too large, so many times the limit is read and dropped. */
+const DRAIN = 16;
+
+/** Answers a request whose method fits its route. Resolves to the status sent. */
+export async function serve(
+  target: Routed,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<number> {
+  const { params } = target;
+  if (params.session !== undefined && !SESSION.test(params.session))
+    return send(response, textAnswer(404, 'E_NOT_FOUND: this is not the id of a boot session.'));
+  switch (target.route) {
+    case 'entry':
+      return send(response, script(entryScript(context)));
+    case 'start':
+      return send(response, script(startScript({ baseUrl: context.baseUrl, session: params.session! })));
+    case 'script':
+    case 'anyScript':
+      return send(response, await bootScript(target, context));
+    case 'userData':
+      return send(response, config('user-data', params.session!, context));
+    case 'metaData':
+      return send(response, config('meta-data', params.session!, context));
+    case 'vendorData':
+      return send(response, config('vendor-data', params.session!, context));
+    case 'networkConfig':
+      return send(response, config('network-config', params.session!, context));
+    case 'ignition':
+      return send(response, config('ignition', params.session!, context));
+    case 'report':
+      return send(response, await report(params.session!, request, response, context));
+    case 'asset':
+      return asset(params.sha256!, request, response, context);
+    case 'loader':
+      return loader(params.name!, request, response, context);
+  }
+}
+
+async function bootScript(target: Routed, context: ServeContext): Promise<Answer> {
+  const asked = askedBy(target.query);
+  const { peer, baseUrl, network } = context;
+  const session = target.params.session;
+  if (session === undefined && asked.bootMac === undefined && asked.identity.uuid === undefined)
+    return textAnswer(
+      400,
+      'E_USAGE: the machine does not say who it is: the query needs mac or uuid. Start from /boot.ipxe.',
+    );
+  const answer = await context.boot.script({ session, ...asked, peer, baseUrl, network });
+  return script(answer.script);
+}
+
+function config(file: ConfigFile, session: string, context: ServeContext): Answer {
+  const answer = context.boot.config(session, file, context.baseUrl);
+  if (answer.ok) return { status: 200, contentType: answer.contentType, body: answer.body };
+  return answer.status === 'wait' ? wait(answer.why) : textAnswer(404, `E_NOT_FOUND: ${answer.why}`);
+}
+
+async function report(
+  session: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<Answer> {
+  const body = await readBody(request, context.limits.bodyBytes);
+  if (body === undefined) {
+    response.shouldKeepAlive = false;
+    return textAnswer(
+      413,
+      `E_TOO_LARGE: a report has at most ${context.limits.bodyBytes} octets; send the log's tail.`,
+    );
+  }
+  const given = reportIn(body);
+  if (typeof given === 'string') return textAnswer(400, `E_USAGE: ${given}.`);
+  const answer = await context.boot.report(session, given, context.peer);
+  // below 500: the machine need not say it again
+  return answer.believed
+    ? textAnswer(200, 'recorded')
+    : textAnswer(409, `recorded, not believed: ${answer.why}`);
+}
+
+/** The body as text, or undefined when it is larger than `limit`. */
+function readBody(request: IncomingMessage, limit: number): Promise<string | undefined> {
+  return new Promise((resolve, reject) => {
+    // a client that waits for "100 Continue" has not sent its body, and will not
+    if (request.headers.expect !== undefined && Number(request.headers['content-length'] ?? 0) > limit) {
+      resolve(undefined);
+      return;
+    }
+    const parts: Buffer[] = [];
+    let octets = 0;
+    request.on('data', (part: Buffer) => {
+      octets += part.length;
+      if (octets <= limit) parts.push(part);
+      else parts.length = 0;
+      // what is too large is read to its end, or the client would meet a reset instead of the answer; but not for ever
+      if (octets > limit * DRAIN) resolve(undefined);
+    });
+    request.on('end', () => resolve(octets > limit ? undefined : Buffer.concat(parts).toString('utf8')));
+    request.on('error', reject);
+    request.on('close', () => reject(new MusterError('E_USAGE', 'the report broke off')));
+  });
+}
+
+async function asset(
+  sha256: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<number> {
+  const file = context.assets.find(sha256.toLowerCase());
+  if (!file)
+    return send(
+      response,
+      textAnswer(
+        404,
+        `E_NOT_FOUND: no verified file with SHA-256 ${sha256.slice(0, 64)} is here. Add it with \`muster image add\`.`,
+      ),
+    );
+  return sent(
+    { file, contentType: 'application/octet-stream', etag: `"${sha256.toLowerCase()}"` },
+    sha256.toLowerCase(),
+    request,
+    response,
+    context,
+  );
+}
+
+async function loader(
+  name: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<number> {
+  const file = context.assets.loader(name) ?? context.assets.loader(name.toLowerCase());
+  if (!file)
+    return send(
+      response,
+      textAnswer(
+        404,
+        `E_NOT_FOUND: there is no boot loader "${name.slice(0, 100)}" on this boot host. Install Debian's package ipxe, or name its directory with --loaders.`,
+      ),
+    );
+  // EDK2 takes the type, else the extension, for what it got (§B.4)
+  const contentType = /\.efi$/i.test(name) ? 'application/efi' : 'application/octet-stream';
+  return sent({ file, contentType }, name, request, response, context);
+}
+
+async function sent(
+  reply: FileReply,
+  name: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<number> {
+  const startedAt = context.clock.monotonic();
+  const { status, octets, whole } = await sendFile(request, response, reply);
+  context.metrics.add('muster_http_sent_bytes_total', {}, octets);
+  if (whole) {
+    const who = context.subjectOf?.(context.peer);
+    context.events.record({
+      kind: 'asset.served',
+      subject: who?.subject ?? context.peer,
+      ...(who?.session ? { session: who.session } : {}),
+      ...(context.network ? { network: context.network.name } : {}),
+      fields: {
+        file: name,
+        address: context.peer,
+        octets,
+        milliseconds: Math.round(context.clock.monotonic() - startedAt),
+      },
+    });
+  }
+  return status;
+}

@@ -1,0 +1,109 @@
+/** From a request line to a route: pure, and the only place that looks at what a machine wrote as a path. */
+import { MACHINE_ROUTES, type MachineRoute } from './routes.ts';
+
+/** Longest request target that is looked at; scripts ask with about 1 KiB. */
+const MAX_TARGET = 8192;
+
+export type Target =
+  | {
+      readonly kind: 'route';
+      readonly route: MachineRoute;
+      readonly params: Readonly<Record<string, string>>;
+      /** After the `?`, undecoded. */
+      readonly query: string;
+    }
+  | { readonly kind: 'nowhere'; readonly path: string }
+  /** Not a path at all, or one that tries to leave. */
+  | { readonly kind: 'malformed'; readonly why: string };
+
+/** The routes by number of segments: `['boot', ':session', 'user-data']`. */
+const BY_LENGTH = new Map<number, { readonly route: MachineRoute; readonly segments: readonly string[] }[]>();
+for (const [route, { path }] of Object.entries(MACHINE_ROUTES) as [MachineRoute, { path: string }][]) {
+  const segments = path.slice(1).split('/');
+  const list = BY_LENGTH.get(segments.length) ?? [];
+  list.push({ route, segments });
+  BY_LENGTH.set(segments.length, list);
+}
+
+/**
+ * What `url` (the request target as sent) asks for. Doubled slashes count as one (firmware joins URLs carelessly and does not
+ * follow a redirect to the right spelling); the absolute form `http://host/path` is taken for its path (RFC 9112 §3.2.2). A
+ * segment that is `.` or `..`, or holds a slash, a backslash or a control character once decoded, is malformed: no file name
+ * has one. Never throws.
+ */
+export function parseTarget(url: string): Target {
+  if (url.length > MAX_TARGET) return { kind: 'malformed', why: 'the path is too long' };
+  let path = url;
+  if (!path.startsWith('/')) {
+    const absolute = /^https?:\/\/[^/?#]*/i.exec(path);
+    if (!absolute) return { kind: 'malformed', why: 'the request names no path' };
+    path = path.slice(absolute[0].length) || '/';
+  }
+  const hash = path.indexOf('#');
+  if (hash >= 0) path = path.slice(0, hash);
+  const mark = path.indexOf('?');
+  const query = mark < 0 ? '' : path.slice(mark + 1);
+  if (mark >= 0) path = path.slice(0, mark);
+  const segments: string[] = [];
+  for (const raw of path.split('/')) {
+    if (raw === '') continue;
+    const segment = decodeSegment(raw);
+    if (segment === undefined) return { kind: 'malformed', why: 'the path holds what no file name has' };
+    segments.push(segment);
+  }
+  for (const { route, segments: wanted } of BY_LENGTH.get(segments.length) ?? []) {
+    const params = matched(wanted, segments);
+    if (params) return { kind: 'route', route, params, query };
+  }
+  return { kind: 'nowhere', path: `/${segments.join('/')}` };
+}
+
+function decodeSegment(raw: string): string | undefined {
+  let segment = raw;
+  if (raw.includes('%')) {
+    try {
+      segment = decodeURIComponent(raw);
+    } catch {
+      return undefined;
+    }
+  }
+  return segment === '.' || segment === '..' || /[/\\\x00-\x1f\x7f]/.test(segment) ? undefined : segment;
+}
+
+function matched(wanted: readonly string[], given: readonly string[]): Record<string, string> | undefined {
+  const params: Record<string, string> = {};
+  for (let i = 0; i < wanted.length; i++) {
+    const want = wanted[i]!;
+    if (want.startsWith(':')) params[want.slice(1)] = given[i]!;
+    else if (want !== given[i]) return undefined;
+  }
+  return params;
+}
+
+/**
+ * The fields of a query or of a form: percent-decoded, the first of equal names counts. Octets that are not UTF-8 are read as
+ * Latin-1 (SMBIOS texts are whatever a vendor typed). `plus`: whether `+` is a blank, as in forms; iPXE writes `%20` and
+ * leaves `+` as it is.
+ */
+export function fields(text: string, options: { readonly plus: boolean }): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const pair of text.split('&')) {
+    const equals = pair.indexOf('=');
+    if (equals < 0) continue;
+    const key = pair.slice(0, equals);
+    if (!found.has(key)) found.set(key, decodeField(pair.slice(equals + 1), options.plus));
+  }
+  return found;
+}
+
+function decodeField(raw: string, plus: boolean): string {
+  const text = plus ? raw.replaceAll('+', ' ') : raw;
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text.replace(/%([0-9a-fA-F]{2})/g, (_, octet: string) =>
+      String.fromCharCode(Number.parseInt(octet, 16)),
+    );
+  }
+}
