@@ -30,3 +30,7 @@ peers: node_modules ## Tests against real peers: root, in one namespace of their
 .PHONY: lab
 lab: node_modules ## The virtual rack: real firmware in QEMU
 	@scripts/stage.sh lab npx vitest run --project lab
+
+.PHONY: bench
+bench: node_modules ## Each figure beside its peer; writes bench/RESULTS.md (root). SUITES="store dhcp" runs some
+	scripts/in-namespace.sh $(NODE) bench/run.ts $(SUITES)

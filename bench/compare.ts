@@ -1,0 +1,190 @@
+/** What a bench file exports, and what becomes of its figures: pure; run.ts does the running. */
+
+/** One thing that is measured. */
+export interface Figure {
+  /** Unique over all suites, e.g. `DHCP exchanges, durable leases`. */
+  readonly name: string;
+  /** As printed: `1/s`, `ms`, `MB/s`. */
+  readonly unit: string;
+  readonly better: 'more' | 'less';
+  /** The value that ours must reach: at least when more is better, at most when less is. */
+  readonly aim?: number;
+  /** By peer: the ratio ours / peer that must be reached: at least when more is better, at most when less is. */
+  readonly aimRatio?: Readonly<Record<string, number>>;
+  /** Where an aim is missed: the profile and the reason. Printed only then. */
+  readonly ifMissed?: string;
+}
+
+/** Something that is run once a round, for ours and for each peer, and yields figures by their key. */
+export interface BenchCase {
+  readonly figures: Readonly<Record<string, Figure>>;
+  ours(): Promise<Readonly<Record<string, number>>>;
+  /** By name; a peer may leave out figures that mean nothing for it. */
+  readonly peers?: Readonly<Record<string, () => Promise<Readonly<Record<string, number>>>>>;
+  /** Default 5. */
+  readonly rounds?: number;
+}
+
+/** What `bench/NAME.bench.ts` exports as `suite`. */
+export interface BenchSuite {
+  /** One line: what is measured, and under which conditions that are the same for all. */
+  readonly about: string;
+  /** Makes what the cases need (servers, files, namespaces). Nothing happens at import time. */
+  open(): Promise<{ readonly cases: readonly BenchCase[]; close(): Promise<void> }>;
+}
+
+/** A line of bench/results.json. */
+export interface Result {
+  readonly name: string;
+  readonly unit: string;
+  /** Median of the rounds. */
+  readonly ours: number;
+  readonly peer: number | null;
+  readonly peerName: string | null;
+  /** ours / peer. */
+  readonly ratio: number | null;
+  readonly better: 'more' | 'less';
+  /** The aim as a sentence, null when there is none. */
+  readonly aim: string | null;
+  readonly met: boolean | null;
+  readonly ifMissed: string | null;
+  readonly rounds: { readonly ours: readonly number[]; readonly peer: readonly number[] | null };
+  readonly suite: string;
+  /** When, and on what machine. */
+  readonly at: string;
+  readonly machine: string;
+}
+
+/** The values of each round, by figure. */
+export interface Rounds {
+  readonly ours: readonly Readonly<Record<string, number>>[];
+  readonly peers: Readonly<Record<string, readonly Readonly<Record<string, number>>[]>>;
+}
+
+/** The middle value, or the mean of the two middle ones. NaN for none. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+/** The value below which `share` (0 to 1) of the values lie. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = Float64Array.from(values).sort();
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
+
+/** One result a figure and peer; one without peer for a figure that no peer has. */
+export function compare(
+  bench: BenchCase,
+  rounds: Rounds,
+  where: Pick<Result, 'suite' | 'at' | 'machine'>,
+): Result[] {
+  return Object.entries(bench.figures).flatMap(([key, figure]) => {
+    const ours = rounds.ours.map((round) => round[key]!);
+    const peers = Object.entries(rounds.peers)
+      .map(([name, list]) => ({
+        name,
+        values: list.map((round) => round[key]).filter((v) => v !== undefined),
+      }))
+      .filter(({ values }) => values.length > 0);
+    if (peers.length === 0) return [result(figure, ours, undefined, where)];
+    return peers.map((peer) => result(figure, ours, peer, where));
+  });
+}
+
+function result(
+  figure: Figure,
+  ours: readonly number[],
+  peer: { readonly name: string; readonly values: readonly number[] } | undefined,
+  where: Pick<Result, 'suite' | 'at' | 'machine'>,
+): Result {
+  const mine = round(median(ours));
+  const theirs = peer ? round(median(peer.values)) : null;
+  const ratio = theirs === null ? null : round(mine / theirs);
+  const { aim, met } = judge(figure, mine, peer?.name, ratio);
+  return {
+    name: figure.name,
+    unit: figure.unit,
+    ours: mine,
+    peer: theirs,
+    peerName: peer?.name ?? null,
+    ratio,
+    better: figure.better,
+    aim,
+    met,
+    ifMissed: figure.ifMissed ?? null,
+    rounds: { ours: ours.map(round), peer: peer ? peer.values.map(round) : null },
+    ...where,
+  };
+}
+
+function judge(
+  figure: Figure,
+  ours: number,
+  peer: string | undefined,
+  ratio: number | null,
+): { readonly aim: string | null; readonly met: boolean | null } {
+  const bound = figure.better === 'more' ? 'at least' : 'at most';
+  const reaches = (value: number, aim: number) => (figure.better === 'more' ? value >= aim : value <= aim);
+  const aimRatio = peer === undefined ? undefined : figure.aimRatio?.[peer];
+  if (aimRatio !== undefined && ratio !== null)
+    return { aim: `${bound} ${aimRatio} of ${peer}`, met: reaches(ratio, aimRatio) };
+  if (figure.aim !== undefined)
+    return { aim: `${bound} ${figure.aim} ${figure.unit}`, met: reaches(ours, figure.aim) };
+  return { aim: null, met: null };
+}
+
+/** To four significant digits. */
+function round(value: number): number {
+  return Number.isFinite(value) ? Number(value.toPrecision(4)) : value;
+}
+
+/** New results in place of older ones of the same suites; suites in order of name. */
+export function merge(
+  older: readonly Result[],
+  newer: readonly Result[],
+  suites: readonly string[],
+): Result[] {
+  const kept = older.filter((result) => !suites.includes(result.suite));
+  return [...kept, ...newer].sort((a, b) => a.suite.localeCompare(b.suite, 'en'));
+}
+
+/** bench/RESULTS.md. */
+export function resultsPage(results: readonly Result[], about: Readonly<Record<string, string>>): string {
+  const lines = [
+    '# Results',
+    '',
+    'Written by `make bench`; see [README](README.md) for how it measures. Medians of the rounds, ours and peers in turn',
+    'within each round; the ratio is ours / peer.',
+  ];
+  for (const [suite, rows] of Object.entries(Object.groupBy(results, (row) => row.suite))) {
+    const first = rows![0]!;
+    lines.push('', `## ${suite}`, '', ...(about[suite] ? [about[suite], ''] : []));
+    lines.push(`${first.at}, ${first.machine}`, '');
+    lines.push('| | unit | ours | peer | | ratio | aim | |', '|---|---|---:|---:|---|---:|---|---|');
+    for (const row of rows!) lines.push(tableRow(row));
+    for (const row of rows!.filter((row) => row.met === false)) lines.push('', missed(row));
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function tableRow(row: Result): string {
+  const met = row.met === null ? '' : row.met ? 'met' : '**missed**';
+  const cells = [
+    row.name,
+    row.unit,
+    row.ours,
+    row.peer ?? '',
+    row.peerName ?? '',
+    row.ratio ?? '',
+    row.aim ?? '',
+    met,
+  ];
+  return `| ${cells.join(' | ')} |`;
+}
+
+function missed(row: Result): string {
+  const peer = row.peerName ? ` against ${row.peerName}` : '';
+  return `**${row.name}${peer}** misses its aim. ${row.ifMissed ?? 'Profile and reason: not written yet (`ifMissed` of the figure).'}`;
+}

@@ -1,0 +1,113 @@
+/** The store alone: durable commits a second, and how long one takes while it is half busy. */
+import { execFile } from 'node:child_process';
+import { mkdir, rm } from 'node:fs/promises';
+import { setImmediate as turn } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { silentLog } from '../src/base/log.ts';
+import { createMetrics } from '../src/base/metrics.ts';
+import { openSqliteStore } from '../src/store/sqlite.files.ts';
+import type { Store } from '../src/store/store.ts';
+import { type BenchSuite, percentile } from './compare.ts';
+
+/** On the disk of the checkout: a tmpfs would make every fsync free. */
+const DIRECTORY = new URL('../.cache/bench-store/', import.meta.url).pathname;
+const PEER = new URL('store-peer.py', import.meta.url).pathname;
+const COMMITS = 100_000;
+const SPAN_MS = 3000;
+/** Half of what the store is asked to reach. */
+const HALF_LOAD_PER_MS = 25;
+const VALUE = 'x'.repeat(300);
+
+const write = (i: number) => [{ key: `lease/rack/${i % 20_000}`, put: VALUE }];
+
+async function withStore<T>(run: (store: Store) => Promise<T>): Promise<T> {
+  await rm(DIRECTORY, { recursive: true, force: true });
+  await mkdir(DIRECTORY, { recursive: true });
+  const store = await openSqliteStore({
+    path: `${DIRECTORY}store.sqlite`,
+    log: silentLog,
+    metrics: createMetrics(),
+  });
+  try {
+    return await run(store);
+  } finally {
+    await store.close();
+    await rm(DIRECTORY, { recursive: true, force: true });
+  }
+}
+
+/** `clients` at once, each waiting for its commit before it asks for the next. */
+async function saturate(clients: number): Promise<number> {
+  return withStore(async (store) => {
+    let next = 0;
+    const client = async () => {
+      while (next < COMMITS) await store.commit(write(next++));
+    };
+    const started = performance.now();
+    await Promise.all(Array.from({ length: clients }, client));
+    return (COMMITS / (performance.now() - started)) * 1000;
+  });
+}
+
+/** Commits that arrive at a fixed rate whether or not earlier ones are done; milliseconds that 99 of 100 take at most. */
+async function halfLoad(): Promise<number> {
+  return withStore(async (store) => {
+    const spans: number[] = [];
+    const waiting: Promise<void>[] = [];
+    const started = performance.now();
+    let sent = 0;
+    for (let now = started; now - started < SPAN_MS; now = performance.now()) {
+      for (const due = (now - started) * HALF_LOAD_PER_MS; sent < due; sent++) {
+        const asked = performance.now();
+        waiting.push(store.commit(write(sent)).then(() => void spans.push(performance.now() - asked)));
+      }
+      await turn();
+    }
+    await Promise.all(waiting);
+    return percentile(spans, 0.99);
+  });
+}
+
+/** The usual way: a transaction a write. */
+async function oneByOne(): Promise<number> {
+  await rm(DIRECTORY, { recursive: true, force: true });
+  await mkdir(DIRECTORY, { recursive: true });
+  const { stdout } = await promisify(execFile)('python3', [PEER, `${DIRECTORY}peer.sqlite`, '3000']);
+  await rm(DIRECTORY, { recursive: true, force: true });
+  return Number(stdout);
+}
+
+export const suite: BenchSuite = {
+  about: 'Durable commits of one record of 300 octets, over 20,000 keys, with expectations and history kept.',
+  async open() {
+    return {
+      cases: [
+        {
+          figures: {
+            rate: {
+              name: 'Store commits, 1,000 clients',
+              unit: '1/s',
+              better: 'more',
+              aim: 50_000,
+            },
+          },
+          ours: async () => ({ rate: await saturate(1000) }),
+          peers: { 'sqlite3, a transaction a write': async () => ({ rate: await oneByOne() }) },
+        },
+        {
+          figures: {
+            rate: { name: 'Store commits, 100 clients', unit: '1/s', better: 'more' },
+          },
+          ours: async () => ({ rate: await saturate(100) }),
+        },
+        {
+          figures: {
+            p99: { name: 'Store commit at 25,000/s, p99', unit: 'ms', better: 'less', aim: 5 },
+          },
+          ours: async () => ({ p99: await halfLoad() }),
+        },
+      ],
+      close: async () => {},
+    };
+  },
+};

@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'vitest';
+import { type BenchCase, compare, median, merge, percentile, resultsPage } from '../../../bench/compare.ts';
+
+const where = { suite: 'tftp', at: '2026-11-20T10:00', machine: 'two cores' };
+const bench = (figure: Partial<BenchCase['figures'][string]>): BenchCase => ({
+  figures: { rate: { name: 'Rate', unit: 'MB/s', better: 'more', ...figure } },
+  ours: async () => ({}),
+});
+const rounds = (ours: number[], peer?: number[]) => ({
+  ours: ours.map((rate) => ({ rate })),
+  peers: peer ? { atftpd: peer.map((rate) => ({ rate })) } : {},
+});
+
+describe('a result of the bench', () => {
+  test('is the median of the rounds and its ratio to that of the peer', () => {
+    const [result] = compare(
+      bench({ aimRatio: { atftpd: 0.8 } }),
+      rounds([90, 10, 80], [100, 300, 90]),
+      where,
+    );
+    expect(result).toMatchObject({ ours: 80, peer: 100, peerName: 'atftpd', ratio: 0.8, met: true });
+    expect(result!.aim).toBe('at least 0.8 of atftpd');
+  });
+
+  test('meets an aim from the right side', () => {
+    const met = (figure: Partial<BenchCase['figures'][string]>, ours: number, peer?: number) =>
+      compare(bench(figure), rounds([ours], peer === undefined ? undefined : [peer]), where)[0]!.met;
+    expect(met({ aim: 10 }, 10)).toBe(true);
+    expect(met({ aim: 10 }, 9.99)).toBe(false);
+    expect(met({ aim: 5, better: 'less' }, 5)).toBe(true);
+    expect(met({ aim: 5, better: 'less' }, 5.01)).toBe(false);
+    expect(met({ aimRatio: { atftpd: 1 } }, 99, 100)).toBe(false);
+    expect(met({ aimRatio: { atftpd: 1 }, better: 'less' }, 99, 100)).toBe(true);
+    expect(met({}, 1)).toBeNull();
+  });
+
+  test('of a figure that no peer has stands alone', () => {
+    const measured = { ours: [{ rate: 1 }], peers: { atftpd: [{}] } };
+    expect(compare(bench({}), measured, where)).toMatchObject([{ peer: null, peerName: null, ratio: null }]);
+  });
+
+  test('replaces earlier ones of its suite only; the page says why an aim is missed', () => {
+    const of = (suite: string, ours: number, figure = {}) =>
+      compare(bench(figure), rounds([ours]), { ...where, suite });
+    const missed = of('dhcp', 3, { aim: 4, ifMissed: 'The profile shows the disk.' });
+    const all = merge([...of('tftp', 1), ...of('dhcp', 2)], missed, ['dhcp']);
+    expect(all.map((result) => [result.suite, result.ours])).toEqual([
+      ['dhcp', 3],
+      ['tftp', 1],
+    ]);
+    const page = resultsPage(all, { dhcp: 'Exchanges.' });
+    expect(page).toContain('| Rate | MB/s | 3 |  |  |  | at least 4 MB/s | **missed** |');
+    expect(page).toContain('**Rate** misses its aim. The profile shows the disk.');
+    expect(page).toContain('Exchanges.');
+  });
+});
+
+test('median and percentile', () => {
+  expect([median([3, 1, 2]), median([4, 1, 2, 3]), median([])]).toEqual([2, 2.5, Number.NaN]);
+  const hundred = Array.from({ length: 100 }, (_, i) => i);
+  expect([percentile(hundred, 0.99), percentile(hundred, 1), percentile([7], 0.5)]).toEqual([99, 99, 7]);
+});
