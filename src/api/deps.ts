@@ -1,15 +1,15 @@
 /** What the operators' API needs of the other rooms, as narrow interfaces; src/main.ts wires them. */
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
-import type { Fault } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventLog } from '../events/event.ts';
 import type { Rendered } from '../ignition/rendered.ts';
 import type { KnownMachine } from '../machines/machine.ts';
-import type { Catalog } from '../resources/catalog.ts';
-import type { Document, Kind } from '../resources/kinds.ts';
+import type { Roster } from '../machines/roster.ts';
+import type { LeaseBook } from '../pxe/dhcp/leases.ts';
+import type { LiveCatalog } from '../resources/catalog.ts';
 
 /** A text with documents, and how its faults name it. */
 export interface DocumentSource {
@@ -17,50 +17,9 @@ export interface DocumentSource {
   readonly text: string;
 }
 
-export interface ApplyOptions {
-  /** Check and compare only. */
-  readonly dryRun: boolean;
-  /** Every document must be at this revision, or absent. */
-  readonly expect?: number | 'absent';
-}
-
-export interface Applied {
-  readonly kind: Kind;
-  readonly name: string;
-  readonly action: 'created' | 'changed' | 'unchanged';
-  readonly before?: Document;
-  readonly after: Document;
-  readonly revision?: number;
-}
-
-export interface ApplyResult {
-  readonly results: readonly Applied[];
-  /** What is allowed, but will hold or surprise somebody. */
-  readonly warnings: readonly Fault[];
-}
-
-/** Changing documents. All methods throw MusterError with every fault, and then nothing has changed. */
-export interface Documents extends Catalog {
-  /** Reads, checks together with what is in force, and stores: all or nothing. */
-  applySources(sources: readonly DocumentSource[], options: ApplyOptions): Promise<ApplyResult>;
-  /** Throws E_NOT_FOUND, E_FILE_OWNED, E_CONFLICT, or E_REFERENCE when another document names it. */
-  remove(kind: Kind, name: string, options: ApplyOptions): Promise<void>;
-  /** Faults of the configuration directory's present text; the last good version is in force. */
-  faults(): readonly Fault[];
-  /** Reads the configuration directory again, now. */
-  reload(): Promise<void>;
-}
-
-/** The machines that are known: those with documents and those that were only seen. */
-export interface Machines {
-  /** Ordered by name. */
-  list(): readonly KnownMachine[];
-  byName(name: string): KnownMachine | undefined;
-  byMac(mac: Mac): KnownMachine | undefined;
-  /** Makes a document of what was seen, or resets the loop guard of one that has a document. */
-  accept(name: string, options: { readonly profile?: string; readonly name?: string }): Promise<KnownMachine>;
-  /** Forgets the status of a machine without document. */
-  forget(name: string): Promise<void>;
+export interface AcceptOptions {
+  readonly profile?: string;
+  readonly name?: string;
 }
 
 /** A lease as shown to operators. */
@@ -71,7 +30,7 @@ export interface LeaseView {
   readonly state: string;
   readonly machine?: string;
   readonly hostname?: string;
-  readonly expiresAt?: Millis;
+  readonly expiresAt: Millis;
 }
 
 /** One step from a client to what it gets, with its reason. */
@@ -116,9 +75,11 @@ export interface Daemon {
 }
 
 export interface ApiDeps {
-  readonly documents: Documents;
-  readonly machines: Machines;
-  readonly leases: () => readonly LeaseView[];
+  readonly catalog: LiveCatalog;
+  readonly roster: Pick<Roster, 'get' | 'list' | 'view' | 'byMac' | 'forget'>;
+  /** Makes a document of a machine that was seen, or lets one that is held try again. Throws E_NOT_FOUND and what apply throws. */
+  readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
+  readonly leases: Pick<LeaseBook, 'list'>;
   readonly preview: Preview;
   readonly events: EventLog;
   readonly daemon: Daemon;

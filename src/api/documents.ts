@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
 import type { MachineStatus } from '../machines/machine.ts';
-import type { Entry, Origin } from '../resources/catalog.ts';
+import type { ChangeOptions, Entry, Origin } from '../resources/catalog.ts';
 import { API_VERSION, type Document, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
-import type { ApiDeps, ApplyOptions, DocumentSource } from './deps.ts';
+import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
 
 type H = Handler<ApiDeps>;
@@ -41,19 +41,23 @@ export function etagOf(entry: Entry): string {
   return `"f${createHash('sha256').update(JSON.stringify(entry.document)).digest('base64url').slice(0, 22)}"`;
 }
 
+function statusOf(name: string, { roster }: ApiDeps): MachineStatus | undefined {
+  const member = roster.get(name);
+  return member && roster.view(member).status;
+}
+
 function shown(entry: Entry, deps: ApiDeps): Shown {
-  const status =
-    entry.document.kind === 'Machine' ? deps.machines.byName(entry.document.metadata.name)?.status : {};
+  const status = entry.document.kind === 'Machine' ? statusOf(entry.document.metadata.name, deps) : {};
   return { ...entry.document, status: { ...status, origin: entry.origin } };
 }
 
 /** All documents of a kind; machines include those that were only seen. Ordered by name. */
 function showAll(kind: Kind, deps: ApiDeps): Shown[] {
-  const items = deps.documents.list(kind).map((entry) => shown(entry, deps));
+  const items = deps.catalog.list(kind).map((entry) => shown(entry, deps));
   if (kind !== 'Machine') return items;
-  const seen = deps.machines
+  const seen = deps.roster
     .list()
-    .filter((machine) => !deps.documents.get('Machine', machine.name))
+    .filter((machine) => !deps.catalog.get('Machine', machine.name))
     .map(
       (machine): Shown => ({
         apiVersion: API_VERSION,
@@ -73,7 +77,7 @@ export const listDocuments: H = (request, deps) => {
 export const getDocument: H = (request, deps) => {
   const kind = kindOf(request);
   const name = request.params.name ?? '';
-  const entry = deps.documents.get(kind, name);
+  const entry = deps.catalog.get(kind, name);
   if (entry) return json(shown(entry, deps), 200, { etag: etagOf(entry) });
   const seen =
     kind === 'Machine' ? showAll(kind, deps).find((item) => item.metadata.name === name) : undefined;
@@ -85,7 +89,7 @@ export const getDocument: H = (request, deps) => {
  * What If-Match and If-None-Match demand, checked against what is in force. Throws E_CONFLICT (as 412) when it is not so.
  * The revision goes on to the store, which compares again when it commits.
  */
-function expectation(request: ApiRequest, entry: Entry | undefined): Pick<ApplyOptions, 'expect'> {
+function expectation(request: ApiRequest, entry: Entry | undefined): Pick<ChangeOptions, 'expectRevision'> {
   const match = request.headers['if-match'];
   if (match !== undefined) {
     const tags = match.split(',').map((tag) => tag.trim());
@@ -94,11 +98,11 @@ function expectation(request: ApiRequest, entry: Entry | undefined): Pick<ApplyO
         'E_CONFLICT',
         `If-Match: ${match} does not fit ${entry ? etagOf(entry) : 'an absent document'}`,
       );
-    return entry.origin.from === 'api' ? { expect: entry.origin.revision } : {};
+    return entry.origin.from === 'api' ? { expectRevision: entry.origin.revision } : {};
   }
   if (request.headers['if-none-match'] === '*') {
     if (entry) throw new MusterError('E_CONFLICT', 'If-None-Match: * but the document exists');
-    return { expect: 'absent' };
+    return { expectRevision: 'absent' };
   }
   return {};
 }
@@ -110,15 +114,15 @@ export const putDocument: H = async (request, deps) => {
   const kind = kindOf(request);
   const name = request.params.name ?? '';
   const source = { file: sourceName(request), text: await readText(request) };
-  const expect = expectation(request, deps.documents.get(kind, name));
+  const expect = expectation(request, deps.catalog.get(kind, name));
   // A first look without consequences: the path must name the document that the body holds.
-  const looked = await deps.documents.applySources([source], { ...expect, dryRun: true });
+  const looked = await deps.catalog.applyTexts([source], { ...expect, dryRun: true });
   const only = looked.results[0];
   if (looked.results.length !== 1 || only?.kind !== kind || only.name !== name)
     throw new MusterError('E_USAGE', `the body must be one document, ${kind} "${name}", as the path says`);
   const dryRun = flag(request.query, 'dryRun');
-  const done = dryRun ? looked : await deps.documents.applySources([source], { ...expect, dryRun });
-  const entry = deps.documents.get(kind, name);
+  const done = dryRun ? looked : await deps.catalog.applyTexts([source], { ...expect, dryRun });
+  const entry = deps.catalog.get(kind, name);
   const result = { ...done.results[0], warnings: done.warnings };
   return json(
     result,
@@ -131,12 +135,12 @@ export const deleteDocument: H = async (request, deps) => {
   const kind = kindOf(request);
   const name = request.params.name ?? '';
   const dryRun = flag(request.query, 'dryRun');
-  const entry = deps.documents.get(kind, name);
-  if (!entry && kind === 'Machine' && deps.machines.byName(name)) {
-    if (!dryRun) await deps.machines.forget(name);
+  const entry = deps.catalog.get(kind, name);
+  if (!entry && kind === 'Machine' && deps.roster.get(name)) {
+    if (!dryRun) deps.roster.forget(name);
   } else {
     if (!entry) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
-    await deps.documents.remove(kind, name, { ...expectation(request, entry), dryRun });
+    await deps.catalog.delete(kind, name, { ...expectation(request, entry), dryRun });
   }
   return json({ kind, name, action: 'deleted', dryRun });
 };
@@ -146,7 +150,7 @@ export const applyDocuments: H = async (request, deps) => {
   const body = await readText(request);
   const dryRun = flag(request.query, 'dryRun');
   const sources = sourcesOf(body, request);
-  const { results, warnings } = await deps.documents.applySources(sources, { dryRun });
+  const { results, warnings } = await deps.catalog.applyTexts(sources, { dryRun });
   return json({ dryRun, results, warnings });
 };
 
@@ -173,6 +177,6 @@ export const listKinds = (): readonly string[] => Object.keys(KINDS);
 
 /** A plain acknowledgement after the configuration directory was read again, with its faults. */
 export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
-  await deps.documents.reload();
-  return json({ faults: deps.documents.faults() });
+  await deps.catalog.reload();
+  return json({ faults: deps.catalog.faults(), warnings: deps.catalog.warnings() });
 };

@@ -1,9 +1,11 @@
 /** Handlers for machines beyond their documents: add, accept, explain, render, leases. */
 import { MusterError } from '../base/errors.ts';
+import { formatIpv4 } from '../base/ipv4.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
-import type { KnownMachine } from '../machines/machine.ts';
-import { API_VERSION, type Document } from '../resources/kinds.ts';
-import type { ApiDeps, ExplainQuestion } from './deps.ts';
+import type { Provenance, Rendered } from '../ignition/rendered.ts';
+import type { Member } from '../machines/roster.ts';
+import { API_VERSION } from '../resources/kinds.ts';
+import type { ApiDeps, ExplainQuestion, LeaseView } from './deps.ts';
 import { type ApiRequest, type Handler, json, readText } from './handler.ts';
 
 type H = Handler<ApiDeps>;
@@ -39,9 +41,9 @@ function macOf(text: string): Mac {
 }
 
 /** The machine of that name or hardware address. Throws E_NOT_FOUND. */
-export function findMachine(nameOrMac: string, deps: Pick<ApiDeps, 'machines'>): KnownMachine {
+export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster'>): Member {
   const mac = parseMac(nameOrMac);
-  const found = deps.machines.byName(nameOrMac) ?? (mac && deps.machines.byMac(mac));
+  const found = roster.get(nameOrMac) ?? (mac && roster.byMac(mac));
   if (!found)
     throw new MusterError(
       'E_NOT_FOUND',
@@ -54,10 +56,10 @@ export function findMachine(nameOrMac: string, deps: Pick<ApiDeps, 'machines'>):
 export const addMachine: H = async (request, deps) => {
   const given = await fieldsOf(request, ['mac', 'profile', 'name', 'address']);
   const mac = macOf(given.mac ?? '');
-  const name = given.name ?? deps.machines.byMac(mac)?.name ?? `m-${mac.replaceAll(':', '')}`;
-  if (deps.documents.get('Machine', name))
+  const name = given.name ?? deps.roster.byMac(mac)?.name ?? `m-${mac.replaceAll(':', '')}`;
+  if (deps.catalog.get('Machine', name))
     throw new MusterError('E_CONFLICT', `Machine "${name}" exists; change it with \`muster apply\``);
-  const document: Document<'Machine'> = {
+  const document = {
     apiVersion: API_VERSION,
     kind: 'Machine',
     metadata: { name },
@@ -67,10 +69,7 @@ export const addMachine: H = async (request, deps) => {
       ...(given.address === undefined ? {} : { addresses: [given.address] }),
     },
   };
-  const { results, warnings } = await deps.documents.applySources(
-    [{ file: 'machine add', text: JSON.stringify(document) }],
-    { dryRun: false, expect: 'absent' },
-  );
+  const { results, warnings } = await deps.catalog.apply([document], { expectRevision: 'absent' });
   return json({ ...results[0], warnings }, 201);
 };
 
@@ -78,7 +77,7 @@ export const addMachine: H = async (request, deps) => {
 export const acceptMachine: H = async (request, deps) => {
   const given = await fieldsOf(request, ['profile', 'name']);
   const machine = findMachine(request.params.name ?? '', deps);
-  return json(await deps.machines.accept(machine.name, given));
+  return json(await deps.accept(machine.name, given));
 };
 
 const ARCHES = ['x86_64', 'aarch64'] as const;
@@ -115,21 +114,45 @@ export const explain: H = (request, deps) => {
   return json(deps.preview.explain(question));
 };
 
+/** A machine's first-boot configuration as it is shown. */
+export interface MachineConfiguration {
+  readonly machine: string;
+  readonly format: Rendered['format'];
+  readonly files: Rendered['files'];
+  readonly kernelArguments: readonly string[];
+  readonly merged: Rendered['merged'];
+  /** Path in `merged` → where its value came from. */
+  readonly provenance: Readonly<Record<string, Provenance>>;
+}
+
+export function shownConfiguration(machine: string, rendered: Rendered): MachineConfiguration {
+  const { format, files, kernelArguments, merged, provenance } = rendered;
+  return {
+    machine,
+    format,
+    files,
+    kernelArguments,
+    merged,
+    provenance: Object.fromEntries(provenance),
+  };
+}
+
 export const render: H = (request, deps) => {
-  const machine = findMachine(request.params.machine ?? '', deps);
-  const rendered = deps.preview.render(machine.name);
-  return json({
-    machine: machine.name,
-    format: rendered.format,
-    files: rendered.files,
-    kernelArguments: rendered.kernelArguments,
-    merged: rendered.merged,
-    provenance: Object.fromEntries(rendered.provenance),
-  });
+  const { name } = findMachine(request.params.machine ?? '', deps);
+  return json(shownConfiguration(name, deps.preview.render(name)));
 };
 
 export const listLeases: H = (request, deps) => {
-  const network = request.query.get('network');
-  const items = deps.leases().filter((lease) => network === null || lease.network === network);
+  const items = deps.leases.list(request.query.get('network') ?? undefined).map(
+    (view): LeaseView => ({
+      network: view.network,
+      address: formatIpv4(view.address),
+      mac: view.mac,
+      state: view.state,
+      ...(view.lease?.machine === undefined ? {} : { machine: view.lease.machine }),
+      ...(view.lease?.hostname === undefined ? {} : { hostname: view.lease.hostname }),
+      expiresAt: view.expires,
+    }),
+  );
   return json({ kind: 'LeaseList', items });
 };

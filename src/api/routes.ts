@@ -19,12 +19,13 @@ import { acceptMachine, addMachine, explain, listLeases, render } from './machin
 const index: Handler<ApiDeps> = () =>
   json({ routes: API_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
 
-const status: Handler<ApiDeps> = (_request, { daemon, documents }) =>
+const status: Handler<ApiDeps> = (_request, { daemon, catalog }) =>
   json({
     version: daemon.version,
     startedAt: daemon.startedAt,
     ...daemon.readiness(),
-    faults: documents.faults(),
+    faults: catalog.faults(),
+    warnings: catalog.warnings(),
   });
 
 export const API_ROUTES: readonly Route<ApiDeps>[] = [

@@ -1,6 +1,7 @@
 /** `muster apply -f`, `muster delete` */
-import type { ApplyResult } from '../api/deps.ts';
+
 import { MusterError } from '../base/errors.ts';
+import type { ApplyResult } from '../resources/catalog.ts';
 import { PLURAL } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
@@ -13,7 +14,12 @@ interface Common {
 }
 
 /** How an action is told: kubectl's words. */
-const SAID = { created: 'created', changed: 'configured', unchanged: 'unchanged' } as const;
+const SAID = {
+  created: 'created',
+  changed: 'configured',
+  unchanged: 'unchanged',
+  deleted: 'deleted',
+} as const;
 
 /** Sends sources to be applied; what comes back says what happened, or would. */
 export function applyThrough(

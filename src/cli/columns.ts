@@ -123,7 +123,7 @@ export const LEASE_COLUMNS: readonly Column<LeaseView>[] = [
   { heading: 'NETWORK', cell: (lease) => lease.network },
   {
     heading: 'EXPIRES',
-    cell: (lease) => (lease.expiresAt === undefined ? undefined : clockTime(lease.expiresAt)),
+    cell: (lease) => clockTime(lease.expiresAt),
   },
   { heading: 'HOSTNAME', wide: true, cell: (lease) => lease.hostname },
 ];

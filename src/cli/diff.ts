@@ -1,5 +1,5 @@
 /** `muster diff -f`: what `apply` would change, as a unified diff. */
-import type { Applied } from '../api/deps.ts';
+import type { Applied } from '../resources/catalog.ts';
 import { applyThrough } from './apply.ts';
 import { connectApi } from './client.socket.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
@@ -22,7 +22,7 @@ function documentDiff({ kind, name, before, after }: Applied): string {
   const label = `${kind}/${name}`;
   return unifiedDiff(
     before === undefined ? [] : linesOf(yamlText(before)),
-    linesOf(yamlText(after)),
+    after === undefined ? [] : linesOf(yamlText(after)),
     before === undefined ? '/dev/null' : `live/${label}`,
     `new/${label}`,
   );

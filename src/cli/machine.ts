@@ -1,7 +1,8 @@
 /** `muster machine add`, `muster machine accept` */
-import type { Applied, ApplyResult } from '../api/deps.ts';
+
 import { MusterError } from '../base/errors.ts';
 import { parseMac } from '../base/mac.ts';
+import type { Applied, ApplyResult } from '../resources/catalog.ts';
 import { connectApi } from './client.socket.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 

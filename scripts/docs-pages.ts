@@ -1,0 +1,122 @@
+/** The generated pages as text, by their path from the root of the tree. */
+import { PLACES, PORTS } from '../src/api/ports.ts';
+import { API_ROUTES } from '../src/api/routes.ts';
+import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
+import { METRICS } from '../src/base/metrics.ts';
+import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve-options.ts';
+import { EVENT_KINDS } from '../src/events/event.ts';
+import { REASONS } from '../src/pxe/decide/decision.ts';
+import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
+
+const made = (from: string): string => `<!-- Written by \`make docs\` from ${from}; change it there. -->\n\n`;
+
+/** A Markdown table. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |\n`;
+  return line(head) + line(head.map(() => '---')) + rows.map(line).join('');
+}
+
+const code = (text: string): string => `\`${text}\``;
+
+export function portsPage(): string {
+  return (
+    made('src/api/ports.ts, src/api/routes.ts, src/pxe/http/routes.ts and src/cli/serve-options.ts') +
+    '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
+    table(
+      ['where', 'protocol', 'who', 'what', 'turned off by'],
+      PORTS.map((port) => [port.where, port.protocol, port.who, port.what, port.off]),
+    ) +
+    '\n## Routes for machines\n\nPlain HTTP. What a MAC address alone can fetch is not secret.\n\n' +
+    table(
+      ['method', 'path', 'what'],
+      Object.values(MACHINE_ROUTES).map((route) => [route.method, code(route.path), route.about]),
+    ) +
+    '\nKernel arguments that Muster adds:\n\n' +
+    table(
+      ['argument', 'what'],
+      Object.entries(KERNEL_ARGUMENTS).map(([name, about]) => [code(name), about]),
+    ) +
+    '\n## Routes for operators\n\nOn the unix socket. Errors are RFC 9457 problem details with our code (errors.md). Try: ' +
+    '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +
+    table(
+      ['method', 'path', 'what'],
+      API_ROUTES.map((route) => [route.method, code(route.path), route.summary]),
+    ) +
+    '\n## Settings of the server\n\n' +
+    table(
+      ['flag', 'variable', 'default', 'what'],
+      Object.values(SERVE_SETTINGS).map((setting: ServeSetting) => [
+        code(setting.flag),
+        code(setting.env),
+        setting.fallback === '' ? '' : code(setting.fallback),
+        setting.about,
+      ]),
+    ) +
+    '\n## Files and directories of the installed form\n\n' +
+    table(
+      ['path', 'mode', 'owner', 'what'],
+      PLACES.map((place) => [code(place.path), place.mode, place.owner, place.what]),
+    )
+  );
+}
+
+export function errorsPage(): string {
+  return (
+    made('src/base/errors.ts') +
+    '# Errors\n\nThe same code stands in the log, in the API’s problem details (`code`) and on the command line. Codes are never ' +
+    'renamed or used again. *Who* is who must act.\n\n' +
+    table(
+      ['code', 'what', 'who', 'what to do', 'HTTP'],
+      (Object.entries(ERRORS) as [string, ErrorKind][]).map(([name, kind]) => [
+        code(name),
+        kind.title,
+        kind.who,
+        kind.fix,
+        String(kind.http),
+      ]),
+    )
+  );
+}
+
+export function metricsPage(): string {
+  return (
+    made('src/base/metrics.ts') +
+    '# Metrics\n\nIn the Prometheus text format at `/metrics`: on the operators’ socket, and by TCP with `--metrics-listen`.\n\n' +
+    table(
+      ['name', 'type', 'labels', 'what'],
+      Object.entries(METRICS).map(([name, kind]) => [
+        code(name),
+        kind.type,
+        kind.labels.map(code).join(', '),
+        kind.help,
+      ]),
+    )
+  );
+}
+
+export function eventsPage(): string {
+  return (
+    made('src/events/event.ts and src/pxe/decide/decision.ts') +
+    '# Events\n\nWhat happened, for people: `muster events [MACHINE] [--follow]`. Bounded for each machine; never a source of state.\n\n' +
+    table(
+      ['event', 'what'],
+      Object.entries(EVENT_KINDS).map(([name, about]) => [code(name), about]),
+    ) +
+    '\n## Reasons of boot decisions\n\nIn the event `boot.decision`, in the metric `muster_boot_decisions_total`, and in `muster explain`.\n\n' +
+    table(
+      ['reason', 'what'],
+      Object.entries(REASONS).map(([name, about]) => [code(name), about]),
+    )
+  );
+}
+
+/** All generated pages. Rooms that generate pages of their own are asked here. */
+export async function pages(): Promise<ReadonlyMap<string, string>> {
+  return new Map([
+    ['docs/ports.md', portsPage()],
+    ['docs/errors.md', errorsPage()],
+    ['docs/metrics.md', metricsPage()],
+    ['docs/events.md', eventsPage()],
+  ]);
+}

@@ -1,0 +1,97 @@
+/** Every port, socket and path that Muster opens or reaches, who speaks there, and what turns it off; docs/ports.md. */
+import { DEFAULT_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
+
+export interface Port {
+  readonly where: string;
+  readonly protocol: string;
+  readonly who: string;
+  readonly what: string;
+  readonly off: string;
+}
+
+export const PORTS: readonly Port[] = [
+  {
+    where: 'UDP 67',
+    protocol: 'DHCP (RFC 2131), proxyDHCP',
+    who: 'machines, relays',
+    what: 'Addresses and boot files. One socket per interface, bound to it; IPv4.',
+    off: '`dhcp.mode: off` in the Network; no `--interface`',
+  },
+  {
+    where: 'UDP 4011',
+    protocol: 'PXE boot service (PXE 2.1 §2.2)',
+    who: 'firmware that asks there for its boot file',
+    what: 'The same answer as by DHCP. One socket per interface.',
+    off: '`dhcp.mode: off` in the Network; no `--interface`',
+  },
+  {
+    where: 'UDP 69, answers from a random port',
+    protocol: 'TFTP (RFC 1350, 2347, 2348, 2349, 7440)',
+    who: 'firmware',
+    what: 'Boot loaders and the first script, read-only.',
+    off: 'no `--interface`',
+  },
+  {
+    where: 'TCP 8080 (`--http-port`)',
+    protocol: 'HTTP/1.1',
+    who: 'loaders, initrds, installed systems',
+    what: 'Boot scripts, configuration, images, reports: the routes for machines below.',
+    off: 'cannot be turned off; `--http-port` moves it',
+  },
+  {
+    where: `unix socket ${DEFAULT_SOCKET} (\`--socket\`), mode 0660`,
+    protocol: 'HTTP/1.1',
+    who: `operators: root and members of group ${OPERATORS_GROUP}`,
+    what: 'The routes for operators below. Never by TCP until operators can authenticate.',
+    off: 'cannot be turned off; `--socket` moves it',
+  },
+  {
+    where: 'TCP, only if `--metrics-listen HOST:PORT` is given',
+    protocol: 'HTTP/1.1, no authentication',
+    who: 'monitoring',
+    what: '/metrics, /healthz, /readyz, /version and nothing else.',
+    off: 'off unless asked for',
+  },
+  {
+    where: 'UDP to port 9 of free addresses',
+    protocol: 'discard; the datagram makes the kernel ask by ARP',
+    who: 'Muster itself, to its attached networks',
+    what: 'Finds out, ahead of time, whether a free address is really free.',
+    off: '`dhcp.probe: off` in the Network',
+  },
+  {
+    where: 'TCP 80 and 443, outgoing',
+    protocol: 'HTTP, HTTPS',
+    who: '`muster image add URL`, at an operator’s word',
+    what: 'Fetches images; nothing unverified is served.',
+    off: 'only when asked for',
+  },
+];
+
+/** A file or directory of the installed form. */
+export interface Place {
+  readonly path: string;
+  readonly mode: string;
+  readonly owner: string;
+  readonly what: string;
+}
+
+export const PLACES: readonly Place[] = [
+  { path: '/etc/muster/', mode: '0755', owner: 'root', what: 'Documents (`--config`).' },
+  {
+    path: '/etc/default/muster',
+    mode: '0644',
+    owner: 'root',
+    what: 'Settings of the service: the variables below.',
+  },
+  {
+    path: '/var/lib/muster/',
+    mode: '0750',
+    owner: 'muster',
+    what: 'Store, assets, event journal (`--state`).',
+  },
+  { path: '/var/cache/muster/', mode: '0750', owner: 'muster', what: 'Compiled code; may be deleted.' },
+  { path: '/run/muster/', mode: '0750', owner: 'muster', what: "The operators' socket." },
+  { path: '/usr/lib/muster/', mode: '0755', owner: 'root', what: 'Program, its own Node, boot scripts.' },
+  { path: '/usr/bin/muster', mode: '0755', owner: 'root', what: 'Link to the command.' },
+];

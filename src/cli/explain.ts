@@ -1,0 +1,55 @@
+/** `muster explain`: a machine (the server is asked), a field of a kind, or a capture. */
+import type { Explanation } from '../api/deps.ts';
+import { MusterError } from '../base/errors.ts';
+import { parseMac } from '../base/mac.ts';
+import { EXIT, type Io, socketPath } from './io.ts';
+import { kindNamed } from './names.ts';
+import { formatOf, jsonText, painted, yamlText } from './output.ts';
+
+export interface ExplainOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  readonly network?: string;
+  readonly arch?: string;
+  readonly firmware?: string;
+  readonly packet?: string;
+  readonly config?: string;
+}
+
+export async function explain(what: string | undefined, options: ExplainOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  if (options.packet !== undefined)
+    return (await import('./explain-packet.ts')).explainPacket(options.packet, options, io);
+  if (what === undefined)
+    throw new MusterError('E_USAGE', 'say what: a MAC, a machine, KIND[.field], or --packet FILE');
+  const [first = '', ...path] = what.split('.');
+  const kind = parseMac(what) === undefined ? kindNamed(first) : undefined;
+  if (kind !== undefined) {
+    io.out((await import('./explain-kind.ts')).explainKind(kind, path));
+    return EXIT.ok;
+  }
+  const { connectApi } = await import('./client.socket.ts');
+  const mac = parseMac(what);
+  const { network, arch, firmware } = options;
+  const answer = await connectApi(socketPath(options.socket, io.env)).call<Explanation>(
+    'GET',
+    '/v1/explain',
+    {
+      query: { ...(mac === undefined ? { machine: what } : { mac }), network, arch, firmware },
+    },
+  );
+  if (format === 'json') io.out(jsonText(answer));
+  else if (format === 'yaml') io.out(yamlText(answer));
+  else io.out(explanationText(answer, io.color));
+  return EXIT.ok;
+}
+
+/** Steps in a column each; the reason's code behind its sentence. */
+export function explanationText({ subject, steps }: Explanation, color: boolean): string {
+  const width = Math.max(...steps.map(({ step }) => step.length));
+  const lines = steps.flatMap(({ step, result, reason }) => [
+    `  ${step.padEnd(width)}   ${result}`,
+    ...(reason ? [`  ${' '.repeat(width)}   ${reason.text} (${reason.code})`] : []),
+  ]);
+  return `${painted(subject, 'bold', color)}\n${lines.join('\n')}\n`;
+}

@@ -1,0 +1,220 @@
+/**
+ * The command tree: verbs, their arguments and options. Help, completion and docs come from it. What a verb does is loaded
+ * when it runs, so that `muster version` does not pay for the API client or the YAML reader.
+ */
+import { Command, CommanderError, Option } from 'commander';
+import type { Io } from './io.ts';
+import { SERVE_SETTINGS, type ServeSetting, type SettingName } from './serve-options.ts';
+
+const SOCKET = new Option('--socket <path>', "the server's unix socket").env('MUSTER_SOCKET');
+const FILENAME = new Option('-f, --filename <path>', 'file, directory, or - for standard input (repeatable)')
+  .argParser((value: string, before: string[] = []) => [...before, value])
+  .makeOptionMandatory();
+
+const output = (...formats: string[]): Option =>
+  new Option('-o, --output <format>', `output format: ${formats.join(', ')}`).choices(formats);
+
+/** What a verb's action does with its result: the process's exit code. */
+export type Finish = (code: number) => void;
+
+/** Adds a verb of another room to the tree; its file registers arguments, options and action. */
+export type Register = (program: Command, io: Io, finish: Finish) => void;
+
+/** Commands in help are listed under these headings, in this order. */
+const HEADING = {
+  documents: 'Documents:',
+  machines: 'Machines:',
+  images: 'Images and the lab:',
+  server: 'Server:',
+  other: 'Other:',
+} as const;
+
+/**
+ * The whole tree. Every action ends in `finish`; what it throws goes to the caller of `parseAsync`, as does commander's own
+ * CommanderError for a command line that is not understood.
+ */
+export function buildProgram(io: Io, finish: Finish, registers: readonly Register[] = []): Command {
+  const program = new Command('muster')
+    .description('Muster boots bare-metal machines over the network, each into its own configuration.')
+    .exitOverride()
+    .configureOutput({ writeOut: io.out, writeErr: io.err, getOutHasColors: () => io.color })
+    .showSuggestionAfterError()
+    .helpCommand('help [command]', 'how to use a command')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 done, 1 failed, 2 not understood; `diff`: 0 equal, 1 different, 2 failed.',
+    );
+  documentVerbs(program, io, finish);
+  machineVerbs(program, io, finish);
+  program.commandsGroup(HEADING.images);
+  for (const register of registers) register(program, io, finish);
+  serverVerbs(program, io, finish);
+  return program;
+}
+
+function documentVerbs(program: Command, io: Io, finish: Finish): void {
+  program.commandsGroup(HEADING.documents);
+  program
+    .command('validate')
+    .summary('check documents without a server')
+    .description(
+      'Checks the documents of a directory: their schemas, what they say of each other, and that every configuration renders.',
+    )
+    .argument('[directory]', 'directory of YAML documents')
+    .addOption(new Option(FILENAME.flags, FILENAME.description).argParser(FILENAME.parseArg!))
+    .action(async (directory: string | undefined, options) =>
+      finish(await (await import('./validate.ts')).validate(directory, options, io)),
+    );
+  program
+    .command('apply')
+    .summary('create or change documents')
+    .description('Creates or changes the documents of files: all of them, or none.')
+    .addOption(FILENAME)
+    .option('--dry-run', 'check and say what would happen')
+    .addOption(SOCKET)
+    .action(async (options) => finish(await (await import('./apply.ts')).apply(options, io)));
+  program
+    .command('diff')
+    .summary('show what apply would change')
+    .description('Shows what `apply` would change, as a unified diff. Exit code 0: nothing; 1: something.')
+    .addOption(FILENAME)
+    .addOption(SOCKET)
+    .action(async (options) => finish(await (await import('./diff.ts')).diff(options, io)));
+  program
+    .command('get')
+    .summary('list documents, machines, leases')
+    .description(
+      'Lists documents of a kind with their status: networks (net), images (img), clusters (cl), profiles (prof), machines (m); also leases and events.',
+    )
+    .argument('<kind>', 'kind, or KIND/NAME')
+    .argument('[name...]', 'only these')
+    .addOption(output('table', 'wide', 'json', 'yaml', 'name'))
+    .option('-l, --selector <labels>', 'only with these labels: key=value,key!=value')
+    .addOption(SOCKET)
+    .action(async (kind: string, names: string[], options) =>
+      finish(await (await import('./get.ts')).get([kind, ...names], options, io)),
+    );
+  program
+    .command('delete')
+    .summary('delete documents, forget machines')
+    .description('Deletes documents of the API, or forgets a machine that was only seen.')
+    .argument('<kind>', 'kind, or KIND/NAME')
+    .argument('[name...]', 'which')
+    .option('--dry-run', 'check and say what would happen')
+    .addOption(SOCKET)
+    .action(async (kind: string, names: string[], options) =>
+      finish(await (await import('./apply.ts')).remove([kind, ...names], options, io)),
+    );
+}
+
+function machineVerbs(program: Command, io: Io, finish: Finish): void {
+  program.commandsGroup(HEADING.machines);
+  program
+    .command('explain')
+    .summary('what a machine would get and why; what a field means')
+    .description(
+      'MAC or MACHINE: what it would get now and why. KIND[.field]: what may be written there. --packet: replays a capture through the same functions, without a server.',
+    )
+    .argument('[what]', 'MAC, machine, or KIND[.field]')
+    .addOption(new Option('--network <name>', 'as if it booted on this network'))
+    .addOption(
+      new Option('--arch <arch>', 'as if it were of this architecture').choices(['x86_64', 'aarch64']),
+    )
+    .addOption(new Option('--firmware <kind>', 'as if it had this firmware').choices(['bios', 'uefi']))
+    .option('--packet <file>', 'a capture (pcap, pcapng) with DHCP packets')
+    .option('--config <dir>', 'with --packet: directory of YAML documents')
+    .addOption(output('table', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (what: string | undefined, options) =>
+      finish(await (await import('./explain.ts')).explain(what, options, io)),
+    );
+  program
+    .command('render')
+    .summary("print a machine's first-boot configuration")
+    .description("Prints a machine's first-boot configuration; with -f from a directory, without a server.")
+    .argument('<machine>', 'name or MAC')
+    .option('-f, --filename <dir>', 'directory of YAML documents; no server is asked')
+    .option('--file <name>', 'only this file, e.g. user-data')
+    .addOption(output('table', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (machine: string, options) =>
+      finish(await (await import('./render.ts')).render(machine, options, io)),
+    );
+  program
+    .command('events')
+    .summary('what happened')
+    .description('Prints what happened, newest last: of one machine, MAC or Kind/name, or of all.')
+    .argument('[subject]', 'machine, MAC, or Kind/name')
+    .option('--follow', 'go on as it happens')
+    .option('--tail <count>', 'only the newest')
+    .addOption(output('table', 'wide', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (subject: string | undefined, options) =>
+      finish(await (await import('./events.ts')).events(subject, options, io)),
+    );
+  const machine = program.command('machine').description('Makes machines known.');
+  machine
+    .command('add')
+    .description('Makes a Machine document.')
+    .argument('<mac>', 'hardware address in any usual spelling')
+    .option('--profile <name>', 'its profile')
+    .option('--name <name>', 'its name; default: as it was seen, else m-MAC')
+    .option('--address <ipv4>', 'an address reserved for it')
+    .addOption(SOCKET)
+    .action(async (mac: string, options) =>
+      finish(await (await import('./machine.ts')).add(mac, options, io)),
+    );
+  machine
+    .command('accept')
+    .description('Accepts a machine that was seen, or lets one that is held try again.')
+    .argument('<machine>', 'as `muster get machines` lists it, or a MAC')
+    .option('--profile <name>', 'its profile')
+    .option('--name <name>', 'its name')
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./machine.ts')).accept(name, options, io)),
+    );
+}
+
+function serverVerbs(program: Command, io: Io, finish: Finish): void {
+  program.commandsGroup(HEADING.server);
+  const serve = program
+    .command('serve')
+    .summary('run the server')
+    .description('Runs the server in the foreground. Every flag has a variable for the environment.');
+  for (const [name, setting] of Object.entries(SERVE_SETTINGS) as [SettingName, ServeSetting][]) {
+    const { flag, about, env, fallback, repeatable } = setting;
+    const option = new Option(flag, `${about} (env: ${env}${fallback ? `; default: ${fallback}` : ''})`);
+    option.attributeName = () => name;
+    if (repeatable) option.argParser((value: string, before: string[] = []) => [...before, value]);
+    serve.addOption(option);
+  }
+  serve.action(async (options) => finish(await (await import('./serve.ts')).serve(options, io)));
+  program
+    .command('status')
+    .summary('whether the server is ready')
+    .description('Whether the server is ready, and what is wrong with its configuration directory.')
+    .addOption(output('table', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (options) => finish(await (await import('./status.ts')).status(options, io)));
+  program
+    .command('reload')
+    .description('Makes the server read its configuration directory again; fails if that has faults.')
+    .addOption(SOCKET)
+    .action(async (options) => finish(await (await import('./status.ts')).reload(options, io)));
+  program.commandsGroup(HEADING.other);
+  program
+    .command('version')
+    .description('Prints the version of this command and, when it answers, of the server.')
+    .addOption(SOCKET)
+    .action(async (options) => finish(await (await import('./status.ts')).version(options, io)));
+  program
+    .command('completion')
+    .description('Prints the completion script of a shell: source <(muster completion bash)')
+    .argument('[shell]', 'bash', 'bash')
+    .action(async (shell: string) =>
+      finish((await import('./completion.ts')).completion(shell, program, io)),
+    );
+}
+
+export { CommanderError };

@@ -1,0 +1,40 @@
+/** `muster validate`: documents checked as the server would check them, without one. */
+import { MusterError } from '../base/errors.ts';
+import { idOf } from '../resources/check.ts';
+import { reconcile } from '../resources/file-layer.ts';
+import { EXIT, faultLine, type Io, printWarnings } from './io.ts';
+import { readSources } from './sources.files.ts';
+
+/** Faults go to standard error, one a line; exit code 1 when there are any. */
+export async function validate(
+  directory: string | undefined,
+  options: { readonly filename?: readonly string[] },
+  io: Io,
+): Promise<number> {
+  const paths = [...(directory === undefined ? [] : [directory]), ...(options.filename ?? [])];
+  if (paths.length === 0) throw new MusterError('E_USAGE', 'say what: muster validate DIRECTORY, or -f FILE');
+  const sources = readSources(paths);
+  const result = reconcile({
+    before: new Map(),
+    changes: new Map(sources.map(({ file, text }) => [file, { text }])),
+    api: new Map(),
+    known: [],
+    extra: () => [],
+  });
+  const faults = [
+    ...[...result.files.values()].flatMap((file) => file.faults),
+    ...result.errors.map((error) => error.fault),
+  ];
+  for (const fault of faults) io.err(`${faultLine(fault)}\n`);
+  printWarnings(
+    result.warnings.map((warning) => warning.fault),
+    io,
+  );
+  const documents = [...result.documents.values()].map(({ document }) => idOf(document));
+  if (faults.length > 0) {
+    io.err(`${faults.length} ${faults.length === 1 ? 'fault' : 'faults'} in ${sources.length} files\n`);
+    return EXIT.failure;
+  }
+  io.out(`${documents.length} documents in ${sources.length} files are valid\n`);
+  return EXIT.ok;
+}

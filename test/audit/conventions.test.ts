@@ -1,0 +1,72 @@
+/** How the code is written, where a machine can tell. */
+import { expect, test } from 'vitest';
+import { VERSION } from '../../src/base/version.ts';
+import { read, sources, trackedFiles, withoutComments } from './tree.ts';
+
+const EDGE = /\.(server|socket|files)\.ts$/;
+
+/** Lines of non-comment code in src that `pattern` finds, as `file:line: text`. */
+function findings(pattern: RegExp, files = sources('src')): string[] {
+  return files.flatMap((file) =>
+    withoutComments(read(file))
+      .split('\n')
+      .flatMap((line, n) => (pattern.test(line) ? [`${file}:${n + 1}: ${line.trim()}`] : [])),
+  );
+}
+
+test('only the clock and the edges read the time or set timers', () => {
+  const pure = sources('src').filter((file) => file !== 'src/base/clock.ts' && !EDGE.test(file));
+  expect(
+    findings(
+      /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\b(setTimeout|setInterval|setImmediate)\(/,
+      pure,
+    ),
+  ).toEqual([]);
+});
+
+test('there are no default exports', () => {
+  expect(findings(/^\s*export\s+default\b|\bas default\b/)).toEqual([]);
+});
+
+test('nothing is left undone', () => {
+  const files = trackedFiles().filter(
+    (file) => /\.(ts|sh|pl)$/.test(file) && !file.startsWith('test/audit/'),
+  );
+  const marks = new RegExp(
+    `\\b(${['TO', 'FIX', 'X'].map((a, n) => a + ['DO', 'ME', 'XX'][n]).join('|')})\\b`,
+  );
+  const found = files.flatMap((file) =>
+    read(file)
+      .split('\n')
+      .flatMap((line, n) => (marks.test(line) ? [`${file}:${n + 1}: ${line.trim()}`] : [])),
+  );
+  expect(found).toEqual([]);
+});
+
+test('no test is skipped, focused or empty', () => {
+  const files = sources('test').filter(
+    (file) => file.endsWith('.test.ts') && !file.startsWith('test/audit/'),
+  );
+  expect(findings(/\b(it|test|describe)\.(only|skip|todo|fails)\b/, files)).toEqual([]);
+});
+
+test('within a file, every test has a name of its own', () => {
+  const wrong = sources('test')
+    .filter((file) => file.endsWith('.test.ts'))
+    .flatMap((file) => {
+      const names = [...read(file).matchAll(/^\s*(?:it|test)\(\s*(['"`])(.*?)\1,/gm)].map(
+        (found) => found[2]!,
+      );
+      const twice = names.filter((name, n) => names.indexOf(name) !== n && !name.includes('${'));
+      return twice.map((name) => `${file}: ${name}`);
+    });
+  expect(wrong).toEqual([]);
+});
+
+test('the version is the one of package.json', () => {
+  expect(JSON.parse(read('package.json')).version).toBe(VERSION);
+});
+
+test('every source file says in its first lines what it is', () => {
+  expect(sources('src').filter((file) => !/^(#!.*\n)?\/\*\*/.test(read(file)))).toEqual([]);
+});

@@ -1,0 +1,71 @@
+/** The documentation: generated pages are current, links lead somewhere. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { pages } from '../../scripts/docs-pages.ts';
+import { API_ROUTES } from '../../src/api/routes.ts';
+import { ERRORS } from '../../src/base/errors.ts';
+import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
+import { ROOT, read, trackedFiles } from './tree.ts';
+
+const generated = await pages();
+
+test.for([...generated])('%s is what `make docs` writes', ([file, text]) => {
+  expect(fs.existsSync(path.join(ROOT, file)), `${file} is missing: make docs`).toBe(true);
+  expect(read(file)).toBe(text);
+});
+
+test('docs/errors.md lists exactly the codes that exist', () => {
+  const listed = [...read('docs/errors.md').matchAll(/^\| `(E_[A-Z_]+)` \|/gm)].map((found) => found[1]);
+  expect(listed).toEqual(Object.keys(ERRORS));
+});
+
+test('docs/ports.md lists exactly the routes that exist', () => {
+  const listed = [...read('docs/ports.md').matchAll(/^\| (GET|PUT|POST|DELETE) \| `([^`]+)` \|/gm)].map(
+    (found) => `${found[1]} ${found[2]}`,
+  );
+  const routes = [...Object.values(MACHINE_ROUTES), ...API_ROUTES];
+  expect(listed).toEqual(routes.map((route) => `${route.method} ${route.path}`));
+});
+
+/** A heading as GitHub makes its anchor. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replace(/[`*_]/g, (mark) => (mark === '_' ? '_' : ''))
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .trim()
+    .replace(/\s/g, '-');
+
+const pagesOfTree = trackedFiles().filter((file) => file.endsWith('.md'));
+
+test('links between pages lead to files and headings that exist', () => {
+  const broken = pagesOfTree.flatMap((page) => {
+    const text = read(page).replace(/```[\s\S]*?```/g, '');
+    return [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, link]) => {
+      if (/^[a-z]+:/i.test(link!)) return [];
+      const [file = '', anchor] = link!.split('#');
+      const target = file === '' ? page : path.posix.join(path.posix.dirname(page), decodeURIComponent(file));
+      if (!fs.existsSync(path.join(ROOT, target))) return [`${page}: ${link}`];
+      if (anchor === undefined || !target.endsWith('.md')) return [];
+      const anchors = [...read(target).matchAll(/^#+\s+(.*)$/gm)].map((found) => anchorOf(found[1]!));
+      return anchors.includes(anchor) ? [] : [`${page}: ${link}`];
+    });
+  });
+  expect(broken).toEqual([]);
+});
+
+test('what pages name as files of the tree exists', () => {
+  const missing = pagesOfTree.flatMap((page) =>
+    [
+      ...read(page).matchAll(
+        /`((?:src|test|scripts|systemd|profiles|lab|images|bench)\/[A-Za-z0-9_./-]+\.[a-z]+)`/g,
+      ),
+    ]
+      .map((found) => found[1]!)
+      // A stem in capitals stands for a name: `bench/NAME.bench.ts`.
+      .filter((file) => !/\/[A-Z]+\./.test(file) && !fs.existsSync(path.join(ROOT, file)))
+      .map((file) => `${page}: ${file}`),
+  );
+  expect(missing).toEqual([]);
+});

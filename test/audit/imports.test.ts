@@ -1,0 +1,116 @@
+/** The import rule: rooms look one way, and only edges touch the world. */
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { type Import, importsOf, sources } from './tree.ts';
+
+/** From left to right; a file may import from its own room and from rooms to the left. */
+const ROOMS = [
+  'base',
+  'store',
+  'resources',
+  'events',
+  'machines',
+  'ignition',
+  'pxe',
+  'api',
+  'lab',
+  'cli',
+  'main',
+] as const;
+
+/** Modules that touch network, disk, processes or threads. */
+const WORLD = [
+  'dgram',
+  'net',
+  'tls',
+  'http',
+  'http2',
+  'https',
+  'fs',
+  'fs/promises',
+  'child_process',
+  'cluster',
+  'worker_threads',
+  'sqlite',
+  'express',
+  'pino',
+];
+const EDGE = /\.(server|socket|files)\.ts$/;
+
+/** Each with its reason; a test below refuses those that are no longer needed. */
+const EXCEPTIONS: Readonly<Record<string, string>> = {
+  'src/cli/serve.ts → src/main.ts':
+    'the verb starts the daemon, lazily; main takes its settings from the command line',
+};
+
+const roomOf = (file: string): string => (file === 'src/main.ts' ? 'main' : file.split('/')[1]!);
+
+/** The imported file, from the root; undefined for packages and Node's own modules. */
+function target(file: string, { specifier }: Import): string | undefined {
+  return specifier.startsWith('.') ? path.posix.join(path.posix.dirname(file), specifier) : undefined;
+}
+
+const all = sources('src').flatMap((file) => importsOf(file).map((found) => ({ file, found })));
+
+test('the audit sees the imports that there are', () => {
+  expect(all.length).toBeGreaterThan(200);
+  expect(all.some(({ found }) => found.lazy)).toBe(true);
+  expect(all.some(({ found }) => found.typeOnly)).toBe(true);
+});
+
+test('every room is known to the import rule', () => {
+  const unknown = sources('src').filter((file) => !ROOMS.includes(roomOf(file) as (typeof ROOMS)[number]));
+  expect(unknown).toEqual([]);
+});
+
+test('a file imports only from its own room and from rooms to the left', () => {
+  const used = new Set<string>();
+  const wrong = all.flatMap(({ file, found }) => {
+    const to = target(file, found);
+    if (to === undefined) return [];
+    const line = `${file} → ${to}`;
+    if (line in EXCEPTIONS) {
+      used.add(line);
+      return [];
+    }
+    if (!to.startsWith('src/')) return [`${line}: outside src`];
+    const order = (at: string): number => ROOMS.indexOf(roomOf(at) as (typeof ROOMS)[number]);
+    return order(to) <= order(file) ? [] : [line];
+  });
+  expect(wrong).toEqual([]);
+  expect(Object.keys(EXCEPTIONS).filter((line) => !used.has(line))).toEqual([]);
+});
+
+test('only files named as edges import network, disk, processes or threads', () => {
+  const wrong = all
+    .filter(({ file, found }) => !EDGE.test(file) && !found.typeOnly)
+    .filter(({ found }) => WORLD.includes(found.specifier.replace(/^node:/, '')))
+    .map(({ file, found }) => `${file} → ${found.specifier}`);
+  expect(wrong).toEqual([]);
+});
+
+test('relative imports name their file with .ts, so that Node runs them as they are', () => {
+  const wrong = all
+    .filter(({ found }) => found.specifier.startsWith('.') && !found.specifier.endsWith('.ts'))
+    .map(({ file, found }) => `${file} → ${found.specifier}`);
+  expect(wrong).toEqual([]);
+});
+
+test('no file takes part in a circle of imports that are loaded at start', () => {
+  const edges = new Map<string, string[]>();
+  for (const { file, found } of all) {
+    const to = target(file, found);
+    if (to !== undefined && !found.typeOnly && !found.lazy) edges.set(file, [...(edges.get(file) ?? []), to]);
+  }
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const visit = (file: string, way: readonly string[]): void => {
+    const at = way.indexOf(file);
+    if (at >= 0) circles.push([...way.slice(at), file].join(' → '));
+    if (at >= 0 || done.has(file)) return;
+    for (const next of edges.get(file) ?? []) visit(next, [...way, file]);
+    done.add(file);
+  };
+  for (const file of edges.keys()) visit(file, []);
+  expect(circles).toEqual([]);
+});
