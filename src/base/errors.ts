@@ -156,6 +156,19 @@ export const ERRORS = {
     http: 507,
     fix: 'Free space on the file system of the state directory; the upload goes on where it stopped.',
   },
+  // networks
+  E_NETWORK_UNSERVED: {
+    title: 'A network cannot be served from this host.',
+    who: 'operator',
+    http: 500,
+    fix: 'Do what the message says; the other networks are served.',
+  },
+  E_NETWORK_SHARED: {
+    title: 'Two networks are on one interface.',
+    who: 'operator',
+    http: 500,
+    fix: 'Put them on interfaces of their own, or set one to dhcp.mode off.',
+  },
   // store
   E_STORE_NEWER: {
     title: 'The store was written by a newer version.',

@@ -1,0 +1,125 @@
+/** Accepting: an operator's word that a machine may be written to. What was seen of it becomes its document. */
+import { MusterError } from '../base/errors.ts';
+import type { Mac } from '../base/mac.ts';
+import type { EventSink } from '../events/event.ts';
+import type { LiveCatalog } from '../resources/catalog.ts';
+import { API_VERSION, type Document, type MachineSpec } from '../resources/kinds.ts';
+import { lastingMacs, serialKey, uuidKey } from './identity.ts';
+import type { KnownMachine } from './machine.ts';
+import type { Member, Roster } from './roster.ts';
+
+export interface AcceptOptions {
+  readonly profile?: string;
+  /** The document's name; default: the name under which the machine was recorded. */
+  readonly name?: string;
+  readonly cluster?: string;
+}
+
+export interface AcceptDeps {
+  readonly catalog: Pick<LiveCatalog, 'get' | 'list' | 'apply'>;
+  readonly roster: Roster;
+  readonly events: EventSink;
+}
+
+/**
+ * Accepts a machine by the name that it has in the roster. One that was only seen gets a document, owned by the API; one that
+ * has a document may boot again (the loop guard counts anew), with another profile if one is named.
+ *
+ * Throws E_NOT_FOUND; E_CONFLICT when the wanted name is taken; and what applying throws (E_FILE_OWNED, E_REFERENCE …): then
+ * nothing has changed.
+ */
+export async function acceptMachine(
+  deps: AcceptDeps,
+  name: string,
+  options: AcceptOptions = {},
+): Promise<KnownMachine> {
+  const { roster, catalog } = deps;
+  const member = roster.get(name);
+  if (member === undefined)
+    throw new MusterError('E_NOT_FOUND', `there is no machine "${name}"; \`muster get machines\` lists them`);
+  if (member.entry === undefined) return acceptDiscovered(deps, member, options);
+  if (options.name !== undefined && options.name !== name)
+    throw new MusterError(
+      'E_CONFLICT',
+      `machine "${name}" has a document; its name is its identity and stays`,
+    );
+  const { document } = member.entry;
+  const spec = {
+    ...document.spec,
+    ...(options.profile === undefined ? {} : { profile: options.profile }),
+    ...(options.cluster === undefined ? {} : { cluster: options.cluster }),
+  };
+  if (spec.profile !== document.spec.profile || spec.cluster !== document.spec.cluster)
+    await catalog.apply([{ ...document, spec }]);
+  roster.move(member, 'accepted', { bootsWithoutReady: 0, logTail: undefined });
+  await roster.commit([member], []);
+  deps.events.record({
+    kind: 'machine.accepted',
+    subject: name,
+    fields: { again: true, ...(spec.profile ? { profile: spec.profile } : {}) },
+  });
+  return roster.view(member);
+}
+
+async function acceptDiscovered(
+  { catalog, roster }: AcceptDeps,
+  member: Member,
+  options: AcceptOptions,
+): Promise<KnownMachine> {
+  const name = options.name ?? member.name;
+  if (name !== member.name && (roster.get(name) ?? catalog.get('Machine', name)))
+    throw new MusterError('E_CONFLICT', `there is a machine "${name}" already; choose another --name`);
+  const document = documentOf(member, { ...options, name }, catalog);
+  // The catalog tells the roster, which joins the document with what was seen.
+  await catalog.apply([document], { expectRevision: 'absent' });
+  const accepted = roster.get(name);
+  if (accepted === undefined)
+    throw new MusterError('E_INTERNAL', `machine "${name}" was applied and is not there`);
+  await roster.commit([accepted], []);
+  return roster.view(accepted);
+}
+
+/**
+ * The document for a machine that was seen: its lasting addresses, and UUID and serial unless they are placeholders or another
+ * document has both (blades that share them are told apart by their addresses). Throws E_USAGE when no address is left.
+ */
+export function documentOf(
+  member: Pick<Member, 'name' | 'status'>,
+  options: AcceptOptions & { readonly name: string },
+  catalog: Pick<LiveCatalog, 'list'>,
+): Document<'Machine'> {
+  const { seen } = member.status;
+  const others = catalog.list('Machine').map(({ document }) => document.spec);
+  const taken = new Set(others.flatMap((spec) => spec.macs));
+  const macs = lastingMacs(seen.macs, seen.bootMacs ?? []).filter((mac) => !taken.has(mac));
+  if (macs.length === 0)
+    throw new MusterError(
+      'E_USAGE',
+      `all addresses of "${member.name}" stand in other Machine documents; add the machine there, or correct them`,
+    );
+  const { uuid, serial } = ownHardware(seen, others);
+  const spec: MachineSpec = {
+    macs: macs as Mac[],
+    ...(uuid === undefined ? {} : { uuid }),
+    ...(serial === undefined ? {} : { serial }),
+    ...(options.profile === undefined ? {} : { profile: options.profile }),
+    ...(options.cluster === undefined ? {} : { cluster: options.cluster }),
+  };
+  return { apiVersion: API_VERSION, kind: 'Machine', metadata: { name: options.name }, spec };
+}
+
+function ownHardware(
+  seen: { readonly uuid?: string; readonly serial?: string },
+  others: readonly MachineSpec[],
+): { readonly uuid: string | undefined; readonly serial: string | undefined } {
+  const uuid = uuidKey(seen.uuid);
+  const serial = serialKey(seen.serial);
+  const shared = others.some(
+    (spec) => uuid !== undefined && uuidKey(spec.uuid) === uuid && serialKey(spec.serial) === serial,
+  );
+  if (shared) return { uuid: undefined, serial: undefined };
+  return {
+    uuid: uuid === undefined ? undefined : seen.uuid,
+    serial: serial === undefined ? undefined : seen.serial,
+  };
+}

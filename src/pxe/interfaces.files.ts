@@ -1,0 +1,16 @@
+/** The IPv4 addresses of this host's interfaces, as the kernel has them now. */
+import { networkInterfaces } from 'node:os';
+import { parseIpv4 } from '../base/ipv4.ts';
+import type { HostAddress } from './networks.ts';
+
+/** In the kernel's order; loopback is left out unless it is asked for (tests serve on it). */
+export function hostAddresses(options: { readonly loopback?: boolean } = {}): readonly HostAddress[] {
+  return Object.entries(networkInterfaces()).flatMap(([name, addresses]) =>
+    (addresses ?? []).flatMap((one) => {
+      const address = one.family === 'IPv4' ? parseIpv4(one.address) : undefined;
+      return address === undefined || (one.internal && !options.loopback)
+        ? []
+        : [{ interface: name, address }];
+    }),
+  );
+}
