@@ -111,7 +111,7 @@ function handle(
     return;
   }
   const context = contextOf(request, options, limits);
-  serve(target, request, response, context)
+  void serve(target, request, response, context)
     .catch((error: unknown) => failure(error, response, options.log))
     .then((status) => done(status));
 }
