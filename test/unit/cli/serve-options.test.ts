@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { hostPort, SERVE_SETTINGS, serveOptions } from '../../../src/cli/serve-options.ts';
+
+describe('settings of the server', () => {
+  it('have defaults for everything', () => {
+    expect(serveOptions({}, {})).toEqual({
+      config: undefined,
+      state: '/var/lib/muster',
+      socket: '/run/muster/muster.sock',
+      interfaces: [],
+      httpPort: 8080,
+      metricsListen: undefined,
+      loaders: ['/usr/lib/ipxe'],
+      logLevel: 'info',
+    });
+  });
+
+  it('come from the environment, lists separated by commas', () => {
+    const env = {
+      MUSTER_CONFIG: '/etc/muster',
+      MUSTER_INTERFACE: 'eth1, eth2,',
+      MUSTER_LOADERS: '/a,/b',
+      MUSTER_METRICS_LISTEN: '9090',
+      MUSTER_LOG_LEVEL: 'debug',
+    };
+    const options = serveOptions({}, env);
+    expect(options).toMatchObject({
+      config: '/etc/muster',
+      interfaces: ['eth1', 'eth2'],
+      loaders: ['/a', '/b'],
+    });
+    expect(options).toMatchObject({ metricsListen: { host: '127.0.0.1', port: 9090 }, logLevel: 'debug' });
+  });
+
+  it('prefer the flag to the environment', () => {
+    const env = { MUSTER_HTTP_PORT: '81', MUSTER_INTERFACE: 'eth9' };
+    expect(serveOptions({ httpPort: '82', interface: ['eth1'] }, env)).toMatchObject({
+      httpPort: 82,
+      interfaces: ['eth1'],
+    });
+  });
+
+  it('take an empty variable for none', () => {
+    expect(serveOptions({}, { MUSTER_HTTP_PORT: '', MUSTER_CONFIG: '' })).toMatchObject({
+      httpPort: 8080,
+      config: undefined,
+    });
+  });
+
+  it('name the flag or the variable that is wrong', () => {
+    expect(() => serveOptions({ httpPort: 'x' }, {})).toThrow('--http-port: "x" is not a TCP port');
+    expect(() => serveOptions({}, { MUSTER_HTTP_PORT: '70000' })).toThrow('MUSTER_HTTP_PORT: "70000"');
+    expect(() => serveOptions({ logLevel: 'loud' }, {})).toThrow('--log-level: "loud" is none of debug');
+  });
+
+  it.for([
+    ['127.0.0.1:9090', '127.0.0.1', 9090],
+    ['[::1]:9090', '::1', 9090],
+    ['localhost:1', 'localhost', 1],
+    ['9090', '127.0.0.1', 9090],
+  ] as const)('read %s as host and port', ([text, host, port]) => {
+    expect(hostPort(text, 'x')).toEqual({ host, port });
+  });
+
+  it.for(['', ':1', '::1:9090', 'a:b', '1.2.3.4:', '1.2.3.4:0', '1.2.3.4:65536'])('refuse %s', (text) => {
+    expect(() => hostPort(text, '--metrics-listen')).toThrow('--metrics-listen');
+  });
+
+  it('all have a variable named after their flag', () => {
+    for (const { flag, env } of Object.values(SERVE_SETTINGS))
+      expect(env).toBe(`MUSTER_${flag.split(' ')[0]!.slice(2).replaceAll('-', '_').toUpperCase()}`);
+  });
+});
