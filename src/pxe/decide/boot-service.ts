@@ -1,8 +1,10 @@
 /** The boot service: what the protocol servers ask, wired to roster, documents and store. */
 import { duration } from '../../base/duration.ts';
+import type { Rendered } from '../../ignition/rendered.ts';
 import type { BootService } from '../boot.ts';
 import { answer } from './answer.ts';
 import { type BootDeps, createDesk } from './desk.ts';
+import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { config, failSilent, report } from './reporting.ts';
 import { script } from './scripting.ts';
 
@@ -14,6 +16,10 @@ const TICK = duration('10s');
 export interface RunningBootService extends BootService {
   /** Ends what is overdue: machines that fell silent, sessions that are too old. Called by a timer. */
   tick(): void;
+  /** What a machine would get now, and why. Throws E_NOT_FOUND for a machine or network that nobody has. */
+  explain(question: ExplainQuestion): Explanation;
+  /** The configuration that a machine would get. Throws E_NOT_FOUND, E_REFERENCE, E_CONFIG. */
+  render(machine: string): Rendered;
   /** Stops the timer and following the documents. */
   close(): void;
 }
@@ -38,6 +44,8 @@ export function createBootService(deps: BootDeps): RunningBootService {
     script: (request) => script(desk, request),
     config: (session, file, baseUrl) => config(desk, session, file, baseUrl),
     report: (session, given, peer) => report(desk, session, given, peer),
+    explain: (question) => explain(desk, question),
+    render: (machine) => renderPreview(desk, machine),
     tick,
     close() {
       stop();

@@ -4,7 +4,7 @@ import { contains, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
-import type { EventSink } from '../../events/event.ts';
+import type { EventLog, EventSink } from '../../events/event.ts';
 import type { Render } from '../../ignition/rendered.ts';
 import type { Evidence } from '../../machines/recognition.ts';
 import type { Member, Roster } from '../../machines/roster.ts';
@@ -28,7 +28,8 @@ export interface BootDeps {
   readonly networks: readonly ServedNetwork[] | (() => readonly ServedNetwork[]);
   readonly render: Render;
   readonly store: Store;
-  readonly events: EventSink;
+  /** With `list`, explanations tell the last events. */
+  readonly events: EventSink & Partial<Pick<EventLog, 'list'>>;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly log: Log;

@@ -1,0 +1,382 @@
+/**
+ * What a machine would get now, and why: the same functions that answer it, asked without a packet. Nothing is recorded, no session
+ * is opened.
+ */
+import { MusterError } from '../../base/errors.ts';
+import { formatIpv4 } from '../../base/ipv4.ts';
+import type { Mac } from '../../base/mac.ts';
+import type { MusterEvent, Reason } from '../../events/event.ts';
+import type { Rendered } from '../../ignition/rendered.ts';
+import { type Match, POINTS, type Recognition } from '../../machines/recognition.ts';
+import type { Member } from '../../machines/roster.ts';
+import type { Selection } from '../../machines/select.ts';
+import type { ServedNetwork } from '../network.ts';
+import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
+import type { BootDecision } from './decision.ts';
+import { type Desk, selectionOf } from './desk.ts';
+import { type Preparation, type PrepareFor, prepareFor } from './scripting.ts';
+
+export interface ExplainQuestion {
+  readonly machine?: string | undefined;
+  readonly mac?: Mac | undefined;
+  readonly network?: string | undefined;
+  readonly arch?: 'x86_64' | 'aarch64' | undefined;
+  readonly firmware?: 'bios' | 'uefi' | undefined;
+}
+
+export interface ExplainStep {
+  readonly step: string;
+  readonly result: string;
+  readonly reason?: Reason;
+}
+
+/** The steps are for people; the other fields say the same to programs. */
+export interface Explanation {
+  readonly subject: string;
+  readonly steps: readonly ExplainStep[];
+  readonly recognised: { readonly kind: Recognition['kind']; readonly matches: readonly Match[] };
+  readonly profile?: string;
+  readonly image?: string;
+  /** What its script does. */
+  readonly decision: BootDecision;
+  /** What DHCP answers, by what asks, e.g. `firmware (bios)` or `iPXE`. */
+  readonly answers: Readonly<Record<string, BootDecision>>;
+  readonly phase?: string;
+  readonly bootsWithoutReady: number;
+  readonly session?: string;
+  /** The command or change that ends a hold. */
+  readonly remedy?: string;
+  readonly faults: readonly string[];
+  readonly events: readonly MusterEvent[];
+}
+
+/** Stands where a session's id will be. */
+export const PREVIEW_SESSION = 'PREVIEW';
+
+/** Option 93 of the firmware that is asked about. */
+const ARCH_CODES: Readonly<Record<string, number>> = {
+  'x86_64 bios': 0,
+  'x86_64 uefi': 7,
+  'aarch64 uefi': 11,
+};
+
+/** How many of the last events are told. */
+const EVENTS_TOLD = 8;
+
+/** What is asked about, found. */
+interface Case {
+  readonly subject: string;
+  readonly member: Member | undefined;
+  readonly mac: Mac | undefined;
+  readonly recognition: Recognition;
+  readonly network: ServedNetwork | undefined;
+  readonly arch: 'x86_64' | 'aarch64' | undefined;
+  readonly firmware: 'bios' | 'uefi' | undefined;
+  readonly prepared: Preparation;
+}
+
+/** Throws E_NOT_FOUND for a machine or network that nobody has, E_USAGE when neither machine nor address is named. */
+export function explain(desk: Desk, question: ExplainQuestion): Explanation {
+  const one = caseOf(desk, question);
+  const { member, prepared, recognition } = one;
+  const answers = answersTo(desk, one);
+  const events = desk.events.list?.({ subject: one.subject, limit: EVENTS_TOLD }) ?? [];
+  const ends = remedy(prepared.verdict.reason, one.subject);
+  const { verdict } = prepared;
+  const session = member?.status.session;
+  return {
+    subject: one.subject,
+    steps: [
+      ...recognisedSteps(one),
+      ...selectedSteps(desk, one),
+      ...Object.entries(answers).map(([step, decision]) => decisionStep(step, decision)),
+      decisionStep('script', verdict),
+      ...stateSteps(desk, one),
+      ...(ends === undefined ? [] : [{ step: 'to go on', result: ends }]),
+      ...events.map(eventStep),
+    ],
+    recognised: { kind: recognition.kind, matches: matchesOf(recognition) },
+    ...(verdict.kind === 'script' ? { profile: verdict.profile, image: verdict.image } : {}),
+    decision: verdict,
+    answers,
+    ...(member ? { phase: member.status.phase } : {}),
+    bootsWithoutReady: member?.status.bootsWithoutReady ?? 0,
+    ...(session === undefined ? {} : { session }),
+    ...(ends === undefined ? {} : { remedy: ends }),
+    faults: (prepared.faults ?? []).map((fault) => `${fault.code} ${fault.path ?? ''} ${fault.message}`),
+    events,
+  };
+}
+
+function matchesOf(recognition: Recognition): readonly Match[] {
+  if (recognition.kind === 'known') return [recognition.match];
+  return recognition.kind === 'conflict' ? recognition.matches : [];
+}
+
+function caseOf(desk: Desk, question: ExplainQuestion): Case {
+  const { roster } = desk;
+  const named = question.machine === undefined ? undefined : roster.get(question.machine);
+  if (question.machine !== undefined && named === undefined)
+    throw new MusterError('E_NOT_FOUND', `there is no machine "${question.machine}"`);
+  const { macs: all = [], bootMacs = [] } = named?.status.seen ?? {};
+  const mac =
+    question.mac ?? bootMacs[0] ?? (named?.entry?.document.spec.macs[0] as Mac | undefined) ?? all[0];
+  if (named === undefined && mac === undefined)
+    throw new MusterError('E_USAGE', 'say which machine: a name or a hardware address');
+  const owner = named ?? (mac && roster.byMac(mac));
+  const seen = owner?.status.seen;
+  const recognition = roster.recognise({
+    bootMac: mac,
+    macs: [...new Set([...(mac ? [mac] : []), ...(question.mac === undefined ? all : [])])],
+    uuid: seen?.uuid,
+    serial: seen?.serial,
+  });
+  const member = recognition.kind === 'known' ? roster.get(recognition.match.name) : undefined;
+  const network = networkOf(desk, member ?? owner, question.network);
+  const arch = question.arch ?? seen?.arch;
+  const conflicting =
+    recognition.kind === 'conflict' ? recognition.matches.map(({ name }) => name).sort() : [];
+  const prepared: Preparation =
+    recognition.kind === 'conflict'
+      ? { verdict: judge({ kind: 'conflict', machines: conflicting }) }
+      : member?.entry
+        ? prepareFor(desk, member, preparation(member, network, arch, mac))
+        : { verdict: judge({ kind: 'unknown' }) };
+  return {
+    subject: (named ?? member)?.name ?? mac!,
+    member: named ?? member,
+    mac,
+    recognition,
+    network,
+    arch,
+    firmware: question.firmware ?? seen?.firmware,
+    prepared,
+  };
+}
+
+function preparation(
+  member: Member,
+  network: ServedNetwork | undefined,
+  arch: PrepareFor['arch'],
+  mac: Mac | undefined,
+): PrepareFor {
+  return {
+    arch,
+    network,
+    bootsWithoutReady: member.status.bootsWithoutReady,
+    mac: mac ?? (member.entry!.document.spec.macs[0] as Mac),
+    session: PREVIEW_SESSION,
+    baseUrl: baseUrlOf(network),
+    peer: member.status.seen.address,
+  };
+}
+
+function baseUrlOf(network: ServedNetwork | undefined): string {
+  return network ? `http://${formatIpv4(network.serverAddress)}:${network.httpPort}` : 'http://127.0.0.1';
+}
+
+/** The network that is named, else that on which the machine was seen, else that of its reserved address, else the first. */
+function networkOf(
+  desk: Desk,
+  member: Member | undefined,
+  named: string | undefined,
+): ServedNetwork | undefined {
+  const served = desk.servedNetworks();
+  if (named !== undefined) {
+    const network = served.find((one) => one.name === named);
+    if (!network) throw new MusterError('E_NOT_FOUND', `there is no served network "${named}"`);
+    return network;
+  }
+  return (
+    served.find((one) => one.name === member?.status.seen.network) ??
+    served.find((one) => member !== undefined && desk.standing(member, one).address !== undefined) ??
+    served[0]
+  );
+}
+
+/** The DHCP decision for each kind of software that may ask: the firmware that was seen or is asked about, then iPXE. */
+function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
+  const { network, member, recognition, prepared } = one;
+  if (!network) return {};
+  const pxe = desk.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
+  const outline =
+    recognition.kind === 'known' && member ? desk.standing(member, network).outline : prepared.verdict;
+  const facts = {
+    mode: network.mode,
+    verdict: outline,
+    installed: (name: string) => desk.assets.loader(name) !== undefined,
+    loaderOverride: pxe.loader,
+  };
+  const answers: Record<string, BootDecision> = {};
+  for (const firmware of one.firmware ? [one.firmware] : (['bios', 'uefi'] as const)) {
+    const archCode = ARCH_CODES[`${one.arch ?? 'x86_64'} ${firmware}`];
+    answers[`firmware (${firmware})`] = decide({ ...facts, stage: 'pxe', archCode, loaderRan: false });
+  }
+  answers.iPXE = decide({ ...facts, stage: 'ipxe', loaderRan: true });
+  return answers;
+}
+
+function recognisedSteps(one: Case): readonly ExplainStep[] {
+  const { recognition, member, mac, network } = one;
+  const matches = matchesOf(recognition);
+  const points = ({ because }: Match) =>
+    because
+      .map((kind) => `${POINTS[kind].text} (${POINTS[kind].points > 0 ? '+' : ''}${POINTS[kind].points})`)
+      .join('; ');
+  const who: ExplainStep[] =
+    recognition.kind === 'unknown'
+      ? [{ step: 'recognised as', result: `nobody: no document has ${mac ?? 'an address of it'}` }]
+      : matches.map((match) => ({
+          step: recognition.kind === 'known' ? 'recognised as' : 'could be',
+          result: `${match.name} (${match.score} points)`,
+          reason: { code: match.because.join(' '), text: points(match) },
+        }));
+  const origin = member?.entry?.origin;
+  const from =
+    origin === undefined
+      ? member
+        ? 'none: it was only seen'
+        : 'none'
+      : origin.from === 'file'
+        ? `${origin.at.file}:${origin.at.line}`
+        : 'from the API';
+  return [
+    ...who,
+    { step: 'document', result: from },
+    {
+      step: 'network',
+      result: network
+        ? `${network.name} (${network.mode}, PXE style ${network.pxe.style ?? 'bypass'}, server ${formatIpv4(network.serverAddress)})`
+        : 'none is served',
+    },
+  ];
+}
+
+function selectedSteps(desk: Desk, one: Case): readonly ExplainStep[] {
+  const { member, prepared, network } = one;
+  if (!member?.entry) return [];
+  const selection = selectionOf(member, network?.name, desk.profiles());
+  const steps: ExplainStep[] = [{ step: 'profile', result: selectionText(selection) }];
+  const wanted = selection.kind === 'selected' ? selection.profile.spec.image : undefined;
+  if (wanted !== undefined) {
+    const { reason } = prepared.verdict;
+    const wrong = reason.code === 'image_missing' || reason.code === 'arch_mismatch';
+    steps.push({
+      step: 'image',
+      result: `${wanted}${prepared.image && !wrong ? ': complete' : ''}`,
+      ...(wrong ? { reason } : {}),
+    });
+  }
+  if (prepared.rendered)
+    steps.push({ step: 'configuration', result: `renders (${prepared.rendered.format})` });
+  for (const fault of prepared.faults ?? [])
+    steps.push({
+      step: 'configuration',
+      result: `does not render: ${fault.path ?? ''}`,
+      reason: { code: fault.code, text: fault.message },
+    });
+  return steps;
+}
+
+function selectionText(selection: Selection): string {
+  if (selection.kind === 'none') return 'none: the document names none and no selector fits';
+  if (selection.kind === 'missing') return `"${selection.profile}", which does not exist`;
+  const why = selection.explicit ? 'named by the document' : `selected by ${selection.matched.join(', ')}`;
+  return `${selection.profile.name} (${why})`;
+}
+
+function decisionStep(step: string, decision: BootDecision): ExplainStep {
+  const what = {
+    ignore: 'no boot file',
+    loader: decision.kind === 'loader' ? `loader ${decision.loader}` : '',
+    script: decision.kind === 'script' ? `boots ${decision.image} as ${decision.profile}` : '',
+    disk: 'its own disk',
+    hold: 'waits',
+  }[decision.kind];
+  return { step, result: what, reason: decision.reason };
+}
+
+function stateSteps(desk: Desk, one: Case): readonly ExplainStep[] {
+  const { member } = one;
+  if (!member) return [];
+  const { phase, since, reason, bootsWithoutReady, session } = member.status;
+  const steps: ExplainStep[] = [
+    {
+      step: 'phase',
+      result: `${phase} since ${new Date(since).toISOString()}`,
+      ...(reason ? { reason } : {}),
+    },
+    { step: 'boots', result: `${bootsWithoutReady} since it was last ready; held after ${BOOT_LIMIT}` },
+  ];
+  const live =
+    desk.roster.sessions.opening(member.name) ??
+    (session === undefined ? undefined : desk.roster.sessions.get(session));
+  if (live) {
+    const last = live.session.steps.at(-1)!;
+    const state = live.session.closed ? `over (${live.session.closed.why})` : 'live';
+    steps.push({
+      step: 'session',
+      result: `${live.session.id}, ${state}, last step ${last.step} at ${new Date(last.at).toISOString()}`,
+    });
+  }
+  return steps;
+}
+
+function eventStep(event: MusterEvent): ExplainStep {
+  return {
+    step: 'event',
+    result: `${new Date(event.at).toISOString()} ${event.kind}`,
+    ...(event.reason ? { reason: event.reason } : {}),
+  };
+}
+
+/**
+ * The configuration that a machine would get if it booted now, held or not. Throws E_NOT_FOUND, E_REFERENCE when it has no profile
+ * or image, E_CONFIG with all faults when it does not render.
+ */
+export function renderPreview(desk: Desk, name: string): Rendered {
+  const member = desk.roster.get(name);
+  if (!member?.entry)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      member
+        ? `machine "${name}" was only seen; it has a configuration once it is accepted`
+        : `there is no machine "${name}"`,
+    );
+  const network = networkOf(desk, member, undefined);
+  const selection = selectionOf(member, network?.name, desk.profiles());
+  if (selection.kind !== 'selected')
+    throw new MusterError('E_REFERENCE', `machine "${name}" has no profile: ${selectionText(selection)}`);
+  const { image } = selection.profile.spec;
+  if (image === undefined)
+    throw new MusterError(
+      'E_REFERENCE',
+      `profile "${selection.profile.name}" names no image, so there is nothing to configure`,
+    );
+  const base = preparation(member, network, undefined, member.status.seen.bootMacs?.[0]);
+  const reserved = network && desk.standing(member, network).address;
+  const result = desk.configurations.of({
+    member,
+    profile: selection.profile.name,
+    image,
+    mac: base.mac,
+    session: base.session,
+    baseUrl: base.baseUrl,
+    network,
+    address: reserved === undefined ? base.peer : formatIpv4(reserved),
+  });
+  if (result.ok) return result.value;
+  throw new MusterError('E_CONFIG', `the configuration of "${name}" does not render`, {
+    faults: result.faults,
+  });
+}
+
+/** An explanation as lines of text, a step each, the reason's sentence and code below. */
+export function formatExplanation({ subject, steps }: Pick<Explanation, 'subject' | 'steps'>): string {
+  const width = Math.max(0, ...steps.map(({ step }) => step.length));
+  const lines = steps.flatMap(({ step, result, reason }) => [
+    `  ${step.padEnd(width)}  ${result}`,
+    ...(reason ? [`  ${' '.repeat(width)}  ${reason.text} [${reason.code}]`] : []),
+  ]);
+  return [subject, ...lines, ''].join('\n');
+}
