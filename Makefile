@@ -34,3 +34,11 @@ lab: node_modules ## The virtual rack: real firmware in QEMU
 .PHONY: bench
 bench: node_modules ## Each figure beside its peer; writes bench/RESULTS.md (root). SUITES="store dhcp" runs some
 	scripts/in-namespace.sh $(NODE) bench/run.ts $(SUITES)
+
+.PHONY: docs
+docs: node_modules ## Write the pages that come from tables: ports, errors, metrics, events, reference, schemas
+	@$(NODE) scripts/docs.ts
+
+.PHONY: install
+install: node_modules ## Install command, service and units: DESTDIR=, PREFIX=/usr
+	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh

