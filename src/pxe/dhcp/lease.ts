@@ -52,9 +52,9 @@ export function readLease(text: string): Lease | undefined {
   const lease = value as Record<string, unknown>;
   const whole = (n: unknown) => typeof n === 'number' && Number.isFinite(n);
   const optional = (s: unknown) => s === undefined || typeof s === 'string';
-  if (lease['v'] !== 1 || !whole(lease['since']) || !whole(lease['expires'])) return undefined;
-  if (typeof lease['mac'] !== 'string' || parseMac(lease['mac']) !== lease['mac']) return undefined;
-  if (typeof lease['state'] !== 'string' || !STATES.has(lease['state'])) return undefined;
+  if (lease.v !== 1 || !whole(lease.since) || !whole(lease.expires)) return undefined;
+  if (typeof lease.mac !== 'string' || parseMac(lease.mac) !== lease.mac) return undefined;
+  if (typeof lease.state !== 'string' || !STATES.has(lease.state)) return undefined;
   if (!['clientId', 'hostname', 'machine', 'agent'].every((field) => optional(lease[field])))
     return undefined;
   return value as Lease;
