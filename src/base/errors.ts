@@ -224,6 +224,13 @@ export const ERRORS = {
     http: 500,
     fix: 'Keep the file for inspection, put a backup in its place, and check the disk.',
   },
+  // events
+  E_EVENT_JOURNAL: {
+    title: 'Events cannot be written to the journal.',
+    who: 'operator',
+    http: 503,
+    fix: 'Free space on the file system of the state directory; the journal goes on by itself. Boots do not depend on it.',
+  },
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -48,6 +48,12 @@ export const METRICS = {
     labels: [],
     buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 1],
   },
+  muster_events_total: { type: 'counter', help: 'Events by kind.', labels: ['kind'] },
+  muster_event_journal_lost_total: {
+    type: 'counter',
+    help: 'Events that did not reach the journal (disk full, or faster than the disk takes them). They were in memory.',
+    labels: [],
+  },
   muster_documents: { type: 'gauge', help: 'Documents by kind.', labels: ['kind'] },
   muster_document_faults: {
     type: 'gauge',

@@ -1,0 +1,231 @@
+/**
+ * Events on disk, so that what happened before a restart can still be read. A convenience, never a source of state: written
+ * behind the events, not synced, and when the disk does not take them they are counted as lost.
+ *
+ * Segments `events-NNNNNNNN.jsonl`, one event a line; the newest is appended to, the oldest removed.
+ */
+import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from '../base/clock.ts';
+import { type Millis, millis } from '../base/duration.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import { EVENT_KINDS, type MusterEvent } from './event.ts';
+import type { MemoryEventLog } from './log.ts';
+
+export interface EventJournalOptions {
+  readonly events: MemoryEventLog;
+  /** Made if it is not there. */
+  readonly directory: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics?: Metrics;
+  /** A segment ends at this size; default 4 MiB. */
+  readonly segmentBytes?: number;
+  /** How many segments are kept, the growing one included; default 16. At least 2. */
+  readonly segments?: number;
+  /** At most this many events are read back at the start; default 10,000. */
+  readonly restored?: number;
+}
+
+export interface EventJournal {
+  /** Resolves when all events recorded so far are written, or counted as lost. */
+  flush(): Promise<void>;
+  /** Flushes and ends the journal. */
+  close(): Promise<void>;
+}
+
+/** Events gather for so long before they are written. */
+const GATHER: Millis = millis(100);
+/** More events than this are not held for a disk that does not keep up. */
+const MAX_WAITING = 20_000;
+/** So many are turned into text at once. */
+const BATCH = 1000;
+const SEGMENT = /^events-([0-9]{8,})\.jsonl$/;
+const segmentName = (number: number): string => `events-${String(number).padStart(8, '0')}.jsonl`;
+
+/**
+ * Gives `events` the past that the journal holds, and writes what is recorded from now on behind it.
+ * Never throws because of the disk: a directory that cannot be read or written is logged, and tried again with later events.
+ */
+export async function attachEventJournal(options: EventJournalOptions): Promise<EventJournal> {
+  const journal = new Journal(options);
+  await journal.start();
+  return journal;
+}
+
+class Journal implements EventJournal {
+  readonly #options: EventJournalOptions;
+  readonly #segmentBytes: number;
+  readonly #segments: number;
+  /** Numbers of the segments on disk, oldest first. */
+  #numbers: number[] = [];
+  #file: FileHandle | undefined;
+  #written = 0;
+  /** The last line of the segment has no end: half of it was written. */
+  #torn = false;
+  #waiting: MusterEvent[] = [];
+  #writing: Promise<void> | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #failing = false;
+  #unsubscribe: () => void = () => {};
+
+  constructor(options: EventJournalOptions) {
+    this.#options = options;
+    this.#segmentBytes = options.segmentBytes ?? 4 * 1024 * 1024;
+    this.#segments = Math.max(2, options.segments ?? 16);
+  }
+
+  async start(): Promise<void> {
+    try {
+      await mkdir(this.#options.directory, { recursive: true, mode: 0o700 });
+      this.#numbers = await this.#list();
+      this.#options.events.restore(await this.#tail(this.#options.restored ?? 10_000));
+    } catch (error) {
+      this.#failed(error, 0);
+    }
+    this.#unsubscribe = this.#options.events.subscribe((event) => this.#take(event));
+  }
+
+  /** Keeps the event for the next write. Called from inside `record`: costs a push. */
+  #take(event: MusterEvent): void {
+    if (this.#waiting.length >= MAX_WAITING) {
+      this.#lost(1);
+      return;
+    }
+    this.#waiting.push(event);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#writing || this.#cancelTimer || this.#waiting.length === 0) return;
+    this.#cancelTimer = this.#options.clock.after(GATHER, () => {
+      this.#cancelTimer = undefined;
+      void this.flush();
+    });
+  }
+
+  async flush(): Promise<void> {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    while (this.#writing) await this.#writing;
+    if (this.#waiting.length === 0) return;
+    this.#writing = this.#writeWaiting();
+    await this.#writing;
+    this.#writing = undefined;
+    this.#schedule();
+  }
+
+  async #writeWaiting(): Promise<void> {
+    const count = this.#waiting.length;
+    for (let done = 0; done < count; ) {
+      const batch = this.#waiting.splice(0, Math.min(BATCH, count - done));
+      done += batch.length;
+      try {
+        await this.#write(batch.map((event) => `${JSON.stringify(event)}\n`).join(''));
+        if (this.#failing) this.#options.log.info({}, 'events reach the journal again');
+        this.#failing = false;
+      } catch (error) {
+        this.#failed(error, batch.length);
+      }
+    }
+  }
+
+  async #write(text: string): Promise<void> {
+    await this.#rotate();
+    const bytes = Buffer.from(this.#torn ? `\n${text}` : text);
+    let at = 0;
+    try {
+      // A disk that fills takes a part and then refuses.
+      while (at < bytes.length) {
+        const { bytesWritten } = await this.#file!.write(bytes, at);
+        if (bytesWritten === 0) throw new Error('the disk took nothing');
+        at += bytesWritten;
+      }
+      this.#torn = false;
+    } finally {
+      if (at > 0 && at < bytes.length) this.#torn = bytes[at - 1] !== 0x0a;
+      this.#written += at;
+    }
+  }
+
+  /** Sees that there is a segment to append to; begins a new one when it is long enough, and removes the oldest. */
+  async #rotate(): Promise<void> {
+    if (this.#file && this.#written >= this.#segmentBytes) {
+      const full = this.#file;
+      this.#file = undefined;
+      this.#numbers.push(this.#numbers.at(-1)! + 1);
+      await full.close();
+    }
+    if (this.#file) return;
+    if (this.#numbers.length === 0) this.#numbers.push(1);
+    while (this.#numbers.length > this.#segments)
+      await rm(this.#path(this.#numbers.shift()!), { force: true });
+    const file = await open(this.#path(this.#numbers.at(-1)!), 'a', 0o600);
+    this.#written = (await file.stat()).size;
+    this.#file = file;
+    if (this.#written >= this.#segmentBytes) await this.#rotate();
+  }
+
+  #failed(error: unknown, lost: number): void {
+    this.#lost(lost);
+    if (this.#failing) return;
+    this.#failing = true;
+    const { log, directory } = this.#options;
+    log.error(
+      { code: 'E_EVENT_JOURNAL', directory, cause: (error as Error).message },
+      'events are not journalled',
+    );
+  }
+
+  #lost(count: number): void {
+    if (count > 0) this.#options.metrics?.add('muster_event_journal_lost_total', {}, count);
+  }
+
+  #path(number: number): string {
+    return join(this.#options.directory, segmentName(number));
+  }
+
+  async #list(): Promise<number[]> {
+    const names = await readdir(this.#options.directory);
+    const numbers = names.flatMap((name) => SEGMENT.exec(name)?.[1] ?? []).map(Number);
+    return numbers.sort((a, b) => a - b);
+  }
+
+  /** The last `count` events, oldest first; lines that are none (torn by a crash or a full disk) are passed over. */
+  async #tail(count: number): Promise<MusterEvent[]> {
+    let tail: MusterEvent[] = [];
+    for (const number of this.#numbers.toReversed()) {
+      if (tail.length >= count) break;
+      const text = await readFile(this.#path(number), 'utf8');
+      if (number === this.#numbers.at(-1)) this.#torn = text !== '' && !text.endsWith('\n');
+      tail = [...text.split('\n').flatMap(parseEvent), ...tail];
+    }
+    return tail.slice(-count);
+  }
+
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    await this.flush();
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.close();
+  }
+}
+
+/** The event of a line, or nothing. */
+function parseEvent(line: string): MusterEvent[] {
+  try {
+    const event = JSON.parse(line) as Partial<MusterEvent> | null;
+    const fits =
+      typeof event === 'object' &&
+      event !== null &&
+      Number.isSafeInteger(event.sequence) &&
+      typeof event.at === 'number' &&
+      typeof event.subject === 'string' &&
+      Object.hasOwn(EVENT_KINDS, event.kind ?? '');
+    return fits ? [event as MusterEvent] : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,146 @@
+/** The events of this process, in memory: a ring for each subject, and one for all. Constant cost for each event. */
+import type { Clock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { EventLog, MusterEvent, NewEvent } from './event.ts';
+
+export interface EventLogOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics?: Metrics;
+  /** How many events are kept of one subject. */
+  readonly perSubject: number;
+  /** Of how many subjects; the one that was quiet for longest goes first. */
+  readonly subjects: number;
+  /** How many are kept in the order of all subjects; default 10,000. */
+  readonly recent?: number;
+}
+
+/** An event log that can be given the past, once, before anything is recorded. */
+export interface MemoryEventLog extends EventLog {
+  /** Takes over events of earlier processes, oldest first; sequence numbers go on after the last. */
+  restore(events: readonly MusterEvent[]): void;
+}
+
+/**
+ * An empty log. `record` never throws: a listener that does is logged and stays. A burst of subjects that were never seen
+ * (a flood of invented MACs) costs the quietest subjects their events, not memory.
+ */
+export function createEventLog(options: EventLogOptions): MemoryEventLog {
+  return new RingEventLog(options);
+}
+
+class RingEventLog implements MemoryEventLog {
+  readonly #options: EventLogOptions;
+  readonly #recent: Ring;
+  /** In order of the last event: the first is the quietest. */
+  readonly #subjects = new Map<string, Ring>();
+  readonly #listeners = new Set<(event: MusterEvent) => void>();
+  #sequence = 0;
+
+  constructor(options: EventLogOptions) {
+    this.#options = options;
+    this.#recent = new Ring(options.recent ?? 10_000);
+  }
+
+  record(event: NewEvent): void {
+    const { clock, metrics } = this.#options;
+    const recorded: MusterEvent = { sequence: ++this.#sequence, at: clock.now(), ...event };
+    this.#keep(recorded);
+    metrics?.add('muster_events_total', { kind: event.kind });
+    for (const listener of this.#listeners) this.#tell(listener, recorded);
+  }
+
+  #tell(listener: (event: MusterEvent) => void, event: MusterEvent): void {
+    try {
+      listener(event);
+    } catch (error) {
+      this.#options.log.error(
+        { code: 'E_INTERNAL', kind: event.kind, cause: String(error) },
+        'a listener of events failed',
+      );
+    }
+  }
+
+  #keep(event: MusterEvent): void {
+    const { perSubject, subjects } = this.#options;
+    this.#recent.push(event);
+    const ring = this.#subjects.get(event.subject) ?? new Ring(perSubject);
+    ring.push(event);
+    this.#subjects.delete(event.subject);
+    this.#subjects.set(event.subject, ring);
+    if (this.#subjects.size > subjects) this.#subjects.delete(this.#subjects.keys().next().value!);
+  }
+
+  restore(events: readonly MusterEvent[]): void {
+    for (const event of events) {
+      if (event.sequence <= this.#sequence) continue;
+      this.#sequence = event.sequence;
+      this.#keep(event);
+    }
+  }
+
+  list(filter: {
+    readonly subject?: string;
+    readonly after?: number;
+    readonly limit?: number;
+  }): readonly MusterEvent[] {
+    const { subject, after, limit = Number.POSITIVE_INFINITY } = filter;
+    const ring = subject === undefined ? this.#recent : this.#subjects.get(subject);
+    return ring?.list(after, limit) ?? [];
+  }
+
+  subscribe(listener: (event: MusterEvent) => void): () => void {
+    // Wrapped, so that one function subscribed twice is told twice and each subscription ends by itself.
+    const own = (event: MusterEvent) => listener(event);
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
+  }
+}
+
+/** The last `size` events, oldest first. Takes memory as it fills. */
+class Ring {
+  readonly #size: number;
+  readonly #items: MusterEvent[] = [];
+  /** Where the oldest is, once the ring is full. */
+  #start = 0;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  push(event: MusterEvent): void {
+    if (this.#items.length < this.#size) {
+      this.#items.push(event);
+    } else if (this.#size > 0) {
+      this.#items[this.#start] = event;
+      this.#start = (this.#start + 1) % this.#size;
+    }
+  }
+
+  #at(index: number): MusterEvent {
+    return this.#items[(this.#start + index) % this.#items.length]!;
+  }
+
+  /** With `after`, the first `limit` events after that sequence; without, the last `limit`. */
+  list(after: number | undefined, limit: number): MusterEvent[] {
+    const length = this.#items.length;
+    const count = Math.max(0, Math.min(limit, length));
+    const from = after === undefined ? length - count : this.#firstAfter(after);
+    const found: MusterEvent[] = [];
+    for (let i = from; i < length && found.length < count; i++) found.push(this.#at(i));
+    return found;
+  }
+
+  /** By halves: sequences increase. */
+  #firstAfter(after: number): number {
+    let low = 0;
+    let high = this.#items.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#at(middle).sequence > after) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+}

@@ -1,0 +1,178 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, unlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { millis } from '../../../src/base/duration.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
+import { attachEventJournal, type EventJournalOptions } from '../../../src/events/journal.files.ts';
+import { createEventLog } from '../../../src/events/log.ts';
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'muster-events-'));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+/** A server's event log with its journal; `record(n)` records n events about the machine `m`. */
+async function start(more: Partial<EventJournalOptions> = {}) {
+  const clock = new ManualClock();
+  const metrics = createMetrics();
+  const lines: string[] = [];
+  const log = {
+    ...silentLog,
+    info: (_: object, message: string) => void lines.push(message),
+    error: (_: object, message: string) => void lines.push(message),
+  };
+  const events = createEventLog({ clock, log, metrics, perSubject: 100_000, subjects: 10, recent: 100_000 });
+  const journal = await attachEventJournal({ events, directory, log, clock, metrics, ...more });
+  const record = (count: number) => {
+    for (let i = 0; i < count; i++)
+      events.record({ kind: 'dhcp.ack', subject: 'm', fields: { note: 'x'.repeat(50) } });
+  };
+  const sequences = () => events.list({}).map((event) => event.sequence);
+  const lost = async () => Number(/journal_lost_total (\d+)/.exec(await metrics.text())![1]);
+  return { clock, events, journal, lines, record, sequences, lost };
+}
+const upTo = (n: number) => Array.from({ length: n }, (_, i) => i + 1);
+const segment = (number: number) => join(directory, `events-${String(number).padStart(8, '0')}.jsonl`);
+
+describe('the journal of events', () => {
+  test('gives the next process what the last one recorded; numbers go on', async () => {
+    const first = await start();
+    first.record(3);
+    await first.journal.close();
+    const second = await start();
+    expect(second.events.list({})).toEqual(first.events.list({}));
+    second.record(1);
+    await second.journal.close();
+    const third = await start();
+    expect(third.sequences()).toEqual([1, 2, 3, 4]);
+    expect(third.events.list({ subject: 'm', limit: 1 })[0]!.sequence).toBe(4);
+    await third.journal.close();
+  });
+
+  test('is written a moment later by itself, in one go', async () => {
+    const { clock, journal, record } = await start();
+    record(5);
+    expect(await readdir(directory)).toEqual([]);
+    clock.advance(millis(100));
+    await journal.flush();
+    expect((await readFile(segment(1), 'utf8')).split('\n')).toHaveLength(6);
+    expect((await stat(segment(1))).mode & 0o777).toBe(0o600);
+    await journal.close();
+  });
+
+  test('begins new segments and removes the oldest: bounded on disk', async () => {
+    const { journal, record } = await start({ segmentBytes: 10_000, segments: 3 });
+    for (let i = 0; i < 40; i++) {
+      record(50);
+      await journal.flush();
+    }
+    await journal.close();
+    const names = await readdir(directory);
+    expect(names).toHaveLength(3);
+    for (const name of names) expect((await stat(join(directory, name))).size).toBeLessThan(20_000);
+    const next = await start({ segmentBytes: 10_000, segments: 3 });
+    const restored = next.sequences();
+    expect(restored.at(-1)).toBe(2000);
+    expect(restored).toEqual(upTo(2000).slice(-restored.length));
+    await next.journal.close();
+  });
+
+  test('reads back only the tail that it was asked for', async () => {
+    const first = await start({ segmentBytes: 5000 });
+    for (let i = 0; i < 10; i++) {
+      first.record(30);
+      await first.journal.flush();
+    }
+    await first.journal.close();
+    const second = await start({ segmentBytes: 5000, restored: 100 });
+    expect(second.sequences()).toEqual(upTo(300).slice(-100));
+    await second.journal.close();
+  });
+
+  test('passes over a line that a crash tore, and goes on after it', async () => {
+    const first = await start();
+    first.record(3);
+    await first.journal.close();
+    const text = await readFile(segment(1), 'utf8');
+    await writeFile(segment(1), text.slice(0, -20));
+    const second = await start();
+    expect(second.sequences()).toEqual([1, 2]);
+    second.record(2);
+    await second.journal.close();
+    const third = await start();
+    expect(third.sequences()).toEqual([1, 2, 3, 4]);
+    await third.journal.close();
+  });
+
+  test('passes over lines that are no events, of whatever kind', async () => {
+    const event = { sequence: 7, at: 1, kind: 'dhcp.ack', subject: 'm' };
+    const bad = [
+      '',
+      'null',
+      '[]',
+      '"x"',
+      '{',
+      '\u0000\u0000',
+      JSON.stringify({ ...event, kind: 'from.a.newer.version' }),
+      JSON.stringify({ ...event, kind: 'constructor' }),
+      JSON.stringify({ ...event, sequence: 'x' }),
+      JSON.stringify({ ...event, subject: 1 }),
+    ];
+    await writeFile(segment(1), [...bad, JSON.stringify(event), ...bad].join('\n'));
+    await writeFile(join(directory, 'notes.txt'), 'not ours');
+    const { sequences, journal } = await start();
+    expect(sequences()).toEqual([7]);
+    await journal.close();
+    expect(await readdir(directory)).toContain('notes.txt');
+  });
+
+  test('a full disk is counted and logged once; those who record do not notice; it goes on when there is room', async () => {
+    const { journal, record, lines, lost, sequences } = await start();
+    await symlink('/dev/full', segment(1));
+    for (let i = 0; i < 5; i++) {
+      record(10);
+      await journal.flush();
+    }
+    expect(lines).toEqual(['events are not journalled']);
+    expect(await lost()).toBe(50);
+    expect(sequences()).toHaveLength(50);
+    await journal.close();
+    await unlink(segment(1));
+    const next = await start();
+    expect(next.lines).toEqual([]);
+    await next.journal.close();
+  });
+
+  test('comes back by itself after a failure, and says so', async () => {
+    const missing = join(directory, 'file');
+    await writeFile(missing, 'in the way');
+    const { journal, record, lines, lost } = await start({ directory: missing });
+    record(3);
+    await journal.flush();
+    expect(await lost()).toBe(3);
+    await unlink(missing);
+    await mkdir(missing);
+    record(2);
+    await journal.flush();
+    expect(lines).toEqual(['events are not journalled', 'events reach the journal again']);
+    expect((await readFile(join(missing, 'events-00000001.jsonl'), 'utf8')).split('\n')).toHaveLength(3);
+    await journal.close();
+  });
+
+  test('does not hold more than it can write: a flood is cut, counted, and over', async () => {
+    const { journal, record, lost } = await start();
+    record(50_000);
+    await journal.flush();
+    expect(await lost()).toBe(30_000);
+    record(10);
+    await journal.close();
+    expect(await lost()).toBe(30_000);
+    const next = await start();
+    expect(next.events.list({ limit: 1 })[0]!.sequence).toBe(50_010);
+    await next.journal.close();
+  });
+});
