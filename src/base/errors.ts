@@ -231,6 +231,37 @@ export const ERRORS = {
     http: 503,
     fix: 'Free space on the file system of the state directory; the journal goes on by itself. Boots do not depend on it.',
   },
+  // images and the virtual rack
+  E_IMAGE_BUILD: {
+    title: 'The image could not be built.',
+    who: 'operator',
+    http: 500,
+    fix: 'The lines above say why; `scripts/packages.sh missing` lists tools that are not there.',
+  },
+  E_LAB_TOOL: {
+    title: 'A program or file that the virtual rack needs is missing or failed.',
+    who: 'operator',
+    http: 500,
+    fix: 'Install what debian-packages.txt lists: scripts/packages.sh install',
+  },
+  E_LAB_NAMESPACE: {
+    title: 'The host does not let the virtual rack have a network of its own.',
+    who: 'operator',
+    http: 500,
+    fix: 'Run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1).',
+  },
+  E_LAB_SERVE: {
+    title: 'The boot host of the virtual rack did not start.',
+    who: 'muster',
+    http: 500,
+    fix: "Read the server's log in the run's folder.",
+  },
+  E_LAB_STALLED: {
+    title: 'A machine of the virtual rack did not get where the scenario waits for it.',
+    who: 'muster',
+    http: 500,
+    fix: "Read the machine's console and the capture in the run's folder.",
+  },
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof ERRORS;

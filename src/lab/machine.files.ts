@@ -1,0 +1,100 @@
+/** A machine of the rack: its disks, its firmware's variables, its QEMU, and what its serial ports have said. */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { copyFile, open, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { MusterError } from '../base/errors.ts';
+import { type Running, start } from './process.files.ts';
+import { qemuArguments } from './qemu.ts';
+import type { LabMachine } from './scenario.ts';
+
+/** Debian's OVMF: code, and variables as they leave the factory. */
+const UEFI = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', variables: '/usr/share/OVMF/OVMF_VARS_4M.fd' };
+const MIB = 1048576;
+
+export interface Box {
+  readonly consoleFile: string;
+  powerOn(): Promise<void>;
+  powerOff(): Promise<void>;
+  readonly on: boolean;
+  /** Octets that the console has shown. */
+  consoleSize(): Promise<number>;
+  consoleText(): Promise<string>;
+  factsText(): Promise<string>;
+  /** SHA-256 of each disk, as it is now. */
+  diskHashes(): Promise<string[]>;
+}
+
+/** Prepares a machine, switched off. Throws E_LAB_TOOL when firmware is not installed. */
+export async function makeBox(
+  machine: LabMachine,
+  places: { readonly directory: string; readonly taps: readonly string[]; readonly accel: 'kvm' | 'tcg' },
+): Promise<Box> {
+  const file = (suffix: string) => join(places.directory, `${machine.name}.${suffix}`);
+  const disks = machine.disks.map((_, index) => file(`disk${index}`));
+  for (const [index, disk] of machine.disks.entries())
+    await fill(disks[index]!, disk.sizeMiB * MIB, disk.filledWith);
+  const uefi = machine.firmware === 'bios' ? undefined : { code: UEFI.code, variables: file('uefi-vars') };
+  if (uefi) {
+    try {
+      await copyFile(UEFI.variables, uefi.variables);
+    } catch (cause) {
+      throw new MusterError('E_LAB_TOOL', `${UEFI.variables} is not there; install the package ovmf`, {
+        cause,
+      });
+    }
+  }
+  const consoleFile = file('console');
+  const factsFile = file('facts');
+  await writeFile(consoleFile, '');
+  await writeFile(factsFile, '');
+  const words = qemuArguments(machine, {
+    accel: places.accel,
+    taps: places.taps,
+    disks,
+    console: consoleFile,
+    facts: factsFile,
+    ...(uefi ? { uefi } : {}),
+  });
+  await writeFile(file('qemu'), `qemu-system-x86_64 ${words.map(quoted).join(' ')}\n`);
+  let qemu: Running | undefined;
+  return {
+    consoleFile,
+    async powerOn() {
+      if (qemu?.running) return;
+      qemu = await start(machine.name, ['qemu-system-x86_64', ...words], { log: file('qemu.log') });
+    },
+    async powerOff() {
+      await qemu?.stop();
+    },
+    get on() {
+      return qemu?.running ?? false;
+    },
+    consoleSize: async () => (await stat(consoleFile)).size,
+    consoleText: async () => await readFile(consoleFile, 'latin1'),
+    factsText: async () => await readFile(factsFile, 'utf8'),
+    diskHashes: async () => {
+      const hashes: string[] = [];
+      for (const disk of disks) hashes.push(await sha256(disk));
+      return hashes;
+    },
+  };
+}
+
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word}'`);
+
+async function fill(path: string, octets: number, text: string): Promise<void> {
+  const handle = await open(path, 'w');
+  try {
+    const piece = Buffer.alloc(MIB, text);
+    for (let at = 0; at < octets; at += MIB) await handle.write(piece, 0, MIB, at);
+  } finally {
+    await handle.close();
+  }
+}
+
+export async function sha256(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const piece of createReadStream(path)) hash.update(piece as Buffer);
+  return hash.digest('hex');
+}

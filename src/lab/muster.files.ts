@@ -1,0 +1,93 @@
+/** The boot host of the rack: the real command, spoken to as operators do, by its command line and socket. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { dump } from 'js-yaml';
+import type { LeaseView } from '../api/deps.ts';
+import { MusterError } from '../base/errors.ts';
+import type { MusterEvent } from '../events/event.ts';
+import { type Output, type Running, run, start } from './process.files.ts';
+import { MAIN } from './segment.files.ts';
+
+export interface BootHost {
+  /** `muster WORDS…`; never throws for an exit code. */
+  muster(words: readonly string[], input?: string): Promise<Output>;
+  leases(): Promise<readonly LeaseView[]>;
+  /** Graceful stop; its exit code. */
+  stop(): Promise<number | null>;
+  readonly running: boolean;
+}
+
+export interface BootHostOptions {
+  readonly project: string;
+  /** Of this run: configuration, state and log go below it. */
+  readonly directory: string;
+  readonly documents: readonly object[];
+  readonly onEvent: (event: MusterEvent) => void;
+}
+
+const READY_WITHIN_MS = 30_000;
+const POLL_MS = 200;
+/** Below /run, which belongs to the namespace: a unix socket's path has to be short. */
+const SOCKET = '/run/muster/muster.sock';
+
+/** Writes the configuration, starts `muster serve`, waits until it is ready, and follows its events. Throws E_LAB_SERVE. */
+export async function startBootHost(options: BootHostOptions): Promise<BootHost> {
+  const { project, directory } = options;
+  const command = join(project, 'bin/muster');
+  const config = join(directory, 'config');
+  const state = join(directory, 'state');
+  const log = join(directory, 'serve.log');
+  await mkdir(config, { recursive: true });
+  await mkdir(state, { recursive: true });
+  await writeFile(join(config, 'lab.yaml'), documentsText(options.documents));
+  const env = { MUSTER_SOCKET: SOCKET };
+  const muster = (words: readonly string[], input?: string) =>
+    run([command, ...words], { env, ...(input === undefined ? {} : { input }) });
+  const serve = await start(
+    'muster serve',
+    [
+      ...[command, 'serve', '--config', config, '--state', state, '--socket', SOCKET],
+      ...['--interface', MAIN, '--http-port', '8080', '--loaders', '/usr/lib/ipxe'],
+    ],
+    { log, env },
+  );
+  await untilReady(serve, () => muster(['status']), log);
+  const follower = await start('muster events', [command, 'events', '--follow', '-o', 'json'], {
+    env,
+    log: join(directory, 'events.err'),
+    onLine: (line) => options.onEvent(JSON.parse(line) as MusterEvent),
+  });
+  return {
+    muster,
+    async leases() {
+      const { code, out } = await muster(['get', 'leases', '-o', 'json']);
+      if (code !== 0) return [];
+      const value = JSON.parse(out || '[]') as LeaseView[] | { items?: LeaseView[] };
+      return Array.isArray(value) ? value : (value.items ?? []);
+    },
+    get running() {
+      return serve.running;
+    },
+    async stop() {
+      await follower.stop();
+      return (await serve.stop()).code;
+    },
+  };
+}
+
+export const documentsText = (documents: readonly object[]): string =>
+  documents.map((document) => dump(document, { lineWidth: 120 })).join('---\n');
+
+async function untilReady(serve: Running, status: () => Promise<Output>, log: string): Promise<void> {
+  const deadline = Date.now() + READY_WITHIN_MS;
+  let last = '';
+  while (Date.now() < deadline) {
+    if (!serve.running) throw new MusterError('E_LAB_SERVE', `muster serve has ended; its log is ${log}`);
+    const { code, out, err } = await status();
+    if (code === 0) return;
+    last = (out || err).trim();
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  await serve.stop();
+  throw new MusterError('E_LAB_SERVE', `muster serve is not ready after 30 s: ${last}; its log is ${log}`);
+}

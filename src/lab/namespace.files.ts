@@ -1,0 +1,70 @@
+/**
+ * The outer namespace: own network, mounts and processes and an empty /run, so that a run touches neither the host's network nor
+ * its services and nothing of it survives, however it ends. Root is not needed where the host allows user namespaces.
+ */
+import { execFileSync } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { MusterError } from '../base/errors.ts';
+
+const INSIDE = 'MUSTER_LAB_INSIDE';
+const SYSTEM_PATHS = ['/usr/sbin', '/sbin'];
+
+/** Whether this process is inside already; then it is the first one there. */
+export const insideNamespace = (): boolean => process.env[INSIDE] !== undefined;
+
+/** The process on the host whose child is the first one inside. */
+export const hostProcess = (): string => process.env[INSIDE] ?? '';
+
+/** The program's path, or undefined. */
+export function findProgram(name: string): string | undefined {
+  const places = [...(process.env.PATH ?? '').split(delimiter), ...SYSTEM_PATHS];
+  return places
+    .map((place) => join(place, name))
+    .find((path) => {
+      try {
+        accessSync(path, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+}
+
+/**
+ * Runs the same command line again inside a new namespace, in the place of this process. Returns never; throws E_LAB_NAMESPACE
+ * when the host does not allow it.
+ */
+export function enterNamespace(): never {
+  const unshare = findProgram('unshare');
+  if (!unshare)
+    throw new MusterError('E_LAB_TOOL', 'unshare (package util-linux) is not there; the rack needs it');
+  const flags = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  if (process.getuid?.() !== 0) flags.unshift('--user', '--map-root-user');
+  try {
+    execFileSync(unshare, [...flags, 'true'], { stdio: 'pipe' });
+  } catch (cause) {
+    throw new MusterError('E_LAB_NAMESPACE', `unshare ${flags.join(' ')}: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+  const setUp =
+    'mount -t tmpfs -o mode=755 tmpfs /run && mkdir -p /run/netns /run/muster /run/lock && ip link set lo up && exec "$@"';
+  const env = {
+    ...process.env,
+    [INSIDE]: String(process.pid),
+    PATH: [process.env.PATH, ...SYSTEM_PATHS].join(delimiter),
+  };
+  const words = [
+    'unshare',
+    ...flags,
+    'sh',
+    '-c',
+    setUp,
+    'muster-lab',
+    process.execPath,
+    ...process.argv.slice(1),
+  ];
+  process.execve!(unshare, words, env);
+  throw new MusterError('E_INTERNAL', 'execve returned');
+}

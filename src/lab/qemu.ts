@@ -1,0 +1,74 @@
+/** The command line of QEMU for a machine of the rack. Pure. */
+import { bootNic, type LabMachine } from './scenario.ts';
+
+export interface QemuPlaces {
+  readonly accel: 'kvm' | 'tcg';
+  /** Tap interfaces, in the order of the machine's cards. */
+  readonly taps: readonly string[];
+  /** Raw images, in the order of the machine's disks. */
+  readonly disks: readonly string[];
+  /** UEFI's code (read-only) and this machine's own variables. */
+  readonly uefi?: { readonly code: string; readonly variables: string };
+  /** Files that the two serial ports write: the console, and where the systems of the lab say what they are. */
+  readonly console: string;
+  readonly facts: string;
+}
+
+/**
+ * Unmodified firmware: SeaBIOS with iPXE as the card's ROM, or OVMF. The firmware boots from one card (its boot order), as an
+ * operator sets it in the firmware of a real machine. `uefi-http` has PXE switched off, so that it boots by HTTP at once.
+ */
+export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly string[] {
+  const { firmware } = machine;
+  const args = [
+    ...['-accel', places.accel, '-cpu', places.accel === 'kvm' ? 'host' : 'max', '-smp', '1'],
+    ...['-machine', firmware === 'bios' ? 'pc,graphics=off' : 'q35,graphics=off'],
+    ...[
+      '-m',
+      String(machine.memoryMiB),
+      '-display',
+      'none',
+      '-monitor',
+      'none',
+      '-nodefaults',
+      '-no-user-config',
+    ],
+    ...[
+      '-chardev',
+      `file,id=console,path=${places.console},append=on`,
+      '-device',
+      'isa-serial,chardev=console',
+    ],
+    ...['-chardev', `file,id=facts,path=${places.facts},append=on`, '-device', 'isa-serial,chardev=facts'],
+    ...['-rtc', `base=${machine.clock ?? 'utc'}`, '-device', 'virtio-rng-pci'],
+    ...[
+      '-smbios',
+      `type=1,manufacturer=${escaped(machine.manufacturer)},product=${escaped(machine.product)}`,
+    ],
+  ];
+  if (machine.serial) args[args.length - 1] += `,serial=${escaped(machine.serial)}`;
+  if (machine.uuid) args.push('-uuid', machine.uuid);
+  if (places.uefi) {
+    args.push('-drive', `if=pflash,unit=0,format=raw,readonly=on,file=${places.uefi.code}`);
+    args.push('-drive', `if=pflash,unit=1,format=raw,file=${places.uefi.variables}`);
+    // Nobody answers IPv6 here, and waiting for that takes minutes.
+    args.push('-fw_cfg', 'name=opt/org.tianocore/IPv6PXESupport,string=n');
+    if (firmware === 'uefi-http') args.push('-fw_cfg', 'name=opt/org.tianocore/IPv4PXESupport,string=n');
+  }
+  const bootCard = bootNic(machine);
+  for (const [index, card] of machine.nics.entries()) {
+    args.push('-netdev', `tap,id=n${index},ifname=${places.taps[index]},script=no,downscript=no`);
+    // UEFI brings its own driver; without romfile= it would load iPXE's.
+    const rom = firmware === 'bios' ? '' : ',romfile=';
+    const order = card === bootCard ? ',bootindex=1' : '';
+    args.push('-device', `virtio-net-pci,netdev=n${index},mac=${card.mac}${order}${rom}`);
+  }
+  for (const [index, path] of places.disks.entries()) {
+    args.push('-drive', `if=none,id=d${index},format=raw,file=${path}`);
+    args.push('-device', `virtio-blk-pci,drive=d${index},bootindex=${index + 10}`);
+  }
+  return args;
+}
+
+/** QEMU separates with commas and doubles those that are meant. */
+const escaped = (text: string): string => text.replaceAll(',', ',,');

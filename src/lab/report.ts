@@ -1,0 +1,76 @@
+/** What a run tells: lines while it goes, a table, and the object for programs. Pure. */
+import type { Verdict } from './expectations.ts';
+import { type MachineObserved, outcomeOf, type TimedStep } from './observed.ts';
+
+/** The object that `--json` ends with; its shape is stable. */
+export interface LabResult {
+  readonly scenario: string;
+  readonly ok: boolean;
+  readonly seconds: number;
+  readonly machines: readonly {
+    readonly name: string;
+    readonly firmware: string;
+    readonly outcome: string;
+    readonly steps: readonly TimedStep[];
+  }[];
+  readonly expectations: readonly Verdict[];
+}
+
+export function resultOf(
+  scenario: string,
+  seconds: number,
+  machines: readonly MachineObserved[],
+  expectations: readonly Verdict[],
+): LabResult {
+  return {
+    scenario,
+    ok: expectations.every((verdict) => verdict.ok),
+    seconds: Math.round(seconds * 10) / 10,
+    machines: machines.map((seen) => ({
+      name: seen.machine.name,
+      firmware: seen.machine.firmware,
+      outcome: outcomeOf(seen),
+      steps: [...seen.steps],
+    })),
+    expectations: [...expectations],
+  };
+}
+
+/** `  12.3 s  node-1    kernel`. */
+export function stepLine(at: number, machine: string, step: string): string {
+  return `${at.toFixed(1).padStart(6)} s  ${machine.padEnd(10)} ${step}\n`;
+}
+
+/** Per machine what happened and when, then every expectation. */
+export function resultText(result: LabResult): string {
+  const lines = [''];
+  for (const { name, firmware, outcome, steps } of result.machines) {
+    lines.push(`${name} (${firmware}): ${outcome}`);
+    lines.push(`    ${steps.map(({ step, at }) => `${step} ${at.toFixed(1)}`).join(' · ')}`);
+  }
+  lines.push('');
+  for (const { text, ok, detail } of result.expectations)
+    lines.push(ok ? `  ok    ${text}` : `  FAIL  ${text}: ${detail}`);
+  const failed = result.expectations.filter((verdict) => !verdict.ok).length;
+  lines.push(
+    '',
+    `${result.scenario}: ${failed === 0 ? `all ${result.expectations.length} expectations held` : `${failed} of ${result.expectations.length} expectations failed`} after ${result.seconds} s`,
+    '',
+  );
+  return lines.join('\n');
+}
+
+/** The end of a console, as text that a terminal can take. */
+export function tail(text: string, lines: number): string {
+  return (
+    text
+      // colours and cursor movements of firmware and systemd
+      .replace(/\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>c78])/g, '')
+      .replace(/[^\x20-\x7e\n]/g, '')
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .slice(-lines)
+      .map((line) => `    | ${line.slice(0, 160)}`)
+      .join('\n')
+  );
+}

@@ -1,0 +1,217 @@
+/** One run of a scenario, from an empty namespace to a result. Must be called inside the namespace (namespace.files.ts). */
+import { copyFile, link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { load } from 'js-yaml';
+import { MusterError } from '../base/errors.ts';
+import { type Verdict, verdictOf } from './expectations.ts';
+import { withFacts } from './facts.ts';
+import { type BuiltImage, buildImage } from './images.files.ts';
+import { accelerator } from './kvm.files.ts';
+import { type Box, makeBox } from './machine.files.ts';
+import { type BootHost, documentsText, startBootHost } from './muster.files.ts';
+import type { Running } from './process.files.ts';
+import { openRack, type Rack } from './rack.files.ts';
+import { type LabResult, resultOf, stepLine } from './report.ts';
+import { bootNic, readScenario, type Scenario, type Step } from './scenario.ts';
+import { capture, makeSegments, makeTaps, startDnsmasq } from './segment.files.ts';
+
+export interface LabOptions {
+  /** Root of the checkout or of the installation. */
+  readonly project: string;
+  /** Images are built once into it. */
+  readonly imageCache: string | undefined;
+  /** Machines that may be busy at once. */
+  readonly parallel: number | undefined;
+  /** What goes on, for people. */
+  readonly say: (text: string) => void;
+  /** Called when all is done and before it is torn down; with `--keep` it waits there. */
+  readonly beforeEnd?: (directory: string) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** Reads and checks a scenario. Throws E_SCHEMA, E_YAML, E_NOT_FOUND. */
+export async function loadScenario(file: string): Promise<Scenario> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new MusterError('E_NOT_FOUND', `${file}: ${(cause as Error).message}`, { cause });
+  }
+  let value: unknown;
+  try {
+    value = load(text);
+  } catch (cause) {
+    throw new MusterError('E_YAML', `${file}: ${(cause as Error).message}`, { cause });
+  }
+  return readScenario(value, file);
+}
+
+/** The images of a scenario, built where they are not yet: outside the namespace, because that has no way to a mirror. */
+export async function prepareImages(
+  scenario: Scenario,
+  options: Pick<LabOptions, 'project' | 'imageCache' | 'say' | 'signal'>,
+): Promise<ReadonlyMap<string, BuiltImage>> {
+  const built = new Map<string, BuiltImage>();
+  // The probe always: the look at KVM boots it.
+  for (const name of new Set([...scenario.images, 'probe' as const]))
+    built.set(
+      name,
+      await buildImage(name, {
+        project: options.project,
+        cache: options.imageCache,
+        say: (line) => options.say(`${line}\n`),
+        signal: options.signal,
+      }),
+    );
+  return built;
+}
+
+/** Runs the scenario. What the scenario finds wrong is in the result; throws only when the rack itself cannot be built. */
+export async function runScenario(scenario: Scenario, options: LabOptions): Promise<LabResult> {
+  const directory = join(options.project, '.cache/lab', scenario.name);
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory, { recursive: true });
+  const images = await prepareImages(scenario, options);
+  const probe = images.get('probe')!;
+  const accel = await accelerator({
+    cacheFile: join(options.project, '.cache/lab/accelerator'),
+    kernel: join(probe.directory, 'kernel'),
+    initrd: join(probe.directory, 'initrd'),
+  });
+  const parallel = options.parallel ?? Math.max(2, Math.min(8, availableParallelism()));
+  options.say(`${scenario.name}: ${scenario.about.trim()}\n`);
+  options.say(
+    `  ${scenario.machines.length} machines, ${accel === 'kvm' ? 'KVM' : `emulation, ${parallel} booting at a time`}; logs in ${directory}\n`,
+  );
+
+  const stopping: (() => Promise<unknown>)[] = [];
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(), scenario.limit);
+  const signal = AbortSignal.any([options.signal, limit.signal]);
+  try {
+    await makeSegments(scenario);
+    const background: Running[] = [];
+    stopping.push(async () => {
+      for (const one of background) await one.stop();
+    });
+    background.push(await capture(join(directory, 'main.pcap'), join(directory, 'tcpdump.log')));
+    if (scenario.dnsmasq)
+      background.push(await startDnsmasq(scenario, { project: options.project, directory }));
+    const boxes = new Map<string, Box>();
+    for (const [number, machine] of scenario.machines.entries()) {
+      const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel });
+      boxes.set(machine.name, box);
+      stopping.push(() => box.powerOff());
+    }
+    const before = new Map<string, string[]>();
+    for (const [name, box] of boxes) before.set(name, await box.diskHashes());
+
+    const rack = openRack({
+      boxes,
+      machines: scenario.machines,
+      parallel,
+      patienceMs: scenario.patience,
+      onStep: (at, machine, step) => options.say(stepLine(at, machine, step)),
+      signal,
+    });
+    const wanted = scenario.images.map((name) => images.get(name)!);
+    await placeImages(wanted, directory);
+    const host = await startBootHost({
+      project: options.project,
+      directory,
+      documents: [
+        ...wanted.map((image) => image.document),
+        ...withFacts(scenario.documents, [...scenario.expect, ...checksOf(scenario.steps)]),
+      ],
+      onEvent: (event) => rack.event(event),
+    });
+    stopping.unshift(() => host.stop());
+    const verdicts = await play(scenario, rack, host, options);
+    if (limit.signal.aborted)
+      verdicts.push({ text: `ends within ${scenario.limit / 1000} s`, ok: false, detail: 'it did not' });
+    await settle(scenario, rack, host, boxes, before);
+    for (const expectation of scenario.expect)
+      verdicts.push(verdictOf(expectation, rack.observed.get(expectation.machine)!));
+    const result = resultOf(
+      scenario.name,
+      (Date.now() - rack.startedAt) / 1000,
+      [...rack.observed.values()],
+      verdicts,
+    );
+    await writeFile(join(directory, 'result.json'), `${JSON.stringify(result, undefined, 2)}\n`);
+    await options.beforeEnd?.(directory);
+    return result;
+  } finally {
+    clearTimeout(timer);
+    for (const stop of stopping) await stop().catch(() => {});
+    // The images are in the cache; a copy in every run's folder would fill the disk.
+    await rm(join(directory, 'state/assets'), { recursive: true, force: true });
+  }
+}
+
+const checksOf = (steps: readonly Step[]) => steps.flatMap((step) => (step.check ? [step.check] : []));
+
+/** Where `muster serve` looks for verified files; links, so that they cost neither time nor space. */
+async function placeImages(images: readonly BuiltImage[], directory: string): Promise<void> {
+  const place = join(directory, 'state/assets/sha256');
+  await mkdir(place, { recursive: true });
+  for (const { path, sha256 } of images.flatMap((image) => image.files))
+    await link(path, join(place, sha256)).catch(() => copyFile(path, join(place, sha256)));
+}
+
+/** The scenario's steps, one after the other; what failed on the way. The first failure ends it. */
+async function play(scenario: Scenario, rack: Rack, host: BootHost, options: LabOptions): Promise<Verdict[]> {
+  const verdicts: Verdict[] = [];
+  const add = (verdict: Verdict): boolean => {
+    verdicts.push(verdict);
+    if (!verdict.ok) options.say(`FAIL  ${verdict.text}: ${verdict.detail}\n`);
+    return verdict.ok;
+  };
+  for (const step of scenario.steps) {
+    if (step.powerOn) rack.powerOn(step.powerOn);
+    else if (step.powerOff) await rack.powerOff(step.powerOff);
+    else if (step.check) {
+      if (!add(verdictOf(step.check, rack.observed.get(step.check.machine)!))) return verdicts;
+    } else if (step.wait) {
+      const fault = await rack.wait(step.wait);
+      if (fault !== undefined) {
+        add({
+          text: `${step.wait.machine} goes on`,
+          ok: false,
+          detail: host.running ? fault : `muster serve has ended; ${fault}`,
+        });
+        return verdicts;
+      }
+    } else if (step.muster || step.apply) {
+      const words = step.muster ?? ['apply', '-f', '-'];
+      const { code, out, err } = await host.muster(words, step.apply && documentsText(step.apply));
+      const said = (code === 0 ? out : err).trim();
+      options.say(`          muster ${words.join(' ')}: ${said}\n`);
+      if (!add({ text: `muster ${words.join(' ')}`, ok: code === 0, detail: said })) return verdicts;
+    }
+  }
+  return verdicts;
+}
+
+/** Leases as they are now; then everything is switched off, and the disks are read again. */
+async function settle(
+  scenario: Scenario,
+  rack: Rack,
+  host: BootHost,
+  boxes: ReadonlyMap<string, Box>,
+  before: ReadonlyMap<string, string[]>,
+): Promise<void> {
+  const leases = await host.leases().catch(() => []);
+  await rack.close();
+  for (const machine of scenario.machines) {
+    const seen = rack.observed.get(machine.name)!;
+    const card = bootNic(machine)!.mac;
+    const lease = leases.find(({ mac, state }) => mac === card && state !== 'offered');
+    if (lease) seen.lease = lease.address;
+    const box = boxes.get(machine.name)!;
+    await box.powerOff();
+    const after = await box.diskHashes();
+    seen.disks = after.map((hash, index) => ({ before: before.get(machine.name)![index]!, after: hash }));
+  }
+}

@@ -1,0 +1,84 @@
+/** The rack's network: two bridges, a tap for each card, a capture, another DHCP server beside if asked. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { MusterError } from '../base/errors.ts';
+import { cidr } from '../base/ipv4.ts';
+import { findProgram } from './namespace.files.ts';
+import { must, type Running, start } from './process.files.ts';
+import type { LabMachine, Scenario } from './scenario.ts';
+
+/** The bridge that Muster serves; its name is the interface's. */
+export const MAIN = 'main';
+const DEAD = 'dead';
+
+/** Everything of DHCP, TFTP, ARP and the beginnings and ends of connections, not the images that go through them. */
+const CAPTURED = 'udp or arp or icmp or (tcp and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0)';
+
+/** Makes the bridges, and Muster's address on the main one. */
+export async function makeSegments(scenario: Scenario): Promise<void> {
+  const { prefix } = cidr(scenario.subnet);
+  for (const bridge of [MAIN, DEAD]) {
+    await must('ip', 'link', 'add', bridge, 'type', 'bridge', 'forward_delay', '0');
+    // A bridge has a carrier only with a port that has one, and Muster is there before the machines are.
+    await must('ip', 'link', 'add', `${bridge}-up`, 'type', 'dummy');
+    await must('ip', 'link', 'set', `${bridge}-up`, 'master', bridge, 'up');
+    await must('ip', 'link', 'set', bridge, 'up');
+  }
+  await must('ip', 'addr', 'add', `${scenario.bootHost}/${prefix}`, 'dev', MAIN);
+}
+
+/** A tap for each card of the machine; their names, in order. */
+export async function makeTaps(machine: LabMachine, number: number): Promise<string[]> {
+  const taps = machine.nics.map((_, index) => `tap${number}n${index}`);
+  for (const [index, tap] of taps.entries()) {
+    await must('ip', 'tuntap', 'add', tap, 'mode', 'tap');
+    const bridge = machine.nics[index]!.segment === 'main' ? MAIN : DEAD;
+    await must('ip', 'link', 'set', tap, 'master', bridge, 'up');
+  }
+  return taps;
+}
+
+/** Captures the main segment into `file` until stopped. */
+export async function capture(file: string, log: string): Promise<Running> {
+  const program = findProgram('tcpdump');
+  if (!program) throw new MusterError('E_LAB_TOOL', 'tcpdump is not there; the rack needs it');
+  // -Z root: inside a user namespace there is no other user to become
+  return await start(
+    'tcpdump',
+    [program, '-i', MAIN, '-U', '-n', '-Z', 'root', '-w', file, ...CAPTURED.split(' ')],
+    { log },
+  );
+}
+
+/** dnsmasq in a network namespace of its own, as the DHCP server that was there first. */
+export async function startDnsmasq(
+  scenario: Scenario,
+  places: { readonly project: string; readonly directory: string },
+): Promise<Running> {
+  const { dnsmasq, subnet } = scenario;
+  const unpacked = join(places.project, '.cache/peers/dnsmasq-base');
+  const program = existsSync(join(unpacked, 'usr/sbin/dnsmasq'))
+    ? join(unpacked, 'usr/sbin/dnsmasq')
+    : findProgram('dnsmasq');
+  if (!program || !dnsmasq)
+    throw new MusterError('E_LAB_TOOL', 'dnsmasq is not there; run scripts/packages.sh install');
+  const { prefix } = cidr(subnet);
+  await must('ip', 'netns', 'add', 'beside');
+  await must('ip', 'link', 'add', 'beside', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', 'beside');
+  await must('ip', 'link', 'set', 'beside', 'master', MAIN, 'up');
+  await must('ip', '-n', 'beside', 'addr', 'add', `${dnsmasq.address}/${prefix}`, 'dev', 'eth0');
+  await must('ip', '-n', 'beside', 'link', 'set', 'eth0', 'up');
+  await must('ip', '-n', 'beside', 'link', 'set', 'lo', 'up');
+  const libraries = [join(unpacked, 'usr/lib/x86_64-linux-gnu'), join(unpacked, 'lib/x86_64-linux-gnu')];
+  return await start(
+    'dnsmasq',
+    [
+      ...['ip', 'netns', 'exec', 'beside', program, '--keep-in-foreground', '--conf-file=/dev/null'],
+      ...['--no-resolv', '--no-hosts', '--port=0', '--interface=eth0', '--bind-interfaces', '--no-ping'],
+      ...['--user=root', '--group=root', '--log-dhcp', '--log-facility=-', '--dhcp-authoritative'],
+      `--dhcp-leasefile=${join(places.directory, 'dnsmasq.leases')}`,
+      `--dhcp-range=${dnsmasq.pool.start},${dnsmasq.pool.end},1h`,
+    ],
+    { log: join(places.directory, 'dnsmasq.log'), env: { LD_LIBRARY_PATH: libraries.join(':') } },
+  );
+}
