@@ -1,0 +1,284 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Mac } from '../../../src/base/mac.ts';
+import { lastingMacs, readIdentity, serialKey, swapUuid, uuidKey } from '../../../src/machines/identity.ts';
+import {
+  isFleetingMac,
+  isPlaceholderSerial,
+  isUsableMac,
+  PLACEHOLDER_SERIALS,
+  PLACEHOLDER_UUIDS,
+  SHARED_MACS,
+} from '../../../src/machines/placeholders.ts';
+import {
+  type Claim,
+  createRecognitionIndex,
+  type Evidence,
+  type Recognition,
+} from '../../../src/machines/recognition.ts';
+
+const A = '00:1b:21:00:00:0a' as Mac;
+const A2 = '00:1b:21:00:00:a2' as Mac;
+const B = '00:1b:21:00:00:0b' as Mac;
+const NEW = '00:1b:21:00:00:99' as Mac;
+const BMC = 'be:3a:f2:b6:05:9f' as Mac;
+const U = '4c4c4544-0042-3510-8051-b7c04f4d3532';
+const V = '4c4c4544-0042-3510-8051-b7c04f4d3599';
+
+const claim = (name: string, more: Partial<Claim> = {}): Claim => ({
+  name,
+  documented: true,
+  macs: [],
+  seenMacs: [],
+  ...more,
+});
+const index = (...claims: Claim[]) => {
+  const made = createRecognitionIndex();
+  for (const one of claims) made.set(one);
+  return made;
+};
+const who = (found: Recognition) =>
+  found.kind === 'known'
+    ? found.match.name
+    : found.kind === 'conflict'
+      ? found.matches.map((m) => m.name)
+      : 'unknown';
+
+describe('recognition', () => {
+  it('goes by the address it boots from, whatever UUID and serial say', () => {
+    const known = index(claim('a', { macs: [A], uuid: U, serial: 'SN-1' }));
+    expect(who(known.recognise({ bootMac: A, macs: [A], uuid: V, serial: 'SN-2' }))).toBe('a');
+  });
+
+  it('knows a machine with three interfaces by any of them', () => {
+    const known = index(claim('a', { macs: [A2] }));
+    expect(who(known.recognise({ bootMac: NEW, macs: [A, NEW, A2] }))).toBe('a');
+  });
+
+  it('takes UUID and serial together for enough, either alone for too little', () => {
+    const known = index(claim('a', { macs: [A], uuid: U, serial: 'SN-1' }));
+    expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U, serial: 'sn-1 ' }))).toBe('a');
+    expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U }))).toBe('unknown');
+    expect(who(known.recognise({ bootMac: NEW, macs: [NEW], serial: 'SN-1' }))).toBe('unknown');
+  });
+
+  it('matches a UUID in either byte order', () => {
+    const known = index(claim('a', { macs: [A], uuid: U, serial: 'SN-1' }));
+    const swapped = '44454c4c-4200-1035-8051-b7c04f4d3532';
+    expect(swapUuid(U)).toBe(swapped);
+    expect(swapUuid(swapped)).toBe(U);
+    expect(
+      who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: swapped.toUpperCase(), serial: 'SN-1' })),
+    ).toBe('a');
+  });
+
+  it('tells blades that share UUID and serial apart by their addresses', () => {
+    const known = index(
+      claim('a', { macs: [A], uuid: U, serial: 'SN-1' }),
+      claim('b', { macs: [B], uuid: U, serial: 'SN-1' }),
+    );
+    expect(who(known.recognise({ bootMac: A, macs: [A], uuid: U, serial: 'SN-1' }))).toBe('a');
+    expect(who(known.recognise({ bootMac: B, macs: [B], uuid: U, serial: 'SN-1' }))).toBe('b');
+    expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U, serial: 'SN-1' }))).toBe('unknown');
+  });
+
+  it('does not guess when a second blade comes with UUID and serial of one that was seen with other addresses', () => {
+    const known = index(claim('a', { macs: [A], seenMacs: [A], uuid: U, serial: 'SN-1' }));
+    expect(known.recognise({ bootMac: B, macs: [B], uuid: U, serial: 'SN-1' })).toMatchObject({
+      kind: 'conflict',
+    });
+  });
+
+  it('lets a documented boot address win over a blade that only shares the hardware', () => {
+    const known = index(
+      claim('a', { macs: [A], seenMacs: [A], uuid: U, serial: 'SN-1' }),
+      claim('b', { macs: [B] }),
+    );
+    expect(who(known.recognise({ bootMac: B, macs: [B], uuid: U, serial: 'SN-1' }))).toBe('b');
+  });
+
+  it('holds when a network card moved: its address says one machine, UUID and serial another', () => {
+    const known = index(
+      claim('a', { macs: [A], uuid: U, serial: 'SN-1' }),
+      claim('b', { macs: [B], uuid: V, serial: 'SN-2' }),
+    );
+    expect(who(known.recognise({ bootMac: A, macs: [A], uuid: V, serial: 'SN-2' }))).toEqual(['a', 'b']);
+  });
+
+  it('holds when two documents name addresses of one machine', () => {
+    const known = index(claim('a', { macs: [A] }), claim('b', { macs: [B] }));
+    expect(who(known.recognise({ bootMac: A, macs: [A, B] }))).toEqual(['a', 'b']);
+  });
+
+  it('gives nothing for an interface that a BMC shows to every host', () => {
+    const known = index(claim('a', { macs: [A, BMC] }), claim('b', { macs: [B], seenMacs: [B, BMC] }));
+    expect(who(known.recognise({ bootMac: NEW, macs: [NEW, BMC] }))).toBe('unknown');
+    expect(who(known.recognise({ bootMac: B, macs: [B, BMC] }))).toBe('b');
+  });
+
+  it('gives nothing for an address that is on no list but was seen on many', () => {
+    const shared = '00:1b:21:ff:ff:ff' as Mac;
+    const many = Array.from({ length: 20 }, (_, n) =>
+      claim(`x${n}`, { documented: false, seenMacs: [shared] }),
+    );
+    expect(who(index(...many).recognise({ bootMac: NEW, macs: [NEW, shared] }))).toBe('unknown');
+  });
+
+  it('does not take a new machine for a known one by a shared address when UUID and serial speak against it', () => {
+    const shared = '00:1b:21:ff:ff:ff' as Mac;
+    const known = index(claim('a', { macs: [A, shared], uuid: U, serial: 'SN-1' }));
+    expect(who(known.recognise({ bootMac: NEW, macs: [NEW, shared], uuid: V, serial: 'SN-2' }))).toBe(
+      'unknown',
+    );
+  });
+
+  it('joins discovered records of one machine, and documents win over them', () => {
+    const first = claim('m-1', { documented: false, seenMacs: [A], uuid: U });
+    const second = claim('m-2', { documented: false, seenMacs: [A2], uuid: U });
+    expect(index(first, second).recognise({ bootMac: A2, macs: [A, A2], uuid: U })).toMatchObject({
+      kind: 'known',
+      match: { name: 'm-2' },
+      same: ['m-1'],
+    });
+    expect(
+      index(first, second, claim('a', { macs: [A2] })).recognise({ bootMac: A2, macs: [A, A2], uuid: U }),
+    ).toMatchObject({ kind: 'known', match: { name: 'a' }, same: ['m-1'] });
+  });
+
+  it('does not depend on any order, and says the same as the fast way by boot address', () => {
+    const mac = fc.constantFrom(A, A2, B, NEW, BMC, '52:54:00:00:00:01' as Mac, '02:11:22:33:44:55' as Mac);
+    const uuid = fc.option(fc.constantFrom(U, V, swapUuid(U), PLACEHOLDER_UUIDS[2]!.value), {
+      nil: undefined,
+    });
+    const serial = fc.option(fc.constantFrom('S1-1', 's1-1', 'S2-2', 'Default string'), { nil: undefined });
+    const claims = fc.array(
+      fc.record({
+        documented: fc.boolean(),
+        macs: fc.uniqueArray(mac, { maxLength: 3 }),
+        seenMacs: fc.uniqueArray(mac, { maxLength: 3 }),
+        uuid,
+        serial,
+      }),
+      { maxLength: 6 },
+    );
+    const evidence = fc.record({ bootMac: mac, macs: fc.uniqueArray(mac, { maxLength: 4 }), uuid, serial });
+    fc.assert(
+      fc.property(claims, evidence, fc.nat(), (parts, said: Evidence, turn) => {
+        const all = parts.map(
+          (part, n): Claim => ({ name: `x${n}`, ...part, macs: part.documented ? part.macs : [] }),
+        );
+        const straight = index(...all).recognise(said);
+        const cut = turn % Math.max(1, all.length);
+        const other = index(...[...all.slice(cut), ...all.slice(0, cut)].reverse());
+        other.set(claim('gone', { macs: [A], uuid: U, serial: 'S1-1' }));
+        other.remove('gone');
+        const turned = { ...said, macs: [...said.macs].reverse() };
+        expect(other.recognise(turned)).toEqual(straight);
+        const alone: Evidence = { bootMac: said.bootMac, macs: [said.bootMac!], uuid: said.uuid };
+        const owner = other.owner(said.bootMac!);
+        if (owner !== undefined) expect(who(other.recognise(alone))).toBe(owner);
+      }),
+      { numRuns: 3000, seed: 20261120 },
+    );
+  });
+
+  it('costs the same with many machines that share everything', () => {
+    const known = createRecognitionIndex();
+    for (let n = 0; n < 20_000; n++) {
+      const mac = `00:1b:22:${hex(n >> 16)}:${hex(n >> 8)}:${hex(n)}` as Mac;
+      known.set(
+        claim(`x${n}`, {
+          documented: n % 2 === 0,
+          macs: n % 2 ? [] : [mac],
+          seenMacs: [mac, BMC],
+          uuid: U,
+          serial: 'SN-1',
+        }),
+      );
+    }
+    const started = performance.now();
+    for (let n = 0; n < 1000; n++)
+      known.recognise({ bootMac: NEW, macs: [NEW, BMC], uuid: U, serial: 'SN-1' });
+    expect(performance.now() - started).toBeLessThan(500);
+  });
+});
+
+const hex = (n: number) => (n & 255).toString(16).padStart(2, '0');
+
+describe('what is no evidence', () => {
+  it('is on the lists in the form in which it is compared', () => {
+    for (const { value } of PLACEHOLDER_UUIDS) {
+      expect(uuidKey(value)).toBeUndefined();
+      expect(uuidKey(swapUuid(value))).toBeUndefined();
+    }
+    for (const { value } of PLACEHOLDER_SERIALS) expect(isPlaceholderSerial(value), value).toBe(true);
+    for (const { value } of SHARED_MACS) expect(isUsableMac(value as Mac)).toBe(false);
+    for (const { source } of [...PLACEHOLDER_UUIDS, ...PLACEHOLDER_SERIALS, ...SHARED_MACS])
+      expect(source.length).toBeGreaterThan(3);
+  });
+  it.each([
+    'To be filled by O.E.M.',
+    'To Be Filled By O.E.M',
+    'Default string',
+    '  default   STRING ',
+    '0123456789',
+    '123456789',
+    'None',
+    '00000000',
+    '.',
+    '........',
+    'xxxxxxx',
+    '',
+    'N/A',
+    'System Serial Number',
+  ])('%j is no serial', (text) => expect(serialKey(text)).toBeUndefined());
+  it.each(['7XK9D42', 'CZ3 0123', 'ABC.1', '..CN7016'])('%j is one', (text) =>
+    expect(serialKey(text)).toBeDefined(),
+  );
+  it.each(['00:00:00:00:00:00', 'ff:ff:ff:ff:ff:ff', '01:00:5e:00:00:01'])(
+    '%s is no machine of its own',
+    (mac) => expect(isUsableMac(mac as Mac)).toBe(false),
+  );
+  it('counts drawn addresses as fleeting, hypervisors as steady', () => {
+    expect(isFleetingMac('a6:3f:5d:8a:7d:52' as Mac)).toBe(true);
+    expect(isFleetingMac('52:54:00:aa:00:01' as Mac)).toBe(false);
+    expect(lastingMacs(['a6:3f:5d:8a:7d:52', A, BMC] as Mac[], [])).toEqual([A]);
+    expect(lastingMacs(['a6:3f:5d:8a:7d:52', A] as Mac[], ['a6:3f:5d:8a:7d:52' as Mac])).toHaveLength(2);
+  });
+});
+
+describe('an identity as a request brings it', () => {
+  it('passes over what is not an Ethernet address, fibre channel names among it', () => {
+    expect(
+      readIdentity({
+        macs: ['20-00-00-25-b5-00-00-0f', '', '52-54-00-AA-00-01', '5254.00aa.0001', 'nonsense'],
+      }),
+    ).toEqual({ macs: ['52:54:00:aa:00:01'] });
+  });
+  it('keeps only what is well formed, printable and short, and never throws', () => {
+    fc.assert(
+      fc.property(
+        fc.record({
+          macs: fc.array(fc.string()),
+          uuid: fc.string(),
+          serial: fc.string({ unit: 'binary', maxLength: 400 }),
+          manufacturer: fc.string({ unit: 'binary', maxLength: 400 }),
+          product: fc.string(),
+          assetTag: fc.string(),
+        }),
+        (fields) => {
+          const identity = readIdentity(fields);
+          expect(identity.macs.length).toBeLessThanOrEqual(16);
+          for (const text of [identity.serial, identity.manufacturer, identity.product])
+            if (text !== undefined) {
+              expect(text.length).toBeLessThanOrEqual(128);
+              expect(text).not.toMatch(/[\p{Cc}\p{Zl}]/u);
+            }
+          serialKey(fields.serial);
+          uuidKey(fields.uuid);
+        },
+      ),
+      { numRuns: 500, seed: 7 },
+    );
+  });
+});
