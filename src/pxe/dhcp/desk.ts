@@ -96,22 +96,26 @@ export class DhcpDesk {
 
   /** Makes a step durable. When another host was faster, the same packet is looked at once more in the light of that. */
   async #settle(datagram: Datagram, step: Step, durable: NonNullable<Step['durable']>): Promise<Step> {
-    let current = step;
-    let wanted: Step['durable'] = durable;
-    for (let attempt = 0; attempt < 2 && wanted; attempt++) {
-      let result: WriteResult;
-      try {
-        result = await this.#write(wanted);
-      } catch (error) {
-        return unanswered(current, 'store_failed', error instanceof Error ? error.message : String(error));
-      }
-      if (result === 'stored' || result === 'unchanged') return current;
-      if (result === 'in_flight') return unanswered(current, 'in_flight');
-      current = this.#handle(datagram);
-      if (current.memory) this.#parts.leases.apply(current.memory);
-      wanted = current.durable;
+    const first = await this.#attempt(step, durable);
+    if (first !== undefined) return first;
+    const again = this.#handle(datagram);
+    if (again.memory) this.#parts.leases.apply(again.memory);
+    if (again.durable === undefined) return again;
+    return (
+      (await this.#attempt(again, again.durable)) ??
+      unanswered(again, 'store_failed', 'the store kept refusing')
+    );
+  }
+
+  /** The step as it ends when its writes are done; undefined when they did not fit what the store holds. */
+  async #attempt(step: Step, durable: NonNullable<Step['durable']>): Promise<Step | undefined> {
+    try {
+      const result = await this.#write(durable);
+      if (result === 'in_flight') return unanswered(step, 'in_flight');
+      return result === 'stored' || result === 'unchanged' ? step : undefined;
+    } catch (error) {
+      return unanswered(step, 'store_failed', error instanceof Error ? error.message : String(error));
     }
-    return wanted ? unanswered(current, 'store_failed', 'the store kept refusing') : current;
   }
 
   async #write(durable: NonNullable<Step['durable']>): Promise<WriteResult> {

@@ -122,6 +122,7 @@ export class NetworkLeases {
     const entry = this.#ensure(address);
     if (entry.offer && entry.offer.mac !== offer.mac) this.#offerOf.delete(entry.offer.mac);
     entry.offer = offer;
+    this.#pool?.take(address);
     this.#probed.delete(address);
     this.#offerOf.delete(offer.mac);
     this.#offerOf.set(offer.mac, entry);
@@ -147,6 +148,7 @@ export class NetworkLeases {
   begin(address: Ipv4): AddressEntry {
     const entry = this.#ensure(address);
     entry.busy = true;
+    this.#pool?.take(address);
     return entry;
   }
 

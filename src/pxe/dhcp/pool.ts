@@ -42,6 +42,12 @@ export class Pool {
     this.#next = this.rules.ranges[0]?.start ?? 0;
   }
 
+  /** Somebody has the address now: it is neither fresh nor among those that came back. */
+  take(address: Ipv4): void {
+    this.#back.delete(address);
+    if (address === this.#next) this.#next++;
+  }
+
   /** An address that somebody gave back, or that was not given out after all. */
   giveBack(address: Ipv4): void {
     if (!inPool(this.rules, address)) return;

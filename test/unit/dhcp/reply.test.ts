@@ -38,7 +38,7 @@ describe('a reply', () => {
           ? [
               network({
                 subnet: { base: ipv4('10.78.0.0'), prefix: 24 },
-                pools: [{ start: ipv4('10.78.0.50'), end: ipv4('10.78.0.60') }],
+                pools: [{ start: ipv4('10.78.0.50'), end: ipv4('10.78.0.99') }],
                 serverAddress: ipv4('10.78.0.1'),
                 gateway: ipv4('10.78.0.254'),
               }),
