@@ -4,8 +4,9 @@ import { formatIpv4 } from '../base/ipv4.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import type { Provenance, Rendered } from '../ignition/rendered.ts';
 import type { Member } from '../machines/roster.ts';
+import type { ExplainQuestion } from '../pxe/decide/explain.ts';
 import { API_VERSION } from '../resources/kinds.ts';
-import type { ApiDeps, ExplainQuestion, LeaseView } from './deps.ts';
+import type { ApiDeps, LeaseView } from './deps.ts';
 import { type ApiRequest, type Handler, json, readText } from './handler.ts';
 
 type H = Handler<ApiDeps>;
@@ -52,9 +53,9 @@ export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster
   return found;
 }
 
-/** Body: `{mac, profile, name?, address?}`. Makes a Machine document, owned by the API. */
+/** Body: `{mac, profile?, name?, address?, cluster?}`. Makes a Machine document, owned by the API. */
 export const addMachine: H = async (request, deps) => {
-  const given = await fieldsOf(request, ['mac', 'profile', 'name', 'address']);
+  const given = await fieldsOf(request, ['mac', 'profile', 'name', 'address', 'cluster']);
   const mac = macOf(given.mac ?? '');
   const name = given.name ?? deps.roster.byMac(mac)?.name ?? `m-${mac.replaceAll(':', '')}`;
   if (deps.catalog.get('Machine', name))
@@ -66,6 +67,7 @@ export const addMachine: H = async (request, deps) => {
     spec: {
       macs: [mac],
       ...(given.profile === undefined ? {} : { profile: given.profile }),
+      ...(given.cluster === undefined ? {} : { cluster: given.cluster }),
       ...(given.address === undefined ? {} : { addresses: [given.address] }),
     },
   };
@@ -73,9 +75,9 @@ export const addMachine: H = async (request, deps) => {
   return json({ ...results[0], warnings }, 201);
 };
 
-/** Body: `{profile?, name?}`. The path names the machine as it is listed, or by hardware address. */
+/** Body: `{profile?, name?, cluster?}`. The path names the machine as it is listed, or by hardware address. */
 export const acceptMachine: H = async (request, deps) => {
-  const given = await fieldsOf(request, ['profile', 'name']);
+  const given = await fieldsOf(request, ['profile', 'name', 'cluster']);
   const machine = findMachine(request.params.name ?? '', deps);
   return json(await deps.accept(machine.name, given));
 };

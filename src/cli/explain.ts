@@ -1,10 +1,11 @@
 /** `muster explain`: a machine (the server is asked), a field of a kind, or a capture. */
-import type { Explanation } from '../api/deps.ts';
+
 import { MusterError } from '../base/errors.ts';
 import { parseMac } from '../base/mac.ts';
+import type { Explanation } from '../pxe/decide/explain.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { kindNamed } from './names.ts';
-import { formatOf, jsonText, painted, yamlText } from './output.ts';
+import { formatOf, jsonText, yamlText } from './output.ts';
 
 export interface ExplainOptions {
   readonly socket?: string;
@@ -40,16 +41,6 @@ export async function explain(what: string | undefined, options: ExplainOptions,
   );
   if (format === 'json') io.out(jsonText(answer));
   else if (format === 'yaml') io.out(yamlText(answer));
-  else io.out(explanationText(answer, io.color));
+  else io.out((await import('../pxe/decide/explain.ts')).formatExplanation(answer));
   return EXIT.ok;
-}
-
-/** Steps in a column each; the reason's code behind its sentence. */
-export function explanationText({ subject, steps }: Explanation, color: boolean): string {
-  const width = Math.max(...steps.map(({ step }) => step.length));
-  const lines = steps.flatMap(({ step, result, reason }) => [
-    `  ${step.padEnd(width)}   ${result}`,
-    ...(reason ? [`  ${' '.repeat(width)}   ${reason.text} (${reason.code})`] : []),
-  ]);
-  return `${painted(subject, 'bold', color)}\n${lines.join('\n')}\n`;
 }

@@ -10,6 +10,7 @@ export interface AddOptions {
   readonly socket?: string;
   readonly profile?: string;
   readonly name?: string;
+  readonly cluster?: string;
   readonly address?: string;
 }
 
@@ -18,10 +19,10 @@ export async function add(mac: string, options: AddOptions, io: Io): Promise<num
   const canonical = parseMac(mac);
   if (!canonical)
     throw new MusterError('E_USAGE', `"${mac}" is not a MAC address; write it like 52:54:00:aa:00:01`);
-  const { profile, name, address } = options;
+  const { profile, name, address, cluster } = options;
   const made = await connectApi(socketPath(options.socket, io.env)).call<
     Applied & Pick<ApplyResult, 'warnings'>
-  >('POST', '/v1/machines/add', { body: { json: { mac: canonical, profile, name, address } } });
+  >('POST', '/v1/machines/add', { body: { json: { mac: canonical, profile, name, address, cluster } } });
   io.out(`machine/${made.name} created\n`);
   printWarnings(made.warnings, io);
   return EXIT.ok;
@@ -31,15 +32,16 @@ export interface AcceptOptions {
   readonly socket?: string;
   readonly profile?: string;
   readonly name?: string;
+  readonly cluster?: string;
 }
 
 /** `machine`: as it is listed, or a MAC. */
 export async function accept(machine: string, options: AcceptOptions, io: Io): Promise<number> {
-  const { profile, name } = options;
+  const { profile, name, cluster } = options;
   const accepted = await connectApi(socketPath(options.socket, io.env)).call<{ name: string }>(
     'POST',
     `/v1/machines/${encodeURIComponent(machine)}/accept`,
-    { body: { json: { profile, name } } },
+    { body: { json: { profile, name, cluster } } },
   );
   io.out(`machine/${accepted.name} accepted\n`);
   return EXIT.ok;

@@ -2,6 +2,7 @@
 import { CommanderError } from 'commander';
 import { MusterError } from '../base/errors.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from './io.ts';
+import { registerLab } from './lab.ts';
 import { buildProgram } from './program.ts';
 
 /** A reader that closed its end (`muster get … | head -1`) is no failure, and nobody is left to tell. */
@@ -39,9 +40,10 @@ function processIo(): Io {
 /** Runs one command line; the exit code. */
 async function run(args: readonly string[], io: Io): Promise<number> {
   let code: number = EXIT.ok;
-  const program = buildProgram(io, (result) => {
+  const finish = (result: number): void => {
     code = result;
-  });
+  };
+  const program = buildProgram(io, finish, [registerLab]);
   try {
     await program.parseAsync(args, { from: 'user' });
     return code;

@@ -159,6 +159,7 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .argument('<mac>', 'hardware address in any usual spelling')
     .option('--profile <name>', 'its profile')
     .option('--name <name>', 'its name; default: as it was seen, else m-MAC')
+    .option('--cluster <name>', 'its cluster')
     .option('--address <ipv4>', 'an address reserved for it')
     .addOption(SOCKET)
     .action(async (mac: string, options) =>
@@ -170,6 +171,7 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .argument('<machine>', 'as `muster get machines` lists it, or a MAC')
     .option('--profile <name>', 'its profile')
     .option('--name <name>', 'its name')
+    .option('--cluster <name>', 'its cluster')
     .addOption(SOCKET)
     .action(async (name: string, options) =>
       finish(await (await import('./machine.ts')).accept(name, options, io)),

@@ -16,7 +16,7 @@ export interface RenderOptions {
 export async function render(machine: string, options: RenderOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const rendered = options.filename
-    ? await (await import('./render-local.ts')).renderLocally(options.filename, machine)
+    ? await (await import('./render-local.ts')).renderLocally(options.filename, machine, io)
     : await fromServer(machine, options, io);
   if (options.file !== undefined) {
     const text = (rendered.files as Readonly<Record<string, string>>)[options.file];

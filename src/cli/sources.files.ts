@@ -18,6 +18,15 @@ export function readSources(paths: readonly string[]): DocumentSource[] {
   });
 }
 
+/** The octets of a file. Throws E_FILE_READ. */
+export function readOctets(name: string): Uint8Array {
+  try {
+    return fs.readFileSync(name);
+  } catch (cause) {
+    throw fileError(name, cause);
+  }
+}
+
 function stat(name: string): fs.Stats {
   try {
     return fs.statSync(name);
