@@ -169,6 +169,18 @@ export const ERRORS = {
     http: 500,
     fix: 'Put them on interfaces of their own, or set one to dhcp.mode off.',
   },
+  E_FETCH: {
+    title: 'A file cannot be fetched from its URL.',
+    who: 'operator',
+    http: 502,
+    fix: 'Check the URL and the way there; the same command goes on where it stopped.',
+  },
+  E_BUILD: {
+    title: 'An image could not be built.',
+    who: 'operator',
+    http: 500,
+    fix: 'Read what the recipe printed; install what it misses.',
+  },
   // store
   E_STORE_NEWER: {
     title: 'The store was written by a newer version.',

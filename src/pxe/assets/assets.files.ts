@@ -33,6 +33,8 @@ export interface Upload {
   readonly sha256: string;
   /** Where `body` begins in the file: 0, or what {@link AssetProgress} says is there. */
   readonly offset: number;
+  /** Size of the whole file. With it `body` may be a piece of the file; without it `body` goes to the file's end. */
+  readonly total?: number;
   readonly body: AsyncIterable<Uint8Array>;
 }
 
@@ -41,8 +43,9 @@ export interface Assets extends AssetStore {
   list(): readonly StoredAsset[];
   progress(sha256: string): Promise<AssetProgress>;
   /**
-   * Takes the file's octets from `offset` to its end. When `body` breaks off, what came is kept for another attempt and the error
-   * goes on to the caller. Throws E_ASSET_HASH (everything is thrown away), E_ASSET_OFFSET, E_ASSET_BUSY, E_ASSET_WRITE.
+   * Takes the file's octets from `offset` on, to its end or as many as `body` has. When `body` breaks off, what came is kept
+   * for another attempt and the error goes on to the caller. Throws E_ASSET_HASH (everything is thrown away), E_ASSET_OFFSET,
+   * E_ASSET_BUSY, E_ASSET_WRITE.
    */
   receive(upload: Upload): Promise<AssetProgress>;
   /**
@@ -84,6 +87,7 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
   }
   let loaders = readLoaders(options.loaderDirectories, log);
   const uploading = new Set<string>();
+  const hashes: HashesUnderWay = new Map();
 
   const checkHash = (sha256: string) => {
     if (!SHA256.test(sha256))
@@ -109,7 +113,8 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
       if (file) return { sha256, complete: true, received: file.size };
       return { sha256, complete: false, received: await received(sha256) };
     },
-    async receive({ sha256, offset, body }) {
+    async receive(upload) {
+      const { sha256 } = upload;
       checkHash(sha256);
       const there = files.get(sha256);
       if (there) return { sha256, complete: true, received: there.size };
@@ -117,7 +122,8 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
       uploading.add(sha256);
       try {
         const partial = join(place('partial'), sha256);
-        const size = await take(partial, sha256, offset, body);
+        const { size, complete } = await take(partial, upload, hashes);
+        if (!complete) return { sha256, complete, received: size };
         const path = join(place('sha256'), sha256);
         await rename(partial, path);
         await syncDirectory(place('sha256'));
@@ -174,16 +180,20 @@ async function clean(directory: string, log: Log): Promise<void> {
   }
 }
 
-/** Appends `body` to the partial file and checks the whole; resolves to its size, on disk. Throws as `receive` does. */
+/** Hashes of partial files as far as they are, so that a file that comes in pieces is not read again for each. */
+type HashesUnderWay = Map<string, { readonly hash: Hash; readonly size: number }>;
+
+/** More are forgotten, oldest first, and then made again from the partial file. */
+const MAX_HASHES = 16;
+
+/** Appends the body to the partial file; when that completes it, checks it and brings it to disk. Throws as `receive` does. */
 async function take(
   partial: string,
-  sha256: string,
-  offset: number,
-  body: AsyncIterable<Uint8Array>,
-): Promise<number> {
+  { sha256, offset, total, body }: Upload,
+  hashes: HashesUnderWay,
+): Promise<{ readonly size: number; readonly complete: boolean }> {
   const file = await open(partial, 'a');
   try {
-    const hash = createHash('sha256');
     let size = (await file.stat()).size;
     if (offset === 0 && size > 0) {
       await file.truncate(0);
@@ -194,11 +204,25 @@ async function take(
         'E_ASSET_OFFSET',
         `the upload begins at octet ${offset}, but ${size} octets are there`,
       );
-    if (size > 0) await hashFile(partial, hash);
+    const known = hashes.get(sha256);
+    hashes.delete(sha256);
+    const hash = known?.size === size ? known.hash : createHash('sha256');
+    if (size > 0 && hash !== known?.hash) await hashFile(partial, hash);
     for await (const part of body) {
-      hash.update(part);
       await writeAll(file, part);
+      hash.update(part);
       size += part.length;
+      if (total !== undefined && size > total)
+        throw new MusterError(
+          'E_ASSET_OFFSET',
+          `more than the ${total} octets came that the upload spoke of`,
+        );
+    }
+    if (total !== undefined && size < total) {
+      const oldest = hashes.size >= MAX_HASHES ? hashes.keys().next().value : undefined;
+      if (oldest !== undefined) hashes.delete(oldest);
+      hashes.set(sha256, { hash, size });
+      return { size, complete: false };
     }
     const actual = hash.digest('hex');
     if (actual !== sha256) {
@@ -209,7 +233,17 @@ async function take(
       );
     }
     await file.sync();
-    return size;
+    return { size, complete: true };
+  } catch (error) {
+    // too much came: a part that could not become the whole any more
+    if (
+      error instanceof MusterError &&
+      total !== undefined &&
+      error.code === 'E_ASSET_OFFSET' &&
+      offset <= total
+    )
+      await file.stat().then(({ size }) => (size > total ? rm(partial, { force: true }) : undefined));
+    throw error;
   } finally {
     await file.close();
   }

@@ -1,0 +1,118 @@
+/**
+ * Files of images over the operators' API. The server fetches nothing by itself: the command line reads from wherever the file
+ * is and sends it here in pieces, each of which says where it belongs (Content-Range), so that a broken upload goes on where it
+ * stopped.
+ */
+import { MusterError } from '../base/errors.ts';
+import type { Assets, Upload } from '../pxe/assets/assets.files.ts';
+import type { ImageSpec } from '../resources/kinds.ts';
+import type { ApiDeps } from './deps.ts';
+import { flag, type Handler, json, type Route } from './handler.ts';
+
+/** An asset as the API shows it. */
+export interface AssetView {
+  readonly sha256: string;
+  readonly size: number;
+  readonly modified: string;
+  /** Images that name it. */
+  readonly images: readonly string[];
+}
+
+/** Names of the images that need each hash. */
+export function imagesByAsset(
+  catalog: Pick<ApiDeps['catalog'], 'list'>,
+): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  for (const { document } of catalog.list('Image'))
+    for (const sha256 of assetsOf(document.spec)) {
+      const names = found.get(sha256) ?? [];
+      names.push(document.metadata.name);
+      found.set(sha256, names);
+    }
+  return found;
+}
+
+/** Hashes of an image's files, each once. */
+export function assetsOf(image: ImageSpec): readonly string[] {
+  const all = [image.kernel, ...(image.initrds ?? []), ...(image.root ? [image.root] : [])];
+  return [...new Set(all.map(({ sha256 }) => sha256))];
+}
+
+/** Reads `bytes FIRST-LAST/TOTAL`. Throws E_USAGE. */
+export function uploadRange(header: string | undefined): Pick<Upload, 'offset' | 'total'> {
+  if (header === undefined) return { offset: 0 };
+  const found = /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(header);
+  if (!found) throw new MusterError('E_USAGE', 'Content-Range must be "bytes FIRST-LAST/TOTAL"');
+  const [first, last, total] = found.slice(1).map(Number) as [number, number, number];
+  if (last < first || last >= total)
+    throw new MusterError('E_USAGE', `Content-Range "${header}" is not inside the file`);
+  return { offset: first, total };
+}
+
+/** The routes, to be given to `startApi`. */
+export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
+  const list: Handler<ApiDeps> = (_request, { catalog }) => {
+    const images = imagesByAsset(catalog);
+    return json({
+      items: assets.list().map(
+        ({ sha256, size, modified }): AssetView => ({
+          sha256,
+          size,
+          modified: modified.toISOString(),
+          images: images.get(sha256) ?? [],
+        }),
+      ),
+    });
+  };
+  const get: Handler<ApiDeps> = async ({ params }) => json(await assets.progress(params.sha256!));
+  const put: Handler<ApiDeps> = async ({ params, headers, body }) => {
+    const { complete, ...rest } = await assets.receive({
+      sha256: params.sha256!,
+      ...uploadRange(headers['content-range']),
+      body,
+    });
+    return json({ ...rest, complete }, complete ? 200 : 202);
+  };
+  const verify: Handler<ApiDeps> = async ({ params }) =>
+    json({ sha256: params.sha256!, ok: await assets.verify(params.sha256!) });
+  const remove: Handler<ApiDeps> = async ({ params, query }, { catalog }) => {
+    const users = imagesByAsset(catalog).get(params.sha256!);
+    if (users && !flag(query, 'force'))
+      throw new MusterError('E_ASSET_USED', `${params.sha256} is needed by image ${users.join(', ')}`);
+    await assets.remove(params.sha256!);
+    return json({ sha256: params.sha256! });
+  };
+  return [
+    {
+      method: 'GET',
+      path: '/v1/assets',
+      summary: 'Verified files, and the images that name them.',
+      handler: list,
+    },
+    {
+      method: 'GET',
+      path: '/v1/assets/:sha256',
+      summary: 'How much of a file is here, and whether it is complete.',
+      handler: get,
+    },
+    {
+      method: 'PUT',
+      path: '/v1/assets/:sha256',
+      summary:
+        'Takes a file, or with Content-Range a piece of it: 200 complete and verified, 202 more is wanted.',
+      handler: put,
+    },
+    {
+      method: 'POST',
+      path: '/v1/assets/:sha256/verify',
+      summary: 'Reads the file again and compares its hash; one that has changed is not served any more.',
+      handler: verify,
+    },
+    {
+      method: 'DELETE',
+      path: '/v1/assets/:sha256',
+      summary: 'Removes a file. Query: force, although an image names it.',
+      handler: remove,
+    },
+  ];
+}

@@ -1,0 +1,233 @@
+/** Where files of images come from: this host's disk or a URL; and the recipe that builds them. The edge of `image.ts`. */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { MusterError } from '../base/errors.ts';
+
+/** A file that can be read from any octet on. */
+export interface AssetSource {
+  /** As the operator named it. */
+  readonly shown: string;
+  /** Whether another attempt may help when reading breaks off. */
+  readonly remote: boolean;
+  /**
+   * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the source cannot begin elsewhere.
+   * Throws E_FETCH or E_FILE_READ.
+   */
+  read(offset: number, signal: AbortSignal): Promise<AssetStream>;
+}
+
+export interface AssetStream {
+  readonly offset: number;
+  /** Size of the whole file, when it is known beforehand. */
+  readonly total: number | undefined;
+  readonly octets: AsyncIterable<Uint8Array>;
+}
+
+/** `http(s)://…`, `file://…`, or a path relative to `directory`. Throws E_USAGE for another scheme. */
+export function sourceOf(text: string, directory = '.'): AssetSource {
+  if (/^https?:\/\//i.test(text)) return urlSource(text);
+  if (/^file:\/\//i.test(text)) return fileSource(fileURLToPath(text), text);
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
+    throw new MusterError('E_USAGE', `${text}: files come by http, https or from this host's disk`);
+  return fileSource(path.resolve(directory, text), text);
+}
+
+function fileSource(file: string, shown: string): AssetSource {
+  return {
+    shown,
+    remote: false,
+    async read(offset) {
+      try {
+        const found = await stat(file);
+        if (!found.isFile()) throw new MusterError('E_FILE_READ', `${shown} is not a regular file`);
+        const start = offset < found.size ? offset : 0;
+        const octets = createReadStream(file, { start, highWaterMark: 1024 * 1024 });
+        return { offset: start, total: found.size, octets: readable(octets, shown) };
+      } catch (error) {
+        throw fileError(error, shown);
+      }
+    },
+  };
+}
+
+async function* readable(octets: AsyncIterable<Uint8Array>, shown: string): AsyncIterable<Uint8Array> {
+  try {
+    yield* octets;
+  } catch (error) {
+    throw fileError(error, shown);
+  }
+}
+
+function fileError(error: unknown, shown: string): MusterError {
+  if (error instanceof MusterError) return error;
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why = code === 'ENOENT' ? 'there is no such file' : message;
+  return new MusterError('E_FILE_READ', `${shown}: ${why}`, { cause: error });
+}
+
+function urlSource(url: string): AssetSource {
+  return {
+    shown: url,
+    remote: true,
+    async read(offset, signal) {
+      // identity: a range of a compressed answer would be a range of something else
+      const headers = { 'accept-encoding': 'identity', ...(offset > 0 ? { range: `bytes=${offset}-` } : {}) };
+      const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
+        fetchFailed(url, error),
+      );
+      const octets = response.body ? remoteBody(url, response.body) : empty();
+      if (response.status === 206) {
+        const range = /^bytes ([0-9]+)-[0-9]+\/([0-9]+)$/.exec(response.headers.get('content-range') ?? '');
+        if (range && Number(range[1]) === offset) return { offset, total: Number(range[2]), octets };
+      }
+      if (response.status === 200) {
+        const length = response.headers.get('content-length');
+        return { offset: 0, total: length === null ? undefined : Number(length), octets };
+      }
+      await response.body?.cancel();
+      throw new MusterError(
+        'E_FETCH',
+        `${url}: the server answered ${response.status} ${response.statusText}`,
+      );
+    },
+  };
+}
+
+async function* remoteBody(url: string, body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    fetchFailed(url, error);
+  }
+}
+
+async function* empty(): AsyncIterable<Uint8Array> {}
+
+/** What went wrong stands in the cause of a cause. */
+function fetchFailed(url: string, error: unknown): never {
+  const { cause, message, name } = error as Error;
+  if (name === 'AbortError') throw error;
+  const why = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message;
+  throw new MusterError('E_FETCH', `${url}: ${why}`, { cause: error });
+}
+
+/** SHA-256 and size of a source, read once to its end. */
+export async function hashOf(
+  source: AssetSource,
+  signal: AbortSignal,
+): Promise<{ readonly sha256: string; readonly size: number }> {
+  const hash = createHash('sha256');
+  let size = 0;
+  const { octets } = await source.read(0, signal);
+  for await (const part of octets) {
+    hash.update(part);
+    size += part.length;
+  }
+  return { sha256: hash.digest('hex'), size };
+}
+
+/**
+ * A copy of a source on this host's disk, with its hash; for files whose hash nobody knows beforehand, as the server takes only
+ * what it can check. `remove` deletes the copy.
+ */
+export async function localCopy(
+  source: AssetSource,
+  signal: AbortSignal,
+): Promise<{
+  readonly copy: AssetSource;
+  readonly sha256: string;
+  readonly size: number;
+  remove(): Promise<void>;
+}> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'muster-image-'));
+  const remove = () => rm(directory, { recursive: true, force: true });
+  try {
+    const file = path.join(directory, 'file');
+    const hash = createHash('sha256');
+    let size = 0;
+    const out = await open(file, 'w');
+    try {
+      for await (const part of (await source.read(0, signal)).octets) {
+        hash.update(part);
+        await out.writeFile(part);
+        size += part.length;
+      }
+    } finally {
+      await out.close();
+    }
+    return { copy: { ...fileSource(file, source.shown) }, sha256: hash.digest('hex'), size, remove };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+/** What `images/NAME/build.sh` wrote about its result. Throws E_FILE_READ when the directory holds none. */
+export async function readBuilt(directory: string): Promise<Record<string, unknown>> {
+  const file = path.join(directory, 'image.json');
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as Record<string, unknown>;
+  } catch (error) {
+    throw fileError(error, file);
+  }
+}
+
+/**
+ * Runs `images/NAME/build.sh` with what it says going to standard error; resolves to the directory of its result. Throws
+ * E_USAGE for a recipe that does not exist, E_BUILD when it fails.
+ */
+export async function runRecipe(name: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+  const project = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+  const recipe = path.join(project, 'images', name, 'build.sh');
+  if (!/^[a-z0-9-]+$/.test(name) || !(await stat(recipe).catch(() => undefined)))
+    throw new MusterError(
+      'E_USAGE',
+      `there is no recipe images/${name}/build.sh; there are debian and probe`,
+    );
+  return new Promise((resolve, reject) => {
+    const child = spawn(recipe, args, { stdio: ['ignore', 'pipe', 'inherit'], signal });
+    let output = '';
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      output = (output + part).slice(-8192);
+    });
+    child.once('error', reject);
+    child.once('close', (code) => {
+      const directory = output.trimEnd().split('\n').at(-1) ?? '';
+      if (code === 0 && directory !== '') resolve(directory);
+      else
+        reject(new MusterError('E_BUILD', `${recipe} failed with exit code ${code}; what it said is above`));
+    });
+  });
+}
+
+/** Rejects when `signal` aborts. */
+export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return sleep(milliseconds, undefined, { signal });
+}
+
+/** A line on the terminal that is written over and over; nothing where standard error is no terminal. */
+export function progressLine(): { show(text: string): void; clear(): void } {
+  const terminal = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
+  let last = 0;
+  let shown = false;
+  return {
+    show(text) {
+      const now = performance.now();
+      if (!terminal || now - last < 100) return;
+      last = now;
+      shown = true;
+      const width = Math.max(20, (process.stderr.columns ?? 80) - 1);
+      process.stderr.write(`\r\x1b[K${text.slice(0, width)}`);
+    },
+    clear() {
+      if (shown) process.stderr.write('\r\x1b[K');
+      shown = false;
+    },
+  };
+}
