@@ -42,7 +42,7 @@ export interface TemplateContext {
 export interface RenderInput {
   readonly layers: readonly ConfigLayer[];
   readonly context: TemplateContext;
-  readonly image: Pick<ImageSpec, 'configFormat' | 'cloudInitVersion' | 'ignitionVersion' | 'os'>;
+  readonly image: Pick<ImageSpec, 'configFormat' | 'cloudInitVersion' | 'ignitionVersion' | 'os' | 'reports'>;
   /** Changes with every boot that must count as a first boot. */
   readonly instanceId: string;
 }

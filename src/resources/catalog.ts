@@ -88,4 +88,9 @@ export interface LiveCatalog extends Catalog {
 export type ConfigCheck = (
   candidates: CandidateSet,
   changed: ReadonlySet<DocumentId> | undefined,
-) => readonly { readonly fault: Fault; readonly document: DocumentId }[];
+) => readonly {
+  readonly fault: Fault;
+  readonly document: DocumentId;
+  /** The machine that shows it, when the value is another document's. */
+  readonly other?: DocumentId;
+}[];

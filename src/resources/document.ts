@@ -179,3 +179,13 @@ export function pathText(path: Path): string {
   }
   return text;
 }
+
+/** The steps of a path as {@link pathText} wrote it. */
+export function parsePath(text: string): Path {
+  const steps: (string | number)[] = [];
+  for (const [, index, key, name] of text.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g)) {
+    if (index !== undefined) steps.push(Number(index));
+    else steps.push(key === undefined ? name! : (JSON.parse(key) as string));
+  }
+  return steps;
+}

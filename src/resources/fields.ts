@@ -109,3 +109,16 @@ export const domainName = z
     'not a domain name; write it like "lab.example"',
   )
   .meta({ description: 'A domain name.' });
+
+/** A field whose rule holds after templates are expanded: text with `${` in it is accepted now and checked then. */
+export const templated = <S extends z.ZodType<string>>(rule: S) => {
+  const described = rule.description === undefined ? {} : { description: rule.description };
+  return z
+    .string()
+    .superRefine((text, context) => {
+      const result = text.includes('${') ? undefined : rule.safeParse(text);
+      if (result && !result.success)
+        for (const issue of result.error.issues) context.addIssue({ code: 'custom', message: issue.message });
+    })
+    .meta(described);
+};

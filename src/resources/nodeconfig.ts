@@ -5,18 +5,49 @@
  * String values may hold `${...}` templates (src/ignition/template.ts).
  */
 import { z } from 'zod';
-import { absolutePath, duration, fileMode, interfaceAddress, ipv4Text, mac, sha256 } from './fields.ts';
+import {
+  absolutePath,
+  domainName,
+  duration,
+  fileMode,
+  interfaceAddress,
+  ipv4Text,
+  mac,
+  sha256,
+  templated,
+} from './fields.ts';
+
+/** Refuses a list in which two items have the same key: one of them would be lost in merging. */
+function distinct<T>(what: string, keyOf: (item: T) => string | undefined) {
+  return (context: { value: readonly T[]; issues: unknown[] }) => {
+    const seen = new Set<string>();
+    for (const [n, item] of context.value.entries()) {
+      const key = keyOf(item);
+      if (key === undefined) continue;
+      if (seen.has(key))
+        context.issues.push({
+          code: 'custom',
+          message: `${what} "${key}" stands twice; keep one`,
+          path: [n],
+          input: item,
+        });
+      seen.add(key);
+    }
+  };
+}
+
+const groupName = z.string().regex(/^[A-Za-z_][-A-Za-z0-9_.]{0,31}$/, 'not a user or group name');
 
 export const nodeFile = z
   .strictObject({
     path: absolutePath,
     mode: fileMode.optional().meta({ description: 'Default "0644".' }),
-    owner: z.string().optional().meta({ description: 'User name; default root.' }),
-    group: z.string().optional().meta({ description: 'Group name; default root.' }),
+    owner: groupName.optional().meta({ description: 'User name; default root.' }),
+    group: groupName.optional().meta({ description: 'Group name; default root.' }),
     content: z.string().optional().meta({ description: 'The text, templates expanded.' }),
     contentBase64: z.base64().optional().meta({ description: 'Binary content, base64, taken as it is.' }),
     source: z
-      .strictObject({ url: z.url(), sha256 })
+      .strictObject({ url: z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }), sha256 })
       .optional()
       .meta({ description: 'Fetched by the machine and checked against the hash.' }),
   })
@@ -49,12 +80,20 @@ export const nodeUnit = z.strictObject({
 export const nodeUser = z.strictObject({
   name: z.string().regex(/^[a-z_][-a-z0-9_]{0,31}$/, 'not a user name'),
   sshKeys: z
-    .array(z.string().regex(/^(ssh|ecdsa|sk-)[-a-z0-9@.]+ [A-Za-z0-9+/=]+/, 'not an OpenSSH public key'))
+    .array(
+      z
+        .string()
+        .regex(/^(ssh|ecdsa|sk-)[-a-z0-9@.]+ [A-Za-z0-9+/=]+( [^\n\r]*)?$/, 'not an OpenSSH public key'),
+    )
     .optional(),
-  passwordHash: z.string().optional().meta({
-    description: 'As crypt(3) makes it. What a MAC address alone can fetch is not secret: prefer keys.',
-  }),
-  groups: z.array(z.string()).optional().meta({ description: 'Supplementary groups.' }),
+  passwordHash: z
+    .string()
+    .regex(/^[!-9;-~]+$/, 'not a password hash as crypt(3) makes it')
+    .optional()
+    .meta({
+      description: 'As crypt(3) makes it. What a MAC address alone can fetch is not secret: prefer keys.',
+    }),
+  groups: z.array(groupName).optional().meta({ description: 'Supplementary groups.' }),
   shell: absolutePath.optional(),
   home: absolutePath.optional(),
   uid: z.int().min(0).max(4294967294).optional(),
@@ -62,7 +101,7 @@ export const nodeUser = z.strictObject({
   system: z.boolean().optional(),
 });
 
-export const nodeRoute = z.strictObject({ to: interfaceAddress, via: ipv4Text });
+export const nodeRoute = z.strictObject({ to: templated(interfaceAddress), via: templated(ipv4Text) });
 
 export const nodeInterface = z
   .strictObject({
@@ -75,10 +114,10 @@ export const nodeInterface = z
       .optional()
       .meta({ description: 'Which interface, by name; or its new name when mac is given.' }),
     dhcp4: z.boolean().optional().meta({ description: 'Default: true when no addresses are given.' }),
-    addresses: z.array(interfaceAddress).optional(),
-    gateway: ipv4Text.optional(),
-    nameservers: z.array(ipv4Text).optional(),
-    search: z.array(z.string()).optional(),
+    addresses: z.array(templated(interfaceAddress)).optional(),
+    gateway: templated(ipv4Text).optional(),
+    nameservers: z.array(templated(ipv4Text)).optional(),
+    search: z.array(templated(domainName)).optional(),
     mtu: z.int().min(576).max(9216).optional(),
     routes: z.array(nodeRoute).optional(),
     optional: z.boolean().optional().meta({ description: 'The machine does not wait for this interface.' }),
@@ -96,7 +135,12 @@ export const nodeDisk = z.strictObject({
   partitions: z
     .array(
       z.strictObject({
-        label: z.string().max(36),
+        label: z
+          .string()
+          .regex(
+            /^[A-Za-z0-9._-]{1,36}$/,
+            'not a partition label: letters, digits, ".", "_", "-"; at most 36',
+          ),
         sizeMiB: z.int().min(0).optional().meta({ description: '0 or absent: the rest of the disk.' }),
         filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional(),
         mount: absolutePath.optional(),
@@ -106,24 +150,48 @@ export const nodeDisk = z.strictObject({
 });
 
 export const nodeConfig = z.strictObject({
-  hostname: z
-    .string()
-    .max(253)
+  hostname: templated(domainName)
     .optional()
     .meta({ description: 'Default: the name of the Machine. Templates allowed.' }),
-  files: z.array(nodeFile).optional().meta({ description: 'Merged by path.' }),
-  units: z.array(nodeUnit).optional().meta({ description: 'systemd units; merged by name.' }),
-  users: z.array(nodeUser).optional().meta({ description: 'Merged by name; keys and groups are united.' }),
+  files: z
+    .array(nodeFile)
+    .check(distinct('the path', (file) => file.path))
+    .optional()
+    .meta({ description: 'Merged by path.' }),
+  units: z
+    .array(nodeUnit)
+    .check(distinct('the unit', (unit) => unit.name))
+    .optional()
+    .meta({ description: 'systemd units; merged by name.' }),
+  users: z
+    .array(nodeUser)
+    .check(distinct('the user', (user) => user.name))
+    .optional()
+    .meta({ description: 'Merged by name; keys and groups are united.' }),
   network: z
-    .strictObject({ interfaces: z.array(nodeInterface).min(1) })
+    .strictObject({
+      interfaces: z
+        .array(nodeInterface)
+        .min(1)
+        .max(32)
+        .check(distinct('the interface', (one) => one.mac ?? one.name)),
+    })
     .optional()
     .meta({ description: 'Absent: DHCP on the interface that booted. Merged by mac, else by name.' }),
-  disks: z.array(nodeDisk).optional().meta({ description: 'Merged by device.' }),
+  disks: z
+    .array(nodeDisk)
+    .check(distinct('the disk', (disk) => disk.device))
+    .optional()
+    .meta({ description: 'Merged by device.' }),
   variables: z
     .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.union([z.string(), z.number(), z.boolean()]))
     .optional()
     .meta({ description: 'Values for templates: ${var.NAME}.' }),
-  timezone: z.string().optional(),
+  timezone: z
+    .string()
+    .regex(/^[A-Za-z0-9_+-]+(\/[A-Za-z0-9_+-]+){0,2}$/, 'not a time zone; write it like "Europe/Berlin"')
+    .optional()
+    .meta({ description: 'e.g. Europe/Berlin; default UTC.' }),
   configTimeout: duration
     .optional()
     .meta({ description: 'How long the machine may take from kernel to ready. Default 15m.' }),

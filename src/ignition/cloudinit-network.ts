@@ -1,0 +1,63 @@
+/** network-config, version 2 (netplan's format), and the kernel argument that carries it. */
+import { gzipSync } from 'node:zlib';
+import type { Mac } from '../base/mac.ts';
+import type { NodeConfig, NodeInterface } from '../resources/nodeconfig.ts';
+import type { Plain } from './yaml-text.ts';
+
+type Fields = { [key: string]: Plain | undefined };
+
+/**
+ * The network part of a configuration. Without one: DHCP on the interface that booted, and on no other, so that a machine with
+ * a dead or foreign segment on another port does not wait for it.
+ */
+export function networkConfig(
+  network: NodeConfig['network'],
+  bootMac: Mac,
+): { readonly [key: string]: Plain } {
+  const interfaces = network?.interfaces ?? [{ mac: bootMac }];
+  const ethernets: { [name: string]: Plain } = {};
+  for (const [n, one] of interfaces.entries()) ethernets[one.name ?? `nic${n}`] = ethernet(one) as Plain;
+  return { version: 2, ethernets };
+}
+
+function ethernet(one: NodeInterface): Fields {
+  const addresses = one.addresses ?? [];
+  const routes = [
+    ...(one.gateway === undefined ? [] : [{ to: '0.0.0.0/0', via: one.gateway }]),
+    ...(one.routes ?? []),
+  ];
+  const nameservers = {
+    ...(one.nameservers && { addresses: one.nameservers }),
+    ...(one.search && { search: one.search }),
+  };
+  return {
+    ...(one.mac && { match: { macaddress: one.mac } }),
+    ...(one.mac && one.name !== undefined && { 'set-name': one.name }),
+    dhcp4: one.dhcp4 ?? addresses.length === 0,
+    ...(addresses.length > 0 && { addresses }),
+    ...(routes.length > 0 && { routes }),
+    ...(Object.keys(nameservers).length > 0 && { nameservers }),
+    ...(one.mtu !== undefined && { mtu: one.mtu }),
+    ...(one.optional && { optional: true }),
+  };
+}
+
+/**
+ * What a kernel of x86 takes is 2048 characters in all (COMMAND_LINE_SIZE); the image's and profile's own arguments and ours
+ * need some 700.
+ */
+export const MAX_ARGUMENT = 1200;
+
+/**
+ * `network-config=`: the document in base64, compressed when that is shorter. cloud-init reads it in its first stage, before
+ * any network, and prefers it to every other source (cloudinit/net/cmdline.py, stages.py). Undefined when too long.
+ */
+export function networkArgument(config: Plain): string | undefined {
+  const json = Buffer.from(JSON.stringify(config));
+  let encoded = json.toString('base64');
+  if (json.length > 300) {
+    const packed = gzipSync(json, { level: 9 }).toString('base64');
+    if (packed.length < encoded.length) encoded = packed;
+  }
+  return encoded.length > MAX_ARGUMENT ? undefined : `network-config=${encoded}`;
+}

@@ -1,0 +1,86 @@
+/** What cloud-init has no module for, or not in the version at hand: exact partitions, and files checked by their hash. */
+import type { NodeDisk, NodeFile } from '../resources/nodeconfig.ts';
+
+/** A word of a shell command. */
+export const shellWord = (text: string): string =>
+  /^[A-Za-z0-9_./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+const GPT_TYPES: Readonly<Record<string, string>> = { swap: 'S', vfat: 'U' };
+
+/**
+ * Partitions and file systems, for `bootcmd`: before fstab is written and mounted. cc_disk_setup can only give percentages
+ * of a disk. A table that already has these labels, and a file system that is there, are left as they are, so the same
+ * configuration may come again with every boot; a disk with another table is only replaced when the document says so.
+ */
+export function diskScript(disks: readonly NodeDisk[]): string {
+  const lines = [
+    'set -eu',
+    'fail() { echo "muster: $*" >&2; echo "disks: $*" >/run/muster-failed; exit 1; }',
+    'labels() { lsblk --noheadings --raw --output PARTLABEL "$1" | sed "/^$/d" | tr "\\n" " "; }',
+    'filesystem() { udevadm settle; device=/dev/disk/by-partlabel/$1; [ -n "$(blkid -p -o value -s TYPE "$device")" ] || "$2" ${3:+"$3"} "$device"; }',
+  ];
+  for (const disk of disks) {
+    const device = shellWord(disk.device);
+    const partitions = disk.partitions ?? [];
+    const layout = partitions.map(partitionLine).join('\\n');
+    const wanted = partitions.map((one) => `${one.label} `).join('');
+    lines.push(
+      `[ -b ${device} ] || fail ${shellWord(`${disk.device} is no block device`)}`,
+      `if [ "$(labels ${device})" != ${shellWord(wanted)} ]; then`,
+      disk.wipeTable
+        ? `  wipefs --all --quiet ${device}`
+        : `  [ -z "$(blkid -p -o value -s PTTYPE ${device})" ] || fail ${shellWord(`${disk.device} has another partition table; wipeTable: true replaces it`)}`,
+      `  printf ${shellWord(`label: gpt\\n${layout}\\n`)} | sfdisk --quiet ${disk.wipeTable ? '--force --wipe always ' : ''}${device}`,
+      'fi',
+    );
+    for (const one of partitions) {
+      const maker = one.filesystem && MAKERS[one.filesystem];
+      if (maker) lines.push(`filesystem ${shellWord(one.label)} ${maker[0]} ${shellWord(maker[1])}`);
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+const MAKERS: Readonly<Record<string, readonly [string, string]>> = {
+  ext4: ['mkfs.ext4', '-qF'],
+  xfs: ['mkfs.xfs', '-qf'],
+  btrfs: ['mkfs.btrfs', '-qf'],
+  vfat: ['mkfs.vfat', '-F32'],
+  swap: ['mkswap', ''],
+};
+
+function partitionLine(one: NonNullable<NodeDisk['partitions']>[number]): string {
+  const size = one.sizeMiB ? `size=${one.sizeMiB}MiB, ` : '';
+  return `${size}type=${GPT_TYPES[one.filesystem ?? ''] ?? 'L'}, name="${one.label}"`;
+}
+
+/**
+ * Files with a URL, for `runcmd`: fetched with patience, checked against the hash, put in place with their mode and owner
+ * at once. A hash that does not fit fails the boot.
+ */
+export function fetchScript(files: readonly NodeFile[]): string {
+  const lines = [
+    'fetch() {',
+    '  mkdir -p "$(dirname "$4")"',
+    '  for try in 1 2 3 4 5 6 7 8 9 10; do',
+    '    if command -v curl >/dev/null; then curl -fsSL --max-time 600 -o "$4.part" "$5" && break; else wget -q -T 60 -O "$4.part" "$5" && break; fi',
+    '    [ "$try" -lt 10 ] || { echo "cannot fetch $5" | tee /run/muster-failed >&2; exit 1; }',
+    '    sleep 5',
+    '  done',
+    '  echo "$1  $4.part" | sha256sum -c --quiet - || { rm -f "$4.part"; echo "$5 has another SHA-256" | tee /run/muster-failed >&2; exit 1; }',
+    '  chmod "$2" "$4.part"; chown "$3" "$4.part"; mv -f "$4.part" "$4"',
+    '}',
+  ];
+  for (const file of files) {
+    const owner = `${file.owner ?? 'root'}:${file.group ?? 'root'}`;
+    const words = [
+      file.source!.sha256,
+      (file.mode ?? '0644').padStart(4, '0').slice(-4),
+      owner,
+      file.path,
+      file.source!.url,
+    ];
+    lines.push(`fetch ${words.map(shellWord).join(' ')}`);
+  }
+  return lines.join('\n');
+}

@@ -1,0 +1,60 @@
+/**
+ * What differs between versions of cloud-init, as far as a boot server must know. Read from the sources of 22.4.2 (Debian 12)
+ * and 25.1.4 (Debian 13) and from cloud-init's own threads; the newest row that is not newer than the image's version holds.
+ *
+ * The same in all of them: NoCloud fetches meta-data, user-data and vendor-data (not in every version in this order) without
+ * a timeout, each ten times again, a second apart; 404 and 503 count alike. Without meta-data or user-data the machine then
+ * boots unconfigured, with instance-id `iid-datasource-none`; a missing vendor-data costs eleven seconds. So all four documents
+ * are always served, and the boot script waits until they can be.
+ */
+export interface CloudInitBehaviour {
+  /** From this version on. */
+  readonly since: string;
+  /**
+   * Name of the data source on the kernel command line. Before 24.x the name alone says whether the source is of the network:
+   * with `nocloud` and a URL, 22.4 takes it for local, and the network stage ends without doing its work
+   * (cloudinit/cmd/main.py: "Exiting. datasource in local mode").
+   */
+  readonly source: 'nocloud-net' | 'nocloud';
+  /** Whether network-config is fetched from the URL too (canonical/cloud-init#5603: since 24.3). */
+  readonly fetchesNetworkConfig: boolean;
+  /** Whether user names and keys of the schema that we use are known; older ones are not rendered for. */
+  readonly note: string;
+}
+
+export const CLOUD_INIT_VERSIONS: readonly CloudInitBehaviour[] = [
+  {
+    since: '22.1',
+    source: 'nocloud-net',
+    fetchesNetworkConfig: false,
+    note: 'Debian 12 has 22.4.2. Network configuration only by kernel argument or from a file.',
+  },
+  {
+    since: '24.3',
+    source: 'nocloud',
+    fetchesNetworkConfig: true,
+    note: 'Debian 13 has 25.1.4. network-config is fetched in the network stage: when the network is already up.',
+  },
+];
+
+/** When the image does not say. */
+const ASSUMED = '22.4';
+
+/** How `version` (e.g. `22.4.2`) behaves; the oldest row for what is older than all. */
+export function behaviourOf(version: string = ASSUMED): CloudInitBehaviour {
+  const wanted = numbers(version);
+  return (
+    CLOUD_INIT_VERSIONS.findLast((row) => compare(numbers(row.since), wanted) <= 0) ?? CLOUD_INIT_VERSIONS[0]!
+  );
+}
+
+const numbers = (version: string): readonly number[] =>
+  version.split('.').map((part) => Number.parseInt(part, 10) || 0);
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  for (let n = 0; n < Math.max(a.length, b.length); n++) {
+    const difference = (a[n] ?? 0) - (b[n] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

@@ -1,0 +1,186 @@
+/** NodeConfig to the four documents of cloud-init's NoCloud source. */
+import type { Mac } from '../base/mac.ts';
+import type { NodeConfig, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
+import { networkArgument, networkConfig } from './cloudinit-network.ts';
+import { diskScript, fetchScript, shellWord } from './cloudinit-scripts.ts';
+import { behaviourOf } from './cloudinit-versions.ts';
+import { type Plain, yamlText } from './yaml-text.ts';
+
+export interface CloudInitInput {
+  readonly config: NodeConfig;
+  readonly hostname: string;
+  readonly domain?: string;
+  readonly instanceId: string;
+  readonly bootMac: Mac;
+  /** Base URL of the boot session, without a slash at its end. */
+  readonly url: string;
+  readonly version: string | undefined;
+  /** `#cloud-config` documents that are merged over ours, widest first. */
+  readonly extras: readonly Mapping[];
+}
+
+export type Mapping = { readonly [key: string]: Plain | undefined };
+
+export interface CloudInitDocuments {
+  readonly files: Readonly<Record<'user-data' | 'meta-data' | 'vendor-data' | 'network-config', string>>;
+  readonly kernelArguments: readonly string[];
+  /** What cannot be done with this version, if anything. */
+  readonly fault?: string;
+}
+
+/** Renders all four; every one is always served, see cloudinit-versions.ts. */
+export function cloudInit(input: CloudInitInput): CloudInitDocuments {
+  const behaviour = behaviourOf(input.version);
+  const network = networkConfig(input.config.network, input.bootMac);
+  const argument = networkArgument(network);
+  const userData = input.extras.reduce(mergeCloudConfig, cloudConfig(input));
+  return {
+    files: {
+      'user-data': `#cloud-config\n${yamlText(userData)}`,
+      'meta-data': yamlText({ 'instance-id': input.instanceId, 'local-hostname': input.hostname }),
+      'vendor-data': '#cloud-config\n{}\n',
+      'network-config': yamlText(network),
+    },
+    kernelArguments: [`ds=${behaviour.source};s=${input.url}/`, ...(argument ? [argument] : [])],
+    ...(!argument &&
+      !behaviour.fetchesNetworkConfig && {
+        fault: `cloud-init before 24.3 takes the network configuration only from the kernel command line, and it is too long for that; give fewer interfaces, routes or name servers`,
+      }),
+  };
+}
+
+function cloudConfig(input: CloudInitInput): Mapping {
+  const { config } = input;
+  const { hostname, fqdn } = names(input.hostname, input.domain);
+  const files = (config.files ?? []).filter((file) => file.source === undefined);
+  const fetched = (config.files ?? []).filter((file) => file.source !== undefined);
+  const homes = (config.users ?? []).map((user) => `${user.home ?? `/home/${user.name}`}/`);
+  const written = [
+    ...files.map((file) => writeFile(file, homes)),
+    ...(config.units ?? []).flatMap(unitFiles),
+  ];
+  const commands = [
+    ...(fetched.length > 0 ? [fetchScript(fetched)] : []),
+    ...unitCommands(config.units ?? []),
+  ];
+  const rootKeys = config.users?.some((user) => user.name === 'root' && (user.sshKeys ?? []).length > 0);
+  return {
+    hostname,
+    ...(fqdn && { fqdn }),
+    preserve_hostname: false,
+    // sudo and others look up the machine's own name; a file of the document's own wins.
+    manage_etc_hosts: config.files?.some((file) => file.path === '/etc/hosts') ? false : 'localhost',
+    ...(config.timezone && { timezone: config.timezone }),
+    users: (config.users ?? []).map(user),
+    ...(rootKeys && { disable_root: false }),
+    ...(written.length > 0 && { write_files: written }),
+    ...disks(config),
+    // One shell script in the end: the first command that fails ends it, and cloud-init's status tells.
+    ...(commands.length > 0 && { runcmd: ['set -e', ...commands, 'set +e'] }),
+  };
+}
+
+/** cloud-init's host name is one label; what follows the first dot is the domain's. */
+function names(
+  name: string,
+  domain: string | undefined,
+): { readonly hostname: string; readonly fqdn?: string } {
+  const dot = name.indexOf('.');
+  if (dot > 0) return { hostname: name.slice(0, dot), fqdn: name };
+  return domain === undefined ? { hostname: name } : { hostname: name, fqdn: `${name}.${domain}` };
+}
+
+function writeFile(file: NodeFile, homes: readonly string[]): Mapping {
+  const owner = `${file.owner ?? 'root'}:${file.group ?? 'root'}`;
+  return {
+    path: file.path,
+    permissions: fourDigits(file.mode),
+    ...(owner !== 'root:root' && { owner }),
+    ...contentOf(file),
+    // Users are made after files are written; what needs them is written in the last stage.
+    ...((owner !== 'root:root' || homes.some((home) => file.path.startsWith(home))) && { defer: true }),
+  };
+}
+
+/** `644`, `0644`, `04755` as `0644`, `4755`. */
+export const fourDigits = (mode: string | undefined): string => (mode ?? '0644').padStart(4, '0').slice(-4);
+
+function contentOf(file: NodeFile): Mapping {
+  if (file.contentBase64 !== undefined) return { encoding: 'b64', content: file.contentBase64 };
+  return { content: file.content ?? '' };
+}
+
+const UNITS = '/etc/systemd/system';
+
+function unitFiles(unit: NodeUnit): Mapping[] {
+  const files: Mapping[] = [];
+  if (unit.contents !== undefined)
+    files.push({ path: `${UNITS}/${unit.name}`, permissions: '0644', content: unit.contents });
+  for (const dropin of unit.dropins ?? [])
+    files.push({
+      path: `${UNITS}/${unit.name}.d/${dropin.name}`,
+      permissions: '0644',
+      content: dropin.contents,
+    });
+  return files;
+}
+
+/** Starting does not wait: a unit may be ordered after cloud-init itself. */
+function unitCommands(units: readonly NodeUnit[]): string[] {
+  if (units.length === 0) return [];
+  const named = (list: readonly NodeUnit[]) => list.map((unit) => shellWord(unit.name)).join(' ');
+  const masked = units.filter((unit) => unit.mask);
+  const enabled = units.filter((unit) => unit.enabled === true && !unit.mask);
+  const disabled = units.filter((unit) => unit.enabled === false && !unit.mask);
+  return [
+    'systemctl daemon-reload',
+    ...(masked.length > 0 ? [`systemctl mask --now ${named(masked)}`] : []),
+    ...(disabled.length > 0 ? [`systemctl disable --now ${named(disabled)}`] : []),
+    ...(enabled.length > 0
+      ? [`systemctl enable ${named(enabled)}`, `systemctl start --no-block ${named(enabled)}`]
+      : []),
+  ];
+}
+
+function user(one: NodeUser): Mapping {
+  return {
+    name: one.name,
+    ...(one.uid !== undefined && { uid: one.uid }),
+    ...(one.system && { system: true }),
+    ...(one.groups && { groups: one.groups.join(', ') }),
+    ...(one.shell ? { shell: one.shell } : one.system || one.name === 'root' ? {} : { shell: '/bin/bash' }),
+    ...(one.home && { homedir: one.home }),
+    lock_passwd: one.passwordHash === undefined,
+    ...(one.passwordHash !== undefined && { hashed_passwd: one.passwordHash }),
+    ...(one.sudo && { sudo: 'ALL=(ALL) NOPASSWD:ALL' }),
+    ...(one.sshKeys && { ssh_authorized_keys: one.sshKeys }),
+  };
+}
+
+function disks(config: NodeConfig): Mapping {
+  const all = config.disks ?? [];
+  if (all.length === 0) return {};
+  const mounts: Plain[] = [];
+  for (const one of all.flatMap((disk) => disk.partitions ?? [])) {
+    const device = `/dev/disk/by-partlabel/${one.label}`;
+    if (one.filesystem === 'swap') mounts.push([device, 'none', 'swap', 'sw', '0', '0']);
+    else if (one.mount && one.filesystem)
+      mounts.push([device, one.mount, one.filesystem, 'defaults,nofail', '0', '2']);
+  }
+  return { bootcmd: [`(\n${diskScript(all)}) || exit 1`], ...(mounts.length > 0 && { mounts }) };
+}
+
+/** Over ours: mappings merge, lists are appended, plain values replace. */
+export function mergeCloudConfig(ours: Mapping, theirs: Mapping): Mapping {
+  const result: { [key: string]: Plain | undefined } = { ...ours };
+  for (const [key, value] of Object.entries(theirs)) {
+    const mine = Object.hasOwn(ours, key) ? ours[key] : undefined;
+    if (Array.isArray(mine) && Array.isArray(value)) result[key] = [...mine, ...value];
+    else if (isMapping(mine) && isMapping(value)) result[key] = mergeCloudConfig(mine, value);
+    else result[key] = value;
+  }
+  return result;
+}
+
+const isMapping = (value: unknown): value is Mapping =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,0 +1,196 @@
+/** NodeConfig to an Ignition configuration. */
+import type { NodeConfig, NodeDisk, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
+import { networkFiles } from './ignition-network.ts';
+import type {
+  IgnitionConfig,
+  IgnitionDisk,
+  IgnitionFile,
+  IgnitionFilesystem,
+  IgnitionUnit,
+  IgnitionUser,
+  IgnitionVersion,
+  Resource,
+} from './ignition-types.ts';
+
+export interface IgnitionInput {
+  readonly config: NodeConfig;
+  readonly hostname: string;
+  readonly os: string;
+  readonly version: IgnitionVersion;
+  /** Base URL of the boot session. */
+  readonly url: string;
+  /** Ignition configurations merged over ours by Ignition itself, widest first. */
+  readonly extras: readonly object[];
+}
+
+/** The configuration; every list that would be empty is left out. */
+export function ignitionConfig(input: IgnitionInput): IgnitionConfig {
+  const { config } = input;
+  const files = allFiles(input);
+  const users = (config.users ?? []).map(user);
+  const units = (config.units ?? []).map(unit);
+  const disks = (config.disks ?? []).map(disk);
+  const filesystems = (config.disks ?? []).flatMap(filesystemsOf);
+  const links = config.timezone ? [timezone(config.timezone)] : [];
+  const swaps = (config.disks ?? []).flatMap(swapUnits);
+  const mounts = (config.disks ?? []).flatMap(mountUnits);
+  const merge = input.extras.map((extra) => ({ source: dataUrl(JSON.stringify(extra)) }));
+  const allUnits = [...units, ...swaps, ...mounts];
+  return {
+    ignition: { version: input.version, ...(merge.length > 0 && { config: { merge } }) },
+    ...(users.length > 0 && { passwd: { users } }),
+    storage: {
+      ...(disks.length > 0 && { disks }),
+      ...(filesystems.length > 0 && { filesystems }),
+      files,
+      ...(links.length > 0 && { links }),
+    },
+    ...(allUnits.length > 0 && { systemd: { units: allUnits } }),
+  };
+}
+
+/** Kernel arguments that make `os` fetch its configuration from `url`. Flatcar reads its own names. */
+export function ignitionArguments(os: string, url: string): readonly string[] {
+  return os === 'flatcar'
+    ? ['flatcar.first_boot=yes', `flatcar.config.url=${url}/ignition`]
+    : ['ignition.firstboot', 'ignition.platform.id=metal', `ignition.config.url=${url}/ignition`];
+}
+
+function allFiles({ config, hostname, os }: IgnitionInput): IgnitionFile[] {
+  const own = config.files ?? [];
+  const paths = new Set(own.map((one) => one.path));
+  // What the document says of a path goes before what we derive for it.
+  const derived: NodeFile[] = [
+    { path: '/etc/hostname', content: `${hostname}\n` },
+    ...networkFiles(config.network?.interfaces ?? [], os),
+    ...(config.users ?? []).filter((one) => one.sudo).map(sudoers),
+  ].filter((one) => !paths.has(one.path));
+  return [...derived, ...own].map(file);
+}
+
+const sudoers = (one: NodeUser): NodeFile => ({
+  path: `/etc/sudoers.d/90-muster-${one.name}`,
+  mode: '0440',
+  content: `${one.name} ALL=(ALL) NOPASSWD:ALL\n`,
+});
+
+function file(one: NodeFile): IgnitionFile {
+  return {
+    path: one.path,
+    overwrite: true,
+    mode: Number.parseInt(one.mode ?? '0644', 8),
+    ...(one.owner !== undefined && { user: { name: one.owner } }),
+    ...(one.group !== undefined && { group: { name: one.group } }),
+    contents: contents(one),
+  };
+}
+
+function contents(one: NodeFile): Resource {
+  if (one.source) return { source: one.source.url, verification: { hash: `sha256-${one.source.sha256}` } };
+  if (one.contentBase64 !== undefined) return { source: `data:;base64,${one.contentBase64}` };
+  return { source: dataUrl(one.content ?? '') };
+}
+
+/** Percent-encoded while that is readable and not much longer than base64. */
+function dataUrl(content: string): string {
+  const text = content.toWellFormed();
+  if (/^[\n\t\x20-\x7e]*$/.test(text)) {
+    const encoded = encodeURIComponent(text);
+    if (encoded.length <= text.length * 1.6) return `data:,${encoded}`;
+  }
+  return `data:;base64,${Buffer.from(text).toString('base64')}`;
+}
+
+function user(one: NodeUser): IgnitionUser {
+  return {
+    name: one.name,
+    ...(one.passwordHash !== undefined && { passwordHash: one.passwordHash }),
+    ...(one.sshKeys && { sshAuthorizedKeys: [...new Set(one.sshKeys)] }),
+    ...(one.uid !== undefined && { uid: one.uid }),
+    ...(one.groups && { groups: [...new Set(one.groups)] }),
+    ...(one.home && { homeDir: one.home }),
+    ...(one.shell && { shell: one.shell }),
+    ...(one.system && { system: true }),
+  };
+}
+
+function unit(one: NodeUnit): IgnitionUnit {
+  return {
+    name: one.name,
+    ...(one.enabled !== undefined && { enabled: one.enabled }),
+    ...(one.mask !== undefined && { mask: one.mask }),
+    ...(one.contents !== undefined && { contents: one.contents }),
+    ...(one.dropins && { dropins: one.dropins }),
+  };
+}
+
+const SWAP_TYPE = '0657FD6D-A4AB-43C4-84E5-0933C84B4F4F';
+const EFI_TYPE = 'C12A7328-F81F-11D2-BA4B-00A0C93EC93B';
+
+/** Partitions have numbers: without, each boot of a system that runs from memory would add new ones. */
+function disk(one: NodeDisk): IgnitionDisk {
+  return {
+    device: one.device,
+    ...(one.wipeTable && { wipeTable: true }),
+    ...(one.partitions && {
+      partitions: one.partitions.map((partition, n) => ({
+        number: n + 1,
+        label: partition.label,
+        sizeMiB: partition.sizeMiB ?? 0,
+        ...(partition.filesystem === 'swap' && { typeGuid: SWAP_TYPE }),
+        ...(partition.filesystem === 'vfat' && { typeGuid: EFI_TYPE }),
+      })),
+    }),
+  };
+}
+
+const deviceOf = (label: string): string => `/dev/disk/by-partlabel/${label}`;
+
+function filesystemsOf(one: NodeDisk): IgnitionFilesystem[] {
+  return (one.partitions ?? [])
+    .filter((partition) => partition.filesystem !== undefined)
+    .map((partition) => ({
+      device: deviceOf(partition.label),
+      format: partition.filesystem!,
+      wipeFilesystem: false,
+      ...(partition.mount && partition.filesystem !== 'swap' && { path: partition.mount }),
+    }));
+}
+
+function mountUnits(one: NodeDisk): IgnitionUnit[] {
+  return (one.partitions ?? [])
+    .filter((partition) => partition.mount && partition.filesystem && partition.filesystem !== 'swap')
+    .map((partition) => ({
+      name: `${unitPath(partition.mount!)}.mount`,
+      enabled: true,
+      contents: `[Mount]\nWhat=${deviceOf(partition.label)}\nWhere=${partition.mount}\nType=${partition.filesystem}\n\n[Install]\nRequiredBy=local-fs.target\n`,
+    }));
+}
+
+function swapUnits(one: NodeDisk): IgnitionUnit[] {
+  return (one.partitions ?? [])
+    .filter((partition) => partition.filesystem === 'swap')
+    .map((partition) => ({
+      name: `${unitPath(deviceOf(partition.label))}.swap`,
+      enabled: true,
+      contents: `[Swap]\nWhat=${deviceOf(partition.label)}\n\n[Install]\nRequiredBy=swap.target\n`,
+    }));
+}
+
+/** A path as systemd writes it in unit names (systemd-escape --path). */
+export function unitPath(path: string): string {
+  const parts = path.split('/').filter((part) => part !== '');
+  if (parts.length === 0) return '-';
+  const escaped = [...Buffer.from(parts.join('/'))].map((byte) => {
+    const char = String.fromCharCode(byte);
+    if (char === '/') return '-';
+    return /[A-Za-z0-9:_.]/.test(char) ? char : `\\x${byte.toString(16).padStart(2, '0')}`;
+  });
+  return escaped.join('').replace(/^\./, '\\x2e');
+}
+
+const timezone = (zone: string) => ({
+  path: '/etc/localtime',
+  overwrite: true,
+  target: `../usr/share/zoneinfo/${zone}`,
+});

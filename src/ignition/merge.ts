@@ -1,0 +1,182 @@
+/**
+ * Merging fragments of configuration, widest first; the narrower wins, and every value of the result knows where it came from.
+ *
+ * Mappings merge by key. Lists whose items have a key merge by that key, new items behind; a file's content, in whatever form,
+ * is one thing. A user's SSH keys and groups are united. Every other list, and every plain value, is replaced.
+ */
+import { pathText } from '../resources/document.ts';
+import type { NodeConfig } from '../resources/nodeconfig.ts';
+import type { Path } from '../resources/yaml.ts';
+import type { ConfigLayer, Provenance } from './rendered.ts';
+
+/** Where a value came from, with the path as steps. */
+export interface Source {
+  readonly layer: Provenance['layer'];
+  readonly document: string;
+  readonly path: Path;
+}
+
+export interface Merged {
+  readonly config: NodeConfig;
+  /** Path of each plain value in `config` → where it came from. */
+  readonly sources: ReadonlyMap<string, Source>;
+  /** The extra documents of all layers, widest first: they are merged as what they are, not as text. */
+  readonly extras: readonly {
+    readonly kind: 'cloudInit' | 'ignition';
+    readonly text: string;
+    readonly source: Source;
+  }[];
+}
+
+/** What tells items of a list apart, by the list's path without numbers. */
+const KEYS: Readonly<Record<string, (item: Item) => string>> = {
+  files: (item) => String(item.path),
+  units: (item) => String(item.name),
+  'units.dropins': (item) => String(item.name),
+  users: (item) => String(item.name),
+  'network.interfaces': (item) => String(item.mac ?? item.name),
+  disks: (item) => String(item.device),
+};
+const UNITED = new Set(['users.sshKeys', 'users.groups']);
+const CONTENTS = ['content', 'contentBase64', 'source'];
+
+type Item = Readonly<Record<string, unknown>>;
+type Node = unknown;
+
+/** A value that carries its source through the merging. */
+interface Traced {
+  readonly value: Node;
+  /** For plain values and for lists that are replaced whole. */
+  readonly source?: Source;
+  readonly fields?: Map<string, Traced>;
+  readonly items?: Map<string, Traced>;
+}
+
+const memory = new WeakMap<
+  NodeConfig,
+  { readonly layers: readonly ConfigLayer[]; readonly merged: Merged }
+>();
+
+/**
+ * Merges layers, widest first. The result is remembered by the narrowest fragment (documents are immutable), so that
+ * machines which add nothing of their own share the work.
+ */
+export function merge(layers: readonly ConfigLayer[]): Merged {
+  const narrowest = layers.at(-1)?.config;
+  const known = narrowest && memory.get(narrowest);
+  if (known && sameLayers(known.layers, layers)) return known.merged;
+  const merged = mergeLayers(layers);
+  if (narrowest) memory.set(narrowest, { layers: [...layers], merged });
+  return merged;
+}
+
+function sameLayers(a: readonly ConfigLayer[], b: readonly ConfigLayer[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every((one, n) => one.config === b[n]!.config && one.document === b[n]!.document)
+  );
+}
+
+function mergeLayers(layers: readonly ConfigLayer[]): Merged {
+  let result: Traced = { value: undefined, fields: new Map() };
+  const extras: Merged['extras'][number][] = [];
+  for (const { layer, document, config } of layers) {
+    const source: Source = { layer, document, path: ['spec', 'config'] };
+    const { extra, ...rest } = config;
+    for (const kind of ['cloudInit', 'ignition'] as const)
+      if (extra?.[kind] !== undefined)
+        extras.push({
+          kind,
+          text: extra[kind],
+          source: { ...source, path: [...source.path, 'extra', kind] },
+        });
+    result = combine(result, trace(rest, source, ''), '');
+  }
+  const sources = new Map<string, Source>();
+  const config = settle(result, [], sources) as NodeConfig;
+  return { config, sources, extras };
+}
+
+function trace(value: Node, source: Source, place: string): Traced {
+  if (Array.isArray(value)) {
+    const key = KEYS[place] ?? (UNITED.has(place) ? String : undefined);
+    if (!key) return { value, source };
+    const items = new Map<string, Traced>();
+    for (const [n, item] of value.entries())
+      items.set(key(item as Item), trace(item, { ...source, path: [...source.path, n] }, place));
+    return { value, items };
+  }
+  if (typeof value === 'object' && value !== null) {
+    const fields = new Map<string, Traced>();
+    for (const [name, inner] of Object.entries(value)) {
+      if (inner === undefined) continue;
+      const at = place === '' ? name : `${place}.${name}`;
+      fields.set(name, trace(inner, { ...source, path: [...source.path, name] }, at));
+    }
+    return { value, fields };
+  }
+  return { value, source };
+}
+
+function combine(wide: Traced | undefined, narrow: Traced, place: string): Traced {
+  if (wide?.items && narrow.items) {
+    const items = new Map(wide.items);
+    for (const [key, item] of narrow.items) items.set(key, combine(items.get(key), item, place));
+    return { value: narrow.value, items };
+  }
+  if (wide?.fields && narrow.fields) {
+    const fields = new Map(wide.fields);
+    if (place === 'files' && CONTENTS.some((name) => narrow.fields!.has(name)))
+      for (const name of CONTENTS) fields.delete(name);
+    for (const [name, inner] of narrow.fields)
+      fields.set(name, combine(fields.get(name), inner, place === '' ? name : `${place}.${name}`));
+    return { value: narrow.value, fields };
+  }
+  return narrow;
+}
+
+/** The plain value again; notes the source of every leaf under its place in the result. */
+function settle(traced: Traced, path: (string | number)[], sources: Map<string, Source>): Node {
+  if (traced.items) {
+    const list: Node[] = [];
+    for (const item of traced.items.values()) {
+      path.push(list.length);
+      list.push(settle(item, path, sources));
+      path.pop();
+    }
+    return list;
+  }
+  if (traced.fields) {
+    const object: Record<string, Node> = {};
+    for (const [name, inner] of traced.fields) {
+      path.push(name);
+      object[name] = settle(inner, path, sources);
+      path.pop();
+    }
+    return object;
+  }
+  sources.set(pathText(path), traced.source!);
+  return traced.value;
+}
+
+/** Where the value at `path` of the merged configuration came from: its own entry, or that of the value it is part of. */
+export function sourceOf(merged: Merged, path: Path): Source | undefined {
+  for (let steps = path.length; steps > 0; steps--) {
+    const found = merged.sources.get(pathText(path.slice(0, steps)));
+    if (found)
+      return steps === path.length ? found : { ...found, path: [...found.path, ...path.slice(steps)] };
+  }
+  // A container: any value inside it tells the document.
+  const prefix = pathText(path);
+  for (const [place, source] of merged.sources)
+    if (place.startsWith(`${prefix}.`) || place.startsWith(`${prefix}[`)) return source;
+  return undefined;
+}
+
+/** All sources, as results carry them. */
+export function provenance(merged: Merged): ReadonlyMap<string, Provenance> {
+  const told = new Map<string, Provenance>();
+  for (const [path, { layer, document, path: steps }] of merged.sources)
+    told.set(path, { layer, document, path: pathText(steps) });
+  return told;
+}

@@ -1,0 +1,23 @@
+/** What Muster itself adds below everybody else: how a machine reports. Only for images that do not carry it themselves. */
+
+import type { NodeConfig } from '../resources/nodeconfig.ts';
+import type { ConfigLayer } from './rendered.ts';
+import {
+  CONFIGURED_UNIT,
+  FAILED_UNIT,
+  READY_UNIT,
+  REPORT_SCRIPT,
+  REPORT_SCRIPT_PATH,
+} from './report/texts.ts';
+import { templateLiteral } from './template.ts';
+
+const config: NodeConfig = {
+  files: [{ path: REPORT_SCRIPT_PATH, mode: '0755', content: templateLiteral(REPORT_SCRIPT) }],
+  units: [
+    { name: 'muster-failed.service', contents: templateLiteral(FAILED_UNIT) },
+    { name: 'muster-configured.service', enabled: true, contents: templateLiteral(CONFIGURED_UNIT) },
+    { name: 'muster-ready.service', enabled: true, contents: templateLiteral(READY_UNIT) },
+  ],
+};
+
+export const MUSTER_LAYER: ConfigLayer = { layer: 'muster', document: 'muster', config };

@@ -1,0 +1,128 @@
+/** From layers of configuration to the documents that a machine fetches. Pure. */
+import type { Fault } from '../base/errors.ts';
+import { domainName } from '../resources/fields.ts';
+import { cloudInit } from './cloudinit.ts';
+import { configFault, expandConfig } from './expand.ts';
+import { extraDocuments } from './extra.ts';
+import { ignitionArguments, ignitionConfig } from './ignition.ts';
+import { IGNITION_VERSIONS, type IgnitionVersion } from './ignition-types.ts';
+import { validateIgnition } from './ignition-validate.ts';
+import { type Merged, merge, provenance } from './merge.ts';
+import { MUSTER_LAYER } from './muster-layer.ts';
+import type { ConfigLayer, Provenance, Render, Rendered, RenderInput } from './rendered.ts';
+import type { TemplateScope } from './template.ts';
+
+/**
+ * Merges the layers (Muster's own below them, where the image does not carry the reporting script itself), expands templates
+ * for this machine and boot, and writes the documents of the image's format. Faults are E_CONFIG and name document and field.
+ */
+export const render: Render = (input) => {
+  const merged = merge(layersOf(input));
+  const expanded = expandConfig(merged, scopeOf(input));
+  if (!expanded.ok) return expanded;
+  const { config, scope } = expanded;
+  const hostname = config.hostname ?? input.context.machine.name;
+  const faults: Fault[] = [];
+  if (!domainName.safeParse(hostname).success)
+    faults.push(configFault(merged, ['hostname'], `"${hostname}" is not a host name`));
+  const written =
+    faults.length > 0 ? undefined : write(input, merged, { ...config, hostname }, scope, faults);
+  if (!written || faults.length > 0) return { ok: false, faults };
+  return {
+    ok: true,
+    value: {
+      format: input.image.configFormat,
+      ...written,
+      get provenance() {
+        return provenanceOf(merged);
+      },
+      merged: { ...config, hostname },
+    },
+  };
+};
+
+type Written = Pick<Rendered, 'files' | 'kernelArguments'>;
+
+function write(
+  input: RenderInput,
+  merged: Merged,
+  config: Rendered['merged'] & { readonly hostname: string },
+  scope: TemplateScope,
+  faults: Fault[],
+): Written {
+  const { image, context } = input;
+  const { url } = context.boot;
+  const extras = extraDocuments(merged, scope, faults);
+  if (image.configFormat === 'none') return { files: {}, kernelArguments: [] };
+  if (image.configFormat === 'ignition') {
+    const version = (image.ignitionVersion ?? '3.3.0') as IgnitionVersion;
+    if (!IGNITION_VERSIONS.includes(version))
+      faults.push(
+        configFault(
+          merged,
+          [],
+          `the image's ignitionVersion ${version} is none of ${IGNITION_VERSIONS.join(', ')}`,
+        ),
+      );
+    const rendered = ignitionConfig({
+      config,
+      hostname: config.hostname,
+      os: image.os,
+      version,
+      url,
+      extras: extras.ignition,
+    });
+    for (const fault of validateIgnition(rendered))
+      faults.push(configFault(merged, [], `Ignition ${fault.path}: ${fault.message}`));
+    return {
+      files: { ignition: `${JSON.stringify(rendered)}\n` },
+      kernelArguments: ignitionArguments(image.os, url),
+    };
+  }
+  const { files, kernelArguments, fault } = cloudInit({
+    config,
+    hostname: config.hostname,
+    ...(context.network?.domain !== undefined && { domain: context.network.domain }),
+    instanceId: input.instanceId,
+    bootMac: context.machine.mac,
+    url,
+    version: image.cloudInitVersion,
+    extras: extras.cloudInit,
+  });
+  if (fault) faults.push(configFault(merged, ['network'], fault));
+  return { files, kernelArguments };
+}
+
+const withMuster = new WeakMap<readonly ConfigLayer[], readonly ConfigLayer[]>();
+
+function layersOf({ layers, image }: RenderInput): readonly ConfigLayer[] {
+  if (image.configFormat === 'none' || image.reports) return layers;
+  let all = withMuster.get(layers);
+  if (!all) {
+    all = [MUSTER_LAYER, ...layers];
+    withMuster.set(layers, all);
+  }
+  return all;
+}
+
+function scopeOf({ context }: RenderInput): TemplateScope {
+  const { machine, network, profile, cluster, boot } = context;
+  return {
+    machine: { ...machine },
+    network: network && { ...network },
+    profile,
+    cluster,
+    boot,
+  };
+}
+
+const toldSources = new WeakMap<Merged, ReadonlyMap<string, Provenance>>();
+
+function provenanceOf(merged: Merged): ReadonlyMap<string, Provenance> {
+  let told = toldSources.get(merged);
+  if (!told) {
+    told = provenance(merged);
+    toldSources.set(merged, told);
+  }
+  return told;
+}
