@@ -6,6 +6,8 @@ import { METRICS } from '../src/base/metrics.ts';
 import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve-options.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
 import { REASONS } from '../src/pxe/decide/decision.ts';
+import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
+import { firmwareDocument } from '../src/pxe/dhcp/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 
 const made = (from: string): string => `<!-- Written by \`make docs\` from ${from}; change it there. -->\n\n`;
@@ -107,6 +109,15 @@ export function eventsPage(): string {
     table(
       ['reason', 'what'],
       Object.entries(REASONS).map(([name, about]) => [code(name), about]),
+    ) +
+    '\n## Outcomes of DHCP packets\n\nEvery packet has exactly one: the reason of its event, and `outcome` in the metric `muster_dhcp_packets_total`. Those without an event are logged at level debug.\n\n' +
+    table(
+      ['outcome', 'what', 'event'],
+      (Object.entries(DHCP_OUTCOMES) as [string, { text: string; event?: string }][]).map(([name, about]) => [
+        code(name),
+        about.text,
+        about.event === undefined ? '' : code(about.event),
+      ]),
     )
   );
 }
@@ -118,5 +129,6 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/errors.md', errorsPage()],
     ['docs/metrics.md', metricsPage()],
     ['docs/events.md', eventsPage()],
+    ['docs/firmware.md', firmwareDocument()],
   ]);
 }

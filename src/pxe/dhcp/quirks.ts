@@ -186,8 +186,8 @@ export function firmwareDocument(): string {
       `## ${id}\n\n${quirk.what}\n\n- **Muster:** ${quirk.answer}\n- Seen: ${quirk.source}\n- Test: \`${quirk.test}\`\n`,
   );
   return [
+    '<!-- Written by `make docs` from src/pxe/dhcp/quirks.ts; change it there. -->\n',
     '# Firmware, as it is\n',
-    '<!-- Generated from src/pxe/dhcp/quirks.ts; do not edit. -->\n',
     'What network-boot firmware does that no standard says, and what Muster does about it. `muster explain` names the',
     'entries that applied to a packet.\n',
     ...rows,
