@@ -51,7 +51,7 @@ export async function startApi(options: {
     async close() {
       stopping.abort();
       await removeSocket();
-      await Promise.all([closeServer(operators, deps), health && closeServer(health, deps)]);
+      await Promise.all([closeServer(operators), health && closeServer(health)]);
     },
   };
 }
@@ -69,11 +69,14 @@ async function listenByTcp(
   return server;
 }
 
-function closeServer(server: http.Server, deps: Pick<ApiDeps, 'clock'>): Promise<void> {
+function closeServer(server: http.Server): Promise<void> {
   return new Promise((resolve) => {
-    const cancel = deps.clock.after(CLOSE_GRACE_MS as never, () => server.closeAllConnections());
+    // A connection that was busy becomes idle; without this it would stay until its keep-alive runs out.
+    const idle = setInterval(() => server.closeIdleConnections(), 50);
+    const late = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
     server.close(() => {
-      cancel();
+      clearInterval(idle);
+      clearTimeout(late);
       resolve();
     });
     server.closeIdleConnections();
@@ -126,7 +129,8 @@ async function answer<D extends { readonly log: Log }>(
     params: req.params as Record<string, string>,
     query: new URL(req.url, 'http://muster').searchParams,
     headers: req.headers as Record<string, string | undefined>,
-    body: req,
+    // A handler that stops reading must still be able to answer: the connection stays.
+    body: req.iterator({ destroyOnReturn: false }),
     signal: AbortSignal.any([gone.signal, context.stop]),
   };
   let response: ApiResponse;

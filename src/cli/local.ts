@@ -10,6 +10,7 @@ import { silentLog } from '../base/log.ts';
 import { createMetrics, type Metrics } from '../base/metrics.ts';
 import type { EventLog } from '../events/event.ts';
 import { createEventLog } from '../events/log.ts';
+import { checkConfigurations } from '../ignition/check.ts';
 import { render } from '../ignition/render.ts';
 import { openRoster, type Roster } from '../machines/roster.ts';
 import type { AssetStore, ServedFile } from '../pxe/assets/assets.ts';
@@ -65,6 +66,7 @@ export async function openLocal(options: {
     log,
     clock,
     signal: stop.signal,
+    checkConfig: checkConfigurations,
   });
   stop.abort();
   refuse(documents.faults());

@@ -1,5 +1,6 @@
 /** `muster validate`: documents checked as the server would check them, without one. */
 import { MusterError } from '../base/errors.ts';
+import { checkConfigurations } from '../ignition/check.ts';
 import { idOf } from '../resources/check.ts';
 import { reconcile } from '../resources/file-layer.ts';
 import { EXIT, faultLine, type Io, printWarnings } from './io.ts';
@@ -19,7 +20,8 @@ export async function validate(
     changes: new Map(sources.map(({ file, text }) => [file, { text }])),
     api: new Map(),
     known: [],
-    extra: () => [],
+    extra: (set) =>
+      checkConfigurations(set, undefined).map((found) => ({ ...found, severity: 'error' as const })),
   });
   const faults = [
     ...[...result.files.values()].flatMap((file) => file.faults),

@@ -3,13 +3,13 @@ import { MusterError } from '../../../src/base/errors.ts';
 import { unifiedDiff } from '../../../src/cli/diff.ts';
 import { errorText, exitCodeOf } from '../../../src/cli/io.ts';
 import { kindAndNames, kindNamed, otherListNamed } from '../../../src/cli/names.ts';
-import { ageText, formatOf, tableText, yamlText } from '../../../src/cli/output.ts';
+import { ageText, type Column, formatOf, tableText, yamlText } from '../../../src/cli/output.ts';
 
 describe('tables', () => {
-  const columns = [
-    { heading: 'NAME', cell: (item: { name: string; note?: string }) => item.name },
-    { heading: 'NOTE', cell: (item: { note?: string }) => item.note },
-    { heading: 'LENGTH', wide: true as const, cell: (item: { name: string }) => item.name.length },
+  const columns: readonly Column<{ readonly name: string; readonly note?: string }>[] = [
+    { heading: 'NAME', cell: (item) => item.name },
+    { heading: 'NOTE', cell: (item) => item.note },
+    { heading: 'LENGTH', wide: true, cell: (item) => item.name.length },
   ];
 
   it('pads columns by three spaces, shows <none> for nothing, and hides wide columns', () => {

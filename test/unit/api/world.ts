@@ -1,0 +1,137 @@
+/** The API with the real rooms behind it, on a store in memory, on a unix socket in a directory of its own. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { startApi } from '../../../src/api/api.server.ts';
+import type { ApiDeps } from '../../../src/api/deps.ts';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { ipv4 } from '../../../src/base/ipv4.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
+import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { createEventLog } from '../../../src/events/log.ts';
+import { render } from '../../../src/ignition/render.ts';
+import { acceptMachine } from '../../../src/machines/accept.ts';
+import { openRoster, type Roster } from '../../../src/machines/roster.ts';
+import { createBootService } from '../../../src/pxe/decide/boot-service.ts';
+import { type LeaseBook, openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
+import { joinNetworks } from '../../../src/pxe/networks.ts';
+import { openCatalog } from '../../../src/resources/catalog.files.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+
+export interface World {
+  readonly directory: string;
+  readonly socket: string;
+  readonly client: ApiClient;
+  readonly deps: ApiDeps;
+  readonly clock: ManualClock;
+  readonly roster: Roster;
+  readonly leases: LeaseBook;
+  /** Whether /readyz says so. */
+  ready: boolean;
+  readonly metricsPort: number;
+  close(): Promise<void>;
+}
+
+const HASH = 'a'.repeat(64);
+
+/** One file of documents: a network, an image, a profile, a machine. */
+export const DOCUMENTS = `apiVersion: muster/v1
+kind: Network
+metadata: {name: lan}
+spec:
+  subnet: 10.77.0.0/24
+  dhcp: {mode: server, pools: [{start: 10.77.0.100, end: 10.77.0.199}]}
+---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: small}
+spec: {os: debian, arch: x86_64, kernel: {sha256: ${HASH}}, configFormat: cloud-init}
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: worker}
+spec: {image: small}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: node-1, labels: {rack: a}}
+spec: {macs: ["52:54:00:aa:00:01"], profile: worker}
+`;
+
+/** Opens a world; `documents` become the one file of its configuration directory. */
+export async function openWorld(documents: string | undefined = DOCUMENTS): Promise<World> {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
+  const config = path.join(directory, 'config');
+  fs.mkdirSync(config);
+  if (documents !== undefined) fs.writeFileSync(path.join(config, 'all.yaml'), documents);
+  const clock = new ManualClock();
+  const metrics = createMetrics();
+  const log = silentLog;
+  const store = openMemoryStore();
+  const events = createEventLog({ clock, log, perSubject: 100, subjects: 100 });
+  const catalog = await openCatalog({ directory: config, store, events, log, clock, metrics });
+  const roster = await openRoster({ store, catalog, events, clock, log, metrics });
+  const leases = await openLeaseBook({ store, clock, events, metrics });
+  const file = { path: '/', size: 1, modified: new Date(0) };
+  const boot = createBootService({
+    catalog,
+    roster,
+    assets: { find: () => file, loader: () => file, loaders: () => [] },
+    networks: () =>
+      joinNetworks({
+        documents: catalog.list('Network'),
+        addresses: [{ interface: 'eth1', address: ipv4('10.77.0.1') }],
+        httpPort: 8080,
+      }).networks,
+    render,
+    store,
+    events,
+    metrics,
+    clock,
+    log,
+  });
+  const state = { ready: true };
+  const deps: ApiDeps = {
+    catalog,
+    roster,
+    accept: (name, options) => acceptMachine({ catalog, roster, events }, name, options),
+    leases,
+    preview: boot,
+    events,
+    metrics,
+    clock,
+    log,
+    daemon: {
+      version: '1.2.3',
+      startedAt: clock.now(),
+      readiness: () => ({ ready: state.ready, checks: [{ name: 'store', ok: state.ready, detail: 'open' }] }),
+    },
+  };
+  const socket = path.join(directory, 'run', 'muster.sock');
+  const api = await startApi({ listen: { socket, metrics: { host: '127.0.0.1', port: 0 } }, deps });
+  return {
+    directory,
+    socket,
+    client: connectApi(socket),
+    deps,
+    clock,
+    roster,
+    leases,
+    get ready() {
+      return state.ready;
+    },
+    set ready(value) {
+      state.ready = value;
+    },
+    metricsPort: api.metricsPort!,
+    async close() {
+      await api.close();
+      boot.close();
+      leases.close();
+      await roster.close();
+      await catalog.close();
+      fs.rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
