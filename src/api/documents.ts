@@ -16,7 +16,7 @@ export interface Shown {
   readonly metadata: Document['metadata'];
   /** Absent for a machine that was only seen. */
   readonly spec?: Document['spec'];
-  readonly status: Partial<MachineStatus> & { readonly origin?: Origin };
+  readonly status: Partial<Omit<MachineStatus, 'v'>> & { readonly origin?: Origin };
 }
 
 const KIND_OF: ReadonlyMap<string, Kind> = new Map(
@@ -41,9 +41,13 @@ export function etagOf(entry: Entry): string {
   return `"f${createHash('sha256').update(JSON.stringify(entry.document)).digest('base64url').slice(0, 22)}"`;
 }
 
-function statusOf(name: string, { roster }: ApiDeps): MachineStatus | undefined {
+/** Without the version of its stored shape. */
+const shownStatus = ({ v: _, ...status }: MachineStatus): Omit<MachineStatus, 'v'> => status;
+
+function statusOf(name: string, { roster }: ApiDeps): Omit<MachineStatus, 'v'> | undefined {
   const member = roster.get(name);
-  return member && roster.view(member).status;
+  if (member === undefined) return undefined;
+  return shownStatus(roster.view(member).status);
 }
 
 function shown(entry: Entry, deps: ApiDeps): Shown {
@@ -63,7 +67,7 @@ function showAll(kind: Kind, deps: ApiDeps): Shown[] {
         apiVersion: API_VERSION,
         kind: 'Machine',
         metadata: { name: machine.name, ...(machine.labels ? { labels: machine.labels } : {}) },
-        status: machine.status,
+        status: shownStatus(machine.status),
       }),
     );
   return [...items, ...seen].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));

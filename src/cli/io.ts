@@ -39,9 +39,13 @@ export function errorText(error: unknown): string {
     const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
     return `muster: ${ERRORS.E_INTERNAL.title} (E_INTERNAL)\n  ${ERRORS.E_INTERNAL.fix}\n${stack}\n`;
   }
-  const located = error.faults.filter((fault) => fault.at ?? fault.path);
-  if (located.length > 0) return error.faults.map((fault) => `${faultLine(fault)}\n`).join('');
-  return `muster: ${error.message} (${error.code})\n  ${ERRORS[error.code].fix}\n`;
+  const { faults } = error;
+  if (faults.some((fault) => fault.at ?? fault.path))
+    return faults.map((fault) => `${faultLine(fault)}\n`).join('');
+  // Without places: the message, and what lies behind it if that is something else.
+  const behind = faults.filter((fault) => fault.message !== error.message);
+  const lines = behind.map((fault) => `  ${faultLine(fault)}\n`).join('');
+  return `muster: ${error.message} (${error.code})\n${lines}  ${ERRORS[error.code].fix}\n`;
 }
 
 /** Exit code of an error. */
