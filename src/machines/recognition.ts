@@ -65,8 +65,8 @@ export interface RecognitionIndex {
   recognise(evidence: Evidence): Recognition;
   /** The machine that alone claims this boot address; undefined when none or several do ({@link recognise} then decides). */
   owner(mac: Mac): string | undefined;
-  /** Documented machines that name this address. */
-  documentedOwners(mac: Mac): readonly string[];
+  /** Machines that were seen with this address; none when there are too many to mean anything. */
+  seenWith(mac: Mac): readonly string[];
 }
 
 interface Known extends Claim {
@@ -187,7 +187,10 @@ export function createRecognitionIndex(): RecognitionIndex {
       const seen = bySeenMac.get(mac);
       return seen?.size === 1 ? first(seen) : undefined;
     },
-    documentedOwners: (mac) => [...(byMac.get(mac) ?? [])].sort(),
+    seenWith(mac) {
+      const names = bySeenMac.get(mac);
+      return names === undefined || names.size > MAX_SHARED ? [] : [...names];
+    },
   };
 }
 

@@ -285,10 +285,7 @@ function createRoster(
       if (member.status.phase === 'discovered') move(member, 'accepted');
       else touched(member);
     }
-    const seenAs = (entry.document.spec.macs as Mac[]).flatMap((mac) => {
-      const owner = index.owner(mac);
-      return owner !== undefined && owner !== name && discovered.has(owner) ? [owner] : [];
-    });
+    const seenAs = (entry.document.spec.macs as Mac[]).flatMap((mac) => index.seenWith(mac));
     fold(member, [...new Set(seenAs)]);
     if (fresh && started && member.status.firstSeen !== undefined)
       events.record({

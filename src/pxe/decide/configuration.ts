@@ -44,6 +44,24 @@ export function createConfigurations(deps: {
     { readonly entry: Entry<'Machine'> | undefined; readonly result: ConfigurationResult }
   >();
 
+  /** By profile, cluster and, where it has a configuration of its own, machine. */
+  let joined = new Map<
+    string,
+    { readonly entry: Entry<'Machine'> | undefined; readonly layers: readonly ConfigLayer[] }
+  >();
+
+  /** The same list for as long as it says the same: rendering keeps what it merged of it. */
+  const layers = (member: Member, profile: string): readonly ConfigLayer[] => {
+    const spec = member.entry?.document.spec;
+    const entry = spec?.config ? member.entry : undefined;
+    const key = `${profile}/${spec?.cluster ?? ''}/${entry ? member.name : ''}`;
+    const found = joined.get(key);
+    if (found && found.entry === entry) return found.layers;
+    const made = layersOf(catalog, member, profile);
+    joined.set(key, { entry, layers: made });
+    return made;
+  };
+
   const compute = (wanted: ConfigurationOf): ConfigurationResult => {
     const image = catalog.get('Image', wanted.image)?.document.spec;
     if (!image)
@@ -57,7 +75,7 @@ export function createConfigurations(deps: {
     const serial = spec?.serial ?? seen.serial;
     const { network, session, baseUrl } = wanted;
     return render({
-      layers: layersOf(catalog, wanted.member, wanted.profile),
+      layers: layers(wanted.member, wanted.profile),
       context: {
         machine: {
           name: wanted.member.name,
@@ -97,7 +115,10 @@ export function createConfigurations(deps: {
       kept.set(key, { entry: wanted.member.entry, result });
       return result;
     },
-    documentsChanged: () => kept.clear(),
+    documentsChanged() {
+      kept.clear();
+      joined = new Map();
+    },
   };
 }
 
