@@ -101,7 +101,7 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(stat -c %Y "$0")}"
 # The kernel's own hook would build an initrd before ours is in place; it is built once, at the end.
 export INITRD=No
 
-echo "building Debian $release ($suite, $kernel kernel) from $mirror: some 3 minutes, 250 MB to fetch" >&2
+echo "building Debian $release ($suite, $kernel kernel) from $mirror: one to three minutes, 250 MB to fetch" >&2
 
 # A tree with the modes that the image shall have, whatever umask the checkout was made with.
 tree=$work/tree
@@ -156,7 +156,7 @@ mmdebstrap --quiet --variant=minbase --format=tar --components="$components" --i
   --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='force-confold' \
   --setup-hook="tar-in $work/tree.tar /" \
   --customize-hook="copy-in $work/finish.sh /" \
-  --customize-hook='chroot "$1" sh /finish.sh' \
+  --customize-hook='chroot "$1" sh /finish.sh >"$1/finish.log" 2>&1 || { cat "$1/finish.log" >&2; exit 1; }; rm "$1/finish.log"' \
   --customize-hook="download /boot/kernel $work/kernel" \
   --customize-hook="download /boot/initrd $work/initrd" \
   --customize-hook="download /boot/versions $work/versions" \
@@ -164,7 +164,8 @@ mmdebstrap --quiet --variant=minbase --format=tar --components="$components" --i
   "$suite" - "deb $mirror $suite $components" "deb $mirror $suite-updates $components" ${security_line:+"$security_line"} \
   >"$work/root.tar"
 echo "installed after $(($(date +%s) - started)) s; compressing" >&2
-mksquashfs - "$work/root.squashfs" -tar -quiet -no-progress -noappend -comp zstd -Xcompression-level 15 -b 256K <"$work/root.tar"
+mksquashfs - "$work/root.squashfs" -tar -quiet -no-progress -noappend -comp zstd -Xcompression-level 15 -b 256K <"$work/root.tar" 2>"$work/squash.log" ||
+  { cat "$work/squash.log" >&2; exit 1; }
 
 describe() { printf '{"name": "%s", "sha256": "%s", "size": %s}' "$1" "$(sha256sum "$work/$1" | cut -d' ' -f1)" "$(stat -c %s "$work/$1")"; }
 {
