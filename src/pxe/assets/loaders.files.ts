@@ -8,7 +8,7 @@ import type { Log } from '../../base/log.ts';
 import type { ServedFile } from './assets.ts';
 
 /** What a loader may be called: what DHCP's file field carries and firmware asks for. */
-const LOADER_NAME = /^[A-Za-z0-9._+-]{1,127}$/;
+const LOADER_NAME = /^[A-Za-z0-9_][A-Za-z0-9._+-]{0,126}$/;
 
 /**
  * The loaders of `directories`; where two have the same name, the earlier directory's counts. Missing directories are logged.

@@ -17,6 +17,7 @@ export function consoleText(text: string): string {
     .replace(/\s+/g, ' ')
     .replaceAll('`', "'")
     .replaceAll('…', '...')
+    .replaceAll(';', ',')
     .replace(/[^A-Za-z0-9 .,:/_()+@='"%*<>!-]/g, '?')
     .trim();
   return plain.length > MAX_CONSOLE_CHARACTERS ? `${plain.slice(0, MAX_CONSOLE_CHARACTERS - 3)}...` : plain;

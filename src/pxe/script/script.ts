@@ -61,13 +61,16 @@ function startOver(label: string, what: string): string[] {
   ];
 }
 
-/** `command`, tried {@link ATTEMPTS} times with doubling pauses; then on to `failed`. Goes on at the next line. */
-function retried(label: string, command: string, what: string, failed: string): string[] {
+/**
+ * `command`, tried {@link ATTEMPTS} times with doubling pauses; then on to `failed`. Goes on at the next line. Without
+ * `comesBack` the command that works replaces the script and the next line is only for failures.
+ */
+function retried(label: string, command: string, what: string, failed: string, comesBack = true): string[] {
   return [
     'set muster-try:int32 1',
     'set muster-pause:int32 1',
     `:${label}`,
-    `${command} && goto ${label}-done ||`,
+    comesBack ? `${command} && goto ${label}-done ||` : `${command} ||`,
     // written out, not through say(): the number is a setting
     `echo Muster: attempt \${muster-try} of ${ATTEMPTS} failed: ${what} ||`,
     `iseq \${muster-try} ${ATTEMPTS} && goto ${failed} ||`,
@@ -75,7 +78,7 @@ function retried(label: string, command: string, what: string, failed: string): 
     'sleep ${muster-pause} ||',
     'inc muster-pause ${muster-pause} ||',
     `goto ${label}`,
-    `:${label}-done`,
+    ...(comesBack ? [`:${label}-done`] : []),
   ];
 }
 
@@ -95,6 +98,7 @@ function asking(url: string, baseUrl: string): string {
       `chain --autofree --replace ${url}?${query}`,
       'no boot script from the server',
       'unanswered',
+      false,
     ),
     ...startOver(
       'unanswered',
@@ -217,7 +221,7 @@ export function holdScript(input: HoldScriptInput): string {
     'sleep ${muster-hold} ||',
     `iseq \${muster-hold} ${HOLD_LONGEST_SECONDS} || inc muster-hold \${muster-hold} ||`,
     'dhcp netX ||',
-    `chain --autofree --replace ${start} && exit ||`,
+    `chain --autofree --replace ${start} ||`,
     'echo Muster: no answer from the server (attempt ${muster-try}) ||',
     `iseq \${muster-try} ${HOLD_ATTEMPTS} && goto unanswered ||`,
     'inc muster-try ||',
