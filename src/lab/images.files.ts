@@ -1,9 +1,7 @@
-/** Images that this host builds: the scripts under images/, what they leave behind, and the documents for it. */
+/** Images that this host builds: the scripts under images/, and where they leave what they built. */
 import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
-import type { Document } from '../resources/kinds.ts';
 
 /** What can be built, as scenarios and `muster image build` name it. */
 export const BUILDS = {
@@ -13,32 +11,9 @@ export const BUILDS = {
 } as const;
 export type BuiltImageName = keyof typeof BUILDS;
 
-interface BuiltFile {
-  readonly name: string;
-  readonly sha256: string;
-  readonly size: number;
-}
-
-/** image.json, as the scripts write it. */
-interface Description {
-  readonly name: string;
-  readonly os: string;
-  readonly version: string;
-  readonly arch: 'x86_64';
-  readonly kernelVersion: string;
-  readonly cloudInitVersion?: string;
-  readonly kernelArguments: readonly string[];
-  readonly kernel: BuiltFile;
-  readonly initrd: BuiltFile;
-  readonly root?: BuiltFile;
-}
-
 export interface BuiltImage {
+  /** Holds its files and image.json, which says what they are. */
   readonly directory: string;
-  readonly description: Description;
-  readonly document: Document<'Image'>;
-  /** Absolute paths of its files, by hash. */
-  readonly files: readonly { readonly path: string; readonly sha256: string; readonly size: number }[];
 }
 
 /**
@@ -58,17 +33,7 @@ export async function buildImage(
   const [script, ...words] = BUILDS[name];
   const extra = [...words, ...(options.cache ? ['--cache', options.cache] : []), ...(options.extra ?? [])];
   const out = await output(join(options.project, script), extra, options);
-  const directory = out.trim().split('\n').at(-1) ?? '';
-  const description = JSON.parse(await readFile(join(directory, 'image.json'), 'utf8')) as Description;
-  const files = [description.kernel, description.initrd, description.root].filter(
-    (file) => file !== undefined,
-  );
-  return {
-    directory,
-    description,
-    document: imageDocument(description),
-    files: files.map((file) => ({ ...file, path: join(directory, file.name) })),
-  };
+  return { directory: out.trim().split('\n').at(-1) ?? '' };
 }
 
 function output(
@@ -101,24 +66,4 @@ function output(
         );
     });
   });
-}
-
-function imageDocument(built: Description): Document<'Image'> {
-  const asset = (file: BuiltFile) => ({ sha256: file.sha256, size: file.size, name: file.name });
-  return {
-    apiVersion: 'muster/v1',
-    kind: 'Image',
-    metadata: { name: built.name },
-    spec: {
-      os: built.os,
-      version: built.version,
-      arch: built.arch,
-      kernel: asset(built.kernel),
-      initrds: [asset(built.initrd)],
-      ...(built.root ? { root: asset(built.root) } : {}),
-      configFormat: 'cloud-init',
-      ...(built.cloudInitVersion ? { cloudInitVersion: built.cloudInitVersion } : {}),
-      kernelArguments: [...built.kernelArguments],
-    },
-  };
 }

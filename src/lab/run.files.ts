@@ -1,5 +1,5 @@
 /** One run of a scenario, from an empty namespace to a result. Must be called inside the namespace (namespace.files.ts). */
-import { copyFile, link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
@@ -115,18 +115,17 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
       onStep: (at, machine, step) => options.say(stepLine(at, machine, step)),
       signal,
     });
-    const wanted = scenario.images.map((name) => images.get(name)!);
-    await placeImages(wanted, directory);
     const host = await startBootHost({
       project: options.project,
       directory,
-      documents: [
-        ...wanted.map((image) => image.document),
-        ...withFacts(scenario.documents, [...scenario.expect, ...checksOf(scenario.steps)]),
-      ],
+      documents: withFacts(scenario.documents, [...scenario.expect, ...checksOf(scenario.steps)]),
       onEvent: (event) => rack.event(event),
     });
     stopping.unshift(() => host.stop());
+    await addImages(
+      scenario.images.map((name) => images.get(name)!),
+      host,
+    );
     const verdicts = await play(scenario, rack, host, options);
     if (limit.signal.aborted)
       verdicts.push({ text: `ends within ${scenario.limit / 1000} s`, ok: false, detail: 'it did not' });
@@ -152,12 +151,13 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
 
 const checksOf = (steps: readonly Step[]) => steps.flatMap((step) => (step.check ? [step.check] : []));
 
-/** Where `muster serve` looks for verified files; links, so that they cost neither time nor space. */
-async function placeImages(images: readonly BuiltImage[], directory: string): Promise<void> {
-  const place = join(directory, 'state/assets/sha256');
-  await mkdir(place, { recursive: true });
-  for (const { path, sha256 } of images.flatMap((image) => image.files))
-    await link(path, join(place, sha256)).catch(() => copyFile(path, join(place, sha256)));
+/** As an operator does it: `muster image add`. Throws E_LAB_SERVE. */
+async function addImages(images: readonly BuiltImage[], host: BootHost): Promise<void> {
+  for (const image of images) {
+    const { code, err } = await host.muster(['image', 'add', '--from', image.directory]);
+    if (code !== 0)
+      throw new MusterError('E_LAB_SERVE', `muster image add --from ${image.directory}: ${err.trim()}`);
+  }
 }
 
 /** The scenario's steps, one after the other; what failed on the way. The first failure ends it. */

@@ -21,7 +21,8 @@ export async function makeSegments(scenario: Scenario): Promise<void> {
     await must('ip', 'link', 'add', bridge, 'type', 'bridge', 'forward_delay', '0');
     // A bridge has a carrier only with a port that has one, and Muster is there before the machines are.
     await must('ip', 'link', 'add', `${bridge}-up`, 'type', 'veth', 'peer', 'name', `${bridge}-end`);
-    await must('ip', 'link', 'set', `${bridge}-end`, 'up');
+    // The far end is in the same namespace and must not answer in the boot host's name.
+    await must('ip', 'link', 'set', `${bridge}-end`, 'arp', 'off', 'up');
     await must('ip', 'link', 'set', `${bridge}-up`, 'master', bridge, 'up');
     await must('ip', 'link', 'set', bridge, 'up');
   }
