@@ -100,8 +100,8 @@ export function createRecognitionIndex(): RecognitionIndex {
   };
 
   /** Two documents with one UUID or serial: firmware repeats it, so it tells nothing. */
-  const shared = (names: ReadonlySet<string> | undefined): boolean => {
-    if (!names || names.size < 2) return false;
+  const shared = (names: ReadonlySet<string> | string | undefined): boolean => {
+    if (typeof names !== 'object') return false;
     if (names.size > MAX_SHARED) return true;
     let documented = 0;
     for (const name of names) if (claims.get(name)?.documented) documented++;
@@ -112,7 +112,7 @@ export function createRecognitionIndex(): RecognitionIndex {
     const { bootMac } = evidence;
     if (bootMac && known.macs.includes(bootMac)) return 'boot-mac';
     if (evidence.macs.some((mac) => isUsableMac(mac) && known.macs.includes(mac))) return 'other-mac';
-    const seen = (mac: Mac) => isUsableMac(mac) && known.seenMacs.includes(mac) && byMac.size(mac) === 0;
+    const seen = (mac: Mac) => isUsableMac(mac) && known.seenMacs.includes(mac) && !byMac.has(mac);
     if (bootMac && seen(bootMac)) return 'boot-mac-seen';
     if (evidence.macs.some((mac) => !isFleetingMac(mac) && seen(mac))) return 'other-mac-seen';
     return undefined;
@@ -145,8 +145,9 @@ export function createRecognitionIndex(): RecognitionIndex {
 
   const candidates = (evidence: Evidence, uuid?: string, serial?: string): ReadonlySet<string> => {
     const names = new Set<string>();
-    const take = (found: ReadonlySet<string> | undefined) => {
-      if (found && found.size <= MAX_SHARED) for (const name of found) names.add(name);
+    const take = (found: ReadonlySet<string> | string | undefined) => {
+      if (typeof found === 'string') names.add(found);
+      else if (found && found.size <= MAX_SHARED) for (const name of found) names.add(name);
     };
     for (const mac of evidence.bootMac ? [evidence.bootMac, ...evidence.macs] : evidence.macs) {
       take(byMac.get(mac));
@@ -182,13 +183,12 @@ export function createRecognitionIndex(): RecognitionIndex {
       return judge(scored.filter((one) => one.score >= THRESHOLD));
     },
     owner(mac) {
-      const documented = byMac.get(mac);
-      if (documented) return documented.size === 1 ? first(documented) : undefined;
-      const seen = bySeenMac.get(mac);
-      return seen?.size === 1 ? first(seen) : undefined;
+      const names = byMac.get(mac) ?? bySeenMac.get(mac);
+      return typeof names === 'string' ? names : undefined;
     },
     seenWith(mac) {
       const names = bySeenMac.get(mac);
+      if (typeof names === 'string') return [names];
       return names === undefined || names.size > MAX_SHARED ? [] : [...names];
     },
   };
@@ -217,22 +217,24 @@ function judge(fits: readonly Scored[]): Recognition {
 
 const plain = ({ name, score, because }: Scored): Match => ({ name, score, because });
 
-const first = (names: ReadonlySet<string>): string | undefined => names.values().next().value;
-
-/** Several names under one key; sets are made only where there are names. */
+/** Names by key. Almost every key has one: a set is made only for the second. */
 function multimap() {
-  const sets = new Map<string, Set<string>>();
+  const found = new Map<string, string | Set<string>>();
   return {
-    get: (key: string): ReadonlySet<string> | undefined => sets.get(key),
-    size: (key: string): number => sets.get(key)?.size ?? 0,
+    /** The names, the one name, or undefined. */
+    get: (key: string): ReadonlySet<string> | string | undefined => found.get(key),
+    has: (key: string): boolean => found.has(key),
     add(key: string, name: string): void {
-      const names = sets.get(key);
-      if (names) names.add(name);
-      else sets.set(key, new Set([name]));
+      const names = found.get(key);
+      if (names === undefined) found.set(key, name);
+      else if (typeof names !== 'string') names.add(name);
+      else if (names !== name) found.set(key, new Set([names, name]));
     },
     remove(key: string, name: string): void {
-      const names = sets.get(key);
-      if (names?.delete(name) && names.size === 0) sets.delete(key);
+      const names = found.get(key);
+      if (names === name) found.delete(key);
+      else if (typeof names === 'object' && names.delete(name) && names.size === 1)
+        found.set(key, names.values().next().value!);
     },
   };
 }

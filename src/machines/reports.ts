@@ -1,6 +1,7 @@
 /** Whether a machine's report is believed, and what it becomes. Pure. */
 import type { Reason } from '../events/event.ts';
-import type { BootSession, MachineReport, SessionStep } from './machine.ts';
+import type { BootSession, MachineReport, Phase, SessionStep } from './machine.ts';
+import { transition } from './phases.ts';
 
 /** At most this many octets of a failed boot's log are kept: its end. */
 export const MAX_LOG_TAIL = 16 * 1024;
@@ -16,6 +17,7 @@ export const DISBELIEF = {
   machine_gone: 'The machine has no document any more.',
   foreign_address: "The report came from an address that is not this machine's.",
   out_of_order: 'The machine reported a later step of this boot before.',
+  impossible: 'A machine in its phase cannot report this.',
   bad_step: 'There is no such step.',
 } as const satisfies Record<string, string>;
 
@@ -50,6 +52,7 @@ export function judgeReport(facts: {
   /** Whether the session's id is still believed (not closed, not too old). */
   readonly live: boolean;
   readonly documented: boolean;
+  readonly phase: Phase | undefined;
   readonly step: string;
   readonly peer: string;
   readonly expected: ReadonlySet<string>;
@@ -72,6 +75,8 @@ export function judgeReport(facts: {
   if (!known) return no('foreign_address');
   const furthest = Math.max(...session.steps.map((one) => ORDER.indexOf(one.step)));
   if (ORDER.indexOf(step as SessionStep) < furthest) return no('out_of_order');
+  if (facts.phase === undefined || transition(facts.phase, step as MachineReport['step']) === null)
+    return no('impossible');
   return { believed: true, repeat: false };
 }
 

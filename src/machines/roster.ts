@@ -4,14 +4,14 @@
  * ({@link Roster.commit}); the rest (sightings) is written behind, in batches.
  */
 import type { Clock } from '../base/clock.ts';
-import { duration, type Millis } from '../base/duration.ts';
+import type { Millis } from '../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../base/ipv4.ts';
 import type { Log } from '../base/log.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
-import { KEY, MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
+import { KEY, type Store, type Write } from '../store/store.ts';
 import { type KnownMachine, type MachineStatus, PHASES, type Phase } from './machine.ts';
 import { type PhaseEvent, transition } from './phases.ts';
 import { createRecognitionIndex, type Evidence, type Recognition } from './recognition.ts';
@@ -25,13 +25,12 @@ import {
   readStatus,
   type Sighting,
 } from './status.ts';
+import { createWriteBehind, type WriteBehind } from './write-behind.ts';
 
 /** At most this many machines that have no document; the one not seen for longest is dropped. */
 export const MAX_DISCOVERED = 20_000;
 /** New discoveries: this many at once, then this many a second. More is a flood; those machines are answered, not recorded. */
 export const DISCOVERY = { burst: 2_000, perSecond: 100 } as const;
-const WRITE_BEHIND = duration('1s');
-const WRITE_RETRY = duration('10s');
 
 /** A machine in the roster. Only the roster changes it. */
 export interface Member {
@@ -41,9 +40,11 @@ export interface Member {
   /** Increases whenever document or status changed: what was derived from them is then stale. */
   readonly version: number;
   readonly lastSeen: Millis | undefined;
+  /** A place for what the boot service derived from document and status; the roster does not look at it. */
+  derived?: { readonly version: number };
 }
 
-type Mutable = { -readonly [K in keyof Member]: Member[K] };
+type Own = { -readonly [K in keyof Member]: Member[K] };
 
 export interface StatusChange {
   readonly reason?: Reason | undefined;
@@ -106,70 +107,256 @@ export interface RosterDeps {
 /** Reads statuses and sessions from the store, joins them with the documents, and follows both. */
 export async function openRoster(deps: RosterDeps): Promise<Roster> {
   const { store, log } = deps;
-  const statuses = new Map<string, MachineStatus>();
-  for (const { key, value } of (await store.list('machine/')).records) {
-    const status = readStatus(value);
-    if (status) statuses.set(key.slice('machine/'.length), status);
-    else log.warn({ key }, 'a stored machine status cannot be read and is passed over');
-  }
-  const sessions = createSessions(deps);
-  sessions.load(
-    (await store.list('session/')).records.flatMap(({ key, value }) => {
-      const session = readSession(value);
-      if (!session) log.warn({ key }, 'a stored boot session cannot be read and is passed over');
-      return session ? [session] : [];
-    }),
-  );
-  return createRoster(deps, statuses, sessions);
+  const roster = new MemoryRoster(deps);
+  const read = async <T>(prefix: string, parse: (text: string) => T | undefined) => {
+    const found: { name: string; value: T }[] = [];
+    for (const { key, value } of (await store.list(prefix)).records) {
+      const parsed = parse(value);
+      if (parsed === undefined) log.warn({ key }, 'a stored record cannot be read and is passed over');
+      else found.push({ name: key.slice(prefix.length), value: parsed });
+    }
+    return found;
+  };
+  roster.sessions.load((await read('session/', readSession)).map(({ value }) => value));
+  roster.start(await read('machine/', readStatus));
+  return roster;
 }
 
-function createRoster(
-  deps: RosterDeps,
-  statuses: ReadonlyMap<string, MachineStatus>,
-  sessions: Sessions,
-): Roster {
-  const { store, catalog, events, clock, log, metrics } = deps;
-  const members = new Map<string, Mutable>();
+class MemoryRoster implements Roster {
+  readonly sessions: Sessions;
+  readonly #deps: RosterDeps;
+  readonly #members = new Map<string, Own>();
   /** Those without document, the one not seen for longest first. */
-  const discovered = new Map<string, Mutable>();
-  const addresses = new Map<Ipv4, Mutable>();
-  const index = createRecognitionIndex();
-  const phases = new Map<Phase, number>(PHASES.map((phase) => [phase, 0]));
-  const dirty = new Set<string>();
-  const dirtySessions = new Set<LiveSession>();
-  const deletes = new Set<string>();
-  let tokens: number = DISCOVERY.burst;
-  let filledAt = clock.monotonic();
-  let cancelFlush: (() => void) | undefined;
-  let flushing: Promise<void> = Promise.resolve();
-  let started = false;
+  readonly #discovered = new Map<string, Own>();
+  readonly #addresses = new Map<Ipv4, Own>();
+  readonly #index = createRecognitionIndex();
+  readonly #phases = new Map<Phase, number>(PHASES.map((phase) => [phase, 0]));
+  readonly #behind: WriteBehind;
+  #tokens: number = DISCOVERY.burst;
+  #filledAt: Millis;
+  #unsubscribe: () => void = () => {};
+  #started = false;
 
-  const count = (phase: Phase, by: number): void => {
-    phases.set(phase, phases.get(phase)! + by);
-    if (started) metrics?.set('muster_machines', { phase }, phases.get(phase)!);
-  };
+  constructor(deps: RosterDeps) {
+    this.#deps = deps;
+    this.sessions = createSessions(deps);
+    this.#filledAt = deps.clock.monotonic();
+    this.#behind = createWriteBehind({ ...deps, writeOf: (key) => this.#writeOf(key) });
+  }
 
-  const later = (span: Millis = WRITE_BEHIND): void => {
-    cancelFlush ??= clock.after(span, () => {
-      cancelFlush = undefined;
-      flush().catch((error: unknown) => {
-        log.warn({ error: String(error) }, 'machine records could not be written; trying again');
-        later(WRITE_RETRY);
-      });
+  start(stored: readonly { readonly name: string; readonly value: MachineStatus }[]): void {
+    const { catalog, metrics } = this.#deps;
+    for (const { name, value } of stored)
+      this.#add({ name, entry: undefined, status: value, version: 0, lastSeen: value.lastSeen });
+    for (const entry of catalog.list('Machine')) this.#registered(entry);
+    // Documents that went while the server was down.
+    for (const member of [...this.#discovered.values()])
+      if (member.status.phase !== 'discovered') this.#withoutDocument(member);
+    this.#unsubscribe = catalog.subscribe((changes) => this.#follow(changes));
+    this.#started = true;
+    for (const [phase, n] of this.#phases) metrics?.set('muster_machines', { phase }, n);
+  }
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  get(name: string): Member | undefined {
+    return this.#members.get(name);
+  }
+
+  list(): readonly KnownMachine[] {
+    return [...this.#members.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(viewOf);
+  }
+
+  view(member: Member): KnownMachine {
+    return viewOf(member);
+  }
+
+  recognise(evidence: Evidence): Recognition {
+    return this.#index.recognise(evidence);
+  }
+
+  byMac(mac: Mac): Member | undefined {
+    const name = this.#index.owner(mac);
+    return name === undefined ? undefined : this.#members.get(name);
+  }
+
+  byAddress(address: Ipv4): Member | undefined {
+    return this.#addresses.get(address);
+  }
+
+  discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined {
+    if (!this.#mayDiscover()) return undefined;
+    if (this.#discovered.size >= MAX_DISCOVERED) this.#remove(this.#discovered.values().next().value!);
+    const now = this.#deps.clock.now();
+    const plain = `m-${sighting.bootMac.replaceAll(':', '')}`;
+    let name = plain;
+    for (let n = 2; this.#members.has(name); n++) name = `${plain}-${n}`;
+    const status = newStatus('discovered', now);
+    const seen = mergeSighting(status.seen, sighting);
+    const member = this.#add({
+      name,
+      entry: undefined,
+      status: { ...status, firstSeen: now, seen },
+      version: 0,
+      lastSeen: now,
     });
-  };
+    this.#touched(member);
+    this.#deps.events.record({
+      kind: 'machine.discovered',
+      subject: name,
+      ...(sighting.network ? { network: sighting.network } : {}),
+      fields: { mac: sighting.bootMac, ...(sighting.product ? { product: sighting.product } : {}) },
+    });
+    return member;
+  }
 
-  const touched = (member: Mutable): void => {
+  see(member: Member, sighting: Sighting): void {
+    const own = member as Own;
+    const now = this.#deps.clock.now();
+    if (!own.entry && now - (own.lastSeen ?? 0) > 60_000 && this.#discovered.delete(own.name))
+      this.#discovered.set(own.name, own);
+    own.lastSeen = now;
+    const { seen, firstSeen } = own.status;
+    if (firstSeen !== undefined && addsNothing(seen, sighting)) return;
+    this.#setStatus(own, { ...own.status, seen: mergeSighting(seen, sighting), firstSeen: firstSeen ?? now });
+    this.#claim(own);
+  }
+
+  fold(member: Member, names: readonly string[]): void {
+    const into = member as Own;
+    for (const name of names) {
+      const other = this.#discovered.get(name);
+      if (!other || other === into) continue;
+      const { status } = other;
+      this.#remove(other);
+      this.sessions.rebind(name, into.name);
+      const firstSeen = Math.min(into.status.firstSeen ?? Infinity, status.firstSeen ?? Infinity);
+      this.#setStatus(into, {
+        ...into.status,
+        seen: foldSeen(into.status.seen, status.seen),
+        ...(Number.isFinite(firstSeen) ? { firstSeen: firstSeen as Millis } : {}),
+      });
+      if ((other.lastSeen ?? 0) > (into.lastSeen ?? 0)) into.lastSeen = other.lastSeen;
+    }
+    this.#claim(into);
+  }
+
+  move(member: Member, event: PhaseEvent, change: StatusChange = {}): boolean {
+    const own = member as Own;
+    const { events, clock } = this.#deps;
+    const before = own.status.phase;
+    const phase = transition(before, event);
+    if (phase === null) {
+      events.record({
+        kind: 'machine.phase',
+        subject: own.name,
+        reason: { code: 'impossible', text: `"${event}" cannot happen to a machine that is ${before}` },
+        fields: { phase: before, event, applied: false },
+      });
+      return false;
+    }
+    const { reason: _, ...rest } = own.status;
+    const since = phase === before ? own.status.since : clock.now();
+    this.#setStatus(own, prune({ ...rest, ...change, phase, since }));
+    if (phase !== before)
+      events.record({
+        kind: 'machine.phase',
+        subject: own.name,
+        ...(change.session ? { session: change.session } : {}),
+        ...(change.reason ? { reason: change.reason } : {}),
+        fields: { from: before, to: phase },
+      });
+    return true;
+  }
+
+  change(member: Member, change: StatusChange): void {
+    this.#setStatus(member as Own, prune({ ...member.status, ...change }));
+  }
+
+  forget(name: string): boolean {
+    const member = this.#discovered.get(name);
+    if (!member) return false;
+    this.#remove(member);
+    return true;
+  }
+
+  async commit(
+    members: readonly Member[],
+    sessions: readonly LiveSession[],
+    also: readonly Write[] = [],
+  ): Promise<void> {
+    const versions = members.map(({ version }) => version);
+    const writes = [...also, ...members.map(statusWrite), ...sessions.map((live) => this.sessionWrite(live))];
+    // Until it is known that this took effect, it waits to be written again.
+    for (const { name } of members) this.#behind.later(KEY.machine(name));
+    for (const { session } of sessions) this.#behind.later(KEY.session(session.id));
+    await this.#deps.store.commit(writes);
+    for (const [n, { name, version }] of members.entries())
+      if (version === versions[n]) this.#behind.done(KEY.machine(name));
+    for (const live of sessions) this.#behind.done(KEY.session(live.session.id));
+  }
+
+  sessionWrite(live: LiveSession): Write {
+    live.stored = true;
+    return { key: KEY.session(live.session.id), put: JSON.stringify(live.session) };
+  }
+
+  saveLater(live: LiveSession): void {
+    live.stored = true;
+    this.#behind.later(KEY.session(live.session.id));
+  }
+
+  flush(): Promise<void> {
+    return this.#behind.flush();
+  }
+
+  sweep(): void {
+    for (const id of this.sessions.sweep()) this.#behind.later(KEY.session(id));
+  }
+
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    this.#behind.stop();
+    await this.#behind.flush();
+  }
+
+  #writeOf(key: string): Write {
+    const [kind = '', name = ''] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
+    if (kind === 'session') {
+      const live = this.sessions.get(name);
+      return live ? this.sessionWrite(live) : { key, delete: true };
+    }
+    const member = this.#members.get(name);
+    return member ? statusWrite(member) : { key, delete: true };
+  }
+
+  #count(phase: Phase, by: number): void {
+    const n = this.#phases.get(phase)! + by;
+    this.#phases.set(phase, n);
+    if (this.#started) this.#deps.metrics?.set('muster_machines', { phase }, n);
+  }
+
+  #touched(member: Own): void {
     member.version++;
-    dirty.add(member.name);
-    deletes.delete(KEY.machine(member.name));
-    if (started) later();
-  };
+    this.#behind.later(KEY.machine(member.name));
+  }
 
-  const claim = (member: Mutable): void => {
+  #setStatus(member: Own, status: MachineStatus): void {
+    if (status.phase !== member.status.phase) {
+      this.#count(member.status.phase, -1);
+      this.#count(status.phase, 1);
+    }
+    member.status = status;
+    this.#touched(member);
+  }
+
+  /** Tells the index what document and sightings say of the machine. */
+  #claim(member: Own): void {
     const spec = member.entry?.document.spec;
     const { seen } = member.status;
-    index.set({
+    this.#index.set({
       name: member.name,
       documented: spec !== undefined,
       macs: (spec?.macs ?? []) as Mac[],
@@ -177,311 +364,112 @@ function createRoster(
       uuid: spec?.uuid ?? seen.uuid,
       serial: spec?.serial ?? seen.serial,
     });
-  };
+  }
 
-  const reserve = (member: Mutable, spec: Entry<'Machine'> | undefined, yes: boolean): void => {
-    for (const text of spec?.document.spec.addresses ?? []) {
+  #reserve(member: Own, yes: boolean): void {
+    for (const text of member.entry?.document.spec.addresses ?? []) {
       const address = parseIpv4(text);
       if (address === undefined) continue;
-      if (yes) addresses.set(address, member);
-      else if (addresses.get(address) === member) addresses.delete(address);
+      if (yes) this.#addresses.set(address, member);
+      else if (this.#addresses.get(address) === member) this.#addresses.delete(address);
     }
-  };
+  }
 
-  const add = (member: Mutable): Mutable => {
-    members.set(member.name, member);
-    if (!member.entry) discovered.set(member.name, member);
-    reserve(member, member.entry, true);
-    count(member.status.phase, 1);
-    claim(member);
+  #add(member: Own): Own {
+    this.#members.set(member.name, member);
+    if (!member.entry) this.#discovered.set(member.name, member);
+    this.#reserve(member, true);
+    this.#count(member.status.phase, 1);
+    this.#claim(member);
     return member;
-  };
+  }
 
-  const remove = (member: Mutable): void => {
-    members.delete(member.name);
-    discovered.delete(member.name);
-    reserve(member, member.entry, false);
-    index.remove(member.name);
-    count(member.status.phase, -1);
-    dirty.delete(member.name);
-    deletes.add(KEY.machine(member.name));
-    later();
-  };
+  #remove(member: Own): void {
+    this.#members.delete(member.name);
+    this.#discovered.delete(member.name);
+    this.#reserve(member, false);
+    this.#index.remove(member.name);
+    this.#count(member.status.phase, -1);
+    this.#behind.later(KEY.machine(member.name));
+  }
 
-  const setStatus = (member: Mutable, status: MachineStatus): void => {
-    if (status.phase !== member.status.phase) {
-      count(member.status.phase, -1);
-      count(status.phase, 1);
-    }
-    member.status = status;
-    touched(member);
-  };
-
-  const move = (member: Mutable, event: PhaseEvent, change: StatusChange = {}): boolean => {
-    const before = member.status.phase;
-    const phase = transition(before, event);
-    if (phase === null) {
-      events.record({
-        kind: 'machine.phase',
-        subject: member.name,
-        reason: { code: 'impossible', text: `"${event}" cannot happen to a machine that is ${before}` },
-        fields: { phase: before, event, applied: false },
-      });
-      return false;
-    }
-    const { reason: _, ...rest } = member.status;
-    const since = phase === before ? member.status.since : clock.now();
-    setStatus(member, prune({ ...rest, ...change, phase, since }));
-    if (phase !== before) {
-      events.record({
-        kind: 'machine.phase',
-        subject: member.name,
-        ...(change.session ? { session: change.session } : {}),
-        ...(change.reason ? { reason: change.reason } : {}),
-        fields: { from: before, to: phase },
-      });
-    }
-    return true;
-  };
-
-  const fold = (into: Mutable, names: readonly string[]): void => {
-    for (const name of names) {
-      const other = discovered.get(name);
-      if (!other || other === into) continue;
-      const { status } = other;
-      remove(other);
-      sessions.rebind(name, into.name);
-      const firstSeen = Math.min(into.status.firstSeen ?? Infinity, status.firstSeen ?? Infinity);
-      setStatus(into, {
-        ...into.status,
-        seen: foldSeen(into.status.seen, status.seen),
-        ...(Number.isFinite(firstSeen) ? { firstSeen: firstSeen as Millis } : {}),
-      });
-      if (status.lastSeen && !(into.lastSeen && into.lastSeen > status.lastSeen))
-        into.lastSeen = other.lastSeen;
-    }
-    claim(into);
-  };
-
-  /** A document came or changed. What was discovered under its addresses becomes its history. */
-  const registered = (entry: Entry<'Machine'>): void => {
-    const { name } = entry.document.metadata;
-    let member = members.get(name);
-    const fresh = member?.entry === undefined;
-    if (!member) {
-      member = add({
-        name,
-        entry,
-        status: newStatus('registered', clock.now()),
-        version: 0,
-        lastSeen: undefined,
-      });
-      touched(member);
-    } else {
-      reserve(member, member.entry, false);
-      member.entry = entry;
-      discovered.delete(name);
-      reserve(member, entry, true);
-      if (member.status.phase === 'discovered') move(member, 'accepted');
-      else touched(member);
-    }
-    const seenAs = (entry.document.spec.macs as Mac[]).flatMap((mac) => index.seenWith(mac));
-    fold(member, [...new Set(seenAs)]);
-    if (fresh && started && member.status.firstSeen !== undefined)
-      events.record({
-        kind: 'machine.accepted',
-        subject: name,
-        fields: { macs: entry.document.spec.macs.join(' ') },
-      });
-  };
-
-  const unregistered = (name: string): void => {
-    const member = members.get(name);
-    if (!member?.entry) return;
-    reserve(member, member.entry, false);
-    member.entry = undefined;
-    if (member.status.firstSeen === undefined) remove(member);
-    else {
-      discovered.set(name, member);
-      move(member, 'removed', { bootsWithoutReady: 0 });
-      claim(member);
-    }
-  };
-
-  const follow = (changes: readonly CatalogChange[]): void => {
+  #follow(changes: readonly CatalogChange[]): void {
     for (const { kind, name, entry } of changes) {
       if (kind !== 'Machine') continue;
-      if (entry) registered(entry as Entry<'Machine'>);
-      else unregistered(name);
+      if (entry) this.#registered(entry as Entry<'Machine'>);
+      else this.#unregistered(name);
     }
-  };
+  }
 
-  const allowed = (): boolean => {
-    const now = clock.monotonic();
-    tokens = Math.min(DISCOVERY.burst, tokens + ((now - filledAt) / 1000) * DISCOVERY.perSecond);
-    filledAt = now;
-    if (tokens < 1) return false;
-    tokens--;
+  /** A document came or changed. What was discovered under its addresses becomes its history. */
+  #registered(entry: Entry<'Machine'>): void {
+    const { name } = entry.document.metadata;
+    const { macs } = entry.document.spec;
+    const before = this.#members.get(name);
+    const fresh = before?.entry === undefined;
+    const member = before ?? this.#new(name, entry);
+    if (before) {
+      this.#reserve(before, false);
+      before.entry = entry;
+      this.#discovered.delete(name);
+      this.#reserve(before, true);
+      if (before.status.phase === 'discovered') this.move(before, 'accepted');
+      else this.#touched(before);
+    }
+    this.fold(
+      member,
+      macs.flatMap((mac) => this.#index.seenWith(mac as Mac)),
+    );
+    if (fresh && this.#started && member.status.firstSeen !== undefined)
+      this.#deps.events.record({ kind: 'machine.accepted', subject: name, fields: { macs: macs.join(' ') } });
+  }
+
+  #new(name: string, entry: Entry<'Machine'>): Own {
+    const status = newStatus('registered', this.#deps.clock.now());
+    const member = this.#add({ name, entry, status, version: 0, lastSeen: undefined });
+    this.#touched(member);
+    return member;
+  }
+
+  #unregistered(name: string): void {
+    const member = this.#members.get(name);
+    if (!member?.entry) return;
+    this.#reserve(member, false);
+    member.entry = undefined;
+    this.#discovered.set(name, member);
+    this.#withoutDocument(member);
+  }
+
+  /** A machine that was seen goes on as discovered; one that was only written down is gone. */
+  #withoutDocument(member: Own): void {
+    if (member.status.firstSeen === undefined) this.#remove(member);
+    else {
+      this.move(member, 'removed', { bootsWithoutReady: 0 });
+      this.#claim(member);
+    }
+  }
+
+  /** A bucket that fills with time: a flood of invented addresses costs neither memory nor disk. */
+  #mayDiscover(): boolean {
+    const now = this.#deps.clock.monotonic();
+    const filled = this.#tokens + ((now - this.#filledAt) / 1000) * DISCOVERY.perSecond;
+    this.#tokens = Math.min(DISCOVERY.burst, filled);
+    this.#filledAt = now;
+    if (this.#tokens < 1) return false;
+    this.#tokens--;
     return true;
-  };
-
-  const statusWrite = (member: Mutable): Write => ({
-    key: KEY.machine(member.name),
-    put: JSON.stringify(withLastSeen(member)),
-  });
-  const sessionWrite = (live: LiveSession): Write => {
-    live.stored = true;
-    dirtySessions.delete(live);
-    return { key: KEY.session(live.session.id), put: JSON.stringify(live.session) };
-  };
-
-  const flush = (): Promise<void> => {
-    flushing = flushing.catch(() => {}).then(writeBehind);
-    return flushing;
-  };
-  const writeBehind = async (): Promise<void> => {
-    while (dirty.size + dirtySessions.size + deletes.size > 0) {
-      const names = [...dirty].slice(0, MAX_OPERATIONS);
-      const live = [...dirtySessions].slice(0, MAX_OPERATIONS - names.length);
-      const gone = [...deletes].slice(0, MAX_OPERATIONS - names.length - live.length);
-      const writes = names.flatMap((name) => {
-        const member = members.get(name);
-        return member ? [statusWrite(member)] : [];
-      });
-      for (const one of live) writes.push(sessionWrite(one));
-      for (const key of gone) writes.push({ key, delete: true });
-      for (const name of names) dirty.delete(name);
-      for (const key of gone) deletes.delete(key);
-      try {
-        await store.commit(writes);
-      } catch (error) {
-        for (const name of names) if (members.has(name)) dirty.add(name);
-        for (const one of live) dirtySessions.add(one);
-        for (const key of gone) if (!members.has(key.slice('machine/'.length))) deletes.add(key);
-        throw error;
-      }
-    }
-  };
-
-  const roster: Roster = {
-    sessions,
-    get size() {
-      return members.size;
-    },
-    get: (name) => members.get(name),
-    list: () => [...members.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(view),
-    view,
-    recognise: index.recognise,
-    byMac(mac) {
-      const name = index.owner(mac);
-      return name === undefined ? undefined : members.get(name);
-    },
-    byAddress: (address) => addresses.get(address),
-    discover(sighting) {
-      if (!allowed()) return undefined;
-      if (discovered.size >= MAX_DISCOVERED) remove(discovered.values().next().value!);
-      const now = clock.now();
-      const plain = `m-${sighting.bootMac.replaceAll(':', '')}`;
-      let name = plain;
-      for (let n = 2; members.has(name); n++) name = `${plain}-${n}`;
-      const status = newStatus('discovered', now);
-      const seen = mergeSighting(status.seen, sighting);
-      const member = add({
-        name,
-        entry: undefined,
-        status: { ...status, firstSeen: now, seen },
-        version: 0,
-        lastSeen: now,
-      });
-      touched(member);
-      events.record({
-        kind: 'machine.discovered',
-        subject: name,
-        ...(sighting.network ? { network: sighting.network } : {}),
-        fields: { mac: sighting.bootMac, ...(sighting.product ? { product: sighting.product } : {}) },
-      });
-      return member;
-    },
-    see(member, sighting) {
-      const own = member as Mutable;
-      const now = clock.now();
-      if (!own.entry && now - (own.lastSeen ?? 0) > 60_000 && discovered.delete(own.name))
-        discovered.set(own.name, own);
-      own.lastSeen = now;
-      if (own.status.firstSeen !== undefined && addsNothing(own.status.seen, sighting)) return;
-      const seen = mergeSighting(own.status.seen, sighting);
-      if (seen === own.status.seen && own.status.firstSeen !== undefined) return;
-      setStatus(own, { ...own.status, seen, firstSeen: own.status.firstSeen ?? now });
-      claim(own);
-    },
-    fold: (into, names) => fold(into as Mutable, names),
-    move: (member, event, change) => move(member as Mutable, event, change),
-    change(member, change) {
-      setStatus(member as Mutable, prune({ ...member.status, ...change }));
-    },
-    forget(name) {
-      const member = discovered.get(name);
-      if (!member) return false;
-      remove(member);
-      return true;
-    },
-    async commit(changed, live, also = []) {
-      const writes = [
-        ...also,
-        ...changed.map((one) => statusWrite(one as Mutable)),
-        ...live.map(sessionWrite),
-      ];
-      try {
-        await store.commit(writes);
-        for (const one of changed) dirty.delete(one.name);
-      } catch (error) {
-        for (const one of live) dirtySessions.add(one);
-        later(WRITE_RETRY);
-        throw error;
-      }
-    },
-    sessionWrite,
-    saveLater(live) {
-      dirtySessions.add(live);
-      later();
-    },
-    flush,
-    sweep() {
-      for (const id of sessions.sweep()) deletes.add(KEY.session(id));
-      if (deletes.size > 0) later();
-    },
-    async close() {
-      unsubscribe();
-      cancelFlush?.();
-      cancelFlush = undefined;
-      await flush();
-    },
-  };
-
-  for (const [name, status] of statuses) {
-    add({ name, entry: undefined, status, version: 0, lastSeen: status.lastSeen });
   }
-  for (const entry of catalog.list('Machine')) registered(entry);
-  // A document that went while the server was down.
-  for (const member of [...discovered.values()])
-    if (member.status.phase !== 'discovered') unregisteredMeanwhile(member);
-  const unsubscribe = catalog.subscribe(follow);
-  started = true;
-  for (const [phase, n] of phases) metrics?.set('muster_machines', { phase }, n);
-  if (dirty.size + deletes.size > 0) later();
-  return roster;
+}
 
-  function unregisteredMeanwhile(member: Mutable): void {
-    if (member.status.firstSeen === undefined) remove(member);
-    else move(member, 'removed', { bootsWithoutReady: 0 });
-  }
+function statusWrite(member: Member): Write {
+  return { key: KEY.machine(member.name), put: JSON.stringify(withLastSeen(member)) };
 }
 
 function withLastSeen(member: Member): MachineStatus {
   return member.lastSeen === undefined ? member.status : { ...member.status, lastSeen: member.lastSeen };
 }
 
-function view(member: Member): KnownMachine {
+function viewOf(member: Member): KnownMachine {
   const document = member.entry?.document;
   return {
     name: member.name,

@@ -10,8 +10,10 @@ import { script } from './scripting.ts';
 
 export type { BootDeps } from './desk.ts';
 
-/** How often silence and age are looked at. */
+/** How often silence is looked at. */
 const TICK = duration('10s');
+/** Every so many ticks, which sessions are too old. */
+const SWEEP = 6;
 
 export interface RunningBootService extends BootService {
   /** Ends what is overdue: machines that fell silent, sessions that are too old. Called by a timer. */
@@ -27,9 +29,10 @@ export interface RunningBootService extends BootService {
 export function createBootService(deps: BootDeps): RunningBootService {
   const desk = createDesk(deps);
   let stop: () => void = () => {};
+  let ticks = 0;
   const tick = (): void => {
     failSilent(desk);
-    desk.roster.sweep();
+    if (ticks++ % SWEEP === 0) desk.roster.sweep();
   };
   const schedule = (): void => {
     stop = deps.clock.after(TICK, () => {

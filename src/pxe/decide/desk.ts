@@ -39,7 +39,7 @@ export interface BootDeps {
 
 /** What follows for a machine on a network, as long as neither it nor a document changes. */
 export interface Standing {
-  readonly network: string;
+  readonly network: ServedNetwork;
   readonly generation: number;
   readonly version: number;
   readonly recognised: Extract<Recognised, { kind: 'known' }> | { readonly kind: 'unknown' };
@@ -86,7 +86,6 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 export function createDesk(deps: BootDeps): Desk {
   const { catalog, roster, events, metrics } = deps;
   const configurations = createConfigurations(deps);
-  const standings = new WeakMap<Member, Standing>();
   let generation = 1;
   let profiles: readonly NamedProfile[] | undefined;
 
@@ -110,16 +109,16 @@ export function createDesk(deps: BootDeps): Desk {
     servedNetworks: () => (typeof deps.networks === 'function' ? deps.networks() : deps.networks),
     profiles: allProfiles,
     standing(member, network) {
-      const found = standings.get(member);
+      const found = member.derived as Standing | undefined;
       if (
         found !== undefined &&
         found.generation === generation &&
         found.version === member.version &&
-        found.network === network.name
+        found.network === network
       )
         return found;
       const made = standingOf(member, network, allProfiles(), generation);
-      standings.set(member, made);
+      member.derived = made;
       return made;
     },
     pxeFor(machine, network, vendorClass) {
@@ -207,7 +206,7 @@ function standingOf(
     .find((one): one is Ipv4 => one !== undefined && contains(network.subnet, one));
   const hostname = spec ? hostnameOf(member) : undefined;
   return {
-    network: network.name,
+    network,
     generation,
     version: member.version,
     recognised,

@@ -95,6 +95,7 @@ export async function report(
     session: live?.session,
     live: live !== undefined && roster.sessions.isLive(live),
     documented: member?.entry !== undefined,
+    phase: member?.status.phase,
     step: given.step,
     peer,
     expected: live && member ? expectedPeers(desk, live, member) : new Set(),

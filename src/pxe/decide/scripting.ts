@@ -24,11 +24,12 @@ export interface Preparation {
   readonly faults?: readonly Fault[];
 }
 
-export async function script(desk: Desk, request: ScriptRequest): Promise<ScriptAnswer> {
+export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAnswer> {
   const { roster } = desk;
-  const identity = readIdentity(request.identity);
-  const bootMac = request.bootMac ?? identity.macs[0];
-  const told = request.session === undefined ? undefined : roster.sessions.get(request.session);
+  const identity = readIdentity(asked.identity);
+  const bootMac = asked.bootMac ?? identity.macs[0];
+  const told = asked.session === undefined ? undefined : roster.sessions.get(asked.session);
+  const request = { ...asked, network: asked.network ?? networkOf(desk, told) };
   const who = desk.whois({ ...identity, bootMac: bootMac ?? told?.session.mac });
   const member = recorded(desk, who, request, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
@@ -54,6 +55,11 @@ export async function script(desk: Desk, request: ScriptRequest): Promise<Script
     };
   }
   return refuse(desk, live, member, subject, request, verdict, fresh);
+}
+
+/** The network of the DHCP answer, for a request whose address does not say which. */
+function networkOf(desk: Desk, told: LiveSession | undefined): ScriptRequest['network'] {
+  return told && desk.servedNetworks().find(({ name }) => name === told.session.network);
 }
 
 /** The record of who asks: the known machine, or a discovered one, with what it said of itself added. */
