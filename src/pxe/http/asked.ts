@@ -1,7 +1,7 @@
 /** What a machine says of itself over HTTP: the script's query and the report's form, as values. Pure. */
 import { type Mac, parseMac } from '../../base/mac.ts';
 import type { Identity, MachineReport } from '../../machines/machine.ts';
-import { fields } from './target.ts';
+import { fields, fieldsOf } from './target.ts';
 
 /** iPXE numbers eight interfaces for us; more are not believed. */
 const MAX_MACS = 16;
@@ -18,6 +18,9 @@ export interface Asked {
   readonly firmware?: 'bios' | 'uefi';
 }
 
+/** The questions of the first script. */
+const KEYS = ['mac', 'macs', 'uuid', 'arch', 'platform', 'serial', 'manufacturer', 'product', 'asset'];
+
 /** iPXE's `${buildarch}`; its BIOS builds say i386 on any processor, so that says nothing. */
 const ARCH: Readonly<Record<string, Asked['arch']>> = { x86_64: 'x86_64', arm64: 'aarch64' };
 /** iPXE's `${platform}`. */
@@ -25,7 +28,7 @@ const FIRMWARE: Readonly<Record<string, Asked['firmware']>> = { pcbios: 'bios', 
 
 /** Reads the query of the script route. What is missing or malformed is left out; nothing is refused. */
 export function askedBy(query: string): Asked {
-  const given = fields(query, { plus: false });
+  const given = fieldsOf(query, KEYS);
   const bootMac = hardwareAddress(given.get('mac') ?? '');
   const macs = new Set<Mac>();
   if (bootMac) macs.add(bootMac);
@@ -79,7 +82,7 @@ const STEPS = new Set<string>(['kernel', 'configured', 'ready', 'failed'] satisf
 
 /** Reads a report's form; a text instead says what is wrong with it. Long texts are cut: the log at its beginning. */
 export function reportIn(body: string): MachineReport | string {
-  const given = fields(body, { plus: true });
+  const given = fields(body, { form: true });
   const step = given.get('step') ?? '';
   if (!STEPS.has(step)) return `step must be one of ${[...STEPS].join(', ')}`;
   const detail = given

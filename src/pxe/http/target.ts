@@ -82,17 +82,37 @@ function matched(wanted: readonly string[], given: readonly string[]): Record<st
 
 /**
  * The fields of a query or of a form: percent-decoded, the first of equal names counts. Octets that are not UTF-8 are read as
- * Latin-1 (SMBIOS texts are whatever a vendor typed). `plus`: whether `+` is a blank, as in forms; iPXE writes `%20` and
- * leaves `+` as it is.
+ * Latin-1 (SMBIOS texts are whatever a vendor typed). `form`: `+` is a blank; otherwise it is a plus.
  */
-export function fields(text: string, options: { readonly plus: boolean }): ReadonlyMap<string, string> {
+export function fields(text: string, options: { readonly form: boolean }): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const pair of text.split('&')) {
     const equals = pair.indexOf('=');
     if (equals < 0) continue;
     const key = pair.slice(0, equals);
-    if (!found.has(key)) found.set(key, decodeField(pair.slice(equals + 1), options.plus));
+    if (!found.has(key)) found.set(key, decodeField(pair.slice(equals + 1), options.form));
   }
+  return found;
+}
+
+/**
+ * As {@link fields}, for a query that iPXE put together: a value goes on until the next of `keys` that has not come yet, because
+ * iPXE does not encode the `&` of a serial number.
+ */
+export function fieldsOf(text: string, keys: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  let key: string | undefined;
+  let value = '';
+  for (const pair of text.split('&')) {
+    const equals = pair.indexOf('=');
+    const name = pair.slice(0, Math.max(equals, 0));
+    if (equals >= 0 && keys.includes(name) && name !== key && !found.has(name)) {
+      if (key !== undefined) found.set(key, decodeField(value, false));
+      key = name;
+      value = pair.slice(equals + 1);
+    } else if (key !== undefined) value += `&${pair}`;
+  }
+  if (key !== undefined) found.set(key, decodeField(value, false));
   return found;
 }
 

@@ -33,19 +33,20 @@ export interface ScriptBase {
 }
 
 /**
- * What iPXE is asked: keys are the query parameters of the script route. `netX` is the interface that booted. Addresses as
- * `52-54-00-…` and the UUID need no encoding; texts that a vendor typed are URI-encoded by iPXE itself.
+ * What iPXE is asked: keys are the query parameters of the script route (`asked.ts` reads them). `netX` is the interface that
+ * booted. Addresses as `52-54-00-…` and the UUID need no encoding. Texts that a vendor typed are URI-encoded by iPXE, though
+ * not `&` and `;`, which it takes for parts of a query: so they come last, in this order.
  */
 const QUESTIONS: Readonly<Record<string, string>> = {
   mac: '${netX/mac:hexhyp}',
   macs: Array.from({ length: ASKED_INTERFACES }, (_, n) => `\${net${n}/mac:hexhyp}`).join(','),
   uuid: '${uuid}',
+  arch: '${muster-arch}',
+  platform: '${platform}',
   serial: '${serial:uristring}',
   manufacturer: '${manufacturer:uristring}',
   product: '${product:uristring}',
   asset: '${asset:uristring}',
-  arch: '${muster-arch}',
-  platform: '${platform}',
 };
 
 /** The last resort of a script: say so, leave time to read it, start over from the firmware, where all is fresh. */

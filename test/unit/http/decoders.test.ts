@@ -85,10 +85,23 @@ describe('what a machine writes', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         const encoded = encodeURIComponent(text);
-        expect(fields(`a=1&x=${encoded}&x=2`, { plus: false }).get('x')).toBe(text);
-        expect(fields(`x=${encoded.replaceAll('%20', '+')}`, { plus: true }).get('x')).toBe(text);
+        expect(fields(`a=1&x=${encoded}&x=2`, { form: false }).get('x')).toBe(text);
+        expect(fields(`x=${encoded.replaceAll('%20', '+')}`, { form: true }).get('x')).toBe(text);
       }),
     );
+  });
+
+  it('may hold an ampersand that iPXE did not encode', () => {
+    const { identity, arch } = askedBy(
+      'mac=52-54-00-aa-00-01&arch=x86_64&serial=A&B;1&arch=arm64&manufacturer=C%26D&product=&asset=&&x=1&mac=52-54-00-aa-00-02',
+    );
+    expect(arch).toBe('x86_64');
+    expect(identity).toMatchObject({
+      serial: 'A&B;1&arch=arm64',
+      manufacturer: 'C&D',
+      assetTag: expect.any(String),
+    });
+    expect(identity.macs).toEqual(['52:54:00:aa:00:01']);
   });
 
   it('of addresses is believed only if it can be an interface', () => {
