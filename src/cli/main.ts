@@ -1,6 +1,5 @@
 /** The command line's entry: the process's streams and signals around the command tree. */
 import { CommanderError } from 'commander';
-import { MusterError } from '../base/errors.ts';
 import { registerImage } from './image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from './io.ts';
 import { registerLab } from './lab.ts';
@@ -53,10 +52,12 @@ async function run(args: readonly string[], io: Io): Promise<number> {
     if (io.signal.aborted) return Number(process.exitCode ?? EXIT.failure);
     io.err(errorText(error));
     // kubectl's diff: 1 says "different", so a failure is more than that.
-    return args[0] === 'diff' && error instanceof MusterError ? EXIT.usage : exitCodeOf(error);
+    return args[0] === 'diff' ? EXIT.usage : exitCodeOf(error);
   }
 }
 
 endWhenReaderLeaves(process.stdout);
 endWhenReaderLeaves(process.stderr);
 process.exitCode = await run(process.argv.slice(2), processIo());
+// A server that failed half-way has listeners and timers that would keep it alive, answering nobody.
+if (process.argv[2] === 'serve') process.exit();
