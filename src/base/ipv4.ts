@@ -14,16 +14,23 @@ export const BROADCAST = 0xffffffff as Ipv4;
 
 /** Reads dotted decimal; refuses leading zeros (they are octal to some readers), returns undefined when malformed. */
 export function parseIpv4(text: string): Ipv4 | undefined {
-  const parts = text.split('.');
-  if (parts.length !== 4) return undefined;
+  if (text.length < 7 || text.length > 15) return undefined;
   let value = 0;
-  for (const part of parts) {
-    if (!/^(0|[1-9][0-9]{0,2})$/.test(part)) return undefined;
-    const octet = Number(part);
-    if (octet > 255) return undefined;
-    value = value * 256 + octet;
+  let octet = -1;
+  let dots = 0;
+  for (let n = 0; n < text.length; n++) {
+    const code = text.charCodeAt(n);
+    if (code === 46) {
+      if (octet < 0 || ++dots > 3) return undefined;
+      value = value * 256 + octet;
+      octet = -1;
+    } else if (code < 48 || code > 57 || octet === 0) return undefined;
+    else {
+      octet = octet < 0 ? code - 48 : octet * 10 + code - 48;
+      if (octet > 255) return undefined;
+    }
   }
-  return value as Ipv4;
+  return dots === 3 && octet >= 0 ? ((value * 256 + octet) as Ipv4) : undefined;
 }
 
 /** As {@link parseIpv4}, for text that a schema has already accepted. Throws RangeError otherwise. */

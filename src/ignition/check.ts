@@ -1,13 +1,15 @@
 /** Checks that every machine's configuration renders: when a document is applied, not while a machine waits for it. */
 import type { Fault } from '../base/errors.ts';
-import { cidr, contains, ipv4 } from '../base/ipv4.ts';
+import { type Cidr, cidr, contains, ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
-import type { Candidate, CandidateSet, DocumentId } from '../resources/check.ts';
+import { type Candidate, type CandidateSet, type DocumentId, spotOf } from '../resources/check.ts';
 import { parsePath } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, NetworkSpec, ProfileSpec } from '../resources/kinds.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
-import { render } from './render.ts';
+import { expandConfig } from './expand.ts';
+import { merge } from './merge.ts';
+import { render, scopeOf, withMusterLayer } from './render.ts';
 import type { ConfigLayer, RenderInput } from './rendered.ts';
 import { templateFault } from './template.ts';
 
@@ -20,6 +22,9 @@ interface Parts {
   readonly network: Document<'Network'> | undefined;
 }
 
+/** Classes of machines without a configuration of their own that are known to render; only their templates differ. */
+const checkedClasses = new WeakMap<object, Parts>();
+
 const checked = new WeakMap<object, { readonly parts: Parts; readonly faults: readonly Fault[] }>();
 
 /** Faults of the configurations concerned by `changed` (undefined: all). Each names the document that holds the faulty value. */
@@ -28,7 +33,10 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
   for (const kind of ['Cluster', 'Profile'] as const)
     for (const candidate of candidates[kind].values())
       if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) lint(candidate, found);
-  const networks = [...candidates.Network.values()].map(({ document }) => document);
+  const networks = [...candidates.Network.values()].map(({ document }) => ({
+    document,
+    subnet: cidr(document.spec.subnet),
+  }));
   for (const { document } of candidates.Machine.values()) {
     const parts = partsOf(document, candidates, networks);
     if (!changed || idsOf(parts).some((id) => changed.has(id)))
@@ -40,7 +48,7 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
 function partsOf(
   machine: Document<'Machine'>,
   candidates: CandidateSet,
-  networks: readonly Document<'Network'>[],
+  networks: readonly { readonly document: Document<'Network'>; readonly subnet: Cidr }[],
 ): Parts {
   const { spec } = machine;
   const profile = spec.profile === undefined ? undefined : candidates.Profile.get(spec.profile)?.document;
@@ -53,9 +61,9 @@ function partsOf(
     profile,
     image,
     cluster: spec.cluster === undefined ? undefined : candidates.Cluster.get(spec.cluster)?.document,
-    network:
-      (number !== undefined && networks.find((one) => contains(cidr(one.spec.subnet), number))) ||
-      networks[0],
+    // A machine without an address of its own may boot from any.
+    network: ((number !== undefined && networks.find((one) => contains(one.subnet, number))) || networks[0])
+      ?.document,
   };
 }
 
@@ -70,10 +78,26 @@ function faultsOf(parts: Parts): readonly Fault[] {
   if (!profile?.spec.config && !cluster?.spec.config && !machine.spec.config) return [];
   const known = checked.get(machine);
   if (known && sameParts(known.parts, parts)) return known.faults;
-  const result = render(inputOf(parts));
-  const faults = result.ok ? [] : result.faults;
+  const faults = renderFaults(parts);
   checked.set(machine, { parts, faults });
   return faults;
+}
+
+/**
+ * Whole for the first machine of a class, and for each with a configuration of its own. For the others of the class only the
+ * templates, which is all that can differ.
+ */
+function renderFaults(parts: Parts): readonly Fault[] {
+  const input = inputOf(parts);
+  const base = parts.machine.spec.config ? undefined : (parts.profile ?? parts.cluster);
+  const same = base && checkedClasses.get(base);
+  if (same && sameParts(same, parts)) {
+    const expanded = expandConfig(merge(withMusterLayer(input)), scopeOf(input));
+    return expanded.ok ? [] : expanded.faults;
+  }
+  const result = render(input);
+  if (result.ok && base) checkedClasses.set(base, parts);
+  return result.ok ? [] : result.faults;
 }
 
 const sameParts = (a: Parts, b: Parts): boolean =>
@@ -186,7 +210,7 @@ class Findings {
     return [...this.#found.values()].map(({ fault, document, other, machines }) => {
       const [kind, name] = document.split('/') as [keyof CandidateSet, string];
       const candidate = this.#candidates[kind]?.get(name) as Candidate | undefined;
-      const at = candidate?.spot?.(parsePath(fault.path ?? '')) ?? candidate?.at;
+      const at = candidate && spotOf(candidate, parsePath(fault.path ?? ''));
       const more = machines > 1 ? ` and ${machines - 1} more` : '';
       return {
         fault: {

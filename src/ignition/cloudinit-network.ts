@@ -54,10 +54,11 @@ export const MAX_ARGUMENT = 1200;
  */
 export function networkArgument(config: Plain): string | undefined {
   const json = Buffer.from(JSON.stringify(config));
-  let encoded = json.toString('base64');
-  if (json.length > 300) {
-    const packed = gzipSync(json, { level: 9 }).toString('base64');
-    if (packed.length < encoded.length) encoded = packed;
-  }
+  const packed = json.length > 300 ? gzipSync(json, { level: 9 }) : json;
+  const encoded = (packed.length < json.length ? packed : json).toString('base64');
   return encoded.length > MAX_ARGUMENT ? undefined : `network-config=${encoded}`;
 }
+
+/** Whether {@link networkArgument} gives one; without the work of compressing where that is plain. */
+export const fitsArgument = (config: Plain): boolean =>
+  JSON.stringify(config).length < (MAX_ARGUMENT * 3) / 4 - 8 || networkArgument(config) !== undefined;

@@ -1,7 +1,7 @@
 /** NodeConfig to the four documents of cloud-init's NoCloud source. */
 import type { Mac } from '../base/mac.ts';
 import type { NodeConfig, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
-import { networkArgument, networkConfig } from './cloudinit-network.ts';
+import { fitsArgument, networkArgument, networkConfig } from './cloudinit-network.ts';
 import { diskScript, fetchScript, shellWord } from './cloudinit-scripts.ts';
 import { behaviourOf } from './cloudinit-versions.ts';
 import { type Plain, yamlText } from './yaml-text.ts';
@@ -28,21 +28,35 @@ export interface CloudInitDocuments {
   readonly fault?: string;
 }
 
-/** Renders all four; every one is always served, see cloudinit-versions.ts. */
+/**
+ * All four; every one is always served, see cloudinit-versions.ts. Each is written when it is first asked for: whether they can
+ * be is known at once, so that checking ten thousand machines does not write forty thousand documents.
+ */
 export function cloudInit(input: CloudInitInput): CloudInitDocuments {
   const behaviour = behaviourOf(input.version);
   const network = networkConfig(input.config.network, input.bootMac);
-  const argument = networkArgument(network);
-  const userData = input.extras.reduce(mergeCloudConfig, cloudConfig(input));
+  const fits = fitsArgument(network);
+  let userData: string | undefined;
   return {
     files: {
-      'user-data': `#cloud-config\n${yamlText(userData)}`,
-      'meta-data': yamlText({ 'instance-id': input.instanceId, 'local-hostname': input.hostname }),
+      get 'user-data'() {
+        userData ??= `#cloud-config\n${yamlText(input.extras.reduce(mergeCloudConfig, cloudConfig(input)))}`;
+        return userData;
+      },
+      get 'meta-data'() {
+        return yamlText({ 'instance-id': input.instanceId, 'local-hostname': input.hostname });
+      },
       'vendor-data': '#cloud-config\n{}\n',
-      'network-config': yamlText(network),
+      get 'network-config'() {
+        return yamlText(network);
+      },
     },
-    kernelArguments: [`ds=${behaviour.source};s=${input.url}/`, ...(argument ? [argument] : [])],
-    ...(!argument &&
+    // Asked for once a boot, by the script. Compressing costs more than all the rest.
+    get kernelArguments() {
+      const argument = fits ? networkArgument(network) : undefined;
+      return [`ds=${behaviour.source};s=${input.url}/`, ...(argument ? [argument] : [])];
+    },
+    ...(!fits &&
       !behaviour.fetchesNetworkConfig && {
         fault: `cloud-init before 24.3 takes the network configuration only from the kernel command line, and it is too long for that; give fewer interfaces, routes or name servers`,
       }),

@@ -1,11 +1,11 @@
-/** A merged configuration with every template of it replaced, each fault at the line of the document that it came from. */
+/** A merged configuration with every template of it replaced, each fault at the field of the document that it came from. */
 import type { Fault } from '../base/errors.ts';
 import { pathText } from '../resources/document.ts';
 import { type NodeConfig, nodeConfig } from '../resources/nodeconfig.ts';
 import { schemaAt } from '../resources/walk.ts';
 import type { Path } from '../resources/yaml.ts';
 import { type Merged, sourceOf } from './merge.ts';
-import { expand, isTemplate, type TemplateScope } from './template.ts';
+import { compile, fill, isTemplate, type Template, type TemplateScope } from './template.ts';
 
 /** Fields that are taken as they are. */
 const VERBATIM = new Set(['contentBase64', 'passwordHash']);
@@ -17,19 +17,122 @@ export type ExpandedConfig =
   | { readonly ok: true; readonly config: NodeConfig; readonly scope: TemplateScope }
   | { readonly ok: false; readonly faults: readonly Fault[] };
 
+interface Slot {
+  readonly path: Path;
+  readonly template: Template;
+  /** The field's own rule, which the expanded text must fit. */
+  readonly fits: (text: string) => { readonly value: string } | { readonly message: string };
+}
+
+/** What can be done before the machine is known: texts cut at their templates, those without a name already settled. */
+interface Prepared {
+  readonly config: NodeConfig;
+  readonly slots: readonly Slot[];
+  readonly length: number;
+}
+
+const memory = new WeakMap<Merged, Prepared>();
+
+function prepare(merged: Merged): Prepared {
+  let prepared = memory.get(merged);
+  if (!prepared) {
+    const slots: Slot[] = [];
+    const size = { length: 0 };
+    const config = settle(merged.config, [], slots, size) as NodeConfig;
+    prepared = { config, slots, length: size.length };
+    memory.set(merged, prepared);
+  }
+  return prepared;
+}
+
+/** The value with escapes resolved; notes the texts that hold names. The same object where nothing changed. */
+function settle(value: unknown, path: (string | number)[], slots: Slot[], size: { length: number }): unknown {
+  if (typeof value === 'string') {
+    size.length += value.length;
+    if (!isTemplate(value) || VERBATIM.has(String(path.at(-1)))) return value;
+    const template = compiled(value);
+    if (template.parts.length === 1) return template.parts[0]!;
+    slots.push({ path: [...path], template, fits: ruleOf(path) });
+    return value;
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  let changed: Record<string | number, unknown> | undefined;
+  for (const [key, inner] of Object.entries(value)) {
+    path.push(Array.isArray(value) ? Number(key) : key);
+    const next = settle(inner, path, slots, size);
+    path.pop();
+    if (next === inner) continue;
+    changed ??= (Array.isArray(value) ? [...value] : { ...value }) as Record<string | number, unknown>;
+    changed[key] = next;
+  }
+  return changed ?? value;
+}
+
+/** Long texts are shared by many machines; cutting them is most of the work. */
+function compiled(text: string): Template {
+  if (text.length < LONG) return compile(text);
+  let template = longTexts.get(text);
+  if (!template) {
+    template = compile(text);
+    if (longTexts.size >= REMEMBERED) longTexts.delete(longTexts.keys().next().value!);
+    longTexts.set(text, template);
+  }
+  return template;
+}
+
+const LONG = 512;
+const REMEMBERED = 128;
+const longTexts = new Map<string, Template>();
+
+function ruleOf(path: Path): Slot['fits'] {
+  const rule = path[0] === 'variables' ? undefined : schemaAt(nodeConfig, path);
+  return (text) => {
+    const result = rule?.safeParse(text);
+    if (!result || result.success) return { value: (result?.data as string | undefined) ?? text };
+    return { message: `expands to "${text.slice(0, 80)}": ${result.error.issues[0]?.message}` };
+  };
+}
+
 /**
  * Expands the templates of `merged`. Variables (`${var.x}`) come from the merged configuration itself; they may use every
  * other name, but not each other. A field with a rule of its own (an address, a host name) is held to it afterwards.
  */
 export function expandConfig(merged: Merged, scope: TemplateScope): ExpandedConfig {
-  const work = new Expansion(merged, scope);
-  const { variables, ...rest } = merged.config;
-  const values = (variables && work.walk(variables, ['variables'])) as NodeConfig['variables'];
-  work.scope = { ...scope, var: values ?? {} };
-  const config = { ...(work.walk(rest, []) as NodeConfig), ...(values && { variables: values }) };
-  return work.faults.length > 0
-    ? { ok: false, faults: work.faults }
-    : { ok: true, config, scope: work.scope };
+  const prepared = prepare(merged);
+  const faults: Fault[] = [];
+  let left = MAX_CONFIG_LENGTH - prepared.length;
+  if (left < 0)
+    faults.push(
+      configFault(merged, [], `all texts together are longer than ${MAX_CONFIG_LENGTH} characters`),
+    );
+  let { config } = prepared;
+  const put = (slot: Slot, names: TemplateScope) => {
+    const result = fill(slot.template, names, Math.max(0, left));
+    const fitting = result.ok ? slot.fits(result.text) : { message: inText(slot.template, result) };
+    if ('message' in fitting) faults.push(configFault(merged, slot.path, fitting.message));
+    else {
+      left -= fitting.value.length;
+      config = replace(config, slot.path, 0, fitting.value) as NodeConfig;
+    }
+  };
+  for (const slot of prepared.slots) if (slot.path[0] === 'variables') put(slot, scope);
+  const full: TemplateScope = { ...scope, var: config.variables ?? {} };
+  for (const slot of prepared.slots) if (slot.path[0] !== 'variables') put(slot, full);
+  return faults.length > 0 ? { ok: false, faults: faults.slice(0, 20) } : { ok: true, config, scope: full };
+}
+
+const inText = (template: Template, fault: { readonly message: string; readonly line: number }): string =>
+  template.text.includes('\n') ? `line ${fault.line} of the text: ${fault.message}` : fault.message;
+
+/** A copy with another value at `path`; everything beside the path is shared. */
+function replace(value: unknown, path: Path, step: number, text: string): unknown {
+  if (step === path.length) return text;
+  const copy = (Array.isArray(value) ? [...value] : { ...(value as object) }) as Record<
+    string | number,
+    unknown
+  >;
+  copy[path[step]!] = replace(copy[path[step]!], path, step + 1, text);
+  return copy;
 }
 
 /** A fault of a machine's configuration, told at the document that the value came from. */
@@ -40,62 +143,4 @@ export function configFault(merged: Merged, path: Path, message: string): Fault 
     message: source ? `${source.document}: ${message}` : message,
     path: source ? pathText(source.path) : pathText(path),
   };
-}
-
-class Expansion {
-  readonly faults: Fault[] = [];
-  scope: TemplateScope;
-  readonly #merged: Merged;
-  #left = MAX_CONFIG_LENGTH;
-
-  constructor(merged: Merged, scope: TemplateScope) {
-    this.#merged = merged;
-    this.scope = scope;
-  }
-
-  /** The value with templates replaced; the same object where there is none. */
-  walk(value: unknown, path: (string | number)[]): unknown {
-    if (typeof value === 'string') return this.#text(value, path);
-    if (typeof value !== 'object' || value === null) return value;
-    let changed: Record<string | number, unknown> | unknown[] | undefined;
-    const visit = (key: string | number, inner: unknown) => {
-      path.push(key);
-      const next = VERBATIM.has(String(key)) ? inner : this.walk(inner, path);
-      path.pop();
-      if (next === inner) return;
-      changed ??= Array.isArray(value) ? [...value] : { ...value };
-      (changed as Record<string | number, unknown>)[key] = next;
-    };
-    if (Array.isArray(value)) for (const [n, inner] of value.entries()) visit(n, inner);
-    else for (const [key, inner] of Object.entries(value)) visit(key, inner);
-    return changed ?? value;
-  }
-
-  #text(text: string, path: (string | number)[]): string {
-    this.#left -= text.length;
-    if (this.#left < 0) {
-      if (this.faults.length === 0)
-        this.#fault(path, `all texts together are longer than ${MAX_CONFIG_LENGTH}`);
-      return text;
-    }
-    if (!isTemplate(text)) return text;
-    const result = expand(text, this.scope);
-    if (!result.ok) {
-      this.#fault(
-        path,
-        text.includes('\n') ? `line ${result.line} of the text: ${result.message}` : result.message,
-      );
-      return text;
-    }
-    this.#left -= Math.max(0, result.text.length - text.length);
-    const rule = path[0] === 'variables' ? undefined : schemaAt(nodeConfig, path);
-    const checked = rule?.safeParse(result.text);
-    if (checked && !checked.success)
-      this.#fault(path, `expands to "${result.text.slice(0, 80)}": ${checked.error.issues[0]?.message}`);
-    return checked?.success ? (checked.data as string) : result.text;
-  }
-
-  #fault(path: Path, message: string): void {
-    if (this.faults.length < 20) this.faults.push(configFault(this.#merged, path, message));
-  }
 }

@@ -50,7 +50,12 @@ interface Traced {
   readonly source?: Source;
   readonly fields?: Map<string, Traced>;
   readonly items?: Map<string, Traced>;
+  /** Made of several layers, so that `value` is not the whole. */
+  readonly merged?: true;
 }
+
+/** A fragment comes in one document only, so what it was made into is remembered with it. */
+const tracedBefore = new WeakMap<NodeConfig, { readonly document: string; readonly traced: Traced }>();
 
 const memory = new WeakMap<
   NodeConfig,
@@ -78,11 +83,11 @@ function sameLayers(a: readonly ConfigLayer[], b: readonly ConfigLayer[]): boole
 }
 
 function mergeLayers(layers: readonly ConfigLayer[]): Merged {
-  let result: Traced = { value: undefined, fields: new Map() };
+  let result: Traced = { value: undefined, fields: new Map(), merged: true };
   const extras: Merged['extras'][number][] = [];
   for (const { layer, document, config } of layers) {
     const source: Source = { layer, document, path: ['spec', 'config'] };
-    const { extra, ...rest } = config;
+    const { extra } = config;
     for (const kind of ['cloudInit', 'ignition'] as const)
       if (extra?.[kind] !== undefined)
         extras.push({
@@ -90,11 +95,30 @@ function mergeLayers(layers: readonly ConfigLayer[]): Merged {
           text: extra[kind],
           source: { ...source, path: [...source.path, 'extra', kind] },
         });
-    result = combine(result, trace(rest, source, ''), '');
+    result = combine(result, traceOf(config, source), '');
   }
-  const sources = new Map<string, Source>();
-  const config = settle(result, [], sources) as NodeConfig;
-  return { config, sources, extras };
+  let sources: Map<string, Source> | undefined;
+  return {
+    config: plain(result) as NodeConfig,
+    extras,
+    // Asked for when something is wrong, or by a person.
+    get sources() {
+      if (!sources) {
+        sources = new Map();
+        collect(result, [], sources);
+      }
+      return sources;
+    },
+  };
+}
+
+function traceOf(config: NodeConfig, source: Source): Traced {
+  const known = tracedBefore.get(config);
+  if (known?.document === source.document) return known.traced;
+  const { extra: _, ...rest } = config;
+  const traced = trace(rest, source, '');
+  tracedBefore.set(config, { document: source.document, traced });
+  return traced;
 }
 
 function trace(value: Node, source: Source, place: string): Traced {
@@ -122,7 +146,7 @@ function combine(wide: Traced | undefined, narrow: Traced, place: string): Trace
   if (wide?.items && narrow.items) {
     const items = new Map(wide.items);
     for (const [key, item] of narrow.items) items.set(key, combine(items.get(key), item, place));
-    return { value: narrow.value, items };
+    return { value: narrow.value, items, merged: true };
   }
   if (wide?.fields && narrow.fields) {
     const fields = new Map(wide.fields);
@@ -130,33 +154,32 @@ function combine(wide: Traced | undefined, narrow: Traced, place: string): Trace
       for (const name of CONTENTS) fields.delete(name);
     for (const [name, inner] of narrow.fields)
       fields.set(name, combine(fields.get(name), inner, place === '' ? name : `${place}.${name}`));
-    return { value: narrow.value, fields };
+    return { value: narrow.value, fields, merged: true };
   }
   return narrow;
 }
 
-/** The plain value again; notes the source of every leaf under its place in the result. */
-function settle(traced: Traced, path: (string | number)[], sources: Map<string, Source>): Node {
-  if (traced.items) {
-    const list: Node[] = [];
-    for (const item of traced.items.values()) {
-      path.push(list.length);
-      list.push(settle(item, path, sources));
-      path.pop();
-    }
-    return list;
+/** The plain value again; what only one layer has is that layer's own object. */
+function plain(traced: Traced): Node {
+  if (!traced.merged) return traced.value;
+  if (traced.items) return [...traced.items.values()].map(plain);
+  const object: Record<string, Node> = {};
+  for (const [name, inner] of traced.fields ?? []) object[name] = plain(inner);
+  return object;
+}
+
+/** Notes the source of every leaf under its place in the result. */
+function collect(traced: Traced, path: (string | number)[], sources: Map<string, Source>): void {
+  if (traced.source) {
+    sources.set(pathText(path), traced.source);
+    return;
   }
-  if (traced.fields) {
-    const object: Record<string, Node> = {};
-    for (const [name, inner] of traced.fields) {
-      path.push(name);
-      object[name] = settle(inner, path, sources);
-      path.pop();
-    }
-    return object;
+  let n = 0;
+  for (const [key, inner] of traced.items ?? traced.fields ?? []) {
+    path.push(traced.items ? n++ : key);
+    collect(inner, path, sources);
+    path.pop();
   }
-  sources.set(pathText(path), traced.source!);
-  return traced.value;
 }
 
 /** Where the value at `path` of the merged configuration came from: its own entry, or that of the value it is part of. */

@@ -17,7 +17,7 @@ import type { TemplateScope } from './template.ts';
  * for this machine and boot, and writes the documents of the image's format. Faults are E_CONFIG and name document and field.
  */
 export const render: Render = (input) => {
-  const merged = merge(layersOf(input));
+  const merged = merge(withMusterLayer(input));
   const expanded = expandConfig(merged, scopeOf(input));
   if (!expanded.ok) return expanded;
   const { config, scope } = expanded;
@@ -32,7 +32,10 @@ export const render: Render = (input) => {
     ok: true,
     value: {
       format: input.image.configFormat,
-      ...written,
+      files: written.files,
+      get kernelArguments() {
+        return written.kernelArguments;
+      },
       get provenance() {
         return provenanceOf(merged);
       },
@@ -64,6 +67,7 @@ function write(
           `the image's ignitionVersion ${version} is none of ${IGNITION_VERSIONS.join(', ')}`,
         ),
       );
+    let text: string | undefined;
     const rendered = ignitionConfig({
       config,
       hostname: config.hostname,
@@ -75,11 +79,16 @@ function write(
     for (const fault of validateIgnition(rendered))
       faults.push(configFault(merged, [], `Ignition ${fault.path}: ${fault.message}`));
     return {
-      files: { ignition: `${JSON.stringify(rendered)}\n` },
+      files: {
+        get ignition() {
+          text ??= `${JSON.stringify(rendered)}\n`;
+          return text;
+        },
+      },
       kernelArguments: ignitionArguments(image.os, url),
     };
   }
-  const { files, kernelArguments, fault } = cloudInit({
+  const documents = cloudInit({
     config,
     hostname: config.hostname,
     ...(context.network?.domain !== undefined && { domain: context.network.domain }),
@@ -89,23 +98,16 @@ function write(
     version: image.cloudInitVersion,
     extras: extras.cloudInit,
   });
-  if (fault) faults.push(configFault(merged, ['network'], fault));
-  return { files, kernelArguments };
+  if (documents.fault) faults.push(configFault(merged, ['network'], documents.fault));
+  return documents;
 }
 
-const withMuster = new WeakMap<readonly ConfigLayer[], readonly ConfigLayer[]>();
+/** The layers with Muster's own below, where the image needs it. */
+export const withMusterLayer = ({ layers, image }: RenderInput): readonly ConfigLayer[] =>
+  image.configFormat === 'none' || image.reports ? layers : [MUSTER_LAYER, ...layers];
 
-function layersOf({ layers, image }: RenderInput): readonly ConfigLayer[] {
-  if (image.configFormat === 'none' || image.reports) return layers;
-  let all = withMuster.get(layers);
-  if (!all) {
-    all = [MUSTER_LAYER, ...layers];
-    withMuster.set(layers, all);
-  }
-  return all;
-}
-
-function scopeOf({ context }: RenderInput): TemplateScope {
+/** What templates may name. */
+export function scopeOf({ context }: RenderInput): TemplateScope {
   const { machine, network, profile, cluster, boot } = context;
   return {
     machine: { ...machine },

@@ -34,30 +34,60 @@ export type Expanded =
 /** Whether {@link expand} would change the text or find a fault in it. */
 export const isTemplate = (text: string): boolean => text.includes('${');
 
-/** Puts values into a text. `limit`: octets at most (UTF-16 units) that the result may have. */
-export function expand(text: string, scope: TemplateScope, limit = 1024 * 1024): Expanded {
-  let result = '';
+/** A text cut at its templates: literal, name, literal, name … literal. */
+export interface Template {
+  readonly parts: readonly string[];
+  /** The whole, for the line of a fault. */
+  readonly text: string;
+}
+
+/** Cuts a text; the part after an unclosed brace is a name that no scope knows. */
+export function compile(text: string): Template {
+  const parts: string[] = [];
+  let literal = '';
   let from = 0;
   for (;;) {
     const at = text.indexOf('${', from);
     if (at < 0) break;
     if (at > from && text[at - 1] === '$') {
-      result += `${text.slice(from, at - 1)}\${`;
+      literal += `${text.slice(from, at - 1)}\${`;
       from = at + 2;
       continue;
     }
     const end = text.indexOf('}', at);
-    const name = end < 0 ? text.slice(at + 2, at + 40) : text.slice(at + 2, end);
-    const value = end < 0 || !NAME.test(name) ? undefined : lookUp(name, scope);
-    if (value === undefined)
-      return { ok: false, message: nameFault(name, end < 0, scope), line: lineAt(text, at) };
-    result += text.slice(from, at) + value;
-    if (result.length > limit)
-      return { ok: false, message: `grows beyond ${limit} characters`, line: lineAt(text, at) };
-    from = end + 1;
+    parts.push(
+      literal + text.slice(from, at),
+      end < 0 ? `${text.slice(at + 2, at + 40)}\0` : text.slice(at + 2, end),
+    );
+    literal = '';
+    from = end < 0 ? text.length : end + 1;
   }
-  return { ok: true, text: from === 0 ? text : result + text.slice(from) };
+  parts.push(literal + text.slice(from));
+  return { parts, text };
 }
+
+/** Puts values into a text. `limit`: UTF-16 units that the result may have. */
+export function fill({ parts, text }: Template, scope: TemplateScope, limit = 1024 * 1024): Expanded {
+  let result = parts[0]!;
+  for (let n = 1; n < parts.length; n += 2) {
+    const name = parts[n]!;
+    const value = lookUp(name, scope);
+    if (value === undefined)
+      return {
+        ok: false,
+        message: nameFault(name.replace('\0', ''), name.endsWith('\0'), scope),
+        line: lineOf(text, name),
+      };
+    result += value + parts[n + 1]!;
+    if (result.length > limit)
+      return { ok: false, message: `grows beyond ${limit} characters`, line: lineOf(text, name) };
+  }
+  return { ok: true, text: result };
+}
+
+/** {@link compile} and {@link fill} at once. */
+export const expand = (text: string, scope: TemplateScope, limit?: number): Expanded =>
+  fill(compile(text), scope, limit);
 
 /** The text that expands to `text`, whatever is in it. */
 // A function: in a replacement text, $$ would be one $.
@@ -76,6 +106,7 @@ export function templateFault(text: string): string | undefined {
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$/;
 
 function lookUp(name: string, scope: TemplateScope): string | undefined {
+  if (!NAME.test(name)) return undefined;
   const dot = name.indexOf('.');
   const group = Object.hasOwn(scope, name.slice(0, dot)) ? scope[name.slice(0, dot)] : undefined;
   const key = name.slice(dot + 1);
@@ -95,4 +126,10 @@ function nameFault(name: string, open: boolean, scope: TemplateScope): string {
   return `there is no "\${${shown}}"${hint || '; for a literal "${" (a shell variable) write "$${"'}`;
 }
 
-const lineAt = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
+/** Where `${name` first stands in the text, not escaped. */
+function lineOf(text: string, name: string): number {
+  const wanted = `\${${name.replace('\0', '')}`;
+  let at = text.indexOf(wanted);
+  while (at > 0 && text[at - 1] === '$') at = text.indexOf(wanted, at + 1);
+  return text.slice(0, Math.max(0, at)).split('\n').length;
+}

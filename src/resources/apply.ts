@@ -8,6 +8,7 @@ import {
   type CandidateSet,
   type CrossFault,
   checkDocuments,
+  checkMachines,
   type DocumentId,
   faultKey,
   idOf,
@@ -37,42 +38,62 @@ export interface Plan {
   readonly results: readonly Applied[];
   /** Of the changed documents. */
   readonly warnings: readonly Fault[];
-  /** All faults between documents, as they will be. */
-  readonly cross: readonly CrossFault[];
 }
 
 /**
  * Checks a change of the API against everything in force. `known` are the errors that are there already and not this change's
- * fault. Throws a MusterError with every fault.
+ * fault; it is only asked for where they matter. Throws a MusterError with every fault.
  */
 export function plan(
   view: CatalogView,
   change: { readonly put: readonly Wanted[] } | { readonly drop: Entry },
-  known: readonly CrossFault[],
+  known: () => readonly CrossFault[],
   checkConfig: ConfigCheck | undefined,
 ): Plan {
   const put = 'put' in change ? change.put : [];
-  const dropped = 'drop' in change ? change.drop.document : undefined;
   refuse(ownershipFaults(view, put));
+  const results =
+    'drop' in change
+      ? [outcome(view, change.drop.document, 'deleted')]
+      : put.map(({ document }) => outcome(view, document));
+  const kinds = new Set(results.map((one) => one.kind));
+  // Nothing names a machine, so a change of machines is checked by itself: one of 10,000 costs what one of ten does.
+  const machinesOnly = kinds.size === 1 && kinds.has('Machine');
+  const { set, cross } = machinesOnly
+    ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
+    : everything(view, change, known);
+  const touched = new Set<DocumentId>(results.map((one): DocumentId => `${one.kind}/${one.name}`));
+  const errors = cross.filter((one) => one.severity === 'error').map((one) => one.fault);
+  refuse([...errors, ...(checkConfig?.(set, touched) ?? []).map((one) => one.fault)]);
+  const warnings = cross.filter((one) => one.severity === 'warning' && touched.has(one.document));
+  return { results, warnings: warnings.map((one) => one.fault) };
+}
+
+interface Checked {
+  readonly set: CandidateSet;
+  readonly cross: readonly CrossFault[];
+}
+
+function machinesAlone(view: CatalogView, put: readonly Candidate<'Machine'>[]): Checked {
+  const machines = new Map(put.map((one) => [one.document.metadata.name, one]));
+  const set: CandidateSet = { ...view.all(), Machine: machines };
+  return { set, cross: checkMachines(put, set, view.claimsWithout(new Set(machines.keys()))) };
+}
+
+/** Faults that the change has a part in, or that were not there before. */
+function everything(
+  view: CatalogView,
+  change: { readonly put: readonly Wanted[] } | { readonly drop: Entry },
+  known: () => readonly CrossFault[],
+): Checked {
+  const put = 'put' in change ? change.put : [];
+  const set = overlay(view, put, 'drop' in change ? change.drop.document : undefined);
   const touched = new Set<DocumentId>(put.map((one) => idOf(one.document)));
-  const set = overlay(view, put, dropped);
-  const cross = checkDocuments(set);
-  const old = new Set(known.map(faultKey));
-  const mine = cross.filter(
+  const old = new Set(known().map(faultKey));
+  const cross = checkDocuments(set).filter(
     (one) => touched.has(one.document) || (one.other && touched.has(one.other)) || !old.has(faultKey(one)),
   );
-  const errors = mine.filter((one) => one.severity === 'error').map((one) => one.fault);
-  if (dropped) touched.add(idOf(dropped));
-  refuse([...errors, ...(checkConfig?.(set, touched) ?? []).map((one) => one.fault)]);
-  return {
-    results: dropped
-      ? [outcome(view, dropped, 'deleted')]
-      : put.map(({ document }) => outcome(view, document)),
-    warnings: mine
-      .filter((one) => one.severity === 'warning' && touched.has(one.document))
-      .map((one) => one.fault),
-    cross,
-  };
+  return { set, cross };
 }
 
 function refuse(faults: readonly Fault[]): void {
@@ -106,13 +127,9 @@ export function fileOwned(id: DocumentId, at: { readonly file: string; readonly 
 }
 
 function overlay(view: CatalogView, put: readonly Wanted[], dropped: Document | undefined): CandidateSet {
-  const maps: Record<string, Map<string, Candidate>> = {};
   const all = view.all();
-  for (const kind of KIND_NAMES) {
-    const map = new Map<string, Candidate>();
-    for (const [name, entry] of all[kind]) map.set(name, candidateOf(entry));
-    maps[kind] = map;
-  }
+  const maps: Record<string, Map<string, Candidate>> = {};
+  for (const kind of KIND_NAMES) maps[kind] = new Map<string, Candidate>(all[kind]);
   for (const wanted of put) {
     const map = maps[wanted.document.kind]!;
     // Last, so that it is the new one that is told of a clash.
@@ -121,12 +138,6 @@ function overlay(view: CatalogView, put: readonly Wanted[], dropped: Document | 
   }
   if (dropped) maps[dropped.kind]!.delete(dropped.metadata.name);
   return maps as unknown as CandidateSet;
-}
-
-export function candidateOf(entry: Entry): Candidate {
-  return entry.origin.from === 'file'
-    ? { document: entry.document, at: entry.origin.at }
-    : { document: entry.document };
 }
 
 function outcome(view: CatalogView, document: Document, action?: 'deleted'): Applied {

@@ -1,5 +1,6 @@
 /** The catalogue's memory: maps by kind and name, sorted lists made once per change, and those who listen. */
 import type { Catalog, CatalogChange, Entry } from './catalog.ts';
+import { Claims } from './check.ts';
 import { KINDS, type Kind } from './kinds.ts';
 
 export const KIND_NAMES = Object.keys(KINDS) as Kind[];
@@ -15,6 +16,7 @@ export class CatalogView implements Catalog {
     Machine: new Map(),
   };
   readonly #lists = new Map<Kind, readonly Entry[]>();
+  #claims: Claims | undefined;
   readonly #listeners = new Set<(changes: readonly CatalogChange[]) => void>();
 
   get<K extends Kind>(kind: K, name: string): Entry<K> | undefined {
@@ -48,6 +50,16 @@ export class CatalogView implements Catalog {
       (this.#entries[kind] as Map<string, Entry>).set(metadata.name, entry);
       this.#lists.delete(kind);
     }
+    this.#claims = undefined;
+  }
+
+  /** What machines other than those of `names` claim; what is claimed on top of it leaves no trace. */
+  claimsWithout(names: ReadonlySet<string>): Claims {
+    if (this.#claims === undefined || this.#claims.shared) {
+      this.#claims = new Claims();
+      for (const entry of this.#entries.Machine.values()) this.#claims.add(entry);
+    }
+    return new Claims(this.#claims, names);
   }
 
   /** Puts a batch into force, then tells the listeners. */
@@ -55,10 +67,17 @@ export class CatalogView implements Catalog {
     if (changes.length === 0) return;
     for (const { kind, name, entry } of changes) {
       const map = this.#entries[kind] as Map<string, Entry>;
+      if (kind === 'Machine')
+        this.#claim(this.#entries.Machine.get(name), entry as Entry<'Machine'> | undefined);
       if (entry) map.set(name, entry);
       else map.delete(name);
       this.#lists.delete(kind);
     }
     for (const listener of this.#listeners) listener(changes);
+  }
+
+  #claim(before: Entry<'Machine'> | undefined, now: Entry<'Machine'> | undefined): void {
+    if (before) this.#claims?.remove(before);
+    if (now) this.#claims?.add(now);
   }
 }

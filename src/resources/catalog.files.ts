@@ -16,7 +16,7 @@ import type {
   Origin,
 } from './catalog.ts';
 import { CatalogView, KIND_NAMES } from './catalog-view.ts';
-import { type CandidateSet, type CrossFault, type DocumentId, idOf } from './check.ts';
+import { type CandidateSet, type CrossFault, checkDocuments, type DocumentId, idOf } from './check.ts';
 import { readText, type Scan, type Stamp, scan, watchDirectories } from './directory.files.ts';
 import { parseDocuments, validate } from './document.ts';
 import { type FileChanges, type Files, type Placed, reconcile } from './file-layer.ts';
@@ -55,7 +55,8 @@ class FilesAndStore implements LiveCatalog {
   readonly #view = new CatalogView();
   #files: Files = new Map();
   #stamps = new Map<string, Stamp>();
-  #cross: readonly CrossFault[] = [];
+  /** Faults between documents; undefined after a change, until somebody asks. */
+  #cross: readonly CrossFault[] | undefined = [];
   #storeFaults: readonly Fault[] = [];
   #told = new Map<string, string>();
   #queue: Promise<unknown> = Promise.resolve();
@@ -96,12 +97,22 @@ class FilesAndStore implements LiveCatalog {
 
   faults(): readonly Fault[] {
     const ofFiles = [...this.#files.values()].flatMap((file) => file.faults);
-    const between = this.#cross.filter((one) => one.severity === 'error').map((one) => one.fault);
+    const between = this.#faultsBetween()
+      .filter((one) => one.severity === 'error')
+      .map((one) => one.fault);
     return [...this.#storeFaults, ...ofFiles, ...between];
   }
 
   warnings(): readonly Fault[] {
-    return this.#cross.filter((one) => one.severity === 'warning').map((one) => one.fault);
+    return this.#faultsBetween()
+      .filter((one) => one.severity === 'warning')
+      .map((one) => one.fault);
+  }
+
+  #faultsBetween(): readonly CrossFault[] {
+    const set = this.#view.all();
+    this.#cross ??= [...checkDocuments(set), ...this.#extra(set)];
+    return this.#cross;
   }
 
   apply(values: readonly unknown[], options: ChangeOptions = {}): Promise<ApplyResult> {
@@ -133,7 +144,7 @@ class FilesAndStore implements LiveCatalog {
       if (!entry) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
       if (entry.origin.from === 'file')
         throw new MusterError('E_FILE_OWNED', fileOwned(idOf(entry.document), entry.origin.at));
-      const planned = plan(this.#view, { drop: entry }, this.#cross, this.#options.checkConfig);
+      const planned = this.#plan({ drop: entry });
       const key = KEY.document(kind, name);
       const expect = this.#expected(entry, options);
       return this.#commit(planned, [{ key, delete: true, expect: expect as number }], options);
@@ -177,7 +188,7 @@ class FilesAndStore implements LiveCatalog {
         'E_STORE_LIMIT',
         `${wanted.length} documents at once; at most ${MAX_OPERATIONS - extra}`,
       );
-    const planned = plan(this.#view, { put: wanted }, this.#cross, this.#options.checkConfig);
+    const planned = this.#plan({ put: wanted });
     const writes: Write[] = [];
     for (const { kind, name, action, after } of planned.results) {
       const entry = this.#view.get(kind, name) as Entry | undefined;
@@ -187,6 +198,10 @@ class FilesAndStore implements LiveCatalog {
       writes.push({ key: KEY.document(kind, name), put, expect });
     }
     return this.#commit(planned, writes, options);
+  }
+
+  #plan(change: Parameters<typeof plan>[1]): Plan {
+    return plan(this.#view, change, () => this.#faultsBetween(), this.#options.checkConfig);
   }
 
   /** What the record must be at; E_CONFLICT at once when the caller expects something else. */
@@ -212,7 +227,7 @@ class FilesAndStore implements LiveCatalog {
       .filter((one) => one.action !== 'unchanged')
       .map(({ kind, name, after }) => ({ kind, name, entry: after && { document: after, origin } }));
     this.#view.put(changes);
-    this.#cross = planned.cross;
+    this.#cross = undefined;
     this.#announce(changes);
     this.#count();
     return { results, warnings, revision: committed.revision };
@@ -255,7 +270,7 @@ class FilesAndStore implements LiveCatalog {
       before: this.#files,
       changes,
       api,
-      known: this.#cross,
+      known: this.#faultsBetween(),
       extra: (set) => this.#extra(set),
     });
     this.#files = result.files;

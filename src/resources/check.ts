@@ -5,19 +5,25 @@
 import { parseDuration } from '../base/duration.ts';
 import type { ErrorCode, Fault, SourceSpot } from '../base/errors.ts';
 import { broadcastOf, type Cidr, cidr, contains, formatIpv4, type Ipv4, ipv4 } from '../base/ipv4.ts';
-import { macToBytes } from '../base/mac.ts';
 import { pathText } from './document.ts';
 import type { Document, Kind, MachineSpec, NetworkSpec, ProfileSpec } from './kinds.ts';
 import { didYouMean } from './suggest.ts';
 import type { Path } from './yaml.ts';
 
-/** A document to be checked, and where it is written if it is from a file. */
+/** A document to be checked, and where it is written if it is from a file. An entry of the catalogue is one. */
 export interface Candidate<K extends Kind = Kind> {
   readonly document: Document<K>;
   /** Where it begins; absent for documents of the API. */
   readonly at?: SourceSpot;
+  readonly origin?: { readonly from: 'file'; readonly at: SourceSpot } | { readonly from: 'api' };
   /** Where a field is, when its text is at hand. */
   readonly spot?: (path: Path, what?: 'value' | 'key') => SourceSpot;
+}
+
+/** The place of a field, as exactly as it is known. */
+export function spotOf(candidate: Candidate, path: Path): SourceSpot | undefined {
+  const { spot, at, origin } = candidate;
+  return spot?.(path) ?? at ?? (origin?.from === 'file' ? origin.at : undefined);
 }
 
 export type DocumentId = `${Kind}/${string}`;
@@ -46,17 +52,40 @@ export type CandidateSet = { readonly [K in Kind]: ReadonlyMap<string, Candidate
 /** Checks the whole set. `candidates` holds each name at most once. */
 export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] {
   const found: CrossFault[] = [];
-  const networks = [...candidates.Network.values()].map((one) => networkView(one));
+  const networks = [...candidates.Network.values()].map(networkView);
   for (const network of networks) checkNetwork(network, found);
   checkOverlaps(networks, found);
   const claims = new Claims();
-  const index = networkIndex(networks);
-  let reserving = new Set<NetworkView>();
-  for (const machine of candidates.Machine.values())
-    reserving = checkMachine(machine, candidates, index, claims, reserving, found);
+  const reserving = new Set<NetworkView>();
+  const context = { candidates, networkOf: networkIndex(networks), claims, reserving, found };
+  for (const machine of candidates.Machine.values()) checkMachine(machine, context);
   for (const network of networks) checkReservations(network, reserving, found);
   for (const profile of candidates.Profile.values()) checkProfile(profile, candidates, found);
   return found;
+}
+
+/**
+ * Checks only these machines against what others have claimed, in constant time for each: what `checkDocuments` would find
+ * of them in a set that is otherwise as it was. `claims` are those of the others.
+ */
+export function checkMachines(
+  machines: readonly Candidate<'Machine'>[],
+  candidates: CandidateSet,
+  claims: Claims,
+): readonly CrossFault[] {
+  const found: CrossFault[] = [];
+  const networkOf = networkIndex([...candidates.Network.values()].map(networkView));
+  const context = { candidates, networkOf, claims, reserving: new Set<NetworkView>(), found };
+  for (const machine of machines) checkMachine(machine, context);
+  return found;
+}
+
+interface MachineContext {
+  readonly candidates: CandidateSet;
+  readonly networkOf: (address: Ipv4) => NetworkView | undefined;
+  readonly claims: Claims;
+  readonly reserving: Set<NetworkView>;
+  readonly found: CrossFault[];
 }
 
 interface NetworkView {
@@ -75,7 +104,7 @@ function networkView(candidate: Candidate<'Network'>): NetworkView {
 /** Where a candidate is, for a message about another one. */
 export function placeOf(candidate: Candidate, path: Path = []): string {
   const id = idOf(candidate.document);
-  const at = candidate.spot?.(path) ?? candidate.at;
+  const at = spotOf(candidate, path);
   return at ? `${id} (${at.file}:${at.line})` : `${id} (from the API)`;
 }
 
@@ -91,7 +120,7 @@ function report(
     readonly severity?: 'warning';
   } = {},
 ): void {
-  const at = candidate.spot?.(path) ?? candidate.at;
+  const at = spotOf(candidate, path);
   const id = idOf(candidate.document);
   found.push({
     fault: {
@@ -221,12 +250,53 @@ function checkOverlaps(networks: readonly NetworkView[], found: CrossFault[]): v
   }
 }
 
-/** Who has claimed what so far. */
-class Claims {
-  readonly macs = new Map<string, Candidate>();
-  readonly hardware = new Map<string, Candidate>();
-  readonly uuids = new Map<string, Candidate>();
-  readonly addresses = new Map<string, Candidate>();
+/** Who has claimed what. The first one keeps it; a later one is told. */
+export class Claims {
+  readonly #by = new Map<string, Candidate<'Machine'>>();
+  readonly #base: Claims | undefined;
+  readonly #ignored: ReadonlySet<string>;
+  /** Whether anything was claimed twice: then giving it back does not tell who has it next. */
+  shared = false;
+
+  /** On top of `base`, whose machines named in `ignored` do not count. */
+  constructor(base?: Claims, ignored: ReadonlySet<string> = new Set()) {
+    this.#base = base;
+    this.#ignored = ignored;
+  }
+
+  #holder(what: string): Candidate<'Machine'> | undefined {
+    const own = this.#by.get(what);
+    if (own !== undefined || this.#base === undefined) return own;
+    const below = this.#base.#holder(what);
+    return below && this.#ignored.has(below.document.metadata.name) ? undefined : below;
+  }
+
+  /** Who holds `what` already; if nobody, it is now `machine`'s. */
+  take(what: string, machine: Candidate<'Machine'>): Candidate<'Machine'> | undefined {
+    const holder = this.#holder(what);
+    if (holder === undefined) this.#by.set(what, machine);
+    else this.shared = true;
+    return holder;
+  }
+
+  add(machine: Candidate<'Machine'>): void {
+    for (const what of claimsOf(machine.document.spec)) this.take(what, machine);
+  }
+
+  remove(machine: Candidate<'Machine'>): void {
+    const { name } = machine.document.metadata;
+    for (const what of claimsOf(machine.document.spec))
+      if (this.#by.get(what)?.document.metadata.name === name) this.#by.delete(what);
+  }
+}
+
+/** Hardware addresses, addresses, UUID, and UUID with serial number, in one name space. */
+function* claimsOf(spec: MachineSpec): Iterable<string> {
+  yield* spec.macs;
+  yield* spec.addresses ?? [];
+  if (spec.uuid === undefined) return;
+  yield spec.uuid;
+  if (spec.serial !== undefined) yield `${spec.uuid} ${spec.serial}`;
 }
 
 /** Finds the network of an address; networks are sorted and few, machines many. */
@@ -248,14 +318,8 @@ function networkIndex(networks: readonly NetworkView[]): (address: Ipv4) => Netw
   };
 }
 
-function checkMachine(
-  machine: Candidate<'Machine'>,
-  candidates: CandidateSet,
-  networkOf: (address: Ipv4) => NetworkView | undefined,
-  claims: Claims,
-  reserving: Set<NetworkView>,
-  found: CrossFault[],
-): Set<NetworkView> {
+function checkMachine(machine: Candidate<'Machine'>, context: MachineContext): void {
+  const { candidates, found, claims } = context;
   const { spec } = machine.document;
   checkMacs(machine, spec, claims, found);
   checkHardware(machine, spec, claims, found);
@@ -263,18 +327,24 @@ function checkMachine(
     checkReference(machine, 'Profile', spec.profile, ['spec', 'profile'], candidates, found);
   if (spec.cluster !== undefined)
     checkReference(machine, 'Cluster', spec.cluster, ['spec', 'cluster'], candidates, found);
+  if (spec.addresses) checkAddresses(machine, spec.addresses, context);
+}
+
+function checkAddresses(
+  machine: Candidate<'Machine'>,
+  addresses: readonly string[],
+  { networkOf, claims, reserving, found }: MachineContext,
+): void {
   const seen = new Map<NetworkView, string>();
-  for (const [n, text] of (spec.addresses ?? []).entries()) {
+  for (const [n, text] of addresses.entries()) {
     const path: Path = ['spec', 'addresses', n];
-    const other = claims.addresses.get(text);
+    const other = claims.take(text, machine);
     if (other)
       report(found, machine, path, `address ${text} is also claimed by ${placeOf(other)}`, {
         code: 'E_DUPLICATE',
         other,
       });
-    else claims.addresses.set(text, machine);
-    const address = ipv4(text);
-    const network = networkOf(address);
+    const network = networkOf(ipv4(text));
     if (!network) {
       report(found, machine, path, `address ${text} is outside every network`, {
         code: 'E_REFERENCE',
@@ -285,7 +355,6 @@ function checkMachine(
     reserving.add(network);
     checkReservation(machine, path, text, network, seen, found);
   }
-  return reserving;
 }
 
 function checkReservation(
@@ -327,18 +396,23 @@ function checkReservation(
   seen.set(network, text);
 }
 
-function checkMacs(machine: Candidate, spec: MachineSpec, claims: Claims, found: CrossFault[]): void {
+function checkMacs(
+  machine: Candidate<'Machine'>,
+  spec: MachineSpec,
+  claims: Claims,
+  found: CrossFault[],
+): void {
   for (const [n, mac] of spec.macs.entries()) {
     const path: Path = ['spec', 'macs', n];
-    const other = claims.macs.get(mac);
+    const other = claims.take(mac, machine);
     if (other === machine) report(found, machine, path, `${mac} stands twice`, { code: 'E_DUPLICATE' });
     else if (other)
       report(found, machine, path, `MAC ${mac} is also claimed by ${placeOf(other)}`, {
         code: 'E_DUPLICATE',
         other,
       });
-    else claims.macs.set(mac, machine);
-    if (mac === '00:00:00:00:00:00' || (macToBytes(mac as never)[0]! & 1) === 1)
+    // The lowest bit of the first octet: a group's address, not an interface's.
+    if (mac === '00:00:00:00:00:00' || (Number.parseInt(mac[1]!, 16) & 1) === 1)
       report(
         found,
         machine,
@@ -349,21 +423,22 @@ function checkMacs(machine: Candidate, spec: MachineSpec, claims: Claims, found:
 }
 
 /** Boards without a programmed UUID share one: alone it is a warning, with the same serial number it is the same machine. */
-function checkHardware(machine: Candidate, spec: MachineSpec, claims: Claims, found: CrossFault[]): void {
+function checkHardware(
+  machine: Candidate<'Machine'>,
+  spec: MachineSpec,
+  claims: Claims,
+  found: CrossFault[],
+): void {
   if (spec.uuid === undefined) return;
-  const key = `${spec.uuid} ${spec.serial ?? ''}`;
-  const same = spec.serial === undefined ? undefined : claims.hardware.get(key);
-  const alike = claims.uuids.get(spec.uuid);
+  const same = spec.serial === undefined ? undefined : claims.take(`${spec.uuid} ${spec.serial}`, machine);
+  const alike = claims.take(spec.uuid, machine);
   if (same)
     report(
       found,
       machine,
       ['spec', 'uuid'],
       `UUID ${spec.uuid} and serial ${spec.serial} are also those of ${placeOf(same)}`,
-      {
-        code: 'E_DUPLICATE',
-        other: same,
-      },
+      { code: 'E_DUPLICATE', other: same },
     );
   else if (alike)
     report(
@@ -371,14 +446,8 @@ function checkHardware(machine: Candidate, spec: MachineSpec, claims: Claims, fo
       machine,
       ['spec', 'uuid'],
       `UUID ${spec.uuid} is also that of ${placeOf(alike)}; neither is recognised by it alone`,
-      {
-        code: 'E_DUPLICATE',
-        other: alike,
-        severity: 'warning',
-      },
+      { code: 'E_DUPLICATE', other: alike, severity: 'warning' },
     );
-  if (!same) claims.hardware.set(key, machine);
-  if (!alike) claims.uuids.set(spec.uuid, machine);
 }
 
 function checkReference(
