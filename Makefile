@@ -42,3 +42,7 @@ docs: node_modules ## Write the pages that come from tables: ports, errors, metr
 .PHONY: install
 install: node_modules ## Install command, service and units: DESTDIR=, PREFIX=/usr
 	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh
+
+.PHONY: torture
+torture: node_modules ## Power cuts under load: the store on a boot host in QEMU, 20 times
+	$(NODE) torture/run.ts
