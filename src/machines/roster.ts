@@ -146,7 +146,8 @@ class MemoryRoster implements Roster {
 
   start(stored: readonly { readonly name: string; readonly value: MachineStatus }[]): void {
     const { catalog, metrics } = this.#deps;
-    for (const { name, value } of stored)
+    const longest = [...stored].sort((a, b) => (a.value.lastSeen ?? 0) - (b.value.lastSeen ?? 0));
+    for (const { name, value } of longest)
       this.#add({ name, entry: undefined, status: value, version: 0, lastSeen: value.lastSeen });
     for (const entry of catalog.list('Machine')) this.#registered(entry);
     // Documents that went while the server was down.

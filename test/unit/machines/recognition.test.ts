@@ -278,7 +278,7 @@ describe('an identity as a request brings it', () => {
           uuidKey(fields.uuid);
         },
       ),
-      { numRuns: 500, seed: 7 },
+      { numRuns: 150, seed: 7 },
     );
   });
 });

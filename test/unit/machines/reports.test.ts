@@ -1,0 +1,175 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readIdentity, serialKey, uuidKey } from '../../../src/machines/identity.ts';
+import type { BootSession } from '../../../src/machines/machine.ts';
+import {
+  DISBELIEF,
+  judgeReport,
+  logTail,
+  MAX_LOG_TAIL,
+  plainAddress,
+} from '../../../src/machines/reports.ts';
+import { readSession, readStatus } from '../../../src/machines/status.ts';
+
+const session = (more: Partial<BootSession> = {}): BootSession => ({
+  v: 1,
+  id: 'x',
+  machine: 'node-1',
+  mac: '52:54:00:aa:00:01' as BootSession['mac'],
+  network: 'rack',
+  openedAt: 0 as BootSession['openedAt'],
+  steps: [{ step: 'script', at: 0 as BootSession['openedAt'] }],
+  profile: 'worker',
+  ...more,
+});
+const closed = (why: 'ready' | 'failed' | 'superseded' | 'expired') => ({
+  at: 0 as BootSession['openedAt'],
+  why,
+});
+const facts = {
+  session: session(),
+  live: true,
+  documented: true,
+  phase: 'booting' as const,
+  step: 'kernel',
+  peer: '10.77.0.5',
+  expected: new Set(['10.77.0.5']),
+};
+
+describe('a report', () => {
+  it('is believed in a live session that was given a boot, from the machine’s address, in order', () => {
+    expect(judgeReport(facts)).toEqual({ believed: true, repeat: false });
+    expect(judgeReport({ ...facts, peer: '::ffff:10.77.0.5' })).toEqual({ believed: true, repeat: false });
+    expect(judgeReport({ ...facts, expected: new Set() })).toEqual({ believed: true, repeat: false });
+  });
+
+  it.each([
+    ['bad_step', { step: 'rooted' }],
+    ['session_unknown', { session: undefined }],
+    ['session_over', { live: false }],
+    ['session_over', { session: session({ closed: closed('expired') }), live: false }],
+    ['session_over', { session: session({ closed: closed('failed') }), live: false, step: 'ready' }],
+    ['session_superseded', { session: session({ closed: closed('superseded') }), live: false }],
+    ['machine_gone', { documented: false }],
+    ['foreign_address', { peer: '10.77.0.6' }],
+    ['out_of_order', { session: session({ steps: [{ step: 'ready', at: 0 as never }] }) }],
+    ['impossible', { phase: 'held' as const }],
+    ['impossible', { phase: undefined }],
+  ] as const)('is not believed: %s', (code, more) => {
+    expect(judgeReport({ ...facts, ...more })).toMatchObject({
+      believed: false,
+      reason: { code, text: DISBELIEF[code] },
+    });
+  });
+
+  it('is not believed when no boot was given in its session', () => {
+    const { profile: _, ...bare } = session();
+    expect(judgeReport({ ...facts, session: bare })).toMatchObject({ reason: { code: 'no_boot' } });
+  });
+
+  it('that ended its session may come again, and only that one', () => {
+    const over = { ...facts, session: session({ closed: closed('ready') }), live: false };
+    expect(judgeReport({ ...over, step: 'ready' })).toEqual({ believed: true, repeat: true });
+    expect(judgeReport({ ...over, step: 'ready', peer: '10.77.0.6' })).toMatchObject({ believed: false });
+    expect(judgeReport({ ...over, step: 'configured' })).toMatchObject({ believed: false });
+  });
+
+  it('has its peer read as dual-stack sockets show it', () => {
+    expect(plainAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
+    expect(plainAddress('fe80::1')).toBe('fe80::1');
+  });
+});
+
+describe('a log’s tail', () => {
+  it('is the end, in whole characters, without anything that moves a terminal', () => {
+    expect(logTail('\u001b[1;31mred\u001b[0m \u001b]0;title\u0007text\r\nnext\rline\t\u0000\u009b')).toBe(
+      'red text\nnext\nline\t',
+    );
+    const long = logTail('ä'.repeat(MAX_LOG_TAIL));
+    expect(Buffer.byteLength(long)).toBe(MAX_LOG_TAIL);
+    expect(long).toMatch(/^ä+$/);
+  });
+});
+
+/** A small generator with a fixed seed: 200,000 inputs must not take longer than a second or two. */
+function random(seed: number) {
+  let state = seed;
+  return (below: number): number => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % below;
+  };
+}
+const SEED = 0x4d757374;
+const PIECES = [
+  '\u001b[',
+  '\u001b]',
+  '\u0000',
+  '\r',
+  '\n',
+  'ä',
+  '\ud800',
+  '\u200f',
+  'm',
+  ';',
+  '0',
+  'error ',
+  '\u0007',
+  '😀',
+  '-',
+  ':',
+  '4c4c4544',
+  ' ',
+  '.',
+  'Default string',
+  '52:54:00:aa:00:01',
+];
+
+describe(`200,000 inputs, seed ${SEED}`, () => {
+  it('never make reading a log, an identity or a record throw, grow or hang', () => {
+    const next = random(SEED);
+    const text = () => Array.from({ length: next(12) }, () => PIECES[next(PIECES.length)]).join('');
+    for (let n = 0; n < 200_000; n++) {
+      const one = text();
+      const tail = logTail(one);
+      if (/[^\P{C}\n\t]/u.test(tail)) throw new Error(`control character left of ${JSON.stringify(one)}`);
+      const identity = readIdentity({ macs: [one, text()], uuid: one, serial: one, product: one });
+      if (identity.macs.length > 2) throw new Error(JSON.stringify(one));
+      serialKey(one);
+      uuidKey(one);
+    }
+  });
+
+  it('are read as records or passed over', () => {
+    const next = random(SEED);
+    const good = [
+      JSON.stringify(session()),
+      JSON.stringify({ v: 1, phase: 'ready', since: 1, bootsWithoutReady: 0, seen: { macs: [] } }),
+    ];
+    expect(readSession(good[0]!)).toBeDefined();
+    expect(readStatus(good[1]!)).toBeDefined();
+    for (let n = 0; n < 200_000; n++) {
+      const base = good[n & 1]!;
+      const at = next(base.length);
+      const broken = base.slice(0, at) + String.fromCharCode(next(128)) + base.slice(at + next(3));
+      const status = readStatus(broken);
+      if (status && !Array.isArray(status.seen.macs)) throw new Error(broken);
+      readSession(broken);
+    }
+    for (const text of ['', 'null', '1', '[]', '{"v":2}', '{"v":1}', '{']) {
+      expect(readStatus(text)).toBeUndefined();
+      expect(readSession(text)).toBeUndefined();
+    }
+  });
+
+  it('of reports are judged, whatever is in them', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.string(), fc.boolean(), fc.boolean(), (step, peer, live, documented) => {
+        const judged = judgeReport({ ...facts, step, peer, live, documented });
+        expect(judged.believed).toBe(false);
+      }),
+      { seed: SEED, numRuns: 2000 },
+    );
+  });
+});
