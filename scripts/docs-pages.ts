@@ -5,10 +5,12 @@ import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
 import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve-options.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
+import { ignitionPages } from '../src/ignition/reference.ts';
 import { REASONS } from '../src/pxe/decide/decision.ts';
 import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
 import { firmwareDocument } from '../src/pxe/dhcp/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
+import { resourcePages } from '../src/resources/reference.ts';
 
 const made = (from: string): string => `<!-- Written by \`make docs\` from ${from}; change it there. -->\n\n`;
 
@@ -130,5 +132,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/metrics.md', metricsPage()],
     ['docs/events.md', eventsPage()],
     ['docs/firmware.md', firmwareDocument()],
+    ...resourcePages(),
+    ...ignitionPages(),
   ]);
 }

@@ -43,7 +43,10 @@ export const networkSpec = z.strictObject({
       description:
         'server: pools and reservations. reservations: only machines with an address of their own. proxy: another server gives addresses, Muster adds the boot file (ports 67 and 4011). off: nothing.',
     }),
-    pools: z.array(z.strictObject({ start: ipv4Text, end: ipv4Text })).optional(),
+    pools: z
+      .array(z.strictObject({ start: ipv4Text, end: ipv4Text }))
+      .optional()
+      .meta({ description: 'Ranges of addresses to give, both ends included; mode server only.' }),
     leaseTime: duration.optional().meta({ description: 'Default 1h.' }),
     bootLeaseTime: duration.optional().meta({ description: 'While firmware or loader runs. Default 2m.' }),
     probe: z.enum(['on', 'off']).optional().meta({
@@ -57,12 +60,12 @@ export const networkSpec = z.strictObject({
         'Relay agents (giaddr) that may speak for this subnet, besides those with an address inside it.',
     }),
   }),
-  gateway: ipv4Text.optional(),
-  dns: z.array(ipv4Text).optional(),
-  ntp: z.array(ipv4Text).optional(),
+  gateway: ipv4Text.optional().meta({ description: 'Default route of the machines.' }),
+  dns: z.array(ipv4Text).optional().meta({ description: 'DNS servers.' }),
+  ntp: z.array(ipv4Text).optional().meta({ description: 'Time servers.' }),
   domain: domainName.optional(),
-  mtu: z.int().min(576).max(9216).optional(),
-  pxe: pxeOptions.optional(),
+  mtu: z.int().min(576).max(9216).optional().meta({ description: 'MTU of the segment, octets.' }),
+  pxe: pxeOptions.optional().meta({ description: 'How replies to PXE firmware are shaped here.' }),
   vendorClasses: z
     .array(z.strictObject({ prefix: z.string().min(1), pxe: pxeOptions }))
     .optional()
@@ -91,15 +94,15 @@ export const imageSpec = z.strictObject({
   os: z
     .string()
     .meta({ description: 'Operating system family: debian, ubuntu, flatcar, fedora-coreos, probe …' }),
-  version: z.string().optional(),
-  arch: z.enum(['x86_64', 'aarch64']),
-  kernel: asset,
-  initrds: z.array(asset).optional(),
+  version: z.string().optional().meta({ description: 'Version of the operating system; for display.' }),
+  arch: z.enum(['x86_64', 'aarch64']).meta({ description: 'Machines of another architecture are held.' }),
+  kernel: asset.meta({ description: 'The kernel.' }),
+  initrds: z.array(asset).optional().meta({ description: 'Initial RAM disks, loaded in this order.' }),
   root: asset.optional().meta({
     description:
       'The root image (squashfs). Its SHA-256 goes onto the kernel command line and our images check it before mounting.',
   }),
-  configFormat: z.enum(CONFIG_FORMATS),
+  configFormat: z.enum(CONFIG_FORMATS).meta({ description: 'What the image reads on first boot.' }),
   cloudInitVersion: z.string().optional().meta({
     description:
       'cloud-init\'s version in the image, e.g. "22.4": its behaviour differs by version (src/ignition/cloudinit-versions.ts).',
@@ -108,7 +111,7 @@ export const imageSpec = z.strictObject({
     .string()
     .optional()
     .meta({ description: 'Ignition spec version to render, e.g. "3.3.0" (default) or newer.' }),
-  kernelArguments: z.array(kernelArgument).optional(),
+  kernelArguments: z.array(kernelArgument).optional().meta({ description: 'What the image always needs.' }),
   reports: z.boolean().optional().meta({
     description:
       'The image carries /etc/muster/muster-report.sh and its units itself, so that its configuration need not. Default false.',
@@ -142,18 +145,24 @@ export const profileSpec = z.strictObject({
     description:
       'Accepted machines without a profile of their own get the profile with most matching selectors, ties by name.',
   }),
-  config: nodeConfig.optional(),
+  config: nodeConfig.optional().meta({ description: 'For all machines of the profile.' }),
 });
 
 export const machineSpec = z.strictObject({
   macs: z.array(mac).min(1).meta({ description: 'All hardware addresses of the machine.' }),
   uuid: uuid.optional(),
-  serial: z.string().optional(),
-  profile: name.optional(),
-  cluster: name.optional(),
+  serial: z
+    .string()
+    .max(256)
+    .optional()
+    .meta({ description: "The machine's serial number, as its firmware tells it." }),
+  profile: name
+    .optional()
+    .meta({ description: 'The Profile; without one, the one that selects the machine.' }),
+  cluster: name.optional().meta({ description: 'The Cluster that the machine is of.' }),
   addresses: z.array(ipv4Text).optional().meta({ description: 'Reserved addresses, at most one a network.' }),
-  pxe: pxeOptions.optional(),
-  config: nodeConfig.optional(),
+  pxe: pxeOptions.optional().meta({ description: "How replies to this machine's firmware are shaped." }),
+  config: nodeConfig.optional().meta({ description: 'For this machine.' }),
 });
 
 export const clusterSpec = z.strictObject({

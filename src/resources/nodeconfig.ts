@@ -63,9 +63,12 @@ const unitName = z
   );
 
 export const nodeUnit = z.strictObject({
-  name: unitName,
-  enabled: z.boolean().optional(),
-  mask: z.boolean().optional(),
+  name: unitName.meta({ description: 'Name of the unit with its ending, e.g. hello.service.' }),
+  enabled: z
+    .boolean()
+    .optional()
+    .meta({ description: 'true: enabled and started. false: disabled and stopped.' }),
+  mask: z.boolean().optional().meta({ description: 'Cannot be started, not even by other units.' }),
   contents: z.string().optional().meta({ description: 'The whole unit, templates expanded.' }),
   dropins: z
     .array(
@@ -74,7 +77,8 @@ export const nodeUnit = z.strictObject({
         contents: z.string(),
       }),
     )
-    .optional(),
+    .optional()
+    .meta({ description: 'Parts laid over a unit that exists; merged by name.' }),
 });
 
 export const nodeUser = z.strictObject({
@@ -94,11 +98,13 @@ export const nodeUser = z.strictObject({
       description: 'As crypt(3) makes it. What a MAC address alone can fetch is not secret: prefer keys.',
     }),
   groups: z.array(groupName).optional().meta({ description: 'Supplementary groups.' }),
-  shell: absolutePath.optional(),
-  home: absolutePath.optional(),
+  shell: absolutePath
+    .optional()
+    .meta({ description: "Default /bin/bash; of system users the system's own default." }),
+  home: absolutePath.optional().meta({ description: 'Default /home/NAME.' }),
   uid: z.int().min(0).max(4294967294).optional(),
   sudo: z.boolean().optional().meta({ description: 'May become root without a password.' }),
-  system: z.boolean().optional(),
+  system: z.boolean().optional().meta({ description: 'An account of the system, not of a person.' }),
 });
 
 export const nodeRoute = z.strictObject({ to: templated(interfaceAddress), via: templated(ipv4Text) });
@@ -114,12 +120,18 @@ export const nodeInterface = z
       .optional()
       .meta({ description: 'Which interface, by name; or its new name when mac is given.' }),
     dhcp4: z.boolean().optional().meta({ description: 'Default: true when no addresses are given.' }),
-    addresses: z.array(templated(interfaceAddress)).optional(),
-    gateway: templated(ipv4Text).optional(),
-    nameservers: z.array(templated(ipv4Text)).optional(),
-    search: z.array(templated(domainName)).optional(),
+    addresses: z
+      .array(templated(interfaceAddress))
+      .optional()
+      .meta({ description: 'Addresses with prefix length, e.g. "10.77.0.10/24".' }),
+    gateway: templated(ipv4Text).optional().meta({ description: 'Default route.' }),
+    nameservers: z.array(templated(ipv4Text)).optional().meta({ description: 'DNS servers.' }),
+    search: z
+      .array(templated(domainName))
+      .optional()
+      .meta({ description: 'Domains that host names are looked up in.' }),
     mtu: z.int().min(576).max(9216).optional(),
-    routes: z.array(nodeRoute).optional(),
+    routes: z.array(nodeRoute).optional().meta({ description: 'Further routes.' }),
     optional: z.boolean().optional().meta({ description: 'The machine does not wait for this interface.' }),
   })
   .refine((i) => i.mac !== undefined || i.name !== undefined, {
