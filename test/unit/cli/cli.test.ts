@@ -1,0 +1,317 @@
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseMac } from '../../../src/base/mac.ts';
+import { openWorld, type World } from '../api/world.ts';
+import { type Ran, run } from './run.ts';
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+});
+afterEach(() => world.close());
+
+const muster = (...args: string[]): Promise<Ran> => run(args, { socket: world.socket });
+
+/** A file beside the configuration directory. */
+function file(name: string, text: string): string {
+  const full = path.join(world.directory, name);
+  fs.writeFileSync(full, text);
+  return full;
+}
+
+const machine = (name: string, mac: string, more = ''): string =>
+  `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: ${name}}\nspec: {macs: ["${mac}"], profile: worker${more}}\n`;
+
+describe('get', () => {
+  it('lists machines with phase, profile, address, age and reason', async () => {
+    world.roster.discover({
+      bootMac: parseMac('52:54:00:bb:00:01')!,
+      macs: [parseMac('52:54:00:bb:00:01')!],
+      network: 'lan',
+    });
+    const { code, out } = await muster('get', 'machines');
+    expect(code).toBe(0);
+    expect(out.replace(/ [0-9]+[a-z0-9]+ /g, ' AGE ')).toMatch(
+      /^NAME +PHASE +PROFILE +ADDRESS +AGE +REASON\nm-525400bb0001 +discovered +<none> +<none> +AGE +<none>\nnode-1 +registered +worker +<none> +AGE +<none>\n$/,
+    );
+  });
+
+  it('knows kinds by plural, singular and short name, and KIND/NAME', async () => {
+    const outs = await Promise.all(
+      [['machines'], ['machine'], ['m'], ['machine/node-1'], ['m', 'node-1']].map((words) =>
+        muster('get', ...words, '-o', 'name'),
+      ),
+    );
+    expect(outs.map(({ out }) => out)).toEqual(Array.from({ length: 5 }, () => 'machine/node-1\n'));
+  });
+
+  it('prints one as a document and several as a list', async () => {
+    const one = JSON.parse((await muster('get', 'machine', 'node-1', '-o', 'json')).out);
+    expect(one).toMatchObject({ kind: 'Machine', metadata: { name: 'node-1' } });
+    const all = JSON.parse((await muster('get', 'machines', '-o', 'json')).out);
+    expect(all).toMatchObject({ kind: 'List', items: [{ kind: 'Machine' }] });
+    expect((await muster('get', 'profile/worker', '-o', 'yaml')).out).toMatch(
+      /^apiVersion: muster\/v1\nkind: Profile\n/,
+    );
+  });
+
+  it('shows with -o wide whose a document is', async () => {
+    expect((await muster('get', 'networks', '-o', 'wide')).out).toMatch(/ORIGIN[\s\S]*all\.yaml:1 /);
+  });
+
+  it('selects by labels', async () => {
+    expect((await muster('get', 'm', '-l', 'rack=a', '-o', 'name')).out).toBe('machine/node-1\n');
+    const none = await muster('get', 'm', '-l', 'rack!=a');
+    expect(none).toMatchObject({ code: 0, out: '', err: 'No machines found.\n' });
+    expect((await muster('get', 'm', '-l', 'rack')).code).toBe(2);
+  });
+
+  it('says what there is when a kind or a name is not', async () => {
+    expect(await muster('get', 'pods')).toMatchObject({
+      code: 2,
+      out: '',
+      err: expect.stringContaining('there are networks, images'),
+    });
+    expect(await muster('get', 'machine', 'x')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('E_NOT_FOUND'),
+    });
+  });
+
+  it('lists leases and events', async () => {
+    expect((await muster('get', 'leases')).err).toBe('No leases found.\n');
+    world.deps.events.record({ kind: 'boot.session', subject: 'node-1' });
+    expect((await muster('get', 'events')).out).toMatch(/^TIME +SUBJECT +EVENT[\s\S]*node-1 +boot\.session/);
+  });
+});
+
+describe('apply, diff, delete', () => {
+  it('go through a document as kubectl would', async () => {
+    const name = file('node-2.yaml', machine('node-2', '52:54:00:aa:00:02'));
+    expect(await muster('diff', '-f', name)).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('+kind: Machine'),
+    });
+    expect((await muster('apply', '-f', name, '--dry-run')).out).toBe('machine/node-2 created (dry run)\n');
+    expect((await muster('apply', '-f', name)).out).toBe('machine/node-2 created\n');
+    expect((await muster('apply', '-f', name)).out).toBe('machine/node-2 unchanged\n');
+    expect(await muster('diff', '-f', name)).toEqual({ code: 0, out: '', err: '' });
+    file('node-2.yaml', machine('node-2', '52:54:00:aa:00:02', ', addresses: [10.77.0.9]'));
+    const changed = await muster('diff', '-f', name);
+    expect(changed.code).toBe(1);
+    expect(changed.out).toMatch(
+      /^--- live\/Machine\/node-2\n\+\+\+ new\/Machine\/node-2\n@@ .*\n[\s\S]*^\+ {2}addresses:\n\+ {4}- 10\.77\.0\.9$/m,
+    );
+    expect((await muster('apply', '-f', name)).out).toBe('machine/node-2 configured\n');
+    expect((await muster('delete', 'machine', 'node-2')).out).toBe('machine "node-2" deleted\n');
+    expect((await muster('delete', 'machine', 'node-2')).code).toBe(1);
+  });
+
+  it('take what get printed', async () => {
+    await muster('apply', '-f', file('node-2.yaml', machine('node-2', '52:54:00:aa:00:02')));
+    const shown = file('shown.yaml', (await muster('get', 'machine/node-2', '-o', 'yaml')).out);
+    expect(await muster('apply', '-f', shown)).toMatchObject({ code: 0, out: 'machine/node-2 unchanged\n' });
+  });
+
+  it('name file, line, column and field of every fault', async () => {
+    const name = file(
+      'bad.yaml',
+      'apiVersion: muster/v1\nkind: Machine\nmetadata: {name: x}\nspec:\n  macs: []\n  profil: y\n',
+    );
+    const { code, out, err } = await muster('apply', '-f', name);
+    expect(code).toBe(1);
+    expect(out).toBe('');
+    expect(err.split('\n').slice(0, 2)).toEqual([
+      expect.stringMatching(/bad\.yaml:5:9: spec\.macs: .* \(E_SCHEMA\)$/),
+      expect.stringMatching(
+        /bad\.yaml:6:3: spec\.profil: unknown key "profil"; did you mean "profile"\? \(E_SCHEMA\)$/,
+      ),
+    ]);
+  });
+
+  it('say what is missing on this side', async () => {
+    expect(await muster('apply')).toMatchObject({ code: 2, err: expect.stringContaining('--filename') });
+    expect(await muster('apply', '-f', '/nowhere.yaml')).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/no such file or directory \(E_FILE_READ\)/),
+    });
+    expect((await muster('delete', 'machine')).code).toBe(2);
+  });
+});
+
+describe('validate', () => {
+  it('checks a directory without a server', async () => {
+    const config = path.join(world.directory, 'config');
+    expect(await run(['validate', config])).toMatchObject({
+      code: 0,
+      out: '4 documents in 1 files are valid\n',
+    });
+    fs.writeFileSync(path.join(config, 'two.yaml'), machine('node-1', '52:54:00:aa:00:01'));
+    const twice = await run(['validate', config]);
+    expect(twice.code).toBe(1);
+    expect(twice.err).toMatch(/two\.yaml:1:1: .*E_DUPLICATE/);
+  });
+
+  it('refuses an unquoted file mode with the reason', async () => {
+    const name = file(
+      'mode.yaml',
+      'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: p}\nspec:\n  config:\n    files:\n      - {path: /x, mode: 0644, content: ""}\n',
+    );
+    const { code, err } = await run(['validate', '-f', name]);
+    expect(code).toBe(1);
+    expect(err).toMatch(/mode\.yaml:7:26: spec\.config\.files\[0\]\.mode: .*"0644".*decimal/);
+  });
+
+  it('warns of what will not work yet, and passes', async () => {
+    const name = file(
+      'p.yaml',
+      'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: p}\nspec: {image: later}\n',
+    );
+    expect(await run(['validate', '-f', name])).toMatchObject({
+      code: 0,
+      err: expect.stringMatching(/^warning: .*later/),
+    });
+  });
+
+  it('finds a template that names what is not there', async () => {
+    const config = path.join(world.directory, 'config');
+    const text = machine(
+      'node-3',
+      '52:54:00:aa:00:03',
+      ', config: {files: [{path: /x, content: "${nothing.here}"}]}',
+    );
+    fs.writeFileSync(path.join(config, 'three.yaml'), text);
+    const { code, err } = await run(['validate', config]);
+    expect(code).toBe(1);
+    expect(err).toMatch(/nothing\.here/);
+  });
+});
+
+describe('machines', () => {
+  it('are added and accepted', async () => {
+    expect(
+      (await muster('machine', 'add', '5254.00bb.0001', '--profile', 'worker', '--name', 'node-5')).out,
+    ).toBe('machine/node-5 created\n');
+    const mac = parseMac('52:54:00:bb:00:02')!;
+    world.roster.discover({ bootMac: mac, macs: [mac], network: 'lan' });
+    expect((await muster('machine', 'accept', mac, '--profile', 'worker', '--name', 'node-6')).out).toBe(
+      'machine/node-6 accepted\n',
+    );
+    expect((await muster('get', 'machine/node-6', '-o', 'json')).out).toContain('"profile": "worker"');
+    expect((await muster('machine', 'add', 'nonsense')).code).toBe(2);
+  });
+
+  it('are explained, and so are kinds and their fields', async () => {
+    expect((await muster('explain', '52-54-00-AA-00-01')).out).toMatch(
+      /^node-1\n[\s\S]*boots small as worker/,
+    );
+    expect((await muster('explain', 'node-1', '-o', 'json')).out).toContain('"decision"');
+    expect((await muster('explain', 'machine')).out).toMatch(
+      /^KIND: +Machine\n[\s\S]*spec <mapping> -required-/,
+    );
+    expect((await muster('explain', 'profile.spec.config.files.mode')).out).toMatch(
+      /FIELD: +spec\.config\.files\.mode <text>/,
+    );
+    expect((await muster('explain', 'profile.config')).out).toContain('FIELD:   spec.config');
+    expect(await muster('explain', 'profile.spec.imag')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('did you mean "image"?'),
+    });
+  });
+
+  it('are rendered by the server and from a directory, with the same result but for the boot', async () => {
+    const server = await muster('render', 'node-1', '-o', 'json');
+    const local = await run(['render', '-f', path.join(world.directory, 'config'), 'node-1', '-o', 'json']);
+    expect(server.code).toBe(0);
+    const { files: _, ...fromServer } = JSON.parse(server.out);
+    const { files: __, ...fromFiles } = JSON.parse(local.out);
+    expect(fromFiles.merged.hostname).toBe(fromServer.merged.hostname);
+    expect(Object.keys(JSON.parse(local.out).files)).toEqual(Object.keys(JSON.parse(server.out).files));
+    expect((await muster('render', 'node-1', '--file', 'user-data')).out).toMatch(/^#cloud-config/);
+    expect((await muster('render', 'node-1', '--file', 'x')).err).toContain('there are ');
+    expect((await run(['render', '-f', world.directory, 'nobody'])).code).toBe(1);
+  });
+});
+
+describe('events', () => {
+  it('are printed as a table, as JSON, or one by one', async () => {
+    world.deps.events.record({
+      kind: 'boot.decision',
+      subject: 'node-1',
+      reason: { code: 'boots_profile', text: 'All is there.' },
+    });
+    expect((await muster('events', 'node-1')).out).toMatch(
+      /node-1 +boot\.decision +boots_profile +All is there\./,
+    );
+    expect(JSON.parse((await muster('events', '-o', 'json', '--tail', '1')).out)).toHaveLength(1);
+    expect((await muster('events', 'nobody')).err).toBe('No events found.\n');
+  });
+});
+
+describe('the server', () => {
+  it('is asked for its status and version', async () => {
+    expect((await muster('status')).out).toBe('muster 1.2.3: ready\nok   store: open\n');
+    world.ready = false;
+    expect(await muster('status')).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('not ready\nWAIT store'),
+    });
+    expect((await muster('version')).out).toMatch(/^muster [0-9.]+\nserver 1\.2\.3 \(node [0-9.]+\)\n$/);
+    expect(await run(['version'], { socket: '/nowhere/s' })).toMatchObject({ code: 0 });
+  });
+
+  it('that does not answer is named, with what to do', async () => {
+    const { code, out, err } = await run(['get', 'machines', '--socket', '/nowhere/muster.sock']);
+    expect({ code, out }).toEqual({ code: 1, out: '' });
+    expect(err).toMatch(/no server answers on \/nowhere\/muster\.sock.*\(E_UNREACHABLE\)\n.*muster serve/);
+  });
+
+  it('that is something else is told from ours', async () => {
+    const socket = path.join(world.directory, 'other.sock');
+    const other = http.createServer((_request, response) => response.writeHead(500).end('oops'));
+    await new Promise<void>((resolve) => other.listen(socket, resolve));
+    expect((await run(['get', 'machines', '--socket', socket])).err).toContain('is not Muster (status 500)');
+    other.close();
+  });
+
+  it('reloads on command and shows what is wrong', async () => {
+    expect((await muster('reload')).out).toBe('reloaded\n');
+    fs.writeFileSync(path.join(world.directory, 'config', 'bad.yaml'), 'kind: X\n');
+    expect(await muster('reload')).toMatchObject({ code: 1, err: expect.stringMatching(/bad\.yaml:1:1: /) });
+  });
+});
+
+describe('the command line', () => {
+  it('helps', async () => {
+    expect(await run(['--help'])).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/Documents:[\s\S]*validate/),
+    });
+    expect((await run(['help', 'apply'])).out).toContain('--filename');
+    expect((await run(['serve', '--help'])).out).toContain('MUSTER_INTERFACE');
+  });
+
+  it('suggests what was meant, and exits with 2', async () => {
+    expect(await run(['aply'])).toMatchObject({ code: 2, out: '', err: expect.stringContaining('apply') });
+    expect(await run(['get'])).toMatchObject({ code: 2 });
+    expect(await run(['get', 'machines', '-o', 'xml'])).toMatchObject({ code: 2 });
+  });
+
+  it('gives every verb and option a description', async () => {
+    const { buildProgram } = await import('../../../src/cli/program.ts');
+    const io = { out() {}, err() {}, env: {}, color: false, signal: new AbortController().signal };
+    const bare: string[] = [];
+    const visit = (command: ReturnType<typeof buildProgram>, name: string): void => {
+      if (!command.description()) bare.push(name);
+      for (const option of command.options) if (!option.description) bare.push(`${name} ${option.flags}`);
+      for (const child of command.commands) visit(child, `${name} ${child.name()}`);
+    };
+    visit(
+      buildProgram(io, () => {}),
+      'muster',
+    );
+    expect(bare).toEqual([]);
+  });
+});

@@ -1,0 +1,41 @@
+/** Runs command lines in this process, as main.ts does, with what they print. */
+import { CommanderError } from 'commander';
+import { EXIT, errorText, exitCodeOf, type Io } from '../../../src/cli/io.ts';
+import { buildProgram } from '../../../src/cli/program.ts';
+
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+export async function run(
+  args: readonly string[],
+  options: { readonly socket?: string; readonly color?: boolean } = {},
+): Promise<Ran> {
+  const texts = { out: '', err: '' };
+  const io: Io = {
+    out: (text) => {
+      texts.out += text;
+    },
+    err: (text) => {
+      texts.err += text;
+    },
+    env: options.socket === undefined ? {} : { MUSTER_SOCKET: options.socket },
+    color: options.color ?? false,
+    signal: new AbortController().signal,
+  };
+  let code: number = EXIT.ok;
+  try {
+    await buildProgram(io, (result) => {
+      code = result;
+    }).parseAsync(args, { from: 'user' });
+  } catch (error) {
+    if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    else {
+      io.err(errorText(error));
+      code = exitCodeOf(error);
+    }
+  }
+  return { code, ...texts };
+}
