@@ -2,41 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
 import { datagramOf, type Frame, readCapture } from '../../../src/cli/pcap.ts';
+import { ethernet, pcap } from './capture.ts';
 
 const PAYLOAD = Buffer.from('hello');
-
-/** An Ethernet frame with an IPv4 UDP datagram 0.0.0.0:68 → 255.255.255.255:67. */
-function ethernet(payload: Uint8Array, tags: readonly number[] = []): Buffer {
-  const udp = Buffer.alloc(8 + payload.length);
-  udp.writeUInt16BE(68, 0);
-  udp.writeUInt16BE(67, 2);
-  udp.writeUInt16BE(udp.length, 4);
-  udp.set(payload, 8);
-  const ip = Buffer.alloc(20);
-  ip[0] = 0x45;
-  ip.writeUInt16BE(20 + udp.length, 2);
-  ip[9] = 17;
-  ip.fill(0xff, 16, 20);
-  const mac = Buffer.from('ffffffffffff525400aa0001', 'hex');
-  const tagged = tags.map((tag) => Buffer.from([tag >> 8, tag & 255, 0, 7]));
-  return Buffer.concat([mac, ...tagged, Buffer.from([8, 0]), ip, udp]);
-}
-
-function pcap(frame: Uint8Array, { little = true, nanos = false, link = 1 } = {}): Buffer {
-  const put = (buffer: Buffer, value: number, at: number): void => {
-    if (little) buffer.writeUInt32LE(value, at);
-    else buffer.writeUInt32BE(value, at);
-  };
-  const head = Buffer.alloc(24);
-  put(head, nanos ? 0xa1b23c4d : 0xa1b2c3d4, 0);
-  put(head, link, 20);
-  const record = Buffer.alloc(16);
-  put(record, 1_700_000_000, 0);
-  put(record, nanos ? 250_000_000 : 250_000, 4);
-  put(record, frame.length, 8);
-  put(record, frame.length, 12);
-  return Buffer.concat([head, record, frame]);
-}
 
 function block(type: number, body: Uint8Array): Buffer {
   const padded = Buffer.concat([body, Buffer.alloc((4 - (body.length % 4)) % 4)]);
