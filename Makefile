@@ -11,6 +11,10 @@ node_modules: package-lock.json
 	npm ci
 	@touch node_modules
 
+.PHONY: demo
+demo: ## Three machines boot from the network in a virtual rack: says what it needs, then shows it
+	@scripts/demo.sh
+
 .PHONY: test
 test: node_modules ## Everything that CI runs: check, unit, peers, lab
 	@for stage in $(STAGES); do MUSTER_KEEP_GOING=1 $(MAKE) --no-print-directory $$stage; done; scripts/summary.sh $(STAGES)

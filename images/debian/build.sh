@@ -92,6 +92,14 @@ for name in Acquire::http::Proxy Acquire::https::Proxy Acquire::Check-Valid-Unti
 done
 
 packages=$(sed 's/#.*//' "$here/packages.txt" | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
+# Whoever comes second waits and takes what the first has built.
+mkdir -p "$cache"
+exec 9>"$out.lock"
+flock 9
+if [ -z "$force" ] && [ -f "$out/image.json" ]; then
+  echo "$out"
+  exit 0
+fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/muster-image.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -180,6 +188,7 @@ cat >"$work/image.json" <<JSON
   "suite": "$suite",
   "arch": "x86_64",
   "recipe": "$recipe",
+  "configFormat": "cloud-init",
   "kernelVersion": "$kernel_version",
   "cloudInitVersion": "$cloud_init",
   "sourceDateEpoch": $SOURCE_DATE_EPOCH,

@@ -61,6 +61,14 @@ if [ -n "$key_only" ] || { [ -z "$force" ] && [ -f "$out/image.json" ]; }; then
   exit 0
 fi
 
+# Whoever comes second waits and takes what the first has built.
+mkdir -p "$cache"
+exec 9>"$out.lock"
+flock 9
+if [ -z "$force" ] && [ -f "$out/image.json" ]; then
+  echo "$out"
+  exit 0
+fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/muster-probe.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -113,6 +121,7 @@ cat >"$work/image.json" <<JSON
   "version": "1",
   "arch": "x86_64",
   "recipe": "$recipe",
+  "configFormat": "cloud-init",
   "kernelVersion": "$version",
   "kernelArguments": ["console=tty0", "console=ttyS0,115200n8"],
   "kernel": $(describe kernel vmlinuz),

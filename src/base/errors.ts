@@ -244,17 +244,11 @@ export const ERRORS = {
     fix: 'Free space on the file system of the state directory; the journal goes on by itself. Boots do not depend on it.',
   },
   // images and the virtual rack
-  E_IMAGE_BUILD: {
-    title: 'The image could not be built.',
-    who: 'operator',
-    http: 500,
-    fix: 'The lines above say why; `scripts/packages.sh missing` lists tools that are not there.',
-  },
   E_LAB_TOOL: {
     title: 'A program or file that the virtual rack needs is missing or failed.',
     who: 'operator',
     http: 500,
-    fix: 'Install what debian-packages.txt lists: scripts/packages.sh install',
+    fix: 'Install what debian-packages.txt lists with scripts/packages.sh install.',
   },
   E_LAB_NAMESPACE: {
     title: 'The host does not let the virtual rack have a network of its own.',
@@ -267,12 +261,6 @@ export const ERRORS = {
     who: 'muster',
     http: 500,
     fix: "Read the server's log in the run's folder.",
-  },
-  E_LAB_STALLED: {
-    title: 'A machine of the virtual rack did not get where the scenario waits for it.',
-    who: 'muster',
-    http: 500,
-    fix: "Read the machine's console and the capture in the run's folder.",
   },
 } as const satisfies Record<string, ErrorKind>;
 

@@ -184,7 +184,7 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
     kernel,
     ...(initrd ? { initrds: [initrd] } : {}),
     ...(root ? { root } : {}),
-    configFormat: cloudInit ? 'cloud-init' : 'none',
+    configFormat: built.configFormat ?? (cloudInit ? 'cloud-init' : 'none'),
     ...(cloudInit ? { cloudInitVersion: cloudInit } : {}),
     kernelArguments: built.kernelArguments,
   });

@@ -28,9 +28,8 @@ export function registerLab(program: Command, io: Io, finish: (code: number) => 
 }
 
 async function run(file: string, options: LabRunOptions, io: Io): Promise<number> {
-  const { enterNamespace, hostProcess, insideNamespace } = await import('../lab/namespace.files.ts');
+  const { enterNamespace, insideNamespace } = await import('../lab/namespace.files.ts');
   const { loadScenario, prepareImages, runScenario } = await import('../lab/run.files.ts');
-  const { resultText } = await import('../lab/report.ts');
   const { projectRoot } = await import('../base/paths.ts');
   const scenario = await loadScenario(file);
   if (options.parallel !== undefined && !/^[1-9][0-9]?$/.test(options.parallel))
@@ -46,29 +45,7 @@ async function run(file: string, options: LabRunOptions, io: Io): Promise<number
     await prepareImages(scenario, common);
     enterNamespace();
   }
-  const result = await runScenario(scenario, {
-    ...common,
-    ...(options.keep
-      ? {
-          beforeEnd: (directory: string) => {
-            io.err(
-              `kept: logs in ${directory}; look around with\n  nsenter --all --target $(pgrep -P ${hostProcess()}) bin/muster get machines\nCtrl-C ends it\n`,
-            );
-            return new Promise<void>((resolve) => {
-              // Something has to keep the process alive while it waits.
-              const alive = setInterval(() => {}, 60_000);
-              const end = (): void => {
-                clearInterval(alive);
-                resolve();
-              };
-              if (io.signal.aborted) end();
-              else io.signal.addEventListener('abort', end, { once: true });
-            });
-          },
-        }
-      : {}),
-  });
-  io.err(resultText(result));
+  const result = await runScenario(scenario, { ...common, keep: options.keep ?? false });
   if (options.json) io.out(`${JSON.stringify(result)}\n`);
   return result.ok ? EXIT.ok : EXIT.failure;
 }

@@ -18,7 +18,7 @@ export interface BuiltImage {
 
 /**
  * Builds an image unless it is in the cache already; what the script has to say goes to `say`, line by line.
- * Throws E_IMAGE_BUILD.
+ * Throws E_BUILD.
  */
 export async function buildImage(
   name: BuiltImageName,
@@ -62,7 +62,7 @@ function output(
       if (code === 0) resolve(out);
       else
         reject(
-          new MusterError('E_IMAGE_BUILD', `${script} ${words.join(' ')}: exit code ${code}; ${rest.trim()}`),
+          new MusterError('E_BUILD', `${script} ${words.join(' ')}: exit code ${code}; ${rest.trim()}`),
         );
     });
   });

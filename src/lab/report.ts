@@ -41,8 +41,45 @@ export function stepLine(at: number, machine: string, step: string): string {
   return `${at.toFixed(1).padStart(6)} s  ${machine.padEnd(10)} ${step}\n`;
 }
 
-/** Per machine what happened and when, then every expectation. */
-export function resultText(result: LabResult): string {
+/** What the table says of a machine besides what programs get. */
+export interface TableRow {
+  readonly name: string;
+  readonly firmware: string;
+  readonly outcome: string;
+  readonly profile: string;
+  readonly address: string;
+  /** From power-on to ready or held. */
+  readonly seconds: string;
+}
+
+export function rowOf(seen: MachineObserved): TableRow {
+  const script = seen.events.findLast((event) => event.kind === 'boot.script');
+  const address = Object.values(seen.facts?.value.addresses ?? {})
+    .flat()
+    .at(0);
+  const on = seen.steps.find(({ step }) => step === 'power on')?.at;
+  const end = seen.steps.findLast(({ step }) => ['ready', 'hold', 'failed'].includes(step))?.at;
+  return {
+    name: seen.machine.name,
+    firmware: seen.machine.firmware,
+    outcome: outcomeOf(seen),
+    profile: String(script?.fields?.profile ?? '-'),
+    address: seen.lease ?? address ?? '-',
+    seconds: on !== undefined && end !== undefined ? (end - on).toFixed(0) : '-',
+  };
+}
+
+const HEADINGS: TableRow = {
+  name: 'NAME',
+  firmware: 'FIRMWARE',
+  outcome: 'OUTCOME',
+  profile: 'PROFILE',
+  address: 'ADDRESS',
+  seconds: 'SECONDS',
+};
+
+/** Per machine what happened and when, every expectation, and the table of machines. */
+export function resultText(result: LabResult, machines: readonly MachineObserved[]): string {
   const lines = [''];
   for (const { name, firmware, outcome, steps } of result.machines) {
     lines.push(`${name} (${firmware}): ${outcome}`);
@@ -51,12 +88,22 @@ export function resultText(result: LabResult): string {
   lines.push('');
   for (const { text, ok, detail } of result.expectations)
     lines.push(ok ? `  ok    ${text}` : `  FAIL  ${text}: ${detail}`);
+  lines.push('');
+  const rows = [HEADINGS, ...machines.map(rowOf)];
+  const columns = Object.keys(HEADINGS) as (keyof TableRow)[];
+  const width = (column: keyof TableRow) => Math.max(...rows.map((row) => row[column].length));
+  for (const row of rows)
+    lines.push(
+      columns
+        .map((column) => row[column].padEnd(width(column)))
+        .join('   ')
+        .trimEnd(),
+    );
   const failed = result.expectations.filter((verdict) => !verdict.ok).length;
-  lines.push(
-    '',
-    `${result.scenario}: ${failed === 0 ? `all ${result.expectations.length} expectations held` : `${failed} of ${result.expectations.length} expectations failed`} after ${result.seconds} s`,
-    '',
-  );
+  const count = result.expectations.length;
+  const verdict =
+    failed === 0 ? `all ${count} expectations held` : `${failed} of ${count} expectations failed`;
+  lines.push('', `${result.scenario}: ${verdict} after ${result.seconds} s`, '');
   return lines.join('\n');
 }
 

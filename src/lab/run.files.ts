@@ -10,9 +10,10 @@ import { type BuiltImage, buildImage } from './images.files.ts';
 import { accelerator } from './kvm.files.ts';
 import { type Box, makeBox } from './machine.files.ts';
 import { type BootHost, documentsText, startBootHost } from './muster.files.ts';
+import { hostProcess } from './namespace.files.ts';
 import type { Running } from './process.files.ts';
 import { openRack, type Rack } from './rack.files.ts';
-import { type LabResult, resultOf, stepLine } from './report.ts';
+import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
 import { bootNic, readScenario, type Scenario, type Step } from './scenario.ts';
 import { capture, makeSegments, makeTaps, startDnsmasq } from './segment.files.ts';
 
@@ -25,8 +26,8 @@ export interface LabOptions {
   readonly parallel: number | undefined;
   /** What goes on, for people. */
   readonly say: (text: string) => void;
-  /** Called when all is done and before it is torn down; with `--keep` it waits there. */
-  readonly beforeEnd?: (directory: string) => Promise<void>;
+  /** Leave everything running at the end until the signal comes. */
+  readonly keep: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -129,7 +130,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
     const verdicts = await play(scenario, rack, host, options);
     if (limit.signal.aborted)
       verdicts.push({ text: `ends within ${scenario.limit / 1000} s`, ok: false, detail: 'it did not' });
-    await settle(scenario, rack, host, boxes, before);
+    await settle(scenario, rack, host, boxes, { before, keep: options.keep });
     for (const expectation of scenario.expect)
       verdicts.push(verdictOf(expectation, rack.observed.get(expectation.machine)!));
     const result = resultOf(
@@ -139,7 +140,8 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
       verdicts,
     );
     await writeFile(join(directory, 'result.json'), `${JSON.stringify(result, undefined, 2)}\n`);
-    await options.beforeEnd?.(directory);
+    options.say(resultText(result, [...rack.observed.values()]));
+    if (options.keep) await untilInterrupted(directory, options);
     return result;
   } finally {
     clearTimeout(timer);
@@ -147,6 +149,20 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
     // The images are in the cache; a copy in every run's folder would fill the disk.
     await rm(join(directory, 'state/assets'), { recursive: true, force: true });
   }
+}
+
+async function untilInterrupted(directory: string, options: LabOptions): Promise<void> {
+  const target = `$(pgrep -P ${hostProcess()})`;
+  options.say(
+    `kept: logs in ${directory}; look around with\n  nsenter --all --target ${target} bin/muster get machines\nCtrl-C ends it\n`,
+  );
+  // Something has to keep the process alive while it waits.
+  const alive = setInterval(() => {}, 60_000);
+  await new Promise<void>((resolve) => {
+    if (options.signal.aborted) resolve();
+    else options.signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  clearInterval(alive);
 }
 
 const checksOf = (steps: readonly Step[]) => steps.flatMap((step) => (step.check ? [step.check] : []));
@@ -194,13 +210,13 @@ async function play(scenario: Scenario, rack: Rack, host: BootHost, options: Lab
   return verdicts;
 }
 
-/** Leases as they are now; then everything is switched off, and the disks are read again. */
+/** Leases as they are now; then everything is switched off unless kept, and the disks are read again. */
 async function settle(
   scenario: Scenario,
   rack: Rack,
   host: BootHost,
   boxes: ReadonlyMap<string, Box>,
-  before: ReadonlyMap<string, string[]>,
+  { before, keep }: { readonly before: ReadonlyMap<string, string[]>; readonly keep: boolean },
 ): Promise<void> {
   const leases = await host.leases().catch(() => []);
   await rack.close();
@@ -210,7 +226,8 @@ async function settle(
     const lease = leases.find(({ mac, state }) => mac === card && state !== 'offered');
     if (lease) seen.lease = lease.address;
     const box = boxes.get(machine.name)!;
-    await box.powerOff();
+    // With --keep the disks are read while the machine runs: nothing of ours writes to them behind QEMU's back.
+    if (!keep) await box.powerOff();
     const after = await box.diskHashes();
     seen.disks = after.map((hash, index) => ({ before: before.get(machine.name)![index]!, after: hash }));
   }

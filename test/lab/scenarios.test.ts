@@ -1,0 +1,73 @@
+/**
+ * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two machines boot at a time, so scenarios of
+ * one machine run two at a time.
+ */
+import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { buildImage } from '../../src/lab/images.files.ts';
+import { loadScenario } from '../../src/lab/run.files.ts';
+
+const SLOTS = 2;
+const LIMIT_MS = 1_500_000;
+
+const files = readdirSync('lab').filter((file) => file.endsWith('.yaml'));
+
+let free = SLOTS;
+const waiting: { slots: number; go: () => void }[] = [];
+
+function next(): void {
+  while (waiting.length > 0 && waiting[0]!.slots <= free) {
+    const one = waiting.shift()!;
+    free -= one.slots;
+    one.go();
+  }
+}
+
+async function withSlots<T>(slots: number, work: () => Promise<T>): Promise<T> {
+  await new Promise<void>((go) => {
+    waiting.push({ slots, go });
+    next();
+  });
+  try {
+    return await work();
+  } finally {
+    free += slots;
+    next();
+  }
+}
+
+interface Run {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+function run(file: string, parallel: number): Promise<Run> {
+  const words = ['lab', 'run', `lab/${file}`, '--json', '--parallel', String(parallel)];
+  return new Promise((resolve) => {
+    execFile('bin/muster', words, { timeout: LIMIT_MS, maxBuffer: 1 << 26 }, (error, out, err) => {
+      resolve({ code: error ? Number(error.code ?? 1) : 0, out, err });
+    });
+  });
+}
+
+beforeAll(async () => {
+  // Once, before scenarios that need the same image start side by side.
+  const scenarios = await Promise.all(files.map((file) => loadScenario(`lab/${file}`)));
+  const say = (line: string) => process.stderr.write(`${line}\n`);
+  for (const name of new Set([...scenarios.flatMap((scenario) => scenario.images), 'probe' as const]))
+    await buildImage(name, { project: process.cwd(), say });
+}, LIMIT_MS);
+
+describe.concurrent('the virtual rack', () => {
+  test.each(files)('all that lab/%s expects holds', { timeout: LIMIT_MS }, async (file) => {
+    const { machines } = await loadScenario(`lab/${file}`);
+    const slots = Math.min(SLOTS, machines.length);
+    const { code, out, err } = await withSlots(slots, () => run(file, slots));
+    const result = out === '' ? undefined : JSON.parse(out.trimEnd().split('\n').at(-1)!);
+    const failed = result?.expectations.filter((one: { ok: boolean }) => !one.ok);
+    expect({ failed, code }, err.slice(-20_000)).toEqual({ failed: [], code: 0 });
+    process.stderr.write(`${file}: ${result.seconds} s\n`);
+  });
+});

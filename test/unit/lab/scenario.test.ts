@@ -1,0 +1,77 @@
+import { readdirSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { MusterError } from '../../../src/base/errors.ts';
+import { loadScenario } from '../../../src/lab/run.files.ts';
+import { readScenario } from '../../../src/lab/scenario.ts';
+
+const smallest = () => ({
+  name: 'small',
+  about: 'One machine.',
+  documents: [{ kind: 'Network' }],
+  machines: [{ name: 'node-1', firmware: 'bios', nics: [{ mac: '52-54-00-AA-00-01' }] }],
+  expect: [{ machine: 'node-1', phase: 'ready' }],
+});
+
+function faults(value: unknown): string[] {
+  try {
+    readScenario(value, 'lab/x.yaml');
+  } catch (error) {
+    return (error as MusterError).faults.map((fault) => `${fault.path}: ${fault.message}`);
+  }
+  return [];
+}
+
+test('the smallest scenario powers everything on and waits until each machine is ready and has said what it is', () => {
+  const scenario = readScenario(smallest(), 'lab/x.yaml');
+  expect(scenario.steps).toEqual([
+    { powerOn: ['node-1'] },
+    { wait: { machine: 'node-1', phase: 'ready' } },
+    { wait: { machine: 'node-1', facts: true } },
+  ]);
+  expect(scenario.patience).toBe(60_000);
+  expect(scenario.machines[0]!.nics[0]!.mac).toBe('52:54:00:aa:00:01');
+});
+
+test('a fault names file and place and says what is there', () => {
+  const value = { ...smallest(), machines: [{ ...smallest().machines[0], firmware: 'coreboot' }] };
+  expect(faults(value)[0]).toMatch(/^machines\[0\]\.firmware: lab\/x\.yaml: .*"bios"/);
+});
+
+test('an expectation of a machine that is not in the rack is refused', () => {
+  const value = { ...smallest(), expect: [{ machine: 'node-9', phase: 'ready' }] };
+  expect(faults(value)).toEqual([
+    'expect[0].machine: lab/x.yaml: no machine of this scenario is called "node-9"; there are node-1',
+  ]);
+});
+
+test('an expectation says exactly one thing', () => {
+  for (const wrong of [{ machine: 'node-1' }, { machine: 'node-1', phase: 'ready', hostname: 'x' }])
+    expect(faults({ ...smallest(), expect: [wrong] })[0]).toMatch(/say exactly one of phase, held/);
+});
+
+test('two machines cannot have the same network card', () => {
+  const [first] = smallest().machines;
+  const value = { ...smallest(), machines: [first, { ...first, name: 'node-2' }] };
+  expect(faults(value)).toEqual([
+    'machines[1].nics: lab/x.yaml: 52:54:00:aa:00:01 belongs to node-1 already',
+  ]);
+});
+
+test('a machine that only has cards on the dead segment must say which it boots from', () => {
+  const machine = { ...smallest().machines[0], nics: [{ mac: '52:54:00:aa:00:01', segment: 'dead' }] };
+  expect(faults({ ...smallest(), machines: [machine] })[0]).toContain('none with boot: true');
+});
+
+test('a file that is not YAML or not there is an error with its code', async () => {
+  await expect(loadScenario('/nonexistent.yaml')).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
+  await expect(loadScenario(`${import.meta.dirname}/../../../package-lock.json`)).rejects.toBeInstanceOf(
+    MusterError,
+  );
+});
+
+const scenarios = readdirSync('lab').filter((file) => file.endsWith('.yaml'));
+
+test.each(scenarios)('lab/%s is a valid scenario that is named like its file', async (file) => {
+  const scenario = await loadScenario(`lab/${file}`);
+  expect(`${scenario.name}.yaml`).toBe(file);
+});
