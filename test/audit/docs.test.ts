@@ -6,6 +6,7 @@ import { pages } from '../../scripts/docs-pages.ts';
 import { API_ROUTES } from '../../src/api/routes.ts';
 import { ERRORS } from '../../src/base/errors.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
+import { parseDocuments } from '../../src/resources/document.ts';
 import { ROOT, read, trackedFiles } from './tree.ts';
 
 const generated = await pages();
@@ -68,4 +69,20 @@ test('what pages name as files of the tree exists', () => {
       .map((file) => `${page}: ${file}`),
   );
   expect(missing).toEqual([]);
+});
+
+/** YAML blocks of a page that are documents of ours; indentation of lists is taken off. */
+function documentsIn(page: string): string[] {
+  return [...read(page).matchAll(/^( *)```yaml\n([\s\S]*?)^ *```/gm)]
+    .map(([, indent, text]) => text!.replaceAll(new RegExp(`^${indent}`, 'gm'), ''))
+    .filter((text) => /^apiVersion: muster/m.test(text));
+}
+
+test('every document that a page shows is valid', () => {
+  const shown = pagesOfTree.flatMap((page) => documentsIn(page).map((text) => ({ page, text })));
+  expect(shown.length).toBeGreaterThan(1);
+  const faults = shown.flatMap(({ page, text }) =>
+    parseDocuments(text, page).faults.map((fault) => `${page}: ${fault.path}: ${fault.message}`),
+  );
+  expect(faults).toEqual([]);
 });
