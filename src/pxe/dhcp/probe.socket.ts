@@ -7,6 +7,7 @@ import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { ServedNetwork } from '../network.ts';
+import { isOver } from './lease.ts';
 import type { LeaseBook } from './leases.ts';
 import type { NetworkIndex } from './networks.ts';
 import { ASK, type Asked, judge, LOOK_AHEAD, parseArp } from './probe.ts';
@@ -54,6 +55,10 @@ export function startProbing(parts: Parts): () => void {
       ...fresh.map((address) => ({ address, due: (now + ASK) as Millis, suspect: false })),
     ]);
     for (const { address, mac } of taken) {
+      // It was given the address while the probe was under way: the lease's owner answers, which is no conflict.
+      const held = book.entry(address);
+      if (held?.lease?.mac === mac && held.lease.state === 'bound' && !isOver(held.lease, now)) continue;
+      if (held?.offer?.mac === mac && held.offer.until > now) continue;
       if (!book.isFreeFor(address, mac, now)) continue;
       const result = await leases.setAside(network.name, address, mac, 'conflict');
       if (result !== 'stored') continue;
