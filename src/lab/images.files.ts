@@ -61,9 +61,7 @@ function output(
       if (rest) options.say(rest);
       if (code === 0) resolve(out);
       else
-        reject(
-          new MusterError('E_BUILD', `${script} ${words.join(' ')}: exit code ${code}; ${rest.trim()}`),
-        );
+        reject(new MusterError('E_BUILD', `${script} ${words.join(' ')}: exit code ${code}; ${rest.trim()}`));
     });
   });
 }
