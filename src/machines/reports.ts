@@ -15,7 +15,8 @@ export const DISBELIEF = {
   session_superseded: 'The machine booted again since: its newer session counts.',
   no_boot: 'No script that boots was served in this session.',
   machine_gone: 'The machine has no document any more.',
-  foreign_address: "The report came from an address that is not this machine's.",
+  foreign_address:
+    "The report came from an address that is not this machine's. If it is, list it under the machine's spec.addresses.",
   out_of_order: 'The machine reported a later step of this boot before.',
   impossible: 'A machine in its phase cannot report this.',
   bad_step: 'There is no such step.',

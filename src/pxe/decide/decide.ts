@@ -8,7 +8,7 @@ import type { Selection } from '../../machines/select.ts';
 import type { NetworkSpec } from '../../resources/kinds.ts';
 import type { BootClient, BootStage } from '../client.ts';
 import { type BootDecision, type DecisionReason, REASONS, type ReasonCode } from './decision.ts';
-import { loaderFor } from './loaders.ts';
+import { loaderFor, suits } from './loaders.ts';
 
 /** After this many boots without a ready report between, the machine is held. */
 export const BOOT_LIMIT = 5;
@@ -92,7 +92,10 @@ export interface BootFacts {
  * The DHCP decision: `loader` for firmware, the verdict itself (as a script's URL) for an iPXE that can fetch scripts, `ignore`
  * where no boot file helps. Loop-proof: in one session a loader is handed to an iPXE at most once.
  */
-export function decide(facts: BootFacts): BootDecision {
+export function decide(asked: BootFacts): BootDecision {
+  const { loaderOverride } = asked;
+  const fits = loaderOverride === undefined || suits(loaderOverride, asked.archCode ?? supposedArch(asked));
+  const facts = fits ? asked : { ...asked, loaderOverride: undefined };
   const ignore = (code: ReasonCode, particulars?: string): BootDecision => ({
     kind: 'ignore',
     reason: reason(code, particulars),

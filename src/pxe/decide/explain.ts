@@ -140,7 +140,7 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
     recognition.kind === 'conflict'
       ? { verdict: judge({ kind: 'conflict', machines: conflicting }) }
       : member?.entry
-        ? prepareFor(desk, member, preparation(member, network, arch, mac))
+        ? prepareFor(desk, member, preparation(member, network, arch, mac, question.firmware))
         : { verdict: judge({ kind: 'unknown' }) };
   return {
     subject: (named ?? member)?.name ?? mac!,
@@ -159,9 +159,11 @@ function preparation(
   network: ServedNetwork | undefined,
   arch: PrepareFor['arch'],
   mac: Mac | undefined,
+  firmware?: PrepareFor['firmware'],
 ): PrepareFor {
   return {
     arch,
+    firmware: firmware ?? member.status.seen.firmware,
     network,
     bootsWithoutReady: member.status.bootsWithoutReady,
     mac: mac ?? (member.entry!.document.spec.macs[0] as Mac),

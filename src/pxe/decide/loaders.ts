@@ -40,6 +40,17 @@ export const LOADERS: readonly LoaderChoice[] = [
 
 const BY_CODE: ReadonlyMap<number, LoaderChoice> = new Map(LOADERS.map((choice) => [choice.code, choice]));
 
+const BIOS = [0, 20];
+
+/**
+ * Whether a loader that documents demand is of a kind that this firmware can start: UEFI takes `.efi` files, a BIOS anything else. A
+ * demand for a whole network does not lead those astray that it was not written for.
+ */
+export function suits(loader: string, code: number | undefined): boolean {
+  if (code === undefined || !BY_CODE.has(code)) return true;
+  return loader.endsWith('.efi') !== BIOS.includes(code);
+}
+
 export type LoaderFound =
   | { readonly ok: true; readonly loader: string }
   /** No loader is known, or none of those known is installed: `wanted`. */

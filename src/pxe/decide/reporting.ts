@@ -15,6 +15,7 @@ import {
 import type { Member } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
+import type { ServedNetwork } from '../network.ts';
 import type { ConfigurationResult } from './configuration.ts';
 import type { Desk } from './desk.ts';
 import { configTimeout, faultText } from './scripting.ts';
@@ -121,9 +122,14 @@ export async function report(
   return { believed: true, subject };
 }
 
-/** Addresses that this machine's reports may come from: where its script was fetched, what its documents and leases give it. */
+/**
+ * Addresses that this machine's reports may come from: where its script was fetched, what its documents and leases give it. Empty,
+ * meaning any, where another DHCP server gives the addresses: it may give the system another one than it gave iPXE.
+ */
 function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
   const expected = new Set<string>();
+  const network = desk.servedNetworks().find(({ name }) => name === live.session.network);
+  if (network === undefined || !givesAddress(desk, network, member)) return expected;
   if (live.session.peer !== undefined) expected.add(live.session.peer);
   const spec = member.entry?.document.spec;
   for (const address of spec?.addresses ?? []) expected.add(address);
@@ -135,6 +141,11 @@ function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlyS
     for (const mac of new Set([...((spec?.macs ?? []) as Mac[]), ...member.status.seen.macs]))
       for (const address of desk.leasedAddresses(mac)) expected.add(address);
   return expected;
+}
+
+function givesAddress(desk: Desk, network: ServedNetwork, member: Member): boolean {
+  if (network.mode === 'server') return true;
+  return network.mode === 'reservations' && desk.standing(member, network).address !== undefined;
 }
 
 function believe(desk: Desk, live: LiveSession, member: Member, given: MachineReport): void {

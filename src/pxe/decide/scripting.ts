@@ -15,6 +15,7 @@ import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import type { Desk, Whois } from './desk.ts';
 import { selectionOf } from './desk.ts';
+import { suits } from './loaders.ts';
 
 /** A verdict with what its script is made of. */
 export interface Preparation {
@@ -134,6 +135,7 @@ function prepare(
   const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);
   return prepareFor(desk, member, {
     arch: request.arch ?? member.status.seen.arch,
+    firmware: request.firmware ?? member.status.seen.firmware,
     network: request.network,
     bootsWithoutReady: Math.max(0, boots),
     mac: live.session.mac,
@@ -145,6 +147,7 @@ function prepare(
 
 export interface PrepareFor {
   readonly arch: 'x86_64' | 'aarch64' | undefined;
+  readonly firmware: 'bios' | 'uefi' | undefined;
   readonly network: ScriptRequest['network'];
   readonly bootsWithoutReady: number;
   readonly mac: Mac;
@@ -166,7 +169,7 @@ export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparat
   const base: Readiness = {
     arch: on.arch,
     image: missing === undefined ? { arch: image!.arch } : { missing },
-    loaderMissing: missingLoader(desk, member, on.network),
+    loaderMissing: missingLoader(desk, member, on),
   };
   const able = judge(machine, base);
   if (able.kind !== 'script' || !image) return { verdict: able };
@@ -199,9 +202,16 @@ export function addressOf(
   return reserved === undefined ? on.peer : formatIpv4(reserved);
 }
 
-function missingLoader(desk: Desk, member: Member, network: ScriptRequest['network']): string | undefined {
+/** A loader that documents demand for this firmware and that is not installed. */
+function missingLoader(
+  desk: Desk,
+  member: Member,
+  { network, firmware }: Pick<PrepareFor, 'network' | 'firmware'>,
+): string | undefined {
   const wanted = member.entry?.document.spec.pxe?.loader ?? network?.pxe.loader;
-  return wanted !== undefined && desk.assets.loader(wanted) === undefined ? wanted : undefined;
+  if (wanted === undefined || desk.assets.loader(wanted) !== undefined) return undefined;
+  const code = firmware === undefined ? undefined : firmware === 'bios' ? 0 : 7;
+  return suits(wanted, code) ? wanted : undefined;
 }
 
 function missingAsset(desk: Desk, name: string, image: ImageSpec): string | undefined {

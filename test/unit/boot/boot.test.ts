@@ -319,7 +319,7 @@ describe('what is not ready yet', () => {
     ).toBe('profile_holds');
     const arm = document('Image', 'debian', { ...IMAGE.spec, arch: 'aarch64' });
     expect((await hold([NETWORK, arm, WORKER, node({ profile: 'worker' })])).code).toBe('arch_mismatch');
-    const demands = node({ profile: 'worker', pxe: { loader: 'own.efi' } });
+    const demands = node({ profile: 'worker', pxe: { loader: 'own.kpxe' } });
     const { w, code } = await hold([...KNOWN.slice(0, 3), demands]);
     expect(code).toBe('loader_missing');
     expect(w.ask({ mac: MAC1 }).decision.reason).toMatchObject({ code: 'loader_missing' });
@@ -463,6 +463,15 @@ describe('reports', () => {
     expect(disbelieved(w, 'node-1')).toEqual(['foreign_address']);
     expect(await w.boot.report(id, { step: 'kernel' }, '10.77.0.11')).toMatchObject({ believed: true });
     expect(await w.boot.report(id, { step: 'ready' }, `::ffff:${PEER}`)).toMatchObject({ believed: true });
+  });
+
+  it('are believed from any address where another DHCP server gives them', async () => {
+    const proxied = document('Network', 'rack', { subnet: '10.77.0.0/24', dhcp: { mode: 'proxy' } });
+    const w = await world([proxied, IMAGE, WORKER, machine('node-1', [MAC1], { profile: 'worker' })]);
+    const { session } = await w.powerOn(MAC1);
+    expect(await w.boot.report(session!.id, { step: 'ready' }, '10.77.0.222')).toMatchObject({
+      believed: true,
+    });
   });
 
   it('from the fixed address that its own configuration gives it are believed', async () => {

@@ -111,14 +111,21 @@ describe('the answer to DHCP', () => {
       [{ stage: 'pxe', archCode: undefined, family: 'u-boot' }, 'ignore', 'arch_unsupported'],
       [{ stage: 'pxe', archCode: 41, loaderOverride: 'pi.img' }, 'loader', 'chainload', 'pi.img'],
       [{ stage: 'pxe', archCode: 7, loaderOverride: 'snponly.efi' }, 'loader', 'chainload', 'snponly.efi'],
+      [{ stage: 'pxe', archCode: 0, loaderOverride: 'snponly.efi' }, 'loader', 'chainload', 'undionly.kpxe'],
+      [{ stage: 'pxe', archCode: 7, loaderOverride: 'own.kpxe' }, 'loader', 'chainload', 'ipxe.efi'],
+      [{ stage: 'ipxe', archCode: 0, loaderOverride: 'own.efi' }, 'script', 'fetch_script'],
       [{ stage: 'pxe', installed: () => false }, 'ignore', 'loader_missing'],
       [{ stage: 'http', archCode: 16 }, 'loader', 'chainload', 'ipxe.efi'],
       [{ stage: 'http', archCode: undefined }, 'loader', 'chainload', 'ipxe.efi'],
       [{ stage: 'ipxe' }, 'script', 'fetch_script'],
       [{ stage: 'ipxe', loaderRan: true }, 'script', 'fetch_script'],
-      [{ stage: 'ipxe', loaderOverride: 'own.efi' }, 'loader', 'chainload', 'own.efi'],
-      [{ stage: 'ipxe', loaderOverride: 'own.efi', loaderRan: true }, 'script', 'fetch_script'],
-      [{ stage: 'ipxe', loaderOverride: 'own.efi', installed: () => false }, 'script', 'fetch_script'],
+      [{ stage: 'ipxe', archCode: 7, loaderOverride: 'own.efi' }, 'loader', 'chainload', 'own.efi'],
+      [{ stage: 'ipxe', archCode: 7, loaderOverride: 'own.efi', loaderRan: true }, 'script', 'fetch_script'],
+      [
+        { stage: 'ipxe', archCode: 7, loaderOverride: 'own.efi', installed: () => false },
+        'script',
+        'fetch_script',
+      ],
       [{ stage: 'ipxe-tftp' }, 'loader', 'chainload', 'ipxe.pxe'],
       [{ stage: 'ipxe-tftp', archCode: 7 }, 'loader', 'chainload', 'ipxe.efi'],
       [{ stage: 'ipxe-tftp', loaderRan: true }, 'ignore', 'loader_loop'],
@@ -150,7 +157,9 @@ describe('the answer to DHCP', () => {
   it('hands a loader to an iPXE at most once in a session', () => {
     for (const stage of ['ipxe', 'ipxe-tftp'] as const)
       for (const loaderOverride of [undefined, 'own.efi'])
-        expect(decide(facts({ stage, loaderOverride, loaderRan: true })).kind).not.toBe('loader');
+        expect(decide(facts({ stage, archCode: 7, loaderOverride, loaderRan: true })).kind).not.toBe(
+          'loader',
+        );
   });
 });
 
