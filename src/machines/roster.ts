@@ -9,10 +9,11 @@ import { type Ipv4, parseIpv4 } from '../base/ipv4.ts';
 import type { Log } from '../base/log.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Metrics } from '../base/metrics.ts';
-import type { EventSink, Reason } from '../events/event.ts';
+import type { EventSink } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
 import { KEY, type Store, type Write } from '../store/store.ts';
 import { type KnownMachine, type MachineStatus, PHASES, type Phase } from './machine.ts';
+import type { Member, Roster, StatusChange } from './member.ts';
 import { type PhaseEvent, transition } from './phases.ts';
 import { createRecognitionIndex, type Evidence, type Recognition } from './recognition.ts';
 import { createSessions, type LiveSession, type Sessions } from './sessions.ts';
@@ -27,73 +28,14 @@ import {
 } from './status.ts';
 import { createWriteBehind, type WriteBehind } from './write-behind.ts';
 
+export type { Member, Roster, StatusChange } from './member.ts';
+
 /** At most this many machines that have no document; the one not seen for longest is dropped. */
 export const MAX_DISCOVERED = 20_000;
 /** New discoveries: this many at once, then this many a second. More is a flood; those machines are answered, not recorded. */
 export const DISCOVERY = { burst: 2_000, perSecond: 100 } as const;
 
-/** A machine in the roster. Only the roster changes it. */
-export interface Member {
-  readonly name: string;
-  readonly entry: Entry<'Machine'> | undefined;
-  readonly status: MachineStatus;
-  /** Increases whenever document or status changed: what was derived from them is then stale. */
-  readonly version: number;
-  readonly lastSeen: Millis | undefined;
-  /** A place for what the boot service derived from document and status; the roster does not look at it. */
-  derived?: { readonly version: number };
-}
-
 type Own = { -readonly [K in keyof Member]: Member[K] };
-
-export interface StatusChange {
-  readonly reason?: Reason | undefined;
-  readonly session?: string;
-  readonly bootsWithoutReady?: number;
-  readonly logTail?: string | undefined;
-}
-
-export interface Roster {
-  readonly sessions: Sessions;
-  readonly size: number;
-  get(name: string): Member | undefined;
-  /** Ordered by name. */
-  list(): readonly KnownMachine[];
-  view(member: Member): KnownMachine;
-  recognise(evidence: Evidence): Recognition;
-  /** The machine that alone claims this boot address. */
-  byMac(mac: Mac): Member | undefined;
-  /** The machine whose document reserves this address. */
-  byAddress(address: Ipv4): Member | undefined;
-  /** Records a machine that nobody knows; undefined when it is one too many at once. */
-  discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined;
-  /** Adds what was seen of it; free when it adds nothing. */
-  see(member: Member, sighting: Sighting): void;
-  /** Discovered records that are this machine too: what was seen moves over, they go. */
-  fold(into: Member, names: readonly string[]): void;
-  /** Moves the phase by the table; false (and an event) when it cannot move so. Other fields change in either case but that. */
-  move(member: Member, event: PhaseEvent, change?: StatusChange): boolean;
-  /** Changes status without moving the phase. */
-  change(member: Member, change: StatusChange): void;
-  /** Drops a machine without document. False when there is none. */
-  forget(name: string): boolean;
-  /** Commits status and session, with `also`, durably; rejects as the store does (nothing is lost in memory then). */
-  commit(
-    members: readonly Member[],
-    sessions: readonly LiveSession[],
-    also?: readonly Write[],
-  ): Promise<void>;
-  /** The write of a session, for somebody else's commit. */
-  sessionWrite(live: LiveSession): Write;
-  /** Marks a session to be written behind. */
-  saveLater(live: LiveSession): void;
-  /** Writes what is still to be written. */
-  flush(): Promise<void>;
-  /** Expires sessions, drops old records. The boot service calls it by its timer. */
-  sweep(): void;
-  /** Ends the catalog's subscription and writes what is left. */
-  close(): Promise<void>;
-}
 
 export interface RosterDeps {
   readonly store: Store;
