@@ -12,11 +12,14 @@ mount -t tmpfs tmpfs /run
 exec </dev/console >/dev/console 2>&1
 echo 'muster: probe system'
 
+# The value of kernel argument $1; of several the last, as the kernel has it.
 argument() {
+  value=
   # shellcheck disable=SC2013 # words are wanted
   for word in $(cat /proc/cmdline); do
-    case $word in "$1"=*) printf '%s' "${word#*=}" ;; esac
+    case $word in "$1"=*) value=${word#*=} ;; esac
   done
+  printf '%s' "$value"
 }
 
 # Text on standard input as the inside of a JSON string.

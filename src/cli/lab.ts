@@ -29,7 +29,7 @@ export function registerLab(program: Command, io: Io, finish: (code: number) => 
 
 async function run(file: string, options: LabRunOptions, io: Io): Promise<number> {
   const { enterNamespace, insideNamespace } = await import('../lab/namespace.files.ts');
-  const { loadScenario, prepareImages, runScenario } = await import('../lab/run.files.ts');
+  const { loadScenario, prepareImages, runScenario, settingsOf } = await import('../lab/run.files.ts');
   const { projectRoot } = await import('../base/paths.ts');
   const scenario = await loadScenario(file);
   if (options.parallel !== undefined && !/^[1-9][0-9]?$/.test(options.parallel))
@@ -42,8 +42,7 @@ async function run(file: string, options: LabRunOptions, io: Io): Promise<number
     signal: io.signal,
   };
   if (!insideNamespace()) {
-    await prepareImages(scenario, common);
-    enterNamespace();
+    enterNamespace(settingsOf(await prepareImages(scenario, common)));
   }
   const result = await runScenario(scenario, { ...common, keep: options.keep ?? false });
   if (options.json) io.out(`${JSON.stringify(result)}\n`);

@@ -32,10 +32,10 @@ export function findProgram(name: string): string | undefined {
 }
 
 /**
- * Runs the same command line again inside a new namespace, in the place of this process. Returns never; throws E_LAB_NAMESPACE
+ * Runs the same command line again inside a new namespace, in the place of this process, with `settings` in its environment. Never returns; throws E_LAB_NAMESPACE
  * when the host does not allow it.
  */
-export function enterNamespace(): never {
+export function enterNamespace(settings: Readonly<Record<string, string>>): never {
   const unshare = findProgram('unshare');
   if (!unshare)
     throw new MusterError('E_LAB_TOOL', 'unshare (package util-linux) is not there; the rack needs it');
@@ -52,6 +52,7 @@ export function enterNamespace(): never {
     'mount -t tmpfs -o mode=755 tmpfs /run && mkdir -p /run/netns /run/muster /run/lock && ip link set lo up && exec "$@"';
   const env = {
     ...process.env,
+    ...settings,
     [INSIDE]: String(process.pid),
     PATH: [process.env.PATH, ...SYSTEM_PATHS].join(delimiter),
   };

@@ -17,6 +17,8 @@ export interface RackOptions {
   readonly parallel: number;
   /** A wait without progress of its machine ends after this. */
   readonly patienceMs: number;
+  /** Named where a wait has failed. */
+  readonly captureFile: string;
   readonly onStep: (at: number, machine: string, step: string) => void;
   readonly signal: AbortSignal;
 }
@@ -150,13 +152,18 @@ export function openRack(options: RackOptions): Rack {
       const one = watched.get(wait.machine)!;
       let died = 0;
       while (!(await holds(one, wait))) {
-        if (options.signal.aborted) return 'interrupted';
+        if (options.signal.aborted) return await stalled(one, wait, 'the run is over', options.captureFile);
         const since = one.progressAt === undefined ? 0 : Date.now() - one.progressAt;
         // Once more around after it went off: what it said last may not have been read yet.
         if (!one.box.on && one.progressAt !== undefined && ++died > 8)
-          return await stalled(one, wait, 'it is switched off');
+          return await stalled(one, wait, 'it is switched off', options.captureFile);
         if (since > options.patienceMs)
-          return await stalled(one, wait, `nothing new from it for ${Math.round(since / 1000)} s`);
+          return await stalled(
+            one,
+            wait,
+            `nothing new from it for ${Math.round(since / 1000)} s`,
+            options.captureFile,
+          );
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       }
       return undefined;
@@ -171,7 +178,7 @@ export function openRack(options: RackOptions): Rack {
   };
 }
 
-async function stalled(one: Watched, wait: Wait, why: string): Promise<string> {
+async function stalled(one: Watched, wait: Wait, why: string, captureFile: string): Promise<string> {
   const last = one.seen.events.slice(-8).map((event) => {
     const reason = event.reason ? ` ${event.reason.code}` : '';
     return `    ${new Date(event.at).toISOString().slice(11, 19)} ${event.kind}${reason} ${JSON.stringify(event.fields ?? {})}`;
@@ -182,5 +189,6 @@ async function stalled(one: Watched, wait: Wait, why: string): Promise<string> {
     ...last,
     `  the end of its console (${one.box.consoleFile}):`,
     tail(await one.box.consoleText(), 25),
+    `  what was on the wire: ${captureFile}`,
   ].join('\n');
 }

@@ -48,11 +48,21 @@ export async function loadScenario(file: string): Promise<Scenario> {
   return readScenario(value, file);
 }
 
+/** Directories of built images by name, handed on from outside the namespace. */
+const IMAGES = 'MUSTER_LAB_IMAGES';
+
+/** What goes into the namespace with the command: where the images are. */
+export const settingsOf = (images: ReadonlyMap<string, BuiltImage>): Record<string, string> => ({
+  [IMAGES]: JSON.stringify([...images]),
+});
+
 /** The images of a scenario, built where they are not yet: outside the namespace, because that has no way to a mirror. */
 export async function prepareImages(
   scenario: Scenario,
   options: Pick<LabOptions, 'project' | 'imageCache' | 'say' | 'signal'>,
 ): Promise<ReadonlyMap<string, BuiltImage>> {
+  const handed = process.env[IMAGES];
+  if (handed !== undefined) return new Map(JSON.parse(handed) as [string, BuiltImage][]);
   const built = new Map<string, BuiltImage>();
   // The probe always: the look at KVM boots it.
   for (const name of new Set([...scenario.images, 'probe' as const]))
@@ -113,6 +123,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
       machines: scenario.machines,
       parallel,
       patienceMs: scenario.patience,
+      captureFile: join(directory, 'main.pcap'),
       onStep: (at, machine, step) => options.say(stepLine(at, machine, step)),
       signal,
     });

@@ -44,7 +44,7 @@ interface Run {
 }
 
 function run(file: string, parallel: number): Promise<Run> {
-  const words = ['lab', 'run', `lab/${file}`, '--json', '--parallel', String(parallel)];
+  const words = ['lab', 'run', file, '--json', '--parallel', String(parallel)];
   return new Promise((resolve) => {
     execFile('bin/muster', words, { timeout: LIMIT_MS, maxBuffer: 1 << 26 }, (error, out, err) => {
       resolve({ code: error ? Number(error.code ?? 1) : 0, out, err });
@@ -64,10 +64,30 @@ describe.concurrent('the virtual rack', () => {
   test.each(files)('all that lab/%s expects holds', { timeout: LIMIT_MS }, async (file) => {
     const { machines } = await loadScenario(`lab/${file}`);
     const slots = Math.min(SLOTS, machines.length);
-    const { code, out, err } = await withSlots(slots, () => run(file, slots));
+    const { code, out, err } = await withSlots(slots, () => run(`lab/${file}`, slots));
     const result = out === '' ? undefined : JSON.parse(out.trimEnd().split('\n').at(-1)!);
     const failed = result?.expectations.filter((one: { ok: boolean }) => !one.ok);
     expect({ failed, code }, err.slice(-20_000)).toEqual({ failed: [], code: 0 });
     process.stderr.write(`${file}: ${result.seconds} s\n`);
+  });
+
+  test('a run in which something does not hold ends with exit code 1 and says what and where to look', {
+    timeout: LIMIT_MS,
+  }, async () => {
+    const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/nobody-answers.yaml', 1));
+    expect(code, err).toBe(1);
+    const result = JSON.parse(out);
+    expect(result).toMatchObject({ scenario: 'nobody-answers', ok: false });
+    expect(result.machines).toMatchObject([
+      { name: 'node-1', firmware: 'bios', steps: [{ step: 'power on' }] },
+    ]);
+    expect(result.expectations).toContainEqual({
+      text: 'node-1 is ready',
+      ok: false,
+      detail: 'found nothing',
+    });
+    expect(err).toContain('waited for node-1 to be ready');
+    expect(err).toMatch(/the end of its console.*iPXE/s);
+    expect(err).toContain('main.pcap');
   });
 });
