@@ -18,7 +18,7 @@ const KEEP_CLOSED = duration('1h');
 export const OPENING_WINDOW = duration('5m');
 /** From script to kernel, and from kernel to ready, unless a document's configTimeout says otherwise. */
 export const CONFIG_TIMEOUT = duration('15m');
-/** At most this many sessions in memory; the oldest go first. */
+/** At most this many sessions in memory; the oldest of those that were given no boot go first: a flood of DISCOVERs ends no boot. */
 export const MAX_SESSIONS = 50_000;
 
 /** A session with what only this process needs to know of it. */
@@ -84,6 +84,8 @@ export function createSessions({
   const openings = new Map<string, LiveSession>();
   const currents = new Map<string, LiveSession>();
   const waiting = new Set<LiveSession>();
+  /** Those that were given no boot, oldest first. */
+  const tentative = new Set<LiveSession>();
   const dropped: string[] = [];
 
   const isLive = (live: LiveSession): boolean =>
@@ -101,14 +103,16 @@ export function createSessions({
     const { id, machine } = live.session;
     all.delete(id);
     waiting.delete(live);
+    tentative.delete(live);
     if (openings.get(machine) === live) openings.delete(machine);
     if (currents.get(machine) === live) currents.delete(machine);
     if (live.stored) dropped.push(id);
   };
 
   const admit = (live: LiveSession): void => {
-    if (all.size >= max) drop(all.values().next().value!);
+    if (all.size >= max) drop(tentative.values().next().value ?? all.values().next().value!);
     all.set(live.session.id, live);
+    if (!live.given) tentative.add(live);
   };
 
   return {
@@ -160,6 +164,7 @@ export function createSessions({
     promote(live) {
       const { machine } = live.session;
       live.given = true;
+      tentative.delete(live);
       waiting.add(live);
       if (openings.get(machine) === live) openings.delete(machine);
       const before = currents.get(machine);

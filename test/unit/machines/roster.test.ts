@@ -203,6 +203,16 @@ describe('sessions', () => {
     expect(sessions.size).toBe(0);
   });
 
+  it('of machines that boot outlast a flood of DISCOVERs', () => {
+    const { sessions } = setup(10);
+    const booting = sessions.open(of('a'));
+    sessions.promote(booting);
+    for (let n = 0; n < 1000; n++) sessions.open(of(`flood${n}`));
+    expect(sessions.size).toBe(10);
+    expect(sessions.get(booting.session.id)).toBe(booting);
+    expect(sessions.isLive(booting)).toBe(true);
+  });
+
   it('come back from the store as they were', () => {
     const { clock, sessions } = setup();
     const live = sessions.open(of('a'));
