@@ -41,8 +41,11 @@ export function parseDocuments(text: string, file: string): ParsedDocuments {
       });
     else faults.push(...result.faults);
   }
-  return { documents, faults };
+  return { documents, faults: faults.sort(byPlace) };
 }
+
+const byPlace = (a: Fault, b: Fault): number =>
+  (a.at?.line ?? 0) - (b.at?.line ?? 0) || (a.at?.column ?? 0) - (b.at?.column ?? 0);
 
 export type Validated =
   | { readonly ok: true; readonly document: Document }
@@ -104,6 +107,8 @@ function headFault(value: unknown): Finding | undefined {
 
 /** One issue of the schema as sentences that say what to write instead. */
 function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown): Finding[] {
+  // Told again by the field's own bound.
+  if (issue.code === 'too_big' && issue.maximum === Number.MAX_SAFE_INTEGER) return [];
   const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
   if (issue.code === 'unrecognized_keys') {
     const owner = schemaAt(schema, path);
@@ -125,7 +130,7 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
       if (!issue.message.startsWith('Invalid input')) return issue.message;
       if (issue.expected === 'string' && typeof value !== 'object')
         return `must be text, found the ${typeof value} ${short(value)}; put it in quotes`;
-      return `must be ${wanted}, found ${nameOf(value)}`;
+      return `must be ${wanted.replace(/^(?=list|mapping|number)/, 'a ')}, found ${nameOf(value)}`;
     case 'invalid_value': {
       const values = issue.values.map(String);
       if (value === undefined) return `is missing: ${wanted}`;

@@ -80,7 +80,7 @@ export const asset = z.strictObject({
     description: 'Where it came from: http(s):// or file://; for `muster image add` and the record.',
   }),
   sha256: sha256,
-  size: z.int().min(0).optional().meta({ description: 'Octets.' }),
+  size: z.int().min(0).max(1e15).optional().meta({ description: 'Octets.' }),
   name: z
     .string()
     .regex(/^[A-Za-z0-9._+-]+$/)

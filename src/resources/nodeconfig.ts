@@ -45,7 +45,10 @@ export const nodeFile = z
     owner: groupName.optional().meta({ description: 'User name; default root.' }),
     group: groupName.optional().meta({ description: 'Group name; default root.' }),
     content: z.string().optional().meta({ description: 'The text, templates expanded.' }),
-    contentBase64: z.base64().optional().meta({ description: 'Binary content, base64, taken as it is.' }),
+    contentBase64: z
+      .base64({ error: 'not base64' })
+      .optional()
+      .meta({ description: 'Binary content, base64, taken as it is.' }),
     source: z
       .strictObject({ url: z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }), sha256 })
       .optional()
@@ -153,7 +156,12 @@ export const nodeDisk = z.strictObject({
             /^[A-Za-z0-9._-]{1,36}$/,
             'not a partition label: letters, digits, ".", "_", "-"; at most 36',
           ),
-        sizeMiB: z.int().min(0).optional().meta({ description: '0 or absent: the rest of the disk.' }),
+        sizeMiB: z
+          .int()
+          .min(0)
+          .max(1e9)
+          .optional()
+          .meta({ description: '0 or absent: the rest of the disk.' }),
         filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional(),
         mount: absolutePath.optional(),
       }),
@@ -196,7 +204,10 @@ export const nodeConfig = z.strictObject({
     .optional()
     .meta({ description: 'Merged by device.' }),
   variables: z
-    .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.union([z.string(), z.number(), z.boolean()]))
+    .record(
+      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'letters, digits and "_", the first no digit'),
+      z.union([z.string(), z.number(), z.boolean()]),
+    )
     .optional()
     .meta({ description: 'Values for templates: ${var.NAME}.' }),
   timezone: z

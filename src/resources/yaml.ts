@@ -149,6 +149,8 @@ function yamlFault(error: unknown, lines: Lines, from: number): Fault {
 const YAML_HINTS: Readonly<Record<string, string>> = {
   'duplicated mapping key': 'this key stands twice in the same mapping; keep one',
   'null byte is not allowed in input': 'a NUL octet; this is not a text file',
+  'deficient indentation':
+    'indented too little, or something opened above with a quote, "[" or "{" is not closed',
   'bad indentation of a mapping entry': 'bad indentation, or a text with ": " or " #" that needs quotes',
 };
 
@@ -173,13 +175,13 @@ function refuseAliasBombs(text: string, events: readonly Event[]): void {
     } else if (event.type === EVENT_ID.ALIAS) {
       const name = text.slice(event.anchorStart, event.anchorEnd);
       if (open.some((node) => node.anchor === name))
-        throw new Refused(`alias "${name}" contains itself`, event.anchorStart);
+        throw new Refused(`alias "${name}" contains itself`, event.anchorStart - 1);
       const size = sizes.get(name) ?? 1;
       expanded += size;
       if (expanded > YAML_LIMITS.aliasNodes)
         throw new Refused(
           `the aliases stand for more than ${YAML_LIMITS.aliasNodes} values`,
-          event.anchorStart,
+          event.anchorStart - 1,
         );
       add(size);
     } else if (event.type === EVENT_ID.POP) {
@@ -220,8 +222,10 @@ function find(
       const key = findKey(text, events, node, String(path[step]));
       if (key < 0) return offset;
       node = after(events, key);
-      const block = isBlockText(events[node]!);
-      offset = startOf(events[(last && what === 'key') || block ? key : node]!);
+      const value = events[node]!;
+      offset = startOf(
+        (last && what === 'key') || isBlockText(value) || isEmpty(value) ? events[key]! : value,
+      );
     } else return offset;
   }
   return offset;
@@ -254,6 +258,8 @@ function isBlockText(event: Event): boolean {
     (event.style === SCALAR_STYLE.LITERAL_BLOCK || event.style === SCALAR_STYLE.FOLDED_BLOCK)
   );
 }
+
+const isEmpty = (event: Event): boolean => event.type === EVENT_ID.SCALAR && event.valueStart < 0;
 
 function startOf(event: Event): number {
   if (event.type === EVENT_ID.DOCUMENT || event.type === EVENT_ID.POP) return 0;

@@ -1,0 +1,407 @@
+/** The live catalogue over a real directory and a real store. */
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
+import { MusterError } from '../../../src/base/errors.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { checkConfigurations } from '../../../src/ignition/check.ts';
+import { openCatalog } from '../../../src/resources/catalog.files.ts';
+import type { CatalogChange, LiveCatalog } from '../../../src/resources/catalog.ts';
+import type { DocumentEvents } from '../../../src/resources/ports.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+import type { Store } from '../../../src/store/store.ts';
+
+type Told = Parameters<DocumentEvents['record']>[0];
+
+let directory: string;
+let store: Store;
+let events: Told[];
+let open: LiveCatalog[];
+
+beforeEach(() => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-catalog-'));
+  store = openMemoryStore();
+  events = [];
+  open = [];
+});
+
+afterEach(async () => {
+  for (const one of open) await one.close();
+  fs.rmSync(directory, { recursive: true });
+});
+
+async function catalog(): Promise<LiveCatalog> {
+  const one = await openCatalog({
+    directory,
+    store,
+    events: { record: (event) => events.push(event) },
+    log: silentLog,
+    clock: systemClock,
+    checkConfig: checkConfigurations,
+  });
+  open.push(one);
+  return one;
+}
+
+const write = (name: string, text: string) => {
+  fs.mkdirSync(path.dirname(path.join(directory, name)), { recursive: true });
+  fs.writeFileSync(path.join(directory, name), text);
+};
+const document = (kind: string, name: string, spec: string) =>
+  `---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+const machine = (name: string, mac: string, more = '') =>
+  document('Machine', name, `{macs: ["52:54:00:00:00:${mac}"]${more}}`);
+const value = (name: string, mac: string, more: object = {}) => ({
+  apiVersion: 'muster/v1',
+  kind: 'Machine',
+  metadata: { name },
+  spec: { macs: [`52:54:00:00:00:${mac}`], ...more },
+});
+const WORKER = document('Profile', 'worker', '{boot: hold}');
+const messages = (one: LiveCatalog) => one.faults().map((fault) => fault.message);
+
+/** The next batch of changes. */
+const change = (one: LiveCatalog) =>
+  new Promise<readonly CatalogChange[]>((resolve) => {
+    const end = one.subscribe((changes) => {
+      end();
+      resolve(changes);
+    });
+  });
+
+/** Until an event of that kind was recorded. */
+async function told(kind: Told['kind']): Promise<Told> {
+  for (let n = 0; n < 500; n++) {
+    const found = events.find((event) => event.kind === kind);
+    if (found) return found;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error(`no event ${kind} within five seconds`);
+}
+
+const refusal = async (work: Promise<unknown>): Promise<MusterError> => {
+  try {
+    await work;
+  } catch (error) {
+    if (error instanceof MusterError) return error;
+    throw error;
+  }
+  throw new Error('it was not refused');
+};
+
+describe('files', () => {
+  test('are read with all below them, hidden ones and other endings left out; each document knows its line', async () => {
+    write('a.yaml', `# first\n${WORKER}`);
+    write('deep/down/b.yml', machine('m', '01', ', profile: worker'));
+    write('.hidden.yaml', 'not: [valid');
+    write('.git/x.yaml', 'not: [valid');
+    write('notes.txt', 'not: [valid');
+    write('c.yaml~', 'not: [valid');
+    const one = await catalog();
+    expect(one.faults()).toEqual([]);
+    expect(one.get('Profile', 'worker')?.origin).toEqual({
+      from: 'file',
+      at: { file: path.join(directory, 'a.yaml'), line: 3, column: 1 },
+    });
+    expect(one.list('Machine').map((entry) => entry.document.metadata.name)).toEqual(['m']);
+  });
+
+  test('that change are taken over, whole, and only what changed is told', async () => {
+    write('a.yaml', machine('m', '01') + machine('n', '02'));
+    const one = await catalog();
+    const untouched = one.get('Machine', 'n')!.document;
+    const changed = change(one);
+    write('a.yaml', `# a line more\n${machine('m', '03')}${machine('n', '02')}${machine('o', '04')}`);
+    expect((await changed).map(({ name, entry }) => [name, entry?.document.spec])).toEqual([
+      ['m', { macs: ['52:54:00:00:00:03'] }],
+      ['o', { macs: ['52:54:00:00:00:04'] }],
+    ]);
+    expect(one.get('Machine', 'n')!.document).toBe(untouched);
+    expect(one.get('Machine', 'n')!.origin).toMatchObject({ at: { line: 8 } });
+    expect(events.map((event) => [event.kind, event.subject])).toEqual([
+      ['document.applied', 'Machine/m'],
+      ['document.applied', 'Machine/o'],
+    ]);
+  });
+
+  test('that are replaced by renaming, as editors do, are taken over', async () => {
+    write('a.yaml', machine('m', '01'));
+    const one = await catalog();
+    const changed = change(one);
+    write('.a.yaml.swp', machine('m', '02'));
+    fs.renameSync(path.join(directory, '.a.yaml.swp'), path.join(directory, 'a.yaml'));
+    await changed;
+    expect(one.get('Machine', 'm')?.document.spec.macs).toEqual(['52:54:00:00:00:02']);
+  });
+
+  test('in a directory made later are seen', async () => {
+    const one = await catalog();
+    fs.mkdirSync(path.join(directory, 'new'));
+    const changed = change(one);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    write('new/m.yaml', machine('m', '01'));
+    await changed;
+    expect(one.get('Machine', 'm')).toBeDefined();
+  });
+
+  test('that turn invalid keep their last good version, raise a fault and an event, and heal', async () => {
+    write('a.yaml', machine('m', '01'));
+    const one = await catalog();
+    write('a.yaml', `${machine('m', '02')}  oops: [`);
+    expect(await told('document.invalid')).toMatchObject({
+      subject: path.join(directory, 'a.yaml'),
+      reason: { code: 'E_YAML' },
+    });
+    expect(one.get('Machine', 'm')?.document.spec.macs).toEqual(['52:54:00:00:00:01']);
+    expect(one.faults().map((fault) => [fault.code, fault.at?.line])).toEqual([['E_YAML', 6]]);
+    const changed = change(one);
+    write('a.yaml', machine('m', '02'));
+    await changed;
+    expect(one.faults()).toEqual([]);
+  });
+
+  test('that would take away what others need keep it', async () => {
+    write('p.yaml', WORKER);
+    write('m.yaml', machine('m', '01', ', profile: worker'));
+    const one = await catalog();
+    fs.rmSync(path.join(directory, 'p.yaml'));
+    await one.reload();
+    expect(one.get('Profile', 'worker')).toBeDefined();
+    expect(messages(one)).toEqual(['this change would break Machine/m: there is no Profile "worker"']);
+    // Moved to another file it is not gone.
+    write('q.yaml', WORKER);
+    await one.reload();
+    expect(messages(one)).toEqual([]);
+    expect(one.get('Profile', 'worker')?.origin).toMatchObject({
+      at: { file: path.join(directory, 'q.yaml') },
+    });
+  });
+
+  test('that claim what another has are reverted; the other is served as before', async () => {
+    write('a.yaml', machine('a', '01'));
+    write('b.yaml', machine('b', '02'));
+    const one = await catalog();
+    write('a.yaml', machine('a', '02'));
+    await one.reload();
+    expect(one.get('Machine', 'a')?.document.spec.macs).toEqual(['52:54:00:00:00:01']);
+    expect(messages(one)).toEqual([
+      expect.stringContaining('MAC 52:54:00:00:00:02 is also claimed by Machine/b'),
+    ]);
+  });
+
+  test('that are bad at start give what is good in them', async () => {
+    write(
+      'a.yaml',
+      machine('a', '01') + machine('b', '01') + machine('c', 'zz') + machine('d', '04', ', profile: gone'),
+    );
+    write('b.yaml', machine('a', '09'));
+    write('c.yaml', 'no: [yaml');
+    const one = await catalog();
+    // Two claim one MAC: the first has it. A missing profile holds the machine, it does not hide it.
+    expect(one.list('Machine').map((entry) => entry.document.metadata.name)).toEqual(['a', 'd']);
+    expect(
+      one
+        .faults()
+        .map((fault) => fault.code)
+        .sort(),
+    ).toEqual(['E_DUPLICATE', 'E_DUPLICATE', 'E_REFERENCE', 'E_SCHEMA', 'E_YAML']);
+    write('p.yaml', document('Profile', 'gone', '{boot: hold}'));
+    await one.reload();
+    expect(messages(one).some((text) => text.includes('there is no Profile'))).toBe(false);
+  });
+
+  test('whose configuration does not render are refused with the line', async () => {
+    write(
+      'p.yaml',
+      document(
+        'Profile',
+        'worker',
+        '\n  boot: hold\n  config:\n    files:\n      - {path: /a, content: "${machine.nmae}"}',
+      ),
+    );
+    const one = await catalog();
+    expect(one.faults().map((fault) => [fault.code, fault.path, fault.message, fault.at?.line])).toEqual([
+      [
+        'E_CONFIG',
+        'spec.config.files[0].content',
+        'Profile/worker: there is no "${machine.nmae}"; did you mean "machine.name"?',
+        9,
+      ],
+    ]);
+  });
+
+  test('that cannot be read, and octets that are no text, are faults of the file', async () => {
+    fs.writeFileSync(path.join(directory, 'a.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xff]));
+    fs.symlinkSync('/nowhere/at/all', path.join(directory, 'b.yaml'));
+    fs.symlinkSync('.', path.join(directory, 'loop'));
+    const one = await catalog();
+    expect(one.faults().map((fault) => fault.code)).toEqual(['E_YAML']);
+  });
+
+  test('need their directory at start', async () => {
+    fs.rmSync(directory, { recursive: true });
+    expect((await refusal(catalog())).code).toBe('E_UNREADABLE');
+    fs.mkdirSync(directory);
+  });
+});
+
+describe('the API', () => {
+  test('creates, leaves unchanged, changes and deletes; all of it is there after a restart', async () => {
+    const one = await catalog();
+    expect((await one.apply([value('a', '01'), value('b', '02')])).results.map((r) => r.action)).toEqual([
+      'created',
+      'created',
+    ]);
+    expect((await one.apply([value('a', '01')])).results[0]?.action).toBe('unchanged');
+    const changed = await one.apply([value('a', '03')]);
+    expect(changed.results[0]).toMatchObject({
+      action: 'changed',
+      before: { spec: { macs: ['52:54:00:00:00:01'] } },
+    });
+    await one.delete('Machine', 'b');
+    const again = await catalog();
+    expect(again.list('Machine').map((entry) => [entry.document.metadata.name, entry.origin])).toEqual([
+      ['a', { from: 'api', revision: changed.revision }],
+    ]);
+  });
+
+  test('changes nothing with dryRun, and says what it would', async () => {
+    const one = await catalog();
+    expect((await one.apply([value('a', '01')], { dryRun: true })).results[0]?.action).toBe('created');
+    expect(one.get('Machine', 'a')).toBeUndefined();
+    expect((await store.list('')).records).toEqual([]);
+  });
+
+  test('takes all or nothing, and names every fault', async () => {
+    write('m.yaml', machine('m', '01'));
+    const one = await catalog();
+    const error = await refusal(
+      one.apply([value('a', '02'), value('b', '01'), value('c', '02'), value('d', '05', { profile: 'x' })]),
+    );
+    expect(error.faults.map((fault) => fault.code)).toEqual(['E_DUPLICATE', 'E_DUPLICATE', 'E_REFERENCE']);
+    expect(one.list('Machine')).toHaveLength(1);
+  });
+
+  test('may not change what belongs to a file, and names the place', async () => {
+    write('m.yaml', `# note\n${machine('m', '01')}`);
+    const one = await catalog();
+    const place = `${path.join(directory, 'm.yaml')}:3`;
+    expect(await refusal(one.apply([value('m', '02')]))).toMatchObject({
+      code: 'E_FILE_OWNED',
+      message: `Machine/m belongs to ${place}; edit it there`,
+    });
+    expect(await refusal(one.delete('Machine', 'm'))).toMatchObject({ code: 'E_FILE_OWNED' });
+    expect((await one.apply([value('m', '01')])).results[0]?.action).toBe('unchanged');
+  });
+
+  test('a file may not take the name of one of its documents', async () => {
+    const one = await catalog();
+    await one.apply([value('m', '01')]);
+    write('m.yaml', machine('m', '02'));
+    await one.reload();
+    expect(one.get('Machine', 'm')?.origin.from).toBe('api');
+    expect(messages(one)).toEqual([expect.stringContaining('Machine/m is also in the API')]);
+    await one.delete('Machine', 'm');
+    await one.reload();
+    expect(one.get('Machine', 'm')?.origin.from).toBe('file');
+  });
+
+  test('refuses a change that expects another revision', async () => {
+    const one = await catalog();
+    const { revision } = await one.apply([value('a', '01')], { expectRevision: 'absent' });
+    expect((await refusal(one.apply([value('a', '02')], { expectRevision: 'absent' }))).code).toBe(
+      'E_CONFLICT',
+    );
+    expect((await refusal(one.apply([value('a', '02')], { expectRevision: revision! + 1 }))).code).toBe(
+      'E_CONFLICT',
+    );
+    await one.apply([value('a', '02')], { expectRevision: revision! });
+    expect((await refusal(one.delete('Machine', 'a', { expectRevision: revision! }))).code).toBe(
+      'E_CONFLICT',
+    );
+  });
+
+  test('two changes at once are checked one after the other', async () => {
+    const one = await catalog();
+    const both = await Promise.allSettled([one.apply([value('a', '01')]), one.apply([value('b', '01')])]);
+    expect(both.map((result) => result.status)).toEqual(['fulfilled', 'rejected']);
+  });
+
+  test('does not delete what others name, and says who', async () => {
+    const one = await catalog();
+    await one.applyText(WORKER + machine('m', '01', ', profile: worker'), 'x.yaml');
+    expect(await refusal(one.delete('Profile', 'worker'))).toMatchObject({
+      code: 'E_REFERENCE',
+      message: 'Machine/m: there is no Profile "worker"',
+    });
+    await one.delete('Machine', 'm');
+    await one.delete('Profile', 'worker');
+    expect((await refusal(one.delete('Profile', 'worker'))).code).toBe('E_NOT_FOUND');
+  });
+
+  test('a freed MAC may be taken, also in the same change', async () => {
+    const one = await catalog();
+    await one.apply([value('a', '01'), value('b', '02')]);
+    await one.apply([value('a', '02'), value('b', '01')]);
+    await one.delete('Machine', 'a');
+    await one.apply([value('c', '02')]);
+    expect((await refusal(one.apply([value('d', '01')]))).faults[0]?.message).toContain(
+      'claimed by Machine/b (from the API)',
+    );
+  });
+
+  test('faults of a text come with its name, line and column', async () => {
+    const one = await catalog();
+    const error = await refusal(
+      one.applyText(`${machine('a', '01')}${machine('b', '01', ', profil: x')}`, 'mine.yaml'),
+    );
+    expect(error.faults.map((fault) => fault.at)).toEqual([{ file: 'mine.yaml', line: 10, column: 37 }]);
+  });
+
+  test('refuses more than a transaction takes', async () => {
+    const one = await catalog();
+    const many = Array.from({ length: 129 }, (_, n) => value(`m${n}`, n.toString(16).padStart(2, '0')));
+    expect((await refusal(one.apply(many))).code).toBe('E_STORE_LIMIT');
+  });
+
+  test('writes other records in the same transaction', async () => {
+    const one = await catalog();
+    await one.apply([value('a', '01')], {
+      alsoWrite: [{ key: 'machine/a', put: '{"v":1}', expect: 'absent' }],
+    });
+    const conflict = one.apply([value('b', '02')], {
+      alsoWrite: [{ key: 'machine/a', put: '{}', expect: 'absent' }],
+    });
+    expect((await refusal(conflict)).code).toBe('E_CONFLICT');
+    expect(one.get('Machine', 'b')).toBeUndefined();
+  });
+
+  test('refuses a configuration that does not render, at the machine that shows it', async () => {
+    const one = await catalog();
+    await one.applyText(
+      document(
+        'Profile',
+        'worker',
+        '{boot: hold, config: {files: [{path: /a, content: "${machine.serial}"}]}}',
+      ),
+      'p.yaml',
+    );
+    const error = await refusal(one.apply([value('a', '01', { profile: 'worker' })]));
+    expect(error.faults[0]).toMatchObject({
+      code: 'E_CONFIG',
+      message: 'Profile/worker: "${machine.serial}" has no value for this machine (for Machine/a)',
+    });
+    await one.apply([value('a', '01', { profile: 'worker', serial: 'S1' })]);
+  });
+
+  test('a record that no longer fits is left out and told; one of a newer version ends the start', async () => {
+    await store.commit([{ key: 'document/Machine/old', put: '{"v":1,"document":{"kind":"Machine"}}' }]);
+    expect(messages(await catalog())).toEqual([
+      expect.stringContaining('document/Machine/old in the store is left out'),
+    ]);
+    await store.commit([{ key: 'document/Machine/new', put: '{"v":2}' }]);
+    expect((await refusal(catalog())).code).toBe('E_STORE_NEWER');
+  });
+});

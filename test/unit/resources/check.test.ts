@@ -1,0 +1,222 @@
+/** What must be true between fields and between documents, and whom a fault names. */
+import { describe, expect, test } from 'vitest';
+import { type Candidate, type CandidateSet, checkDocuments } from '../../../src/resources/check.ts';
+import { parseDocuments } from '../../../src/resources/document.ts';
+
+/** Checks the documents of a text; only the specs of a kind are written. */
+function check(text: string) {
+  const { documents, faults } = parseDocuments(text, 'd.yaml');
+  expect(faults).toEqual([]);
+  const set: Record<string, Map<string, Candidate>> = {
+    Network: new Map(),
+    Image: new Map(),
+    Cluster: new Map(),
+    Profile: new Map(),
+    Machine: new Map(),
+  };
+  for (const one of documents) set[one.document.kind]!.set(one.document.metadata.name, one);
+  return checkDocuments(set as unknown as CandidateSet);
+}
+
+const shown = (text: string) =>
+  check(text).map(
+    ({ fault, severity }) =>
+      `${severity} ${fault.at?.line}:${fault.at?.column} ${fault.code} ${fault.message}`,
+  );
+
+const network = (name: string, spec: string) =>
+  `---\napiVersion: muster/v1\nkind: Network\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+const machine = (name: string, spec: string) =>
+  `---\napiVersion: muster/v1\nkind: Machine\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+const profile = (name: string, spec: string) =>
+  `---\napiVersion: muster/v1\nkind: Profile\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+
+const LAB = network(
+  'lab',
+  '{subnet: 10.77.0.0/24, gateway: 10.77.0.1, address: 10.77.0.2, dhcp: {mode: server, pools: [{start: 10.77.0.100, end: 10.77.0.199}]}}',
+);
+
+describe('a network', () => {
+  test.each([
+    ['gateway: 10.78.0.1', 'gateway 10.78.0.1 is not a host address inside 10.77.0.0/24'],
+    ['gateway: 10.77.0.0', 'gateway 10.77.0.0 is not a host address inside 10.77.0.0/24'],
+    ['address: 10.77.0.255', 'address 10.77.0.255 is not a host address inside 10.77.0.0/24'],
+  ])('refuses %s', (field, message) => {
+    expect(shown(network('lab', `{subnet: 10.77.0.0/24, ${field}, dhcp: {mode: off}}`))).toEqual([
+      expect.stringContaining(message),
+    ]);
+  });
+
+  test.each([
+    ['[{start: 10.77.1.1, end: 10.77.1.9}]', ['pool start 10.77.1.1', 'pool end 10.77.1.9']],
+    ['[{start: 10.77.0.9, end: 10.77.0.3}]', ['pool starts at 10.77.0.9, after its end 10.77.0.3']],
+    ['[{start: 10.77.0.1, end: 10.77.0.9}]', ["the pool holds the network's own gateway 10.77.0.1"]],
+    [
+      '[{start: 10.77.0.20, end: 10.77.0.30}, {start: 10.77.0.10, end: 10.77.0.20}]',
+      ['pools overlap: number 1 begins inside number 2'],
+    ],
+  ])('refuses the pools %s', (pools, messages) => {
+    const text = network(
+      'lab',
+      `{subnet: 10.77.0.0/24, gateway: 10.77.0.1, dhcp: {mode: server, pools: ${pools}}}`,
+    );
+    expect(shown(text)).toEqual(messages.map((one) => expect.stringContaining(one)));
+  });
+
+  test('with pools that its mode never uses is refused', () => {
+    const text = network(
+      'lab',
+      '{subnet: 10.77.0.0/24, dhcp: {mode: proxy, pools: [{start: 10.77.0.3, end: 10.77.0.4}]}}',
+    );
+    expect(shown(text)).toEqual([expect.stringContaining('mode proxy gives no addresses from pools')]);
+  });
+
+  test('that overlaps others is told which, also when one spans several', () => {
+    const text =
+      network('wide', '{subnet: 10.0.0.0/8, dhcp: {mode: off}}') +
+      network('a', '{subnet: 10.1.0.0/16, dhcp: {mode: off}}') +
+      network('b', '{subnet: 10.200.0.0/16, dhcp: {mode: off}}') +
+      network('c', '{subnet: 11.0.0.0/8, dhcp: {mode: off}}');
+    expect(shown(text)).toEqual([
+      'error 10:16 E_DUPLICATE Network/a: subnet 10.1.0.0/16 overlaps 10.0.0.0/8 of Network/wide (d.yaml:5)',
+      'error 15:16 E_DUPLICATE Network/b: subnet 10.200.0.0/16 overlaps 10.0.0.0/8 of Network/wide (d.yaml:5)',
+    ]);
+  });
+
+  test('that nobody can get an address from is a warning', () => {
+    expect(shown(network('lab', '{subnet: 10.77.0.0/24, dhcp: {mode: reservations}}'))).toEqual([
+      expect.stringMatching(/^warning .*no Machine has an address in this network/),
+    ]);
+  });
+
+  test.each(['1s', '200y'])('with a lease time of %s is refused', (time) => {
+    const text = network(
+      'lab',
+      `{subnet: 10.77.0.0/24, dhcp: {mode: off, leaseTime: ${time === '200y' ? '73000d' : time}}}`,
+    );
+    expect(shown(text)).toEqual([expect.stringContaining('is not between 30s and 136 years')]);
+  });
+
+  test('of two addresses (/31) may use both', () => {
+    expect(
+      shown(
+        network('p2p', '{subnet: 10.77.0.0/31, gateway: 10.77.0.0, address: 10.77.0.1, dhcp: {mode: off}}'),
+      ),
+    ).toEqual([]);
+  });
+});
+
+describe('a machine', () => {
+  test('with the MAC of another is refused at its own place, naming the other', () => {
+    const text =
+      LAB +
+      machine('one', '{macs: ["52:54:00:00:00:01"]}') +
+      machine('two', '{macs: ["52:54:00:00:00:02", "5254.0000.0001"]}');
+    expect(shown(text)).toEqual([
+      'error 15:36 E_DUPLICATE Machine/two: MAC 52:54:00:00:00:01 is also claimed by Machine/one (d.yaml:7)',
+    ]);
+  });
+
+  test.each(['ff:ff:ff:ff:ff:ff', '01:00:5e:00:00:01', '00:00:00:00:00:00'])(
+    'with the MAC %s is refused',
+    (mac) => {
+      expect(shown(machine('one', `{macs: ["${mac}"]}`))).toEqual([
+        expect.stringContaining('not the address of an interface'),
+      ]);
+    },
+  );
+
+  test('with UUID and serial of another is refused; with its UUID alone, warned of', () => {
+    const uuid = '4c4c4544-0042-3510-8051-b7c04f4d3532';
+    const text =
+      machine('one', `{macs: ["52:54:00:00:00:01"], uuid: ${uuid}, serial: A}`) +
+      machine('two', `{macs: ["52:54:00:00:00:02"], uuid: ${uuid}, serial: B}`) +
+      machine('three', `{macs: ["52:54:00:00:00:03"], uuid: ${uuid}, serial: A}`);
+    expect(shown(text)).toEqual([
+      expect.stringMatching(/^warning .*Machine\/two: UUID .* neither is recognised by it alone$/),
+      expect.stringMatching(
+        /^error .*E_DUPLICATE Machine\/three: UUID .* and serial A are also those of Machine\/one/,
+      ),
+    ]);
+  });
+
+  test.each([
+    ['10.77.0.255', "the network's own or its broadcast address"],
+    ['10.77.0.1', 'is the gateway of Network/lab'],
+    ['10.77.0.2', 'is the address of Network/lab'],
+    ['192.168.1.1', 'is outside every network'],
+  ])('with the address %s is refused', (address, message) => {
+    expect(shown(LAB + machine('one', `{macs: ["52:54:00:00:00:01"], addresses: [${address}]}`))).toEqual([
+      expect.stringContaining(message),
+    ]);
+  });
+
+  test('with the address of another, or two in one network, is refused', () => {
+    const text =
+      LAB +
+      machine('one', '{macs: ["52:54:00:00:00:01"], addresses: [10.77.0.10]}') +
+      machine('two', '{macs: ["52:54:00:00:00:02"], addresses: [10.77.0.10, 10.77.0.11]}');
+    expect(shown(text)).toEqual([
+      expect.stringContaining('address 10.77.0.10 is also claimed by Machine/one (d.yaml:7)'),
+      expect.stringContaining('addresses 10.77.0.10 and 10.77.0.11 are both in Network/lab'),
+    ]);
+  });
+
+  test('that names what does not exist is told the nearest name that does', () => {
+    const text =
+      profile('worker', '{boot: hold}') +
+      machine('one', '{macs: ["52:54:00:00:00:01"], profile: wroker, cluster: x}');
+    expect(shown(text)).toEqual([
+      'error 10:46 E_REFERENCE Machine/one: there is no Profile "wroker"; did you mean "worker"?',
+      'error 10:63 E_REFERENCE Machine/one: there is no Cluster "x"',
+    ]);
+  });
+});
+
+describe('a profile', () => {
+  test('whose image is missing is a warning: its machines are held until it is there', () => {
+    expect(shown(profile('worker', '{image: debian-13}'))).toEqual([
+      'warning 5:15 E_REFERENCE Profile/worker: there is no Image "debian-13"',
+    ]);
+  });
+
+  test('that selects by a network that does not exist is refused', () => {
+    expect(shown(profile('worker', '{boot: hold, selector: {network: nowhere}}'))).toEqual([
+      expect.stringContaining('there is no Network "nowhere"'),
+    ]);
+  });
+});
+
+test('10,000 machines are checked in time that grows with their number, not its square', () => {
+  const many = (count: number) => {
+    const set = {
+      Network: new Map(),
+      Image: new Map(),
+      Cluster: new Map(),
+      Profile: new Map(),
+      Machine: new Map(),
+    };
+    const net = parseDocuments(network('big', '{subnet: 10.0.0.0/8, dhcp: {mode: off}}'), 'n').documents[0]!;
+    set.Network.set('big', net);
+    for (let n = 1; n <= count; n++) {
+      const hex = n.toString(16).padStart(6, '0');
+      const document = {
+        apiVersion: 'muster/v1',
+        kind: 'Machine',
+        metadata: { name: `m${n}` },
+        spec: {
+          macs: [`52:54:00:${hex.slice(0, 2)}:${hex.slice(2, 4)}:${hex.slice(4)}`],
+          addresses: [`10.${n >> 14}.${(n >> 7) & 127}.${(n & 127) + 1}`],
+        },
+      };
+      set.Machine.set(`m${n}`, { document });
+    }
+    const started = process.cpuUsage();
+    expect(checkDocuments(set as unknown as CandidateSet)).toEqual([]);
+    return process.cpuUsage(started).user;
+  };
+  many(10_000);
+  const small = many(2_000);
+  // Twenty times as many; a quadratic check would take four hundred times as long.
+  expect(many(40_000)).toBeLessThan(Math.max(small, 5_000) * 100);
+});

@@ -1,0 +1,108 @@
+/** Documents: what is accepted, and where a fault is said to be. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import type { Fault } from '../../../src/base/errors.ts';
+import { parseDocuments, parsePath, pathText, validate } from '../../../src/resources/document.ts';
+
+const GOLDEN = path.join(import.meta.dirname, '../../golden/documents');
+
+/** As people read it: one line a fault. */
+const shown = (faults: readonly Fault[]): string =>
+  faults
+    .map((one) => `${one.at?.line}:${one.at?.column} ${one.code} ${one.path ?? '-'}: ${one.message}\n`)
+    .join('');
+
+test.for(fs.readdirSync(GOLDEN).filter((name) => name.endsWith('.yaml')))(
+  'faults of %s are told with line, column, path and what to write instead',
+  async (name) => {
+    const { faults } = parseDocuments(fs.readFileSync(path.join(GOLDEN, name), 'utf8'), name);
+    expect(faults.every((one) => one.at?.file === name)).toBe(true);
+    await expect(shown(faults)).toMatchFileSnapshot(path.join(GOLDEN, name.replace('.yaml', '.faults')));
+  },
+);
+
+const machine = (spec: string, name = 'a') =>
+  `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+
+test('several documents in one text are read in their order, empty ones left out', () => {
+  const text = `# nothing\n---\n${machine('{macs: ["52:54:00:00:00:01"]}', 'one')}---\n---\n${machine('{macs: ["52:54:00:00:00:02"]}', 'two')}...\n`;
+  const { documents, faults } = parseDocuments(text, 'm.yaml');
+  expect(faults).toEqual([]);
+  expect(documents.map((one) => [one.document.metadata.name, one.at.line])).toEqual([
+    ['one', 3],
+    ['two', 9],
+  ]);
+});
+
+test('a file mode without quotes is refused with the reason and the fix, at its own place', () => {
+  const text = machine(`
+  macs: ["52:54:00:00:00:01"]
+  config:
+    files:
+      - path: /etc/a
+        content: a
+        mode: 0644`);
+  const { faults } = parseDocuments(text, 'm.yaml');
+  expect(shown(faults)).toBe(
+    '10:15 E_SCHEMA spec.config.files[0].mode: a file mode must be a quoted string: "0644" (unquoted, YAML 1.2 reads 0644 as the decimal number 644)\n',
+  );
+});
+
+test('a document without fault stays when its neighbour has one', () => {
+  const text = `${machine('{macs: ["52:54:00:00:00:01"]}')}---\n${machine('{macs: []}', 'b')}`;
+  const { documents, faults } = parseDocuments(text, 'm.yaml');
+  expect(documents.map((one) => one.document.metadata.name)).toEqual(['a']);
+  expect(shown(faults)).toBe('9:14 E_SCHEMA spec.macs: needs at least 1\n');
+});
+
+test('any usual spelling of a MAC and of a UUID is stored in the one canonical spelling', () => {
+  const text = machine(
+    '{macs: ["52-54-00-AA-00-01", "5254.00aa.0002", 525400aa0003], uuid: 4C4C4544-0042-3510-8051-B7C04F4D3532}',
+  );
+  const { documents, faults } = parseDocuments(text, 'm.yaml');
+  expect(faults).toEqual([]);
+  expect(documents[0]!.document.spec).toEqual({
+    macs: ['52:54:00:aa:00:01', '52:54:00:aa:00:02', '52:54:00:aa:00:03'],
+    uuid: '4c4c4544-0042-3510-8051-b7c04f4d3532',
+  });
+});
+
+test('a MAC that YAML reads as a number is refused with the hint to quote it', () => {
+  const { faults } = parseDocuments(machine('{macs: [525400000001]}'), 'm.yaml');
+  expect(faults[0]?.message).toBe('must be text, found the number 525400000001; put it in quotes');
+});
+
+test('an API body is validated like a text, without places', () => {
+  const result = validate({
+    apiVersion: 'muster/v1',
+    kind: 'Machine',
+    metadata: { name: 'a' },
+    spec: { mac: [] },
+  });
+  expect(result.ok).toBe(false);
+  expect(!result.ok && result.faults.map((one) => [one.path, one.message, one.at])).toEqual([
+    ['spec.macs', 'is missing: list of text', undefined],
+    ['spec.mac', 'unknown key "mac"; did you mean "macs"?', undefined],
+  ]);
+});
+
+test('__proto__ and its kin are keys like others: unknown, and without any effect', () => {
+  const text = `${machine('{macs: ["52:54:00:00:00:01"], config: {variables: {__proto__: 1, constructor: 2}}}')}__proto__: {polluted: true}\n`;
+  const { documents, faults } = parseDocuments(text, 'm.yaml');
+  expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  expect(documents).toEqual([]);
+  expect(faults.map((one) => one.message)).toEqual(
+    expect.arrayContaining([expect.stringContaining('"__proto__"')]),
+  );
+});
+
+test('paths are written and read back', () => {
+  for (const steps of [
+    ['spec', 'files', 0, 'mode'],
+    ['metadata', 'labels', 'a/b "c"'],
+    [0, 1],
+    ['x-y', 'z'],
+  ])
+    expect(parsePath(pathText(steps))).toEqual(steps);
+});

@@ -1,0 +1,186 @@
+/** The YAML reader against hostile and broken texts: a fault with its place, soon. */
+import { performance } from 'node:perf_hooks';
+import fc from 'fast-check';
+import { dump } from 'js-yaml';
+import { expect, test } from 'vitest';
+import { parseDocuments } from '../../../src/resources/document.ts';
+import { decodeText, readYaml, YAML_LIMITS } from '../../../src/resources/yaml.ts';
+import { fuzz, random } from './fuzz.ts';
+
+/** What a text costs, and its fault. Generous: the machine that runs this may be busy. */
+function faultOf(text: string, withinMs = 2000): string {
+  const started = performance.now();
+  const result = readYaml(text, 'bomb.yaml');
+  expect(performance.now() - started).toBeLessThan(withinMs);
+  return result.ok ? 'none' : `${result.fault.code} ${result.fault.at?.line}:${result.fault.at?.column}`;
+}
+
+const bomb = (levels: number) =>
+  Array.from(
+    { length: levels },
+    (_, n) => `a${n}: &a${n} [${n === 0 ? '1' : `*a${n - 1}`}${(n === 0 ? ',1' : `,*a${n - 1}`).repeat(8)}]`,
+  ).join('\n');
+
+test.each([
+  ['aliases that multiply', bomb(9), 'E_YAML 5:10'],
+  ['many aliases of one value', `a: &a [1]\nb: [${'*a,'.repeat(100_000)}]`, /^E_YAML 2:/],
+  ['an alias inside itself', 'a: &a {b: *a}', 'E_YAML 1:11'],
+  ['aliases of a long list', `a: &a [${'1,'.repeat(200_000)}]\nb: *a`, 'E_YAML 2:4'],
+  ['100,000 open brackets', '['.repeat(100_000), 'E_YAML 1:32'],
+  ['100,000 open braces', '{a: '.repeat(100_000), /^E_YAML 1:/],
+  ['deep blocks', Array.from({ length: 1000 }, (_, n) => `${' '.repeat(n)}a:`).join('\n'), /^E_YAML 3\d:/],
+  ['100,000 dashes on a line', '- '.repeat(100_000), /^E_YAML 1:/],
+  ['an unclosed quote of 1 MB', `a: "${'x'.repeat(1_000_000)}`, /^E_YAML/],
+  ['a million anchors', '&a '.repeat(1_000_000), /^E_YAML/],
+  ['a NUL', 'a: b\nc: \0', 'E_YAML 2:4'],
+  ['a tag of code', 'a: !!js/function "x"', 'E_YAML 1:4'],
+  ['binary', 'a: !!binary aGVsbG8=', /^E_YAML 1:/],
+  ['control characters', 'a: \x07', /^E_YAML 1:/],
+  ['a key twice, in different spellings', '"a": 1\na: 2', 'E_YAML 2:1'],
+  ['a mapping as key', '? {a: 1}\n: 2', /^E_YAML/],
+  ['a directive of another version', '%YAML 9.9\n---\na: 1', /none|E_YAML/],
+])('%s end quickly', (_, text, fault) => {
+  expect(faultOf(text)).toMatch(fault);
+});
+
+test('a text longer than the limit is refused without being read', () => {
+  expect(faultOf(' '.repeat(YAML_LIMITS.bytes + 1), 500)).toBe('E_YAML 1:1');
+});
+
+test('100,000 empty documents and 1 MB of comments are nothing', () => {
+  expect(faultOf('---\n'.repeat(100_000))).toBe('none');
+  expect(faultOf('# comment\n'.repeat(100_000))).toBe('none');
+});
+
+test('octets that are not UTF-8 are refused with their line', () => {
+  const bytes = Buffer.concat([Buffer.from('a: b\nc: '), Buffer.from([0xc3, 0x28])]);
+  const result = decodeText(bytes, 'latin.yaml');
+  expect(result).toEqual({
+    ok: false,
+    fault: {
+      code: 'E_YAML',
+      message: 'not UTF-8; save the file as UTF-8',
+      at: { file: 'latin.yaml', line: 2, column: 4 },
+    },
+  });
+});
+
+test('a byte order mark and CRLF line ends are taken', () => {
+  const decoded = decodeText(Buffer.from('\ufeffa: 1\r\nb:\r\n  c: x\r\n'), 'dos.yaml');
+  const result = readYaml(decoded.ok ? decoded.text : '', 'dos.yaml');
+  expect(result.ok && result.documents[0]?.value).toEqual({ a: 1, b: { c: 'x' } });
+  expect(result.ok && result.documents[0]?.spot(['b', 'c'])).toEqual({
+    file: 'dos.yaml',
+    line: 3,
+    column: 6,
+  });
+});
+
+test('no, yes, on, 12:34:56:12:34:56 and 2024-01-01 are text; 1e3 and 0x10 are numbers', () => {
+  const result = readYaml('[no, yes, on, 12:34:56:12:34:56, 2024-01-01, 1e3, 0x10, 0o17]', 'a.yaml');
+  expect(result.ok && result.documents[0]?.value).toEqual([
+    'no',
+    'yes',
+    'on',
+    '12:34:56:12:34:56',
+    '2024-01-01',
+    1000,
+    16,
+    15,
+  ]);
+});
+
+test('aliases within their bounds work, and their places are those of the alias', () => {
+  const result = readYaml('a: &x {k: 1}\nb: *x\n', 'a.yaml');
+  expect(result.ok && result.documents[0]?.value).toEqual({ a: { k: 1 }, b: { k: 1 } });
+  expect(result.ok && result.documents[0]?.spot(['b', 'k'])).toMatchObject({ line: 2, column: 4 });
+});
+
+const plain = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small' },
+    fc.string(),
+    fc.integer(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(
+      fc.string({ minLength: 1 }).filter((key) => key !== '__proto__'),
+      tie('value'),
+      { maxKeys: 4 },
+    ),
+  ),
+})).value;
+
+test('whatever is written as YAML is read back, in one text or several', () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        plain.filter((value) => value !== null),
+        { minLength: 1, maxLength: 4 },
+      ),
+      (values) => {
+        const text = values.map((value) => `---\n${dump(value)}`).join('');
+        const result = readYaml(text, 'a.yaml');
+        expect(result.ok && result.documents.map((one) => one.value)).toEqual(values);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+test('every place that is told lies inside the text and before the value', () => {
+  fc.assert(
+    fc.property(
+      fc.dictionary(fc.stringMatching(/^[a-z]{1,6}$/), fc.array(fc.integer(), { minLength: 1 })),
+      (value) => {
+        const text = dump(value);
+        const result = readYaml(text, 'a.yaml');
+        if (!result.ok) throw new Error(result.fault.message);
+        const lines = text.split('\n');
+        for (const [key, list] of Object.entries(value))
+          for (const [n, item] of list.entries()) {
+            const spot = result.documents[0]!.spot([key, n]);
+            expect(lines[spot.line - 1]!.slice(spot.column - 1)).toBe(String(item));
+          }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+const SEEDS = [
+  `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: a}\nspec:\n  macs: ["52:54:00:00:00:01"]\n`,
+  '%TAG ! tag:x,2000:\n--- !a &b\n- *b\n- |+2\n    x\n...\n# c\n--- >-\n folded\n',
+  `{"a": [1, 2.5, -3e7, true, null, "\\u00e9\\n", 'it''s'], ? b : c}\n`,
+  'a: &x {k: [1, 2]}\nb: [*x, *x]\n<<: *x\n',
+];
+
+test('200,000 broken texts: a value or a fault each time, never an exception', { timeout: 60_000 }, () => {
+  const rng = random('yaml');
+  let faults = 0;
+  fuzz(200_000, rng, SEEDS, (text) => {
+    const result = readYaml(text, 'f.yaml');
+    if (!result.ok) {
+      faults++;
+      if (result.fault.code !== 'E_YAML' || !result.fault.at || result.fault.at.line < 1)
+        throw new Error(text);
+    }
+  });
+  expect(faults).toBeGreaterThan(1000);
+});
+
+test('20,000 broken documents: documents and faults, each fault with its place', { timeout: 60_000 }, () => {
+  const rng = random('documents');
+  fuzz(20_000, rng, SEEDS.slice(0, 1), (text) => {
+    const { documents, faults } = parseDocuments(text, 'f.yaml');
+    if (
+      documents.length === 0 &&
+      faults.length === 0 &&
+      /^[^#]*\S/.test(text) &&
+      readYaml(text, 'f').ok === false
+    )
+      throw new Error(text);
+    for (const fault of faults) if (!fault.at) throw new Error(text);
+  });
+});
