@@ -1,0 +1,21 @@
+/**
+ * A client by hand, run inside a namespace: sends the packets given as hexadecimal on its command line and prints what comes back
+ * within the time, a line of JSON each.
+ *
+ *     node dhcp-client.ts MILLISECONDS LOCALPORT TO:PORT HEX...
+ */
+import { createSocket } from 'node:dgram';
+
+const [wait, local, to, ...packets] = process.argv.slice(2) as [string, string, string, ...string[]];
+const [host, port] = to.split(':') as [string, string];
+const socket = createSocket({ type: 'udp4', reuseAddr: true });
+socket.on('message', (bytes, from) =>
+  process.stdout.write(
+    `${JSON.stringify({ from: from.address, port: from.port, hex: bytes.toString('hex') })}\n`,
+  ),
+);
+socket.bind(Number(local), () => {
+  socket.setBroadcast(true);
+  for (const packet of packets) socket.send(Buffer.from(packet, 'hex'), Number(port), host);
+  setTimeout(() => socket.close(), Number(wait));
+});

@@ -1,0 +1,424 @@
+/** DHCP against clients, relays and servers that others wrote, on the shipped command. */
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { formatIpv4 } from '../../src/base/ipv4.ts';
+import { type Mac, macToBytes } from '../../src/base/mac.ts';
+import { BROADCAST_FLAG, type DhcpPacket, decode } from '../../src/pxe/dhcp/packet.ts';
+import { BIOS, message, UEFI } from '../unit/dhcp/kit.ts';
+import { attach, bridge, daemon, ip, type Muster, remove, run, startMuster } from './dhcp-segment.ts';
+import { unpacked } from './unpacked.ts';
+
+const HOME = mkdtempSync(join(tmpdir(), 'muster-dhcp-test-'));
+const NODE = process.execPath;
+
+const rack = (dhcp: string) => `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec:
+  subnet: 10.77.0.0/24
+  gateway: 10.77.0.254
+  dns: [10.77.0.1]
+  dhcp: ${dhcp}
+`;
+const POOL = 'pools: [{start: 10.77.0.100, end: 10.77.0.199}]';
+
+/** A script that prints what a DHCP client was told, and configures the address. */
+function script(name: string, text: string): string {
+  const file = join(HOME, name);
+  writeFileSync(file, text);
+  chmodSync(file, 0o755);
+  return file;
+}
+const UDHCPC = script(
+  'udhcpc.sh',
+  '#!/bin/sh\n[ "$1" = bound ] && echo "GOT ip=$ip siaddr=$siaddr boot=$boot_file serverid=$serverid lease=$lease router=$router dns=$dns"\nexit 0\n',
+);
+const DHCLIENT = script(
+  'dhclient.sh',
+  `#!/bin/sh
+echo "DID $reason $new_ip_address"
+case $reason in
+BOUND | RENEW | REBIND | REBOOT)
+  ip addr replace "$new_ip_address/24" dev "$interface"
+  # What is behind the router, the server included.
+  ip route replace 10.0.0.0/8 via "$new_routers" 2>/dev/null
+  ;;
+RELEASE | STOP | EXPIRE | FAIL) ip addr flush dev "$interface" ;;
+esac
+exit 0
+`,
+);
+
+const udhcpc = (namespace: string, ...more: string[]) =>
+  run(namespace, ['udhcpc', '-i', 'eth0', '-n', '-q', '-t', '5', '-T', '2', '-s', UDHCPC, ...more]);
+
+/** Sends packets by hand from a namespace and returns the answers. */
+async function byHand(
+  namespace: string,
+  packets: readonly Buffer[],
+  { wait = 700, port = 68, to = '255.255.255.255:67' } = {},
+): Promise<{ from: string; port: number; packet: DhcpPacket }[]> {
+  const { output, code } = await run(namespace, [
+    NODE,
+    resolve('test/peers/dhcp-client.ts'),
+    String(wait),
+    String(port),
+    to,
+    ...packets.map((packet) => packet.toString('hex')),
+  ]);
+  if (code !== 0) throw new Error(output);
+  return output
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => {
+      const { from, port: via, hex } = JSON.parse(line) as { from: string; port: number; hex: string };
+      const decoded = decode(Buffer.from(hex, 'hex'));
+      if (!decoded.ok) throw new Error(decoded.fault);
+      return { from, port: via, packet: decoded.packet };
+    });
+}
+
+const macOf = (namespace: string) =>
+  (JSON.parse(ip('-n', namespace, '-j', 'link', 'show', 'eth0')) as { address: Mac }[])[0]!.address;
+
+describe('on a segment of its own', () => {
+  let muster: Muster;
+  beforeAll(async () => {
+    bridge('br-a', '10.77.0.1/24');
+    attach('one', 'br-a');
+    attach('two', 'br-a');
+    // Packets by hand leave by the default route.
+    for (const name of ['one', 'two']) ip('-n', name, 'route', 'add', 'default', 'dev', 'eth0');
+    muster = await startMuster(['br-a'], rack(`{mode: server, probe: off, leaseTime: 30s, ${POOL}}`));
+  });
+  afterAll(async () => {
+    await muster.stop();
+    remove(['one', 'two'], ['br-a']);
+  });
+
+  it('udhcpc gets a lease with what the network says', async () => {
+    const { output } = await udhcpc('one');
+    expect(output).toContain(
+      'GOT ip=10.77.0.100 siaddr= boot= serverid=10.77.0.1 lease=30 router=10.77.0.254 dns=10.77.0.1',
+    );
+    expect(await muster.leases()).toMatchObject([{ address: '10.77.0.100', state: 'bound' }]);
+  });
+
+  it('udhcpc with another client identifier gets the same address, and as PXE firmware a loader', async () => {
+    const uefi = ['-V', 'PXEClient:Arch:00007:UNDI:003016', '-x', '93:0007', '-x', '94:010310'];
+    const { output } = await udhcpc('one', '-x', '61:ff112233', ...uefi);
+    expect(output).toMatch(/GOT ip=10\.77\.0\.100 siaddr=10\.77\.0\.1 boot=[a-z]+\.efi .* lease=120 /);
+  });
+
+  it('dhclient is bound, renews by unicast, releases, and comes back to its address (INIT-REBOOT)', async () => {
+    const files = ['-lf', join(HOME, 'leases'), '-pf', join(HOME, 'pid')];
+    const client = ['dhclient', '-4', '-v', '-sf', DHCLIENT, ...files, 'eth0'];
+    const going = await daemon('two', ['dhclient', '-d', ...client.slice(1)], /bound to/);
+    const address = /bound to ([0-9.]+)/.exec(going.output())![1]!;
+    await muster.event('a renewal', (e) => e.reason?.code === 'renewed' && e.fields?.['address'] === address);
+    await going.stop();
+    // Its lease file has a valid lease: it asks for that at once.
+    const again = await run(
+      'two',
+      ['dhclient', '-1', '-d', ...client.slice(1)].filter((w) => w !== '-d'),
+    );
+    expect(again.output).toContain(`DHCPREQUEST for ${address} on eth0`);
+    expect(again.output).not.toContain('DHCPDISCOVER');
+    const released = await run('two', ['dhclient', '-r', ...client.slice(1)]);
+    expect(released.output).toContain(`DHCPRELEASE of ${address}`);
+    await muster.event('the release', (e) => e.kind === 'dhcp.release' && e.fields?.['address'] === address);
+    expect((await muster.leases()).find((l) => l.address === address)).toMatchObject({ state: 'released' });
+    ip('-n', 'two', 'addr', 'flush', 'dev', 'eth0');
+    ip('-n', 'two', 'route', 'replace', 'default', 'dev', 'eth0');
+  });
+
+  it('a lease outlives the server', async () => {
+    const before = (await udhcpc('one')).output.match(/GOT ip=([0-9.]+)/)![1];
+    await muster.restart();
+    expect((await udhcpc('one')).output).toContain(`GOT ip=${before} `);
+  });
+
+  it('an address that its client declines is set aside', async () => {
+    const fields = { mac: '52:54:00:00:77:01' as Mac };
+    const [offer] = await byHand('one', [message('DISCOVER', fields)]);
+    const address = formatIpv4(offer!.packet.yiaddr);
+    expect([offer!.from, offer!.port]).toEqual(['10.77.0.1', 67]);
+    await byHand('one', [message('REQUEST', { ...fields, address, server: '10.77.0.1' })]);
+    await byHand('one', [message('DECLINE', { ...fields, address, server: '10.77.0.1' })]);
+    await muster.event('the decline', (e) => e.kind === 'dhcp.decline' && e.fields?.['address'] === address);
+    const [next] = await byHand('one', [message('DISCOVER', { ...fields, xid: 7 })]);
+    expect(formatIpv4(next!.packet.yiaddr)).not.toBe(address);
+  });
+
+  it('a client that asks for an address of another network is refused', async () => {
+    const [nak] = await byHand('one', [
+      message('REQUEST', { mac: '52:54:00:00:77:02' as Mac, address: '192.168.9.9' }),
+    ]);
+    expect(nak!.packet.options.get(53)).toEqual(Buffer.of(6));
+  });
+
+  it('hostile packets change nothing for the next client', async () => {
+    const junk = Array.from({ length: 40 }, (_, n) => message('DISCOVER').subarray(0, n * 7));
+    await byHand('one', [...junk, message('DISCOVER').fill(0xfe, 240)], { wait: 200 });
+    expect((await udhcpc('one')).output).toContain('GOT ip=');
+    expect(muster.log()).not.toContain('"level":"error"');
+  });
+
+  it('perfdhcp, as a relay, loses nothing', async () => {
+    ip('-n', 'one', 'addr', 'add', '10.77.0.2/24', 'dev', 'eth0');
+    const words = ['-4', '-r', '50', '-R', '60', '-p', '2', '-l', '10.77.0.2', '-W', '500000', '10.77.0.1'];
+    const { output } = await run('one', ['perfdhcp', ...words]);
+    expect(output.match(/drops: 0\n/g)).toHaveLength(2);
+    expect(output.match(/rejected leases: 0/g)).toHaveLength(2);
+    ip('-n', 'one', 'addr', 'flush', 'dev', 'eth0');
+    ip('-n', 'one', 'route', 'replace', 'default', 'dev', 'eth0');
+  });
+});
+
+describe('behind a relay (dnsmasq --dhcp-relay)', () => {
+  let muster: Muster;
+  let relay: Awaited<ReturnType<typeof daemon>>;
+  beforeAll(async () => {
+    bridge('br-a', '10.77.0.1/24');
+    attach('relay', 'br-a');
+    ip('-n', 'relay', 'addr', 'add', '10.77.0.2/24', 'dev', 'eth0');
+    ip('netns', 'add', 'far');
+    ip('-n', 'relay', 'link', 'add', 'eth1', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', 'far');
+    ip('-n', 'relay', 'addr', 'add', '10.88.0.1/24', 'dev', 'eth1');
+    ip('-n', 'relay', 'link', 'set', 'eth1', 'up');
+    ip('-n', 'far', 'link', 'set', 'eth0', 'up');
+    ip('route', 'add', '10.88.0.0/24', 'via', '10.77.0.2');
+    execFileSync('ip', ['netns', 'exec', 'relay', 'sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward']);
+    const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
+    const flags = [
+      '--keep-in-foreground',
+      '--port=0',
+      '--conf-file=/dev/null',
+      '--log-facility=-',
+      '--user=root',
+      '--log-dhcp',
+    ];
+    relay = await daemon('relay', [command, ...flags, '--dhcp-relay=10.88.0.1,10.77.0.1'], /DHCP relay/, env);
+    muster = await startMuster(
+      ['br-a'],
+      `${rack(`{mode: server, probe: off, ${POOL}}`)}---
+apiVersion: muster/v1
+kind: Network
+metadata: {name: far}
+spec:
+  subnet: 10.88.0.0/24
+  address: 10.77.0.1
+  gateway: 10.88.0.1
+  dhcp: {mode: server, leaseTime: 30s, pools: [{start: 10.88.0.100, end: 10.88.0.110}]}
+`,
+    );
+  });
+  afterAll(async () => {
+    await muster.stop();
+    await relay.stop();
+    ip('route', 'del', '10.88.0.0/24');
+    remove(['relay', 'far'], ['br-a']);
+  });
+
+  it('a client gets an address of its own subnet and renews it past the relay', async () => {
+    const files = ['-lf', join(HOME, 'far.leases'), '-pf', join(HOME, 'far.pid')];
+    const client = await daemon(
+      'far',
+      ['dhclient', '-4', '-v', '-d', '-sf', DHCLIENT, ...files, 'eth0'],
+      /bound to 10\.88\.0\.10/,
+    );
+    const renewed = await muster.event(
+      'a renewal',
+      (e) => e.network === 'far' && e.reason?.code === 'renewed',
+    );
+    expect(renewed.fields).toMatchObject({ address: '10.88.0.100' });
+    await client.stop();
+    expect(await muster.leases()).toMatchObject([{ network: 'far', address: '10.88.0.100' }]);
+  });
+});
+
+describe('beside another DHCP server (dnsmasq)', () => {
+  let muster: Muster;
+  let other: Awaited<ReturnType<typeof daemon>>;
+  beforeAll(async () => {
+    bridge('br-a', '10.77.0.1/24');
+    attach('other', 'br-a');
+    attach('one', 'br-a');
+    ip('-n', 'other', 'addr', 'add', '10.77.0.9/24', 'dev', 'eth0');
+    ip('-n', 'one', 'route', 'add', 'default', 'dev', 'eth0');
+    const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
+    const flags = [
+      '--keep-in-foreground',
+      '--port=0',
+      '--conf-file=/dev/null',
+      '--log-facility=-',
+      '--user=root',
+      '--no-ping',
+    ];
+    const leases = `--dhcp-leasefile=${join(HOME, 'dnsmasq.leases')}`;
+    other = await daemon(
+      'other',
+      [command, ...flags, leases, '--dhcp-range=10.77.0.50,10.77.0.60'],
+      /DHCP, IP range/,
+      env,
+    );
+    muster = await startMuster(['br-a'], rack('{mode: proxy}'));
+  });
+  afterAll(async () => {
+    await muster.stop();
+    await other.stop();
+    remove(['other', 'one'], ['br-a']);
+  });
+
+  it('an ordinary client hears the other server alone', async () => {
+    const answers = await byHand('one', [message('DISCOVER', { flags: BROADCAST_FLAG })]);
+    expect(answers.map(({ from }) => from)).toEqual(['10.77.0.9']);
+    expect((await udhcpc('one')).output).toMatch(/GOT ip=10\.77\.0\.5[0-9] .*serverid=10\.77\.0\.9/);
+  });
+
+  it('a boot client gets its address from there and its file from Muster', async () => {
+    for (const options of [UEFI!, BIOS!]) {
+      const answers = await byHand('one', [message('DISCOVER', { options, flags: BROADCAST_FLAG })]);
+      const [ours, theirs] = answers.sort((a, b) => (a.from < b.from ? -1 : 1));
+      expect([ours!.from, theirs!.from]).toEqual(['10.77.0.1', '10.77.0.9']);
+      expect(ours!.packet.yiaddr).toBe(0);
+      expect(ours!.packet.file).toMatch(/\.(efi|kpxe)$/);
+      expect(formatIpv4(theirs!.packet.yiaddr)).toMatch(/^10\.77\.0\.[56][0-9]$/);
+    }
+    expect(await muster.leases()).toEqual([]);
+  });
+
+  it('port 4011 answers by unicast to where it was asked from', async () => {
+    ip('-n', 'one', 'addr', 'add', '10.77.0.55/24', 'dev', 'eth0');
+    const request = message('REQUEST', { ciaddr: '10.77.0.55', options: UEFI! });
+    const [answer] = await byHand('one', [request], { port: 4011, to: '10.77.0.1:4011' });
+    expect(answer).toMatchObject({
+      from: '10.77.0.1',
+      port: 4011,
+      packet: { file: expect.stringMatching(/\.efi$/) },
+    });
+    ip('-n', 'one', 'addr', 'flush', 'dev', 'eth0');
+  });
+});
+
+describe('with somebody on a free address', () => {
+  let muster: Muster;
+  beforeAll(async () => {
+    bridge('br-a', '10.77.0.1/24');
+    attach('squatter', 'br-a');
+    attach('one', 'br-a');
+    ip('-n', 'squatter', 'addr', 'add', '10.77.0.100/24', 'dev', 'eth0');
+    muster = await startMuster(['br-a'], rack(`{mode: server, ${POOL}}`));
+  });
+  afterAll(async () => {
+    await muster.stop();
+    remove(['squatter', 'one'], ['br-a']);
+  });
+
+  it('the probe finds it ahead of time, and nobody is offered that address', async () => {
+    const found = await muster.event('the conflict', (e) => e.kind === 'dhcp.conflict');
+    expect(found).toMatchObject({ subject: macOf('squatter'), fields: { address: '10.77.0.100' } });
+    expect((await muster.leases()).find((l) => l.address === '10.77.0.100')).toMatchObject({
+      state: 'conflict',
+    });
+    expect((await udhcpc('one')).output).toContain('GOT ip=10.77.0.101 ');
+    // A handful is asked for ahead, not the pool.
+    const asked = readFileSync('/proc/net/arp', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('br-a'));
+    expect(asked.length).toBeLessThanOrEqual(40);
+    expect(macToBytes(macOf('squatter'))).toHaveLength(6);
+  });
+});
+
+describe('the launcher', () => {
+  const launch = (...words: string[]) =>
+    run('launch', ['perl', resolve('systemd/bind-sockets.pl'), NODE, '-', 'serve', ...words]);
+  beforeAll(() => {
+    ip('netns', 'add', 'launch');
+    ip('-n', 'launch', 'link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'v1');
+    for (const name of ['lo', 'v0', 'v1']) ip('-n', 'launch', 'link', 'set', name, 'up');
+  });
+  afterAll(() => remove(['launch'], []));
+
+  it('opens one socket an interface and port, and one for HTTP, and says their names', async () => {
+    const show = script(
+      'show.pl',
+      'print "$ENV{LISTEN_FDS} $ENV{LISTEN_FDNAMES} ", $ENV{LISTEN_PID} == $$ ? "mine" : "not", "\\n"; print join(" ", map { -S "/proc/self/fd/$_" ? "s" : "-" } 3 .. 9), "\\n"',
+    );
+    const words = [
+      'perl',
+      resolve('systemd/bind-sockets.pl'),
+      '/usr/bin/perl',
+      show,
+      'serve',
+      '--interface',
+      'v0',
+      '--interface=v1',
+    ];
+    const { output } = await run('launch', words);
+    expect(output).toBe('7 dhcp-v0:pxe-v0:tftp-v0:dhcp-v1:pxe-v1:tftp-v1:http mine\ns s s s s s s\n');
+  });
+
+  it.each([
+    ['no interface is named', [], /^muster: serve: say which interfaces .* there are: v[01] v[01]\n$/],
+    [
+      'there is no such interface',
+      ['--interface', 'nope'],
+      /^muster: --interface nope: there is no such interface; there are: v[01] v[01]\n$/,
+    ],
+    [
+      'the port is none',
+      ['--interface', 'v0', '--http-port', '0'],
+      /^muster: --http-port 0: not a port; give a number from 1 to 65535\n$/,
+    ],
+  ])('says in one line what to do when %s', async (_what, words, expected) => {
+    const { code, output } = await launch(...words);
+    expect(output).toMatch(expected);
+    expect(code).toBe(1);
+  });
+
+  it('says who has a port that is taken', async () => {
+    const wait = script('wait.pl', '$| = 1; print "up\\n"; sleep 60');
+    const words = [
+      'perl',
+      resolve('systemd/bind-sockets.pl'),
+      '/usr/bin/perl',
+      wait,
+      'serve',
+      '--interface',
+      'v0',
+    ];
+    const first = await daemon('launch', words, /up/);
+    const { output } = await launch('--interface', 'v0');
+    expect(output).toMatch(
+      /^muster: DHCP, port 67 on v0: already in use by perl, pid [0-9]+; stop that program or take it off this interface\n$/,
+    );
+    expect((await launch('--interface', 'v1')).output).toMatch(
+      /^muster: HTTP, port 8080: already in use by perl, pid /,
+    );
+    await first.stop();
+  });
+
+  it('says who must act when it may not', async () => {
+    const words = [
+      'setpriv',
+      '--reuid',
+      '65534',
+      '--clear-groups',
+      'perl',
+      resolve('systemd/bind-sockets.pl'),
+      NODE,
+      '-',
+      'serve',
+      '--interface',
+      'v0',
+    ];
+    expect((await run('launch', words)).output).toMatch(
+      /not permitted; run as root, or install the units in systemd\//,
+    );
+  });
+});
