@@ -15,7 +15,7 @@ use Fcntl qw(F_DUPFD);
 use POSIX ();
 
 # Linux's numbers; Perl's Socket does not have them everywhere.
-use constant { SO_BINDTODEVICE => 25, SO_RCVBUFFORCE => 33 };
+use constant { SO_BINDTODEVICE => 25, SO_ATTACH_FILTER => 26, SO_RCVBUFFORCE => 33 };
 # A storm of machines is powered on at once: what does not fit here is lost until they ask again, seconds later.
 use constant RECEIVE_BUFFER => 8 * 1024 * 1024;
 use constant FIRST => 3;
@@ -65,6 +65,14 @@ sub refused {
     fail("$what, port $port$on: $!");
 }
 
+# Keeps broadcasts away from a socket: a TFTP request sent to everybody is to be ignored (RFC 1123, 4.2.3.5), and Node does not say
+# where a datagram was sent to. A kernel filter of four instructions: the packet's type; is it "to this host" (0)? all of it; nothing.
+sub only_unicast {
+    my ($socket) = @_;
+    my $filter = pack 'SCCL' x 4, 0x20, 0, 0, 0xfffff004, 0x15, 0, 1, 0, 0x06, 0, 0, 0xffffffff, 0x06, 0, 0, 0;
+    return setsockopt( $socket, SOL_SOCKET, SO_ATTACH_FILTER, pack( 'S x![P] P', 4, $filter ) );
+}
+
 sub udp {
     my ( $what, $port, $device ) = @_;
     socket( my $socket, PF_INET, SOCK_DGRAM, 0 ) or refused( $what, 'udp', $port, $device );
@@ -73,6 +81,7 @@ sub udp {
     setsockopt( $socket, SOL_SOCKET, SO_BROADCAST, 1 ) or refused( $what, 'udp', $port, $device );
     setsockopt( $socket, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER )
       or setsockopt( $socket, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER );
+    only_unicast($socket) or refused( $what, 'udp', $port, $device ) if $what eq 'TFTP';
     bind( $socket, pack_sockaddr_in( $port, INADDR_ANY ) ) or refused( $what, 'udp', $port, $device );
     return $socket;
 }

@@ -115,8 +115,10 @@ export async function netasciiSource(source: ByteSource): Promise<ByteSource> {
   return memorySource(toNetascii(text));
 }
 
-/** About this much is read at once. */
+/** About this much is read at once… */
 const CHUNK_BYTES = 128 * 1024;
+/** …into at most so many packets: a read that scatters takes no more (IOV_MAX). */
+const MAX_SCATTER = 1024;
 
 interface Chunk {
   /** First block it holds, absolute; 0 while it holds none. */
@@ -158,7 +160,7 @@ export class BlockReader {
     const packet = DATA_HEADER + options.blockSize;
     // a window may straddle two chunks, and the next chunk is read while one window is left of the present one
     const perChunk = Math.max(options.window * 2, Math.floor(CHUNK_BYTES / packet));
-    this.#perChunk = Math.min(perChunk, options.blocks);
+    this.#perChunk = Math.min(perChunk, MAX_SCATTER, options.blocks);
     this.#chunks = Array.from({ length: options.blocks > this.#perChunk ? 2 : 1 }, () =>
       makeChunk(this.#perChunk, packet),
     );

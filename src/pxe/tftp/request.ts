@@ -91,7 +91,8 @@ export function agree(request: TftpRequest, size: number, mtu: number): Agreed {
         break;
       }
       case 'tsize':
-        if (request.mode === 'octet' && number(value, 0, 2 ** 32, true) !== undefined)
+        // not for an empty file: curl takes a size of 0 for a fault and gives up
+        if (request.mode === 'octet' && size > 0 && number(value, 0, 2 ** 32, true) !== undefined)
           acknowledged.push([name, String(size)]);
         break;
     }

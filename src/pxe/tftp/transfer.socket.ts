@@ -47,7 +47,11 @@ export class Transfer {
   #running: Running | undefined;
   #releaseFile: () => void = () => {};
   #cancelTimer: () => void = () => {};
+  /** When the timer fires. */
+  #timerDue = Number.POSITIVE_INFINITY as Millis;
   #ended = false;
+  /** What went wrong here; the client is told less. */
+  #fault: string | undefined;
   /** The next block to send and the last of the window that goes out. */
   #next = 1;
   #last = 0;
@@ -121,7 +125,6 @@ export class Transfer {
     // e.g. the client's host went away: its silence will end the transfer
     socket.on('error', () => {});
     this.#step({ kind: 'start' });
-    this.#watch();
   }
 
   #receive(datagram: Buffer, peer: RemoteInfo): void {
@@ -146,6 +149,7 @@ export class Transfer {
     const progressed = state.acked !== this.#state.acked;
     this.#state = state;
     if (progressed) running.reader.release(state.acked);
+    if (state.deadline < this.#timerDue) this.#watch();
     for (const effect of effects) {
       switch (effect.do) {
         case 'data':
@@ -183,29 +187,27 @@ export class Transfer {
     running.socket.send(packet, this.#options.peer.port, this.#options.peer.address);
   }
 
-  /** One timer, set anew only when it fires: deadlines move with every packet, timers need not. */
+  /** One timer: deadlines move on with every packet, and it then finds out when it fires. Only one that moves back sets it anew. */
   #watch(): void {
-    const wait = Math.max(this.#state.deadline - this.#options.clock.monotonic(), 1);
+    this.#cancelTimer();
+    this.#timerDue = this.#state.deadline;
+    const wait = Math.max(this.#timerDue - this.#options.clock.monotonic(), 1);
     this.#cancelTimer = this.#options.clock.after(wait as Millis, () => {
       if (this.#ended) return;
+      this.#timerDue = Number.POSITIVE_INFINITY as Millis;
       this.#step({ kind: 'timeout' });
-      if (!this.#ended) this.#watch();
     });
   }
 
   #fail(error: Error): void {
-    const message = `the server could not read the file: ${error.message}`;
-    if (!this.#running) {
+    this.#fault = error.message;
+    if (this.#running) {
+      const message = 'the file cannot be read';
+      this.#step({ kind: 'stop', outcome: 'failed', code: TFTP_ERROR.undefined, message });
+    } else {
       this.#refuse();
-      this.#end('failed', message);
-      return;
+      this.#end('failed', 'the file cannot be read');
     }
-    this.#step({
-      kind: 'stop',
-      outcome: 'failed',
-      code: TFTP_ERROR.undefined,
-      message: 'the file cannot be read',
-    });
   }
 
   /** The transfer could not begin: the client is told from a socket of its own, if one can be had. */
@@ -231,6 +233,6 @@ export class Transfer {
     const socket = this.#running?.socket;
     // after the turn: an error packet that is on its way out still leaves
     if (socket) setImmediate(() => socket.close());
-    this.#options.onEnd(outcome, why);
+    this.#options.onEnd(outcome, this.#fault === undefined ? why : `${why}: ${this.#fault}`);
   }
 }

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { decodeTftp, encodeRead } from '../../../src/pxe/tftp/codec.ts';
 import { agree, blockCount, isEmptyFile, loaderName, toNetascii } from '../../../src/pxe/tftp/request.ts';
 
-function asked(options: Record<string, string>, mode = 'octet') {
+function asked(options: Record<string, string>, mode = 'octet', size = 1_000_000) {
   const packet = decodeTftp(encodeRead('ipxe.efi', mode, Object.entries(options)));
   if (packet.kind !== 'read') throw new Error('not a request');
-  return agree(packet, 1_000_000, 1500);
+  return agree(packet, size, 1500);
 }
 
 describe('the name in a request', () => {
@@ -86,6 +86,9 @@ describe('options', () => {
   it('have the timeout echoed unchanged and kept to', () => {
     expect(asked({ timeout: '3' })).toMatchObject({ timeout: 3000, acknowledged: [['timeout', '3']] });
   });
+
+  it('have no size for an empty file: curl would give up', () =>
+    expect(asked({ tsize: '0', blksize: '600' }, 'octet', 0).acknowledged).toEqual([['blksize', '600']]));
 
   it('have no size for translated text', () =>
     expect(asked({ tsize: '0', blksize: '600' }, 'netascii').acknowledged).toEqual([['blksize', '600']]));

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { ManualClock, systemClock } from '../../../src/base/clock.ts';
 import type { Millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
@@ -21,6 +21,7 @@ const files: Record<string, Buffer> = {
   'exact.bin': Buffer.alloc(1024, 'x'),
   'ipxe.efi': Buffer.from(Array.from({ length: 300_001 }, (_, n) => (n * 31 + (n >> 8)) & 255)),
   'text.txt': Buffer.from('a\nb\r\n'),
+  'medium.bin': Buffer.alloc(20_000, 'medium '),
 };
 beforeAll(() => {
   root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-tftp-'));
@@ -171,6 +172,15 @@ describe('the TFTP server', () => {
     expect(octets.equals(files['ipxe.efi']!)).toBe(true);
   });
 
+  it('sends blocks of eight octets, thousands of them', async () => {
+    const { octets } = await client.fetch(
+      tftp.port,
+      encodeRead('medium.bin', 'octet', [['blksize', '8']]),
+      8,
+    );
+    expect(octets.equals(files['medium.bin']!)).toBe(true);
+  });
+
   it('sends text as netascii, blocks cut after translation', async () => {
     const { octets } = await client.fetch(tftp.port, encodeRead('text.txt', 'netascii'));
     expect(octets.toString('latin1')).toBe('a\r\nb\r\0\r\n');
@@ -314,6 +324,32 @@ describe('a TFTP server with bounds', () => {
     expect((await clients[2]!.next()).packet.length).toBe(5);
     for (const client of clients) client.close();
     await tftp.stop();
+  });
+});
+
+describe('silence', () => {
+  it('is answered after the time-out that was agreed on, each time anew', async () => {
+    const clock = new ManualClock();
+    const tftp = await start({ clock });
+    const client = await Client.open();
+    await client.send(encodeRead('exact.bin', 'octet', [['timeout', '1']]), tftp.port);
+    const { port } = await client.next();
+    for (const block of [0, 1]) {
+      await client.send(encodeAck(block), port);
+      expect((await client.next()).packet.readUInt16BE(2)).toBe(block + 1);
+      clock.advance(999 as Millis);
+      expect(client.got).toEqual([]);
+      clock.advance(1 as Millis);
+      expect((await client.next()).packet.readUInt16BE(2)).toBe(block + 1);
+      clock.advance(1999 as Millis);
+      clock.advance(1 as Millis);
+      expect((await client.next()).packet.readUInt16BE(2)).toBe(block + 1);
+    }
+    await client.send(encodeError(0, 'enough'), port);
+    client.close();
+    const stopped = tftp.stop();
+    clock.advance(1000 as Millis);
+    await stopped;
   });
 });
 

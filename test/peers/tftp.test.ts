@@ -1,0 +1,233 @@
+/** TFTP against clients that others wrote: on the shipped command, over a bad network, and many at once. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { createMetrics } from '../../src/base/metrics.ts';
+import type { NewEvent } from '../../src/events/event.ts';
+import { openAssets } from '../../src/pxe/assets/assets.files.ts';
+import { startTftp } from '../../src/pxe/tftp/tftp.socket.ts';
+import { attach, bridge, type Muster, remove, run, startMuster } from './dhcp-segment.ts';
+import { badNetwork } from './tftp-proxy.ts';
+
+const HOME = mkdtempSync(join(tmpdir(), 'muster-tftp-peers-'));
+const LOADERS = join(HOME, 'loaders');
+mkdirSync(LOADERS);
+
+/** Octets that are nowhere the same, so that a block in the wrong place is seen. */
+function content(size: number): Buffer {
+  const octets = Buffer.alloc(size);
+  for (let at = 0; at + 4 <= size; at += 4) octets.writeUInt32LE((at * 2_654_435_761) >>> 0, at);
+  return octets;
+}
+
+const SIZES = {
+  empty: 0,
+  'block-less': 511,
+  block: 512,
+  'block-more': 513,
+  'blocks-of-1468': 1468 * 40,
+  'one-mib': 1024 * 1024,
+  // more than 65,535 blocks of 512
+  'rolls-over': 512 * 65_535 + 4096,
+};
+for (const [name, size] of Object.entries(SIZES)) writeFileSync(join(LOADERS, name), content(size));
+
+const hash = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex');
+const expected = Object.fromEntries(Object.keys(SIZES).map((name) => [name, hash(join(LOADERS, name))]));
+
+type Command = (name: string, to: string, host: string, port: number) => readonly string[];
+const atftp =
+  (...options: string[]): Command =>
+  (name, to, host, port) => [
+    'atftp',
+    ...options.flatMap((option) => ['--option', option]),
+    ...['-g', '-r', name, '-l', to, host, String(port)],
+  ];
+const curl =
+  (...options: string[]): Command =>
+  (name, to, host, port) => [
+    'curl',
+    '--silent',
+    '--show-error',
+    ...options,
+    '-o',
+    to,
+    `tftp://${host}:${port}/${name}`,
+  ];
+const tftp: Command = (name, to, host, port) => [
+  'tftp',
+  '-m',
+  'binary',
+  host,
+  String(port),
+  '-c',
+  'get',
+  name,
+  to,
+];
+
+const CLIENTS: Readonly<Record<string, Command>> = {
+  'tftp-hpa': tftp,
+  atftp: atftp(),
+  'atftp, blksize 1468': atftp('blksize 1468', 'tsize 0'),
+  'atftp, windowsize 8': atftp('blksize 1468', 'windowsize 8'),
+  'atftp, windowsize 64': atftp('blksize 1468', 'windowsize 64'),
+  'atftp, timeout 2': atftp('timeout 2'),
+  curl: curl(),
+  'curl, blksize 1468': curl('--tftp-blksize', '1468'),
+  'curl, blksize 8': curl('--tftp-blksize', '8'),
+  'curl without options': curl('--tftp-no-options'),
+};
+
+let copies = 0;
+const copy = () => join(HOME, `copy-${copies++}`);
+
+/** curl writes no file for nothing. */
+const fetched = (file: string) => (existsSync(file) ? hash(file) : expected.empty);
+
+afterAll(() => rmSync(HOME, { recursive: true, force: true }));
+
+describe('the shipped command', () => {
+  let muster: Muster;
+  beforeAll(async () => {
+    bridge('br-tftp', '10.79.0.1/24');
+    attach('tftpclient', 'br-tftp');
+    await run('tftpclient', ['ip', 'addr', 'add', '10.79.0.9/24', 'dev', 'eth0']);
+    const documents = `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
+`;
+    muster = await startMuster(['br-tftp'], documents, ['--loaders', LOADERS]);
+  });
+  afterAll(async () => {
+    await muster.stop();
+    remove(['tftpclient'], ['br-tftp']);
+  });
+
+  const small = Object.keys(SIZES).filter((name) => name !== 'rolls-over');
+  it.each(Object.entries(CLIENTS))('serves %s', async (_client, command) => {
+    for (const name of small) {
+      const to = copy();
+      const { output } = await run('tftpclient', command(name, to, '10.79.0.1', 69));
+      expect(fetched(to), `${name}: ${output}`).toBe(expected[name]);
+    }
+  });
+
+  it.each(['tftp-hpa', 'curl', 'atftp, windowsize 8'])('rolls over for %s', async (client) => {
+    const to = copy();
+    const { output } = await run('tftpclient', CLIENTS[client]!('rolls-over', to, '10.79.0.1', 69), 60);
+    expect(fetched(to), output).toBe(expected['rolls-over']);
+  });
+
+  it('answers from the address that was asked, and says who got what', async () => {
+    const served = await muster.event(
+      'served',
+      ({ kind, fields }) => kind === 'tftp.served' && fields?.file === 'one-mib',
+    );
+    expect(served).toMatchObject({
+      network: 'rack',
+      fields: { address: '10.79.0.9', octets: SIZES['one-mib'] },
+    });
+  });
+
+  it('refuses to write and to leave its directory', async () => {
+    writeFileSync(join(HOME, 'up'), 'x');
+    const put = await run('tftpclient', ['tftp', '10.79.0.1', '69', '-c', 'put', join(HOME, 'up'), 'up']);
+    expect(put.output).toMatch(/read-only/);
+    for (const name of ['../config/all.yaml', '/etc/passwd', '..\\..\\etc\\passwd']) {
+      const got = await run('tftpclient', ['tftp', '10.79.0.1', '69', '-c', 'get', name, copy()]);
+      expect(got.output).toMatch(/no such loader/);
+    }
+  });
+
+  it('ignores a request that was sent to everybody (RFC 1123 §4.2.3.5)', async () => {
+    const script = `
+      use Socket; use IO::Select;
+      socket(my $s, PF_INET, SOCK_DGRAM, 0); setsockopt($s, SOL_SOCKET, SO_BROADCAST, 1);
+      for my $to (@ARGV) {
+        send($s, "\\0\\1one-mib\\0octet\\0", 0, pack_sockaddr_in(69, inet_aton($to)));
+        print "$to ", (IO::Select->new($s)->can_read(1) ? "answered" : "silent"), "\\n";
+        while (IO::Select->new($s)->can_read(0)) { recv($s, my $x, 2000, 0) }
+      }`;
+    const { output } = await run('tftpclient', [
+      'perl',
+      '-e',
+      script,
+      '10.79.0.255',
+      '255.255.255.255',
+      '10.79.0.1',
+    ]);
+    expect(output).toBe('10.79.0.255 silent\n255.255.255.255 silent\n10.79.0.1 answered\n');
+  });
+});
+
+describe('in one process', () => {
+  let port: number;
+  const events: NewEvent[] = [];
+  const metrics = createMetrics();
+  const stopping = new AbortController();
+  beforeAll(async () => {
+    const assets = await openAssets({
+      directory: join(HOME, 'assets'),
+      loaderDirectories: [LOADERS],
+      log: silentLog,
+    });
+    const server = await startTftp({
+      sockets: [{ address: '127.0.0.1', port: 0 }],
+      assets,
+      events: { record: (event) => events.push(event) },
+      metrics,
+      log: silentLog,
+      clock: systemClock,
+      limits: { transfers: 300, perClient: 300 },
+      signal: stopping.signal,
+    });
+    port = server.addresses[0]!.port;
+  });
+  afterAll(() => stopping.abort());
+
+  const here = (command: readonly string[]) =>
+    new Promise<string>((resolve) =>
+      execFile(command[0]!, command.slice(1), { timeout: 100_000 }, (error, stdout, stderr) =>
+        resolve(`${stdout}${stderr}${error ?? ''}`),
+      ),
+    );
+
+  it.each([
+    ['tftp-hpa', { loss: 2, doubling: 5, reorder: 0, seed: 1 }],
+    ['curl, blksize 1468', { loss: 3, doubling: 5, reorder: 2, seed: 2 }],
+    ['atftp, blksize 1468', { loss: 2, doubling: 5, reorder: 2, seed: 3 }],
+    ['atftp, windowsize 8', { loss: 2, doubling: 2, reorder: 2, seed: 4 }],
+    ['atftp, windowsize 64', { loss: 1, doubling: 1, reorder: 1, seed: 5 }],
+  ] as const)('a bad network does not keep the file from %s', async (client, how) => {
+    const network = await badNetwork(port, how);
+    const to = copy();
+    // curl asks for a time-out of six seconds, which is kept to at every loss
+    const name = client.startsWith('curl') || client === 'tftp-hpa' ? 'blocks-of-1468' : 'one-mib';
+    const output = await here(CLIENTS[client]!(name, to, '127.0.0.1', network.port));
+    expect(network.dropped()).toBeGreaterThan(0);
+    network.close();
+    expect(fetched(to), output).toBe(expected[name]);
+  });
+
+  it('two hundred fetch at once, each its file', async () => {
+    const began = events.length;
+    const results = await Promise.all(
+      Array.from({ length: 200 }, async (_, n) => {
+        const to = copy();
+        const client = n % 2 === 0 ? 'curl, blksize 1468' : 'atftp, windowsize 8';
+        const output = await here(CLIENTS[client]!('one-mib', to, '127.0.0.1', port));
+        return fetched(to) === expected['one-mib'] ? '' : `${client}: ${output}`;
+      }),
+    );
+    expect(results.filter((text) => text !== '')).toEqual([]);
+    const ended = events.slice(began);
+    expect(ended.filter(({ kind }) => kind === 'tftp.failed')).toEqual([]);
+  });
+});
