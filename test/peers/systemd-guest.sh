@@ -1,0 +1,116 @@
+#!/bin/sh
+# A systemd of its own around the installed form: systemd-guest.sh DESTDIR. Prints what the probe found, from `=== probe` to `END`.
+#
+# Runs as the first process of new namespaces (see systemd-manager.test.ts). The host's file system is made read-only here before
+# systemd starts, and that is checked: a systemd that can write would clean /tmp and more. It sees no units but those below /run.
+set -eu
+dest=$1
+export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+mount --make-rprivate /
+mount -t tmpfs tmpfs /run
+mkdir -p /run/units /run/sys/etc /run/config /run/lock /run/inst
+
+# The user that the package's own description makes.
+cp /etc/passwd /etc/group /run/sys/etc/
+systemd-sysusers --root=/run/sys "$dest/usr/lib/sysusers.d/muster.conf"
+mount --bind /run/sys/etc/passwd /etc/passwd
+mount --bind /run/sys/etc/group /etc/group
+mount --bind "$dest" /run/inst
+
+mount -o remount,bind,ro /
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+mount -t tmpfs tmpfs /var
+mkdir -p /var/lib /var/cache /var/log /var/tmp
+mount -o remount,bind,ro /dev
+mount --bind /proc/sys /proc/sys
+mount -o remount,bind,ro /proc/sys
+mount -t sysfs -o ro sysfs /sys
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+for place in / /dev /etc /home /opt /root /usr /usr/lib /srv; do
+  [ ! -d $place ] || [ ! -w $place ] || ! touch $place/.muster-probe 2>/dev/null || {
+    echo "systemd-guest.sh: $place is writable; nothing is started" >&2
+    exit 1
+  }
+done
+
+ip link set lo up
+for n in 0 1; do
+  ip link add rack$n type bridge
+  ip addr add 10.88.$n.1/24 dev rack$n
+  ip link set rack$n up
+done
+cat >/run/config/networks.yaml <<'Y'
+apiVersion: muster/v1
+kind: Network
+metadata: {name: rack0}
+spec: {subnet: 10.88.0.0/24, dhcp: {mode: server}}
+Y
+echo MUSTER_INTERFACE=rack0 >/run/defaults
+
+# The units that ours lean on, empty; ours with the paths of this place, otherwise as they are.
+for name in sysinit basic sockets paths timers slices shutdown network multi-user; do
+  printf '[Unit]\nDefaultDependencies=no\n' >/run/units/$name.target
+done
+sed 's#/usr/bin/muster#/run/inst/usr/bin/muster#; s#=/etc/muster#=/run/config#; /^ConfigurationDirectory/d' \
+  /run/inst/usr/lib/systemd/system/muster.service >/run/units/muster.service
+cat >/run/units/probe.service <<'U'
+[Unit]
+DefaultDependencies=no
+Wants=muster.service sockets.target
+After=muster.service sockets.target
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /run/probe.sh
+U
+cat >/run/probe.sh <<'P'
+exec >/run/probe.log 2>&1
+muster=/run/inst/usr/bin/muster
+say() { echo "$1: $2"; }
+get() { curl -sS -m 10 -o /dev/null -w '%{http_code}' "http://10.88.0.1:8080/boot.ipxe"; }
+say state "$(systemctl is-active muster.service)"
+say status "$(systemctl show -P StatusText muster.service)"
+pid=$(systemctl show -P MainPID muster.service)
+say uid "$(stat -c %U /proc/"$pid")"
+say capabilities "$(sed -n 's/^CapEff:\t//p' /proc/"$pid"/status) $(sed -n 's/^CapBnd:\t//p' /proc/"$pid"/status)"
+say seccomp "$(sed -n 's/^Seccomp:\t//p' /proc/"$pid"/status)"
+say bound "$(ss -Hlun | sed -n 's/.*0.0.0.0%\(rack[0-9]\):\([0-9]*\) .*/\1:\2/p' | sort | tr '\n' ' ')"
+say socket "$(stat -c '%a %U %G' /run/muster/muster.sock)"
+say muster "$($muster status | tr '\n' ' ')"
+say http "$(get)"
+systemctl reload muster.service
+say reload $?
+echo 'kind: Nonsense' >/run/config/bad.yaml
+systemctl reload muster.service
+say 'reload of nonsense' $?
+rm /run/config/bad.yaml
+systemctl stop muster.service 2>/dev/null
+say stopped "$(systemctl is-active muster.service) $(systemctl show -P Result muster.service)"
+say 'http starts it' "$(get) $(systemctl is-active muster.service)"
+echo MUSTER_INTERFACE=rack0,rack1 >/run/defaults
+systemctl daemon-reload
+systemctl restart muster.service
+say 'with another interface' "$? $(ss -Hlun | grep -c '%rack1:')"
+
+echo END
+n=0
+while [ $n -lt 40 ] && [ ! -e /run/printed ]; do
+  sleep 0.25
+  n=$((n + 1))
+done
+systemctl --force exit 0
+P
+# The log is printed by a process outside the manager's units: they have no console.
+(
+  n=0
+  while [ $n -lt 240 ] && ! grep -q '^END' /run/probe.log 2>/dev/null; do
+    sleep 0.25
+    n=$((n + 1))
+  done
+  echo '=== probe'
+  cat /run/probe.log
+  touch /run/printed
+) &
+export SYSTEMD_UNIT_PATH=/run/units:/run/systemd/generator
+export SYSTEMD_GENERATOR_PATH=/run/inst/usr/lib/systemd/system-generators
+export MUSTER_DEFAULTS=/run/defaults container=muster-test
+exec /lib/systemd/systemd --system --unit=probe.service --log-target=console --show-status=0
