@@ -1,6 +1,6 @@
 /**
- * The reporting script and units as they are written into configurations. Equal to the files beside this one (a test keeps
- * that so), which images carry and shellcheck reads; here so that rendering needs no file.
+ * The reporting script and units as they are written into configurations: `make docs` makes this of the files beside it,
+ * which images carry and shellcheck reads; here so that rendering needs no file.
  */
 
 /** Where they go: /etc is writable on every system that we boot, and `sh FILE` needs no execute label of SELinux. */
@@ -25,11 +25,14 @@ log_octets=16384
 # The boot server is on this machine's own network; a proxy meant for the world would hide it.
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
 
+# The value of kernel argument $1; of several the last, as the kernel has it.
 argument() {
+  value=
   read -r line <"$cmdline"
   for word in $line; do
-    case $word in "$1"=*) printf '%s' "\${word#*=}" ;; esac
+    case $word in "$1"=*) value=\${word#*=} ;; esac
   done
+  printf '%s' "$value"
 }
 
 # Every octet as %XX: always right in a form, and needs no table. Plain words stay, for systems without od.

@@ -1,0 +1,181 @@
+/** The reporting script, run by the shells that machines have, against a server that answers as ours does. */
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import * as texts from '../../../src/ignition/report/texts.ts';
+
+const DIRECTORY = path.join(import.meta.dirname, '../../../src/ignition/report');
+const SCRIPT = path.join(DIRECTORY, 'muster-report.sh');
+
+test('what is rendered into configurations is what the files say', () => {
+  const read = (name: string) => fs.readFileSync(path.join(DIRECTORY, name), 'utf8');
+  expect(texts.REPORT_SCRIPT).toBe(read('muster-report.sh'));
+  expect(texts.CONFIGURED_UNIT).toBe(read('muster-configured.service'));
+  expect(texts.READY_UNIT).toBe(read('muster-ready.service'));
+  expect(texts.FAILED_UNIT).toBe(read('muster-failed.service'));
+  for (const unit of [texts.CONFIGURED_UNIT, texts.READY_UNIT, texts.FAILED_UNIT])
+    expect(unit).toContain(`ExecStart=/bin/sh ${texts.REPORT_SCRIPT_PATH} `);
+});
+
+let directory: string;
+let server: http.Server;
+let answers: number[];
+let got: { url: string; form: Record<string, string> }[];
+
+beforeEach(async () => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-report-'));
+  answers = [];
+  got = [];
+  server = http.createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      got.push({
+        url: request.url!,
+        form: Object.fromEntries(new URLSearchParams(Buffer.concat(parts).toString())),
+      });
+      response.writeHead(answers.shift() ?? 204).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  fs.writeFileSync(
+    path.join(directory, 'cmdline'),
+    `quiet muster.url=http://127.0.0.1:${port}/boot/S_-1 a=* BOOTIF=01-52\n`,
+  );
+});
+
+afterEach(() => {
+  server.closeAllConnections();
+  server.close();
+  fs.rmSync(directory, { recursive: true });
+});
+
+/** Runs the script; resolves to its exit status and what it said. `only`: commands it finds, besides the usual ones. */
+function run(shell: readonly string[], args: readonly string[], env: Record<string, string> = {}) {
+  return new Promise<{ status: number; said: string }>((resolve) => {
+    execFile(
+      shell[0]!,
+      [...shell.slice(1), SCRIPT, ...args],
+      {
+        env: {
+          PATH: process.env.PATH,
+          MUSTER_CMDLINE: path.join(directory, 'cmdline'),
+          MUSTER_NOTES: path.join(directory, 'failed'),
+          MUSTER_TRIES: '3',
+          MUSTER_PAUSE: '0',
+          http_proxy: 'http://127.0.0.1:9/',
+          ...env,
+        },
+        timeout: 20_000,
+      },
+      (error, stdout, stderr) =>
+        resolve({ status: (error?.code as number | undefined) ?? 0, said: stdout + stderr }),
+    );
+  });
+}
+
+const SHELLS: [string, string[]][] = [
+  ['dash', ['dash']],
+  ['bash', ['bash', '--posix']],
+  ['busybox', ['busybox', 'sh']],
+];
+
+test.each(SHELLS)('%s reports a step to the session that the kernel command line names', async (_, shell) => {
+  expect(await run(shell, ['kernel', 'initrd'])).toEqual({ status: 0, said: '' });
+  expect(got).toEqual([{ url: '/boot/S_-1/report', form: { step: 'kernel', detail: 'initrd' } }]);
+});
+
+test.each(SHELLS)('%s sends any text as it is', async (_, shell) => {
+  const log = 'grün & = % + \n"\'`$(x)\\ \t~*\n';
+  fs.writeFileSync(path.join(directory, 'log'), log);
+  await run(shell, ['failed', 'a b & c=d', path.join(directory, 'log')]);
+  expect(got[0]?.form).toEqual({ step: 'failed', detail: 'a b & c=d', log: log.trimEnd() });
+});
+
+test('of a long log the end is sent, at most 16 KiB', async () => {
+  fs.writeFileSync(path.join(directory, 'log'), `${'x'.repeat(50_000)}END`);
+  await run(['dash'], ['failed', 'why', path.join(directory, 'log')]);
+  expect(got[0]?.form.log).toHaveLength(16384);
+  expect(got[0]?.form.log).toMatch(/END$/);
+});
+
+test('it asks again while the server is not ready, and no more often than it was told', async () => {
+  answers = [503, 500, 204];
+  expect((await run(['dash'], ['kernel'])).status).toBe(0);
+  expect(got).toHaveLength(3);
+  answers = [503, 503, 503, 204];
+  const gaveUp = await run(['dash'], ['kernel']);
+  expect(gaveUp.status).toBe(1);
+  expect(gaveUp.said).toContain('could not reach');
+  expect(got).toHaveLength(6);
+});
+
+test('it does not ask again when its session is over', async () => {
+  answers = [404];
+  const result = await run(['dash'], ['kernel']);
+  expect(result).toEqual({
+    status: 0,
+    said: "muster-report: the server does not take 'kernel' for this boot session\n",
+  });
+  expect(got).toHaveLength(1);
+});
+
+test('with wget instead of curl it reports the same', async () => {
+  const bin = path.join(directory, 'bin');
+  fs.mkdirSync(bin);
+  for (const tool of ['cat', 'od', 'tr', 'sed', 'sleep', 'dirname', 'tail', 'sh', 'wget'])
+    fs.symlinkSync('/bin/busybox', path.join(bin, tool));
+  expect(await run(['/bin/busybox', 'sh'], ['kernel', 'a b'], { PATH: bin })).toEqual({
+    status: 0,
+    said: '',
+  });
+  expect(got[0]?.form).toEqual({ step: 'kernel', detail: 'a b' });
+});
+
+test('without a session on the command line there is nobody to tell, and that is no failure', async () => {
+  fs.writeFileSync(path.join(directory, 'cmdline'), 'quiet\n');
+  const result = await run(['dash'], ['kernel']);
+  expect(result.status).toBe(0);
+  expect(result.said).toContain('nobody to report to');
+});
+
+test('a step that does not exist is a usage error', async () => {
+  expect((await run(['dash'], ['done'])).status).toBe(2);
+  expect((await run(['dash'], [])).status).toBe(2);
+  expect(got).toEqual([]);
+});
+
+/** A cloud-init that says `status`; the real one's words, of 22.4 and 25.1. */
+function cloudInit(status: string): string {
+  const bin = path.join(directory, 'bin');
+  fs.mkdirSync(bin);
+  fs.writeFileSync(path.join(bin, 'cloud-init'), `#!/bin/sh\ncat <<'END'\n${status}\nEND\n`, { mode: 0o755 });
+  return `${bin}:${process.env.PATH}`;
+}
+
+test('configured is not reported when cloud-init failed; failed then says why', async () => {
+  const PATH = cloudInit(
+    "status: error\nboot_status_code: enabled-by-generator\ndetail:\n('scripts_user', RuntimeError())",
+  );
+  expect((await run(['dash'], ['configured'], { PATH })).status).toBe(1);
+  expect(got).toEqual([]);
+  await run(['dash'], ['failed', '', '/dev/null'], { PATH });
+  expect(got[0]?.form).toMatchObject({
+    step: 'failed',
+    detail: "cloud-init failed: detail: ('scripts_user', RuntimeError())",
+  });
+});
+
+test.each(['status: done', 'status: running', 'status: done\nextended_status: degraded done'])(
+  'configured is reported when cloud-init says %j',
+  async (status) => {
+    const PATH = cloudInit(status);
+    expect((await run(['dash'], ['configured'], { PATH })).status).toBe(0);
+    expect(got[0]?.form.step).toBe('configured');
+  },
+);
