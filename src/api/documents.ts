@@ -2,12 +2,17 @@
 import { createHash } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
 import type { MachineStatus } from '../machines/machine.ts';
+import type { Member } from '../machines/roster.ts';
+import { selectionOf } from '../pxe/decide/desk.ts';
 import type { ChangeOptions, Entry, Origin } from '../resources/catalog.ts';
 import { API_VERSION, type Document, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
 
 type H = Handler<ApiDeps>;
+
+/** A machine's status as it is shown; `profile` is the one that it has, named or selected. */
+export type MachineShown = Omit<MachineStatus, 'v'> & { readonly profile?: string };
 
 /** A document as the API shows it: what the operator wrote, and under `status` what the server knows. */
 export interface Shown {
@@ -16,7 +21,7 @@ export interface Shown {
   readonly metadata: Document['metadata'];
   /** Absent for a machine that was only seen. */
   readonly spec?: Document['spec'];
-  readonly status: Partial<Omit<MachineStatus, 'v'>> & { readonly origin?: Origin };
+  readonly status: Partial<MachineShown> & { readonly origin?: Origin };
 }
 
 const KIND_OF: ReadonlyMap<string, Kind> = new Map(
@@ -44,20 +49,38 @@ export function etagOf(entry: Entry): string {
 /** Without the version of its stored shape. */
 const shownStatus = ({ v: _, ...status }: MachineStatus): Omit<MachineStatus, 'v'> => status;
 
-function statusOf(name: string, { roster }: ApiDeps): Omit<MachineStatus, 'v'> | undefined {
-  const member = roster.get(name);
-  if (member === undefined) return undefined;
-  return shownStatus(roster.view(member).status);
+/** The profile that each machine has: the one that its document names, or that selects it. Profiles are listed once. */
+function selection({ catalog }: ApiDeps): (member: Member) => string | undefined {
+  const profiles = catalog
+    .list('Profile')
+    .map(({ document }) => ({ name: document.metadata.name, spec: document.spec }));
+  return (member) => {
+    const found = selectionOf(member, member.status.seen.network, profiles);
+    return found.kind === 'selected' ? found.profile.name : undefined;
+  };
 }
 
-function shown(entry: Entry, deps: ApiDeps): Shown {
-  const status = entry.document.kind === 'Machine' ? statusOf(entry.document.metadata.name, deps) : {};
+function statusOf(
+  name: string,
+  { roster }: ApiDeps,
+  selected: (member: Member) => string | undefined,
+): MachineShown | undefined {
+  const member = roster.get(name);
+  if (member === undefined) return undefined;
+  const profile = selected(member);
+  return { ...shownStatus(roster.view(member).status), ...(profile === undefined ? {} : { profile }) };
+}
+
+function shown(entry: Entry, deps: ApiDeps, selected = selection(deps)): Shown {
+  const status =
+    entry.document.kind === 'Machine' ? statusOf(entry.document.metadata.name, deps, selected) : {};
   return { ...entry.document, status: { ...status, origin: entry.origin } };
 }
 
 /** All documents of a kind; machines include those that were only seen. Ordered by name. */
 function showAll(kind: Kind, deps: ApiDeps): Shown[] {
-  const items = deps.catalog.list(kind).map((entry) => shown(entry, deps));
+  const selected = selection(deps);
+  const items = deps.catalog.list(kind).map((entry) => shown(entry, deps, selected));
   if (kind !== 'Machine') return items;
   const seen = deps.roster
     .list()

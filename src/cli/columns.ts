@@ -93,7 +93,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
   Machine: [
     NAME,
     { heading: 'PHASE', cell: (item) => item.status.phase ?? 'registered' },
-    { heading: 'PROFILE', cell: (item) => machine(item)?.profile },
+    { heading: 'PROFILE', cell: (item) => item.status.profile ?? machine(item)?.profile },
     { heading: 'ADDRESS', cell: (item) => item.status.seen?.address ?? machine(item)?.addresses?.[0] },
     { heading: 'AGE', cell: (item) => age(item.status.since) },
     { heading: 'REASON', cell: (item) => item.status.reason?.code },

@@ -34,9 +34,11 @@ export async function validate(
   );
   const documents = [...result.documents.values()].map(({ document }) => idOf(document));
   if (faults.length > 0) {
-    io.err(`${faults.length} ${faults.length === 1 ? 'fault' : 'faults'} in ${sources.length} files\n`);
+    io.err(`${counted(faults.length, 'fault')} in ${counted(sources.length, 'file')}\n`);
     return EXIT.failure;
   }
-  io.out(`${documents.length} documents in ${sources.length} files are valid\n`);
+  io.out(`valid: ${counted(documents.length, 'document')} in ${counted(sources.length, 'file')}\n`);
   return EXIT.ok;
 }
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -79,7 +79,8 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   limitConnections(server, limits, log);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen('fd' in options.listen ? options.listen : { ...options.listen, backlog: 4096 }, () => {
+    // As an argument: for a descriptor, Node does not look at `backlog` among the options and shortens the queue to 511.
+    server.listen(options.listen, 4096, () => {
       server.off('error', reject);
       resolve();
     });

@@ -70,6 +70,18 @@ describe('documents', () => {
     });
   });
 
+  it('show which profile a machine has, also when a selector gives it', async () => {
+    const profile =
+      'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: rack-b}\nspec: {boot: hold, selector: {labels: {rack: b}}}\n';
+    const machine =
+      'apiVersion: muster/v1\nkind: Machine\nmetadata: {name: b1, labels: {rack: b}}\nspec: {macs: ["52:54:00:aa:00:0b"]}\n';
+    await ask('POST', '/v1/apply', { body: `${profile}---\n${machine}` });
+    expect((await ask('GET', '/v1/machines/b1')).json).toMatchObject({ status: { profile: 'rack-b' } });
+    expect((await ask('GET', '/v1/machines')).json).toMatchObject({
+      items: [{ status: { profile: 'rack-b' } }, { status: { profile: 'worker' } }],
+    });
+  });
+
   it('are created with 201, changed with 200, and read back with an ETag', async () => {
     const path = '/v1/machines/node-2';
     const created = await ask('PUT', path, { body: MACHINE('node-2', '52:54:00:aa:00:02') });

@@ -146,7 +146,7 @@ describe('validate', () => {
     const config = path.join(world.directory, 'config');
     expect(await run(['validate', config])).toMatchObject({
       code: 0,
-      out: '4 documents in 1 files are valid\n',
+      out: 'valid: 4 documents in 1 file\n',
     });
     fs.writeFileSync(path.join(config, 'two.yaml'), machine('node-1', '52:54:00:aa:00:01'));
     const twice = await run(['validate', config]);

@@ -1,0 +1,64 @@
+/** The command as a process: what only a shell sees. */
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = path.join(import.meta.dirname, '../../..');
+
+const shell = (script: string, env: Record<string, string> = {}) =>
+  spawnSync('bash', ['-c', `set -o pipefail; ${script}`], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH!, HOME: '/nonexistent', ...env },
+  });
+
+describe('bin/muster', () => {
+  it('runs from anywhere, also by a link, without a home', () => {
+    expect(shell(`cd / && '${ROOT}/bin/muster' version --socket /nowhere`).stdout).toMatch(
+      /^muster [0-9.]+\n$/,
+    );
+    const linked = shell(
+      `d=$(mktemp -d) && ln -s '${ROOT}/bin/muster' "$d/m" && "$d/m" version --socket /nowhere; rm -r "$d"`,
+    );
+    expect(linked.stdout).toMatch(/^muster [0-9.]+\n$/);
+  });
+
+  it('ends quietly when its reader has had enough', () => {
+    const { status, stdout, stderr } = shell('bin/muster explain profile.config | head -n 1');
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toBe('KIND:    Profile\n');
+  });
+
+  it('keeps data and messages apart', () => {
+    expect(shell('bin/muster get machines --socket /nowhere/s 2>/dev/null').stdout).toBe('');
+    expect(shell('bin/muster validate test/unit 2>/dev/null').stdout).toBe('');
+  });
+
+  it.for([
+    ['muster', 2],
+    ['muster nonsense', 2],
+    ['muster get', 2],
+    ['muster get machines --socket /nowhere/s', 1],
+    ['muster diff -f /nowhere', 2],
+    ['muster serve --http-port x --interface lo', 1],
+    ['muster serve --log-level loud --interface lo --help', 0],
+    ['muster version --socket /nowhere/s', 0],
+  ] as const)('%s exits with %i', ([command, code]) => {
+    expect(shell(`bin/${command} </dev/null`).status).toBe(code);
+  });
+
+  it('colours only where asked to', () => {
+    const file = `<(printf 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n')`;
+    expect(shell(`bin/muster validate -f ${file}`, { NO_COLOR: '1', FORCE_COLOR: '1' }).stdout).not.toContain(
+      '\x1b',
+    );
+  });
+
+  it('reads documents from standard input', () => {
+    const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
+    expect(shell(`printf '${document}' | bin/muster validate -f -`).stdout).toBe(
+      'valid: 1 document in 1 file\n',
+    );
+    expect(shell(`printf 'kind: [' | bin/muster validate -f -`).stderr).toMatch(/^stdin:1:\d+: .*\(E_YAML\)/);
+  });
+});
