@@ -2,7 +2,7 @@
  * The load inside the guest. First it reads the store and says what it holds; then writers put records until the power goes,
  * and each acknowledged commit is named on the console.
  *
- * Lines: `revision R` · `have WRITER N` per writer · `fault TEXT` when the store contradicts itself · `load` · then
+ * Lines: `opening` · `revision R` · `have WRITER N` per writer · `fault TEXT` when the store contradicts itself · `load` · then
  * `a WRITER:N WRITER:N …` (acknowledged), over and over.
  *
  * A commit N of a writer puts its record N, deletes its record N - WINDOW, and notes N under `last/WRITER`: all or nothing.
@@ -67,6 +67,7 @@ async function write(store: Store, writer: number, from: number): Promise<never>
   }
 }
 
+say('opening');
 const store = await openSqliteStore({
   path: process.argv[2]!,
   log: { ...silentLog, error: (fields, message) => say(`fault ${message} ${JSON.stringify(fields)}`) },

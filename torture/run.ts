@@ -23,8 +23,8 @@ const ROUNDS = 20;
 const CONTROL_ROUNDS = 4;
 /** A guest under emulation that says nothing for so long is stuck. */
 const SILENCE_MS = 90_000;
-/** Every fourth cut comes this soon after the disk is mounted, while the store opens and repairs itself… */
-const OPENING_MS = 4000;
+/** Every fourth cut comes within this time from when the store begins to open what the last cut left… */
+const OPENING_MS = 2000;
 /** …the others within this time of load. */
 const LOAD_MS = [200, 5000] as const;
 /** The cut then waits until up to so many writes are not flushed, so that there is something to lose… */
@@ -154,7 +154,7 @@ async function campaign(
     const [least, most] = cutDuring === 'opening' ? [0, OPENING_MS] : LOAD_MS;
     const cutAfterMs = round <= count ? Math.round(least + random() * (most - least)) : 0;
     const console = await boot(guest, disk, synchronous, async (console, server) => {
-      await console.until(cutDuring === 'opening' ? 'mounted' : 'load');
+      await console.until(cutDuring);
       await console.orEnd(sleep(cutAfterMs));
       if (round <= count)
         await console.orEnd(midWrite(disk, server, 1 + Math.floor(random() * MAX_UNFLUSHED)));

@@ -292,6 +292,23 @@ for (const [name, open] of Object.entries(STORES)) {
         const revisions = seen.map((change) => change.revision);
         expect(revisions).toEqual(revisions.toSorted((a, b) => a - b));
         expect(seen.at(-1)!.revision).toBe(rounds + 1);
+        await put('last', '1');
+        expect((await watch.next()).value).toMatchObject([{ key: 'last' }]);
+        await watch.return!(undefined);
+      });
+
+      test('a watcher that is slow while it still reads history misses nothing of either', async () => {
+        const hundred = (i: number) =>
+          store.commit(Array.from({ length: 100 }, (_, j) => ({ key: `k${j}`, put: `${i}` })));
+        for (let i = 0; i < 40; i++) await hundred(i);
+        const watch = store.watch('', 0, never)[Symbol.asyncIterator]();
+        const seen = [...(await watch.next()).value!];
+        expect(seen.length).toBeLessThan(4000);
+        for (let i = 0; i < 60; i++) await hundred(i);
+        while (seen.length < 10_000) seen.push(...(await watch.next()).value!);
+        expect(seen.map((change) => change.revision)).toEqual(
+          Array.from({ length: 10_000 }, (_, i) => Math.floor(i / 100) + 1),
+        );
         await watch.return!(undefined);
       });
 

@@ -58,17 +58,37 @@ describe('a store file', () => {
     await store.close();
   });
 
-  test('does not grow with records that are written over and over', async () => {
-    const store = await openAt(path, { keptRevisions: 1000 });
-    const round = () =>
-      Promise.all(
-        Array.from({ length: 1000 }, (_, i) => store.commit([{ key: `k${i}`, put: 'x'.repeat(300) }])),
+  test('holds each record and the history, and nothing of what was before', async () => {
+    const keys = 3000;
+    const kept = 1000;
+    const store = await openAt(path, { keptRevisions: kept });
+    for (let i = 0; i < 5; i++)
+      await Promise.all(
+        Array.from({ length: keys }, (_, k) => store.commit([{ key: `k${k}`, put: `${i}` }])),
       );
-    for (let i = 0; i < 6; i++) await round();
-    const early = (await stat(path)).size;
-    for (let i = 0; i < 20; i++) await round();
+    await Promise.all(Array.from({ length: keys }, (_, k) => store.commit([{ key: `k${k}`, delete: true }])));
+    await store.compact(keys * 6);
+    await store.commit([{ key: 'last', put: '1' }]);
     await store.close();
-    expect((await stat(path)).size).toBeLessThan(early * 2 + 1_000_000);
+    const db = new DatabaseSync(path, { readOnly: true });
+    expect(db.prepare('SELECT count(*) AS n FROM change').get()).toEqual({ n: 1 });
+    expect(db.prepare('SELECT count(*) AS n FROM record').get()).toEqual({ n: 1 });
+    db.close();
+  });
+
+  test('does not grow with records that are written over and over', async () => {
+    const keys = 3000;
+    const kept = 1000;
+    const store = await openAt(path, { keptRevisions: kept });
+    for (let i = 0; i < 6; i++)
+      await Promise.all(
+        Array.from({ length: keys }, (_, k) => store.commit([{ key: `k${k}`, put: 'x'.repeat(300) }])),
+      );
+    await store.close();
+    const db = new DatabaseSync(path, { readOnly: true });
+    const { n } = db.prepare('SELECT count(*) AS n FROM change').get() as { n: number };
+    expect(n).toBeLessThan(keys + kept + 2048);
+    db.close();
   });
 
   test('bounds its history by the size of the values too', async () => {
@@ -342,6 +362,55 @@ describe('a store whose thread breaks down', () => {
     expect(await ended).toEqual([]);
     await store.close();
     expect(existsSync(path)).toBe(true);
+  });
+
+  /** A store whose first thread does what its nth group asks, and dies before it answers. */
+  const openDying = (nth: number): Promise<Store> => {
+    const url = new URL('../../../src/store/sqlite-thread.files.ts', import.meta.url).href;
+    const dying = `
+      const { parentPort } = require('node:worker_threads');
+      const post = parentPort.postMessage.bind(parentPort);
+      let groups = 0;
+      parentPort.postMessage = (message) => {
+        if ('outcomes' in message && ++groups === ${nth}) process.exit(1);
+        post(message);
+      };
+      import(${JSON.stringify(url)});`;
+    threads = [];
+    return openAt(path, {
+      startThread: (workerData) => {
+        if (threads.length > 0) return startThread(workerData);
+        const thread = new Worker(dying, { eval: true, workerData });
+        threads.push(thread);
+        return thread;
+      },
+    });
+  };
+
+  test('shows watchers what the thread wrote and could not tell', async () => {
+    const store = await openDying(2);
+    const watch = take(store.watch('', 0, never), 3);
+    expect(await codeOf(store.commit([{ key: 'told', put: '1' }]))).toBe('fulfilled');
+    expect(await codeOf(store.commit([{ key: 'not told', put: '1' }]))).toBe('E_STORE_UNSURE');
+    expect(await store.commit([{ key: 'after', put: '1' }])).toEqual({ ok: true, revision: 3 });
+    expect((await watch).flat().map((change) => change.key)).toEqual(['told', 'not told', 'after']);
+    await store.close();
+  });
+
+  test('answers reads that were under way', async () => {
+    const store = await openDying(2);
+    await store.commit([{ key: 'a', put: '1' }]);
+    expect((await store.list('')).records).toHaveLength(1);
+    expect(threads).toHaveLength(2);
+    await store.close();
+  });
+
+  test('closes although the thread dies over it', async () => {
+    const store = await openDying(2);
+    await store.commit([{ key: 'a', put: '1' }]);
+    await store.close();
+    expect(threads).toHaveLength(2);
+    await (await openAt(path)).close();
   });
 
   test('closes although the thread ends while it is asked to', async () => {

@@ -14,7 +14,19 @@ const store = await openSqliteStore({
   metrics: createMetrics(),
   keptRevisions: 2000,
 });
-writeSync(1, 'open\n');
+say('open\n');
+
+/** Has left this process when it returns, so that a kill cannot take it back; waits while the parent does not read. */
+function say(text: string): void {
+  for (let rest = Buffer.from(text); rest.length > 0; ) {
+    try {
+      rest = rest.subarray(writeSync(1, rest));
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}
 
 async function write(writer: number): Promise<never> {
   for (let i = 0; ; i++) {
@@ -25,8 +37,7 @@ async function write(writer: number): Promise<never> {
       // One record that every commit overwrites, so that history is trimmed and pages are reused all the time.
       { key: `hot/${writer % 5}`, put: key },
     ]);
-    // The system call is done when it returns: what the parent can read was acknowledged before the kill.
-    writeSync(1, `${key}\n`);
+    say(`${key}\n`);
   }
 }
 await Promise.all(Array.from({ length: 20 }, (_, writer) => write(writer)));
