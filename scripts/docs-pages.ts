@@ -1,8 +1,12 @@
 /** The generated pages as text, by their path from the root of the tree. */
+import type { Command } from 'commander';
 import { PLACES, PORTS } from '../src/api/ports.ts';
 import { API_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
+import { registerImage } from '../src/cli/image.ts';
+import { registerLab } from '../src/cli/lab.ts';
+import { buildProgram } from '../src/cli/program.ts';
 import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve-options.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
 import { ignitionPages } from '../src/ignition/reference.ts';
@@ -125,10 +129,41 @@ export function eventsPage(): string {
   );
 }
 
+/** Every verb with its arguments and options, from the command tree. */
+export function cliPage(): string {
+  const silent = { out() {}, err() {}, env: {}, color: false, signal: new AbortController().signal };
+  const program = buildProgram(silent, () => {}, [registerImage, registerLab]);
+  const section = (command: Command, path: string): string => {
+    const children = command.commands.map((child) => section(child, `${path} ${child.name()}`)).join('');
+    if (command.commands.length > 0) return children;
+    const options = command.options.filter((option) => !option.hidden);
+    return (
+      `\n## ${path}\n\n\`${path} ${command.usage()}\`\n\n${command.description()}\n` +
+      (command.registeredArguments.length + options.length === 0
+        ? ''
+        : `\n${table(
+            ['argument or option', 'what'],
+            [
+              ...command.registeredArguments.map((one) => [code(one.name()), one.description]),
+              ...options.map((option) => [code(option.flags), option.description]),
+            ],
+          )}`)
+    );
+  };
+  return (
+    made('src/cli/program.ts') +
+    '# The command line\n\nkubectl’s grammar. Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 failed, ' +
+    '2 not understood; `diff`: 0 equal, 1 different, 2 failed. `NO_COLOR` is respected. Kinds may be written as plural, singular or short name ' +
+    '(machines, machine, m).\n' +
+    section(program, 'muster')
+  );
+}
+
 /** All generated pages. Rooms that generate pages of their own are asked here. */
 export async function pages(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ['docs/ports.md', portsPage()],
+    ['docs/cli.md', cliPage()],
     ['docs/errors.md', errorsPage()],
     ['docs/metrics.md', metricsPage()],
     ['docs/events.md', eventsPage()],

@@ -3,6 +3,7 @@ import http from 'node:http';
 import express from 'express';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
 import type { ApiDeps } from './deps.ts';
 import type { ApiRequest, ApiResponse, Route } from './handler.ts';
 import { HEALTH_ROUTES, type HealthDeps } from './health.ts';
@@ -83,8 +84,14 @@ function closeServer(server: http.Server): Promise<void> {
   });
 }
 
+/** What the adapter itself needs. */
+interface ServerDeps {
+  readonly log: Log;
+  readonly metrics: Pick<Metrics, 'add'>;
+}
+
 /** An HTTP server that answers `routes`; everything else is a problem. Exported for tests of a table without a socket. */
-export function createServer<D extends { readonly log: Log }>(
+export function createServer<D extends ServerDeps>(
   routes: readonly Route<D>[],
   deps: D,
   stop: AbortSignal,
@@ -99,7 +106,11 @@ export function createServer<D extends { readonly log: Log }>(
       answer(route, req, res, { deps, stop }),
     );
   }
-  app.use((req: express.Request, res: express.Response) => refuse(routes, req, res));
+  app.use((req: express.Request, res: express.Response) => {
+    const refusal = refuse(routes, req);
+    count(deps, 'none', refusal.status);
+    return send(res, refusal);
+  });
   app.use((error: unknown, _req: express.Request, res: express.Response, _next: express.NextFunction) => {
     if (res.headersSent) {
       res.destroy();
@@ -116,7 +127,7 @@ export function createServer<D extends { readonly log: Log }>(
   return server;
 }
 
-async function answer<D extends { readonly log: Log }>(
+async function answer<D extends ServerDeps>(
   route: Route<D>,
   req: express.Request,
   res: express.Response,
@@ -139,6 +150,7 @@ async function answer<D extends { readonly log: Log }>(
   } catch (error) {
     response = problemResponse(problemFor(error, request, route.path, context.deps.log));
   }
+  count(context.deps, `${route.method} ${route.path}`, response.status);
   await send(res, response);
   // What the handler did not read must not stand before the next request on this connection.
   if (!req.readableEnded) req.resume();
@@ -175,19 +187,19 @@ async function send(res: express.Response, response: ApiResponse): Promise<void>
 }
 
 /** No route has answered: the path is unknown (404), or known with other methods (405). */
-function refuse<D>(routes: readonly Route<D>[], req: express.Request, res: express.Response): void {
-  const allowed = [
-    ...new Set(routes.filter((route) => fits(route.path, req.path)).map((route) => route.method)),
-  ];
-  const error =
-    allowed.length === 0
-      ? new MusterError('E_NOT_FOUND', `there is nothing at ${req.path}; GET /v1 lists the routes`)
-      : new MusterError('E_METHOD', `${req.method} is not possible at ${req.path}`);
-  void send(
-    res,
-    problemResponse(problemOf(error), allowed.length === 0 ? {} : { allow: allowed.join(', ') }),
-  );
+function refuse<D>(routes: readonly Route<D>[], req: express.Request): ApiResponse {
+  const fitting = routes.filter((route) => fits(route.path, req.path));
+  const allowed = [...new Set(fitting.map((route) => route.method))];
+  if (allowed.length === 0) {
+    const error = new MusterError('E_NOT_FOUND', `there is nothing at ${req.path}; GET /v1 lists the routes`);
+    return problemResponse(problemOf(error));
+  }
+  const error = new MusterError('E_METHOD', `${req.method} is not possible at ${req.path}`);
+  return problemResponse(problemOf(error), { allow: allowed.join(', ') });
 }
+
+const count = (deps: ServerDeps, route: string, status: number): void =>
+  deps.metrics.add('muster_api_requests_total', { route, status: String(status) });
 
 /** Whether a route's path fits, segment by segment. */
 function fits(route: string, path: string): boolean {

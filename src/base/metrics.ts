@@ -30,6 +30,11 @@ export const METRICS = {
     labels: ['route', 'status'],
   },
   muster_http_sent_bytes_total: { type: 'counter', help: 'Octets of asset bodies sent by HTTP.', labels: [] },
+  muster_api_requests_total: {
+    type: 'counter',
+    help: "Requests of operators and monitoring, by route and status; what fits no route is 'none'.",
+    labels: ['route', 'status'],
+  },
   muster_boot_decisions_total: {
     type: 'counter',
     help: 'Boot decisions by kind and reason.',

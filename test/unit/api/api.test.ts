@@ -330,6 +330,22 @@ describe('events', () => {
     expect((await ask('GET', '/v1/events?limit=-1')).status).toBe(400);
   });
 
+  it('of a machine include those from before it was recognised and from before it was accepted', async () => {
+    record('52:54:00:aa:00:01');
+    record('m-525400aa0001');
+    record('node-1');
+    record('node-2');
+    for (const asked of ['node-1', '5254.00aa.0001', 'm-525400aa0001']) {
+      const { json } = await ask('GET', `/v1/events?subject=${asked}`);
+      const expected = ['52:54:00:aa:00:01', 'm-525400aa0001', 'node-1'];
+      expect((json.items as MusterEvent[]).map((event) => event.subject)).toEqual(
+        asked.startsWith('m-') ? ['m-525400aa0001'] : expected,
+      );
+    }
+    const { json } = await ask('GET', '/v1/events?subject=node-1&limit=1');
+    expect((json.items as MusterEvent[]).map((event) => event.subject)).toEqual(['node-1']);
+  });
+
   /** The first `count` events of a stream. */
   async function take(count: number, options: { readonly headers?: Record<string, string> } = {}) {
     const stop = new AbortController();
@@ -404,6 +420,16 @@ describe('the server', () => {
     (world.deps as { accept: unknown }).accept = accept;
     expect(answer).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } });
     expect(answer.body).not.toContain('secret detail');
+  });
+
+  it('counts requests by route and status', async () => {
+    await ask('GET', '/v1/machines');
+    await ask('GET', '/v1/machines/x');
+    await ask('GET', '/x');
+    const { body } = await ask('GET', '/metrics');
+    expect(body).toContain('muster_api_requests_total{route="GET /v1/:kind",status="200"} 1');
+    expect(body).toContain('muster_api_requests_total{route="GET /v1/:kind/:name",status="404"} 1');
+    expect(body).toContain('muster_api_requests_total{route="none",status="404"} 1');
   });
 
   it('reloads, and answers with the faults of the directory', async () => {
