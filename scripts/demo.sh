@@ -60,8 +60,18 @@ image=$(images/debian/build.sh --print-directory)
 if ! [ -f "$image/image.json" ]; then
   echo 'Building the Debian image, once: some 250 MB to fetch, 210 MB in .cache/images, one to three minutes.'
 fi
+# Debian lets everybody have namespaces and network cables of their own. Where a host does not, it takes root.
+run='bin/muster lab run lab/demo.yaml'
+if [ "$(id -u)" != 0 ] && ! { [ -w /dev/net/tun ] && unshare --user --map-root-user --net true 2>/dev/null; }; then
+  if ! [ -t 0 ] || ! command -v sudo >/dev/null 2>&1; then
+    echo "This host lets only root have a network of its own: run sudo make demo" >&2
+    exit 1
+  fi
+  run="sudo $run"
+  echo "This host lets only root have a network of its own: $run"
+fi
 code=0
-bin/muster lab run lab/demo.yaml || code=$?
+$run || code=$?
 
 if [ "$code" = 0 ]; then
   cat <<DONE

@@ -8,6 +8,8 @@ import { delimiter, join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
 
 const INSIDE = 'MUSTER_LAB_INSIDE';
+/** The machines' cables; Debian lets everybody open it. */
+const TUN = '/dev/net/tun';
 const SYSTEM_PATHS = ['/usr/sbin', '/sbin'];
 
 /** Whether this process is inside already; then it is the first one there. */
@@ -39,6 +41,11 @@ export function enterNamespace(settings: Readonly<Record<string, string>>): neve
   const unshare = findProgram('unshare');
   if (!unshare)
     throw new MusterError('E_LAB_TOOL', 'unshare (package util-linux) is not there; the rack needs it');
+  try {
+    accessSync(TUN, constants.R_OK | constants.W_OK);
+  } catch (cause) {
+    throw new MusterError('E_LAB_NAMESPACE', `${TUN}: ${(cause as Error).message}`, { cause });
+  }
   const flags = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
   if (process.getuid?.() !== 0) flags.unshift('--user', '--map-root-user');
   try {
