@@ -125,8 +125,12 @@ export function messageName(type: number): MessageName | undefined {
   return MESSAGE_NAMES[type];
 }
 
+const PLAIN = /^[ -[\]-~]*$/;
+
 /** Printable ASCII as it is, everything else as \xNN: what a client sent never reaches a terminal raw. */
 export function printable(bytes: Uint8Array): string {
+  const plain = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  if (PLAIN.test(plain)) return plain;
   let text = '';
   for (const octet of bytes) {
     text +=

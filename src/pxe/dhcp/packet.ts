@@ -172,8 +172,16 @@ export interface Encoded {
   readonly dropped: readonly number[];
 }
 
+/** By insertion: replies are made nearly in order, and have a dozen options. */
 function ordered(options: ReadonlyMap<number, Buffer>): [number, Buffer][] {
-  return [...options].sort((a, b) => RANK[a[0]]! - RANK[b[0]]!);
+  const list: [number, Buffer][] = [];
+  for (const option of options) {
+    const rank = RANK[option[0]]!;
+    let at = list.length;
+    for (; at > 0 && RANK[list[at - 1]![0]]! > rank; at--) list[at] = list[at - 1]!;
+    list[at] = option;
+  }
+  return list;
 }
 
 /** Leaves out expendable options until the rest fits; what remains may still be larger when relay information alone is. */
@@ -202,7 +210,8 @@ export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
   const { kept, dropped } = within(ordered(packet.options), maximum - HEADER);
   let size = HEADER + 1;
   for (const [, value] of kept) size += wireSize(value);
-  const bytes = Buffer.alloc(Math.max(MINIMUM, size));
+  // From Node's pool, so zeroed by hand.
+  const bytes = Buffer.allocUnsafe(Math.max(MINIMUM, size)).fill(0);
   bytes[0] = packet.op;
   bytes[1] = packet.htype;
   bytes[2] = packet.hlen;

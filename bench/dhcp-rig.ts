@@ -1,0 +1,265 @@
+/** DHCP servers to compare, each in a pair of namespaces of its own, and perfdhcp as their load. Inside scripts/in-namespace.sh. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { unpacked } from '../test/peers/unpacked.ts';
+
+const SERVER = '10.90.0.1';
+const CLIENT = '10.90.0.2';
+export const CLIENTS = 20_000;
+export const KNOWN = 10_000;
+/** perfdhcp counts its clients up from here. */
+const FIRST_MAC = 0x02_00_5e_00_00_00;
+const VENDOR_CLASS = Buffer.from('PXEClient:Arch:00007:UNDI:003016').toString('hex');
+
+const ip = (...words: string[]) => execFileSync('ip', words, { encoding: 'utf8' });
+
+function macOf(n: number): string {
+  return (FIRST_MAC + n).toString(16).padStart(12, '0').match(/../g)!.join(':');
+}
+
+export interface Rig {
+  readonly name: string;
+  readonly home: string;
+  readonly server: ChildProcess;
+  readonly output: () => string;
+  /** Process ids of the server, the one that answers first. */
+  pid(): number;
+}
+
+/** Starts `command` between two namespaces; resolves when its output has `ready`. */
+async function start(
+  name: string,
+  home: string,
+  command: readonly string[],
+  ready: RegExp,
+  env: NodeJS.ProcessEnv,
+): Promise<Rig> {
+  ip('netns', 'add', `s-${name}`);
+  ip('netns', 'add', `c-${name}`);
+  ip('-n', `s-${name}`, 'link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', `c-${name}`);
+  for (const [side, address] of [
+    ['s', SERVER],
+    ['c', CLIENT],
+  ]) {
+    ip('-n', `${side}-${name}`, 'addr', 'add', `${address}/16`, 'dev', 'eth0');
+    for (const link of ['eth0', 'lo']) ip('-n', `${side}-${name}`, 'link', 'set', link, 'up');
+  }
+  const server = spawn('ip', ['netns', 'exec', `s-${name}`, ...command], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  await new Promise<void>((done, fail) => {
+    const timer = setTimeout(() => fail(new Error(`${name} did not start:\n${output}`)), 30_000);
+    const look = (text: Buffer) => {
+      output = (output + text).slice(-65_536);
+      if (!ready.test(output)) return;
+      clearTimeout(timer);
+      done();
+    };
+    server.stdout.on('data', look);
+    server.stderr.on('data', look);
+    server.on('close', (code) => fail(new Error(`${name} ended with ${code}:\n${output}`)));
+  });
+  return { name, home, server, output: () => output, pid: () => server.pid! };
+}
+
+export async function stop(rig: Rig): Promise<void> {
+  const ended = new Promise((done) => rig.server.on('close', done));
+  rig.server.kill('SIGTERM');
+  await ended;
+  for (const side of ['s', 'c']) ip('netns', 'del', `${side}-${rig.name}`);
+}
+
+/** Half of the clients are known machines with a profile and an image; the others are strangers. */
+function documents(directory: string): void {
+  mkdirSync(directory, { recursive: true });
+  const hash = 'a'.repeat(64);
+  writeFileSync(
+    join(directory, 'base.yaml'),
+    `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec:
+  subnet: 10.90.0.0/16
+  gateway: 10.90.0.254
+  dns: [${SERVER}]
+  dhcp: {mode: server, probe: off, leaseTime: 1h, bootLeaseTime: 1h, pools: [{start: 10.90.1.1, end: 10.90.200.254}]}
+---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: linux}
+spec:
+  os: probe
+  arch: x86_64
+  kernel: {sha256: ${hash}}
+  configFormat: none
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: node}
+spec: {image: linux}
+`,
+  );
+  const machines = Array.from(
+    { length: KNOWN },
+    (_, n) =>
+      `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: node-${n}}\nspec: {macs: ["${macOf(n)}"], profile: node}\n`,
+  );
+  writeFileSync(join(directory, 'machines.yaml'), machines.join('---\n'));
+}
+
+/** `bin/muster serve` as it is shipped. `flags` go to Node, for a profile. */
+export function startOurs(home: string, nodeFlags = ''): Promise<Rig> {
+  documents(join(home, 'config'));
+  const command = [
+    resolve('bin/muster'),
+    ...['serve', '--interface', 'eth0', '--config', join(home, 'config'), '--state', join(home, 'state')],
+    ...['--socket', join(home, 'm.sock'), '--loaders', '/usr/lib/ipxe'],
+  ];
+  return start('muster', home, command, /ready: [1-9]/, {
+    ...process.env,
+    ...(nodeFlags ? { NODE_OPTIONS: nodeFlags } : {}),
+  });
+}
+
+/** Kea with its lease file, several threads. */
+export function startKea(home: string): Promise<Rig> {
+  const { command, env } = unpacked('kea-dhcp4-server', 'usr/sbin/kea-dhcp4');
+  mkdirSync(home, { recursive: true });
+  const option = (name: string, data: string) => ({ name, data, 'always-send': true });
+  const config = {
+    Dhcp4: {
+      'interfaces-config': { interfaces: ['eth0'], 'dhcp-socket-type': 'udp' },
+      'lease-database': { type: 'memfile', persist: true, name: join(home, 'leases.csv'), 'lfc-interval': 0 },
+      'multi-threading': { 'enable-multi-threading': true, 'thread-pool-size': 2, 'packet-queue-size': 64 },
+      'valid-lifetime': 3600,
+      'next-server': SERVER,
+      'boot-file-name': 'ipxe.efi',
+      'option-data': [
+        option('vendor-class-identifier', 'PXEClient'),
+        option('tftp-server-name', SERVER),
+        option('boot-file-name', 'ipxe.efi'),
+        option('routers', '10.90.0.254'),
+        option('domain-name-servers', SERVER),
+        { code: 43, 'csv-format': false, data: '060108ff', 'always-send': true },
+      ],
+      subnet4: [{ subnet: '10.90.0.0/16', pools: [{ pool: '10.90.1.1 - 10.90.200.254' }] }],
+      // It says when it is ready, and not a line for each lease.
+      loggers: [
+        { name: 'kea-dhcp4', output_options: [{ output: 'stdout' }], severity: 'INFO' },
+        { name: 'kea-dhcp4.leases', output_options: [{ output: 'stdout' }], severity: 'WARN' },
+      ],
+    },
+  };
+  const file = join(home, 'kea.json');
+  writeFileSync(file, JSON.stringify(config));
+  for (const variable of ['/run/kea', '/var/run/kea']) mkdirSync(variable, { recursive: true });
+  const own = { ...env, KEA_PIDFILE_DIR: home, KEA_LOCKFILE_DIR: home };
+  return start('kea', home, [command, '-c', file], /DHCP4_STARTED/, own);
+}
+
+/** dnsmasq with its lease file, no ping. */
+export function startDnsmasq(home: string): Promise<Rig> {
+  const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
+  mkdirSync(home, { recursive: true });
+  const flags = [
+    ...[
+      '--keep-in-foreground',
+      '--port=0',
+      '--conf-file=/dev/null',
+      '--log-facility=-',
+      '--user=root',
+      '--no-ping',
+    ],
+    ...[
+      '--dhcp-range=10.90.1.1,10.90.200.254,1h',
+      `--dhcp-lease-max=100000`,
+      `--dhcp-leasefile=${join(home, 'leases')}`,
+    ],
+    ...[
+      `--dhcp-boot=ipxe.efi,,${SERVER}`,
+      '--dhcp-option-force=60,PXEClient',
+      '--dhcp-option-force=43,06:01:08:ff',
+    ],
+    '--quiet-dhcp',
+  ];
+  return start('dnsmasq', home, [command, ...flags], /DHCP, IP range/, env);
+}
+
+export interface Load {
+  /** Completed four-message exchanges a second of sending. */
+  readonly rate: number;
+  readonly sent: number;
+  readonly completed: number;
+  /** Milliseconds from DISCOVER to OFFER and from REQUEST to ACK, sorted; only with `timers`. */
+  readonly delays: readonly number[];
+}
+
+/** perfdhcp as a relay: `rate` exchanges a second for `seconds`, from {@link CLIENTS} clients. */
+export async function load(rig: Rig, rate: number, seconds: number, timers = false): Promise<Load> {
+  const words = [
+    ...['-4', '-r', String(rate), '-R', String(CLIENTS), '-p', String(seconds), '-W', '500000'],
+    ...['-l', CLIENT, '-b', `mac=${macOf(0)}`, '-o', `60,${VENDOR_CLASS}`, '-o', '93,0007'],
+    ...(timers ? ['-x', 't'] : []),
+    SERVER,
+  ];
+  const child = spawn('ip', ['netns', 'exec', `c-${rig.name}`, 'perfdhcp', ...words], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
+  const limit = setTimeout(() => child.kill('SIGKILL'), (seconds + 20) * 1000);
+  await new Promise((done) => child.on('close', done));
+  clearTimeout(limit);
+  const sent = [...output.matchAll(/^sent packets: ([0-9]+)/gm)].map((found) => Number(found[1]));
+  const received = [...output.matchAll(/^received packets: ([0-9]+)/gm)].map((found) => Number(found[1]));
+  if (sent.length !== 2 || received.length !== 2) throw new Error(`perfdhcp: ${output}`);
+  // Timer lines: sent, received, seconds between.
+  const delays = [...output.matchAll(/^sent \/ received:[\s\S]*?delay: ([0-9.]+) ms/gm)].map((found) =>
+    Number(found[1]),
+  );
+  return {
+    rate: received[1]! / seconds,
+    sent: sent[0]!,
+    completed: received[1]!,
+    delays: delays.sort((a, b) => a - b),
+  };
+}
+
+/**
+ * The highest rate of completed exchanges: offered more and more until a third less comes out than goes in, or no more than before.
+ * Begins a little below `from`.
+ */
+export async function saturation(rig: Rig, from: number): Promise<number> {
+  let best = 0;
+  for (let offered = from, step = 0; step < 6; step++, offered = Math.round(offered * 1.25)) {
+    const { rate } = await load(rig, offered, 2);
+    const better = rate > best;
+    if (better) best = rate;
+    if (!better || rate < 0.85 * offered) break;
+    await pause(200);
+  }
+  return best;
+}
+
+/** Resident memory of the process that serves, MiB: the largest in the tree below `ip netns exec`. */
+export function residentMiB(rig: Rig): number {
+  const ofTree = (pid: number): number[] => [
+    pid,
+    ...readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+      readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8')
+        .trim()
+        .split(' ')
+        .filter(Boolean)
+        .flatMap((c) => ofTree(Number(c))),
+    ),
+  ];
+  const sizes = ofTree(rig.pid()).map((pid) => {
+    const found = /^VmRSS:\s+([0-9]+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    return found ? Number(found[1]) / 1024 : 0;
+  });
+  return Math.max(...sizes);
+}
