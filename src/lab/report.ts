@@ -64,7 +64,7 @@ export function rowOf(seen: MachineObserved): TableRow {
     firmware: seen.machine.firmware,
     outcome: outcomeOf(seen),
     profile: String(script?.fields?.profile ?? '-'),
-    address: seen.lease ?? address ?? '-',
+    address: seen.lease ?? address?.split('/')[0] ?? '-',
     seconds: on !== undefined && end !== undefined ? (end - on).toFixed(0) : '-',
   };
 }

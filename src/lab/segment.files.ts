@@ -71,13 +71,14 @@ export async function startDnsmasq(
   await must('ip', '-n', 'beside', 'addr', 'add', `${dnsmasq.address}/${prefix}`, 'dev', 'eth0');
   await must('ip', '-n', 'beside', 'link', 'set', 'eth0', 'up');
   await must('ip', '-n', 'beside', 'link', 'set', 'lo', 'up');
+  // --no-daemon also keeps it from becoming another user, of which a user namespace has none.
   const libraries = [join(unpacked, 'usr/lib/x86_64-linux-gnu'), join(unpacked, 'lib/x86_64-linux-gnu')];
   return await start(
     'dnsmasq',
     [
-      ...['ip', 'netns', 'exec', 'beside', program, '--keep-in-foreground', '--conf-file=/dev/null'],
+      ...['ip', 'netns', 'exec', 'beside', program, '--no-daemon', '--conf-file=/dev/null'],
       ...['--no-resolv', '--no-hosts', '--port=0', '--interface=eth0', '--bind-interfaces', '--no-ping'],
-      ...['--user=root', '--group=root', '--log-dhcp', '--log-facility=-', '--dhcp-authoritative'],
+      ...['--log-dhcp', '--dhcp-authoritative'],
       `--dhcp-leasefile=${join(places.directory, 'dnsmasq.leases')}`,
       `--dhcp-range=${dnsmasq.pool.start},${dnsmasq.pool.end},1h`,
     ],
