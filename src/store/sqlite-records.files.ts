@@ -24,8 +24,8 @@ const PAGE_CHANGES = 1024;
 const PAGE_TEXT = 4 * 1024 * 1024;
 /** The log is copied into the file when it holds this many pages (4 KiB) that are not in the file yet. */
 const CHECKPOINT_PAGES = 1024;
-/** When so many commits in a row cannot be written even alone, the rest of their group is not tried. */
-const GIVE_UP_AFTER = 4;
+/** When so many commits of a group cannot be written even alone, only smaller ones are still tried: a full disk fails quickly. */
+const FAILURES_TRIED = 4;
 /** Above every text in SQLite's order. */
 const ABOVE_TEXT = new Uint8Array(0);
 
@@ -78,23 +78,24 @@ export class SqliteRecords {
     // A full log can be reused once its pages are in the file, without room for more.
     this.#checkpoint(this.#do.restartLog);
     const outcomes: Outcome[] = [];
-    let error: ThreadError | undefined;
+    let failed: { readonly error: ThreadError; readonly least: number } | undefined;
     let failures = 0;
     for (let at = 0; at < group.length; ) {
       const end = at + 1 + (group[at] as number) * 3;
-      if (failures < GIVE_UP_AFTER) {
-        try {
-          outcomes.push(...this.#transaction(group.slice(at, end), false));
-          failures = 0;
-        } catch (cause) {
-          failures++;
-          error = writingError(cause);
-          outcomes.push({ error });
-        }
-      } else {
-        outcomes.push({ error: error! });
-      }
+      const commit = group.slice(at, end);
+      const size = textOf(commit);
       at = end;
+      if (failed && failures >= FAILURES_TRIED && size >= failed.least) {
+        outcomes.push({ error: failed.error });
+        continue;
+      }
+      try {
+        outcomes.push(...this.#transaction(commit, false));
+      } catch (cause) {
+        failures++;
+        failed = { error: writingError(cause), least: Math.min(size, failed?.least ?? size) };
+        outcomes.push({ error: failed.error });
+      }
     }
     return outcomes;
   }
@@ -246,6 +247,11 @@ export class SqliteRecords {
   close(): void {
     this.#db.close();
   }
+}
+
+/** Size of a group's keys and values, in UTF-16 units. */
+function textOf(group: FlatCommits): number {
+  return group.reduce<number>((sum, item) => sum + (typeof item === 'string' ? item.length : 0), 0);
 }
 
 function prepareAll(db: DatabaseSync): Statements {

@@ -40,20 +40,26 @@ export interface Change {
 
 export interface Store {
   /**
-   * Writes all or nothing. Resolves when the result is durable (a power cut does not undo it).
-   * Rejects with E_STORE_LIMIT, E_STORE_WRITE (disk full, read-only: nothing was written) or after close.
+   * Writes all or nothing. Resolves when the result is durable (a power cut does not undo it). Commits take effect in the
+   * order in which they are asked for, each by its own expectations; a get or list sees those asked for before it.
+   * An empty commit, and the deletion of what is absent, succeed and change nothing: the revision stays.
+   *
+   * Rejects with E_STORE_LIMIT (see also limits.ts), E_STORE_WRITE (disk full, read-only: nothing was written, the store goes
+   * on), E_STORE_UNSURE (the store broke down meanwhile: look what is there) or, after close, E_STORE_CLOSED.
    */
   commit(writes: readonly Write[]): Promise<CommitResult>;
   get(key: string): Promise<StoredRecord | undefined>;
   /** All records whose key begins with `prefix`, ordered by key, as of `revision`. */
   list(prefix: string): Promise<{ readonly records: readonly StoredRecord[]; readonly revision: number }>;
   /**
-   * Batches of changes under `prefix` with revision > `after`, in order, a commit never split. Ends when `signal` aborts.
-   * Throws E_STORE_COMPACTED when changes after `after` are no longer known: list again.
+   * Batches of changes under `prefix` with revision > `after`, in order, a commit never split. Ends when `signal` aborts or
+   * the store closes. Throws E_STORE_COMPACTED when changes after `after` are no longer known, or `after` is ahead of this
+   * store (it was restored from a backup): list again.
    */
   watch(prefix: string, after: number, signal: AbortSignal): AsyncIterable<readonly Change[]>;
   /** Forgets the history up to and including `revision` (the records stay). */
   compact(revision: number): Promise<void>;
+  /** Finishes what was asked before; refuses what comes after with E_STORE_CLOSED. */
   close(): Promise<void>;
 }
 
@@ -64,7 +70,6 @@ export interface Store {
  *     machine/NAME              MachineStatus
  *     session/ID                BootSession
  *     lease/NETWORK/ADDRESS     Lease
- *     meta/…                    the store's own: format version
  *
  * Every value is JSON with a number `v`: the version of its shape.
  */

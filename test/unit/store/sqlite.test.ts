@@ -244,6 +244,19 @@ describe('a full disk', () => {
     await store.close();
   });
 
+  test('fails many large commits of a group and lets the small one after them through', async () => {
+    const store = await openAt(path, { maxPages });
+    const large = 'x'.repeat(500_000);
+    for (let i = 0; i < 6; i++) await store.commit([{ key: `filler${i}`, put: large }]);
+    const group = [
+      ...Array.from({ length: 7 }, (_, i) => [{ key: `large${i}`, put: large }]),
+      [{ key: 'lease/rack/10.77.0.20', put: '{}' }],
+    ];
+    const codes = await Promise.all(group.map((writes) => codeOf(store.commit(writes))));
+    expect(codes).toEqual([...Array.from({ length: 7 }, () => 'E_STORE_WRITE'), 'fulfilled']);
+    await store.close();
+  });
+
   test('is survived: once there is room, commits work again, and nothing acknowledged is lost', async () => {
     const store = await openAt(path, { maxPages });
     const acknowledged: string[] = [];
