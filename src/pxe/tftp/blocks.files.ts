@@ -2,14 +2,14 @@
  * A file as DATA packets. Few large reads, ahead of need, straight into packets whose headers are already there: nothing is copied
  * or allocated per block.
  */
-import { close, fstat, open, readv } from 'node:fs';
+import { close, fstat, open, read } from 'node:fs';
 import { DATA_HEADER, writeDataHeader } from './codec.ts';
 import { toNetascii } from './request.ts';
 
-/** An open regular file, or its translation. `read` fills `views` from `position` on, in whole. */
+/** An open regular file, or its translation. `read` fills all of `into` from `position` on. */
 export interface ByteSource {
   readonly size: number;
-  read(views: readonly Buffer[], position: number, done: (error: Error | undefined) => void): void;
+  read(into: Buffer, position: number, done: (error: Error | undefined) => void): void;
 }
 
 /** Larger texts are not translated: netascii is for people, and it has to be translated in memory. */
@@ -77,14 +77,15 @@ function openRegular(path: string): Promise<{ fd: number; size: number }> {
 function fileSource(fd: number, size: number): ByteSource {
   return {
     size,
-    read(views, position, done) {
-      let wanted = 0;
-      for (const view of views) wanted += view.length;
-      readv(fd, views, position, (error, octets) => {
-        if (error) done(error);
-        else if (octets < wanted) done(new Error('the file became shorter while it was sent'));
-        else done(undefined);
-      });
+    read(into, position, done) {
+      const more = (at: number) =>
+        read(fd, into, at, into.length - at, position + at, (error, octets) => {
+          if (error) done(error);
+          else if (octets === 0) done(new Error('the file became shorter while it was sent'));
+          else if (at + octets < into.length) more(at + octets);
+          else done(undefined);
+        });
+      more(0);
     },
   };
 }
@@ -92,9 +93,8 @@ function fileSource(fd: number, size: number): ByteSource {
 function memorySource(octets: Buffer): ByteSource {
   return {
     size: octets.length,
-    read(views, position, done) {
-      let at = position;
-      for (const view of views) at += octets.copy(view, 0, at, at + view.length);
+    read(into, position, done) {
+      octets.copy(into, 0, position);
       queueMicrotask(() => done(undefined));
     },
   };
@@ -110,23 +110,21 @@ export async function netasciiSource(source: ByteSource): Promise<ByteSource> {
   const text = Buffer.alloc(source.size);
   await new Promise<void>((resolve, reject) => {
     if (text.length === 0) resolve();
-    else source.read([text], 0, (error) => (error ? reject(error) : resolve()));
+    else source.read(text, 0, (error) => (error ? reject(error) : resolve()));
   });
   return memorySource(toNetascii(text));
 }
 
-/** About this much is read at once… */
+/** About this much is read at once. */
 const CHUNK_BYTES = 128 * 1024;
-/** …into at most so many packets: a read that scatters takes no more (IOV_MAX). */
-const MAX_SCATTER = 1024;
 
 interface Chunk {
   /** First block it holds, absolute; 0 while it holds none. */
   first: number;
   loading: boolean;
-  /** Whole packets, header included, and the data part of each: made once. */
-  readonly packets: Buffer[];
-  readonly data: Buffer[];
+  readonly memory: Buffer;
+  /** Views of `memory`, one a packet, made once. */
+  readonly packets: readonly Buffer[];
 }
 
 /**
@@ -160,7 +158,7 @@ export class BlockReader {
     const packet = DATA_HEADER + options.blockSize;
     // a window may straddle two chunks, and the next chunk is read while one window is left of the present one
     const perChunk = Math.max(options.window * 2, Math.floor(CHUNK_BYTES / packet));
-    this.#perChunk = Math.min(perChunk, MAX_SCATTER, options.blocks);
+    this.#perChunk = Math.min(perChunk, options.blocks);
     this.#chunks = Array.from({ length: options.blocks > this.#perChunk ? 2 : 1 }, () =>
       makeChunk(this.#perChunk, packet),
     );
@@ -198,31 +196,39 @@ export class BlockReader {
     chunk.loading = true;
     chunk.first = first;
     const count = Math.min(this.#perChunk, this.#blocks - first + 1);
-    for (let i = 0; i < count; i++) writeDataHeader(chunk.packets[i]!, 0, first + i);
-    const views = count === this.#perChunk ? chunk.data.slice() : chunk.data.slice(0, count);
     const position = (first - 1) * this.#blockSize;
-    if (first + count - 1 === this.#blocks) {
-      const rest = this.#source.size - (this.#blocks - 1) * this.#blockSize;
-      const last = views.pop()!;
-      if (rest > 0) views.push(last.subarray(0, rest));
-    }
+    const octets = Math.min(count * this.#blockSize, this.#source.size - position);
+    // the file's octets go to the end of the memory, in one read, and are then moved to their packets, first to last: no
+    // packet reaches beyond the octets that are still to be moved, as each is ahead of its place by the headers left
+    const from = count * DATA_HEADER;
     const done = (error: Error | undefined) => {
       chunk.loading = false;
-      if (error) this.#onError(error);
-      else this.#onReady();
+      if (error) {
+        this.#onError(error);
+        return;
+      }
+      spread(chunk.memory, from, octets, first, this.#blockSize);
+      this.#onReady();
     };
-    if (views.length === 0) queueMicrotask(() => done(undefined));
-    else this.#source.read(views, position, done);
+    if (octets === 0) queueMicrotask(() => done(undefined));
+    else this.#source.read(chunk.memory.subarray(from, from + octets), position, done);
+  }
+}
+
+/** Moves `octets` from `from` on into packets from the memory's beginning on, each behind its header. */
+function spread(memory: Buffer, from: number, octets: number, first: number, blockSize: number): void {
+  let packet = 0;
+  let block = first;
+  // also when nothing is left for the last block: it is a header alone
+  for (let at = 0; at <= octets && packet + DATA_HEADER <= memory.length; at += blockSize) {
+    memory.copyWithin(packet + DATA_HEADER, from + at, from + Math.min(at + blockSize, octets));
+    writeDataHeader(memory, packet, block++);
+    packet += DATA_HEADER + blockSize;
   }
 }
 
 function makeChunk(count: number, size: number): Chunk {
   const memory = Buffer.allocUnsafeSlow(count * size);
-  const packets: Buffer[] = [];
-  const data: Buffer[] = [];
-  for (let i = 0; i < count; i++) {
-    packets.push(memory.subarray(i * size, (i + 1) * size));
-    data.push(memory.subarray(i * size + DATA_HEADER, (i + 1) * size));
-  }
-  return { first: 0, loading: false, packets, data };
+  const packets = Array.from({ length: count }, (_, n) => memory.subarray(n * size, (n + 1) * size));
+  return { first: 0, loading: false, memory, packets };
 }
