@@ -29,8 +29,9 @@ export function diskScript(disks: readonly NodeDisk[]): string {
       `if [ "$(labels ${device})" != ${shellWord(wanted)} ]; then`,
       disk.wipeTable
         ? `  wipefs --all --quiet ${device}`
-        : `  [ -z "$(blkid -p -o value -s PTTYPE ${device})" ] || fail ${shellWord(`${disk.device} has another partition table; wipeTable: true replaces it`)}`,
-      `  printf ${shellWord(`label: gpt\\n${layout}\\n`)} | sfdisk --quiet ${disk.wipeTable ? '--force --wipe always ' : ''}${device}`,
+        : `  [ -z "$(blkid -p ${device})" ] || fail ${shellWord(`${disk.device} holds something else; wipeTable: true replaces it`)}`,
+      // Whatever old file systems lie where the new partitions begin: they are not ours.
+      `  printf ${shellWord(`label: gpt\\n${layout}\\n`)} | sfdisk --quiet --wipe always --wipe-partitions always ${device}`,
       'fi',
     );
     for (const one of partitions) {

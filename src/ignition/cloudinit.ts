@@ -85,7 +85,8 @@ function cloudConfig(input: CloudInitInput): Mapping {
     // sudo and others look up the machine's own name; a file of the document's own wins.
     manage_etc_hosts: config.files?.some((file) => file.path === '/etc/hosts') ? false : 'localhost',
     ...(config.timezone && { timezone: config.timezone }),
-    users: (config.users ?? []).map(user),
+    // An empty list is no valid one; without any, the image's own default user stays, locked.
+    ...((config.users ?? []).length > 0 && { users: config.users!.map(user) }),
     ...(rootKeys && { disable_root: false }),
     ...(written.length > 0 && { write_files: written }),
     ...disks(config),
@@ -161,13 +162,13 @@ function user(one: NodeUser): Mapping {
     name: one.name,
     ...(one.uid !== undefined && { uid: one.uid }),
     ...(one.system && { system: true }),
-    ...(one.groups && { groups: one.groups.join(', ') }),
+    ...((one.groups ?? []).length > 0 && { groups: one.groups!.join(', ') }),
     ...(one.shell ? { shell: one.shell } : one.system || one.name === 'root' ? {} : { shell: '/bin/bash' }),
     ...(one.home && { homedir: one.home }),
     lock_passwd: one.passwordHash === undefined,
     ...(one.passwordHash !== undefined && { hashed_passwd: one.passwordHash }),
     ...(one.sudo && { sudo: 'ALL=(ALL) NOPASSWD:ALL' }),
-    ...(one.sshKeys && { ssh_authorized_keys: one.sshKeys }),
+    ...((one.sshKeys ?? []).length > 0 && { ssh_authorized_keys: one.sshKeys! }),
   };
 }
 

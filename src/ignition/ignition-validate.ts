@@ -239,8 +239,9 @@ export function validateIgnition(config: unknown): readonly IgnitionFault[] {
   if (typeof version === 'string' && !(IGNITION_VERSIONS as readonly string[]).includes(version))
     return [{ path: 'ignition.version', message: `${version} is none of ${IGNITION_VERSIONS.join(', ')}` }];
   const faults: IgnitionFault[] = [];
-  check(config, CONFIG, '', typeof version === 'string' ? version : IGNITION_VERSIONS[0], faults);
-  if (faults.length === 0) checkWhole(config as WholeConfig, faults);
+  const known = typeof version === 'string' ? version : IGNITION_VERSIONS[0];
+  check(config, CONFIG, '', known, faults);
+  if (faults.length === 0) checkWhole(config as WholeConfig, known, faults);
   return faults;
 }
 
@@ -321,6 +322,13 @@ interface WholeConfig {
     readonly directories?: readonly PathNode[];
     readonly links?: readonly PathNode[];
   };
+  readonly systemd?: {
+    readonly units?: readonly {
+      readonly name: string;
+      readonly enabled?: boolean;
+      readonly contents?: string;
+    }[];
+  };
   readonly passwd?: {
     readonly users?: readonly {
       readonly groups?: readonly string[];
@@ -331,6 +339,7 @@ interface WholeConfig {
 
 interface PathNode {
   readonly path: string;
+  readonly mode?: number;
   readonly overwrite?: boolean;
   readonly contents?: { readonly source?: string };
   readonly user?: { readonly id?: number; readonly name?: string };
@@ -338,8 +347,18 @@ interface PathNode {
 }
 
 /** What holds between fields. */
-function checkWhole({ storage: store, passwd }: WholeConfig, faults: IgnitionFault[]): void {
-  checkPaths(store, faults);
+function checkWhole(
+  { storage: store, passwd, systemd }: WholeConfig,
+  version: string,
+  faults: IgnitionFault[],
+): void {
+  checkPaths(store, version, faults);
+  for (const [n, one] of (systemd?.units ?? []).entries())
+    if (one.enabled && one.contents && !/^\[Install\]\s*$/m.test(one.contents))
+      faults.push({
+        path: `systemd.units[${n}].contents`,
+        message: `${one.name} is enabled but has no [Install] section: it would never start`,
+      });
   for (const [n, disk] of (store?.disks ?? []).entries()) {
     const at = `storage.disks[${n}].partitions`;
     const partitions = disk.partitions ?? [];
@@ -371,7 +390,7 @@ function checkWhole({ storage: store, passwd }: WholeConfig, faults: IgnitionFau
         faults.push({ path: `passwd.users[${n}].${field}`, message: 'holds the same twice' });
 }
 
-function checkPaths(store: WholeConfig['storage'], faults: IgnitionFault[]): void {
+function checkPaths(store: WholeConfig['storage'], version: string, faults: IgnitionFault[]): void {
   const paths = new Map<string, string>();
   const links: string[] = [];
   for (const kind of ['files', 'directories', 'links'] as const) {
@@ -382,6 +401,11 @@ function checkPaths(store: WholeConfig['storage'], faults: IgnitionFault[]): voi
       if (other) faults.push({ path: `${at}.path`, message: `${path} is also ${other}` });
       paths.set(path, at);
       if (kind === 'links') links.push(path);
+      if ((one.mode ?? 0) > 0o777 && version < '3.4.0')
+        faults.push({
+          path: `${at}.mode`,
+          message: `setuid, setgid and sticky bits need spec 3.4.0 (the image's ignitionVersion); this is ${version}`,
+        });
       if (kind === 'files' && one.overwrite && one.contents?.source === undefined)
         faults.push({ path: `${at}.contents.source`, message: 'is missing: overwrite needs it' });
       for (const field of ['user', 'group'] as const)

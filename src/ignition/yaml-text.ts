@@ -45,7 +45,7 @@ function word(value: string): string {
 }
 
 /** Lines of printable text as a block, when they come back exactly; otherwise quoted. */
-const BLOCK = /^[^\s][\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\n]*$/;
+const BLOCK = /^(?!\s)[\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\n]*$/;
 
 function text(value: string, indent: number): string {
   if (!value.includes('\n')) return word(value);
