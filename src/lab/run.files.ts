@@ -15,7 +15,7 @@ import type { Running } from './process.files.ts';
 import { openRack, type Rack } from './rack.files.ts';
 import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
 import { bootNic, readScenario, type Scenario, type Step } from './scenario.ts';
-import { capture, makeSegments, makeTaps, startDnsmasq } from './segment.files.ts';
+import { capture, makeSegments, makeTaps, startDnsmasq, startRouter } from './segment.files.ts';
 
 export interface LabOptions {
   /** Root of the checkout or of the installation. */
@@ -107,6 +107,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
       for (const one of background) await one.stop();
     });
     background.push(await capture(join(directory, 'main.pcap'), join(directory, 'tcpdump.log')));
+    background.push(await startRouter(options.project, join(directory, 'router.log')));
     if (scenario.dnsmasq)
       background.push(await startDnsmasq(scenario, { project: options.project, directory }));
     const boxes = new Map<string, Box>();

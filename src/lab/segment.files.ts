@@ -52,6 +52,11 @@ export async function capture(file: string, log: string): Promise<Running> {
   );
 }
 
+/** An IPv6 router on the main segment that has nothing to give: so that iPXE does not wait for one (router.pl). */
+export async function startRouter(project: string, log: string): Promise<Running> {
+  return await start('router', ['perl', join(project, 'src/lab/router.pl'), MAIN], { log });
+}
+
 /** dnsmasq in a network namespace of its own, as the DHCP server that was there first. */
 export async function startDnsmasq(
   scenario: Scenario,
