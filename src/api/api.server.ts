@@ -181,7 +181,11 @@ async function send(res: express.Response, response: ApiResponse): Promise<void>
   }
   for await (const piece of body) {
     if (res.destroyed) break;
-    if (!res.write(piece)) await new Promise((resolve) => res.once('drain', resolve).once('close', resolve));
+    const room = res.write(piece);
+    // Whatever else waits has its turn between two pieces.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (!room && res.writableNeedDrain && !res.destroyed)
+      await new Promise((resolve) => res.once('drain', resolve).once('close', resolve));
   }
   res.end();
 }

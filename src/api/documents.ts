@@ -1,7 +1,7 @@
 /** Handlers for the documents of all kinds: list, get, put, delete, apply. */
 import { createHash } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
-import type { MachineStatus } from '../machines/machine.ts';
+import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/desk.ts';
 import type { ChangeOptions, Entry, Origin } from '../resources/catalog.ts';
@@ -77,39 +77,55 @@ function shown(entry: Entry, deps: ApiDeps, selected = selection(deps)): Shown {
   return { ...entry.document, status: { ...status, origin: entry.origin } };
 }
 
-/** All documents of a kind; machines include those that were only seen. Ordered by name. */
-function showAll(kind: Kind, deps: ApiDeps): Shown[] {
-  const selected = selection(deps);
-  const items = deps.catalog.list(kind).map((entry) => shown(entry, deps, selected));
-  if (kind !== 'Machine') return items;
-  const seen = deps.roster
-    .list()
-    .filter((machine) => !deps.catalog.get('Machine', machine.name))
-    .map(
-      (machine): Shown => ({
-        apiVersion: API_VERSION,
-        kind: 'Machine',
-        metadata: { name: machine.name, ...(machine.labels ? { labels: machine.labels } : {}) },
-        status: shownStatus(machine.status),
-      }),
-    );
-  return [...items, ...seen].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+function shownUnwritten({ name, status }: KnownMachine): Shown {
+  return { apiVersion: API_VERSION, kind: 'Machine', metadata: { name }, status: shownStatus(status) };
 }
 
-export const listDocuments: H = (request, deps) => {
-  const kind = kindOf(request);
-  return json({ apiVersion: API_VERSION, kind: `${kind}List`, items: showAll(kind, deps) });
-};
+/** Names of all documents of a kind, and of machines that were only seen; ordered. */
+function namesOf(kind: Kind, { catalog, roster }: ApiDeps): string[] {
+  const written = catalog.list(kind).map(({ document }) => document.metadata.name);
+  if (kind !== 'Machine') return written;
+  const seen = roster.list().flatMap(({ name, spec }) => (spec === undefined ? [name] : []));
+  return seen.length === 0 ? written : [...written, ...seen].sort();
+}
+
+/** So many items are made at once: a list of ten thousand machines must not keep a DHCP packet waiting. */
+const AT_ONCE = 100;
+
+/** The list as JSON, piece by piece. What changes meanwhile is shown as it is when its turn comes. */
+async function* listText(kind: Kind, deps: ApiDeps): AsyncGenerator<string> {
+  const names = namesOf(kind, deps);
+  const selected = selection(deps);
+  yield `{"apiVersion":"${API_VERSION}","kind":"${kind}List","items":[`;
+  let between = '';
+  for (let from = 0; from < names.length; from += AT_ONCE) {
+    const items = names.slice(from, from + AT_ONCE).flatMap((name) => {
+      const entry = deps.catalog.get(kind, name);
+      if (entry) return [JSON.stringify(shown(entry, deps, selected))];
+      const member = kind === 'Machine' ? deps.roster.get(name) : undefined;
+      return member ? [JSON.stringify(shownUnwritten(deps.roster.view(member)))] : [];
+    });
+    if (items.length === 0) continue;
+    yield between + items.join(',');
+    between = ',';
+  }
+  yield ']}\n';
+}
+
+export const listDocuments: H = (request, deps) => ({
+  status: 200,
+  headers: { 'content-type': 'application/json' },
+  body: listText(kindOf(request), deps),
+});
 
 export const getDocument: H = (request, deps) => {
   const kind = kindOf(request);
   const name = request.params.name ?? '';
   const entry = deps.catalog.get(kind, name);
   if (entry) return json(shown(entry, deps), 200, { etag: etagOf(entry) });
-  const seen =
-    kind === 'Machine' ? showAll(kind, deps).find((item) => item.metadata.name === name) : undefined;
+  const seen = kind === 'Machine' ? deps.roster.get(name) : undefined;
   if (!seen) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
-  return json(seen);
+  return json(shownUnwritten(deps.roster.view(seen)));
 };
 
 /**
