@@ -41,7 +41,10 @@ export class SqliteRecords {
   readonly #keptRevisions: number;
   #revision: number;
   #compacted: number;
-  #historyOctets: number;
+  /** Octets of the values in the history, as far as they are counted. */
+  #historyOctets = 0;
+  /** From this revision on. */
+  #countedFrom: number;
 
   constructor(db: DatabaseSync, keptRevisions: number) {
     this.#db = db;
@@ -53,7 +56,7 @@ export class SqliteRecords {
       this.#compacted,
       revisionOf(one('SELECT coalesce(max(id), 0) AS n FROM change').n),
     );
-    this.#historyOctets = this.#octets(this.#compacted + 1, this.#revision + 1);
+    this.#countedFrom = this.#revision + 1;
   }
 
   get revision(): number {
@@ -215,7 +218,8 @@ export class SqliteRecords {
 
   #forget(through: number): void {
     const from = this.#compacted + 1;
-    this.#historyOctets = Math.max(0, this.#historyOctets - this.#octets(from, through + 1));
+    const counted = this.#octets(Math.max(from, this.#countedFrom), through + 1);
+    this.#historyOctets = Math.max(0, this.#historyOctets - counted);
     this.#do.forget.run(firstId(from), firstId(through + 1));
     this.#do.compacted.run(through);
     this.#compacted = through;
@@ -225,8 +229,22 @@ export class SqliteRecords {
     return (this.#do.octets.get(firstId(from), firstId(before)) as unknown as [number])[0];
   }
 
+  /** What can wait until the answers have left: called after each request. */
+  maintain(): void {
+    this.#checkpointIfLong();
+    this.#countHistory();
+  }
+
+  /** Counts what a server before this one left, a little at a time: reading all of it would delay the start. */
+  #countHistory(): void {
+    if (this.#countedFrom <= this.#compacted + 1) return;
+    const from = Math.max(this.#compacted + 1, this.#countedFrom - TRIM_REVISIONS);
+    this.#historyOctets += this.#octets(from, this.#countedFrom);
+    this.#countedFrom = from;
+  }
+
   /** Copies the log into the file when it has grown long. */
-  checkpointIfLong(): void {
+  #checkpointIfLong(): void {
     const [, log, copied] = this.#do.logLength.get() as unknown as [
       busy: number,
       log: number,

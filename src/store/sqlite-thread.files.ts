@@ -24,7 +24,7 @@ function serve(data: StoreThreadData, reply: (message: ThreadReply) => void): vo
     if (request.close) records.close();
     reply({ outcomes, reads });
     if (request.close) parentPort!.close();
-    else records.checkpointIfLong();
+    else records.maintain();
   });
 }
 
