@@ -1,0 +1,194 @@
+/** The shipped command on a segment of its own, with clients in a namespace behind it. Inside scripts/in-namespace.sh. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import { join, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+export const SERVER = '10.91.0.1';
+const LINK = 'bench-s';
+const CLIENT = 'bench-c';
+
+const ip = (...words: string[]) => execFileSync('ip', words, { encoding: 'utf8' });
+
+/** A pair of interfaces: ours here, the clients' in the namespace `bench-c`. */
+export function openSegment(): { readonly link: string; close(): void } {
+  ip('netns', 'add', CLIENT);
+  ip('link', 'add', LINK, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', CLIENT);
+  ip('addr', 'add', `${SERVER}/16`, 'dev', LINK);
+  ip('link', 'set', LINK, 'up');
+  ip('-n', CLIENT, 'addr', 'add', '10.91.0.2/16', 'dev', 'eth0');
+  for (const link of ['eth0', 'lo']) ip('-n', CLIENT, 'link', 'set', link, 'up');
+  return {
+    link: LINK,
+    close() {
+      ip('netns', 'del', CLIENT);
+    },
+  };
+}
+
+/** Runs a command in the clients' namespace; resolves to its output. Rejects when it fails. */
+export function asClient(command: readonly string[], input = ''): Promise<string> {
+  const child = spawn('ip', ['netns', 'exec', CLIENT, ...command], { stdio: ['pipe', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
+  child.stdin.end(input);
+  return new Promise((done, fail) =>
+    child.on('close', (code) =>
+      code === 0 ? done(output) : fail(new Error(`${command.join(' ')} ended with ${code}:\n${output}`)),
+    ),
+  );
+}
+
+export interface Daemon {
+  /** From the call to the line that says it is ready, ms. */
+  readonly startedIn: number;
+  stop(): Promise<void>;
+}
+
+/** Starts a program; resolves when `ready` says so. */
+export async function startDaemon(
+  command: readonly string[],
+  ready: (output: string) => boolean | Promise<boolean>,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Daemon> {
+  const began = performance.now();
+  const child: ChildProcess = spawn(command[0]!, command.slice(1), {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  let ended = false;
+  const over = new Promise<void>((done) =>
+    child.on('close', () => {
+      ended = true;
+      done();
+    }),
+  );
+  for (const stream of [child.stdout!, child.stderr!])
+    stream.on('data', (text) => {
+      output = (output + text).slice(-65_536);
+    });
+  while (!(await ready(output))) {
+    if (ended || performance.now() - began > 60_000)
+      throw new Error(`${command.join(' ')} did not start:\n${output}`);
+    await pause(5);
+  }
+  return {
+    startedIn: performance.now() - began,
+    async stop() {
+      child.kill('SIGTERM');
+      await over;
+    },
+  };
+}
+
+/** A file of the asset store, put there before the server starts. */
+export function putAsset(state: string, octets: Buffer): string {
+  const sha256 = createHash('sha256').update(octets).digest('hex');
+  const directory = join(state, 'assets/sha256');
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, sha256), octets);
+  return sha256;
+}
+
+export function macOf(n: number): string {
+  return (0x02_00_5f_00_00_00 + n).toString(16).padStart(12, '0').match(/../g)!.join(':');
+}
+
+/** `machines` known machines with a profile, an image that is complete, and a configuration each. */
+export function writeDocuments(home: string, machines: number): void {
+  const directory = join(home, 'config');
+  mkdirSync(directory, { recursive: true });
+  const state = join(home, 'state');
+  const [kernel, initrd, root] = ['kernel', 'initrd', 'root'].map((text) =>
+    putAsset(state, Buffer.from(text)),
+  );
+  writeFileSync(
+    join(directory, 'base.yaml'),
+    `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec:
+  subnet: 10.91.0.0/16
+  gateway: 10.91.0.254
+  dns: [${SERVER}]
+  dhcp: {mode: server, probe: off, pools: [{start: 10.91.1.1, end: 10.91.200.254}]}
+---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: linux}
+spec:
+  os: debian
+  version: "13"
+  arch: x86_64
+  kernel: {sha256: ${kernel}}
+  initrds: [{sha256: ${initrd}}]
+  root: {sha256: ${root}}
+  configFormat: cloud-init
+  cloudInitVersion: "25.1"
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: node}
+spec:
+  image: linux
+  kernelArguments: [quiet]
+  config:
+    files:
+      - {path: /etc/motd, content: "This is \${machine.name} in \${network.name}.\\n"}
+    users:
+      - {name: ops, groups: [sudo], sshKeys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBenchBenchBenchBenchBenchBenchBenchBenchBen ops"]}
+    units:
+      - {name: hello.service, enabled: true, contents: "[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n"}
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: waiting}
+spec: {boot: hold}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: waiting}
+spec: {macs: ["02:00:5e:00:00:01"], profile: waiting}
+`,
+  );
+  const texts = Array.from(
+    { length: machines },
+    (_, n) =>
+      `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: node-${n}}\nspec: {macs: ["${macOf(n)}"], profile: node}\n`,
+  );
+  writeFileSync(join(directory, 'machines.yaml'), texts.join('---\n'));
+}
+
+/** One GET from here; status and body. */
+export function get(port: number, path: string): Promise<{ status: number; body: string }> {
+  return new Promise((done, fail) => {
+    const request = http.get({ host: SERVER, port, path, agent: false }, (response) => {
+      let body = '';
+      response.setEncoding('utf8').on('data', (part) => (body += part));
+      response.on('end', () => done({ status: response.statusCode ?? 0, body }));
+    });
+    request.on('error', fail);
+  });
+}
+
+/** `bin/muster serve` as it is shipped; ready when the first script is answered. */
+export function startMuster(
+  home: string,
+  link: string,
+  port: number,
+  more: readonly string[] = [],
+): Promise<Daemon> {
+  const command = [
+    resolve('bin/muster'),
+    ...['serve', '--interface', link, '--http-port', String(port)],
+    ...['--config', join(home, 'config'), '--state', join(home, 'state'), '--socket', join(home, 'm.sock')],
+    ...more,
+  ];
+  return startDaemon(command, async () => {
+    const answer = await get(port, '/script.ipxe?mac=02-00-5e-00-00-01').catch(() => undefined);
+    return answer?.status === 200;
+  });
+}

@@ -1,0 +1,110 @@
+/** TFTP beside tftpd-hpa and atftpd, all with atftp as the client, across a pair of interfaces. */
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { unpacked } from '../test/peers/unpacked.ts';
+import type { BenchCase, BenchSuite, Figure } from './compare.ts';
+import {
+  asClient,
+  type Daemon,
+  openSegment,
+  SERVER,
+  startDaemon,
+  startMuster,
+  writeDocuments,
+} from './served.ts';
+
+const MIB = 1024 * 1024;
+const PORTS = { ours: 69, atftpd: 6970, 'tftpd-hpa': 6971 } as const;
+const KNOWN = 10_000;
+
+/** MB/s over all clients together. Each fetches `size` MiB `times` times, one after the other. */
+async function rate(
+  port: number,
+  load: { readonly size: number; readonly clients: number; readonly window: number; readonly times: number },
+): Promise<number> {
+  const { size, clients, window, times } = load;
+  const fetchOne = `atftp --option 'blksize 1468' --option 'windowsize ${window}' -g -r ${size}mib -l /dev/null ${SERVER} ${port}`;
+  const script = `
+    fetch() { for i in $(seq ${times}); do ${fetchOne} >/dev/null 2>&1 || exit 1; done; }
+    pids=; for c in $(seq ${clients}); do fetch & pids="$pids $!"; done
+    for p in $pids; do wait "$p" || exit 1; done`;
+  const began = performance.now();
+  await asClient(['sh', '-c', script]);
+  return (size * MIB * clients * times) / 1e6 / ((performance.now() - began) / 1000);
+}
+
+function benchCase(size: number, clients: number, window: number, times: number, rounds?: number): BenchCase {
+  const who = clients === 1 ? 'one client' : `${clients} clients`;
+  const figure: Figure = {
+    name: `TFTP ${size} MiB, ${who}, blksize 1468, windowsize ${window}`,
+    unit: 'MB/s',
+    better: 'more',
+    // tftpd-hpa knows no windowsize
+    aimRatio: window === 1 ? { atftpd: 0.8, 'tftpd-hpa': 0.8 } : { atftpd: 1 },
+  };
+  const load = { size, clients, window, times };
+  const peers = window === 1 ? (['atftpd', 'tftpd-hpa'] as const) : (['atftpd'] as const);
+  return {
+    figures: { rate: figure },
+    ...(rounds === undefined ? {} : { rounds }),
+    ours: async () => ({ rate: await rate(PORTS.ours, load) }),
+    peers: Object.fromEntries(
+      peers.map((peer) => [peer, async () => ({ rate: await rate(PORTS[peer], load) })]),
+    ),
+  };
+}
+
+export const suite: BenchSuite = {
+  about:
+    'TFTP of whole files to atftp clients in another namespace; ours is the shipped command with 10,000 machines known, its events, metrics and log.',
+  async open() {
+    const home = mkdtempSync(join(tmpdir(), 'muster-bench-tftp-'));
+    const files = join(home, 'loaders');
+    mkdirSync(files);
+    for (const size of [1, 64]) writeFileSync(join(files, `${size}mib`), randomBytes(size * MIB));
+    execFileSync('chmod', ['-R', 'a+rX', home]);
+    const segment = openSegment();
+    writeDocuments(home, KNOWN);
+    const atftpd = unpacked('atftpd', 'usr/sbin/atftpd');
+    const hpa = unpacked('tftpd-hpa', 'usr/sbin/in.tftpd');
+    const address = [`--port=${PORTS.atftpd}`, `--bind-address=${SERVER}`, '--user=root', '--group=root'];
+    const daemons: Daemon[] = [
+      await startMuster(home, segment.link, 8080, ['--loaders', files]),
+      await startDaemon(
+        [atftpd.command, '--daemon', '--no-fork', '--maxthread=300', '--verbose=3', ...address, files],
+        listens(PORTS.atftpd),
+        atftpd.env,
+      ),
+      await startDaemon(
+        [hpa.command, '-L', '-a', `${SERVER}:${PORTS['tftpd-hpa']}`, '-u', 'root', '-s', files],
+        listens(PORTS['tftpd-hpa']),
+        hpa.env,
+      ),
+    ];
+    return {
+      cases: [
+        benchCase(1, 1, 1, 40),
+        benchCase(1, 1, 16, 40),
+        benchCase(64, 1, 1, 2),
+        benchCase(64, 1, 16, 4),
+        benchCase(1, 50, 1, 4),
+        benchCase(1, 50, 16, 4),
+        benchCase(64, 50, 1, 1, 3),
+        benchCase(64, 50, 16, 1, 3),
+      ],
+      async close() {
+        for (const daemon of daemons) await daemon.stop();
+        segment.close();
+        rmSync(home, { recursive: true, force: true });
+      },
+    };
+  },
+};
+
+function listens(port: number): () => boolean {
+  const wanted = new RegExp(`:${port.toString(16).toUpperCase().padStart(4, '0')} `);
+  return () => wanted.test(readFileSync('/proc/net/udp', 'utf8'));
+}
