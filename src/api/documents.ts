@@ -4,7 +4,7 @@ import { MusterError } from '../base/errors.ts';
 import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/desk.ts';
-import type { ChangeOptions, Entry, Origin } from '../resources/catalog.ts';
+import type { ApplyResult, ChangeOptions, Entry, Origin } from '../resources/catalog.ts';
 import { API_VERSION, type Document, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
@@ -193,9 +193,36 @@ export const applyDocuments: H = async (request, deps) => {
   const body = await readText(request);
   const dryRun = flag(request.query, 'dryRun');
   const sources = sourcesOf(body, request);
-  const { results, warnings } = await deps.catalog.applyTexts(sources, { dryRun });
+  const { results, warnings } = await applyAll(sources, dryRun, deps);
   return json({ dryRun, results, warnings });
 };
+
+/** So many documents are stored in one step; the store takes 128 writes at once. */
+const STEP = 100;
+
+/**
+ * Applies all or nothing, up to what the store takes at once. More than that (a whole hall of machines) is checked together, then
+ * stored in steps, in the order in which kinds refer to each other: a failure of the store in between leaves the steps before it.
+ */
+async function applyAll(
+  sources: readonly DocumentSource[],
+  dryRun: boolean,
+  { catalog }: ApiDeps,
+): Promise<ApplyResult> {
+  try {
+    return await catalog.applyTexts(sources, { dryRun });
+  } catch (error) {
+    if (!(error instanceof MusterError) || error.code !== 'E_STORE_LIMIT') throw error;
+  }
+  const checked = await catalog.applyTexts(sources, { dryRun: true });
+  const order = Object.keys(KINDS);
+  const changed = checked.results
+    .filter(({ action }) => action !== 'unchanged')
+    .sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
+  for (let from = 0; from < changed.length; from += STEP)
+    await catalog.apply(changed.slice(from, from + STEP).map(({ after }) => after));
+  return checked;
+}
 
 function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[] {
   if (!request.headers['content-type']?.startsWith('application/json'))

@@ -178,6 +178,25 @@ describe('apply', () => {
     });
   });
 
+  it('takes more documents than the store takes at once, checked together, in steps', async () => {
+    const many = Array.from({ length: 300 }, (_, n) =>
+      MACHINE(
+        `rack-${n}`,
+        `52:54:00:cc:${Math.floor(n / 256)}:${(n % 256).toString(16)}`,
+        n < 299 ? 'later' : 'worker',
+      ),
+    );
+    const missing = await ask('POST', '/v1/apply', sources(many.join('\n---\n')));
+    expect(missing).toMatchObject({ status: 422, json: { code: 'E_REFERENCE' } });
+    expect((await ask('GET', '/v1/machines/rack-299')).status).toBe(404);
+    // The profile comes last in the text, and is stored first.
+    const profile = 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: later}\nspec: {image: small}\n';
+    const taken = await ask('POST', '/v1/apply', sources(many.join('\n---\n'), profile));
+    expect(taken.json.results).toHaveLength(301);
+    const { json } = await ask('GET', '/v1/machines');
+    expect(json.items).toHaveLength(301);
+  });
+
   it('only compares with dryRun', async () => {
     const answer = await ask('POST', '/v1/apply?dryRun', sources(MACHINE('node-2', '52:54:00:aa:00:02')));
     expect(answer.json).toMatchObject({ dryRun: true, results: [{ action: 'created' }] });
