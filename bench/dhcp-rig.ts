@@ -19,7 +19,11 @@ function macOf(n: number): string {
   return (FIRST_MAC + n).toString(16).padStart(12, '0').match(/../g)!.join(':');
 }
 
+export type Kind = 'muster' | 'kea' | 'dnsmasq';
+
 export interface Rig {
+  readonly kind: Kind;
+  /** Unique: the kind and the place of its files. */
   readonly name: string;
   readonly home: string;
   readonly server: ChildProcess;
@@ -30,12 +34,14 @@ export interface Rig {
 
 /** Starts `command` between two namespaces; resolves when its output has `ready`. */
 async function start(
-  name: string,
+  kind: Kind,
+  place: string,
   home: string,
   command: readonly string[],
   ready: RegExp,
   env: NodeJS.ProcessEnv,
 ): Promise<Rig> {
+  const name = `${kind}-${place}`;
   ip('netns', 'add', `s-${name}`);
   ip('netns', 'add', `c-${name}`);
   ip('-n', `s-${name}`, 'link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', `c-${name}`);
@@ -63,7 +69,7 @@ async function start(
     server.stderr.on('data', look);
     server.on('close', (code) => fail(new Error(`${name} ended with ${code}:\n${output}`)));
   });
-  return { name, home, server, output: () => output, pid: () => server.pid! };
+  return { kind, name, home, server, output: () => output, pid: () => server.pid! };
 }
 
 export async function stop(rig: Rig): Promise<void> {
@@ -112,21 +118,21 @@ spec: {image: linux}
 }
 
 /** `bin/muster serve` as it is shipped. `flags` go to Node, for a profile. */
-export function startOurs(home: string, nodeFlags = ''): Promise<Rig> {
+export function startOurs(home: string, place: string, nodeFlags = ''): Promise<Rig> {
   documents(join(home, 'config'));
   const command = [
     resolve('bin/muster'),
     ...['serve', '--interface', 'eth0', '--config', join(home, 'config'), '--state', join(home, 'state')],
     ...['--socket', join(home, 'm.sock'), '--loaders', '/usr/lib/ipxe'],
   ];
-  return start('muster', home, command, /ready: [1-9]/, {
+  return start('muster', place, home, command, /ready: [1-9]/, {
     ...process.env,
     ...(nodeFlags ? { NODE_OPTIONS: nodeFlags } : {}),
   });
 }
 
 /** Kea with its lease file, several threads. */
-export function startKea(home: string): Promise<Rig> {
+export function startKea(home: string, place: string): Promise<Rig> {
   const { command, env } = unpacked('kea-dhcp4-server', 'usr/sbin/kea-dhcp4');
   mkdirSync(home, { recursive: true });
   const option = (name: string, data: string) => ({ name, data, 'always-send': true });
@@ -158,11 +164,11 @@ export function startKea(home: string): Promise<Rig> {
   writeFileSync(file, JSON.stringify(config));
   for (const variable of ['/run/kea', '/var/run/kea']) mkdirSync(variable, { recursive: true });
   const own = { ...env, KEA_PIDFILE_DIR: home, KEA_LOCKFILE_DIR: home };
-  return start('kea', home, [command, '-c', file], /DHCP4_STARTED/, own);
+  return start('kea', place, home, [command, '-c', file], /DHCP4_STARTED/, own);
 }
 
 /** dnsmasq with its lease file, no ping. */
-export function startDnsmasq(home: string): Promise<Rig> {
+export function startDnsmasq(home: string, place: string): Promise<Rig> {
   const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
   mkdirSync(home, { recursive: true });
   const flags = [
@@ -186,7 +192,7 @@ export function startDnsmasq(home: string): Promise<Rig> {
     ],
     '--quiet-dhcp',
   ];
-  return start('dnsmasq', home, [command, ...flags], /DHCP, IP range/, env);
+  return start('dnsmasq', place, home, [command, ...flags], /DHCP, IP range/, env);
 }
 
 export interface Load {
@@ -194,7 +200,7 @@ export interface Load {
   readonly rate: number;
   readonly sent: number;
   readonly completed: number;
-  /** Milliseconds from DISCOVER to OFFER and from REQUEST to ACK, sorted; only with `timers`. */
+  /** Milliseconds from DISCOVER to OFFER and from REQUEST to ACK; only with `timers`. */
   readonly delays: readonly number[];
 }
 
@@ -218,14 +224,14 @@ export async function load(rig: Rig, rate: number, seconds: number, timers = fal
   const received = [...output.matchAll(/^received packets: ([0-9]+)/gm)].map((found) => Number(found[1]));
   if (sent.length !== 2 || received.length !== 2) throw new Error(`perfdhcp: ${output}`);
   // Timer lines: sent, received, seconds between.
-  const delays = [...output.matchAll(/^sent \/ received:[\s\S]*?delay: ([0-9.]+) ms/gm)].map((found) =>
-    Number(found[1]),
+  const delays = [...output.matchAll(/^sent \/ received: ([0-9.]+) \/ ([0-9.]+)$/gm)].map(
+    ([, from, to]) => (Number(to) - Number(from)) * 1000,
   );
   return {
     rate: received[1]! / seconds,
     sent: sent[0]!,
     completed: received[1]!,
-    delays: delays.sort((a, b) => a - b),
+    delays,
   };
 }
 

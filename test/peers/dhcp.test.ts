@@ -118,7 +118,7 @@ describe('on a segment of its own', () => {
     const client = ['dhclient', '-4', '-v', '-sf', DHCLIENT, ...files, 'eth0'];
     const going = await daemon('two', ['dhclient', '-d', ...client.slice(1)], /bound to/);
     const address = /bound to ([0-9.]+)/.exec(going.output())![1]!;
-    await muster.event('a renewal', (e) => e.reason?.code === 'renewed' && e.fields?.['address'] === address);
+    await muster.event('a renewal', (e) => e.reason?.code === 'renewed' && e.fields?.address === address);
     await going.stop();
     // Its lease file has a valid lease: it asks for that at once.
     const again = await run(
@@ -129,7 +129,7 @@ describe('on a segment of its own', () => {
     expect(again.output).not.toContain('DHCPDISCOVER');
     const released = await run('two', ['dhclient', '-r', ...client.slice(1)]);
     expect(released.output).toContain(`DHCPRELEASE of ${address}`);
-    await muster.event('the release', (e) => e.kind === 'dhcp.release' && e.fields?.['address'] === address);
+    await muster.event('the release', (e) => e.kind === 'dhcp.release' && e.fields?.address === address);
     expect((await muster.leases()).find((l) => l.address === address)).toMatchObject({ state: 'released' });
     ip('-n', 'two', 'addr', 'flush', 'dev', 'eth0');
     ip('-n', 'two', 'route', 'replace', 'default', 'dev', 'eth0');
@@ -148,7 +148,7 @@ describe('on a segment of its own', () => {
     expect([offer!.from, offer!.port]).toEqual(['10.77.0.1', 67]);
     await byHand('one', [message('REQUEST', { ...fields, address, server: '10.77.0.1' })]);
     await byHand('one', [message('DECLINE', { ...fields, address, server: '10.77.0.1' })]);
-    await muster.event('the decline', (e) => e.kind === 'dhcp.decline' && e.fields?.['address'] === address);
+    await muster.event('the decline', (e) => e.kind === 'dhcp.decline' && e.fields?.address === address);
     const [next] = await byHand('one', [message('DISCOVER', { ...fields, xid: 7 })]);
     expect(formatIpv4(next!.packet.yiaddr)).not.toBe(address);
   });

@@ -1,0 +1,130 @@
+/** Four-message DHCP exchanges with leases on disk: Muster, Kea and dnsmasq under perfdhcp. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type BenchCase, type BenchSuite, percentile } from './compare.ts';
+import {
+  load,
+  type Rig,
+  residentMiB,
+  saturation,
+  startDnsmasq,
+  startKea,
+  startOurs,
+  stop,
+} from './dhcp-rig.ts';
+
+/** Where the search for the highest rate begins, exchanges a second; it goes on from the last round's. */
+const BEGIN = { muster: 3000, kea: 3000, dnsmasq: 200 } as const;
+const WARM_UP_EXCHANGES = 60_000;
+const MEASURED_EXCHANGES = 100_000;
+
+interface Place {
+  readonly what: string;
+  readonly home: string;
+  readonly rigs: readonly Rig[];
+}
+
+async function openAt(what: string, home: string): Promise<Place> {
+  const rigs: Rig[] = [];
+  for (const begin of [startOurs, startKea, startDnsmasq])
+    rigs.push(await begin(join(home, begin.name), what));
+  return { what, home, rigs };
+}
+
+/** The highest rate a server completes, remembered for the next round and for the delays at half of it. */
+function highest(found: Map<string, number>, rig: Rig): () => Promise<{ rate: number }> {
+  return async () => {
+    const before = found.get(rig.name);
+    const from = before === undefined ? BEGIN[rig.kind] : Math.round(before * 0.7);
+    const rate = await saturation(rig, from);
+    found.set(rig.name, Math.max(rate, before ?? 0));
+    return { rate };
+  };
+}
+
+function rates(place: Place, found: Map<string, number>, about: string): BenchCase {
+  const [ours, kea, dnsmasq] = place.rigs as [Rig, Rig, Rig];
+  return {
+    figures: {
+      rate: {
+        name: `DHCP exchanges, ${about}`,
+        unit: '1/s',
+        better: 'more',
+        aimRatio: { 'Kea (memfile)': 1, 'dnsmasq (lease file)': 10 },
+      },
+    },
+    ours: highest(found, ours),
+    peers: { 'Kea (memfile)': highest(found, kea), 'dnsmasq (lease file)': highest(found, dnsmasq) },
+  };
+}
+
+function delays(place: Place, found: Map<string, number>): BenchCase {
+  const [ours, kea] = place.rigs as [Rig, Rig];
+  const measure = (rig: Rig) => async () => {
+    const half = Math.max(100, Math.round((found.get(rig.name) ?? BEGIN[rig.kind]) / 2));
+    const { delays: all } = await load(rig, half, 3, true);
+    return { p50: percentile(all, 0.5), p99: percentile(all, 0.99) };
+  };
+  return {
+    figures: {
+      p99: { name: 'DHCP answer at half of saturation, 99 of 100', unit: 'ms', better: 'less', aim: 5 },
+      p50: { name: 'DHCP answer at half of saturation, median', unit: 'ms', better: 'less' },
+    },
+    ours: measure(ours),
+    peers: { 'Kea (memfile)': measure(kea) },
+  };
+}
+
+/** Exchanges at a rate that any machine manages, until `count` are done. */
+async function exchange(rig: Rig, count: number): Promise<void> {
+  for (let done = 0; done < count; ) done += (await load(rig, 2000, 10)).completed;
+}
+
+function memory(place: Place): BenchCase {
+  const ours = place.rigs[0]!;
+  return {
+    rounds: 1,
+    figures: {
+      growth: {
+        name: 'Resident memory, growth over 100,000 DHCP exchanges',
+        unit: 'MiB',
+        better: 'less',
+        aim: 32,
+      },
+      resident: { name: 'Resident memory after them', unit: 'MiB', better: 'less' },
+    },
+    ours: async () => {
+      await exchange(ours, WARM_UP_EXCHANGES);
+      const before = residentMiB(ours);
+      await exchange(ours, MEASURED_EXCHANGES);
+      const resident = residentMiB(ours);
+      return { growth: resident - before, resident };
+    },
+  };
+}
+
+export const suite: BenchSuite = {
+  about:
+    '20,000 clients of perfdhcp (a relay), 10,000 of them known machines with a profile, PXE options in every answer, conflict ' +
+    'probes off, events on. In memory: lease files on tmpfs for all. On disk: Muster syncs before it answers, Kea and dnsmasq do not.',
+  async open() {
+    const home = mkdtempSync(join(tmpdir(), 'muster-bench-dhcp-'));
+    const memoryHome = mkdtempSync('/run/muster-bench-dhcp-');
+    const disk = await openAt('disk', home);
+    const inMemory = await openAt('mem', memoryHome);
+    const found = new Map<string, number>();
+    return {
+      cases: [
+        rates(inMemory, found, 'lease files in memory'),
+        rates(disk, found, 'lease files on disk'),
+        delays(disk, found),
+        memory(disk),
+      ],
+      close: async () => {
+        for (const { rigs } of [disk, inMemory]) for (const rig of rigs) await stop(rig);
+        for (const directory of [home, memoryHome]) rmSync(directory, { recursive: true });
+      },
+    };
+  },
+};
