@@ -1,7 +1,7 @@
 /** `muster validate`: documents checked as the server would check them, without one. */
 import { MusterError } from '../base/errors.ts';
 import { checkConfigurations } from '../ignition/check.ts';
-import { idOf } from '../resources/check.ts';
+import { idOf } from '../resources/candidate.ts';
 import { reconcile } from '../resources/file-layer.ts';
 import { EXIT, faultLine, type Io, printWarnings } from './io.ts';
 import { readSources } from './sources.files.ts';

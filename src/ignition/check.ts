@@ -2,8 +2,8 @@
 import type { Fault } from '../base/errors.ts';
 import { type Cidr, cidr, contains, ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
+import { type Candidate, type CandidateSet, type DocumentId, spotOf } from '../resources/candidate.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
-import { type Candidate, type CandidateSet, type DocumentId, spotOf } from '../resources/check.ts';
 import { parsePath } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, NetworkSpec, ProfileSpec } from '../resources/kinds.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';

@@ -1,18 +1,17 @@
 /** What a change through the API would do: planned and checked before anything is written. Pure. */
 import { isDeepStrictEqual } from 'node:util';
 import { type Fault, MusterError } from '../base/errors.ts';
-import type { Applied, ConfigCheck, Entry } from './catalog.ts';
-import { type CatalogView, KIND_NAMES } from './catalog-view.ts';
 import {
   type Candidate,
   type CandidateSet,
   type CrossFault,
-  checkDocuments,
-  checkMachines,
   type DocumentId,
   faultKey,
   idOf,
-} from './check.ts';
+} from './candidate.ts';
+import type { Applied, ConfigCheck, Entry } from './catalog.ts';
+import { type CatalogView, KIND_NAMES } from './catalog-view.ts';
+import { checkDocuments, checkMachines } from './check.ts';
 import { type Located, validate } from './document.ts';
 import type { Document } from './kinds.ts';
 

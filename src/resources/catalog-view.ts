@@ -1,6 +1,6 @@
 /** The catalogue's memory: maps by kind and name, sorted lists made once per change, and those who listen. */
 import type { Catalog, CatalogChange, Entry } from './catalog.ts';
-import { Claims } from './check.ts';
+import { Claims } from './check-machines.ts';
 import { KINDS, type Kind } from './kinds.ts';
 
 export const KIND_NAMES = Object.keys(KINDS) as Kind[];

@@ -6,6 +6,7 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { KEY, MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
 import { fileOwned, type Plan, plan, type Wanted, wantedOf } from './apply.ts';
+import { type CandidateSet, type CrossFault, type DocumentId, idOf } from './candidate.ts';
 import type {
   ApplyResult,
   CatalogChange,
@@ -16,7 +17,7 @@ import type {
   Origin,
 } from './catalog.ts';
 import { CatalogView, KIND_NAMES } from './catalog-view.ts';
-import { type CandidateSet, type CrossFault, checkDocuments, type DocumentId, idOf } from './check.ts';
+import { checkDocuments } from './check.ts';
 import { readText, type Scan, type Stamp, scan, watchDirectories } from './directory.files.ts';
 import { parseDocuments, validate } from './document.ts';
 import { type FileChanges, type Files, type Placed, reconcile } from './file-layer.ts';
@@ -183,7 +184,7 @@ class FilesAndStore implements LiveCatalog {
 
   async #apply(wanted: readonly Wanted[], options: ChangeOptions): Promise<ApplyResult> {
     const extra = options.alsoWrite?.length ?? 0;
-    if (wanted.length + extra > MAX_OPERATIONS)
+    if (!options.dryRun && wanted.length + extra > MAX_OPERATIONS)
       throw new MusterError(
         'E_STORE_LIMIT',
         `${wanted.length} documents at once; at most ${MAX_OPERATIONS - extra}`,

@@ -1,7 +1,7 @@
 /** The documents in force, in memory: those of the configuration directory and those of the API, one view. */
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import type { Write } from '../store/store.ts';
-import type { CandidateSet, DocumentId } from './check.ts';
+import type { CandidateSet, DocumentId } from './candidate.ts';
 import type { Document, Kind } from './kinds.ts';
 
 /** Where a document came from. One of a file belongs to that file: the API refuses to change it. */

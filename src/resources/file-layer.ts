@@ -6,16 +6,16 @@
  * document does not hide the rest.
  */
 import type { Fault, SourceSpot } from '../base/errors.ts';
-import { KIND_NAMES } from './catalog-view.ts';
 import {
   type Candidate,
   type CandidateSet,
   type CrossFault,
-  checkDocuments,
   type DocumentId,
   faultKey,
   idOf,
-} from './check.ts';
+} from './candidate.ts';
+import { KIND_NAMES } from './catalog-view.ts';
+import { checkDocuments } from './check.ts';
 import { type Located, parseDocuments } from './document.ts';
 import type { Document } from './kinds.ts';
 

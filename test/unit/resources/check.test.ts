@@ -1,6 +1,7 @@
 /** What must be true between fields and between documents, and whom a fault names. */
 import { describe, expect, test } from 'vitest';
-import { type Candidate, type CandidateSet, checkDocuments } from '../../../src/resources/check.ts';
+import type { Candidate, CandidateSet } from '../../../src/resources/candidate.ts';
+import { checkDocuments } from '../../../src/resources/check.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 
 /** Checks the documents of a text; only the specs of a kind are written. */

@@ -1,0 +1,202 @@
+/** What must be true of machines beside each other: nobody claims what another has. */
+import { type Ipv4, ipv4 } from '../base/ipv4.ts';
+import {
+  type Candidate,
+  type CandidateSet,
+  type CrossFault,
+  checkReference,
+  placeOf,
+  report,
+} from './candidate.ts';
+import { isHost, type NetworkView } from './check-networks.ts';
+import type { MachineSpec } from './kinds.ts';
+import type { Path } from './yaml.ts';
+
+/** Who has claimed what. The first one keeps it; a later one is told. */
+export class Claims {
+  readonly #by = new Map<string, Candidate<'Machine'>>();
+  readonly #base: Claims | undefined;
+  readonly #ignored: ReadonlySet<string>;
+  /** Whether anything was claimed twice: then giving it back does not tell who has it next. */
+  shared = false;
+
+  /** On top of `base`, whose machines named in `ignored` do not count. */
+  constructor(base?: Claims, ignored: ReadonlySet<string> = new Set()) {
+    this.#base = base;
+    this.#ignored = ignored;
+  }
+
+  #holder(what: string): Candidate<'Machine'> | undefined {
+    const own = this.#by.get(what);
+    if (own !== undefined || this.#base === undefined) return own;
+    const below = this.#base.#holder(what);
+    return below && this.#ignored.has(below.document.metadata.name) ? undefined : below;
+  }
+
+  /** Who holds `what` already; if nobody, it is now `machine`'s. */
+  take(what: string, machine: Candidate<'Machine'>): Candidate<'Machine'> | undefined {
+    const holder = this.#holder(what);
+    if (holder === undefined) this.#by.set(what, machine);
+    else this.shared = true;
+    return holder;
+  }
+
+  add(machine: Candidate<'Machine'>): void {
+    for (const what of claimsOf(machine.document.spec)) this.take(what, machine);
+  }
+
+  remove(machine: Candidate<'Machine'>): void {
+    const { name } = machine.document.metadata;
+    for (const what of claimsOf(machine.document.spec))
+      if (this.#by.get(what)?.document.metadata.name === name) this.#by.delete(what);
+  }
+}
+
+/** Hardware addresses, addresses, UUID, and UUID with serial number, in one name space. */
+function* claimsOf(spec: MachineSpec): Iterable<string> {
+  yield* spec.macs;
+  yield* spec.addresses ?? [];
+  if (spec.uuid === undefined) return;
+  yield spec.uuid;
+  if (spec.serial !== undefined) yield `${spec.uuid} ${spec.serial}`;
+}
+
+export interface MachineContext {
+  readonly candidates: CandidateSet;
+  readonly networkOf: (address: Ipv4) => NetworkView | undefined;
+  readonly claims: Claims;
+  readonly reserving: Set<NetworkView>;
+  readonly found: CrossFault[];
+}
+
+export function checkMachine(machine: Candidate<'Machine'>, context: MachineContext): void {
+  const { candidates, found, claims } = context;
+  const { spec } = machine.document;
+  checkMacs(machine, spec, claims, found);
+  checkHardware(machine, spec, claims, found);
+  if (spec.profile !== undefined)
+    checkReference(machine, 'Profile', spec.profile, ['spec', 'profile'], candidates, found);
+  if (spec.cluster !== undefined)
+    checkReference(machine, 'Cluster', spec.cluster, ['spec', 'cluster'], candidates, found);
+  if (spec.addresses) checkAddresses(machine, spec.addresses, context);
+}
+
+function checkAddresses(
+  machine: Candidate<'Machine'>,
+  addresses: readonly string[],
+  { networkOf, claims, reserving, found }: MachineContext,
+): void {
+  const seen = new Map<NetworkView, string>();
+  for (const [n, text] of addresses.entries()) {
+    const path: Path = ['spec', 'addresses', n];
+    const other = claims.take(text, machine);
+    if (other)
+      report(found, machine, path, `address ${text} is also claimed by ${placeOf(other)}`, {
+        code: 'E_DUPLICATE',
+        other,
+      });
+    const network = networkOf(ipv4(text));
+    if (!network) {
+      report(found, machine, path, `address ${text} is outside every network`, {
+        code: 'E_REFERENCE',
+        missing: 'Network',
+      });
+      continue;
+    }
+    reserving.add(network);
+    checkReservation(machine, path, text, network, seen, found);
+  }
+}
+
+function checkReservation(
+  machine: Candidate,
+  path: Path,
+  text: string,
+  network: NetworkView,
+  seen: Map<NetworkView, string>,
+  found: CrossFault[],
+): void {
+  const name = network.candidate.document.metadata.name;
+  if (!isHost(network, ipv4(text)))
+    report(
+      found,
+      machine,
+      path,
+      `address ${text} is the network's own or its broadcast address (Network/${name})`,
+    );
+  for (const field of ['address', 'gateway'] as const)
+    if (network.spec[field] === text)
+      report(
+        found,
+        machine,
+        path,
+        `address ${text} is the ${field} of ${placeOf(network.candidate, ['spec', field])}`,
+        {
+          code: 'E_DUPLICATE',
+          other: network.candidate,
+        },
+      );
+  const before = seen.get(network);
+  if (before !== undefined)
+    report(
+      found,
+      machine,
+      path,
+      `addresses ${before} and ${text} are both in Network/${name}; one a network`,
+    );
+  seen.set(network, text);
+}
+
+function checkMacs(
+  machine: Candidate<'Machine'>,
+  spec: MachineSpec,
+  claims: Claims,
+  found: CrossFault[],
+): void {
+  for (const [n, mac] of spec.macs.entries()) {
+    const path: Path = ['spec', 'macs', n];
+    const other = claims.take(mac, machine);
+    if (other === machine) report(found, machine, path, `${mac} stands twice`, { code: 'E_DUPLICATE' });
+    else if (other)
+      report(found, machine, path, `MAC ${mac} is also claimed by ${placeOf(other)}`, {
+        code: 'E_DUPLICATE',
+        other,
+      });
+    // The lowest bit of the first octet: a group's address, not an interface's.
+    if (mac === '00:00:00:00:00:00' || (Number.parseInt(mac[1]!, 16) & 1) === 1)
+      report(
+        found,
+        machine,
+        path,
+        `${mac} is not the address of an interface (zero, broadcast or multicast)`,
+      );
+  }
+}
+
+/** Boards without a programmed UUID share one: alone it is a warning, with the same serial number it is the same machine. */
+function checkHardware(
+  machine: Candidate<'Machine'>,
+  spec: MachineSpec,
+  claims: Claims,
+  found: CrossFault[],
+): void {
+  if (spec.uuid === undefined) return;
+  const same = spec.serial === undefined ? undefined : claims.take(`${spec.uuid} ${spec.serial}`, machine);
+  const alike = claims.take(spec.uuid, machine);
+  if (same)
+    report(
+      found,
+      machine,
+      ['spec', 'uuid'],
+      `UUID ${spec.uuid} and serial ${spec.serial} are also those of ${placeOf(same)}`,
+      { code: 'E_DUPLICATE', other: same },
+    );
+  else if (alike)
+    report(
+      found,
+      machine,
+      ['spec', 'uuid'],
+      `UUID ${spec.uuid} is also that of ${placeOf(alike)}; neither is recognised by it alone`,
+      { code: 'E_DUPLICATE', other: alike, severity: 'warning' },
+    );
+}

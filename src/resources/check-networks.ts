@@ -1,0 +1,154 @@
+/** What must be true of networks, by themselves and beside each other. */
+import { parseDuration } from '../base/duration.ts';
+import { broadcastOf, type Cidr, cidr, contains, formatIpv4, type Ipv4, ipv4 } from '../base/ipv4.ts';
+import { type Candidate, type CrossFault, placeOf, report } from './candidate.ts';
+import type { NetworkSpec } from './kinds.ts';
+import type { Path } from './yaml.ts';
+
+export interface NetworkView {
+  readonly candidate: Candidate<'Network'>;
+  readonly spec: NetworkSpec;
+  readonly subnet: Cidr;
+  readonly last: Ipv4;
+}
+
+export function networkView(candidate: Candidate<'Network'>): NetworkView {
+  const { spec } = candidate.document;
+  const subnet = cidr(spec.subnet);
+  return { candidate, spec, subnet, last: broadcastOf(subnet) };
+}
+
+/** Whether an address may be a host's own: inside, and neither the network's nor the broadcast address. */
+export function isHost(network: NetworkView, address: Ipv4): boolean {
+  if (!contains(network.subnet, address)) return false;
+  return network.subnet.prefix >= 31 || (address !== network.subnet.base && address !== network.last);
+}
+
+export function checkNetwork(network: NetworkView, found: CrossFault[]): void {
+  const { candidate, spec } = network;
+  for (const field of ['address', 'gateway'] as const) {
+    const text = spec[field];
+    // Behind relays, Muster's own address is one of another network.
+    if (field === 'address' && text !== undefined && !contains(network.subnet, ipv4(text))) continue;
+    if (text !== undefined && !isHost(network, ipv4(text)))
+      report(
+        found,
+        candidate,
+        ['spec', field],
+        `${field} ${text} is not a host address inside ${spec.subnet}`,
+      );
+  }
+  checkPools(network, found);
+  for (const field of ['leaseTime', 'bootLeaseTime'] as const) {
+    const text = spec.dhcp[field];
+    const span = text === undefined ? undefined : parseDuration(text);
+    if (span !== undefined && (span < 30_000 || span > 0xfffffffe * 1000))
+      report(found, candidate, ['spec', 'dhcp', field], `${field} ${text} is not between 30s and 136 years`);
+  }
+  const prefixes = new Set<string>();
+  for (const [n, { prefix }] of (spec.vendorClasses ?? []).entries()) {
+    if (prefixes.has(prefix))
+      report(
+        found,
+        candidate,
+        ['spec', 'vendorClasses', n, 'prefix'],
+        `the prefix "${prefix}" stands twice`,
+        {
+          code: 'E_DUPLICATE',
+        },
+      );
+    prefixes.add(prefix);
+  }
+}
+
+function checkPools(network: NetworkView, found: CrossFault[]): void {
+  const { candidate, spec } = network;
+  const pools = spec.dhcp.pools ?? [];
+  const at = (n: number, ...rest: string[]): Path => ['spec', 'dhcp', 'pools', n, ...rest];
+  if (pools.length > 0 && spec.dhcp.mode !== 'server')
+    report(
+      found,
+      candidate,
+      ['spec', 'dhcp', 'pools'],
+      `mode ${spec.dhcp.mode} gives no addresses from pools; remove them or use mode server`,
+    );
+  const ranges = pools.map((pool, n) => ({ n, start: ipv4(pool.start), end: ipv4(pool.end) }));
+  for (const { n, start, end } of ranges) {
+    for (const [field, address] of [
+      ['start', start],
+      ['end', end],
+    ] as const)
+      if (!isHost(network, address))
+        report(
+          found,
+          candidate,
+          at(n, field),
+          `pool ${field} ${formatIpv4(address)} is not a host address inside ${spec.subnet}`,
+        );
+    if (start > end)
+      report(
+        found,
+        candidate,
+        at(n),
+        `pool starts at ${formatIpv4(start)}, after its end ${formatIpv4(end)}`,
+      );
+    for (const field of ['address', 'gateway'] as const) {
+      const own = spec[field] === undefined ? undefined : ipv4(spec[field]);
+      if (own !== undefined && own >= start && own <= end)
+        report(
+          found,
+          candidate,
+          at(n),
+          `the pool holds the network's own ${field} ${spec[field]}; it would be given to a machine`,
+        );
+    }
+  }
+  const sorted = ranges.filter((range) => range.start <= range.end).sort((a, b) => a.start - b.start);
+  for (const [i, range] of sorted.entries()) {
+    const before = sorted[i - 1];
+    if (before && before.end >= range.start)
+      report(
+        found,
+        candidate,
+        at(range.n),
+        `pools overlap: number ${range.n + 1} begins inside number ${before.n + 1}`,
+      );
+  }
+}
+
+export function checkOverlaps(networks: readonly NetworkView[], found: CrossFault[]): void {
+  const sorted = [...networks].sort(
+    (a, b) => a.subnet.base - b.subnet.base || a.subnet.prefix - b.subnet.prefix,
+  );
+  let widest: NetworkView | undefined;
+  for (const network of sorted) {
+    if (widest && widest.last >= network.subnet.base)
+      report(
+        found,
+        network.candidate,
+        ['spec', 'subnet'],
+        `subnet ${network.spec.subnet} overlaps ${widest.spec.subnet} of ${placeOf(widest.candidate, ['spec', 'subnet'])}`,
+        { code: 'E_DUPLICATE', other: widest.candidate },
+      );
+    if (!widest || network.last > widest.last) widest = network;
+  }
+}
+
+/** Finds the network of an address; networks are sorted and few, machines many. */
+export function networkIndex(networks: readonly NetworkView[]): (address: Ipv4) => NetworkView | undefined {
+  const sorted = [...networks].sort((a, b) => a.subnet.base - b.subnet.base);
+  return (address) => {
+    let low = 0;
+    let high = sorted.length - 1;
+    let found: NetworkView | undefined;
+    while (low <= high) {
+      const middle = (low + high) >> 1;
+      const network = sorted[middle]!;
+      if (network.subnet.base <= address) {
+        found = network;
+        low = middle + 1;
+      } else high = middle - 1;
+    }
+    return found && contains(found.subnet, address) ? found : undefined;
+  };
+}

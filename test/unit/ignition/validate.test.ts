@@ -1,0 +1,82 @@
+/** The Ignition validator against anything at all. test/peers/ignition.test.ts holds it to the real one. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';
+import { fuzz, random } from '../resources/fuzz.ts';
+
+const version = { ignition: { version: '3.3.0' } };
+
+test('whatever it is given, it answers with faults, each with a path', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.jsonValue(), (storage, other) => {
+      for (const value of [
+        storage,
+        { ...version, storage },
+        { ...version, passwd: other, systemd: storage },
+      ]) {
+        const faults = validateIgnition(value);
+        for (const fault of faults) expect(typeof fault.path).toBe('string');
+      }
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+const WHOLE = JSON.stringify({
+  ...version,
+  storage: {
+    files: [
+      {
+        path: '/a',
+        mode: 420,
+        contents: { source: 'data:,x', verification: { hash: `sha256-${'0'.repeat(64)}` } },
+      },
+    ],
+    links: [{ path: '/l', target: '/a' }],
+    disks: [{ device: '/dev/a', partitions: [{ number: 1, label: 'x' }] }],
+    filesystems: [{ device: '/dev/b', format: 'ext4', path: '/m' }],
+  },
+  systemd: {
+    units: [{ name: 'a.service', contents: '[Unit]\n', dropins: [{ name: 'x.conf', contents: '' }] }],
+  },
+  passwd: { users: [{ name: 'u', groups: ['g'], sshAuthorizedKeys: ['k'] }] },
+});
+
+test('20,000 broken configurations: faults or none, never an exception', () => {
+  let valid = 0;
+  const values = ['null', '[]', '{}', '[null]', '-1', '1e99', '"x"', 'true', '[[]]', '{"path":null}'];
+  const rng = random('ignition');
+  fuzz(20_000, rng, [WHOLE], (text) => {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      // Not JSON any more: put a value of another type somewhere instead.
+      let nth = rng(30);
+      value = JSON.parse(WHOLE, (_, inner) =>
+        nth-- === 0 ? JSON.parse(values[rng(values.length)]!) : inner,
+      );
+    }
+    if (validateIgnition(value).length === 0) valid++;
+  });
+  expect(valid).toBeGreaterThan(100);
+});
+
+test('a null is refused where a value is needed, and as good as nothing elsewhere', () => {
+  expect(validateIgnition(null)).toEqual([{ path: '', message: 'must be a mapping' }]);
+  expect(validateIgnition({ ...version, storage: { files: [null] } })).toEqual([
+    { path: 'storage.files[0]', message: 'must not be null' },
+  ]);
+  expect(validateIgnition({ ...version, storage: null, passwd: { users: null } })).toEqual([]);
+});
+
+test('what a newer spec brought is refused before it', () => {
+  const config = (of: string) => ({
+    ignition: { version: of },
+    storage: { luks: [{ name: 'a', discard: true }] },
+  });
+  expect(validateIgnition(config('3.3.0'))).toEqual([
+    { path: 'storage.luks[0].discard', message: 'only since spec 3.4.0; this is 3.3.0' },
+  ]);
+  expect(validateIgnition(config('3.4.0'))).toEqual([]);
+});
