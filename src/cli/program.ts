@@ -68,7 +68,9 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
   program
     .command('apply')
     .summary('create or change documents')
-    .description('Creates or changes the documents of files: all of them, or none.')
+    .description(
+      'Creates or changes the documents of files: all of them, or none. More than 128 are checked together and stored in steps.',
+    )
     .addOption(FILENAME)
     .option('--dry-run', 'check and say what would happen')
     .addOption(SOCKET)
