@@ -14,6 +14,8 @@ export interface EventLogOptions {
   readonly subjects: number;
   /** How many are kept in the order of all subjects; default 10,000. */
   readonly recent?: number;
+  /** How many are kept of all subjects together; default 200,000, some 100 MB. The quietest subjects lose their older ones first. */
+  readonly total?: number;
 }
 
 /** An event log that can be given the past, once, before anything is recorded. */
@@ -37,6 +39,8 @@ class RingEventLog implements MemoryEventLog {
   readonly #subjects = new Map<string, Ring>();
   readonly #listeners = new Set<(event: MusterEvent) => void>();
   #sequence = 0;
+  /** Events in the rings of subjects. */
+  #held = 0;
 
   constructor(options: EventLogOptions) {
     this.#options = options;
@@ -63,13 +67,30 @@ class RingEventLog implements MemoryEventLog {
   }
 
   #keep(event: MusterEvent): void {
-    const { perSubject, subjects } = this.#options;
+    const { perSubject, subjects, total = 200_000 } = this.#options;
     this.#recent.push(event);
     const ring = this.#subjects.get(event.subject) ?? new Ring(perSubject);
+    this.#held -= ring.length;
     ring.push(event);
+    this.#held += ring.length;
     this.#subjects.delete(event.subject);
     this.#subjects.set(event.subject, ring);
-    if (this.#subjects.size > subjects) this.#subjects.delete(this.#subjects.keys().next().value!);
+    if (this.#subjects.size > subjects) this.#forget(this.#quietest());
+    while (this.#held > total && this.#subjects.size > 1) {
+      const quiet = this.#quietest();
+      const other = this.#subjects.get(quiet)!;
+      this.#held -= other.halve();
+      if (other.length === 0) this.#forget(quiet);
+    }
+  }
+
+  #quietest(): string {
+    return this.#subjects.keys().next().value!;
+  }
+
+  #forget(subject: string): void {
+    this.#held -= this.#subjects.get(subject)!.length;
+    this.#subjects.delete(subject);
   }
 
   restore(events: readonly MusterEvent[]): void {
@@ -101,12 +122,25 @@ class RingEventLog implements MemoryEventLog {
 /** The last `size` events, oldest first. Takes memory as it fills. */
 class Ring {
   readonly #size: number;
-  readonly #items: MusterEvent[] = [];
+  #items: MusterEvent[] = [];
   /** Where the oldest is, once the ring is full. */
   #start = 0;
 
   constructor(size: number) {
     this.#size = size;
+  }
+
+  get length(): number {
+    return this.#items.length;
+  }
+
+  /** Drops the older half, of one event that one. Returns how many went. */
+  halve(): number {
+    const before = this.#items.length;
+    const kept = before >> 1;
+    this.#items = kept === 0 ? [] : this.list(undefined, kept);
+    this.#start = 0;
+    return before - kept;
   }
 
   push(event: MusterEvent): void {

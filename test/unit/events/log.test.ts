@@ -8,7 +8,7 @@ import type { MusterEvent, NewEvent } from '../../../src/events/event.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 
 const about = (subject: string): NewEvent => ({ kind: 'boot.decision', subject });
-const make = (sizes: { perSubject?: number; subjects?: number; recent?: number } = {}) =>
+const make = (sizes: { perSubject?: number; subjects?: number; recent?: number; total?: number } = {}) =>
   createEventLog({ clock: new ManualClock(), log: silentLog, perSubject: 100, subjects: 100, ...sizes });
 const sequences = (events: readonly MusterEvent[]) => events.map((event) => event.sequence);
 
@@ -58,6 +58,19 @@ describe('the log of events', () => {
     for (const subject of ['a', 'b', 'c', 'a', 'd']) log.record(about(subject));
     expect(log.list({ subject: 'b' })).toEqual([]);
     expect(sequences(log.list({ subject: 'a' }))).toEqual([1, 4]);
+  });
+
+  test('holds no more than its total: the subjects that were quiet for longest lose their older events', () => {
+    const log = make({ total: 10 });
+    for (const subject of ['a', 'b', 'c']) for (let i = 0; i < 3; i++) log.record(about(subject));
+    for (let i = 0; i < 2; i++) log.record(about('d'));
+    expect(sequences(log.list({ subject: 'a' }))).toEqual([3]);
+    expect(sequences(log.list({ subject: 'b' }))).toEqual([4, 5, 6]);
+    for (let i = 0; i < 6; i++) log.record(about('d'));
+    expect(['a', 'b', 'c', 'd'].map((subject) => log.list({ subject }).length)).toEqual([0, 0, 1, 8]);
+    for (let i = 0; i < 50; i++) log.record(about('a'));
+    expect(log.list({ subject: 'a' })).toHaveLength(50);
+    expect(log.list({ subject: 'd' })).toEqual([]);
   });
 
   test('is what a list cut to size would be, whatever is recorded', () => {
