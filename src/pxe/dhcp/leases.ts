@@ -9,14 +9,7 @@ import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import { KEY, type Store, type Write } from '../../store/store.ts';
-import {
-  type Lease,
-  type LeaseState,
-  type LeaseView,
-  readLease,
-  readLeaseKey,
-  type StoredState,
-} from './lease.ts';
+import { type Lease, type LeaseView, readLease, readLeaseKey, type StoredState } from './lease.ts';
 import { type AddressEntry, NetworkLeases, type Offer } from './network-leases.ts';
 
 /** How long a declined or conflicting address is set aside. */
@@ -202,9 +195,7 @@ class Book implements LeaseBook {
     const shown = new Set<string>();
     for (const [name, network] of this.#networks) {
       network.expire(now);
-      const counts = new Map<LeaseState, number>();
-      for (const view of network.views(now)) counts.set(view.state, (counts.get(view.state) ?? 0) + 1);
-      for (const [state, count] of counts) {
+      for (const [state, count] of network.counts(now)) {
         this.#metrics.set('muster_dhcp_leases', { network: name, state }, count);
         shown.add(`${name} ${state}`);
       }

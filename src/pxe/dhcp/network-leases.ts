@@ -224,6 +224,22 @@ export class NetworkLeases {
     if (this.#isFree(address, now)) this.#probed.set(address, (now + PROBE_VALID) as Millis);
   }
 
+  /** How many addresses are in each state; nothing is allocated for each of them. */
+  counts(now: Millis): ReadonlyMap<LeaseState, number> {
+    const counts = new Map<LeaseState, number>();
+    for (const entry of this.#entries.values()) {
+      const state = this.#stateOf(entry, now);
+      if (state) counts.set(state, (counts.get(state) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  #stateOf({ lease, offer }: AddressEntry, now: Millis): LeaseState | undefined {
+    if (offer !== undefined && offer.until > now && (lease === undefined || isOver(lease, now)))
+      return 'offered';
+    return lease && stateAt(lease, now);
+  }
+
   *views(now: Millis): IterableIterator<LeaseView> {
     for (const entry of this.#entries.values()) {
       const view = this.view(entry, now);
@@ -233,16 +249,15 @@ export class NetworkLeases {
 
   view(entry: AddressEntry, now: Millis): LeaseView | undefined {
     const { address, lease, offer } = entry;
-    const offered = offer !== undefined && offer.until > now && (lease === undefined || isOver(lease, now));
-    const mac = offered ? offer.mac : lease?.mac;
-    if (mac === undefined) return undefined;
-    const state: LeaseState = offered ? 'offered' : stateAt(lease!, now);
+    const state = this.#stateOf(entry, now);
+    if (state === undefined) return undefined;
+    const { mac, until } = state === 'offered' ? offer! : { mac: lease!.mac, until: lease!.expires };
     return {
       network: this.network,
       address,
       mac,
       state,
-      expires: offered ? offer.until : lease!.expires,
+      expires: until,
       ...(lease ? { lease } : {}),
     };
   }
