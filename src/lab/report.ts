@@ -86,8 +86,9 @@ export function resultText(result: LabResult, machines: readonly MachineObserved
     lines.push(`    ${steps.map(({ step, at }) => `${step} ${at.toFixed(1)}`).join(' · ')}`);
   }
   lines.push('');
+  // Only the first line: the rest, the end of a console, was shown when it happened.
   for (const { text, ok, detail } of result.expectations)
-    lines.push(ok ? `  ok    ${text}` : `  FAIL  ${text}: ${detail}`);
+    lines.push(ok ? `  ok    ${text}` : `  FAIL  ${text}: ${detail.split('\n')[0]}`);
   lines.push('');
   const rows = [HEADINGS, ...machines.map(rowOf)];
   const columns = Object.keys(HEADINGS) as (keyof TableRow)[];

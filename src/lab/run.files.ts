@@ -14,7 +14,7 @@ import { hostProcess } from './namespace.files.ts';
 import type { Running } from './process.files.ts';
 import { openRack, type Rack } from './rack.files.ts';
 import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
-import { bootNic, readScenario, type Scenario, type Step } from './scenario.ts';
+import { bootNic, readScenario, type Scenario, type Step, waitText } from './scenario.ts';
 import { capture, makeSegments, makeTaps, startDnsmasq, startRouter } from './segment.files.ts';
 
 export interface LabOptions {
@@ -205,7 +205,7 @@ async function play(scenario: Scenario, rack: Rack, host: BootHost, options: Lab
       const fault = await rack.wait(step.wait);
       if (fault !== undefined) {
         add({
-          text: `${step.wait.machine} goes on`,
+          text: `comes: ${waitText(step.wait)}`,
           ok: false,
           detail: host.running ? fault : `muster serve has ended; ${fault}`,
         });
