@@ -3,6 +3,7 @@
  * receive → from its client? → step → do what the step says. All decisions are in `request.ts` and `transfer.ts`.
  */
 import type { RemoteInfo, Socket } from 'node:dgram';
+import { availableParallelism } from 'node:os';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { contains, formatIpv4, parseIpv4 } from '../../base/ipv4.ts';
@@ -11,12 +12,11 @@ import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { AssetStore } from '../assets/assets.ts';
 import type { ServedNetwork } from '../network.ts';
-import { OpenFiles } from './blocks.files.ts';
 import { decodeTftp, encodeError, TFTP_ERROR, type TftpErrorCode, type TftpRequest } from './codec.ts';
 import { isEmptyFile, loaderName } from './request.ts';
+import { inlineRunner, type RunningTransfer, type TransferRunner, threadRunner } from './runner.socket.ts';
 import { adopt, bound, type TftpListener } from './sockets.socket.ts';
-import { Transfer } from './transfer.socket.ts';
-import type { Outcome } from './transfer.ts';
+import type { TransferEnd } from './transfer.socket.ts';
 
 export type { TftpListener } from './sockets.socket.ts';
 
@@ -31,6 +31,8 @@ export const TFTP_LIMITS: TftpLimits = { transfers: 1024, perClient: 64 };
 
 /** Ethernet's, where a network says nothing else. */
 const DEFAULT_MTU = 1500;
+/** One thread sends some 100 MB/s; more than four would only compete with the rest of the boot host. */
+const MAX_THREADS = 4;
 /** How long running transfers may take to end after `signal`. */
 const GRACE = 10_000 as Millis;
 
@@ -49,6 +51,8 @@ export interface TftpOptions {
   readonly clock: Clock;
   readonly limits?: TftpLimits;
   readonly grace?: Millis;
+  /** Threads that do the transfers; 0: this one, by `clock`. Default: one a core, at most four. */
+  readonly threads?: number;
   /** Stops the server: no new transfers, running ones may end within `grace`. */
   readonly signal: AbortSignal;
 }
@@ -80,10 +84,12 @@ class Server implements TftpServer {
   readonly #options: TftpOptions;
   readonly #log: Log;
   readonly #limits: TftpLimits;
-  readonly #files = new OpenFiles();
-  /** By `address:port` of the client. */
-  readonly #transfers = new Map<string, Transfer>();
+  readonly #runner: TransferRunner;
+  /** By `address:port` of the client; with the request, to know it again. */
+  readonly #transfers = new Map<string, { readonly datagram: Buffer; readonly transfer: RunningTransfer }>();
   readonly #perClient = new Map<string, number>();
+  /** Transfers, those included that a newer one from the same port has taken the place of. */
+  #running = 0;
   readonly #listening: Socket[] = [];
   /** For errors outside of transfers, by the local address they leave from. */
   readonly #errorSockets = new Map<string, Promise<Socket>>();
@@ -96,13 +102,15 @@ class Server implements TftpServer {
     this.#options = options;
     this.#log = options.log.child({ room: 'tftp' });
     this.#limits = options.limits ?? TFTP_LIMITS;
+    const threads = options.threads ?? Math.min(availableParallelism(), MAX_THREADS);
+    this.#runner = threads > 0 ? threadRunner({ threads, log: this.#log }) : inlineRunner(options.clock);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.stopped = promise;
     this.#resolveStopped = resolve;
   }
 
   active(): number {
-    return this.#transfers.size;
+    return this.#running;
   }
 
   async open(): Promise<void> {
@@ -143,43 +151,55 @@ class Server implements TftpServer {
       return;
     }
     const key = `${peer.address}:${peer.port}`;
+    const begin = () => this.#begin(packet, Buffer.from(datagram), { key, peer, from, network });
     const running = this.#transfers.get(key);
-    if (running) {
-      if (running.isSame(datagram)) {
-        running.again();
-        return;
-      }
-      // some firmware uses one port for all: it has given up the former transfer
-      running.stop('superseded', 'another request came from the same port');
+    if (running?.datagram.equals(datagram)) {
+      running.transfer.again(begin);
+      return;
     }
+    // some firmware uses one port for all: it has given up the former transfer
+    running?.transfer.supersede();
+    begin();
+  }
+
+  #begin(
+    request: TftpRequest,
+    datagram: Buffer,
+    where: {
+      readonly key: string;
+      readonly peer: RemoteInfo;
+      readonly from: string;
+      readonly network: ServedNetwork | undefined;
+    },
+  ): void {
+    const { key, peer, from, network } = where;
     const ofClient = this.#perClient.get(peer.address) ?? 0;
-    if (this.#transfers.size >= this.#limits.transfers || ofClient >= this.#limits.perClient) {
+    const found = isEmptyFile(request.filename) ? { path: undefined } : this.#find(request.filename);
+    if (this.#stopping || !found) return;
+    if (this.#running >= this.#limits.transfers || ofClient >= this.#limits.perClient) {
       // silence, not an error: clients ask again after a second or so, and an error would end their boot
       this.#count('busy');
       return;
     }
+    this.#running++;
     this.#perClient.set(peer.address, ofClient + 1);
-    const path = isEmptyFile(packet.filename) ? undefined : this.#find(packet.filename)!.path;
-    const transfer = new Transfer({
-      request: packet,
-      datagram: Buffer.from(datagram),
-      peer,
-      path,
+    const job = {
+      request,
+      peer: { address: peer.address, port: peer.port },
+      path: found.path,
       from,
       mtu: network?.mtu ?? DEFAULT_MTU,
-      files: this.#files,
-      clock: this.#options.clock,
-      onEnd: (outcome, why) => {
-        if (this.#transfers.get(key) === transfer) this.#transfers.delete(key);
-        const left = (this.#perClient.get(peer.address) ?? 1) - 1;
-        if (left > 0) this.#perClient.set(peer.address, left);
-        else this.#perClient.delete(peer.address);
-        this.#over(transfer, packet, peer, outcome, why, network);
-        this.#finishIfDone();
-      },
+    };
+    const transfer = this.#runner.start(job, (end) => {
+      this.#running--;
+      if (this.#transfers.get(key)?.transfer === transfer) this.#transfers.delete(key);
+      const left = (this.#perClient.get(peer.address) ?? 1) - 1;
+      if (left > 0) this.#perClient.set(peer.address, left);
+      else this.#perClient.delete(peer.address);
+      this.#over(end, request, peer, network);
+      this.#finishIfDone();
     });
-    this.#transfers.set(key, transfer);
-    transfer.start();
+    this.#transfers.set(key, { datagram, transfer });
   }
 
   #find(filename: string): { readonly path: string } | undefined {
@@ -240,16 +260,10 @@ class Server implements TftpServer {
     );
   }
 
-  #over(
-    transfer: Transfer,
-    request: TftpRequest,
-    peer: RemoteInfo,
-    outcome: Outcome,
-    why: string,
-    network: ServedNetwork | undefined,
-  ): void {
+  #over(end: TransferEnd, request: TftpRequest, peer: RemoteInfo, network: ServedNetwork | undefined): void {
+    const { outcome, why, octets, elapsed } = end;
     this.#count(outcome);
-    this.#options.metrics.add('muster_tftp_sent_bytes_total', {}, transfer.acknowledgedBytes);
+    this.#options.metrics.add('muster_tftp_sent_bytes_total', {}, octets);
     // a probe is how EDK2 and BIOS ROMs learn the size: neither a download nor a failure
     if (outcome === 'probed') {
       this.#log.debug({ peer: peer.address, file: request.filename }, 'TFTP: options probed');
@@ -257,8 +271,8 @@ class Server implements TftpServer {
     }
     const served = outcome === 'served' || outcome === 'unconfirmed';
     this.#record(served ? 'tftp.served' : 'tftp.failed', request, peer, outcome, why, {
-      octets: transfer.acknowledgedBytes,
-      milliseconds: Math.round(transfer.elapsed),
+      octets,
+      milliseconds: Math.round(elapsed),
       ...(network ? { network: network.name } : {}),
     });
   }
@@ -296,21 +310,20 @@ class Server implements TftpServer {
     this.#stopping = true;
     for (const socket of this.#listening) socket.close();
     this.#options.clock.after(this.#options.grace ?? GRACE, () => {
-      for (const transfer of [...this.#transfers.values()])
-        transfer.stop('shutdown', 'the server is shutting down');
+      for (const { transfer } of [...this.#transfers.values()]) transfer.shutDown();
     });
     this.#finishIfDone();
   }
 
   #finishIfDone(): void {
-    if (!this.#stopping || this.#transfers.size > 0) return;
+    if (!this.#stopping || this.#running > 0) return;
     for (const opening of this.#errorSockets.values())
       opening.then(
         (socket) => socket.close(),
         () => {},
       );
     this.#errorSockets.clear();
-    this.#resolveStopped();
+    this.#runner.close().then(this.#resolveStopped, this.#resolveStopped);
   }
 }
 

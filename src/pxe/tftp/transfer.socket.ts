@@ -15,21 +15,35 @@ import {
   type TransferState,
 } from './transfer.ts';
 
-export interface TransferOptions {
+/** What to send to whom; plain data, so that it can be handed to another thread. */
+export interface TransferJob {
   readonly request: TftpRequest;
-  /** The request as it came, to know it again. */
-  readonly datagram: Buffer;
-  readonly peer: RemoteInfo;
+  readonly peer: { readonly address: string; readonly port: number };
   /** The file; undefined: the empty one. */
   readonly path: string | undefined;
   /** Our address. */
   readonly from: string;
   readonly mtu: number;
+}
+
+/** How a transfer ended. */
+export interface TransferEnd {
+  readonly outcome: Outcome;
+  readonly why: string;
+  /** Octets of the file that the client has confirmed. */
+  readonly octets: number;
+  readonly elapsed: Millis;
+}
+
+export interface TransferOptions extends TransferJob {
   readonly files: OpenFiles;
   readonly clock: Clock;
   /** Called once. */
-  readonly onEnd: (outcome: Outcome, why: string) => void;
+  readonly onEnd: (end: TransferEnd) => void;
 }
+
+/** A request that comes again later than this, from a client that had already answered, is a client that began anew. */
+const DOUBLED_WITHIN = 1000;
 
 /** What exists once socket and file are open. */
 interface Running {
@@ -61,33 +75,38 @@ export class Transfer {
     this.#startedAt = options.clock.monotonic();
   }
 
-  /** Octets of the file that the client has confirmed. */
-  get acknowledgedBytes(): number {
-    if (!this.#running) return 0;
-    return Math.min(this.#state.acked * this.#running.agreed.blockSize, this.#running.size);
-  }
-
-  get elapsed(): Millis {
-    return (this.#options.clock.monotonic() - this.#startedAt) as Millis;
-  }
-
   /** Opens file and socket and sends the first packet. Never rejects: what fails ends the transfer. */
   start(): void {
     this.#open().catch((error: Error) => this.#fail(error));
   }
 
-  isSame(datagram: Buffer): boolean {
-    return this.#options.datagram.equals(datagram);
-  }
-
-  /** The same request came again. */
-  again(): void {
+  /**
+   * The same request came again. True: it is dealt with, by the first packet once more, or by nothing because the network may
+   * well have doubled it. False: this transfer is over, or the client began anew; the request wants a transfer of its own.
+   */
+  again(): boolean {
+    if (this.#ended) return false;
+    if (this.#state.acked > 0) {
+      const elapsed = this.#options.clock.monotonic() - this.#startedAt;
+      if (elapsed < DOUBLED_WITHIN) return true;
+      this.supersede();
+      return false;
+    }
     this.#step({ kind: 'again' });
+    return true;
   }
 
-  stop(outcome: 'superseded' | 'shutdown', message: string): void {
-    if (this.#running) this.#step({ kind: 'stop', outcome, code: TFTP_ERROR.undefined, message });
-    else this.#end(outcome, message);
+  /** The client asked for something else from its port. */
+  supersede(): void {
+    if (this.#running) this.#step({ kind: 'superseded' });
+    else this.#end('superseded', 'another request came from the same port');
+  }
+
+  /** The server stops. */
+  shutDown(): void {
+    const message = 'the server is shutting down';
+    if (this.#running) this.#step({ kind: 'stop', outcome: 'shutdown', code: TFTP_ERROR.undefined, message });
+    else this.#end('shutdown', message);
   }
 
   async #open(): Promise<void> {
@@ -233,6 +252,13 @@ export class Transfer {
     const socket = this.#running?.socket;
     // after the turn: an error packet that is on its way out still leaves
     if (socket) setImmediate(() => socket.close());
-    this.#options.onEnd(outcome, this.#fault === undefined ? why : `${why}: ${this.#fault}`);
+    const running = this.#running;
+    const octets = running ? Math.min(this.#state.acked * running.agreed.blockSize, running.size) : 0;
+    this.#options.onEnd({
+      outcome,
+      why: this.#fault === undefined ? why : `${why}: ${this.#fault}`,
+      octets,
+      elapsed: (this.#options.clock.monotonic() - this.#startedAt) as Millis,
+    });
   }
 }

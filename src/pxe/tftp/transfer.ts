@@ -69,10 +69,12 @@ export type TransferEvent =
   | { readonly kind: 'timeout' }
   /** The client's request came once more: our first packet was lost, or is on its way. */
   | { readonly kind: 'again' }
+  /** The client asked for something else from the same port. */
+  | { readonly kind: 'superseded' }
   /** We cannot go on. */
   | {
       readonly kind: 'stop';
-      readonly outcome: 'failed' | 'superseded' | 'shutdown';
+      readonly outcome: 'failed' | 'shutdown';
       readonly code: TftpErrorCode;
       readonly message: string;
     };
@@ -101,6 +103,9 @@ const MAX_SILENT_AT_FIRST = 4;
 const MAX_SILENT_AT_LAST = 4;
 /** However slow the client's own time-out is. */
 const LONGEST_SILENCE = 300_000;
+
+/** A repeated request sooner than this after the first packet changes nothing. */
+const REPEAT_AFTER = 500;
 
 const NOTHING: readonly Effect[] = [];
 
@@ -131,7 +136,8 @@ export function step(plan: TransferPlan, state: TransferState, event: TransferEv
     case 'timeout':
       return silence(plan, state, now);
     case 'again':
-      return state.phase !== 'new' && state.acked === 0
+      // repeats that waited together with the first request are answered already, and atftp aborts at a second OACK
+      return state.phase !== 'new' && state.acked === 0 && now - state.sentAt >= REPEAT_AFTER
         ? { state, effects: [firstPacket(plan, state)] }
         : { state, effects: NOTHING };
     case 'error': {
@@ -142,6 +148,11 @@ export function step(plan: TransferPlan, state: TransferState, event: TransferEv
         `the client sent error ${event.code}: ${event.message}`,
       );
     }
+    case 'superseded':
+      // not a word to the client: it would take it for the answer to its new request
+      return state.phase === 'data' && state.sent === plan.blocks
+        ? ended(state, 'unconfirmed', 'all was sent; the client asked for something else')
+        : ended(state, 'superseded', 'another request came from the same port');
     case 'stop': {
       const over = ended(state, event.outcome, event.message);
       return {

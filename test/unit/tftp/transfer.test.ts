@@ -186,9 +186,11 @@ describe('a transfer', () => {
     expect(t.outcome).toBe('unconfirmed');
   });
 
-  it('answers a repeated request with the first packet again, until the client moved on', () => {
+  it('answers a repeated request with the first packet again, unless that is just on its way, until the client moved on', () => {
     const t = new Bench(plan(3));
     t.feed({ kind: 'again' });
+    expect(t.sent).toEqual([1]);
+    t.feed({ kind: 'again' }, 600);
     expect(t.sent).toEqual([1, 1]);
     t.ack(1);
     t.feed({ kind: 'again' });
@@ -199,6 +201,15 @@ describe('a transfer', () => {
     const t = new Bench(plan(1000));
     while (!t.outcome) t.silence();
     expect(t.sent.length).toBeLessThanOrEqual(5);
+  });
+
+  it('that another one takes the place of says nothing to the client', () => {
+    const t = new Bench(plan(10));
+    t.feed({ kind: 'superseded' });
+    expect([t.errors, t.outcome]).toEqual([[], 'superseded']);
+    const last = new Bench(plan(1));
+    last.feed({ kind: 'superseded' });
+    expect(last.outcome).toBe('unconfirmed');
   });
 
   it('that is stopped tells the client and ends', () => {

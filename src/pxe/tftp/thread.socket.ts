@@ -1,0 +1,39 @@
+/** The entry of a thread that does transfers; it is told by `runner.socket.ts`. */
+import { parentPort } from 'node:worker_threads';
+import { systemClock } from '../../base/clock.ts';
+import { OpenFiles } from './blocks.files.ts';
+import type { FromThread, ToThread } from './runner.socket.ts';
+import { Transfer, type TransferEnd } from './transfer.socket.ts';
+
+const port = parentPort;
+if (port === null) throw new Error('thread.socket.ts is the entry of a thread');
+
+const files = new OpenFiles();
+const transfers = new Map<number, Transfer>();
+
+port.on('message', (message: ToThread) => {
+  const { id } = message;
+  switch (message.do) {
+    case 'start': {
+      const onEnd = (end: TransferEnd) => {
+        transfers.delete(id);
+        port.postMessage({ id, end } satisfies FromThread);
+      };
+      const transfer = new Transfer({ ...message.job, files, clock: systemClock, onEnd });
+      transfers.set(id, transfer);
+      transfer.start();
+      break;
+    }
+    case 'again': {
+      const anew = !(transfers.get(id)?.again() ?? false);
+      port.postMessage({ id, anew } satisfies FromThread);
+      break;
+    }
+    case 'supersede':
+      transfers.get(id)?.supersede();
+      break;
+    case 'shutDown':
+      transfers.get(id)?.shutDown();
+      break;
+  }
+});
