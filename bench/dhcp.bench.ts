@@ -23,7 +23,7 @@ const MEASURED_EXCHANGES = 100_000;
 const IF_MISSED =
   'Profile of the main thread: 23 % sending (one system call a reply, Node has no batch), 23 % the DHCP step, of which 7 % the boot ' +
   'decision with its session, 11 % handing commits to the store thread, 7 % collecting garbage, 5 % events and counters, 5 % the ' +
-  'kernel side of receiving. A known machine that boots writes its session and its state with its lease, where the peers write the ' +
+  'kernel side of receiving. A known machine that boots writes its session with its lease, where the peers write the ' +
   'lease alone; the peers use all cores, the step here has one.';
 
 interface Place {
