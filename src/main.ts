@@ -5,15 +5,16 @@ import { join } from 'node:path';
 import { startApi } from './api/api.server.ts';
 import { assetRoutes } from './api/assets.ts';
 import type { Readiness } from './api/deps.ts';
-import { systemClock } from './base/clock.ts';
+import { type Clock, systemClock } from './base/clock.ts';
 import { type InheritedSocket, inheritedSockets } from './base/inherited.ts';
-import { createMetrics } from './base/metrics.ts';
+import { createMetrics, type Metrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
-import { createLog } from './base/pino.files.ts';
+import { createLog, type DaemonLog } from './base/pino.files.ts';
 import { VERSION } from './base/version.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
+import { logEvents } from './events/to-log.ts';
 import { checkConfigurations } from './ignition/check.ts';
 import { render } from './ignition/render.ts';
 import { acceptMachine } from './machines/accept.ts';
@@ -28,7 +29,6 @@ import { hostAddresses } from './pxe/interfaces.files.ts';
 import { followNetworks, type LiveNetworks } from './pxe/live-networks.ts';
 import { startTftp } from './pxe/tftp/tftp.socket.ts';
 import { openCatalog } from './resources/catalog.files.ts';
-import type { LiveCatalog } from './resources/catalog.ts';
 import { openSqliteStore } from './store/sqlite.files.ts';
 
 /** The listening TCP socket that was handed over, or an own one when none was. */
@@ -48,44 +48,70 @@ function tftpSockets(sockets: readonly InheritedSocket[]) {
   );
 }
 
-/** Ready when every network can be served; what is not does not keep the others waiting. */
-function readiness(networks: LiveNetworks, catalog: LiveCatalog): Readiness {
-  const faults = [...networks.faults(), ...catalog.faults()];
+/**
+ * Ready when leases and sessions can be made durable and a network is served, if there is one; what else is wrong is said, and
+ * keeps nobody waiting.
+ */
+function readiness(networks: LiveNetworks, { catalog, disk, journal }: State): Readiness {
   const served = networks.served();
   const checks = [
     {
       name: 'networks',
-      ok: served.length > 0,
+      ok: served.length > 0 || catalog.list('Network').length === 0,
       detail: served.map(({ name }) => name).join(', ') || 'none is served',
     },
-    ...faults.map(({ code, message }) => ({ name: code, ok: false, detail: message })),
+    { name: 'store', ok: disk.failure === undefined, ...(disk.failure ? { detail: disk.failure } : {}) },
   ];
-  return { ready: served.length > 0 || catalog.list('Network').length === 0, checks };
+  const faults = [...networks.faults(), ...catalog.faults()].map(({ code, message }) => ({
+    name: code,
+    ok: false,
+    detail: message,
+  }));
+  const events = { name: 'event journal', ok: !journal.failing };
+  return { ready: checks.every(({ ok }) => ok), checks: [...checks, events, ...faults] };
 }
 
-/** Runs until SIGTERM or SIGINT; SIGHUP reads the documents again. Throws MusterError when it cannot start. */
-export async function serve(options: ServeOptions): Promise<void> {
-  const clock = systemClock;
-  const log = createLog({ level: options.logLevel, pretty: process.stdout.isTTY === true });
-  const metrics = createMetrics();
-  const manager = connectServiceManager({ env: process.env, clock, log });
-  const sockets = inheritedSockets(process.env, process.pid);
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const common = { clock, log, metrics };
+/** What every room takes. */
+interface Common {
+  readonly clock: Clock;
+  readonly log: DaemonLog;
+  readonly metrics: Metrics;
+  /** Aborts when the daemon stops. */
+  readonly signal: AbortSignal;
+}
 
-  // What is known.
+/** Opens what is known; each part is closed by `closing`. `broken` is called when the store cannot go on. */
+async function openState(
+  options: ServeOptions,
+  common: Common,
+  closing: AsyncDisposableStack,
+  broken: (error: Error) => void,
+) {
+  const { clock, log, metrics } = common;
   const events = createEventLog({ ...common, perSubject: 200, subjects: 20_000 });
   const journal = await attachEventJournal({ ...common, events, directory: join(options.state, 'events') });
-  const store = await openSqliteStore({ path: join(options.state, 'muster.db'), log, metrics });
+  closing.defer(() => journal.close());
+  closing.defer(logEvents(events, log));
+  /** What the disk said when it last refused a commit; nothing while it takes them. */
+  const disk: { failure: string | undefined } = { failure: undefined };
+  const store = await openSqliteStore({
+    path: join(options.state, 'muster.db'),
+    log,
+    metrics,
+    broken,
+    failing: (cause) => {
+      disk.failure = cause;
+    },
+  });
+  closing.defer(() => store.close());
   const catalog = await openCatalog({
     ...common,
     ...(options.config === undefined ? {} : { directory: options.config }),
     store,
     events,
-    signal,
     checkConfig: checkConfigurations,
   });
+  closing.defer(() => catalog.close());
   const assets = await openAssets({
     directory: join(options.state, 'assets'),
     loaderDirectories: options.loaders,
@@ -93,42 +119,52 @@ export async function serve(options: ServeOptions): Promise<void> {
   });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const roster = await openRoster({ ...common, store, catalog, events });
+  closing.defer(() => roster.close());
+  return { events, journal, disk, store, catalog, assets, leases, roster };
+}
 
-  // Who listens. HTTP comes first: its port is part of what DHCP says.
-  const listen = httpListener(sockets, options.httpPort);
+type State = Awaited<ReturnType<typeof openState>>;
+
+/** Starts to answer machines and operators. Nobody is cut off at the end: all listeners let what is under way finish, together. */
+async function listen(
+  options: ServeOptions,
+  common: Common,
+  state: State,
+  closing: AsyncDisposableStack,
+  stop: () => void,
+) {
+  const { catalog, roster, leases, assets, events, store } = state;
+  const sockets = inheritedSockets(process.env, process.pid);
   const networks = followNetworks({
     ...common,
     catalog,
     addresses: hostAddresses,
     interfaces: interfacesOf(sockets),
     httpPort: options.httpPort,
-    signal,
   });
-  const holders = createHolders({ networks: networks.served, leases, roster });
+  const { subjectOf, leasedAddresses } = createHolders({ networks: networks.served, leases, roster });
   const boot = createBootService({
-    leasedAddresses: holders.leasedAddresses,
     ...common,
-    catalog,
-    roster,
-    assets,
+    ...state,
     networks: networks.served,
+    leasedAddresses,
     render,
-    store,
-    events,
   });
-  const machines = {
-    ...common,
-    networks: networks.served,
-    boot,
-    assets,
-    events,
-    subjectOf: holders.subjectOf,
-  };
-  const http = await startMachineHttp({ ...machines, listen });
-  const tftp = await startTftp({ ...machines, sockets: tftpSockets(sockets), signal });
-  const dhcp = await startDhcp({ ...machines, sockets, leases, store, signal });
+  closing.defer(() => boot.close());
 
-  const startedAt = clock.now();
+  const listeners: (() => Promise<void>)[] = [];
+  closing.defer(async () => {
+    stop();
+    await Promise.all(listeners.map((close) => close()));
+  });
+  const machines = { ...common, networks: networks.served, boot, assets, events, subjectOf };
+  // HTTP comes first: its port is part of what DHCP says.
+  const http = await startMachineHttp({ ...machines, listen: httpListener(sockets, options.httpPort) });
+  listeners.push(() => http.close());
+  const tftp = await startTftp({ ...machines, sockets: tftpSockets(sockets) });
+  listeners.push(() => tftp.stopped);
+  const dhcp = await startDhcp({ ...machines, sockets, leases, store });
+  listeners.push(() => dhcp.close());
   const api = await startApi({
     listen: { socket: options.socket, ...(options.metricsListen ? { metrics: options.metricsListen } : {}) },
     routes: assetRoutes(assets),
@@ -140,38 +176,58 @@ export async function serve(options: ServeOptions): Promise<void> {
       events,
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot,
-      daemon: { version: VERSION, startedAt, readiness: () => readiness(networks, catalog) },
+      daemon: {
+        version: VERSION,
+        startedAt: common.clock.now(),
+        readiness: () => readiness(networks, state),
+      },
     },
   });
-  const status = `${networks.served().length} networks, ${catalog.list('Machine').length} machines`;
-  log.info(
+  listeners.push(() => api.close());
+  common.log.info(
     { http: http.port, socket: options.socket, sockets: sockets.map(({ name }) => name) },
-    `ready: ${status}`,
+    'listening',
   );
-  await manager.ready(status);
+  return { networks };
+}
 
-  const reload = async (): Promise<void> => {
-    await manager.reloading();
-    await catalog.reload().catch((error: unknown) => log.error({ err: error }, 'reload'));
-    networks.refresh();
-    assets.rescanLoaders();
-    await manager.ready(`${networks.served().length} networks, ${catalog.list('Machine').length} machines`);
-  };
-  process.on('SIGHUP', () => void reload());
-  await new Promise<void>((resolve) => {
-    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => resolve());
-  });
-
-  // Nobody is cut off: listeners end first, then what they wrote to.
-  log.info({}, 'stopping');
-  await manager.stopping();
-  stopping.abort();
-  await Promise.all([dhcp.close(), tftp.stopped, http.close(), api.close()]);
-  boot.close();
-  await roster.close();
-  await catalog.close();
-  await journal.close();
-  await store.close();
-  manager.close();
-  log.flush();
+/**
+ * Runs until SIGTERM or SIGINT; SIGHUP reads the documents again. Throws MusterError when it cannot start, and when the store
+ * cannot go on: whoever supervises the process starts it again.
+ */
+export async function serve(options: ServeOptions): Promise<void> {
+  const clock = systemClock;
+  const log = createLog({ level: options.logLevel, pretty: process.stdout.isTTY === true });
+  const stopping = new AbortController();
+  const common = { clock, log, metrics: createMetrics(), signal: stopping.signal };
+  const manager = connectServiceManager({ env: process.env, clock, log });
+  const ended = Promise.withResolvers<void>();
+  // What was opened last is closed first, also when starting fails half-way.
+  const closing = new AsyncDisposableStack();
+  closing.defer(() => log.flush());
+  closing.defer(() => manager.close());
+  try {
+    const state = await openState(options, common, closing, ended.reject);
+    const { networks } = await listen(options, common, state, closing, () => stopping.abort());
+    const ready = (): Promise<void> => {
+      const status = `${networks.served().length} networks, ${state.catalog.list('Machine').length} machines`;
+      log.info({}, `ready: ${status}`);
+      return manager.ready(status);
+    };
+    const reload = async (): Promise<void> => {
+      await manager.reloading();
+      await state.catalog.reload().catch((error: unknown) => log.error({ err: error }, 'reload'));
+      networks.refresh();
+      state.assets.rescanLoaders();
+      await ready();
+    };
+    process.on('SIGHUP', () => void reload());
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.resolve());
+    await ready();
+    await ended.promise;
+    log.info({}, 'stopping');
+    await manager.stopping();
+  } finally {
+    await closing.disposeAsync();
+  }
 }

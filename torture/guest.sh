@@ -60,7 +60,7 @@ done >"$root/modules/order"
 cp "$(command -v busybox)" "$root/bin/busybox"
 cp "$node" "$root/bin/node"
 # Node's libraries and the loader, at the paths where it looks for them.
-ldd "$node" | tr ' \t' '\n\n' | grep '^/' | while read -r library; do
+ldd "$node" | tr -s '[:blank:]' '\n' | grep '^/' | while read -r library; do
   mkdir -p "$root$(dirname "$library")"
   cp -L "$library" "$root$library"
 done

@@ -29,6 +29,8 @@ export interface EventJournalOptions {
 }
 
 export interface EventJournal {
+  /** Whether the disk takes no events at present. */
+  readonly failing: boolean;
   /** Resolves when all events recorded so far are written, or counted as lost. */
   flush(): Promise<void>;
   /** Flushes and ends the journal. */
@@ -69,6 +71,10 @@ class Journal implements EventJournal {
   #cancelTimer: (() => void) | undefined;
   #failing = false;
   #unsubscribe: () => void = () => {};
+
+  get failing(): boolean {
+    return this.#failing;
+  }
 
   constructor(options: EventJournalOptions) {
     this.#options = options;

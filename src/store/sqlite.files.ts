@@ -34,6 +34,10 @@ export interface SqliteStoreOptions {
   readonly keptRevisions?: number;
   /** Limit of the file's size in pages of 4 KiB; default the disk's. */
   readonly maxPages?: number;
+  /** Called when the disk stops taking commits (with what it says), and without a text when it takes them again. */
+  readonly failing?: (cause: string | undefined) => void;
+  /** Called once when the store cannot go on and every further call will reject: its thread could not be replaced. */
+  readonly broken?: (error: MusterError) => void;
   /** Starts the store's thread. For tests that end it. */
   readonly startThread?: (data: StoreThreadData) => Worker;
 }
@@ -312,11 +316,12 @@ class SqliteStore implements Store {
     const now = systemClock.monotonic();
     for (const { since } of commits) metrics.observe('muster_store_commit_seconds', (now - since) / 1000);
     // Once when it begins and once when it is over, not for every packet that could not be answered.
-    if (failure !== undefined && !this.#writeFailing)
-      log.error({ code: 'E_STORE_WRITE', path, cause: failure }, 'the store cannot write');
-    if (failure === undefined && tally.committed > 0 && this.#writeFailing)
-      log.info({ path }, 'the store writes again');
-    if (failure !== undefined || tally.committed > 0) this.#writeFailing = failure !== undefined;
+    if (failure === undefined && tally.committed === 0) return;
+    if ((failure !== undefined) === this.#writeFailing) return;
+    this.#writeFailing = failure !== undefined;
+    if (failure === undefined) log.info({ path }, 'the store writes again');
+    else log.error({ code: 'E_STORE_WRITE', path, cause: failure }, 'the store cannot write');
+    this.#options.failing?.(failure);
   }
 
   /** The thread ended by itself. What it was asked to commit may or may not be written; the rest is asked of a new one. */
@@ -347,6 +352,7 @@ class SqliteStore implements Store {
     for (const pending of [...this.#commits.splice(0), ...this.#reads.splice(0)]) pending.reject(this.#ended);
     this.#watchers.close();
     this.#closed?.resolve();
+    this.#options.broken?.(this.#ended);
   }
 }
 

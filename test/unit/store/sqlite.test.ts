@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { MusterError } from '../../../src/base/errors.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { FORMAT, MIGRATIONS } from '../../../src/store/sqlite-format.ts';
 import { openDatabase } from '../../../src/store/sqlite-open.files.ts';
@@ -319,9 +320,9 @@ describe('a store whose thread breaks down', () => {
     threads.push(thread);
     return thread;
   };
-  const open = (): Promise<Store> => {
+  const open = (more: { readonly broken?: (error: MusterError) => void } = {}): Promise<Store> => {
     threads = [];
-    return openAt(path, { startThread });
+    return openAt(path, { startThread, ...more });
   };
 
   test('replaces it: commits under way are unsure, those after it are done, nothing acknowledged is lost', async () => {
@@ -369,7 +370,8 @@ describe('a store whose thread breaks down', () => {
   });
 
   test('gives up when it breaks down again and again, and says so to everybody', async () => {
-    const store = await open();
+    const broken: MusterError[] = [];
+    const store = await open({ broken: (error) => broken.push(error) });
     const ended = take(store.watch('', 0, never), 1);
     for (let i = 0; i < 3; i++) {
       await threads.at(-1)!.terminate();
@@ -378,6 +380,7 @@ describe('a store whose thread breaks down', () => {
     expect(await codeOf(store.commit([{ key: 'a', put: '1' }]))).toBe('E_STORE_CLOSED');
     expect(await codeOf(store.list(''))).toBe('E_STORE_CLOSED');
     expect(await ended).toEqual([]);
+    expect(broken.map(({ code }) => code)).toEqual(['E_STORE_CLOSED']);
     await store.close();
     expect(existsSync(path)).toBe(true);
   });
