@@ -42,6 +42,7 @@ export function asClient(command: readonly string[], input = ''): Promise<string
 }
 
 export interface Daemon {
+  readonly pid: number;
   /** From the call to the line that says it is ready, ms. */
   readonly startedIn: number;
   stop(): Promise<void>;
@@ -76,6 +77,7 @@ export async function startDaemon(
     await pause(5);
   }
   return {
+    pid: child.pid!,
     startedIn: performance.now() - began,
     async stop() {
       child.kill('SIGTERM');

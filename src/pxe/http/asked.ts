@@ -33,7 +33,7 @@ export function askedBy(query: string): Asked {
   const macs = new Set<Mac>();
   if (bootMac) macs.add(bootMac);
   for (const text of (given.get('macs') ?? '').split(',').slice(0, MAX_MACS)) {
-    const mac = hardwareAddress(text);
+    const mac = text === '' ? undefined : hardwareAddress(text);
     if (mac) macs.add(mac);
   }
   const uuid = (given.get('uuid') ?? '').toLowerCase();

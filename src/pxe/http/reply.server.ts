@@ -14,11 +14,13 @@ const READ_AHEAD = 512 * 1024;
  * without the body. Returns the status.
  */
 export function send(response: ServerResponse, answer: Answer): number {
-  const body = Buffer.from(answer.body, 'utf8');
-  const headers = ['content-type', answer.contentType, 'content-length', String(body.length)];
+  const length = Buffer.byteLength(answer.body, 'utf8');
+  const headers = ['content-type', answer.contentType, 'content-length', String(length)];
   for (const [name, value] of answer.headers ?? []) headers.push(name, value);
   response.writeHead(answer.status, headers);
-  response.end(response.req.method === 'HEAD' ? undefined : body);
+  // as text: Node then writes head and body at once
+  if (response.req.method === 'HEAD') response.end();
+  else response.end(answer.body, 'utf8');
   return answer.status;
 }
 

@@ -8,11 +8,15 @@
 /** Longest text of one console line; a VGA console has 80 columns, serial ones wrap. */
 const MAX_CONSOLE_CHARACTERS = 200;
 
+/** Needs no closer look: words, one blank between them. */
+const PLAIN = /^[A-Za-z0-9.,:/_()+@='"%*<>!-]+( [A-Za-z0-9.,:/_()+@='"%*<>!-]+)*$/;
+
 /**
  * One line of `echo` text: printable ASCII in which nothing is syntax to iPXE. Everything else becomes `?` (backquotes become
  * apostrophes, line breaks blanks). The caller puts a word of its own before it, so that no text is read as an option.
  */
 export function consoleText(text: string): string {
+  if (PLAIN.test(text) && text.length <= MAX_CONSOLE_CHARACTERS) return text;
   const plain = text
     .replace(/\s+/g, ' ')
     .replaceAll('`', "'")

@@ -8,12 +8,16 @@ import { MusterError } from '../../base/errors.ts';
  */
 export const MAX_COMMAND_LINE = 2000;
 
+/** What most arguments look like; nothing in it needs a closer look. */
+const PLAIN = /^[A-Za-z0-9_.][A-Za-z0-9_.,:;/=+-]*$/;
+
 /**
  * Why iPXE would not pass `argument` on as it stands, or undefined when it does. iPXE splits at blanks and joins with one
  * blank, knows no quotes (the kernel does: `foo="a b"` arrives), expands `${…}`, and ends the command at the words `&&`,
  * `||`, `;` and at a word that begins with `#`. A `;` inside a word, as in `ds=nocloud;s=URL`, is an ordinary character.
  */
 export function kernelArgumentFault(argument: string): string | undefined {
+  if (PLAIN.test(argument)) return undefined;
   if (argument === '') return 'it is empty';
   if (/[^\x20-\x7e]/.test(argument)) return 'it holds a line break, a tab or a character that is not ASCII';
   if (/^ | {2}| $/.test(argument))

@@ -1,0 +1,206 @@
+/** What machines ask over HTTP, with wrk as all of them: boot scripts (each opens a session, durable), configurations, files. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { BenchSuite } from './compare.ts';
+import {
+  asClient,
+  get,
+  macOf,
+  openSegment,
+  putAsset,
+  SERVER,
+  startMuster,
+  writeDocuments,
+} from './served.ts';
+
+const KNOWN = 10_000;
+const SECONDS = 2;
+/** As many machines ask at once: a session is durable before its script is sent, and writes that arrive together share a commit. */
+const CONNECTIONS = 192;
+/** Sessions whose configurations are asked for in turn. */
+const SESSIONS = 2_000;
+const FILE_MIB = 256;
+
+interface Served {
+  readonly startedIn: number;
+  readonly home: string;
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+let nextPort = 8081;
+
+/** A server with fresh state and `machines` known machines: the loop guard holds a machine that boots too often unheard. */
+async function fresh(link: string, machines: number): Promise<Served> {
+  const home = mkdtempSync(join(tmpdir(), 'muster-bench-http-'));
+  writeDocuments(home, machines);
+  const port = nextPort++;
+  const daemon = await startMuster(home, link, port);
+  return {
+    startedIn: daemon.startedIn,
+    home,
+    port,
+    async stop() {
+      await daemon.stop();
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+const dashed = (mac: string) => mac.replaceAll(':', '-');
+/** A query as iPXE sends it. */
+const scriptPath = (mac: string) =>
+  `/script.ipxe?mac=${mac}&macs=${mac},,,,,,,&uuid=&arch=x86_64&platform=efi&serial=&manufacturer=QEMU&product=Standard%20PC&asset=`;
+
+/** Requests a second that wrk completes, going through `paths` in turn. Rejects when an answer was not 2xx. */
+async function load(served: Served, paths: readonly string[], connections = CONNECTIONS): Promise<number> {
+  const list = join(served.home, 'paths');
+  writeFileSync(list, `${paths.join('\n')}\n`);
+  const lua = join(served.home, 'paths.lua');
+  // two threads of wrk, each begins at another half
+  writeFileSync(
+    lua,
+    `local paths = {}
+for line in io.lines("${list}") do paths[#paths + 1] = line end
+local threads = 0
+function setup(thread) thread:set("offset", threads); threads = threads + 1 end
+local n
+function request()
+  if not n then n = offset * math.floor(#paths / 2) end
+  n = n % #paths + 1
+  return wrk.format("GET", paths[n])
+end
+function done(summary, latency, requests)
+  print("RESULT " .. summary.requests .. " " .. summary.duration .. " " .. (summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.timeout))
+end
+`,
+  );
+  const url = `http://${SERVER}:${served.port}`;
+  const output = await asClient(['wrk', '-t2', `-c${connections}`, `-d${SECONDS}s`, '-s', lua, url]);
+  const found = /RESULT (\d+) (\d+) (\d+)/.exec(output);
+  if (found?.[3] !== '0') throw new Error(`not all answers were good:\n${output}`);
+  return Number(found[1]) / (Number(found[2]) / 1e6);
+}
+
+async function scripts(served: Served): Promise<number> {
+  const rate = await load(
+    served,
+    Array.from({ length: KNOWN }, (_, n) => scriptPath(dashed(macOf(n)))),
+  );
+  const { body } = await get(served.port, scriptPath(dashed(macOf(KNOWN - 1))));
+  if (!/^kernel /m.test(body))
+    throw new Error(`the last script boots nothing; the rate was ${rate}:\n${body}`);
+  return rate;
+}
+
+async function configurations(served: Served): Promise<number> {
+  const paths: string[] = [];
+  for (let n = 0; n < SESSIONS; n++) {
+    const { body } = await get(served.port, scriptPath(dashed(macOf(n))));
+    const url = /muster\.url=http:\/\/[^/]+(\S+)/.exec(body)?.[1];
+    if (url === undefined) throw new Error(`no session in:\n${body}`);
+    paths.push(`${url}/user-data`);
+  }
+  return load(served, paths);
+}
+
+/** MB/s of one file to four clients. */
+async function files(port: number, sha256: string): Promise<number> {
+  const url = `http://${SERVER}:${port}/assets/${sha256}/root`;
+  const script = `pids=; for i in 1 2 3 4; do curl -sf -o /dev/null ${url} & pids="$pids $!"; done; for p in $pids; do wait "$p" || exit 1; done`;
+  const began = performance.now();
+  await asClient(['sh', '-c', script]);
+  return (FILE_MIB * 4 * 1.048576) / ((performance.now() - began) / 1000);
+}
+
+export const suite: BenchSuite = {
+  about:
+    'HTTP for machines, asked by wrk from another namespace; the shipped command, 10,000 machines known, sessions durable, events and log on.',
+  async open() {
+    const segment = openSegment();
+    const link = segment.link;
+    const withServer = async <T>(machines: number, run: (served: Served) => Promise<T>): Promise<T> => {
+      const served = await fresh(link, machines);
+      try {
+        return await run(served);
+      } finally {
+        await served.stop();
+      }
+    };
+    return {
+      cases: [
+        {
+          figures: {
+            scripts: {
+              name: 'Boot scripts, each a durable session',
+              unit: '1/s',
+              better: 'more',
+              aim: 10_000,
+            },
+            start: {
+              name: 'Start to first answer, 10,000 machines known',
+              unit: 'ms',
+              better: 'less',
+              aim: 1000,
+            },
+          },
+          ours: () =>
+            withServer(KNOWN, async (served) => ({
+              start: served.startedIn,
+              scripts: await scripts(served),
+            })),
+        },
+        {
+          figures: {
+            rendered: {
+              name: 'Rendered configurations (user-data)',
+              unit: '1/s',
+              better: 'more',
+              aim: 5_000,
+            },
+          },
+          ours: () => withServer(KNOWN, async (served) => ({ rendered: await configurations(served) })),
+        },
+        {
+          figures: {
+            held: {
+              name: 'Decisions for one machine (held), 10,000 known beside 10',
+              unit: '1/s',
+              better: 'more',
+              aimRatio: { 'ten known': 0.9 },
+            },
+          },
+          ours: () =>
+            withServer(KNOWN, async (served) => ({
+              held: await load(served, [scriptPath('02-00-5e-00-00-01')]),
+            })),
+          peers: {
+            'ten known': () =>
+              withServer(10, async (served) => ({
+                held: await load(served, [scriptPath('02-00-5e-00-00-01')]),
+              })),
+          },
+        },
+        {
+          figures: { files: { name: 'A file of 256 MiB, four clients', unit: 'MB/s', better: 'more' } },
+          ours: async () => {
+            const home = mkdtempSync(join(tmpdir(), 'muster-bench-http-'));
+            writeDocuments(home, 10);
+            const sha256 = putAsset(join(home, 'state'), randomBytes(FILE_MIB * 1024 * 1024));
+            const port = nextPort++;
+            const daemon = await startMuster(home, link, port);
+            try {
+              return { files: await files(port, sha256) };
+            } finally {
+              await daemon.stop();
+              rmSync(home, { recursive: true, force: true });
+            }
+          },
+        },
+      ],
+      close: async () => segment.close(),
+    };
+  },
+};
