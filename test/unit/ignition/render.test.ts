@@ -399,7 +399,7 @@ test('YAML that we write is read back the same', () => {
     fc.property(fc.dictionary(fc.constantFrom('a', 'b'), plain), (value) => {
       expect(load(yamlText(value))).toEqual(value);
     }),
-    { numRuns: 3000 },
+    { numRuns: 1000 },
   );
 });
 
