@@ -5,9 +5,11 @@
  */
 import { MusterError } from '../base/errors.ts';
 import type { Assets, Upload } from '../pxe/assets/assets.files.ts';
-import type { ImageSpec } from '../resources/kinds.ts';
+import { assetsOf } from '../pxe/assets/assets.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json, type Route } from './handler.ts';
+
+export { assetsOf };
 
 /** An asset as the API shows it. */
 export interface AssetView {
@@ -32,12 +34,6 @@ export function imagesByAsset(
   return found;
 }
 
-/** Hashes of an image's files, each once. */
-export function assetsOf(image: ImageSpec): readonly string[] {
-  const all = [image.kernel, ...(image.initrds ?? []), ...(image.root ? [image.root] : [])];
-  return [...new Set(all.map(({ sha256 }) => sha256))];
-}
-
 /** Reads `bytes FIRST-LAST/TOTAL`. Throws E_USAGE. */
 export function uploadRange(header: string | undefined): Pick<Upload, 'offset' | 'total'> {
   if (header === undefined) return { offset: 0 };
@@ -51,10 +47,10 @@ export function uploadRange(header: string | undefined): Pick<Upload, 'offset' |
 
 /** The routes, to be given to `startApi`. */
 export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
-  const list: Handler<ApiDeps> = (_request, { catalog }) => {
+  const list: Handler<ApiDeps> = async (_request, { catalog }) => {
     const images = imagesByAsset(catalog);
     return json({
-      items: assets.list().map(
+      items: (await assets.list()).map(
         ({ sha256, size, modified }): AssetView => ({
           sha256,
           size,
@@ -73,8 +69,10 @@ export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
     });
     return json({ ...rest, complete }, complete ? 200 : 202);
   };
-  const verify: Handler<ApiDeps> = async ({ params }) =>
-    json({ sha256: params.sha256!, ok: await assets.verify(params.sha256!) });
+  const verify: Handler<ApiDeps> = async ({ params }) => {
+    const state = await assets.verify(params.sha256!);
+    return json({ sha256: params.sha256!, ok: state === 'ok', state });
+  };
   const remove: Handler<ApiDeps> = async ({ params, query }, { catalog }) => {
     const users = imagesByAsset(catalog).get(params.sha256!);
     if (users && !flag(query, 'force'))
@@ -105,7 +103,8 @@ export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
     {
       method: 'POST',
       path: '/v1/assets/:sha256/verify',
-      summary: 'Reads the file again and compares its hash; one that has changed is not served any more.',
+      summary:
+        'Reads the file again and compares its hash (state: ok, changed, missing); one that has changed is not served any more.',
       handler: verify,
     },
     {

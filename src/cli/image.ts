@@ -114,6 +114,12 @@ async function list(
   return EXIT.ok;
 }
 
+const VERIFIED = {
+  ok: 'ok',
+  changed: 'changed on disk, not served any more; add it again',
+  missing: 'missing; add it again',
+} as const;
+
 /** Reads the files of the named images, or of all, again. Exit code 1 when one is missing or has changed. */
 async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = connectApi(socketPath(options.socket, io.env));
@@ -125,13 +131,11 @@ async function verify(names: readonly string[], options: Common, io: Io): Promis
   for (const { metadata, spec } of all) {
     if (names.length > 0 && !names.includes(metadata.name)) continue;
     for (const { part, sha256 } of partsOf(spec)) {
-      const state = here.has(sha256)
-        ? (await client.call<{ ok: boolean }>('POST', `/v1/assets/${sha256}/verify`)).ok
-          ? 'ok'
-          : 'changed on disk, not served any more; add it again'
-        : 'missing';
+      const { state } = here.has(sha256)
+        ? await client.call<{ state: keyof typeof VERIFIED }>('POST', `/v1/assets/${sha256}/verify`)
+        : ({ state: 'missing' } as const);
       good &&= state === 'ok';
-      io.out(`image/${metadata.name} ${part} ${sha256.slice(0, 12)} ${state}\n`);
+      io.out(`image/${metadata.name} ${part} ${sha256.slice(0, 12)} ${VERIFIED[state]}\n`);
     }
   }
   return good ? EXIT.ok : EXIT.failure;

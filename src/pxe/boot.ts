@@ -77,6 +77,8 @@ export interface BootService {
   script(request: ScriptRequest): Promise<ScriptAnswer>;
   /** A first-boot document of a live session, rendered. Synchronous, memory only. */
   config(session: string, file: ConfigFile, baseUrl: string): ConfigAnswer;
+  /** Whether an Image names this file. Constant time. */
+  needs(sha256: string): boolean;
   /** A report; resolves when what it changed is durable. */
   report(session: string, report: MachineReport, peer: string): Promise<ReportAnswer>;
 }

@@ -1,7 +1,8 @@
 /**
  * The asset store: files named by their SHA-256 under `DIRECTORY/sha256/`. A file gets that name only when all of it is there, its
  * hash is right and it is on disk; so what can be found has been verified, after a power cut too. Uploads that are not complete
- * wait under `DIRECTORY/partial/` and go on where they stopped.
+ * wait under `DIRECTORY/partial/` and go on where they stopped. A file that somebody else took away is noticed where it is
+ * opened, listed, verified or added again, and is then not there any more.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -9,7 +10,7 @@ import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs
 import { join, resolve } from 'node:path';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { AssetStore, ServedFile } from './assets.ts';
+import type { OpenedAssets, ServedFile } from './assets.ts';
 import { readLoaders } from './loaders.files.ts';
 
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -38,9 +39,12 @@ export interface Upload {
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-export interface Assets extends AssetStore {
-  /** Ordered by hash. */
-  list(): readonly StoredAsset[];
+/** What reading a file again found. `missing`: it was known and is not on disk. */
+export type Verified = 'ok' | 'changed' | 'missing';
+
+export interface Assets extends OpenedAssets {
+  /** Those on disk now, ordered by hash. */
+  list(): Promise<readonly StoredAsset[]>;
   progress(sha256: string): Promise<AssetProgress>;
   /**
    * Takes the file's octets from `offset` on, to its end or as many as `body` has. When `body` breaks off, what came is kept
@@ -50,9 +54,9 @@ export interface Assets extends AssetStore {
   receive(upload: Upload): Promise<AssetProgress>;
   /**
    * Reads the file again. One that has changed (a failing disk) is taken out of service at once, kept aside as
-   * `damaged/HASH`, and logged. Throws E_NOT_FOUND.
+   * `damaged/HASH`, and logged; so is, but for the keeping, one that is gone. Throws E_NOT_FOUND for one that was never known.
    */
-  verify(sha256: string): Promise<boolean>;
+  verify(sha256: string): Promise<Verified>;
   /** Throws E_NOT_FOUND when neither the file nor a part of it is there. Transfers that have begun go on to their end. */
   remove(sha256: string): Promise<void>;
   /** Reads the loader directories again, after a package was upgraded. */
@@ -95,6 +99,18 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
   };
   const received = async (sha256: string) =>
     (await stat(join(place('partial'), sha256)).catch(() => undefined))?.size ?? 0;
+  const lost = (sha256: string, file: ServedFile) => {
+    // another file of that hash may have come meanwhile
+    if (files.get(sha256) === file && files.delete(sha256))
+      log.error({ sha256 }, 'an asset is gone from the disk and is not served any more; add it again');
+  };
+  /** The file if it is known and still on disk. */
+  const present = async (sha256: string): Promise<ServedFile | undefined> => {
+    const file = files.get(sha256);
+    if (file === undefined || !(await isGone(file.path))) return file;
+    lost(sha256, file);
+    return undefined;
+  };
 
   return {
     find: (sha256) => files.get(sha256),
@@ -103,24 +119,27 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
     rescanLoaders() {
       loaders = readLoaders(options.loaderDirectories, log);
     },
-    list: () =>
-      [...files]
+    lost,
+    async list() {
+      await Promise.all([...files.keys()].map(present));
+      return [...files]
         .map(([sha256, file]) => ({ sha256, size: file.size, modified: file.modified }))
-        .sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1)),
+        .sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1));
+    },
     async progress(sha256) {
       checkHash(sha256);
-      const file = files.get(sha256);
+      const file = await present(sha256);
       if (file) return { sha256, complete: true, received: file.size };
       return { sha256, complete: false, received: await received(sha256) };
     },
     async receive(upload) {
       const { sha256 } = upload;
       checkHash(sha256);
-      const there = files.get(sha256);
-      if (there) return { sha256, complete: true, received: there.size };
       if (uploading.has(sha256)) throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded already`);
       uploading.add(sha256);
       try {
+        const there = await present(sha256);
+        if (there) return { sha256, complete: true, received: there.size };
         const partial = join(place('partial'), sha256);
         const { size, complete } = await take(partial, upload, hashes);
         if (!complete) return { sha256, complete, received: size };
@@ -140,12 +159,18 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
       const file = files.get(sha256);
       if (!file) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
       const hash = createHash('sha256');
-      await hashFile(file.path, hash);
-      if (hash.digest('hex') === sha256) return true;
+      try {
+        await hashFile(file.path, hash);
+      } catch (error) {
+        if (!isMissing(error)) throw error;
+        lost(sha256, file);
+        return 'missing';
+      }
+      if (hash.digest('hex') === sha256) return 'ok';
       files.delete(sha256);
       await rename(file.path, join(place('damaged'), sha256));
       log.error({ sha256 }, 'an asset has changed on disk and is not served any more; add it again');
-      return false;
+      return 'changed';
     },
     async remove(sha256) {
       checkHash(sha256);
@@ -157,6 +182,13 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
       log.info({ sha256 }, 'asset removed');
     },
   };
+}
+
+const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT';
+
+/** Whether nothing is there; another failure (of the disk) is not taken for that. */
+async function isGone(path: string): Promise<boolean> {
+  return stat(path).then(() => false, isMissing);
 }
 
 async function index(directory: string, files: Map<string, ServedFile>): Promise<void> {

@@ -48,6 +48,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     config: (session, file, baseUrl) => config(desk, session, file, baseUrl),
     report: (session, given, peer) => report(desk, session, given, peer),
     explain: (question) => explain(desk, question),
+    needs: (sha256) => desk.needed().has(sha256),
     render: (machine) => renderPreview(desk, machine),
     tick,
     close() {

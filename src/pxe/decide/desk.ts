@@ -13,7 +13,7 @@ import type { LiveSession } from '../../machines/sessions.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import type { PxeOptions } from '../../resources/kinds.ts';
 import type { Store } from '../../store/store.ts';
-import type { AssetStore } from '../assets/assets.ts';
+import { type AssetStore, assetsOf } from '../assets/assets.ts';
 import type { BootAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Configurations, createConfigurations } from './configuration.ts';
@@ -56,6 +56,8 @@ export interface Desk extends BootDeps {
   readonly configurations: Configurations;
   servedNetworks(): readonly ServedNetwork[];
   profiles(): readonly NamedProfile[];
+  /** The hashes that Images name. */
+  needed(): ReadonlySet<string>;
   standing(member: Member, network: ServedNetwork): Standing;
   /** Merged from network, longest vendor class, machine: the narrower wins. */
   pxeFor(
@@ -88,11 +90,13 @@ export function createDesk(deps: BootDeps): Desk {
   const configurations = createConfigurations(deps);
   let generation = 1;
   let profiles: readonly NamedProfile[] | undefined;
+  let needed: ReadonlySet<string> | undefined;
 
   const unsubscribe = catalog.subscribe((changes) => {
     if (changes.every((change) => change.kind === 'Machine')) return;
     generation++;
     profiles = undefined;
+    needed = undefined;
     configurations.documentsChanged();
   });
 
@@ -108,6 +112,10 @@ export function createDesk(deps: BootDeps): Desk {
     configurations,
     servedNetworks: () => (typeof deps.networks === 'function' ? deps.networks() : deps.networks),
     profiles: allProfiles,
+    needed() {
+      needed ??= new Set(catalog.list('Image').flatMap(({ document }) => assetsOf(document.spec)));
+      return needed;
+    },
     standing(member, network) {
       const found = member.derived as Standing | undefined;
       if (

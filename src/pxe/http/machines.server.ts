@@ -11,7 +11,7 @@ import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
-import type { AssetStore } from '../assets/assets.ts';
+import type { OpenedAssets } from '../assets/assets.ts';
 import type { BootService } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Answer, textAnswer, wait } from './answer.ts';
@@ -24,8 +24,8 @@ import { parseTarget } from './target.ts';
 export interface MachineHttpOptions {
   /** An inherited, listening socket, or where to listen; port 0 picks one. */
   readonly listen: { readonly fd: number } | { readonly host: string; readonly port: number };
-  readonly boot: Pick<BootService, 'script' | 'config' | 'report'>;
-  readonly assets: AssetStore;
+  readonly boot: Pick<BootService, 'script' | 'config' | 'report' | 'needs'>;
+  readonly assets: OpenedAssets;
   /** The networks in force now: which one a machine is on, and the URL under which it reaches us. */
   readonly networks: () => readonly ServedNetwork[];
   /** Who has this address, for events about files. */

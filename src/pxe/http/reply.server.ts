@@ -3,7 +3,7 @@ import { close, createReadStream, fstat, open } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { ServedFile } from '../assets/assets.ts';
-import { type Answer, textAnswer, wait } from './answer.ts';
+import { type Answer, wait } from './answer.ts';
 import { selectRange } from './range.ts';
 
 /** Read ahead of the socket, per transfer: from 256 KiB on one core fills 10 GbE (netboot-protocols §E.4). */
@@ -37,6 +37,8 @@ export interface FileReply {
   readonly contentType: string;
   /** A strong validator, quotes included; undefined: made from size and time. */
   readonly etag?: string;
+  /** What is said when the file is not on disk any more. */
+  readonly gone: () => Answer;
 }
 
 /**
@@ -50,7 +52,7 @@ export async function sendFile(
 ): Promise<Sent> {
   const opened = await openFile(reply.file.path);
   if ('error' in opened)
-    return { status: send(response, openFailure(opened.error)), octets: 0, whole: false };
+    return { status: send(response, openFailure(opened.error, reply.gone)), octets: 0, whole: false };
   const { fd, size, modified } = opened;
   const etag = reply.etag ?? `"${size.toString(16)}-${Math.floor(modified).toString(16)}"`;
   const headers = ['accept-ranges', 'bytes', 'etag', etag];
@@ -114,8 +116,8 @@ function openFile(path: string): Promise<Opened> {
   });
 }
 
-function openFailure(error: NodeJS.ErrnoException): Answer {
-  if (error.code === 'ENOENT') return textAnswer(404, 'E_NOT_FOUND: the file was removed meanwhile.');
+function openFailure(error: NodeJS.ErrnoException, gone: FileReply['gone']): Answer {
+  if (error.code === 'ENOENT') return gone();
   return wait(`E_INTERNAL: the file cannot be opened now (${error.code ?? 'no regular file'}).`);
 }
 

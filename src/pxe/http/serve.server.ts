@@ -134,22 +134,23 @@ async function asset(
   response: ServerResponse,
   context: ServeContext,
 ): Promise<number> {
-  const file = context.assets.find(sha256.toLowerCase());
-  if (!file)
-    return send(
-      response,
-      textAnswer(
-        404,
-        `E_NOT_FOUND: no verified file with SHA-256 ${sha256.slice(0, 64)} is here. Add it with \`muster image add\`.`,
-      ),
-    );
-  return sent(
-    { file, contentType: 'application/octet-stream', etag: `"${sha256.toLowerCase()}"` },
-    sha256.toLowerCase(),
-    request,
-    response,
-    context,
-  );
+  const hash = sha256.toLowerCase();
+  const file = context.assets.find(hash);
+  if (!file) return send(response, absent(hash, context));
+  const gone = () => {
+    context.assets.lost(hash, file);
+    return absent(hash, context);
+  };
+  const contentType = 'application/octet-stream';
+  return sent({ file, contentType, etag: `"${hash}"`, gone }, hash, request, response, context);
+}
+
+/** A file that an Image names is not ready, whatever the reason; one that none names does not exist. */
+function absent(hash: string, { boot }: ServeContext): Answer {
+  const what = `no verified file with SHA-256 ${hash.slice(0, 64)} is here`;
+  return boot.needs(hash)
+    ? wait(`${what}, but an Image names it. Add it with \`muster image add\`, then this goes on by itself.`)
+    : textAnswer(404, `E_NOT_FOUND: ${what}. Add it with \`muster image add\`.`);
 }
 
 async function loader(
@@ -159,17 +160,15 @@ async function loader(
   context: ServeContext,
 ): Promise<number> {
   const file = context.assets.loader(name) ?? context.assets.loader(name.toLowerCase());
-  if (!file)
-    return send(
-      response,
-      textAnswer(
-        404,
-        `E_NOT_FOUND: there is no boot loader "${name.slice(0, 100)}" on this boot host. Install Debian's package ipxe, or name its directory with --loaders.`,
-      ),
+  const gone = () =>
+    textAnswer(
+      404,
+      `E_NOT_FOUND: there is no boot loader "${name.slice(0, 100)}" on this boot host. Install Debian's package ipxe, or name its directory with --loaders.`,
     );
+  if (!file) return send(response, gone());
   // EDK2 takes the type, else the extension, for what it got (§B.4)
   const contentType = /\.efi$/i.test(name) ? 'application/efi' : 'application/octet-stream';
-  return sent({ file, contentType }, name, request, response, context);
+  return sent({ file, contentType, gone }, name, request, response, context);
 }
 
 async function sent(

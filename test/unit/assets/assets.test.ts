@@ -45,7 +45,7 @@ describe('the asset store', () => {
       const found = store.find(sha256);
       expect(found?.size).toBe(10_000);
       expect(fs.readFileSync(found!.path).equals(octets)).toBe(true);
-      expect(store.list().map((one) => one.sha256)).toEqual([sha256]);
+      expect((await store.list()).map((one) => one.sha256)).toEqual([sha256]);
     }
   });
 
@@ -116,12 +116,41 @@ describe('the asset store', () => {
   it('notices a file that has changed on disk and takes it out of service', async () => {
     const assets = await open();
     await assets.receive({ sha256, offset: 0, body: parts(octets) });
-    expect(await assets.verify(sha256)).toBe(true);
+    expect(await assets.verify(sha256)).toBe('ok');
     fs.writeFileSync(path.join(directory, 'sha256', sha256), 'rotten');
-    expect(await assets.verify(sha256)).toBe(false);
+    expect(await assets.verify(sha256)).toBe('changed');
     expect(assets.find(sha256)).toBeUndefined();
     expect((await open()).find(sha256)).toBeUndefined();
     await expect(assets.verify(sha256)).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
+  });
+
+  it.each([
+    ['listed', async (assets: Assets) => expect(await assets.list()).toEqual([])],
+    ['verified', async (assets: Assets) => expect(await assets.verify(sha256)).toBe('missing')],
+    ['asked for', async (assets: Assets) => expect((await assets.progress(sha256)).complete).toBe(false)],
+    ['added again', async () => {}],
+  ])('notices a file that was taken away when it is %s, and takes it again', async (_, look) => {
+    const assets = await open();
+    await assets.receive({ sha256, offset: 0, body: parts(octets) });
+    const file = path.join(directory, 'sha256', sha256);
+    fs.rmSync(file);
+    await look(assets);
+    expect(await assets.receive({ sha256, offset: 0, body: parts(octets) })).toMatchObject({
+      complete: true,
+    });
+    expect(fs.readFileSync(file).equals(octets)).toBe(true);
+    expect(await assets.verify(sha256)).toBe('ok');
+  });
+
+  it('does not lose a file that came back while somebody found the old one missing', async () => {
+    const assets = await open();
+    await assets.receive({ sha256, offset: 0, body: parts(octets) });
+    const old = assets.find(sha256)!;
+    assets.lost(sha256, old);
+    expect(assets.find(sha256)).toBeUndefined();
+    await assets.receive({ sha256, offset: 0, body: parts(octets) });
+    assets.lost(sha256, old);
+    expect(assets.find(sha256)).toBeDefined();
   });
 
   it('removes files, whole or in part', async () => {
@@ -156,7 +185,7 @@ describe('the asset store', () => {
     fs.symlinkSync('/etc/hostname', path.join(directory, 'sha256', hashOf('link')));
     fs.writeFileSync(path.join(directory, 'sha256', 'README'), 'x');
     fs.mkdirSync(path.join(directory, 'sha256', hashOf('directory')));
-    expect((await open()).list()).toEqual([]);
+    expect(await (await open()).list()).toEqual([]);
   });
 
   it('says what is wrong when its directory cannot be used', async () => {

@@ -325,6 +325,16 @@ describe('what is not ready yet', () => {
     expect(w.ask({ mac: MAC1 }).decision.reason).toMatchObject({ code: 'loader_missing' });
   });
 
+  it('knows which files Images name, as the documents change', async () => {
+    const w = await world([NETWORK, WORKER]);
+    expect(w.boot.needs(HASH('c'))).toBe(false);
+    await w.apply(IMAGE);
+    for (const digit of ['a', 'b', 'c']) expect(w.boot.needs(HASH(digit))).toBe(true);
+    expect(w.boot.needs(HASH('d'))).toBe(false);
+    await w.catalog.delete('Image', 'debian');
+    expect(w.boot.needs(HASH('c'))).toBe(false);
+  });
+
   it('goes on by itself when what was missing comes', async () => {
     const { w, answer } = await hold(KNOWN, HASH('c'));
     expect(w.roster.get('node-1')!.status.reason).toMatchObject({ code: 'image_missing' });

@@ -1,5 +1,6 @@
 /** Runs command lines in this process, as main.ts does, with what they print. */
 import { CommanderError } from 'commander';
+import { registerImage } from '../../../src/cli/image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from '../../../src/cli/io.ts';
 import { buildProgram } from '../../../src/cli/program.ts';
 
@@ -27,9 +28,13 @@ export async function run(
   };
   let code: number = EXIT.ok;
   try {
-    await buildProgram(io, (result) => {
-      code = result;
-    }).parseAsync(args, { from: 'user' });
+    await buildProgram(
+      io,
+      (result) => {
+        code = result;
+      },
+      [registerImage],
+    ).parseAsync(args, { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     else {

@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import net from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
@@ -76,6 +77,45 @@ describe('files of images', () => {
     expect(body.toString()).toMatch(/^E_NOT_FOUND: .*muster image add/);
   });
 });
+
+describe('files of images that are not here', () => {
+  it('are to be waited for when an Image names them, and do not exist when none does', async () => {
+    const r = await rig();
+    try {
+      const from = () => ask(r.port, 'GET', `/assets/${r.sha256}/kernel`);
+      fs.rmSync(r.assets.find(r.sha256)!.path);
+      expect((await from()).status).toBe(404);
+      expect(r.assets.find(r.sha256)).toBeUndefined();
+      r.needed.add(r.sha256);
+      const { status, headers, body } = await from();
+      expect([status, headers['retry-after']]).toEqual([503, '5']);
+      expect(body.toString()).toMatch(/muster image add/);
+    } finally {
+      await r.close();
+    }
+  });
+
+  it('are to be waited for at the first request that finds them missing, and come when they are added', async () => {
+    const r = await rig();
+    try {
+      const from = () => ask(r.port, 'GET', `/assets/${r.sha256.toUpperCase()}/kernel`);
+      r.needed.add(r.sha256);
+      fs.rmSync(r.assets.find(r.sha256)!.path);
+      expect((await from()).status).toBe(503);
+      await r.assets.receive({ sha256: r.sha256, offset: 0, body: one(r.octets) });
+      expect((await from()).body.equals(r.octets)).toBe(true);
+      fs.writeFileSync(r.assets.find(r.sha256)!.path, 'rotten');
+      expect(await r.assets.verify(r.sha256)).toBe('changed');
+      expect((await from()).status).toBe(503);
+    } finally {
+      await r.close();
+    }
+  });
+});
+
+async function* one(octets: Buffer) {
+  yield octets;
+}
 
 describe('boot loaders', () => {
   it('are served under their names, in any case, as EFI programs', async () => {

@@ -11,8 +11,8 @@ import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import type { MachineReport } from '../../../src/machines/machine.ts';
-import { openAssets } from '../../../src/pxe/assets/assets.files.ts';
-import type { BootService, ScriptRequest } from '../../../src/pxe/boot.ts';
+import { type Assets, openAssets } from '../../../src/pxe/assets/assets.files.ts';
+import type { ScriptRequest } from '../../../src/pxe/boot.ts';
 import { type MachineHttpOptions, startMachineHttp } from '../../../src/pxe/http/machines.server.ts';
 import type { ServedNetwork } from '../../../src/pxe/network.ts';
 
@@ -20,6 +20,9 @@ export interface Rig {
   readonly port: number;
   readonly sha256: string;
   readonly octets: Buffer;
+  /** Hashes that Images name. */
+  readonly needed: Set<string>;
+  readonly assets: Assets;
   readonly events: NewEvent[];
   readonly asked: ScriptRequest[];
   readonly reports: { session: string; report: MachineReport; peer: string }[];
@@ -73,7 +76,9 @@ export async function rig(
   const events: NewEvent[] = [];
   const asked: ScriptRequest[] = [];
   const reports: Rig['reports'] = [];
-  const boot: Pick<BootService, 'script' | 'config' | 'report'> = {
+  const needed = new Set<string>();
+  const boot: MachineHttpOptions['boot'] = {
+    needs: (hash) => needed.has(hash),
     async script(request) {
       asked.push(request);
       if (request.session === 'broken') throw new Error('boom');
@@ -113,6 +118,8 @@ export async function rig(
     port,
     sha256,
     octets,
+    needed,
+    assets,
     events,
     asked,
     reports,

@@ -1,0 +1,75 @@
+/** `muster image` against the real asset store and the real API. */
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startApi } from '../../../src/api/api.server.ts';
+import { assetRoutes } from '../../../src/api/assets.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { type Assets, openAssets } from '../../../src/pxe/assets/assets.files.ts';
+import { openWorld, type World } from '../api/world.ts';
+import { run } from './run.ts';
+
+const octets = Buffer.from('a kernel');
+const sha256 = createHash('sha256').update(octets).digest('hex');
+const IMAGE = `apiVersion: muster/v1
+kind: Image
+metadata: {name: small}
+spec: {os: debian, arch: x86_64, kernel: {sha256: ${sha256}}, configFormat: none}
+`;
+
+let world: World;
+let assets: Assets;
+let api: Awaited<ReturnType<typeof startApi>>;
+let socket: string;
+beforeEach(async () => {
+  world = await openWorld(IMAGE);
+  const directory = path.join(world.directory, 'assets');
+  assets = await openAssets({ directory, loaderDirectories: [], log: silentLog });
+  socket = path.join(world.directory, 'images.sock');
+  api = await startApi({ listen: { socket }, routes: assetRoutes(assets), deps: world.deps });
+});
+afterEach(async () => {
+  await api.close();
+  await world.close();
+});
+const muster = async (...args: string[]) => {
+  const ran = await run(args, { socket });
+  expect(ran.err).toBe('');
+  return ran;
+};
+const upload = () =>
+  assets.receive({
+    sha256,
+    offset: 0,
+    body: (async function* () {
+      yield octets;
+    })(),
+  });
+
+describe('muster image', () => {
+  it('says that a file is missing which somebody took away, in ls and in verify', async () => {
+    await upload();
+    expect((await muster('image', 'ls')).out).toContain(' complete');
+    expect(await muster('image', 'verify')).toMatchObject({ code: 0 });
+    fs.rmSync(assets.find(sha256)!.path);
+    expect((await muster('image', 'ls')).out).toContain('incomplete');
+    const { code, out } = await muster('image', 'verify');
+    expect([code, out]).toEqual([1, `image/small kernel ${sha256.slice(0, 12)} missing; add it again\n`]);
+    await upload();
+    expect(await muster('image', 'verify')).toMatchObject({ code: 0 });
+  });
+
+  it('says that a file has changed, once, and then that it is missing', async () => {
+    await upload();
+    fs.writeFileSync(assets.find(sha256)!.path, 'rotten');
+    expect(await muster('image', 'verify')).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('changed'),
+    });
+    expect(await muster('image', 'verify')).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('missing'),
+    });
+  });
+});
