@@ -6,7 +6,7 @@ import { PLURAL } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 import { kindAndNames, kindOf } from './names.ts';
-import { readSources } from './sources.files.ts';
+import { readTexts } from './sources.files.ts';
 
 interface Common {
   readonly socket?: string;
@@ -22,14 +22,16 @@ const SAID = {
 } as const;
 
 /** Sends sources to be applied; what comes back says what happened, or would. */
-export function applyThrough(
+export async function applyThrough(
   client: ApiClient,
   paths: readonly string[],
   dryRun: boolean,
+  signal: AbortSignal,
 ): Promise<ApplyResult> {
-  return client.call<ApplyResult>('POST', '/v1/apply', {
+  return await client.call<ApplyResult>('POST', '/v1/apply', {
     query: { dryRun: dryRun ? 'true' : undefined },
-    body: { json: { sources: readSources(paths) } },
+    body: { json: { sources: await readTexts(paths, signal) } },
+    signal,
   });
 }
 
@@ -39,7 +41,12 @@ export async function apply(
   io: Io,
 ): Promise<number> {
   const client = connectApi(socketPath(options.socket, io.env));
-  const { results, warnings } = await applyThrough(client, options.filename, options.dryRun ?? false);
+  const { results, warnings } = await applyThrough(
+    client,
+    options.filename,
+    options.dryRun ?? false,
+    io.signal,
+  );
   for (const { kind, name, action } of results)
     io.out(`${kind.toLowerCase()}/${name} ${SAID[action]}${options.dryRun ? ' (dry run)' : ''}\n`);
   printWarnings(warnings, io);

@@ -11,7 +11,7 @@ export async function diff(
   io: Io,
 ): Promise<number> {
   const client = connectApi(socketPath(options.socket, io.env));
-  const { results, warnings } = await applyThrough(client, options.filename, true);
+  const { results, warnings } = await applyThrough(client, options.filename, true, io.signal);
   const changed = results.filter(({ action }) => action !== 'unchanged');
   for (const result of changed) io.out(colored(documentDiff(result), io.color));
   printWarnings(warnings, io);

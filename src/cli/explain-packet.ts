@@ -53,7 +53,7 @@ export async function explainPacket(file: string, options: PacketOptions, io: Io
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   if (options.config === undefined)
     throw new MusterError('E_USAGE', 'with --packet say which documents: --config DIR');
-  const capture = readCapture(readOctets(file));
+  const capture = readCapture(await readOctets(file, io.signal));
   if (!capture.ok) throw new MusterError('E_FILE_READ', `${file}: ${capture.why}`);
   const datagrams = capture.frames.flatMap((frame) => {
     const datagram = datagramOf(frame);

@@ -17,7 +17,7 @@ import {
   sourceOf,
 } from './image-sources.files.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
-import { readSources } from './sources.files.ts';
+import { readTexts } from './sources.files.ts';
 import { upload } from './upload.ts';
 
 export interface AddOptions {
@@ -53,7 +53,7 @@ export async function add(name: string | undefined, options: AddOptions, io: Io)
   const client = connectApi(socketPath(options.socket, io.env));
   const plans =
     options.filename !== undefined
-      ? documentPlans(options.filename, options.dir)
+      ? await documentPlans(options.filename, options.dir, io.signal)
       : options.from !== undefined
         ? [await builtPlan(options.from, name)]
         : [await namedPlan(name!, options, io)];
@@ -125,7 +125,7 @@ export function progressText(shown: string, received: number, total: number | un
 async function applyFiles(client: ApiClient, files: readonly string[], io: Io): Promise<void> {
   try {
     const { results, warnings } = await client.call<ApplyResult>('POST', '/v1/apply', {
-      body: { json: { sources: readSources(files) } },
+      body: { json: { sources: await readTexts(files, io.signal) } },
     });
     for (const { kind, name, action } of results) io.out(`${kind.toLowerCase()}/${name} ${action}\n`);
     printWarnings(warnings, io);
@@ -135,8 +135,12 @@ async function applyFiles(client: ApiClient, files: readonly string[], io: Io): 
   }
 }
 
-function documentPlans(files: readonly string[], directory: string | undefined): readonly Plan[] {
-  const plans = readSources(files).flatMap(({ file, text }) => {
+async function documentPlans(
+  files: readonly string[],
+  directory: string | undefined,
+  signal: AbortSignal,
+): Promise<readonly Plan[]> {
+  const plans = (await readTexts(files, signal)).flatMap(({ file, text }) => {
     const { documents, faults } = parseDocuments(text, file);
     if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
     return documents.flatMap(({ document }) =>
@@ -187,6 +191,8 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
     configFormat: built.configFormat ?? (cloudInit ? 'cloud-init' : 'none'),
     ...(cloudInit ? { cloudInitVersion: cloudInit } : {}),
     kernelArguments: built.kernelArguments,
+    // our recipes carry the report script and its units
+    reports: true,
   });
   const sources = new Map<string, AssetSource>();
   for (const asset of [kernel, initrd, root])

@@ -14,10 +14,10 @@ export async function validate(
 ): Promise<number> {
   const paths = [...(directory === undefined ? [] : [directory]), ...(options.filename ?? [])];
   if (paths.length === 0) throw new MusterError('E_USAGE', 'say what: muster validate DIRECTORY, or -f FILE');
-  const sources = readSources(paths);
+  const sources = await readSources(paths, io.signal);
   const result = reconcile({
     before: new Map(),
-    changes: new Map(sources.map(({ file, text }) => [file, { text }])),
+    changes: new Map(sources.map((source) => [source.file, source])),
     api: new Map(),
     known: [],
     extra: (set) =>

@@ -3,6 +3,7 @@ import http from 'node:http';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseMac } from '../../../src/base/mac.ts';
+import { faultLine } from '../../../src/cli/io.ts';
 import { openWorld, type World } from '../api/world.ts';
 import { type Ran, run } from './run.ts';
 
@@ -162,6 +163,39 @@ describe('validate', () => {
     const { code, err } = await run(['validate', '-f', name]);
     expect(code).toBe(1);
     expect(err).toMatch(/mode\.yaml:7:26: spec\.config\.files\[0\]\.mode: .*"0644".*decimal/);
+  });
+
+  it('finds in a directory what the server finds there', async () => {
+    const config = path.join(world.directory, 'config');
+    const profile = 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: p}\nspec: {boot: hold}\n';
+    fs.writeFileSync(path.join(config, 'latin1.yaml'), Buffer.from(`# f\xfcr\n${profile}`, 'latin1'));
+    fs.writeFileSync(path.join(config, 'utf16.yml'), Buffer.from(`\ufeff${profile}`, 'utf16le'));
+    fs.writeFileSync(path.join(config, 'bad.yaml'), 'kind: [');
+    fs.writeFileSync(path.join(config, 'twice.yaml'), machine('node-1', '52:54:00:aa:00:01'));
+    fs.writeFileSync(path.join(config, 'large.yaml'), Buffer.alloc(32 * 1024 * 1024 + 1, '#'));
+    await world.deps.catalog.reload();
+    const served = world.deps.catalog.faults().map(faultLine).sort();
+    expect(served).toHaveLength(5);
+    const { code, err } = await run(['validate', config]);
+    expect(code).toBe(1);
+    expect(
+      err
+        .split('\n')
+        .filter((line) => line.startsWith('/'))
+        .sort(),
+    ).toEqual(served);
+  });
+
+  it('refuses with apply, diff and delete what the server would refuse as a file', async () => {
+    const name = file('latin1.yaml', '');
+    const text = `# f\xfcr\n${machine('node-2', '52:54:00:aa:00:02')}`;
+    fs.writeFileSync(name, Buffer.from(text, 'latin1'));
+    for (const words of [['validate'], ['apply'], ['diff']])
+      expect(await muster(...words, '-f', name)).toMatchObject({
+        out: '',
+        err: expect.stringMatching(/latin1\.yaml:1:4: not UTF-8; save the file as UTF-8 \(E_YAML\)/),
+      });
+    expect(world.deps.catalog.get('Machine', 'node-2')).toBeUndefined();
   });
 
   it('warns of what will not work yet, and passes', async () => {

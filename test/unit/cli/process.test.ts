@@ -54,6 +54,39 @@ describe('bin/muster', () => {
     );
   });
 
+  it('reads no more of what never ends than it would take', () => {
+    for (const source of ['-f /dev/zero', '-f - < /dev/zero', '-f - < <(cat /dev/zero)'])
+      expect(shell(`timeout 20 bin/muster validate ${source}`)).toMatchObject({
+        status: 1,
+        stderr: expect.stringMatching(/^(\/dev\/zero|stdin):1:1: 3\d{7} octets; at most .* \(E_YAML\)/),
+      });
+  });
+
+  it.for([
+    ['a pipe that nobody writes to', 'exec bin/muster validate -f "$d/pipe"'],
+    ['a pipe that is kept open', 'exec 9<>"$d/pipe"; exec bin/muster validate -f "$d/pipe"'],
+    ['standard input that says nothing', 'exec 9<>"$d/pipe"; exec bin/muster validate -f - <&9'],
+  ] as const)('can be ended while it waits for %s', ([, command]) => {
+    const { status, stderr } = shell(
+      `d=$(mktemp -d); trap 'rm -r "$d"' EXIT; mkfifo "$d/pipe"; (${command}) & sleep 1; kill -TERM $!; wait $!`,
+    );
+    expect({ status, stderr }).toEqual({ status: 143, stderr: '' });
+  });
+
+  it('waits for who writes to a pipe', () => {
+    const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
+    const { stdout } = shell(
+      `d=$(mktemp -d); trap 'rm -r "$d"' EXIT; mkfifo "$d/pipe"; bin/muster validate -f "$d/pipe" & sleep 0.5; printf '${document}' > "$d/pipe"; wait $!`,
+    );
+    expect(stdout).toBe('valid: 1 document in 1 file\n');
+  });
+
+  it('refuses what is not UTF-8 from standard input', () => {
+    expect(shell(`printf 'kind: f\\374r' | bin/muster validate -f -`).stderr).toMatch(
+      /^stdin:1:8: not UTF-8; .* \(E_YAML\)/,
+    );
+  });
+
   it('reads documents from standard input', () => {
     const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
     expect(shell(`printf '${document}' | bin/muster validate -f -`).stdout).toBe(
