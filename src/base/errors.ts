@@ -38,7 +38,7 @@ export const ERRORS = {
     title: 'A document names another one that does not exist.',
     who: 'operator',
     http: 422,
-    fix: 'Create the document, or correct the name.',
+    fix: 'Create the document, or correct the name; before deleting one, change or delete what names it.',
   },
   E_CONFIG: {
     title: "A machine's configuration does not render.",
@@ -93,6 +93,24 @@ export const ERRORS = {
     who: 'operator',
     http: 409,
     fix: 'Stop that one, or give this one a socket of its own with --socket.',
+  },
+  E_PORT_IN_USE: {
+    title: 'Another program has a port that the server needs.',
+    who: 'operator',
+    http: 409,
+    fix: 'Stop that program, or give the server another port.',
+  },
+  E_SOCKET_OPEN: {
+    title: 'The server cannot open one of its sockets.',
+    who: 'operator',
+    http: 500,
+    fix: 'Run it as root or by its units in systemd/, and name an address and interface that this host has.',
+  },
+  E_OUTPUT: {
+    title: 'What a command has to say cannot be written.',
+    who: 'operator',
+    http: 500,
+    fix: 'Free space where its output goes, or send it elsewhere.',
   },
   E_FILE_READ: {
     title: 'A file or directory that was named cannot be read.',
@@ -174,6 +192,12 @@ export const ERRORS = {
     who: 'operator',
     http: 502,
     fix: 'Check the URL and the way there; the same command goes on where it stopped.',
+  },
+  E_FETCH_REFUSED: {
+    title: 'The server of a URL refuses the file.',
+    who: 'operator',
+    http: 502,
+    fix: 'Check the URL; it may need another version in its path, or credentials.',
   },
   E_BUILD: {
     title: 'An image could not be built.',

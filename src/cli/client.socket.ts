@@ -36,8 +36,14 @@ export function connectApi(socketPath: string): ApiClient {
       });
       request.once('response', resolve);
       request.once('error', (error: NodeJS.ErrnoException) => reject(connectionError(error, socketPath)));
-      if (body instanceof Readable) body.once('error', reject).pipe(request);
-      else request.end(body);
+      if (body instanceof Readable) {
+        body.once('error', (error) => {
+          // half a body must not pass for the whole, and the server must not wait for the rest
+          request.destroy();
+          reject(error);
+        });
+        body.pipe(request);
+      } else request.end(body);
     });
   };
   const failed = async (response: http.IncomingMessage): Promise<never> => {

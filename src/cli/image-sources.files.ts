@@ -17,7 +17,7 @@ export interface AssetSource {
   readonly remote: boolean;
   /**
    * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the source cannot begin elsewhere.
-   * Throws E_FETCH or E_FILE_READ.
+   * Throws E_FETCH, E_FETCH_REFUSED or E_FILE_READ.
    */
   read(offset: number, signal: AbortSignal): Promise<AssetStream>;
 }
@@ -92,7 +92,8 @@ function urlSource(url: string): AssetSource {
       }
       await response.body?.cancel();
       throw new MusterError(
-        'E_FETCH',
+        // what the client did wrong stays wrong; the server's own trouble may pass
+        response.status < 500 ? 'E_FETCH_REFUSED' : 'E_FETCH',
         `${url}: the server answered ${response.status} ${response.statusText}`,
       );
     },

@@ -45,7 +45,11 @@ export async function upload(
         received = 0;
         continue;
       }
-      const again = source.remote && error instanceof MusterError && error.code === 'E_FETCH';
+      // busy: the server has not yet noticed that the last attempt ended
+      const again =
+        source.remote &&
+        error instanceof MusterError &&
+        (error.code === 'E_FETCH' || (error.code === 'E_ASSET_BUSY' && attempt > 1));
       if (!again || attempt >= ATTEMPTS) throw error;
       if (sent.octets > before) attempt = 0;
       await pause(1000 * 2 ** attempt, signal);

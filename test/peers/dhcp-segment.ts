@@ -96,6 +96,9 @@ export async function daemon(
 }
 
 export interface Muster {
+  /** The operators' socket, and the directory of store and assets. */
+  readonly socket: string;
+  readonly state: string;
   get<T>(path: string): Promise<T>;
   events(): Promise<readonly MusterEvent[]>;
   /** Waits for an event; fails after 40 s and says what there was. */
@@ -139,6 +142,8 @@ export async function startMuster(
     });
   const events = async () => (await get<{ items: MusterEvent[] }>('/v1/events')).items;
   return {
+    socket,
+    state: join(home, 'state'),
     get,
     events,
     log: () => running.output(),
