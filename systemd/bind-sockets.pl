@@ -21,7 +21,12 @@ use constant RECEIVE_BUFFER => 8 * 1024 * 1024;
 use constant FIRST => 3;
 my @UDP = ( [ 'dhcp', 67, 'DHCP' ], [ 'pxe', 4011, 'PXE boot service' ], [ 'tftp', 69, 'TFTP' ] );
 
-sub fail { print STDERR "muster: $_[0]\n"; exit 1 }
+# Ends with a line as the command's: what is wrong and what to do, and the code of it (src/base/errors.ts).
+sub fail {
+    my ( $code, $message ) = @_;
+    print STDERR "muster: $message ($code)\n";
+    exit( $code eq 'E_USAGE' ? 2 : 1 );
+}
 
 sub slurp {
     open( my $in, '<', $_[0] ) or return '';
@@ -32,6 +37,21 @@ sub slurp {
 
 # Names of this network namespace's interfaces but loopback: /proc/net follows the namespace, /sys does not always.
 sub interfaces { return grep { $_ ne 'lo' } slurp('/proc/net/dev') =~ /^\s*([^\s:|]+):/mg }
+
+# What a process is called by who started it: "muster serve", "dnsmasq", "perl wait.pl". Its own name (comm) is that of a thread.
+sub program {
+    my ($pid) = @_;
+    my ( $name, @words ) = split /\0/, slurp("/proc/$pid/cmdline");
+    if ( !defined $name ) { chomp( $name = slurp("/proc/$pid/comm") ) }
+    $name =~ s{^.*/}{};
+    my ($script) = grep { !/^-/ } @words;
+    if ( $name =~ /^(?:node|perl|python|ruby|sh|bash)[0-9.]*$/ and defined $script ) {
+        my ($verb) = $script =~ m{/cli/main\.ts$} ? grep { /^[a-z]+$/ } @words : ();
+        if ( defined $verb ) { $name = "muster $verb" }
+        else                 { $name .= ' ' . $script =~ s{^.*/}{}r }
+    }
+    return $name =~ s/[^ -~]/?/gr;
+}
 
 # Who has the port: " (dnsmasq, pid 123)", or nothing where /proc does not say.
 sub holder {
@@ -47,8 +67,7 @@ sub holder {
         my $to = readlink $fd or next;
         next unless $to =~ /^socket:\[([0-9]+)\]$/ and $inode{$1};
         my ($pid) = $fd =~ m{^/proc/([0-9]+)/};
-        chomp( my $name = slurp("/proc/$pid/comm") );
-        return " by $name, pid $pid";
+        return ' by ' . program($pid) . ", pid $pid";
     }
     return '';
 }
@@ -58,11 +77,11 @@ sub refused {
     my $on = defined $device ? " on $device" : '';
     if ( $!{EADDRINUSE} ) {
         my $advice = defined $device ? 'stop that program or take it off this interface' : 'stop that program or choose another --http-port';
-        fail( "$what, port $port$on: already in use" . holder( $kind, $port ) . "; $advice" );
+        fail( 'E_PORT_IN_USE', "$what, port $port$on: already in use" . holder( $kind, $port ) . "; $advice" );
     }
-    fail("$what, port $port$on: not permitted; run as root, or install the units in systemd/ (make install)") if $!{EACCES} or $!{EPERM};
-    fail("$what, port $port$on: there is no such interface; there are: " . ( join( ' ', interfaces() ) || 'none' ) ) if $!{ENODEV};
-    fail("$what, port $port$on: $!");
+    fail('E_SOCKET_OPEN', "$what, port $port$on: not permitted; run as root, or install the units in systemd/ (make install)") if $!{EACCES} or $!{EPERM};
+    fail('E_USAGE', "$what, port $port$on: there is no such interface; there are: " . ( join( ' ', interfaces() ) || 'none' ) ) if $!{ENODEV};
+    fail('E_SOCKET_OPEN', "$what, port $port$on: $!");
 }
 
 # Keeps broadcasts away from a socket: a TFTP request sent to everybody is to be ignored (RFC 1123, 4.2.3.5), and Node does not say
@@ -96,7 +115,7 @@ sub tcp {
 }
 
 my @command = @ARGV;
-fail('bind-sockets.pl: usage: perl bind-sockets.pl NODE MAIN.ts serve ARGUMENTS') if @command < 3;
+fail('E_USAGE', 'bind-sockets.pl: usage: perl bind-sockets.pl NODE MAIN.ts serve ARGUMENTS') if @command < 3;
 my ( @wanted, $port, $help );
 my @rest = @command[ 3 .. $#command ];
 while (@rest) {
@@ -106,25 +125,25 @@ while (@rest) {
     elsif ( $word =~ /^--http-port(?:=(.*))?$/ ) { $port = defined $1 ? $1 : @rest ? shift @rest : '' }
     elsif ( $word eq '--help' or $word eq '-h' ) { $help = 1 }
 }
-if ($help) { exec {$command[0]} @command or fail("$command[0]: $!") }
+if ($help) { exec {$command[0]} @command or fail('E_FILE_READ', "$command[0]: $!") }
 
 @wanted = split /[,\s]+/, $ENV{MUSTER_INTERFACE} || '' unless @wanted;
 @wanted = map { split /,/ } @wanted;
 $port = $ENV{MUSTER_HTTP_PORT} || 8080 unless defined $port;
-fail("--http-port $port: not a port; give a number from 1 to 65535") unless $port =~ /^[0-9]{1,5}$/ and $port >= 1 and $port <= 65535;
+fail('E_USAGE', "--http-port $port: not a port; give a number from 1 to 65535") unless $port =~ /^[0-9]{1,5}$/ and $port >= 1 and $port <= 65535;
 my @there = interfaces();
-fail( 'serve: say which interfaces to answer machines on: --interface NAME (repeatable) or MUSTER_INTERFACE; there are: '
+fail( 'E_USAGE', 'serve: say which interfaces to answer machines on: --interface NAME (repeatable) or MUSTER_INTERFACE; there are: '
       . ( join( ' ', @there ) || 'none' ) )
   unless @wanted;
 my %seen;
 @wanted = grep { !$seen{$_}++ } @wanted;
 for my $name (@wanted) {
-    fail( "--interface $name: there is no such interface; there are: " . ( join( ' ', @there ) || 'none' ) )
+    fail( 'E_USAGE', "--interface $name: there is no such interface; there are: " . ( join( ' ', @there ) || 'none' ) )
       unless grep { $_ eq $name } @there, 'lo';
 }
 
 # Below the descriptors that are used as a stopover further down.
-fail('more than 80 interfaces') if @wanted > 80;
+fail('E_USAGE', 'more than 80 interfaces; give fewer') if @wanted > 80;
 
 $^F = 1023;    # none of these closes on exec
 my ( @open, @names );
@@ -140,15 +159,15 @@ push @names, 'http';
 # Out of the way first, then into place from 3 on: Perl itself has this script open there.
 my @aside = map {
     my $copy = fcntl( $_, F_DUPFD, 256 );
-    fail("dup: $!") unless $copy;
+    fail('E_INTERNAL', "dup: $!") unless $copy;
     $copy + 0;
 } @open;
 for my $n ( 0 .. $#aside ) {
-    defined POSIX::dup2( $aside[$n], FIRST + $n ) or fail("dup2: $!");
+    defined POSIX::dup2( $aside[$n], FIRST + $n ) or fail('E_INTERNAL', "dup2: $!");
 }
 for my $fd ( FIRST + @open .. 1023 ) { POSIX::close($fd) }
 
 $ENV{LISTEN_FDS}     = scalar @open;
 $ENV{LISTEN_FDNAMES} = join ':', @names;
 $ENV{LISTEN_PID}     = $$;
-exec {$command[0]} @command or fail("$command[0]: $!");
+exec {$command[0]} @command or fail('E_FILE_READ', "$command[0]: $!");

@@ -23,7 +23,7 @@ const CLOSE_GRACE_MS = 5_000;
 
 /**
  * Starts the API on the unix socket `listen.socket` and, when `listen.metrics` is given, the health routes (and nothing else)
- * by TCP. Rejects with E_SOCKET_IN_USE, or the system's error when an address cannot be bound.
+ * by TCP. Rejects with E_SOCKET_IN_USE, E_PORT_IN_USE or E_SOCKET_OPEN.
  */
 export async function startApi(options: {
   readonly listen: {
@@ -64,10 +64,19 @@ async function listenByTcp(
 ): Promise<http.Server> {
   const server = createServer(HEALTH_ROUTES, deps, stop);
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
+    server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, where)));
     server.listen(where.port, where.host, resolve);
   });
   return server;
+}
+
+function listenError(error: NodeJS.ErrnoException, where: { readonly host: string; readonly port: number }) {
+  const taken = error.code === 'EADDRINUSE';
+  return new MusterError(
+    taken ? 'E_PORT_IN_USE' : 'E_SOCKET_OPEN',
+    `--metrics-listen ${where.host}:${where.port}: ${taken ? 'already in use' : error.message}`,
+    { cause: error },
+  );
 }
 
 function closeServer(server: http.Server): Promise<void> {

@@ -30,6 +30,16 @@ export function faultLine(fault: Fault): string {
   return `${parts.join(': ')} (${fault.code})`;
 }
 
+/** Whether a message ends in what to do, as most do: "what is wrong; what to do". */
+const saysFix = (message: string): boolean => /; [^;?]+$/.test(message.replace(/ \(and \d+ more\)$/, ''));
+
+/** Faults one a line, then once for each code what to do about it, unless its faults say that themselves. */
+export function faultsText(faults: readonly Fault[]): string {
+  const open = new Set(faults.filter(({ message }) => !saysFix(message)).map(({ code }) => code));
+  const fixes = [...open].map((code) => `  ${code}: ${ERRORS[code].fix}\n`);
+  return faults.map((fault) => `${faultLine(fault)}\n`).join('') + fixes.join('');
+}
+
 /**
  * An error as lines for standard error: its faults with their places, or its message with what to do.
  * What was not thrown on purpose is shown with its stack: it is to be reported.
@@ -40,12 +50,12 @@ export function errorText(error: unknown): string {
     return `muster: ${ERRORS.E_INTERNAL.title} (E_INTERNAL)\n  ${ERRORS.E_INTERNAL.fix}\n${stack}\n`;
   }
   const { faults } = error;
-  if (faults.some((fault) => fault.at ?? fault.path))
-    return faults.map((fault) => `${faultLine(fault)}\n`).join('');
+  if (faults.some((fault) => fault.at ?? fault.path)) return faultsText(faults);
   // Without places: the message, and what lies behind it if that is something else.
   const behind = faults.filter((fault) => fault.message !== error.message);
   const lines = behind.map((fault) => `  ${faultLine(fault)}\n`).join('');
-  return `muster: ${error.message} (${error.code})\n${lines}  ${ERRORS[error.code].fix}\n`;
+  const fix = error.code === 'E_REFERENCE' && saysFix(error.message) ? '' : `  ${ERRORS[error.code].fix}\n`;
+  return `muster: ${error.message} (${error.code})\n${lines}${fix}`;
 }
 
 /** Exit code of an error. */

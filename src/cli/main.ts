@@ -1,5 +1,6 @@
 /** The command line's entry: the process's streams and signals around the command tree. */
 import { CommanderError } from 'commander';
+import { MusterError } from '../base/errors.ts';
 import { registerImage } from './image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from './io.ts';
 import { registerLab } from './lab.ts';
@@ -7,9 +8,14 @@ import { buildProgram } from './program.ts';
 
 /** A reader that closed its end (`muster get … | head -1`) is no failure, and nobody is left to tell. */
 function endWhenReaderLeaves(stream: NodeJS.WriteStream): void {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(EXIT.ok);
-    throw error;
+  stream.on('error', (cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'EPIPE') process.exit(EXIT.ok);
+    // Where messages go nowhere either, the exit code is all that is left to say.
+    if (stream === process.stdout)
+      process.stderr.write(
+        errorText(new MusterError('E_OUTPUT', `standard output: ${cause.message}`, { cause })),
+      );
+    process.exit(EXIT.failure);
   });
 }
 

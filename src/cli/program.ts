@@ -49,7 +49,24 @@ export function buildProgram(io: Io, finish: Finish, registers: readonly Registe
   program.commandsGroup(HEADING.images);
   for (const register of registers) register(program, io, finish);
   serverVerbs(program, io, finish);
+  wordErrors(program, 'muster');
   return program;
+}
+
+/** Makes every command say what it does not understand as all other errors are said: with its code, then what to do. */
+function wordErrors(command: Command, path: string): void {
+  const help = `See \`${path} --help\`.`;
+  command.configureOutput({
+    outputError: (text, write) => write(`muster: ${usageText(text)} (E_USAGE)\n  ${help}\n`),
+  });
+  for (const child of command.commands) wordErrors(child, `${path} ${child.name()}`);
+}
+
+/** `error: unknown command 'aply'\n(Did you mean apply?)` in one line, in our words. */
+function usageText(text: string): string {
+  const [first = '', ...rest] = text.trim().split('\n');
+  const more = rest.map((line) => line.replace(/^\(Did (.*)\)$/, 'did $1'));
+  return [first.replace(/^error: /, '').replace(/\.$/, ''), ...more].join('; ');
 }
 
 function documentVerbs(program: Command, io: Io, finish: Finish): void {

@@ -4,7 +4,7 @@ import type { Readiness } from '../api/deps.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import { VERSION } from '../base/version.ts';
 import { connectApi } from './client.socket.ts';
-import { EXIT, faultLine, type Io, socketPath } from './io.ts';
+import { EXIT, faultLine, faultsText, type Io, socketPath } from './io.ts';
 import { formatOf, jsonText, yamlText } from './output.ts';
 
 interface Options {
@@ -38,7 +38,7 @@ export async function reload(options: Options, io: Io): Promise<number> {
     'POST',
     '/v1/reload',
   );
-  for (const fault of faults) io.err(`${faultLine(fault)}\n`);
+  io.err(faultsText(faults));
   if (faults.length > 0) return EXIT.failure;
   io.out('reloaded\n');
   return EXIT.ok;

@@ -3,7 +3,7 @@ import { MusterError } from '../base/errors.ts';
 import { checkConfigurations } from '../ignition/check.ts';
 import { idOf } from '../resources/candidate.ts';
 import { reconcile } from '../resources/file-layer.ts';
-import { EXIT, faultLine, type Io, printWarnings } from './io.ts';
+import { EXIT, faultsText, type Io, printWarnings } from './io.ts';
 import { readSources } from './sources.files.ts';
 
 /** Faults go to standard error, one a line; exit code 1 when there are any. */
@@ -27,7 +27,7 @@ export async function validate(
     ...[...result.files.values()].flatMap((file) => file.faults),
     ...result.errors.map((error) => error.fault),
   ];
-  for (const fault of faults) io.err(`${faultLine(fault)}\n`);
+  io.err(faultsText(faults));
   printWarnings(
     result.warnings.map((warning) => warning.fault),
     io,

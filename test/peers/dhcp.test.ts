@@ -364,21 +364,25 @@ describe('the launcher', () => {
   });
 
   it.each([
-    ['no interface is named', [], /^muster: serve: say which interfaces .* there are: v[01] v[01]\n$/],
+    [
+      'no interface is named',
+      [],
+      /^muster: serve: say which interfaces .* there are: v[01] v[01] \(E_USAGE\)\n$/,
+    ],
     [
       'there is no such interface',
       ['--interface', 'nope'],
-      /^muster: --interface nope: there is no such interface; there are: v[01] v[01]\n$/,
+      /^muster: --interface nope: there is no such interface; there are: v[01] v[01] \(E_USAGE\)\n$/,
     ],
     [
       'the port is none',
       ['--interface', 'v0', '--http-port', '0'],
-      /^muster: --http-port 0: not a port; give a number from 1 to 65535\n$/,
+      /^muster: --http-port 0: not a port; give a number from 1 to 65535 \(E_USAGE\)\n$/,
     ],
   ])('says in one line what to do when %s', async (_what, words, expected) => {
     const { code, output } = await launch(...words);
     expect(output).toMatch(expected);
-    expect(code).toBe(1);
+    expect(code).toBe(2);
   });
 
   it('says who has a port that is taken', async () => {
@@ -395,10 +399,10 @@ describe('the launcher', () => {
     const first = await daemon('launch', words, /up/);
     const { output } = await launch('--interface', 'v0');
     expect(output).toMatch(
-      /^muster: DHCP, port 67 on v0: already in use by perl, pid [0-9]+; stop that program or take it off this interface\n$/,
+      /^muster: DHCP, port 67 on v0: already in use by perl wait\.pl, pid [0-9]+; stop that program or take it off this interface \(E_PORT_IN_USE\)\n$/,
     );
     expect((await launch('--interface', 'v1')).output).toMatch(
-      /^muster: HTTP, port 8080: already in use by perl, pid /,
+      /^muster: HTTP, port 8080: already in use by perl wait\.pl, pid /,
     );
     await first.stop();
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MusterError } from '../../../src/base/errors.ts';
+import { type ErrorCode, MusterError } from '../../../src/base/errors.ts';
 import { unifiedDiff } from '../../../src/cli/diff.ts';
 import { errorText, exitCodeOf } from '../../../src/cli/io.ts';
 import { kindAndNames, kindNamed, otherListNamed } from '../../../src/cli/names.ts';
@@ -110,8 +110,24 @@ describe('errors on the terminal', () => {
     const at = { file: 'a.yaml', line: 12, column: 5 };
     const fault = { code: 'E_SCHEMA', message: 'put it in quotes', path: 'spec.files[0].mode', at } as const;
     expect(errorText(new MusterError('E_SCHEMA', 'x', { faults: [fault] }))).toBe(
-      'a.yaml:12:5: spec.files[0].mode: put it in quotes (E_SCHEMA)\n',
+      'a.yaml:12:5: spec.files[0].mode: put it in quotes (E_SCHEMA)\n  E_SCHEMA: Correct the named field; `muster explain KIND` and docs/reference list what it takes.\n',
     );
+  });
+
+  it('end with what to do, once for each code, where the faults do not say it', () => {
+    const fault = (code: ErrorCode, message: string) => ({ code, message, path: 'spec' });
+    const faults = [
+      fault('E_SCHEMA', 'unknown key "profil"; did you mean "profile"?'),
+      fault('E_SCHEMA', 'must be a list'),
+      fault('E_YAML', 'not UTF-8; save the file as UTF-8'),
+      fault('E_REFERENCE', 'there is no Profile "x"'),
+    ];
+    const lines = errorText(new MusterError('E_SCHEMA', 'x', { faults })).split('\n');
+    expect(lines.slice(4)).toEqual([
+      expect.stringMatching(/^ {2}E_SCHEMA: Correct the named field/),
+      expect.stringMatching(/^ {2}E_REFERENCE: Create the document/),
+      '',
+    ]);
   });
 
   it('say what to do where there is no place', () => {

@@ -29,6 +29,29 @@ describe('bin/muster', () => {
     expect(stdout).toBe('KIND:    Profile\n');
   });
 
+  it('says that its output cannot be written', () => {
+    expect(shell('bin/muster explain profile.config > /dev/full')).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(/^muster: standard output: ENOSPC.* \(E_OUTPUT\)\n {2}Free space.*\n$/),
+    });
+    expect(shell('bin/muster nonsense 2> /dev/full').status).toBe(1);
+  });
+
+  it.for([
+    ['muster aply', "unknown command 'aply'; did you mean apply?", 'muster'],
+    ['muster get machines --wat', "unknown option '--wat'", 'muster get'],
+    ['muster apply', "required option '-f, --filename <path>' not specified", 'muster apply'],
+    ['muster get machines -o xml', "option '-o, --output <format>' argument 'xml' is invalid", 'muster get'],
+    ['muster machine add', "missing required argument 'mac'", 'muster machine add'],
+  ] as const)('%s is told why, with the code of it and where to look', ([command, why, help]) => {
+    const { status, stdout, stderr } = shell(`bin/${command}`);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    const [first, ...rest] = stderr.split('\n');
+    expect(first).toContain(`muster: ${why}`);
+    expect(first).toMatch(/ \(E_USAGE\)$/);
+    expect(rest).toEqual([`  See \`${help} --help\`.`, '']);
+  });
+
   it('keeps data and messages apart', () => {
     expect(shell('bin/muster get machines --socket /nowhere/s 2>/dev/null').stdout).toBe('');
     expect(shell('bin/muster validate test/unit 2>/dev/null').stdout).toBe('');
@@ -40,7 +63,8 @@ describe('bin/muster', () => {
     ['muster get', 2],
     ['muster get machines --socket /nowhere/s', 1],
     ['muster diff -f /nowhere', 2],
-    ['muster serve --http-port x --interface lo', 1],
+    ['muster serve --http-port x --interface lo', 2],
+    ['muster serve --http-port x --help', 0],
     ['muster serve --log-level loud --interface lo --help', 0],
     ['muster version --socket /nowhere/s', 0],
   ] as const)('%s exits with %i', ([command, code]) => {
