@@ -3,6 +3,8 @@
  * ignored; {@link decide} says what its DHCP answer is, given how far its software can go. Unknown machines go the same way as
  * known ones, up to a script that only waits: so the reason stands on their console.
  */
+
+import type { Mac } from '../../base/mac.ts';
 import type { Reason } from '../../events/event.ts';
 import type { Selection } from '../../machines/select.ts';
 import type { NetworkSpec } from '../../resources/kinds.ts';
@@ -141,15 +143,29 @@ function supposedArch({ stage, family }: Pick<BootFacts, 'stage' | 'family'>): n
   return stage === 'http' ? 16 : 0;
 }
 
-/** What ends the state that a reason names, as something to do; undefined when nothing has to be done. */
-export function remedy(why: Reason, subject: string): string | undefined {
+/** Whom a remedy is about. */
+export interface Remedied {
+  readonly subject: string;
+  /** The subject is the name of a machine in the roster: only that can be accepted. */
+  readonly recorded: boolean;
+  readonly mac?: Mac | undefined;
+}
+
+/**
+ * What ends the state that a reason names, as something to do; undefined when nothing has to be done. A command in it can be run
+ * as it stands, PROFILE aside (and MAC, where it is not known).
+ */
+export function remedy(why: Reason, { subject, recorded, mac }: Remedied): string | undefined {
   switch (why.code as ReasonCode) {
     case 'unknown_machine':
-      return `muster machine accept ${subject} --profile PROFILE`;
+    case 'no_profile':
+      return recorded
+        ? `muster machine accept ${subject} --profile PROFILE`
+        : `muster machine add ${mac ?? 'MAC'} --profile PROFILE`;
     case 'boot_loop':
       return `muster machine accept ${subject}`;
-    case 'no_profile':
-      return `muster machine accept ${subject} --profile PROFILE`;
+    case 'address_mismatch':
+      return `boot it by DHCP, or list its address under addresses in the Machine document ${subject}`;
     case 'profile_missing':
       return 'create the profile, or name another one in the Machine document';
     case 'image_missing':
@@ -160,7 +176,7 @@ export function remedy(why: Reason, subject: string): string | undefined {
     case 'config_invalid':
       return `muster render ${subject} shows the fault; correct the document`;
     case 'identity_conflict':
-      return `list this machine's addresses in one Machine document only (muster explain ${subject})`;
+      return `list this machine's addresses in one Machine document only (muster ${recorded || mac ? `explain ${recorded ? subject : mac}` : 'get machines'})`;
     case 'arch_mismatch':
       return 'give it a profile whose image is for its architecture';
     case 'loader_missing':

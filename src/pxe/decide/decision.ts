@@ -7,7 +7,7 @@ export const REASONS = {
   chainload: 'The firmware needs a loader that can fetch scripts over HTTP.',
   fetch_script: 'The loader can fetch its script over HTTP.',
   not_a_boot_client: 'An ordinary DHCP client: it gets an address, no boot file.',
-  unknown_machine: 'No document knows this machine. Accept it with `muster machine accept`.',
+  unknown_machine: 'No document knows this machine.',
   no_profile: 'The machine has no profile and no profile selects it.',
   profile_missing: 'The profile that the machine names does not exist.',
   image_missing: 'The image that the profile names does not exist or is not complete.',
@@ -21,6 +21,8 @@ export const REASONS = {
   loader_loop: 'The loader that was handed out came back without being able to fetch a script.',
   config_invalid: "The machine's configuration does not render.",
   identity_conflict: 'The identity fits several machines.',
+  address_mismatch:
+    "The request came from an address that is not this machine's, and in none of its boot sessions.",
   network_off: 'DHCP is off on this network.',
   loader_missing: 'The loader for this architecture is not installed on the boot host.',
 } as const;

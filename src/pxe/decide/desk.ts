@@ -74,6 +74,7 @@ export interface Desk extends BootDeps {
     at: string,
     network: string | undefined,
     decision: BootDecision,
+    fields?: Readonly<Record<string, string>>,
   ): boolean;
   close(): void;
 }
@@ -148,8 +149,8 @@ export function createDesk(deps: BootDeps): Desk {
       if (found.same.length > 0) roster.fold(member, found.same);
       return { kind: 'known', member };
     },
-    decided(subject, live, at, network, decision) {
-      const key = `${at} ${decision.kind} ${decision.reason.code}`;
+    decided(subject, live, at, network, decision, fields = {}) {
+      const key = `${subject} ${at} ${decision.kind} ${decision.reason.code}`;
       if (live.decided === key) return false;
       live.decided = key;
       metrics.add('muster_boot_decisions_total', { kind: decision.kind, reason: decision.reason.code });
@@ -162,6 +163,7 @@ export function createDesk(deps: BootDeps): Desk {
         fields: {
           stage: at,
           decision: decision.kind,
+          ...fields,
           ...(decision.kind === 'loader' ? { loader: decision.loader } : {}),
           ...(decision.kind === 'script' ? { profile: decision.profile, image: decision.image } : {}),
         },

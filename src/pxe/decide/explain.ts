@@ -81,7 +81,11 @@ export function explain(desk: Desk, question: ExplainQuestion): Explanation {
   const { member, prepared, recognition } = one;
   const answers = answersTo(desk, one);
   const events = desk.events.list?.({ subject: one.subject, limit: EVENTS_TOLD }) ?? [];
-  const ends = remedy(prepared.verdict.reason, one.subject);
+  const ends = remedy(prepared.verdict.reason, {
+    subject: one.subject,
+    recorded: desk.roster.get(one.subject) !== undefined,
+    mac: one.mac,
+  });
   const { verdict } = prepared;
   const session = member?.status.session;
   return {

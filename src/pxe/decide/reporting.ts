@@ -15,9 +15,9 @@ import {
 import type { Member } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
-import type { ServedNetwork } from '../network.ts';
 import type { ConfigurationResult } from './configuration.ts';
 import type { Desk } from './desk.ts';
+import { givesAddress } from './foreign.ts';
 import { configTimeout, faultText } from './scripting.ts';
 
 const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
@@ -141,11 +141,6 @@ function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlyS
     for (const mac of new Set([...((spec?.macs ?? []) as Mac[]), ...member.status.seen.macs]))
       for (const address of desk.leasedAddresses(mac)) expected.add(address);
   return expected;
-}
-
-function givesAddress(desk: Desk, network: ServedNetwork, member: Member): boolean {
-  if (network.mode === 'server') return true;
-  return network.mode === 'reservations' && desk.standing(member, network).address !== undefined;
 }
 
 function believe(desk: Desk, live: LiveSession, member: Member, given: MachineReport): void {

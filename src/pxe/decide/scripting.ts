@@ -15,7 +15,11 @@ import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import type { Desk, Whois } from './desk.ts';
 import { selectionOf } from './desk.ts';
+import { type Asker, isForeign, verdictOnForeign } from './foreign.ts';
 import { suits } from './loaders.ts';
+
+/** In the session of one who did not say from which address it boots. */
+const NO_MAC = '00:00:00:00:00:00' as Mac;
 
 /** A verdict with what its script is made of. */
 export interface Preparation {
@@ -30,8 +34,12 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
   const identity = readIdentity(asked.identity);
   const bootMac = asked.bootMac ?? identity.macs[0];
   const told = asked.session === undefined ? undefined : roster.sessions.get(asked.session);
+  const mac = bootMac ?? (told?.session.mac === NO_MAC ? undefined : told?.session.mac);
+  const evidence = { ...identity, bootMac: mac };
+  const asker = { request: asked, told, mac, found: roster.recognise(evidence) };
+  if (isForeign(desk, asker)) return turnAway(desk, asker);
   const request = { ...asked, network: asked.network ?? networkOf(desk, told) };
-  const who = desk.whois({ ...identity, bootMac: bootMac ?? told?.session.mac });
+  const who = desk.whois(evidence);
   const member = recorded(desk, who, request, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
   const live = sessionOf(desk, subject, told, request, bootMac);
@@ -56,6 +64,24 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
     };
   }
   return refuse(desk, live, member, subject, request, verdict, fresh);
+}
+
+/**
+ * Holds one whose address is not the machine's, and leaves the machine alone: nothing of what the request says is noted, and it
+ * learns no session of the machine's. It waits in a session of its own address's.
+ */
+function turnAway(desk: Desk, asker: Asker): ScriptAnswer {
+  const { request, mac, found } = asker;
+  const { sessions } = desk.roster;
+  const peer = plainAddress(request.peer);
+  const network = request.network?.name;
+  const live =
+    sessions.opening(peer) ?? sessions.open({ machine: peer, mac: NO_MAC, network: network ?? '' });
+  sessions.touch(live);
+  const subject = found.kind === 'known' ? found.match.name : (mac ?? peer);
+  const verdict = verdictOnForeign(desk, asker);
+  desk.decided(subject, live, 'script', network, verdict, { address: peer });
+  return refuse(desk, live, undefined, subject, request, verdict, false);
 }
 
 /** The network of the DHCP answer, for a request whose address does not say which. */
@@ -113,7 +139,7 @@ function sessionOf(
       : (opening ??
         sessions.open({
           machine: subject,
-          mac: bootMac ?? told?.session.mac ?? ('00:00:00:00:00:00' as Mac),
+          mac: bootMac ?? told?.session.mac ?? NO_MAC,
           network: request.network?.name ?? '',
         }));
   sessions.touch(live);
@@ -343,14 +369,16 @@ function refuse(
 ): ScriptAnswer {
   if (fresh && member) held(desk, member, live, verdict);
   const { macs, manufacturer, product, serial } = readIdentity(request.identity);
-  const what = [request.bootMac ?? macs[0], manufacturer, product, serial].filter(Boolean).join(', ');
+  const mac = request.bootMac ?? macs[0];
+  const recorded = desk.roster.get(subject) !== undefined;
+  const what = [mac, manufacturer, product, serial].filter(Boolean).join(', ');
   const text = holdScript({
     baseUrl: request.baseUrl,
     session: live.session.id,
     machine: subject,
     identity: what === '' ? 'it did not say what it is' : what,
     reason: verdict.reason.text,
-    remedy: remedy(verdict.reason, subject) ?? 'nothing to do',
+    remedy: remedy(verdict.reason, { subject, recorded, mac }) ?? 'nothing to do',
   });
   return { decision: verdict, session: live.session, script: text };
 }

@@ -13,7 +13,7 @@ import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
-import { createBootService } from '../../../src/pxe/decide/boot-service.ts';
+import { createBootService, type RunningBootService } from '../../../src/pxe/decide/boot-service.ts';
 import { type LeaseBook, openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
 import { joinNetworks } from '../../../src/pxe/networks.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
@@ -27,6 +27,7 @@ export interface World {
   readonly clock: ManualClock;
   readonly roster: Roster;
   readonly leases: LeaseBook;
+  readonly boot: RunningBootService;
   /** Whether /readyz says so. */
   ready: boolean;
   readonly metricsPort: number;
@@ -118,6 +119,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     clock,
     roster,
     leases,
+    boot,
     get ready() {
       return state.ready;
     },

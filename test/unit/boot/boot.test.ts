@@ -4,7 +4,19 @@ import { duration } from '../../../src/base/duration.ts';
 import type { Mac } from '../../../src/base/mac.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
 import { BOOT_LIMIT } from '../../../src/pxe/decide/decide.ts';
-import { document, HASH, IMAGE, MAC1, MAC2, MAC3, machine, NETWORK, WORKER, world } from './world.ts';
+import {
+  document,
+  HASH,
+  IMAGE,
+  MAC1,
+  MAC2,
+  MAC3,
+  machine,
+  NETWORK,
+  WORKER,
+  type World,
+  world,
+} from './world.ts';
 
 const KNOWN = [
   NETWORK,
@@ -96,6 +108,7 @@ describe('a known machine', () => {
   it('is given a new session when its own is unknown, outdated or another machine’s', async () => {
     const w = await world([...KNOWN, machine('node-2', [MAC2], { profile: 'worker' })]);
     const other = await w.powerOn(MAC2);
+    w.leases.set(MAC1, PEER);
     for (const session of [undefined, 'forged', other.session!.id]) {
       const answer = await w.fetch(MAC1, session);
       expect(answer.session).toMatchObject({ machine: 'node-1' });
@@ -290,6 +303,94 @@ describe('identity', () => {
       const answer = await w.powerOn(mac, hardware);
       expect(answer).toMatchObject({ decision: { kind: 'script' }, session: { machine: name } });
     }
+  });
+});
+
+describe('a request for a script from an address that is not the machine’s', () => {
+  const VICTIM = '10.77.0.101';
+  const STRANGER = '10.77.0.66';
+  const KINDS_OF_REQUEST = [
+    ['without a session', async () => undefined],
+    ['with a session that never was', async () => 'AAAAAAAAAAAAAAAAAAAAAA'],
+    ['with another machine’s session', async (w: World) => (await w.powerOn(MAC2)).session!.id],
+    [
+      'with the session that its own last answer named',
+      async (w: World) => (await w.fetch(MAC1, undefined, { peer: STRANGER })).session!.id,
+    ],
+  ] as const;
+  const ready = async (...documents: object[]) => {
+    const w = await world([...KNOWN, machine('node-2', [MAC2], { profile: 'worker' }), ...documents]);
+    const { session } = await w.powerOn(MAC1);
+    await w.boot.report(session!.id, { step: 'kernel' }, VICTIM);
+    w.leases.set(MAC1, VICTIM);
+    w.leases.set(MAC2, '10.77.0.102');
+    return { w, id: session!.id };
+  };
+
+  it.each(KINDS_OF_REQUEST)('%s is held, says why, and changes nothing of the machine', async (_, named) => {
+    const { w, id } = await ready();
+    const session = await named(w);
+    const before = w.roster.get('node-1')!.status;
+    for (let n = 0; n < 2 * BOOT_LIMIT; n++) {
+      const answer = await w.fetch(MAC1, session, { peer: STRANGER, macs: [MAC1, MAC3], serial: 'forged' });
+      expect(answer.decision).toMatchObject({ kind: 'hold', reason: { code: 'address_mismatch' } });
+      expect(answer.script).toContain(STRANGER);
+      expect(answer.script).not.toContain('kernel ');
+      expect(answer.script).not.toContain(id);
+      expect(answer.session!.machine).toBe(STRANGER);
+    }
+    expect(w.roster.get('node-1')!.status).toEqual(before);
+    const told = w.events
+      .list({ subject: 'node-1' })
+      .filter(({ reason }) => reason?.code === 'address_mismatch');
+    expect(told).toHaveLength(1);
+    expect(told[0]).toMatchObject({ kind: 'boot.decision', fields: { address: STRANGER } });
+    expect(await w.boot.report(id, { step: 'ready' }, VICTIM)).toMatchObject({ believed: true });
+  });
+
+  it('does not learn the session of a boot that is opening, nor end it', async () => {
+    const { w } = await ready();
+    const { session } = w.exchange({ mac: MAC1, stage: 'ipxe' });
+    expect((await w.fetch(MAC1, undefined, { peer: STRANGER })).script).not.toContain(session);
+    expect((await w.fetch(MAC1, session)).decision.kind).toBe('script');
+  });
+
+  it('adds nothing to a machine that was only seen, and makes none', async () => {
+    const w = await world([NETWORK, IMAGE, WORKER]);
+    w.exchange({ mac: MAC1 });
+    const before = w.roster.get('m-525400aa0001')!.status;
+    const answer = await w.fetch(MAC1, undefined, { peer: STRANGER, macs: [MAC1, MAC3] });
+    expect(answer.decision).toMatchObject({ reason: { code: 'unknown_machine' } });
+    expect(w.roster.get('m-525400aa0001')!.status).toEqual(before);
+    expect((await w.fetch(MAC2, undefined, { peer: STRANGER })).script).toContain(
+      `muster machine add ${MAC2} `,
+    );
+    expect(w.roster.size).toBe(1);
+  });
+
+  it('is the machine’s own when it holds the lease, or the address is reserved', async () => {
+    const { w } = await ready();
+    expect((await w.fetch(MAC1, undefined, { peer: `::ffff:${VICTIM}` })).decision.kind).toBe('script');
+    expect((await w.fetch(MAC1, undefined, { peer: '10.77.0.11' })).decision.kind).toBe('script');
+    expect((await w.fetch(MAC1, undefined, { peer: '10.77.0.102' })).decision.kind).toBe('hold');
+  });
+
+  it('is judged where reservations are given, for the machines that have one', async () => {
+    const reserving = document('Network', 'rack', {
+      subnet: '10.77.0.0/24',
+      dhcp: { mode: 'reservations' },
+    });
+    const documents = [reserving, IMAGE, WORKER, machine('free', [MAC2], { profile: 'worker' }), KNOWN[3]!];
+    const w = await world(documents);
+    expect((await w.fetch(MAC1, undefined, { peer: STRANGER })).decision.kind).toBe('hold');
+    expect((await w.fetch(MAC1, undefined, { peer: '10.77.0.11' })).decision.kind).toBe('script');
+    expect((await w.fetch(MAC2, undefined, { peer: STRANGER })).decision.kind).toBe('script');
+  });
+
+  it('cannot be told where another DHCP server gives the addresses: the script is given', async () => {
+    const proxied = document('Network', 'rack', { subnet: '10.77.0.0/24', dhcp: { mode: 'proxy' } });
+    const w = await world([proxied, IMAGE, WORKER, machine('node-1', [MAC1], { profile: 'worker' })]);
+    expect((await w.fetch(MAC1, undefined, { peer: STRANGER })).decision.kind).toBe('script');
   });
 });
 

@@ -15,7 +15,15 @@ const UUIDS = ['4c4c4544-0042-3510-8051-b7c04f4d3532', '03000200-0400-0500-0006-
 
 type Command =
   | { do: 'dhcp'; mac: number; stage: BootStage; ack: boolean }
-  | { do: 'script'; mac: number; also: number; session: number; uuid: number; serial: boolean }
+  | {
+      do: 'script';
+      mac: number;
+      also: number;
+      session: number;
+      uuid: number;
+      serial: boolean;
+      peer: number;
+    }
   | { do: 'report'; session: number; step: MachineReport['step']; peer: number }
   | { do: 'accept'; mac: number }
   | { do: 'delete'; mac: number }
@@ -42,6 +50,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       session: fc.integer({ min: -1, max: 6 }),
       uuid: fc.nat({ max: 2 }),
       serial: fc.boolean(),
+      peer: fc.nat({ max: 4 }),
     }),
   },
   {
@@ -75,19 +84,32 @@ async function carryOut(w: World, one: Command, ids: string[]): Promise<World> {
       const answer = w.ask({ mac: MACS[one.mac]!, stage: one.stage }, one.ack ? 'ack' : 'offer');
       if (answer.writes.length > 0) await w.store.commit(answer.writes);
       if (answer.session) ids.push(answer.session);
+      if (one.ack) w.leases.set(MACS[one.mac]!, peerOf(one.mac));
       if (answer.decision.kind === 'ignore') expect(answer.bootFile).toBeUndefined();
       return w;
     }
     case 'script': {
       const mac = MACS[one.mac]!;
-      const answer = await w.fetch(mac, named(ids, one.session), {
+      const id = named(ids, one.session);
+      const peer = peerOf(one.peer);
+      // In nobody's live session, and from an address that none of the machines leases: it can be nobody's.
+      const live = id === undefined ? undefined : w.roster.sessions.get(id);
+      const inSession = live && w.roster.sessions.isLive(live) && !live.session.machine.includes('.');
+      const nobodys = !inSession && ![...w.leases.values()].includes(peer);
+      const before = nobodys ? lasting(w) : undefined;
+      const answer = await w.fetch(mac, id, {
         macs: [mac, MACS[one.also]!],
-        peer: peerOf(one.mac),
+        peer,
         ...(one.uuid < 2 ? { uuid: UUIDS[one.uuid]! } : {}),
         ...(one.serial ? { serial: 'SN-1' } : {}),
       });
       ids.push(answer.session!.id);
       const boots = answer.decision.kind === 'script';
+      if (nobodys) {
+        expect(boots).toBe(false);
+        expect(lasting(w)).toEqual(before);
+        expect(answer.session!.machine).toBe(peer);
+      }
       expect(/^kernel /m.test(answer.script)).toBe(boots);
       // Nothing boots that no document vouches for, and what boots is durable.
       if (boots) {
@@ -107,7 +129,12 @@ async function carryOut(w: World, one: Command, ids: string[]): Promise<World> {
       if (!answer.believed) expect(after).toEqual(before);
       else {
         expect(live!.session.profile).toBe('worker');
-        expect(peerOf(one.peer)).toBe(live!.session.peer);
+        const known = [
+          live!.session.peer,
+          ...before!.seen.macs.map((mac) => w.leases.get(mac)),
+          w.leases.get(MAC1),
+        ];
+        expect(known).toContain(peerOf(one.peer));
         const stored = JSON.parse((await w.store.get(`machine/${name}`))!.value);
         expect(stored.phase).toBe(after!.phase);
       }

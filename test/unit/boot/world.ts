@@ -66,6 +66,8 @@ export interface World {
   readonly network: ServedNetwork;
   /** Hashes and loader names that are there; change them as you like. */
   readonly assets: Set<string>;
+  /** The address that a hardware address holds a lease on; confirmed exchanges do not fill it. */
+  readonly leases: Map<Mac, string>;
   apply(...documents: object[]): Promise<void>;
   /** A DHCP packet's question. */
   ask(client: Partial<BootClient> & { readonly mac: Mac }, step?: BootStep): BootAnswer;
@@ -87,7 +89,7 @@ interface FetchMore extends Partial<Identity> {
 
 export async function world(
   documents: readonly object[] = [],
-  kept: { store?: Store; clock?: ManualClock; assets?: Set<string> } = {},
+  kept: { store?: Store; clock?: ManualClock; assets?: Set<string>; leases?: Map<Mac, string> } = {},
 ): Promise<World> {
   const clock = kept.clock ?? new ManualClock();
   const store = kept.store ?? openMemoryStore();
@@ -100,6 +102,7 @@ export async function world(
   const assets =
     kept.assets ??
     new Set([HASH('a'), HASH('b'), HASH('c'), 'undionly.kpxe', 'ipxe.pxe', 'ipxe.efi', 'snponly.efi']);
+  const leases = kept.leases ?? new Map<Mac, string>();
   const file = (name: string) =>
     assets.has(name) ? { path: `/srv/${name}`, size: 1, modified: new Date(0) } : undefined;
   const store_: AssetStore = { find: file, loader: file, loaders: () => [...assets] };
@@ -121,6 +124,7 @@ export async function world(
     metrics,
     clock,
     log,
+    leasedAddresses: (mac) => [leases.get(mac) ?? []].flat(),
   });
   const ask = (client: Partial<BootClient> & { readonly mac: Mac }, step: BootStep = 'offer') =>
     boot.answer({ stage: 'pxe', archCode: 0, arch: 'x86_64', firmware: 'bios', ...client }, network, step);
@@ -151,6 +155,7 @@ export async function world(
     boot,
     network,
     assets,
+    leases,
     async apply(...more) {
       await catalog.apply(more);
     },
@@ -167,7 +172,7 @@ export async function world(
       boot.close();
       await roster.close();
       await catalog.close();
-      return world([], { store, clock, assets });
+      return world([], { store, clock, assets, leases });
     },
   };
 }

@@ -77,6 +77,7 @@ describe('an explanation', () => {
       recognised: { kind: 'unknown' },
       decision: { kind: 'hold', reason: { code: 'unknown_machine' } },
     });
+    expect(w.boot.explain({ mac: MAC1 }).remedy).toBe(`muster machine add ${MAC1} --profile PROFILE`);
     await w.powerOn(MAC1);
     expect(w.boot.explain({ mac: MAC1 })).toMatchObject({
       subject: 'm-525400aa0001',
