@@ -78,7 +78,17 @@ end
 `,
   );
   const url = `http://${SERVER}:${served.port}`;
-  const output = await asClient(['wrk', '-t2', `-c${connections}`, `-d${SECONDS}s`, '-s', lua, url]);
+  const output = await asClient([
+    'wrk',
+    '-t2',
+    '--timeout',
+    '10s',
+    `-c${connections}`,
+    `-d${SECONDS}s`,
+    '-s',
+    lua,
+    url,
+  ]);
   const found = /RESULT (\d+) (\d+) (\d+)/.exec(output);
   if (found?.[3] !== '0') throw new Error(`not all answers were good:\n${output}`);
   return Number(found[1]) / (Number(found[2]) / 1e6);

@@ -99,7 +99,10 @@ export function macOf(n: number): string {
   return (0x02_00_5f_00_00_00 + n).toString(16).padStart(12, '0').match(/../g)!.join(':');
 }
 
-/** `machines` known machines with a profile, an image that is complete, and a configuration each. */
+/**
+ * `machines` known machines with a profile, an image that is complete, and a configuration each. Another server is said to give
+ * the addresses: all requests come from the load generator's, and where we gave them that would be a stranger's.
+ */
 export function writeDocuments(home: string, machines: number): void {
   const directory = join(home, 'config');
   mkdirSync(directory, { recursive: true });
@@ -116,7 +119,7 @@ spec:
   subnet: 10.91.0.0/16
   gateway: 10.91.0.254
   dns: [${SERVER}]
-  dhcp: {mode: server, probe: off, pools: [{start: 10.91.1.1, end: 10.91.200.254}]}
+  dhcp: {mode: proxy}
 ---
 apiVersion: muster/v1
 kind: Image
