@@ -1,7 +1,7 @@
 /** The generated pages as text, by their path from the root of the tree. */
 import type { Command } from 'commander';
 import { PLACES, PORTS } from '../src/api/ports.ts';
-import { API_ROUTES } from '../src/api/routes.ts';
+import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
 import { registerImage } from '../src/cli/image.ts';
@@ -30,7 +30,9 @@ const code = (text: string): string => `\`${text}\``;
 
 export function portsPage(): string {
   return (
-    made('src/api/ports.ts, src/api/routes.ts, src/pxe/http/routes.ts and src/cli/serve-options.ts') +
+    made(
+      'src/api/ports.ts, src/api/routes.ts, src/api/assets.ts, src/pxe/http/routes.ts and src/cli/serve-options.ts',
+    ) +
     '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
     table(
       ['where', 'protocol', 'who', 'what', 'turned off by'],
@@ -50,7 +52,7 @@ export function portsPage(): string {
     '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +
     table(
       ['method', 'path', 'what'],
-      API_ROUTES.map((route) => [route.method, code(route.path), route.summary]),
+      OPERATOR_ROUTES.map((route) => [route.method, code(route.path), route.summary]),
     ) +
     '\n## Settings of the server\n\n' +
     table(

@@ -45,6 +45,41 @@ export function uploadRange(header: string | undefined): Pick<Upload, 'offset' |
   return { offset: first, total };
 }
 
+/** The rows of the API's table that are about files, each with the name of its handler below. */
+export const ASSET_ROUTES = [
+  {
+    name: 'list',
+    method: 'GET',
+    path: '/v1/assets',
+    summary: 'Verified files, and the images that name them.',
+  },
+  {
+    name: 'get',
+    method: 'GET',
+    path: '/v1/assets/:sha256',
+    summary: 'How much of a file is here, and whether it is complete.',
+  },
+  {
+    name: 'put',
+    method: 'PUT',
+    path: '/v1/assets/:sha256',
+    summary:
+      'Takes a file, or with Content-Range a piece of it: 200 complete and verified, 202 more is wanted.',
+  },
+  {
+    name: 'verify',
+    method: 'POST',
+    path: '/v1/assets/:sha256/verify',
+    summary: 'Reads the file again and compares its hash; one that has changed is not served any more.',
+  },
+  {
+    name: 'remove',
+    method: 'DELETE',
+    path: '/v1/assets/:sha256',
+    summary: 'Removes a file. Query: force, although an image names it.',
+  },
+] as const;
+
 /** The routes, to be given to `startApi`. */
 export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
   const list: Handler<ApiDeps> = async (_request, { catalog }) => {
@@ -80,38 +115,6 @@ export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
     await assets.remove(params.sha256!);
     return json({ sha256: params.sha256! });
   };
-  return [
-    {
-      method: 'GET',
-      path: '/v1/assets',
-      summary: 'Verified files, and the images that name them.',
-      handler: list,
-    },
-    {
-      method: 'GET',
-      path: '/v1/assets/:sha256',
-      summary: 'How much of a file is here, and whether it is complete.',
-      handler: get,
-    },
-    {
-      method: 'PUT',
-      path: '/v1/assets/:sha256',
-      summary:
-        'Takes a file, or with Content-Range a piece of it: 200 complete and verified, 202 more is wanted.',
-      handler: put,
-    },
-    {
-      method: 'POST',
-      path: '/v1/assets/:sha256/verify',
-      summary:
-        'Reads the file again and compares its hash (state: ok, changed, missing); one that has changed is not served any more.',
-      handler: verify,
-    },
-    {
-      method: 'DELETE',
-      path: '/v1/assets/:sha256',
-      summary: 'Removes a file. Query: force, although an image names it.',
-      handler: remove,
-    },
-  ];
+  const handlers = { list, get, put, verify, remove };
+  return ASSET_ROUTES.map(({ name, ...route }) => ({ ...route, handler: handlers[name] }));
 }

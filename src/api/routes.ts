@@ -2,6 +2,7 @@
  * The operators' API as a table: the server, its index (`GET /v1`) and docs/ports.md come from it. Literal paths stand
  * before those with parameters that would also fit; the first that fits answers.
  */
+import { ASSET_ROUTES } from './assets.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   applyDocuments,
@@ -17,7 +18,7 @@ import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
 
 const index: Handler<ApiDeps> = () =>
-  json({ routes: API_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
+  json({ routes: OPERATOR_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
 
 const status: Handler<ApiDeps> = (_request, { daemon, catalog }) =>
   json({
@@ -101,3 +102,6 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   },
   ...HEALTH_ROUTES,
 ];
+
+/** Everything that operators can ask for: what is made of documents and what is made of files. For the index and the docs. */
+export const OPERATOR_ROUTES: readonly Omit<Route<ApiDeps>, 'handler'>[] = [...API_ROUTES, ...ASSET_ROUTES];

@@ -3,11 +3,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { pages } from '../../scripts/docs-pages.ts';
-import { API_ROUTES } from '../../src/api/routes.ts';
+import { OPERATOR_ROUTES } from '../../src/api/routes.ts';
 import { ERRORS } from '../../src/base/errors.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
 import { parseDocuments } from '../../src/resources/document.ts';
-import { ROOT, read, trackedFiles } from './tree.ts';
+import { ROOT, read, sources, trackedFiles, withoutComments } from './tree.ts';
 
 const generated = await pages();
 
@@ -25,8 +25,19 @@ test('docs/ports.md lists exactly the routes that exist', () => {
   const listed = [...read('docs/ports.md').matchAll(/^\| (GET|PUT|POST|DELETE) \| `([^`]+)` \|/gm)].map(
     (found) => `${found[1]} ${found[2]}`,
   );
-  const routes = [...Object.values(MACHINE_ROUTES), ...API_ROUTES];
+  const routes = [...Object.values(MACHINE_ROUTES), ...OPERATOR_ROUTES];
   expect(listed).toEqual(routes.map((route) => `${route.method} ${route.path}`));
+});
+
+test('docs/ports.md lists every route that the code has, whatever table it stands in', () => {
+  const routes = sources('src').flatMap((file) =>
+    [...withoutComments(read(file)).matchAll(/method: '([A-Z]+)',\s+path: '(\/[^']*)'/g)].map(
+      ([, method, path]) => `${method} | \`${path}\``,
+    ),
+  );
+  expect(routes.length).toBeGreaterThan(30);
+  const page = read('docs/ports.md');
+  expect(routes.filter((route) => !page.includes(`| ${route} |`))).toEqual([]);
 });
 
 /** A heading as GitHub makes its anchor. */

@@ -420,7 +420,8 @@ describe('events', () => {
 describe('the server', () => {
   it('lists its routes', async () => {
     const { json } = await ask('GET', '/v1');
-    expect(json.routes).toContainEqual(expect.objectContaining({ method: 'POST', path: '/v1/apply' }));
+    for (const path of ['/v1/apply', '/v1/assets/:sha256/verify'])
+      expect(json.routes).toContainEqual(expect.objectContaining({ method: 'POST', path }));
   });
 
   it('answers what is not there with a problem, and names the methods that are', async () => {
