@@ -18,6 +18,8 @@ export interface ApiServer {
   close(): Promise<void>;
 }
 
+/** What the metric says of a request whose client left in its middle: nginx's number for it. */
+const CLIENT_LEFT = 499;
 /** Requests under way get this long at close; what is left is cut off. */
 const CLOSE_GRACE_MS = 5_000;
 
@@ -157,6 +159,12 @@ async function answer<D extends ServerDeps>(
   try {
     response = await route.handler(request, context.deps);
   } catch (error) {
+    if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
+      // Nobody is left to be answered, and nothing is wrong here.
+      const { method } = request;
+      context.deps.log.debug({ method, path: route.path }, 'the client left in the middle of its request');
+      return count(context.deps, `${route.method} ${route.path}`, CLIENT_LEFT);
+    }
     response = problemResponse(problemFor(error, request, route.path, context.deps.log));
   }
   count(context.deps, `${route.method} ${route.path}`, response.status);
