@@ -42,7 +42,8 @@ interface Filter {
 
 /**
  * Everything that events may call this subject: a machine by name or by any spelling of an address also has the events from
- * before it was recognised (its addresses) and from before it was accepted (the name that it was recorded under).
+ * before it was recognised (its addresses) and from before it was accepted (the name that it was recorded under), and those of its
+ * document (`Machine/NAME`), also when that is deleted.
  */
 export function subjectsOf(
   text: string,
@@ -56,7 +57,9 @@ export function subjectsOf(
     ...(member?.status.seen.macs ?? []),
   ];
   const recorded = macs.map((one) => `m-${one.replaceAll(':', '')}`);
-  return new Set([mac ?? text, ...(member ? [member.name] : []), ...macs, ...recorded]);
+  const names = [...(mac || text.includes('/') ? [] : [text]), ...(member ? [member.name] : []), ...recorded];
+  const documents = names.map((name) => `Machine/${name}`);
+  return new Set([mac ?? text, ...names, ...macs, ...documents]);
 }
 
 /** What the log still has, newest last, of all subjects together. */

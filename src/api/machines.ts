@@ -48,7 +48,9 @@ export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster
   if (!found)
     throw new MusterError(
       'E_NOT_FOUND',
-      `there is no machine "${nameOrMac}"; \`muster get machines\` lists those that have a document or were seen`,
+      mac
+        ? `no machine with address ${mac} has a document or was seen; \`muster machine add ${mac} --profile PROFILE\` makes one`
+        : `there is no machine "${nameOrMac}"; \`muster get machines\` lists those that have a document or were seen`,
     );
   return found;
 }

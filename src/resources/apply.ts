@@ -62,10 +62,20 @@ export function plan(
     ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
     : everything(view, change, known);
   const touched = new Set<DocumentId>(results.map((one): DocumentId => `${one.kind}/${one.name}`));
-  const errors = cross.filter((one) => one.severity === 'error').map((one) => one.fault);
+  const errors = cross
+    .filter((one) => one.severity === 'error')
+    .map((one) => ('drop' in change ? neededFault(one, change.drop.document) : one.fault));
   refuse([...errors, ...(checkConfig?.(set, touched) ?? []).map((one) => one.fault)]);
   const warnings = cross.filter((one) => one.severity === 'warning' && touched.has(one.document));
   return { results, warnings: warnings.map((one) => one.fault) };
+}
+
+/** A reference that a deletion would break, told from the side of what is deleted. */
+function neededFault({ fault, document, missing }: CrossFault, dropped: Document): Fault {
+  if (missing !== dropped.kind) return fault;
+  const how = fault.path?.startsWith('spec.addresses') ? 'holds an address of' : 'is named by';
+  const message = `${idOf(dropped)} ${how} ${document}; change or delete that first`;
+  return { code: fault.code, message, ...(fault.at && { at: fault.at }) };
 }
 
 interface Checked {

@@ -110,6 +110,17 @@ describe('apply, diff, delete', () => {
     expect((await muster('delete', 'machine', 'node-2')).code).toBe(1);
   });
 
+  it('say who needs what is to be deleted', async () => {
+    const profile = 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: api1}\nspec: {boot: hold}\n---\n';
+    const text = profile + machine('mm', '52:54:00:aa:00:02').replace('worker', 'api1');
+    await muster('apply', '-f', file('two.yaml', text));
+    expect(await muster('delete', 'profile/api1')).toEqual({
+      code: 1,
+      out: '',
+      err: 'muster: Profile/api1 is named by Machine/mm; change or delete that first (E_REFERENCE)\n',
+    });
+  });
+
   it('take what get printed', async () => {
     await muster('apply', '-f', file('node-2.yaml', machine('node-2', '52:54:00:aa:00:02')));
     const shown = file('shown.yaml', (await muster('get', 'machine/node-2', '-o', 'yaml')).out);
@@ -237,6 +248,13 @@ describe('machines', () => {
     expect((await muster('machine', 'add', 'nonsense')).code).toBe(2);
   });
 
+  it('that nobody has seen are to be added, not accepted', async () => {
+    expect((await muster('machine', 'accept', '5254.00bb.0009', '--profile', 'worker')).err).toMatch(
+      /52:54:00:bb:00:09 .*`muster machine add 52:54:00:bb:00:09 --profile PROFILE` .*\(E_NOT_FOUND\)/,
+    );
+    expect((await muster('machine', 'accept', 'nobody')).err).toMatch(/`muster get machines` lists/);
+  });
+
   it('are explained, and so are kinds and their fields', async () => {
     expect((await muster('explain', '52-54-00-AA-00-01')).out).toMatch(
       /^node-1\n[\s\S]*boots small as worker/,
@@ -281,6 +299,16 @@ describe('events', () => {
     );
     expect(JSON.parse((await muster('events', '-o', 'json', '--tail', '1')).out)).toHaveLength(1);
     expect((await muster('events', 'nobody')).err).toBe('No events found.\n');
+  });
+
+  it('of a machine are those of its document too, by name and address, also when it is deleted', async () => {
+    await muster('machine', 'add', '52:54:00:bb:00:01', '--profile', 'worker', '--name', 'node-5');
+    for (const subject of ['node-5', '5254.00bb.0001', 'Machine/node-5'])
+      expect((await muster('events', subject)).out).toMatch(/ Machine\/node-5 +document\.applied/);
+    await muster('delete', 'machine/node-5');
+    expect((await muster('events', 'node-5')).out).toMatch(
+      / Machine\/node-5 +document\.applied[\s\S]* Machine\/node-5 +document\.deleted/,
+    );
   });
 });
 

@@ -334,7 +334,8 @@ describe('the API', () => {
     await one.applyText(WORKER + machine('m', '01', ', profile: worker'), 'x.yaml');
     expect(await refusal(one.delete('Profile', 'worker'))).toMatchObject({
       code: 'E_REFERENCE',
-      message: 'Machine/m: there is no Profile "worker"',
+      message: 'Profile/worker is named by Machine/m; change or delete that first',
+      faults: [expect.not.objectContaining({ path: expect.anything() })],
     });
     await one.delete('Machine', 'm');
     await one.delete('Profile', 'worker');
