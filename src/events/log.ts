@@ -35,8 +35,9 @@ export function createEventLog(options: EventLogOptions): MemoryEventLog {
 class RingEventLog implements MemoryEventLog {
   readonly #options: EventLogOptions;
   readonly #recent: Ring;
-  /** In order of the last event: the first is the quietest. */
-  readonly #subjects = new Map<string, Ring>();
+  readonly #subjects = new Map<string, Subject>();
+  /** Begin and end of the list of subjects in the order of their last events. */
+  readonly #order: Subject;
   readonly #listeners = new Set<(event: MusterEvent) => void>();
   #sequence = 0;
   /** Events in the rings of subjects. */
@@ -45,6 +46,7 @@ class RingEventLog implements MemoryEventLog {
   constructor(options: EventLogOptions) {
     this.#options = options;
     this.#recent = new Ring(options.recent ?? 10_000);
+    this.#order = new Subject('', 0);
   }
 
   record(event: NewEvent): void {
@@ -69,28 +71,27 @@ class RingEventLog implements MemoryEventLog {
   #keep(event: MusterEvent): void {
     const { perSubject, subjects, total = 200_000 } = this.#options;
     this.#recent.push(event);
-    const ring = this.#subjects.get(event.subject) ?? new Ring(perSubject);
-    this.#held -= ring.length;
-    ring.push(event);
-    this.#held += ring.length;
-    this.#subjects.delete(event.subject);
-    this.#subjects.set(event.subject, ring);
-    if (this.#subjects.size > subjects) this.#forget(this.#quietest());
+    let subject = this.#subjects.get(event.subject);
+    if (subject === undefined) {
+      subject = new Subject(event.subject, perSubject);
+      this.#subjects.set(event.subject, subject);
+    }
+    this.#held -= subject.length;
+    subject.push(event);
+    this.#held += subject.length;
+    subject.moveBefore(this.#order);
+    if (this.#subjects.size > subjects) this.#forget(this.#order.next);
     while (this.#held > total && this.#subjects.size > 1) {
-      const quiet = this.#quietest();
-      const other = this.#subjects.get(quiet)!;
-      this.#held -= other.halve();
-      if (other.length === 0) this.#forget(quiet);
+      const quietest = this.#order.next;
+      this.#held -= quietest.halve();
+      if (quietest.length === 0) this.#forget(quietest);
     }
   }
 
-  #quietest(): string {
-    return this.#subjects.keys().next().value!;
-  }
-
-  #forget(subject: string): void {
-    this.#held -= this.#subjects.get(subject)!.length;
-    this.#subjects.delete(subject);
+  #forget(subject: Subject): void {
+    this.#held -= subject.length;
+    subject.unlink();
+    this.#subjects.delete(subject.name);
   }
 
   restore(events: readonly MusterEvent[]): void {
@@ -107,7 +108,7 @@ class RingEventLog implements MemoryEventLog {
     readonly limit?: number;
   }): readonly MusterEvent[] {
     const { subject, after, limit = Number.POSITIVE_INFINITY } = filter;
-    const ring = subject === undefined ? this.#recent : this.#subjects.get(subject);
+    const ring: Ring | undefined = subject === undefined ? this.#recent : this.#subjects.get(subject);
     return ring?.list(after, limit) ?? [];
   }
 
@@ -176,5 +177,33 @@ class Ring {
       else low = middle + 1;
     }
     return low;
+  }
+}
+
+/**
+ * The events of one subject, linked to those that were quiet for longer and less long. A list, because a Map that is reordered by
+ * deleting and setting costs a walk over the holes that this leaves, with every event.
+ */
+class Subject extends Ring {
+  readonly name: string;
+  previous: Subject = this;
+  next: Subject = this;
+
+  constructor(name: string, size: number) {
+    super(size);
+    this.name = name;
+  }
+
+  unlink(): void {
+    this.previous.next = this.next;
+    this.next.previous = this.previous;
+  }
+
+  moveBefore(other: Subject): void {
+    this.unlink();
+    this.previous = other.previous;
+    this.next = other;
+    other.previous.next = this;
+    other.previous = this;
   }
 }
