@@ -205,7 +205,7 @@ class Journal implements EventJournal {
       if (tail.length >= count) break;
       const text = await readFile(this.#path(number), 'utf8');
       if (number === this.#numbers.at(-1)) this.#torn = text !== '' && !text.endsWith('\n');
-      tail = [...text.split('\n').flatMap(parseEvent), ...tail];
+      tail = [...text.split('\n').flatMap(readEvent), ...tail];
     }
     return tail.slice(-count);
   }
@@ -219,19 +219,32 @@ class Journal implements EventJournal {
   }
 }
 
+const isText = (value: unknown): boolean => value === undefined || typeof value === 'string';
+const FIELD_TYPES: readonly string[] = ['string', 'number', 'boolean'];
+
 /** The event of a line, or nothing. */
-function parseEvent(line: string): MusterEvent[] {
+export function readEvent(line: string): MusterEvent[] {
   try {
     const event = JSON.parse(line) as Partial<MusterEvent> | null;
+    if (typeof event !== 'object' || event === null) return [];
+    const { sequence, at, subject, kind, session, network, reason, fields } = event;
     const fits =
-      typeof event === 'object' &&
-      event !== null &&
-      Number.isSafeInteger(event.sequence) &&
-      typeof event.at === 'number' &&
-      typeof event.subject === 'string' &&
-      Object.hasOwn(EVENT_KINDS, event.kind ?? '');
+      Number.isSafeInteger(sequence) &&
+      Number.isFinite(at) &&
+      typeof subject === 'string' &&
+      typeof kind === 'string' &&
+      Object.hasOwn(EVENT_KINDS, kind) &&
+      isText(session) &&
+      isText(network) &&
+      (reason === undefined || (typeof reason.code === 'string' && typeof reason.text === 'string')) &&
+      (fields === undefined || areFields(fields));
     return fits ? [event as MusterEvent] : [];
   } catch {
     return [];
   }
 }
+
+const areFields = (fields: unknown): boolean =>
+  typeof fields === 'object' &&
+  fields !== null &&
+  Object.values(fields).every((value) => FIELD_TYPES.includes(typeof value));

@@ -76,6 +76,8 @@ export const SESSION_STEPS = [
 ] as const;
 export type SessionStep = (typeof SESSION_STEPS)[number];
 
+export const SESSION_ENDS = ['ready', 'failed', 'superseded', 'expired'] as const;
+
 /**
  * One network boot, from the first DHCP answer to ready. Its random id is in script and config; only the holder of a live
  * session's id is believed. Stored under `session/ID` from the first ACK or script on.
@@ -88,7 +90,7 @@ export interface BootSession {
   readonly network: string;
   readonly openedAt: Millis;
   /** A session is live until it is ready or failed, superseded by a newer one, or too old. */
-  readonly closed?: { readonly at: Millis; readonly why: 'ready' | 'failed' | 'superseded' | 'expired' };
+  readonly closed?: { readonly at: Millis; readonly why: (typeof SESSION_ENDS)[number] };
   readonly steps: readonly { readonly step: SessionStep; readonly at: Millis }[];
   /** The profile and image that its script named, so that config and report fit what was booted. */
   readonly profile?: string;

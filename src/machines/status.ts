@@ -1,9 +1,9 @@
 /** A machine's status as a value: made, merged with what is seen, read back from the store. */
 import type { Millis } from '../base/duration.ts';
-import type { Mac } from '../base/mac.ts';
+import { type Mac, parseMac } from '../base/mac.ts';
 import { MAX_MACS } from './identity.ts';
 import type { BootSession, Identity, MachineStatus } from './machine.ts';
-import { PHASES } from './machine.ts';
+import { PHASES, SESSION_ENDS, SESSION_STEPS } from './machine.ts';
 
 export type Seen = MachineStatus['seen'];
 
@@ -72,36 +72,73 @@ export function foldSeen(into: Seen, from: Seen): Seen {
   };
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+
+const isObject = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isMac = (value: unknown): boolean => typeof value === 'string' && parseMac(value) === value;
+const areMacs = (value: unknown): boolean => Array.isArray(value) && value.every(isMac);
+const isTime = (value: unknown): boolean => typeof value === 'number' && Number.isFinite(value);
+/** Absent, or as `fits` says. */
+const maybe = (value: unknown, fits: (value: unknown) => boolean): boolean =>
+  value === undefined || fits(value);
+const isText = (value: unknown): boolean => typeof value === 'string';
+const oneOf = (values: readonly string[]) => (value: unknown) => values.includes(value as string);
+const isReason = (value: unknown): boolean => isObject(value) && isText(value.code) && isText(value.text);
+
+const SEEN_TEXTS = ['uuid', 'serial', 'manufacturer', 'product', 'assetTag', 'network', 'address'];
+
+function isSeen(seen: unknown): boolean {
+  return (
+    isObject(seen) &&
+    areMacs(seen.macs) &&
+    maybe(seen.bootMacs, areMacs) &&
+    maybe(seen.arch, oneOf(['x86_64', 'aarch64'])) &&
+    maybe(seen.firmware, oneOf(['bios', 'uefi'])) &&
+    SEEN_TEXTS.every((name) => maybe(seen[name], isText))
+  );
+}
+
 /** Reads a status from the store; undefined when the text is not one (the caller logs it and goes on without). */
 export function readStatus(text: string): MachineStatus | undefined {
-  const value = readVersioned(text);
-  const status = value as Partial<MachineStatus> | undefined;
+  const status = readVersioned(text);
   const sound =
     status !== undefined &&
-    PHASES.includes(status.phase as (typeof PHASES)[number]) &&
-    typeof status.since === 'number' &&
-    typeof status.bootsWithoutReady === 'number' &&
-    Array.isArray(status.seen?.macs);
-  return sound ? (status as MachineStatus) : undefined;
+    oneOf(PHASES)(status.phase) &&
+    isTime(status.since) &&
+    Number.isSafeInteger(status.bootsWithoutReady) &&
+    isSeen(status.seen) &&
+    maybe(status.firstSeen, isTime) &&
+    maybe(status.lastSeen, isTime) &&
+    maybe(status.reason, isReason) &&
+    maybe(status.session, isText) &&
+    maybe(status.logTail, isText);
+  return sound ? (status as unknown as MachineStatus) : undefined;
 }
+
+const SESSION_TEXTS = ['profile', 'image', 'loader', 'peer'];
 
 /** As {@link readStatus}, for sessions. */
 export function readSession(text: string): BootSession | undefined {
-  const session = readVersioned(text) as Partial<BootSession> | undefined;
+  const session = readVersioned(text);
+  const isStep = (one: unknown) => isObject(one) && oneOf(SESSION_STEPS)(one.step) && isTime(one.at);
+  const isEnd = (end: unknown) => isObject(end) && isTime(end.at) && oneOf(SESSION_ENDS)(end.why);
   const sound =
     session !== undefined &&
-    [session.id, session.machine, session.mac, session.network].every((one) => typeof one === 'string') &&
-    typeof session.openedAt === 'number' &&
-    Array.isArray(session.steps);
-  return sound ? (session as BootSession) : undefined;
+    [session.id, session.machine, session.network].every(isText) &&
+    isMac(session.mac) &&
+    isTime(session.openedAt) &&
+    Array.isArray(session.steps) &&
+    session.steps.every(isStep) &&
+    maybe(session.closed, isEnd) &&
+    SESSION_TEXTS.every((name) => maybe(session[name], isText));
+  return sound ? (session as unknown as BootSession) : undefined;
 }
 
-function readVersioned(text: string): object | undefined {
+function readVersioned(text: string): Fields | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && (value as { v?: unknown }).v === 1
-      ? value
-      : undefined;
+    return isObject(value) && value.v === 1 ? value : undefined;
   } catch {
     return undefined;
   }

@@ -2,9 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
+import { isOver, readLease, readLeaseKey, stateAt } from '../../../src/pxe/dhcp/lease.ts';
 import { DECODE_FAULTS, decode, encode, subOptions } from '../../../src/pxe/dhcp/packet.ts';
 import { parseArp } from '../../../src/pxe/dhcp/probe.ts';
-import { mutant, xorshift } from '../tftp/mutate.ts';
+import { jsonMutants, mutant, xorshift } from '../tftp/mutate.ts';
 import { CAPTURES, capture, message, network, UEFI, world } from './kit.ts';
 
 const SEED = 20261120;
@@ -92,12 +93,37 @@ describe(`fuzzed with seed ${SEED}`, () => {
     expect((await w.send(capture('ovmf-pxe-discover'))).outcome).toBe('offered');
   });
 
-  it('100000 ARP tables', () => {
+  it(`${INPUTS} ARP tables: no entry that is not one`, () => {
     const random = xorshift(SEED + 3);
     const table = Buffer.from(
       'IP address       HW type     Flags       HW address            Mask     Device\n' +
         '10.77.0.2        0x1         0x2         52:54:00:aa:00:01     *        eth1\n',
     );
-    for (let n = 0; n < 100_000; n++) parseArp(mutant([table], random).toString('latin1'), 'eth1');
+    for (let n = 0; n < INPUTS; n++) {
+      const text = mutant([table], random).toString('latin1');
+      if (parseArp(text, 'eth1').size > text.split('\n').length) throw new Error(text);
+    }
+  });
+
+  it(`${INPUTS} stored leases and keys are read as what they must be, or not at all`, () => {
+    const lease = { v: 1, mac: '52:54:00:aa:00:01', state: 'bound', since: 1, expires: 2 };
+    const seeds = [lease, { ...lease, clientId: '01', hostname: 'a', machine: 'node-1', agent: '0104' }];
+    const leases = jsonMutants(seeds, xorshift(SEED + 4));
+    const random = xorshift(SEED + 5);
+    const key = Buffer.from('lease/rack/10.77.0.100');
+    let read = 0;
+    for (let n = 0; n < INPUTS; n++) {
+      const one = readLease(leases());
+      if (one) {
+        read++;
+        if (!Number.isFinite(one.expires + one.since)) throw new Error(JSON.stringify(one));
+        for (const text of [one.mac, one.clientId, one.hostname, one.machine, one.agent]) text?.slice(1);
+        stateAt(one, millis(1));
+        isOver(one, millis(1));
+      }
+      const place = readLeaseKey(mutant([key], random).toString('latin1'));
+      if (place && (place.address < 0 || place.address > 0xffffffff)) throw new Error(String(place.address));
+    }
+    expect(read).toBeGreaterThan(1000);
   });
 });

@@ -6,8 +6,14 @@ import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
-import { attachEventJournal, type EventJournalOptions } from '../../../src/events/journal.files.ts';
+import { EVENT_KINDS, type MusterEvent } from '../../../src/events/event.ts';
+import {
+  attachEventJournal,
+  type EventJournalOptions,
+  readEvent,
+} from '../../../src/events/journal.files.ts';
 import { createEventLog } from '../../../src/events/log.ts';
+import { jsonMutants, xorshift } from '../tftp/mutate.ts';
 
 let directory: string;
 beforeEach(async () => {
@@ -175,4 +181,32 @@ describe('the journal of events', () => {
     expect(next.events.list({ limit: 1 })[0]!.sequence).toBe(50_010);
     await next.journal.close();
   });
+});
+
+test('200,000 broken lines are read as events or passed over', () => {
+  const seed = 0x0e7e0001;
+  console.log(`event journal fuzz seed ${seed}`);
+  const plain: MusterEvent = { sequence: 7, at: millis(1), kind: 'dhcp.ack', subject: 'm' };
+  const full: MusterEvent = {
+    ...plain,
+    session: 's',
+    network: 'rack',
+    reason: { code: 'c', text: 't' },
+    fields: { a: 'x', b: 1, c: true },
+  };
+  for (const event of [plain, full]) expect(readEvent(JSON.stringify(event))).toEqual([event]);
+  const line = jsonMutants([plain, full], xorshift(seed));
+  let read = 0;
+  for (let n = 0; n < 200_000; n++) {
+    for (const { at, kind, subject, session, network, reason, fields } of readEvent(line())) {
+      read++;
+      // what whoever prints it does with it
+      EVENT_KINDS[kind].trim();
+      new Date(at).getTime();
+      for (const text of [subject, session ?? '', network ?? '', reason?.code ?? '', reason?.text ?? ''])
+        text.trim();
+      for (const value of Object.values(fields ?? {})) if (typeof value === 'object') throw new Error(kind);
+    }
+  }
+  expect(read).toBeGreaterThan(1000);
 });

@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { millis } from '../../../src/base/duration.ts';
 import { readIdentity, serialKey, uuidKey } from '../../../src/machines/identity.ts';
-import type { BootSession } from '../../../src/machines/machine.ts';
+import type { BootSession, MachineStatus } from '../../../src/machines/machine.ts';
+import { isUsableMac } from '../../../src/machines/placeholders.ts';
 import {
   DISBELIEF,
   judgeReport,
@@ -9,7 +12,11 @@ import {
   MAX_LOG_TAIL,
   plainAddress,
 } from '../../../src/machines/reports.ts';
-import { readSession, readStatus } from '../../../src/machines/status.ts';
+import { createSessions } from '../../../src/machines/sessions.ts';
+import { foldSeen, mergeSighting, readSession, readStatus } from '../../../src/machines/status.ts';
+import { jsonMutants, xorshift } from '../tftp/mutate.ts';
+
+const MAC = '52:54:00:aa:00:01' as BootSession['mac'];
 
 const session = (more: Partial<BootSession> = {}): BootSession => ({
   v: 1,
@@ -141,22 +148,69 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
     }
   });
 
-  it('are read as records or passed over', () => {
-    const next = random(SEED);
-    const good = [
-      JSON.stringify(session()),
-      JSON.stringify({ v: 1, phase: 'ready', since: 1, bootsWithoutReady: 0, seen: { macs: [] } }),
+  it('are read as statuses or passed over', () => {
+    const statuses: MachineStatus[] = [
+      { v: 1, phase: 'ready', since: millis(1), bootsWithoutReady: 0, seen: { macs: [] } },
+      {
+        v: 1,
+        phase: 'failed',
+        since: millis(1),
+        firstSeen: millis(1),
+        lastSeen: millis(2),
+        reason: { code: 'reported', text: 'no disk' },
+        session: 'id',
+        bootsWithoutReady: 2,
+        logTail: 'the end',
+        seen: {
+          macs: [MAC],
+          bootMacs: [MAC],
+          uuid: 'u',
+          serial: 's',
+          arch: 'x86_64',
+          firmware: 'uefi',
+          network: 'n',
+        },
+      },
     ];
-    expect(readSession(good[0]!)).toBeDefined();
-    expect(readStatus(good[1]!)).toBeDefined();
+    for (const one of statuses) expect(readStatus(JSON.stringify(one))).toEqual(one);
+    console.log(`record fuzz seed ${SEED}, 200,000 inputs each`);
+    const status = jsonMutants(statuses, xorshift(SEED));
+    let read = 0;
     for (let n = 0; n < 200_000; n++) {
-      const base = good[n & 1]!;
-      const at = next(base.length);
-      const broken = base.slice(0, at) + String.fromCharCode(next(128)) + base.slice(at + next(3));
-      const status = readStatus(broken);
-      if (status && !Array.isArray(status.seen.macs)) throw new Error(broken);
-      readSession(broken);
+      const one = readStatus(status());
+      // what is read is used: seen by a packet, folded, told
+      if (one) {
+        mergeSighting(one.seen, { bootMac: MAC, macs: [MAC], serial: 'x' });
+        foldSeen(one.seen, statuses[1]!.seen);
+        one.reason?.text.trim();
+        one.seen.macs.every(isUsableMac);
+        read++;
+      }
     }
+    expect(read).toBeGreaterThan(1000);
+  });
+
+  it('are read as sessions or passed over', () => {
+    const sessions: BootSession[] = [
+      session(),
+      { ...session(), closed: { at: millis(2), why: 'ready' }, loader: 'ipxe.efi', peer: '10.77.0.10' },
+    ];
+    for (const one of sessions) expect(readSession(JSON.stringify(one))).toEqual(one);
+    const stored = jsonMutants(sessions, xorshift(SEED));
+    let read = 0;
+    for (let n = 0; n < 200_000; n++) {
+      const one = readSession(stored());
+      if (one === undefined) continue;
+      read++;
+      const loaded = createSessions({ clock: new ManualClock() });
+      loaded.load([one]);
+      loaded.sweep();
+      if (!Number.isFinite(one.openedAt + one.steps.length + (one.closed?.at ?? 0))) throw new Error(one.id);
+    }
+    expect(read).toBeGreaterThan(1000);
+  });
+
+  it('that are no records are passed over', () => {
     for (const text of ['', 'null', '1', '[]', '{"v":2}', '{"v":1}', '{']) {
       expect(readStatus(text)).toBeUndefined();
       expect(readSession(text)).toBeUndefined();

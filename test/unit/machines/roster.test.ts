@@ -129,6 +129,14 @@ describe('the roster', () => {
       { key: 'machine/a', put: '{' },
       { key: 'machine/b', put: '{"v":1,"phase":"dancing"}' },
       { key: 'session/x', put: '[]' },
+      {
+        key: 'machine/c',
+        put: '{"v":1,"phase":"ready","since":1,"bootsWithoutReady":0,"seen":{"macs":[null]}}',
+      },
+      {
+        key: 'session/y',
+        put: `{"v":1,"id":"y","machine":"c","mac":"${mac(1)}","network":"n","openedAt":1,"steps":[null]}`,
+      },
     ]);
     const { roster } = await open(store);
     expect(roster.size).toBe(0);

@@ -37,3 +37,36 @@ export function mutant(seeds: readonly Buffer[], random: () => number): Buffer {
   }
   return bytes;
 }
+
+const VALUES = [
+  'null',
+  '1',
+  '-1',
+  '1e999',
+  '"x"',
+  '""',
+  '[]',
+  '{}',
+  'true',
+  '[null]',
+  '{"a":{}}',
+  '"__proto__"',
+  ',',
+];
+
+/** Copies of JSON records in which values are other values, names other names, and some text is torn. */
+export function jsonMutants(seeds: readonly object[], random: () => number): () => string {
+  const split = seeds.map(
+    (seed) => JSON.stringify(seed).match(/"[^"]*"|[0-9.e+-]+|true|false|null|[{}[\],:]/g)!,
+  );
+  return () => {
+    const tokens = [...split[random() % split.length]!];
+    for (let changes = 1 + (random() % 3); changes > 0; changes--) {
+      const at = random() % tokens.length;
+      if (random() % 8 === 0) tokens.splice(at, 1 + (random() % 4));
+      else if (random() % 3 === 0) tokens[at] = tokens[random() % tokens.length]!;
+      else tokens[at] = VALUES[random() % VALUES.length]!;
+    }
+    return tokens.join('');
+  };
+}
