@@ -2,7 +2,8 @@
 
 import { MusterError } from '../base/errors.ts';
 import type { ApplyResult } from '../resources/catalog.ts';
-import { PLURAL } from '../resources/kinds.ts';
+import { parseDocuments } from '../resources/document.ts';
+import { KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 import { kindAndNames, kindOf } from './names.ts';
@@ -53,17 +54,56 @@ export async function apply(
   return EXIT.ok;
 }
 
-/** `KIND NAME…` or `KIND/NAME…`. Stops at the first that cannot be deleted. */
-export async function remove(words: readonly string[], options: Common, io: Io): Promise<number> {
-  const { kind: word, names } = kindAndNames(words);
-  const kind = kindOf(word);
-  if (names.length === 0) throw new MusterError('E_USAGE', `say which: muster delete ${word} NAME`);
+interface RemoveOptions extends Common {
+  readonly filename?: readonly string[];
+  readonly ignoreNotFound?: boolean;
+}
+
+interface Target {
+  readonly kind: Kind;
+  readonly name: string;
+}
+
+/** `KIND NAME…`, `KIND/NAME…` or the documents of files. Stops at the first that cannot be deleted. */
+export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
+  const { filename, ignoreNotFound } = options;
+  if (words.length > 0 === (filename !== undefined))
+    throw new MusterError('E_USAGE', 'say which: muster delete KIND NAME…, KIND/NAME… or -f FILE');
+  const targets = filename === undefined ? targetsOf(words) : await targetsIn(filename, io.signal);
   const client = connectApi(socketPath(options.socket, io.env));
-  for (const name of names) {
-    await client.call('DELETE', `/v1/${PLURAL[kind]}/${encodeURIComponent(name)}`, {
-      query: { dryRun: options.dryRun ? 'true' : undefined },
-    });
+  for (const { kind, name } of targets) {
+    try {
+      await client.call('DELETE', `/v1/${PLURAL[kind]}/${encodeURIComponent(name)}`, {
+        query: { dryRun: options.dryRun ? 'true' : undefined },
+      });
+    } catch (error) {
+      if (ignoreNotFound && error instanceof MusterError && error.code === 'E_NOT_FOUND') continue;
+      throw error;
+    }
     io.out(`${kind.toLowerCase()} "${name}" deleted${options.dryRun ? ' (dry run)' : ''}\n`);
   }
   return EXIT.ok;
+}
+
+/** What words name, of one kind or, as KIND/NAME, of several. Throws E_USAGE. */
+function targetsOf(words: readonly string[]): readonly Target[] {
+  const groups = words[0]!.includes('/') ? words.map((word) => [word]) : [words];
+  return groups.flatMap((group) => {
+    const { kind: word, names } = kindAndNames(group);
+    const kind = kindOf(word);
+    if (names.length === 0) throw new MusterError('E_USAGE', `say which: muster delete ${word} NAME`);
+    return names.map((name) => ({ kind, name }));
+  });
+}
+
+/** The documents of files, those that name others before those. Throws every fault. */
+async function targetsIn(paths: readonly string[], signal: AbortSignal): Promise<readonly Target[]> {
+  const parsed = (await readTexts(paths, signal)).map(({ file, text }) => parseDocuments(text, file));
+  const faults = parsed.flatMap((one) => one.faults);
+  if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
+  const order = Object.keys(KINDS);
+  return parsed
+    .flatMap((one) => one.documents)
+    .map(({ document: { kind, metadata } }) => ({ kind, name: metadata.name }))
+    .sort((a, b) => order.indexOf(b.kind) - order.indexOf(a.kind));
 }

@@ -48,13 +48,24 @@ export function eventLine(event: MusterEvent, color: boolean): string {
 
 /** Server-sent events (WHATWG HTML §9.2) from pieces of text: only what our server sends, `data` of one line. */
 export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator<MusterEvent> {
+  for await (const frame of eventFrames(pieces)) {
+    const event = eventOf(frame);
+    if (event) yield event;
+  }
+}
+
+/** The frames of a stream, also those that are only a comment: the first says that the stream has begun, others that it lives. */
+export async function* eventFrames(pieces: AsyncIterable<string>): AsyncGenerator<string> {
   let rest = '';
   for await (const piece of pieces) {
     const frames = (rest + piece).split('\n\n');
     rest = frames.pop()!;
-    for (const frame of frames) {
-      const data = frame.split('\n').find((line) => line.startsWith('data: '));
-      if (data) yield JSON.parse(data.slice('data: '.length)) as MusterEvent;
-    }
+    yield* frames;
   }
+}
+
+/** The event of a frame; undefined for a comment. */
+export function eventOf(frame: string): MusterEvent | undefined {
+  const data = frame.split('\n').find((line) => line.startsWith('data: '));
+  return data === undefined ? undefined : (JSON.parse(data.slice('data: '.length)) as MusterEvent);
 }

@@ -6,30 +6,90 @@ import type { MusterEvent } from '../events/event.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from './columns.ts';
+import { events } from './events.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
-import { kindAndNames, kindOf, otherListNamed } from './names.ts';
-import { type Column, FORMATS, type Format, formatOf, jsonText, tableText, yamlText } from './output.ts';
+import { kindAndNames, kindOf, type OtherList, otherListNamed } from './names.ts';
+import { type Column, FORMATS, type Format, formatOf, jsonText, tablePrinter, yamlText } from './output.ts';
+import { watchDocuments } from './watch.ts';
 
 export interface GetOptions {
   readonly socket?: string;
   readonly output?: string;
   /** `key=value`, several separated by commas. */
   readonly selector?: string;
+  readonly watch?: boolean;
+  /** False with --no-headers. */
+  readonly headers?: boolean;
+}
+
+/** How items are printed. */
+interface Look {
+  readonly format: Format;
+  readonly headings: boolean;
 }
 
 export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, FORMATS, 'table');
+  const look: Look = { format, headings: options.headers ?? true };
   const { kind: word, names } = kindAndNames(words);
   const client = connectApi(socketPath(options.socket, io.env));
   const other = otherListNamed(word);
-  if (other === 'leases') return await getLeases(client, names, format, io);
-  if (other === 'events') return await getEvents(client, names, format, io);
+  if (other !== undefined && options.watch) return await watchOther(other, names, options, io);
+  if (other === 'leases') return await getLeases(client, names, look, io);
+  if (other === 'events') return await getEvents(client, names, look, io);
   const kind = kindOf(word);
-  const items = (await fetchItems(client, kind, names)).filter(selected(options.selector));
+  const fits = selected(options.selector);
+  if (options.watch) {
+    const show = printer(kind, look, io);
+    const said = new Set<string>();
+    await watchDocuments({
+      client,
+      kind,
+      names,
+      signal: io.signal,
+      show: (items) => {
+        const wanted = items.filter(fits);
+        for (const item of wanted) said.add(item.metadata.name);
+        if (wanted.length > 0) show(wanted);
+      },
+      gone: (name) => {
+        if (said.delete(name)) io.err(`${kind.toLowerCase()}/${name} is gone\n`);
+      },
+    });
+    return EXIT.ok;
+  }
+  const items = (await fetchItems(client, kind, names)).filter(fits);
   if (format === 'name')
     io.out(items.map((item) => `${kind.toLowerCase()}/${item.metadata.name}\n`).join(''));
-  else print(items, COLUMNS[kind], { format, single: names.length === 1, what: PLURAL[kind] }, io);
+  else print(items, COLUMNS[kind], { ...look, format, single: names.length === 1, what: PLURAL[kind] }, io);
   return EXIT.ok;
+}
+
+/** Prints items of a kind as they come: a table that goes on, or one document after the other. */
+function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readonly Shown[]) => void {
+  const table = tablePrinter(COLUMNS[kind], { wide: format === 'wide', headings });
+  const one: Partial<Record<Format, (item: Shown) => string>> = {
+    json: jsonText,
+    yaml: (item) => `---\n${yamlText(item)}`,
+    name: ({ metadata }) => `${kind.toLowerCase()}/${metadata.name}\n`,
+  };
+  return (items) => io.out(one[format] ? items.map(one[format]).join('') : table(items));
+}
+
+/** Events can be followed; leases come and go with each packet and have no stream. */
+async function watchOther(
+  list: OtherList,
+  names: readonly string[],
+  { socket, output }: GetOptions,
+  io: Io,
+): Promise<number> {
+  if (list === 'leases')
+    throw new MusterError(
+      'E_USAGE',
+      'leases cannot be watched; `muster events --follow` tells when one is given',
+    );
+  const options = { follow: true, ...(socket === undefined ? {} : { socket }) };
+  return await events(names[0], { ...options, ...(output === undefined ? {} : { output }) }, io);
 }
 
 async function fetchItems(client: ApiClient, kind: Kind, names: readonly string[]): Promise<Shown[]> {
@@ -53,34 +113,26 @@ function selected(selector: string | undefined): (item: Shown) => boolean {
     terms.every((term) => (metadata.labels?.[term![1]!] === term![3]) === (term![2] !== '!='));
 }
 
-async function getLeases(
-  client: ApiClient,
-  names: readonly string[],
-  format: Format,
-  io: Io,
-): Promise<number> {
+async function getLeases(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
+  const { format } = look;
   const { items } = await client.call<{ items: LeaseView[] }>('GET', '/v1/leases');
   const wanted = items.filter(
     (lease) =>
       names.length === 0 || names.some((name) => [lease.address, lease.mac, lease.machine].includes(name)),
   );
   if (format === 'name') io.out(wanted.map((lease) => `lease/${lease.network}/${lease.address}\n`).join(''));
-  else print(wanted, LEASE_COLUMNS, { format, single: false, what: 'leases' }, io);
+  else print(wanted, LEASE_COLUMNS, { ...look, format, single: false, what: 'leases' }, io);
   return EXIT.ok;
 }
 
-async function getEvents(
-  client: ApiClient,
-  names: readonly string[],
-  format: Format,
-  io: Io,
-): Promise<number> {
+async function getEvents(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
+  const { format } = look;
   if (names.length > 1) throw new MusterError('E_USAGE', 'one subject at a time');
   const { items } = await client.call<{ items: MusterEvent[] }>('GET', '/v1/events', {
     query: { subject: names[0] },
   });
   if (format === 'name') io.out(items.map((event) => `event/${event.sequence}\n`).join(''));
-  else print(items, EVENT_COLUMNS, { format, single: false, what: 'events' }, io);
+  else print(items, EVENT_COLUMNS, { ...look, format, single: false, what: 'events' }, io);
   return EXIT.ok;
 }
 
@@ -88,12 +140,16 @@ async function getEvents(
 function print<T>(
   items: readonly T[],
   columns: readonly Column<T>[],
-  how: { readonly format: Exclude<Format, 'name'>; readonly single: boolean; readonly what: string },
+  how: Look & {
+    readonly format: Exclude<Format, 'name'>;
+    readonly single: boolean;
+    readonly what: string;
+  },
   io: Io,
 ): void {
   if (how.format === 'table' || how.format === 'wide') {
     if (items.length === 0) io.err(`No ${how.what} found.\n`);
-    else io.out(tableText(columns, items, how.format === 'wide'));
+    else io.out(tablePrinter(columns, { ...how, wide: how.format === 'wide' })(items));
     return;
   }
   const value = how.single ? items[0] : { apiVersion: 'muster/v1', kind: 'List', items };

@@ -26,23 +26,32 @@ export interface Column<T> {
   readonly wide?: true;
 }
 
+export interface TableLook {
+  readonly wide: boolean;
+  /** Whether a line of headings comes first. */
+  readonly headings: boolean;
+}
+
 /** Three spaces between columns, none at the end of a line. Control characters cannot reach the terminal. */
 export function tableText<T>(columns: readonly Column<T>[], items: readonly T[], wide = false): string {
+  return tablePrinter(columns, { wide, headings: true })(items);
+}
+
+/** A table that goes on: headings come once, and columns stay as wide as they have become. */
+export function tablePrinter<T>(
+  columns: readonly Column<T>[],
+  { wide, headings }: TableLook,
+): (items: readonly T[]) => string {
   const shown = columns.filter((column) => wide || !column.wide);
-  const rows = [
-    shown.map((column) => column.heading),
-    ...items.map((item) => shown.map((column) => cellText(column.cell(item)))),
-  ];
-  const widths = shown.map((_, n) => Math.max(...rows.map((row) => row[n]!.length)));
-  return rows
-    .map(
-      (row) =>
-        `${row
-          .map((cell, n) => cell.padEnd(widths[n]!))
-          .join('   ')
-          .trimEnd()}\n`,
-    )
-    .join('');
+  let head = headings ? [shown.map((column) => column.heading)] : [];
+  let widths = shown.map(() => 0);
+  return (items) => {
+    const rows = [...head, ...items.map((item) => shown.map((column) => cellText(column.cell(item))))];
+    head = [];
+    widths = widths.map((width, n) => rows.reduce((most, row) => Math.max(most, row[n]!.length), width));
+    const line = (row: readonly string[]) => row.map((cell, n) => cell.padEnd(widths[n]!)).join('   ');
+    return rows.map((row) => `${line(row).trimEnd()}\n`).join('');
+  };
 }
 
 function cellText(value: string | number | undefined): string {

@@ -3,6 +3,7 @@
  * when it runs, so that `muster version` does not pay for the API client or the YAML reader.
  */
 import { Command, CommanderError, Option } from 'commander';
+import { VERSION } from '../base/version.ts';
 import type { Io } from './io.ts';
 import { SERVE_SETTINGS, type ServeSetting, type SettingName } from './serve-options.ts';
 
@@ -36,6 +37,7 @@ const HEADING = {
 export function buildProgram(io: Io, finish: Finish, registers: readonly Register[] = []): Command {
   const program = new Command('muster')
     .description('Muster boots bare-metal machines over the network, each into its own configuration.')
+    .version(`muster ${VERSION}`, '--version', 'version of this command')
     .exitOverride()
     .configureOutput({ writeOut: io.out, writeErr: io.err, getOutHasColors: () => io.color })
     .showSuggestionAfterError()
@@ -109,6 +111,8 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .argument('[name...]', 'only these')
     .addOption(output('table', 'wide', 'json', 'yaml', 'name'))
     .option('-l, --selector <labels>', 'only with these labels: key=value,key!=value')
+    .option('-w, --watch', 'go on with what changes')
+    .option('--no-headers', 'no line of headings')
     .addOption(SOCKET)
     .action(async (kind: string, names: string[], options) =>
       finish(await (await import('./get.ts')).get([kind, ...names], options, io)),
@@ -116,13 +120,19 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
   program
     .command('delete')
     .summary('delete documents, forget machines')
-    .description('Deletes documents of the API, or forgets a machine that was only seen.')
-    .argument('<kind>', 'kind, or KIND/NAME')
-    .argument('[name...]', 'which')
+    .description(
+      'Deletes documents of the API, or forgets a machine that was only seen. With -f those of files, what names others first. Stops at the first that cannot be deleted.',
+    )
+    .argument('[kind]', 'kind, or KIND/NAME')
+    .argument('[name...]', 'which; after KIND/NAME more of these, also of other kinds')
+    .addOption(new Option(FILENAME.flags, FILENAME.description).argParser(FILENAME.parseArg!))
+    .option('--ignore-not-found', 'what is not there is no failure')
     .option('--dry-run', 'check and say what would happen')
     .addOption(SOCKET)
-    .action(async (kind: string, names: string[], options) =>
-      finish(await (await import('./apply.ts')).remove([kind, ...names], options, io)),
+    .action(async (kind: string | undefined, names: string[], options) =>
+      finish(
+        await (await import('./apply.ts')).remove(kind === undefined ? [] : [kind, ...names], options, io),
+      ),
     );
 }
 

@@ -81,6 +81,54 @@ describe('get', () => {
     });
   });
 
+  it('leaves out the headings when asked to', async () => {
+    expect((await muster('get', 'machines', '--no-headers')).out).toMatch(/^node-1 +registered .*\n$/);
+    expect((await muster('get', 'events', '--no-headers')).out).not.toContain('SUBJECT');
+  });
+
+  it('goes on with what changes, in one table, and says what is gone', async () => {
+    const stop = new AbortController();
+    const add = (name: string) => muster('machine', 'add', '52:54:00:bb:00:01', '--name', name);
+    const steps: [RegExp, () => unknown][] = [
+      [/node-1 /, () => add('node-22')],
+      [/node-22 /, () => muster('delete', 'machine/node-22').then(() => add('node-3'))],
+      [/node-3 /, () => stop.abort()],
+    ];
+    const watched = await run(['get', 'm', '-w'], {
+      socket: world.socket,
+      signal: stop.signal,
+      onOut: (out) => {
+        if (steps[0]?.[0].test(out)) void steps.shift()![1]();
+      },
+    });
+    expect(watched.out).toMatch(/^NAME +PHASE .*\nnode-1 .*\n/);
+    expect(watched.out.match(/NAME/g)).toHaveLength(1);
+    expect(watched.err).toBe('machine/node-22 is gone\n');
+    expect(watched.code).toBe(0);
+  });
+
+  it('watches documents, one after the other, in every format', async () => {
+    const stop = new AbortController();
+    const name = file(
+      'p.yaml',
+      'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: p}\nspec: {boot: hold}\n',
+    );
+    const watched = run(['get', 'profiles', '--watch', '-o', 'name'], {
+      socket: world.socket,
+      signal: stop.signal,
+      onOut: (out) => {
+        if (out === 'profile/worker\n') void muster('apply', '-f', name);
+        if (out === 'profile/worker\nprofile/p\n') stop.abort();
+      },
+    });
+    expect(await watched).toMatchObject({ code: 0, err: '' });
+    expect(await muster('get', 'profile/nope', '-w')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('E_NOT_FOUND'),
+    });
+    expect(await muster('get', 'leases', '-w')).toMatchObject({ code: 2 });
+  });
+
   it('lists leases and events', async () => {
     expect((await muster('get', 'leases')).err).toBe('No leases found.\n');
     world.deps.events.record({ kind: 'boot.session', subject: 'node-1' });
@@ -108,6 +156,26 @@ describe('apply, diff, delete', () => {
     expect((await muster('apply', '-f', name)).out).toBe('machine/node-2 configured\n');
     expect((await muster('delete', 'machine', 'node-2')).out).toBe('machine "node-2" deleted\n');
     expect((await muster('delete', 'machine', 'node-2')).code).toBe(1);
+  });
+
+  it('delete what files hold, what names others first, and what is not there if told so', async () => {
+    const profile = 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: api1}\nspec: {boot: hold}\n---\n';
+    const text = profile + machine('mm', '52:54:00:aa:00:02').replace('worker', 'api1');
+    const name = file('two.yaml', text);
+    await muster('apply', '-f', name);
+    expect(await muster('delete', '-f', name)).toEqual({
+      code: 0,
+      out: 'machine "mm" deleted\nprofile "api1" deleted\n',
+      err: '',
+    });
+    expect(await muster('delete', '-f', name)).toMatchObject({ code: 1 });
+    expect(await muster('delete', '-f', name, '--ignore-not-found')).toEqual({ code: 0, out: '', err: '' });
+    await muster('apply', '-f', name);
+    expect((await muster('delete', 'machine/mm', 'profile/api1')).out).toBe(
+      'machine "mm" deleted\nprofile "api1" deleted\n',
+    );
+    for (const words of [[], ['machine', 'mm', '-f', name], ['machine/mm', 'profile']])
+      expect(await muster('delete', ...words)).toMatchObject({ code: 2, out: '' });
   });
 
   it('say who needs what is to be deleted', async () => {
@@ -350,6 +418,10 @@ describe('the command line', () => {
     expect(await run(['--help'])).toMatchObject({
       code: 0,
       out: expect.stringMatching(/Documents:[\s\S]*validate/),
+    });
+    expect(await run(['--version'])).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^muster [0-9.]+\n$/),
     });
     expect((await run(['help', 'apply'])).out).toContain('--filename');
     expect((await run(['serve', '--help'])).out).toContain('MUSTER_INTERFACE');

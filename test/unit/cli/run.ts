@@ -12,19 +12,26 @@ export interface Ran {
 
 export async function run(
   args: readonly string[],
-  options: { readonly socket?: string; readonly color?: boolean } = {},
+  options: {
+    readonly socket?: string;
+    readonly color?: boolean;
+    readonly signal?: AbortSignal;
+    /** Told all output so far whenever there is more. */
+    readonly onOut?: (out: string) => void;
+  } = {},
 ): Promise<Ran> {
   const texts = { out: '', err: '' };
   const io: Io = {
     out: (text) => {
       texts.out += text;
+      options.onOut?.(texts.out);
     },
     err: (text) => {
       texts.err += text;
     },
     env: options.socket === undefined ? {} : { MUSTER_SOCKET: options.socket },
     color: options.color ?? false,
-    signal: new AbortController().signal,
+    signal: options.signal ?? new AbortController().signal,
   };
   let code: number = EXIT.ok;
   try {
