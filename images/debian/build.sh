@@ -160,7 +160,7 @@ eval "set -- $apt_options"
 mmdebstrap --quiet --variant=minbase --format=tar --components="$components" --include="$packages" "$@" \
   --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/info/*' \
-  --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+  --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/locale/locale.alias' --dpkgopt='path-exclude=/usr/share/doc/*' \
   --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='force-confold' \
   --setup-hook="tar-in $work/tree.tar /" \
   --customize-hook="copy-in $work/finish.sh /" \
