@@ -1,15 +1,16 @@
 /**
- * A file as DATA packets. Few large reads, ahead of need, straight into packets whose headers are already there: nothing is copied
- * or allocated per block.
+ * A file as DATA packets. Few large reads, straight into the memory of the packets: nothing is allocated per block. Reads are
+ * synchronous: transfers have threads of their own (`runner.socket.ts`), loaders are in the page cache after the first machine, and
+ * a hand-over to another thread costs more than the read (a quarter of the rate with fifty clients).
  */
-import { close, fstat, open, read } from 'node:fs';
+import { close, fstat, open, readSync } from 'node:fs';
 import { DATA_HEADER, writeDataHeader } from './codec.ts';
 import { toNetascii } from './request.ts';
 
-/** An open regular file, or its translation. `read` fills all of `into` from `position` on. */
+/** An open regular file, or its translation. `read` fills all of `into` from `position` on, or throws. */
 export interface ByteSource {
   readonly size: number;
-  read(into: Buffer, position: number, done: (error: Error | undefined) => void): void;
+  read(into: Buffer, position: number): void;
 }
 
 /** Larger texts are not translated: netascii is for people, and it has to be translated in memory. */
@@ -77,15 +78,12 @@ function openRegular(path: string): Promise<{ fd: number; size: number }> {
 function fileSource(fd: number, size: number): ByteSource {
   return {
     size,
-    read(into, position, done) {
-      const more = (at: number) =>
-        read(fd, into, at, into.length - at, position + at, (error, octets) => {
-          if (error) done(error);
-          else if (octets === 0) done(new Error('the file became shorter while it was sent'));
-          else if (at + octets < into.length) more(at + octets);
-          else done(undefined);
-        });
-      more(0);
+    read(into, position) {
+      for (let at = 0; at < into.length; ) {
+        const octets = readSync(fd, into, at, into.length - at, position + at);
+        if (octets === 0) throw new Error('the file became shorter while it was sent');
+        at += octets;
+      }
     },
   };
 }
@@ -93,9 +91,8 @@ function fileSource(fd: number, size: number): ByteSource {
 function memorySource(octets: Buffer): ByteSource {
   return {
     size: octets.length,
-    read(into, position, done) {
+    read(into, position) {
       octets.copy(into, 0, position);
-      queueMicrotask(() => done(undefined));
     },
   };
 }
@@ -103,33 +100,29 @@ function memorySource(octets: Buffer): ByteSource {
 /** The empty file. */
 export const emptySource: ByteSource = memorySource(Buffer.alloc(0));
 
-/** The file's text as netascii. Rejects when it is larger than {@link MAX_NETASCII}. */
-export async function netasciiSource(source: ByteSource): Promise<ByteSource> {
+/** The file's text as netascii. Throws when it is larger than {@link MAX_NETASCII}. */
+export function netasciiSource(source: ByteSource): ByteSource {
   if (source.size > MAX_NETASCII)
     throw new Error(`netascii is for texts up to ${MAX_NETASCII} octets; ask for octet`);
   const text = Buffer.alloc(source.size);
-  await new Promise<void>((resolve, reject) => {
-    if (text.length === 0) resolve();
-    else source.read(text, 0, (error) => (error ? reject(error) : resolve()));
-  });
+  source.read(text, 0);
   return memorySource(toNetascii(text));
 }
 
-/** About this much is read at once. */
-const CHUNK_BYTES = 128 * 1024;
+/** About this much is read at once: many transfers' packets together stay in the processor's cache. */
+const CHUNK_BYTES = 48 * 1024;
 
 interface Chunk {
   /** First block it holds, absolute; 0 while it holds none. */
   first: number;
-  loading: boolean;
   readonly memory: Buffer;
   /** Views of `memory`, one a packet, made once. */
   readonly packets: readonly Buffer[];
 }
 
 /**
- * Two chunks of packets, one being sent, one being read. Blocks that a client may still ask for again (anything after the last
- * acknowledged) are kept: call {@link release} as acknowledgements come.
+ * Two chunks of packets, because a window may straddle two. A block can be had as long as none is asked for that is two chunks
+ * further on: a chunk is at least as long as two windows, so those that a client may still ask for again are there.
  */
 export class BlockReader {
   readonly #source: ByteSource;
@@ -137,81 +130,46 @@ export class BlockReader {
   readonly #blocks: number;
   readonly #perChunk: number;
   readonly #chunks: readonly Chunk[];
-  readonly #onReady: () => void;
-  readonly #onError: (error: Error) => void;
-  #acked = 0;
 
   constructor(options: {
     readonly source: ByteSource;
     readonly blockSize: number;
     readonly blocks: number;
     readonly window: number;
-    /** More blocks are there. */
-    readonly onReady: () => void;
-    readonly onError: (error: Error) => void;
   }) {
     this.#source = options.source;
     this.#blockSize = options.blockSize;
     this.#blocks = options.blocks;
-    this.#onReady = options.onReady;
-    this.#onError = options.onError;
     const packet = DATA_HEADER + options.blockSize;
-    // a window may straddle two chunks, and the next chunk is read while one window is left of the present one
     const perChunk = Math.max(options.window * 2, Math.floor(CHUNK_BYTES / packet));
     this.#perChunk = Math.min(perChunk, options.blocks);
     this.#chunks = Array.from({ length: options.blocks > this.#perChunk ? 2 : 1 }, () =>
       makeChunk(this.#perChunk, packet),
     );
-    this.#load(0);
   }
 
-  /** DATA `block` (absolute, from 1) as it goes out, or undefined when it is not read yet: `onReady` will tell. */
-  packet(block: number): Buffer | undefined {
+  /** DATA `block` (absolute, from 1) as it goes out. Throws when the file cannot be read. */
+  packet(block: number): Buffer {
     const index = Math.floor((block - 1) / this.#perChunk);
+    const first = index * this.#perChunk + 1;
     const chunk = this.#chunks[index % this.#chunks.length]!;
-    const at = block - chunk.first;
-    if (chunk.loading || chunk.first === 0 || at < 0 || at >= this.#perChunk) {
-      this.#load(index);
-      return undefined;
-    }
-    const packet = chunk.packets[at]!;
+    if (chunk.first !== first) this.#load(chunk, first);
+    const packet = chunk.packets[block - first]!;
     if (block < this.#blocks) return packet;
     return packet.subarray(0, DATA_HEADER + (this.#source.size - (block - 1) * this.#blockSize));
   }
 
-  /** Blocks up to `acked` will not be asked for again. */
-  release(acked: number): void {
-    this.#acked = acked;
-    // the chunk after the one in use, as soon as the one before it is done with
-    const index = Math.floor(acked / this.#perChunk);
-    if (this.#chunks.length > 1) this.#load(index + 1);
-  }
-
-  /** Reads chunk `index`, unless it is there, on its way, behind the end, or its place still holds unacknowledged blocks. */
-  #load(index: number): void {
-    const first = index * this.#perChunk + 1;
-    const chunk = this.#chunks[index % this.#chunks.length]!;
-    if (chunk.loading || chunk.first === first || first > this.#blocks) return;
-    if (chunk.first !== 0 && this.#acked < Math.min(chunk.first + this.#perChunk - 1, this.#blocks)) return;
-    chunk.loading = true;
-    chunk.first = first;
+  #load(chunk: Chunk, first: number): void {
     const count = Math.min(this.#perChunk, this.#blocks - first + 1);
     const position = (first - 1) * this.#blockSize;
     const octets = Math.min(count * this.#blockSize, this.#source.size - position);
     // the file's octets go to the end of the memory, in one read, and are then moved to their packets, first to last: no
     // packet reaches beyond the octets that are still to be moved, as each is ahead of its place by the headers left
     const from = count * DATA_HEADER;
-    const done = (error: Error | undefined) => {
-      chunk.loading = false;
-      if (error) {
-        this.#onError(error);
-        return;
-      }
-      spread(chunk.memory, from, octets, first, this.#blockSize);
-      this.#onReady();
-    };
-    if (octets === 0) queueMicrotask(() => done(undefined));
-    else this.#source.read(chunk.memory.subarray(from, from + octets), position, done);
+    chunk.first = 0;
+    if (octets > 0) this.#source.read(chunk.memory.subarray(from, from + octets), position);
+    spread(chunk.memory, from, octets, first, this.#blockSize);
+    chunk.first = first;
   }
 }
 
@@ -230,5 +188,5 @@ function spread(memory: Buffer, from: number, octets: number, first: number, blo
 function makeChunk(count: number, size: number): Chunk {
   const memory = Buffer.allocUnsafeSlow(count * size);
   const packets = Array.from({ length: count }, (_, n) => memory.subarray(n * size, (n + 1) * size));
-  return { first: 0, loading: false, memory, packets };
+  return { first: 0, memory, packets };
 }

@@ -66,9 +66,6 @@ export class Transfer {
   #ended = false;
   /** What went wrong here; the client is told less. */
   #fault: string | undefined;
-  /** The next block to send and the last of the window that goes out. */
-  #next = 1;
-  #last = 0;
 
   constructor(options: TransferOptions) {
     this.#options = options;
@@ -121,7 +118,7 @@ export class Transfer {
       this.#releaseFile = file.release;
       source = file.source;
     }
-    if (request.mode === 'netascii') source = await netasciiSource(source);
+    if (request.mode === 'netascii') source = netasciiSource(source);
     const socket = await bound(from);
     if (this.#ended) {
       socket.close();
@@ -134,8 +131,6 @@ export class Transfer {
       blockSize: agreed.blockSize,
       blocks,
       window: agreed.window,
-      onReady: () => this.#send(),
-      onError: (error) => this.#fail(error),
     });
     const oack = agreed.acknowledged.length > 0;
     const plan = { blocks, window: agreed.window, oack, timeout: agreed.timeout };
@@ -165,16 +160,12 @@ export class Transfer {
     const running = this.#running;
     if (!running || this.#ended) return;
     const { state, effects } = step(running.plan, this.#state, event, this.#options.clock.monotonic());
-    const progressed = state.acked !== this.#state.acked;
     this.#state = state;
-    if (progressed) running.reader.release(state.acked);
     if (state.deadline < this.#timerDue) this.#watch();
     for (const effect of effects) {
       switch (effect.do) {
         case 'data':
-          this.#next = effect.from;
-          this.#last = effect.to;
-          this.#send();
+          this.#send(running, effect.from, effect.to);
           break;
         case 'oack':
           this.#put(running, encodeOack(running.agreed.acknowledged));
@@ -189,15 +180,11 @@ export class Transfer {
     }
   }
 
-  /** Sends what of the window is read; the reader calls again when there is more. */
-  #send(): void {
-    const running = this.#running;
-    if (!running || this.#ended) return;
-    while (this.#next <= this.#last) {
-      const packet = running.reader.packet(this.#next);
-      if (!packet) return;
-      this.#next++;
-      this.#put(running, packet);
+  #send(running: Running, from: number, to: number): void {
+    try {
+      for (let block = from; block <= to; block++) this.#put(running, running.reader.packet(block));
+    } catch (error) {
+      this.#fail(error as Error);
     }
   }
 
