@@ -7,7 +7,7 @@ import type { Reporter, TestModule } from 'vitest/node';
 
 export default class CountsReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly unknown[]): void {
-    const stage = process.env['MUSTER_TEST_STAGE'];
+    const stage = process.env.MUSTER_TEST_STAGE;
     if (!stage) return;
     const counts = { passed: 0, failed: unhandled.length, skipped: 0 };
     for (const module of modules) {

@@ -51,7 +51,7 @@ describe('what a machine writes', () => {
     const seeds = [
       '/boot/4c1yX9_-/script.ipxe?mac=52-54-00-aa-00-01&macs=52-54-00-aa-00-01,52-54-00-aa-00-02,,&uuid=4c4c4544-0042-3510-8051-b7c04f4d3532&serial=AB%20C&manufacturer=Dell%20Inc.&product=&asset=%FF&arch=i386&platform=pcbios',
       'http://10.0.0.1:8080/loaders/ipxe.efi',
-      '//assets//' + 'a'.repeat(64) + '/vmlinuz',
+      `//assets//${'a'.repeat(64)}/vmlinuz`,
       '/loaders/%2e%2e/%2e%2e/etc/passwd',
       '/loaders/..%2f..%5c%00',
       'step=failed&detail=no+disk&log=%0a%C3%A4+x',
