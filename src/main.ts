@@ -91,7 +91,7 @@ async function openState(
   const events = createEventLog({ ...common, perSubject: 200, subjects: 20_000 });
   const journal = await attachEventJournal({ ...common, events, directory: join(options.state, 'events') });
   closing.defer(() => journal.close());
-  closing.defer(logEvents(events, log));
+  closing.defer(logEvents(events, log.unredacted));
   /** What the disk said when it last refused a commit; nothing while it takes them. */
   const disk: { failure: string | undefined } = { failure: undefined };
   const store = await openSqliteStore({

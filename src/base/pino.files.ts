@@ -18,6 +18,8 @@ const SECRET_FIELDS = [
 export interface DaemonLog extends Log {
   /** Writes what is still buffered; call before the process ends. */
   flush(): void;
+  /** The same log for lines that carry no secrets by what they are (events): looking for some costs half of such a line. */
+  readonly unredacted: Log;
 }
 
 /**
@@ -53,7 +55,8 @@ export function createLog(options: {
       // The reader of the log has gone, or the stream never opened: there is nobody left to tell.
     }
   };
-  return Object.assign(logger, { flush }) as unknown as DaemonLog;
+  const unredacted = logger.child({}, { redact: [] });
+  return Object.assign(logger, { flush, unredacted }) as unknown as DaemonLog;
 }
 
 /** One JSON line of pino as a line for people. Control characters in values stay escaped. */

@@ -16,6 +16,8 @@ const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = 
   'dhcp.store': 'none',
   'dhcp.conflict': 'warn',
   'boot.session': 'debug',
+  // what follows from it is logged: a script, a machine that is held
+  'boot.decision': 'debug',
   'config.served': 'debug',
   'config.refused': 'warn',
   'asset.served': 'debug',

@@ -26,13 +26,8 @@ test('a decision stands in the log with its machine, its session and its reason'
   const { log, lines } = collecting(['info', 'warn']);
   const stop = logEvents(events, log);
   const reason = { code: 'unknown_machine', text: 'No document knows this machine.' };
-  events.record({
-    kind: 'boot.decision',
-    subject: 'm-1',
-    session: 's1',
-    reason,
-    fields: { stage: 'script' },
-  });
+  events.record({ kind: 'boot.script', subject: 'm-1', session: 's1', reason, fields: { boots: 1 } });
+  events.record({ kind: 'boot.decision', subject: 'm-1', session: 's1', reason });
   events.record({ kind: 'machine.held', subject: 'm-1', reason });
   events.record({ kind: 'dhcp.ack', subject: 'm-1' });
   stop();
@@ -40,7 +35,7 @@ test('a decision stands in the log with its machine, its session and its reason'
   expect(lines).toMatchObject([
     [
       'info',
-      { event: 'boot.decision', subject: 'm-1', session: 's1', reason: 'unknown_machine', stage: 'script' },
+      { event: 'boot.script', subject: 'm-1', session: 's1', reason: 'unknown_machine', boots: 1 },
       reason.text,
     ],
     ['warn', { event: 'machine.held', reason: 'unknown_machine' }, reason.text],
