@@ -86,7 +86,12 @@ function delays(place: Place, found: Map<string, number>): BenchCase {
 
 /** Exchanges at a rate that any machine manages, until `count` are done. */
 async function exchange(rig: Rig, count: number): Promise<void> {
-  for (let done = 0; done < count; ) done += (await load(rig, 2000, 10)).completed;
+  for (let done = 0; done < count; ) {
+    const { completed } = await load(rig, 2000, 10);
+    if (completed < 1000)
+      throw new Error(`${rig.name} completed ${completed} exchanges in 10 s:\n${rig.output()}`);
+    done += completed;
+  }
 }
 
 function memory(place: Place): BenchCase {

@@ -41,8 +41,8 @@ export interface EventJournal {
 const GATHER: Millis = millis(100);
 /** More events than this are not held for a disk that does not keep up. */
 const MAX_WAITING = 20_000;
-/** So many are turned into text at once. */
-const BATCH = 1000;
+/** So many are turned into text at once: few, because packets wait meanwhile. */
+const BATCH = 100;
 const SEGMENT = /^events-([0-9]{8,})\.jsonl$/;
 const segmentName = (number: number): string => `events-${String(number).padStart(8, '0')}.jsonl`;
 
