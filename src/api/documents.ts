@@ -243,8 +243,6 @@ function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[]
   return sources;
 }
 
-export const listKinds = (): readonly string[] => Object.keys(KINDS);
-
 /** A plain acknowledgement after the configuration directory was read again, with its faults. */
 export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
   await deps.catalog.reload();

@@ -80,10 +80,6 @@ const BY_CODE: ReadonlyMap<number, OptionKind> = new Map(
   Object.values(OPTIONS).map((option) => [option.code, option]),
 );
 
-export function optionKind(code: number): OptionKind | undefined {
-  return BY_CODE.get(code);
-}
-
 const FIXED: Partial<Record<OptionType, number>> = {
   flag: 1,
   uint8: 1,
