@@ -5,7 +5,7 @@ set -u
 name=$1
 shift
 mkdir -p .cache/results
-rm -f ".cache/results/$name" ".cache/results/$name.exit"
+rm -f ".cache/results/$name" ".cache/results/$name.exit" ".cache/results/$name.failures"
 started=$(date +%s)
 MUSTER_TEST_STAGE=$name "$@"
 code=$?

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Adds up the stages named on the command line; the last line is `N passed, N failed, N skipped`, the exit code 1 unless all
-# stages ended well. A stage that ended badly without a failed test (tsc, a crash) counts as one failure.
+# stages ended well; what failed is named just before. A stage that ended badly without a failed test (tsc, a crash) counts as
+# one failure.
 set -u
 passed=0
 failed=0
@@ -13,6 +14,9 @@ for stage in "$@"; do
   [ "$code" = 0 ] || [ "$f" -gt 0 ] || f=1
   echo "$stage: $p passed, $f failed, $s skipped (exit $code)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
+for stage in "$@"; do
+  [ -s ".cache/results/$stage.failures" ] && sed "s/^/FAILED $stage: /" ".cache/results/$stage.failures"
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

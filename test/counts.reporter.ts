@@ -1,6 +1,6 @@
 /**
- * Leaves a run's counts where `scripts/summary.sh` adds them up: CI reads one closing line, `N passed, N failed, N skipped`,
- * and Vitest's own is not of that form.
+ * Leaves a run's counts and the names of what failed where `scripts/summary.sh` adds them up: CI reads one closing line,
+ * `N passed, N failed, N skipped`, which Vitest's own is not, and keeps only the end of the output, where the names must stand.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
@@ -10,6 +10,7 @@ export default class CountsReporter implements Reporter {
     const stage = process.env.MUSTER_TEST_STAGE;
     if (!stage) return;
     const counts = { passed: 0, failed: unhandled.length, skipped: 0 };
+    const failures = unhandled.map((error) => `unhandled: ${firstLine(error)}`);
     for (const module of modules) {
       let tests = 0;
       for (const test of module.children.allTests()) {
@@ -17,12 +18,26 @@ export default class CountsReporter implements Reporter {
         const state = test.result().state;
         if (state === 'passed') counts.passed++;
         else if (state === 'skipped') counts.skipped++;
-        else counts.failed++;
+        else {
+          counts.failed++;
+          failures.push(
+            `${module.relativeModuleId} > ${test.fullName}: ${firstLine(test.result().errors?.[0])}`,
+          );
+        }
       }
       // A file that failed to load has no tests and must not count as nothing.
-      if (tests === 0 && module.state() === 'failed') counts.failed++;
+      if (tests === 0 && module.state() === 'failed') {
+        counts.failed++;
+        failures.push(`${module.relativeModuleId}: ${firstLine(module.errors()[0])}`);
+      }
     }
     mkdirSync('.cache/results', { recursive: true });
     writeFileSync(`.cache/results/${stage}`, `${counts.passed} ${counts.failed} ${counts.skipped}\n`);
+    writeFileSync(`.cache/results/${stage}.failures`, failures.map((line) => `${line}\n`).join(''));
   }
+}
+
+function firstLine(error: unknown): string {
+  const message = (error as { message?: unknown } | undefined)?.message;
+  return (typeof message === 'string' ? message : 'no message').split('\n', 1)[0]?.slice(0, 300) ?? '';
 }

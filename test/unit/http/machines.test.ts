@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import net from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
 import { MACHINE_HTTP_LIMITS } from '../../../src/pxe/http/limits.server.ts';
 import { ask, type Rig, raw, rig } from './rig.ts';
@@ -24,12 +24,15 @@ describe('files of images', () => {
       'content-type': 'application/octet-stream',
     });
     expect(body.equals(server.octets)).toBe(true);
-    const served = server.events.filter(({ kind }) => kind === 'asset.served');
-    expect(served.at(-1)).toMatchObject({
-      subject: '127.0.0.1',
-      network: 'loop',
-      fields: { octets: 100_000 },
-    });
+    // The client has the last octet before the server has seen it go: the event may come a moment later.
+    await vi.waitFor(() => {
+      const served = server.events.filter(({ kind }) => kind === 'asset.served');
+      expect(served.at(-1)).toMatchObject({
+        subject: '127.0.0.1',
+        network: 'loop',
+        fields: { octets: 100_000 },
+      });
+    }, 10_000);
   });
 
   it('are told of by HEAD as by GET, without the body', async () => {
