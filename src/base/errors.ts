@@ -156,6 +156,13 @@ export const ERRORS = {
     http: 507,
     fix: 'Free space on the file system of the state directory; the upload goes on where it stopped.',
   },
+  // clusters
+  E_CLUSTER: {
+    title: 'A Cluster cannot be completed into a working one.',
+    who: 'operator',
+    http: 422,
+    fix: 'Correct the field that the message names; `muster get cluster NAME --full` shows every derived value.',
+  },
   // keys and certificates
   E_PKI: {
     title: 'Keys or certificates are not as they must be.',
