@@ -18,7 +18,8 @@ import { type Credential, kubeconfigText } from './kubeconfig.ts';
 export type FileContent =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'secret'; readonly secret: Secret }
-  | { readonly kind: 'link'; readonly to: string }
+  /** `onlyIfAbsent`: the machine's own software turns it elsewhere later, and is not to be turned back. */
+  | { readonly kind: 'link'; readonly to: string; readonly onlyIfAbsent?: true }
   /** The machine made this key and keeps it: it puts the PEM of that leaf's key here. */
   | { readonly kind: 'own-key'; readonly leaf: LeafName }
   /** The machine appends its key to the text: as PEM, or as base64 and a line break (a kubeconfig's last field). */
@@ -119,7 +120,7 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
           : { path: delivery.key, mode: MODES.key, content: { kind: 'own-key', leaf } },
       ];
     case 'combined': {
-      const credential: Credential = { kind: 'files', certificate: delivery.path, key: delivery.path };
+      const credential: Credential = { kind: 'files', certificate: delivery.link, key: delivery.link };
       const user = subject({ name: of.user, addresses: [] }).commonName;
       return [
         key
@@ -129,6 +130,7 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
               mode: MODES.key,
               content: { kind: 'with-own-key', leaf, text: certificate, append: 'pem' },
             },
+        { path: delivery.link, mode: 0, content: { kind: 'link', to: delivery.path, onlyIfAbsent: true } },
         text(delivery.kubeconfig, MODES.kubeconfig, kubeconfig(of, user, 'local', credential)),
       ];
     }

@@ -117,8 +117,11 @@ export interface Holder {
 /** Where a leaf lies on the machine. */
 export type Delivery =
   | { readonly form: 'pair'; readonly cert: string; readonly key: string }
-  /** Certificate and key in one file, which kubelet replaces when it rotates. */
-  | { readonly form: 'combined'; readonly path: string; readonly kubeconfig: string }
+  /**
+   * Certificate and key in one file, and the link to it that kubelet turns to another file when it rotates: it stops at the first
+   * rotation when there is a file instead of a link (client-go, certificate_store.go).
+   */
+  | { readonly form: 'combined'; readonly path: string; readonly link: string; readonly kubeconfig: string }
   /** `alias`: kubeadm's path, a symbolic link to it. */
   | {
       readonly form: 'kubeconfig';
@@ -271,7 +274,8 @@ export const LEAVES = {
     ({ name }) => ({ commonName: `system:node:${name}`, organizations: ['system:nodes'] }),
     {
       form: 'combined',
-      path: '/var/lib/kubelet/pki/kubelet-client-current.pem',
+      path: '/var/lib/kubelet/pki/kubelet-client-muster.pem',
+      link: '/var/lib/kubelet/pki/kubelet-client-current.pem',
       kubeconfig: `${KUBERNETES_DIRECTORY}/kubelet.conf`,
     },
     ['control-plane'],

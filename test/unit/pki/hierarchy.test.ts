@@ -257,11 +257,29 @@ test('external etcd: its machines get no authority’s key, and control planes n
   ]);
 });
 
+test('what kubelet takes for its current certificate is a link, which is made once and never turned back', async () => {
+  const of = await world();
+  const files = handout({
+    roles: ['control-plane', 'etcd'],
+    cluster: 'golden',
+    user: CP1.name,
+    keysets: await of.keysets(),
+    leaves: await of.leaves(),
+    servers: { endpoint: 'https://e:6443', local: 'https://l:6443' },
+  });
+  const current = files.find(({ path }) => path.endsWith('/kubelet-client-current.pem'))!;
+  const to = '/var/lib/kubelet/pki/kubelet-client-muster.pem';
+  expect(current.content).toEqual({ kind: 'link', to, onlyIfAbsent: true });
+  const held = files.find(({ path }) => path === to)!.content;
+  if (held.kind !== 'secret') throw new Error(held.kind);
+  expect(held.secret.reveal()).toMatch(/BEGIN CERT[\s\S]*END CERTIFICATE-----\n-----BEGIN EC /);
+});
+
 test('no two files of a machine have one path', async () => {
   const paths = LEAF_NAMES.flatMap((leaf) => {
     const { delivery } = leafOf(leaf);
     if (delivery.form === 'pair') return [delivery.cert, delivery.key];
-    if (delivery.form === 'combined') return [delivery.path, delivery.kubeconfig];
+    if (delivery.form === 'combined') return [delivery.path, delivery.link, delivery.kubeconfig];
     return delivery.form === 'kubeconfig' ? [delivery.path, delivery.alias ?? `-${leaf}`] : [];
   });
   expect(new Set(paths).size).toBe(paths.length);
