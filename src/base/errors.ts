@@ -174,6 +174,38 @@ export const ERRORS = {
     http: 507,
     fix: 'Free space on the file system of the state directory; the upload goes on where it stopped.',
   },
+  // clusters
+  E_CLUSTER: {
+    title: 'A Cluster cannot be completed into a working one.',
+    who: 'operator',
+    http: 422,
+    fix: 'Correct the field that the message names; `muster get cluster NAME --full` shows every derived value.',
+  },
+  // keys and certificates
+  E_PKI: {
+    title: 'Keys or certificates are not as they must be.',
+    who: 'operator',
+    http: 500,
+    fix: 'The message names the key or record; restore it from a backup of the store.',
+  },
+  E_KEYSET: {
+    title: 'A keyset does not allow this step.',
+    who: 'operator',
+    http: 409,
+    fix: 'Follow the order of a rotation: add, promote, distrust, forget.',
+  },
+  E_VAULT_KEY: {
+    title: 'The key that private keys are encrypted with is missing or another one.',
+    who: 'operator',
+    http: 500,
+    fix: 'Give the server the vault key that the message names, as its file or as systemd credential muster-vault-key.',
+  },
+  E_VAULT_RECORD: {
+    title: 'An encrypted private key does not open.',
+    who: 'operator',
+    http: 500,
+    fix: 'The record was changed or moved; restore it from a backup of the store.',
+  },
   // networks
   E_NETWORK_UNSERVED: {
     title: 'A network cannot be served from this host.',

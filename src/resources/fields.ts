@@ -1,6 +1,7 @@
 /** Field types that several kinds share: each checks a text and says how to write it right. */
 import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
+import { parseIpNetwork } from '../base/ip.ts';
 import { parseCidr, parseIpv4 } from '../base/ipv4.ts';
 import { parseMac } from '../base/mac.ts';
 
@@ -26,6 +27,14 @@ export const cidrText = z
     'not an IPv4 network with its host bits zero; write it like "10.77.0.0/24"',
   )
   .meta({ description: 'An IPv4 network, host bits zero.' });
+
+export const networkText = z
+  .string()
+  .refine(
+    (text) => parseIpNetwork(text) !== undefined,
+    'not a network with its host bits zero; write it like "10.244.0.0/16" or "fd00:10:244::/56"',
+  )
+  .meta({ description: 'An IPv4 or IPv6 network, host bits zero.' });
 
 /** An address with its prefix length, for an interface: host bits allowed. */
 export const interfaceAddress = z

@@ -12,6 +12,7 @@ import {
   mac,
   metadata,
   name,
+  networkText,
   sha256,
   uuid,
 } from './fields.ts';
@@ -165,7 +166,54 @@ export const machineSpec = z.strictObject({
   config: nodeConfig.optional().meta({ description: 'For this machine.' }),
 });
 
+const machineNames = (description: string) => z.array(name).optional().meta({ description });
+const networks = (description: string) => z.array(networkText).optional().meta({ description });
+
+/** The few facts that a person decides; src/cluster/complete.ts derives the rest. */
+export const kubernetesSpec = z.strictObject({
+  version: z
+    .string()
+    .regex(
+      /^v?1\.[0-9]{1,3}(\.[0-9]{1,4})?$/,
+      'not a version of Kubernetes; write it like "1.36.3" or "1.36", quoted',
+    )
+    .meta({
+      description: 'Version of Kubernetes, quoted: "1.36.3", or "1.36" for the patch that Muster knows.',
+    }),
+  endpoint: z
+    .string()
+    .meta({ description: 'How people reach the API: a name or address, with a port unless it is 6443.' }),
+  controlPlanes: z.array(name).min(1).meta({ description: 'Machines that are control planes.' }),
+  workers: machineNames('Machines that are workers.'),
+  etcd: z
+    .strictObject({
+      topology: z.enum(['stacked', 'external']).optional().meta({
+        description:
+          'stacked (default): a member on every control plane. external: on the machines named here.',
+      }),
+      machines: machineNames('External: the machines that are members.'),
+    })
+    .optional(),
+  networks: z
+    .strictObject({
+      machines: networks('Where the machines have their addresses; an address outside is refused.'),
+      pods: networks('Default 10.244.0.0/16. One a family.'),
+      services: networks('Default 10.96.0.0/16. One a family.'),
+    })
+    .optional(),
+  dnsDomain: domainName.optional().meta({ description: 'Default cluster.local.' }),
+  sans: z.array(z.string()).optional().meta({ description: 'Further names and addresses of the API.' }),
+  keys: z.enum(['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096']).optional().meta({
+    description: 'Algorithm of all keys. Default ECDSA-P256.',
+  }),
+  registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
+  overrides: z.record(z.string(), z.unknown()).optional().meta({
+    description: 'Any value of the full specification instead of the derived one; null leaves a flag out.',
+  }),
+});
+
 export const clusterSpec = z.strictObject({
+  kubernetes: kubernetesSpec.optional().meta({ description: 'Makes the machines a Kubernetes cluster.' }),
   config: nodeConfig.optional().meta({ description: 'For all machines of the cluster.' }),
 });
 
@@ -188,6 +236,7 @@ export type NetworkSpec = z.output<typeof networkSpec>;
 export type ImageSpec = z.output<typeof imageSpec>;
 export type ProfileSpec = z.output<typeof profileSpec>;
 export type MachineSpec = z.output<typeof machineSpec>;
+export type KubernetesSpec = z.output<typeof kubernetesSpec>;
 export type ClusterSpec = z.output<typeof clusterSpec>;
 export type Asset = z.output<typeof asset>;
 export type PxeOptions = z.output<typeof pxeOptions>;

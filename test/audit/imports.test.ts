@@ -11,6 +11,8 @@ const ROOMS = [
   'events',
   'machines',
   'ignition',
+  'pki',
+  'cluster',
   'pxe',
   'api',
   'lab',

@@ -1,0 +1,128 @@
+/** Putting a full specification together value by value: each is taken from the overrides if it is there, and its origin is kept. */
+import type { Provenance, Value } from './full.ts';
+
+export interface BuilderFault {
+  readonly message: string;
+  readonly path: readonly string[];
+}
+
+type Tree = { [key: string]: Value | Tree };
+
+const isMapping = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const kindOf = (value: unknown): string =>
+  Array.isArray(value)
+    ? 'a list'
+    : value === null
+      ? 'null'
+      : isMapping(value)
+        ? 'a mapping'
+        : `a ${typeof value}`;
+
+/** Keys that a free mapping below these paths may have besides those that are derived. */
+export type Open = (path: readonly string[]) => boolean;
+
+export class Builder {
+  readonly #overrides: Readonly<Record<string, unknown>>;
+  readonly #open: Open;
+  readonly #tree: Tree = Object.create(null) as Tree;
+  readonly #used = new Set<string>();
+  readonly provenance = new Map<string, Provenance>();
+  readonly faults: BuilderFault[] = [];
+
+  constructor(overrides: Readonly<Record<string, unknown>>, open: Open) {
+    this.#overrides = overrides;
+    this.#open = open;
+  }
+
+  /** Sets the value at `path` and returns what is in force: the override if there is one of the same type. */
+  put<T extends Value>(path: readonly string[], value: T, from: Provenance['from'], by: string): T {
+    const key = path.join('\0');
+    const override = this.#override(path);
+    if (override === undefined) {
+      this.#set(path, value);
+      this.provenance.set(pathText(path), { from, by });
+      return value;
+    }
+    this.#used.add(key);
+    const open = this.#open(path);
+    const origin: Provenance = { from: 'override', by: `spec.kubernetes.overrides.${pathText(path)}` };
+    if (override === null && open) {
+      this.provenance.set(pathText(path), origin);
+      return value;
+    }
+    if (kindOf(override) !== kindOf(value) && !(open && isScalarOrList(override))) {
+      this.faults.push({ message: `${kindOf(override)} where ${kindOf(value)} belongs`, path });
+      return value;
+    }
+    if (Array.isArray(override) && !open && override.some((item) => typeof item !== 'string')) {
+      this.faults.push({ message: 'a list of texts belongs here', path });
+      return value;
+    }
+    const effective = merged(value, override) as T;
+    this.#set(path, effective);
+    this.provenance.set(pathText(path), origin);
+    return effective;
+  }
+
+  /** Takes what overrides add below open paths, reports what is left as unknown, and returns the tree. */
+  finish(): { readonly tree: unknown; readonly unknown: readonly (readonly string[])[] } {
+    const unknown: (readonly string[])[] = [];
+    const walk = (value: unknown, path: readonly string[]): void => {
+      if (this.#used.has(path.join('\0'))) return;
+      if (this.#open(path)) {
+        if (value === null) return;
+        this.#set(path, value as Value);
+        this.provenance.set(pathText(path), {
+          from: 'override',
+          by: `spec.kubernetes.overrides.${pathText(path)}`,
+        });
+      } else if (isMapping(value) && this.#isInner(path))
+        for (const [key, inner] of Object.entries(value)) walk(inner, [...path, key]);
+      else unknown.push(path);
+    };
+    for (const [key, value] of Object.entries(this.#overrides)) walk(value, [key]);
+    return { tree: this.#tree, unknown };
+  }
+
+  #isInner(path: readonly string[]): boolean {
+    let here: unknown = this.#tree;
+    for (const step of path) {
+      if (!isMapping(here) || !Object.hasOwn(here, step)) return false;
+      here = here[step];
+    }
+    return isMapping(here);
+  }
+
+  #override(path: readonly string[]): unknown {
+    let here: unknown = this.#overrides;
+    for (const step of path) {
+      if (!isMapping(here) || !Object.hasOwn(here, step)) return undefined;
+      here = here[step];
+    }
+    return here;
+  }
+
+  #set(path: readonly string[], value: Value): void {
+    let here = this.#tree;
+    for (const step of path.slice(0, -1)) {
+      if (!Object.hasOwn(here, step)) here[step] = Object.create(null) as Tree;
+      here = here[step] as Tree;
+    }
+    here[path.at(-1)!] = value;
+  }
+}
+
+/** Mappings are merged field by field, all else is replaced. */
+function merged(value: unknown, override: unknown): unknown {
+  if (!isMapping(value) || !isMapping(override)) return override;
+  const result: Record<string, unknown> = { ...value };
+  for (const [key, inner] of Object.entries(override)) result[key] = merged(value[key], inner);
+  return result;
+}
+
+const isScalarOrList = (value: unknown): boolean => !isMapping(value) && value !== null;
+
+/** `flags.kube-apiserver.audit-log-path`. */
+export const pathText = (path: readonly string[]): string => path.join('.');

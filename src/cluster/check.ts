@@ -1,0 +1,248 @@
+/** What would not work, found when a Cluster is applied and not when a machine hangs. */
+import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../base/ip.ts';
+import { didYouMean } from '../resources/suggest.ts';
+import type { ClusterFault } from './complete.ts';
+import { nodePrefix } from './derive.ts';
+import { FEATURE_GATES, FLAGS, KUBERNETES_COMPONENTS, known, minorsKnowing } from './flags.ts';
+import { COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
+import { compareVersions, ETCD_MINORS, knownEtcdFlags, minorOf, parseVersion, RELEASES } from './versions.ts';
+
+type Found = ClusterFault[];
+
+const fault = (severity: ClusterFault['severity'], path: string, message: string): ClusterFault => ({
+  severity,
+  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes.${path}` },
+});
+
+/** Every fault of a full specification; none of severity error means that it can be built. */
+export function checkFull(full: FullCluster): readonly ClusterFault[] {
+  const found: Found = [];
+  checkVersions(full, found);
+  checkEtcd(full, found);
+  const networksAreReadable = checkNetworks(full, found);
+  if (networksAreReadable) checkAddresses(full, found);
+  checkFlags(full, found);
+  return found;
+}
+
+function checkVersions(full: FullCluster, found: Found): void {
+  const { versions } = full;
+  for (const [what, version] of Object.entries(versions))
+    if (what !== 'pause' && parseVersion(version) === undefined)
+      found.push(fault('error', `overrides.versions.${what}`, `"${version}" is not a version like "1.36.3"`));
+  if (found.length > 0) return;
+  const api = versions['kube-apiserver'];
+  if (minorOf(api) !== full.kubernetes.minor)
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.kube-apiserver',
+        `${api} is of another minor version than ${full.kubernetes.version}; set version instead`,
+      ),
+    );
+  // https://kubernetes.io/releases/version-skew-policy/
+  const skew = { 'kube-controller-manager': 1, 'kube-scheduler': 1, kubelet: 3, 'kube-proxy': 3 } as const;
+  for (const [what, most] of Object.entries(skew) as [keyof typeof skew, number][]) {
+    const older = Number(minorOf(api).split('.')[1]) - Number(minorOf(versions[what]).split('.')[1]);
+    if (older < 0 || compareVersions(versions[what].replace(/-.*/, ''), api) > 0)
+      found.push(
+        fault('error', `overrides.versions.${what}`, `${versions[what]} is newer than kube-apiserver ${api}`),
+      );
+    else if (older > most)
+      found.push(
+        fault(
+          'error',
+          `overrides.versions.${what}`,
+          `${versions[what]} is ${older} minor versions older than kube-apiserver ${api}; at most ${most} work`,
+        ),
+      );
+  }
+  const { oldestEtcd } = RELEASES[full.kubernetes.minor];
+  if (!ETCD_MINORS.some((minor) => minor === minorOf(versions.etcd)))
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.etcd',
+        `etcd ${versions.etcd} is not known here; ${ETCD_MINORS.join(', ')} are`,
+      ),
+    );
+  else if (compareVersions(versions.etcd, oldestEtcd) < 0)
+    found.push(
+      fault(
+        full.etcd.topology === 'stacked' ? 'error' : 'warning',
+        'overrides.versions.etcd',
+        `etcd ${versions.etcd} is older than ${oldestEtcd}, the oldest that kubeadm takes for ${full.kubernetes.minor}`,
+      ),
+    );
+}
+
+function checkEtcd(full: FullCluster, found: Found): void {
+  const members = withRole(full, 'etcd').length;
+  const field = full.etcd.topology === 'external' ? 'etcd.machines' : 'controlPlanes';
+  if (members % 2 === 0)
+    found.push(
+      fault(
+        'error',
+        field,
+        `${members} members of etcd bear no more failures than ${Math.max(1, members - 1)}; make them an odd number`,
+      ),
+    );
+  if (members > 7)
+    found.push(fault('error', field, `${members} members of etcd; more than 7 slow every write`));
+}
+
+const FAMILIES = [4, 6] as const;
+
+/** False when a network is not one, so that nothing about addresses can be said. */
+function checkNetworks(full: FullCluster, found: Found): boolean {
+  const before = found.length;
+  const named: { readonly field: string; readonly text: string }[] = [];
+  for (const field of ['pods', 'services', 'machines'] as const)
+    for (const text of full.networks[field])
+      if (parseIpNetwork(text) === undefined)
+        found.push(fault('error', `networks.${field}`, `"${text}" is not a network with its host bits zero`));
+      else named.push({ field: `networks.${field}`, text });
+  if (found.length > before) return false;
+  for (const [n, a] of named.entries())
+    for (const b of named.slice(n + 1))
+      if (overlap(ipNetwork(a.text), ipNetwork(b.text)))
+        found.push(fault('error', b.field, `${b.text} overlaps ${a.text} of ${a.field}`));
+  for (const field of ['pods', 'services'] as const) {
+    const families = full.networks[field].map((text) => ipNetwork(text).base.family);
+    if (families.length === 0)
+      found.push(fault('error', `networks.${field}`, 'at least one network is needed'));
+    for (const family of FAMILIES)
+      if (families.filter((one) => one === family).length > 1)
+        found.push(fault('error', `networks.${field}`, `two networks of IPv${family}; one a family`));
+  }
+  const order = (field: 'pods' | 'services') =>
+    full.networks[field].map((text) => ipNetwork(text).base.family).join();
+  if (order('pods') !== order('services'))
+    found.push(
+      fault('error', 'networks.services', 'its families are not those of networks.pods, in the same order'),
+    );
+  for (const text of full.networks.services) {
+    const size = sizeOf(ipNetwork(text));
+    if (size < 16n)
+      found.push(fault('error', 'networks.services', `${text} is too small: the tenth address is DNS`));
+    if (size > 1n << 20n)
+      found.push(
+        fault(
+          'error',
+          'networks.services',
+          `${text} is larger than kube-apiserver takes: /12, or /108 for IPv6`,
+        ),
+      );
+  }
+  for (const text of full.networks.pods) {
+    const nodes = 2 ** (nodePrefix(text) - ipNetwork(text).prefix);
+    if (nodes < full.machines.length)
+      found.push(
+        fault(
+          'error',
+          'networks.pods',
+          `${text} has room for ${nodes} nodes; there are ${full.machines.length}`,
+        ),
+      );
+  }
+  return found.length === before;
+}
+
+function checkAddresses(full: FullCluster, found: Found): void {
+  const owners = new Map<string, string>();
+  const { pods, services, machines } = full.networks;
+  const primary = ipNetwork(services[0]!).base.family;
+  for (const machine of full.machines) {
+    const where = `machines (${machine.name})`;
+    const addresses = machine.addresses.map((text) => ({ text, address: parseIp(text) }));
+    if (addresses[0]?.address?.family !== primary)
+      found.push(
+        fault(
+          'error',
+          where,
+          `its first address is not of IPv${primary}, the family of the first service network`,
+        ),
+      );
+    for (const { text, address } of addresses) {
+      if (address === undefined) {
+        found.push(fault('error', where, `"${text}" is not an address`));
+        continue;
+      }
+      const owner = owners.get(text);
+      if (owner !== undefined)
+        found.push(fault('error', where, `${text} is the address of ${owner} as well`));
+      owners.set(text, machine.name);
+      for (const network of [...pods, ...services])
+        if (networkHolds(ipNetwork(network), address))
+          found.push(fault('error', where, `${text} is inside ${network}, which is for pods or services`));
+      if (machines.length > 0 && !machines.some((network) => networkHolds(ipNetwork(network), address)))
+        found.push(fault('error', where, `${text} is outside of networks.machines (${machines.join(', ')})`));
+    }
+  }
+  const endpoint = parseIp(full.endpoint.host);
+  if (endpoint === undefined) return;
+  if ([...pods, ...services].some((network) => networkHolds(ipNetwork(network), endpoint)))
+    found.push(fault('error', 'endpoint', `${full.endpoint.host} is inside a network for pods or services`));
+  const owner = owners.get(full.endpoint.host);
+  if (owner !== undefined && withRole(full, 'control-plane').length > 1)
+    found.push(
+      fault(
+        'warning',
+        'endpoint',
+        `it is the address of ${owner}: without that machine nobody reaches the API`,
+      ),
+    );
+}
+
+function checkFlags(full: FullCluster, found: Found): void {
+  for (const component of COMPONENTS) {
+    const names = flagsOf(full, component);
+    if (names === undefined) continue;
+    for (const [flag, value] of Object.entries(full.flags[component])) {
+      const path = `overrides.flags.${component}.${flag}`;
+      if (!names.has(flag)) found.push(fault('error', path, unknownFlag(full, component, flag, names)));
+      else if (flag === 'feature-gates' && component !== 'etcd')
+        for (const gate of [value].flat().join().split(','))
+          checkGate(full, path, gate.split('=')[0]!.trim(), found);
+      for (const text of [value].flat())
+        if (typeof text !== 'string' || /[\0\n\r]/.test(text))
+          found.push(fault('error', path, 'a text on one line belongs here; quote numbers and true, false'));
+    }
+  }
+  for (const part of ['config', 'controlPlaneConfig'] as const) {
+    const gates = full.kubelet[part].featureGates;
+    if (typeof gates === 'object' && gates !== null)
+      for (const gate of Object.keys(gates))
+        checkGate(full, `overrides.kubelet.${part}.featureGates`, gate, found);
+  }
+}
+
+/** Undefined for an etcd that is not known, which is told already. */
+function flagsOf(full: FullCluster, component: Component): ReadonlySet<string> | undefined {
+  if (component === 'etcd' && !ETCD_MINORS.includes(full.etcd.minor)) return undefined;
+  return component === 'etcd'
+    ? knownEtcdFlags(full.etcd.minor)
+    : known(FLAGS[component], full.kubernetes.minor);
+}
+
+function unknownFlag(
+  full: FullCluster,
+  component: Component,
+  flag: string,
+  names: ReadonlySet<string>,
+): string {
+  const version = component === 'etcd' ? full.etcd.minor : full.kubernetes.minor;
+  const others = KUBERNETES_COMPONENTS.some((one) => one === component)
+    ? minorsKnowing(FLAGS[component as keyof typeof FLAGS], flag)
+    : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
+  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(flag, names);
+  return `${component} ${version} has no flag --${flag}${hint}`;
+}
+
+function checkGate(full: FullCluster, path: string, gate: string, found: Found): void {
+  const names = known(FEATURE_GATES, full.kubernetes.minor);
+  if (gate === '' || names.has(gate)) return;
+  const others = minorsKnowing(FEATURE_GATES, gate);
+  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(gate, names);
+  found.push(fault('error', path, `Kubernetes ${full.kubernetes.minor} has no feature gate ${gate}${hint}`));
+}

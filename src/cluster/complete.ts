@@ -1,0 +1,289 @@
+/**
+ * From the few facts of a Cluster to its full specification, with where each value came from; or with what is wrong. A pure
+ * function: the same document and machines give the same result.
+ */
+import type { Fault } from '../base/errors.ts';
+import { formatIp, ipNetwork, nthAddress, parseIp } from '../base/ip.ts';
+import type { KubernetesSpec } from '../resources/kinds.ts';
+import { didYouMean } from '../resources/suggest.ts';
+import { Builder, pathText } from './builder.ts';
+import { checkFull } from './check.ts';
+import { componentFlags, kubeletConfig } from './derive.ts';
+import { MINORS, type Minor } from './flags.ts';
+import {
+  type ClusterMachine,
+  type ClusterRole,
+  COMPONENTS,
+  type FullCluster,
+  type Provenance,
+} from './full.ts';
+import { ETCD_MINORS, type EtcdMinor, minorOf, parseVersion, RELEASES } from './versions.ts';
+
+/** A Machine document, as far as clusters care. */
+export interface MachineFacts {
+  readonly name: string;
+  readonly addresses: readonly string[];
+}
+
+export interface ClusterFault {
+  readonly fault: Fault;
+  readonly severity: 'error' | 'warning';
+}
+
+export interface Completed {
+  /** Absent when there is an error. */
+  readonly full?: FullCluster;
+  /** By path with dots, in the order in which values were derived. */
+  readonly provenance: ReadonlyMap<string, Provenance>;
+  readonly faults: readonly ClusterFault[];
+}
+
+const error = (path: string, message: string): ClusterFault => ({
+  severity: 'error',
+  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes${path === '' ? '' : `.${path}`}` },
+});
+
+/** Below these, overrides may add keys of their own, and null leaves one out. */
+const isOpen = (path: readonly string[]): boolean =>
+  (path.length === 3 && path[0] === 'flags' && COMPONENTS.some((component) => component === path[1])) ||
+  (path.length === 3 && path[0] === 'kubelet' && (path[1] === 'config' || path[1] === 'controlPlaneConfig'));
+
+/** What cannot be overridden, since tables are chosen by it; and what says it. */
+const FIXED: Readonly<Record<string, string>> = {
+  name: 'metadata.name',
+  'kubernetes.version': 'spec.kubernetes.version',
+  'kubernetes.minor': 'spec.kubernetes.version',
+  'endpoint.host': 'spec.kubernetes.endpoint',
+  'endpoint.port': 'spec.kubernetes.endpoint',
+  'etcd.topology': 'spec.kubernetes.etcd.topology',
+  'etcd.minor': 'overrides.versions.etcd',
+};
+
+export function complete(name: string, spec: KubernetesSpec, machines: readonly MachineFacts[]): Completed {
+  const release = releaseOf(spec.version);
+  if (typeof release === 'string') return { provenance: new Map(), faults: [error('version', release)] };
+  const endpoint = parseEndpoint(spec.endpoint);
+  if (endpoint === undefined)
+    return {
+      provenance: new Map(),
+      faults: [error('endpoint', `"${spec.endpoint}" is not a name or address with an optional port`)],
+    };
+  const assigned = assignMachines(spec, machines);
+  const build = new Builder(spec.overrides ?? {}, isOpen);
+  fill(build, {
+    name,
+    spec,
+    minor: release.minor,
+    version: release.version,
+    endpoint,
+    machines: assigned.machines,
+  });
+  const { tree, unknown } = build.finish();
+  const faults: ClusterFault[] = [
+    ...assigned.faults,
+    ...build.faults.map(({ message, path }) => error(`overrides.${pathText(path)}`, message)),
+    ...unknown.map((path) =>
+      error(
+        `overrides.${pathText(path)}`,
+        `the full specification has no "${pathText(path)}"${didYouMean(pathText(path), siblings(build.provenance.keys(), path.length))}`,
+      ),
+    ),
+  ];
+  for (const [path, instead] of Object.entries(FIXED))
+    if (build.provenance.get(path)?.from === 'override')
+      faults.push(error(`overrides.${path}`, `it follows from ${instead}; set that`));
+  const full = { ...(tree as object), machines: assigned.machines } as FullCluster;
+  // What is no address or version of the right form cannot be looked at further.
+  if (faults.every(({ severity }) => severity !== 'error')) faults.push(...checkFull(full));
+  const good = faults.every(({ severity }) => severity !== 'error');
+  return { ...(good && { full }), provenance: build.provenance, faults };
+}
+
+/** Beginnings of that length: what an unknown path of that length may have meant. */
+const siblings = (paths: Iterable<string>, length: number): ReadonlySet<string> =>
+  new Set([...paths].map((path) => path.split('.').slice(0, length).join('.')));
+
+function releaseOf(text: string): { readonly minor: Minor; readonly version: string } | string {
+  const short = text.replace(/^v/, '');
+  const minor = MINORS.find((known) => short === known || short.startsWith(`${known}.`));
+  if (minor === undefined) return `Kubernetes ${short} is not known here; ${MINORS.join(', ')} are`;
+  return { minor, version: short === minor ? `${minor}.${RELEASES[minor].patch}` : short };
+}
+
+/** `api.example:6443`, `10.0.0.10`, `[fd00::1]:6443`. */
+export function parseEndpoint(text: string): { readonly host: string; readonly port: number } | undefined {
+  const found =
+    /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)|([0-9a-fA-F]*:[0-9a-fA-F:.]+))(?::([1-9][0-9]{0,4}))?$/.exec(text);
+  const whole = parseIp(text);
+  if (whole?.family === 6) return { host: formatIp(whole), port: 6443 };
+  if (!found) return undefined;
+  const host = found[1] ?? found[2] ?? '';
+  const port = Number(found[4] ?? 6443);
+  const address = parseIp(host);
+  const isName = /^[a-zA-Z0-9]([-a-zA-Z0-9]{0,62})?(\.[a-zA-Z0-9][-a-zA-Z0-9]{0,62})*$/.test(host);
+  // Four numbers with dots are an address or a slip.
+  if (port > 65535 || (address === undefined && (!isName || /^[0-9.]+$/.test(host)))) return undefined;
+  if (found[1] !== undefined && address?.family !== 6) return undefined;
+  return { host: address ? formatIp(address) : host.toLowerCase(), port };
+}
+
+function assignMachines(
+  spec: KubernetesSpec,
+  machines: readonly MachineFacts[],
+): { readonly machines: readonly ClusterMachine[]; readonly faults: readonly ClusterFault[] } {
+  const faults: ClusterFault[] = [];
+  const external = spec.etcd?.topology === 'external';
+  const roles = new Map<string, Set<ClusterRole>>();
+  const add = (field: string, names: readonly string[], role: ClusterRole): void => {
+    for (const [n, name] of names.entries()) {
+      const has = roles.get(name) ?? new Set();
+      if (has.has(role)) faults.push(error(`${field}[${n}]`, `${name} stands twice`));
+      roles.set(name, has.add(role));
+    }
+  };
+  add('controlPlanes', spec.controlPlanes, 'control-plane');
+  add('workers', spec.workers ?? [], 'worker');
+  add('etcd.machines', spec.etcd?.machines ?? [], 'etcd');
+  if (!external && spec.etcd?.machines)
+    faults.push(
+      error('etcd.machines', 'only with topology external; stacked members are on the control planes'),
+    );
+  if (external && !spec.etcd?.machines?.length)
+    faults.push(error('etcd.machines', 'topology external needs the machines that are members'));
+  if (!external) for (const name of spec.controlPlanes) roles.get(name)!.add('etcd');
+  const known = new Map(machines.map((machine) => [machine.name, machine]));
+  const result: ClusterMachine[] = [];
+  for (const [name, has] of roles) {
+    if (has.has('worker') && has.size > 1)
+      faults.push(error('workers', `${name} is a worker and ${[...has].find((role) => role !== 'worker')}`));
+    const machine = known.get(name);
+    if (machine === undefined)
+      faults.push(error('', `there is no Machine "${name}"${didYouMean(name, known.keys())}`));
+    else if (machine.addresses.length === 0)
+      faults.push(
+        error('', `Machine "${name}" needs an address of its own (spec.addresses): others reach it there`),
+      );
+    else result.push({ name, roles: [...has], addresses: machine.addresses });
+  }
+  return { machines: result, faults };
+}
+
+interface Given {
+  readonly name: string;
+  readonly spec: KubernetesSpec;
+  readonly minor: Minor;
+  readonly version: string;
+  readonly endpoint: { readonly host: string; readonly port: number };
+  readonly machines: readonly ClusterMachine[];
+}
+
+const DEBIAN_CERTIFICATES = [
+  '/etc/ca-certificates',
+  '/usr/local/share/ca-certificates',
+  '/usr/share/ca-certificates',
+];
+
+/** Puts every value in the order in which one depends on the other, so that an override reaches what is derived from it. */
+function fill(build: Builder, { name, spec, minor, version, endpoint, machines }: Given): void {
+  const release = RELEASES[minor];
+  const given = <T>(value: T | undefined): 'spec' | 'default' => (value === undefined ? 'default' : 'spec');
+  build.put(['name'], name, 'spec', 'metadata.name');
+  build.put(['kubernetes', 'version'], version, 'spec', 'version');
+  build.put(['kubernetes', 'minor'], minor, 'derived', 'version');
+  build.put(['endpoint', 'host'], endpoint.host, 'spec', 'endpoint');
+  build.put(['endpoint', 'port'], endpoint.port, 'spec', 'endpoint');
+  const network = (kind: 'pods' | 'services' | 'machines', fallback: readonly string[]) =>
+    build.put(
+      ['networks', kind],
+      spec.networks?.[kind] ?? fallback,
+      given(spec.networks?.[kind]),
+      `networks.${kind}`,
+    );
+  network('machines', []);
+  const pods = network('pods', ['10.244.0.0/16']);
+  const services = network('services', ['10.96.0.0/16']);
+  const dnsDomain = build.put(
+    ['dnsDomain'],
+    spec.dnsDomain ?? 'cluster.local',
+    given(spec.dnsDomain),
+    'dnsDomain',
+  );
+  const nth = (n: number) => services.flatMap((text) => nthText(text, n));
+  build.put(['serviceAddresses', 'kubernetes'], nth(1), 'derived', 'first address of networks.services');
+  const dns = build.put(
+    ['serviceAddresses', 'dns'],
+    nth(10),
+    'derived',
+    'tenth address of networks.services',
+  );
+  const names = [endpoint.host, ...(spec.sans ?? [])];
+  build.put(
+    ['sans', 'dns'],
+    names.filter((one) => parseIp(one) === undefined),
+    'derived',
+    'endpoint and sans',
+  );
+  build.put(
+    ['sans', 'ips'],
+    names.filter((one) => parseIp(one) !== undefined),
+    'derived',
+    'endpoint and sans',
+  );
+  build.put(['keys'], spec.keys ?? 'ECDSA-P256', given(spec.keys), 'keys');
+
+  const etcd = build.put(['versions', 'etcd'], release.etcd, 'version', `Kubernetes ${minor}`);
+  const coredns = build.put(['versions', 'coredns'], release.coredns, 'version', `Kubernetes ${minor}`);
+  const pause = build.put(['versions', 'pause'], release.pause, 'version', `Kubernetes ${minor}`);
+  const registry = build.put(
+    ['registry'],
+    spec.registry ?? 'registry.k8s.io',
+    given(spec.registry),
+    'registry',
+  );
+  const image = (what: string, reference: string) =>
+    build.put(['images', what], reference, 'derived', `registry and versions.${what}`);
+  for (const what of ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kube-proxy'])
+    image(
+      what,
+      `${registry}/${what}:v${build.put(['versions', what], version, 'derived', 'kubernetes.version')}`,
+    );
+  build.put(['versions', 'kubelet'], version, 'derived', 'kubernetes.version');
+  image('etcd', `${registry}/etcd:${etcd}`);
+  image('coredns', `${registry}/coredns/coredns:${coredns}`);
+  image('pause', `${registry}/pause:${pause}`);
+
+  const topology = spec.etcd?.topology ?? 'stacked';
+  build.put(['etcd', 'topology'], topology, given(spec.etcd?.topology), 'etcd.topology');
+  const etcdMinor = parseVersion(etcd) ? minorOf(etcd) : '';
+  const knownEtcd = ETCD_MINORS.includes(etcdMinor as EtcdMinor) ? (etcdMinor as EtcdMinor) : '3.6';
+  build.put(['etcd', 'minor'], etcdMinor, 'derived', 'versions.etcd');
+  const dataDirectory = build.put(['etcd', 'dataDirectory'], '/var/lib/etcd', 'default', 'kubeadm');
+  build.put(['hostCertificates'], DEBIAN_CERTIFICATES, 'default', "Debian's directories");
+
+  const flags = componentFlags({
+    name,
+    pods,
+    services,
+    dnsDomain,
+    etcdMinor: knownEtcd,
+    dataDirectory,
+    etcdMembers: machines.filter(({ roles }) => roles.includes('etcd')),
+    port: 6443,
+  });
+  for (const component of COMPONENTS)
+    for (const [flag, { value, by }] of Object.entries(flags[component]))
+      build.put(['flags', component, flag], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+  const config = kubeletConfig({ dns, dnsDomain, gates: release.kubeletGates });
+  for (const part of ['config', 'controlPlaneConfig'] as const)
+    for (const [field, { value, by }] of Object.entries(config[part]))
+      build.put(['kubelet', part, field], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+}
+
+function nthText(network: string, n: number): string[] {
+  try {
+    return [formatIp(nthAddress(ipNetwork(network), n))];
+  } catch {
+    // Too small or, by an override, no network: checkFull says so.
+    return [];
+  }
+}

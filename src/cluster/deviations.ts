@@ -1,0 +1,72 @@
+/** Where manifests and kubelet's configuration differ from kubeadm's, each with its reason. A test holds the list to be exact. */
+
+export interface ClusterDeviation {
+  /** The paths that differ, in `FILE FIELD` form. */
+  readonly fields: RegExp;
+  readonly reason: string;
+}
+
+export const CLUSTER_DEVIATIONS = {
+  initialCluster: {
+    fields: /^etcd --initial-cluster$/,
+    reason: 'All members from the start: they come up in any order, without a first one.',
+  },
+  initialClusterState: {
+    fields: /^etcd --initial-cluster-state$/,
+    reason: 'Said explicitly: "new" is a grant that is given once, everything later is "existing".',
+  },
+  initialClusterToken: {
+    fields: /^etcd --initial-cluster-token$/,
+    reason:
+      'A token for each founding: members of two foundings never take each other for their own, whatever was wiped.',
+  },
+  startupProbe: {
+    fields: /^etcd startupProbe\.httpGet\.path$/,
+    reason:
+      'Asks /livez: with /readyz kubelet kills the member after four minutes without quorum, while it waits for the others.',
+  },
+  etcdServers: {
+    fields: /^kube-apiserver --etcd-servers$/,
+    reason: 'All members: an apiserver outlives the replacement of the member on its own machine.',
+  },
+  trustBundles: {
+    fields:
+      /^\S+ --(trusted-ca-file|peer-trusted-ca-file|client-ca-file|etcd-cafile|requestheader-client-ca-file|root-ca-file)$/,
+    reason:
+      'A bundle for trust, apart from the single certificate that signs: two generations of a CA can be trusted.',
+  },
+  serviceAccountVerifiers: {
+    fields: /^kube-apiserver --service-account-key-file$/,
+    reason: 'All trusted verifiers in one file: the signing key can be replaced without an outage.',
+  },
+  kubeconfigDirectories: {
+    fields:
+      /^kube-(controller-manager|scheduler) (--(authentication-|authorization-)?kubeconfig|(mounts|volumes)\.kubeconfig\.\S+)$/,
+    reason: 'Mounted as a directory: a file mounted by itself hides its replacement by rename.',
+  },
+  kubeletTrustBundle: {
+    fields: /^kubelet authentication\.x509\.clientCAFile$/,
+    reason: 'The bundle, as above.',
+  },
+  kubeletServing: {
+    fields: /^kubelet serverTLSBootstrap$/,
+    reason:
+      'kubelet’s serving certificate is signed by the cluster, so that logs and metrics are reached over verified TLS.',
+  },
+  kubeletCrashLoop: {
+    fields: /^kubelet crashLoopBackOff\.maxContainerRestartPeriod$/,
+    reason:
+      'At most 5 s on control planes: an apiserver exits 20 s after its start without quorum and would wait up to 5 min.',
+  },
+  kubeletTaint: {
+    fields: /^kubelet registerWithTaints$/,
+    reason: 'The taint is there from registration: kubeadm sets it later, from the first node.',
+  },
+  kubeletNodeIp: {
+    fields: /^kubelet --node-ip$/,
+    reason:
+      'The address that the certificates name, not the one that kubelet guesses; both families for dual stack.',
+  },
+} as const satisfies Readonly<Record<string, ClusterDeviation>>;
+
+export type ClusterDeviationName = keyof typeof CLUSTER_DEVIATIONS;

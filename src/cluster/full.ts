@@ -1,0 +1,99 @@
+/** The full specification of a cluster: everything that its machines are configured from. */
+import type { KeyAlgorithm } from '../pki/keys.ts';
+import type { Minor } from './flags.ts';
+import type { EtcdMinor } from './versions.ts';
+
+export const COMPONENTS = [
+  'etcd',
+  'kube-apiserver',
+  'kube-controller-manager',
+  'kube-scheduler',
+  'kubelet',
+] as const;
+export type Component = (typeof COMPONENTS)[number];
+
+/** A list is a flag that is given several times. */
+export type Flags = Readonly<Record<string, string | readonly string[]>>;
+
+export type Value = string | number | boolean | null | readonly Value[] | { readonly [key: string]: Value };
+
+export type ClusterRole = 'control-plane' | 'etcd' | 'worker';
+
+export interface ClusterMachine {
+  readonly name: string;
+  readonly roles: readonly ClusterRole[];
+  /** The first is the one that other machines use; one a family in front. */
+  readonly addresses: readonly string[];
+}
+
+/**
+ * In texts of flags, `${machine.name}`, `${machine.address}` (the first, as it is), `${machine.host}` (the same as in a URL) and
+ * `${founding.…}` stand for what is known only at a machine or at founding.
+ */
+export interface FullCluster {
+  readonly name: string;
+  readonly kubernetes: { readonly version: string; readonly minor: Minor };
+  readonly endpoint: { readonly host: string; readonly port: number };
+  readonly networks: {
+    readonly pods: readonly string[];
+    readonly services: readonly string[];
+    /** Empty: not restricted. */
+    readonly machines: readonly string[];
+  };
+  readonly dnsDomain: string;
+  /** Of the Services `kubernetes` and `kube-dns`, one a family. */
+  readonly serviceAddresses: { readonly kubernetes: readonly string[]; readonly dns: readonly string[] };
+  readonly sans: { readonly dns: readonly string[]; readonly ips: readonly string[] };
+  readonly versions: {
+    readonly etcd: string;
+    readonly coredns: string;
+    readonly pause: string;
+    readonly 'kube-apiserver': string;
+    readonly 'kube-controller-manager': string;
+    readonly 'kube-scheduler': string;
+    readonly 'kube-proxy': string;
+    readonly kubelet: string;
+  };
+  readonly registry: string;
+  /** References, by tag unless overridden by digest. */
+  readonly images: Readonly<
+    Record<
+      | 'etcd'
+      | 'kube-apiserver'
+      | 'kube-controller-manager'
+      | 'kube-scheduler'
+      | 'kube-proxy'
+      | 'coredns'
+      | 'pause',
+      string
+    >
+  >;
+  readonly keys: KeyAlgorithm;
+  readonly etcd: {
+    readonly topology: 'stacked' | 'external';
+    readonly minor: EtcdMinor;
+    readonly dataDirectory: string;
+  };
+  /** Directories of the host's certificate authorities that the control plane sees, besides /etc/ssl/certs. */
+  readonly hostCertificates: readonly string[];
+  readonly kubelet: {
+    readonly config: { readonly [field: string]: Value };
+    /** What differs on control planes. */
+    readonly controlPlaneConfig: { readonly [field: string]: Value };
+  };
+  readonly flags: Readonly<Record<Component, Flags>>;
+  readonly machines: readonly ClusterMachine[];
+}
+
+/** Where a value came from. */
+export interface Provenance {
+  readonly from: 'spec' | 'default' | 'version' | 'derived' | 'override';
+  /** The field, version or rule, for people. */
+  readonly by: string;
+}
+
+/** A machine's address for URLs of others; the first. */
+export const addressOf = (machine: ClusterMachine): string => machine.addresses[0]!;
+
+export const withRole = (full: FullCluster, role: ClusterRole): readonly ClusterMachine[] =>
+  full.machines.filter(({ roles }) => roles.includes(role));

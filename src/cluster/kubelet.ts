@@ -1,0 +1,64 @@
+/** What kubelet starts with on one machine. */
+import { type Plain, yamlText } from '../ignition/yaml-text.ts';
+import type { ClusterMachine, FullCluster, Value } from './full.ts';
+import { commandLine } from './manifests.ts';
+
+/** KubeletConfiguration of a machine; on control planes with what differs there. */
+export function kubeletConfiguration(
+  full: FullCluster,
+  machine: ClusterMachine,
+): Readonly<Record<string, Value>> {
+  const config: Record<string, Value> = {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    ...full.kubelet.config,
+    ...(machine.roles.includes('control-plane') && full.kubelet.controlPlaneConfig),
+  };
+  return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Flags that kubeadm's own drop-in for the unit gives; the others stand in `kubeadm-flags.env`. */
+const OF_THE_UNIT = ['bootstrap-kubeconfig', 'config', 'kubeconfig'];
+
+/** As files, under kubeadm's names so that its later commands find them. */
+export function kubeletFiles(
+  full: FullCluster,
+  machine: ClusterMachine,
+): readonly { readonly path: string; readonly mode: number; readonly text: string }[] {
+  const own = Object.fromEntries(
+    Object.entries(full.flags.kubelet).filter(([flag]) => !OF_THE_UNIT.includes(flag)),
+  );
+  const runtime = full.kubelet.config.containerRuntimeEndpoint;
+  return [
+    {
+      path: '/var/lib/kubelet/config.yaml',
+      mode: 0o644,
+      text: yamlText(kubeletConfiguration(full, machine) as Plain),
+    },
+    ...(typeof runtime === 'string'
+      ? [
+          {
+            path: '/var/lib/kubelet/instance-config.yaml',
+            mode: 0o644,
+            text: yamlText({ containerRuntimeEndpoint: runtime }),
+          },
+        ]
+      : []),
+    {
+      path: '/var/lib/kubelet/kubeadm-flags.env',
+      mode: 0o644,
+      text: `KUBELET_KUBEADM_ARGS="${commandLine(own, machine).map(escaped).join(' ')}"\n`,
+    },
+  ];
+}
+
+/** systemd's EnvironmentFile: backslash, quote, dollar and backtick mean something between double quotes. */
+const escaped = (text: string): string => text.replace(/[\\"$`]/g, '\\$&');
+
+/** The flags that the unit's `ExecStart` gives itself. */
+export function kubeletUnitFlags(full: FullCluster, machine: ClusterMachine): readonly string[] {
+  const flags = Object.fromEntries(
+    Object.entries(full.flags.kubelet).filter(([flag]) => OF_THE_UNIT.includes(flag)),
+  );
+  return commandLine(flags, machine);
+}

@@ -1,0 +1,203 @@
+/** The static pods of one control plane or etcd machine. Pure: full specification, machine and founding in, pods out. */
+import { urlHost } from '../base/ip.ts';
+import { type Plain, yamlText } from '../ignition/yaml-text.ts';
+import { KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../pki/hierarchy.ts';
+import { addressOf, type ClusterMachine, type Component, type Flags, type FullCluster } from './full.ts';
+import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
+import { ETCD_RELEASES } from './versions.ts';
+
+/** What etcd starts with. `new` is a grant, see the founding; it is never derived here. */
+export interface Founding {
+  readonly state: 'new' | 'existing';
+  /** From the random id of the founding: two foundings are two clusters to etcd. */
+  readonly token: string;
+  /** All members, this one included. */
+  readonly members: readonly { readonly name: string; readonly address: string }[];
+}
+
+export const MANIFEST_DIRECTORY = '/etc/kubernetes/manifests';
+
+/** Expands `${machine.…}` and `${founding.…}`; anything else with `${` is taken as it is. */
+function expand(text: string, machine: ClusterMachine, founding: Founding | undefined): string {
+  const values: Readonly<Record<string, string | undefined>> = {
+    'machine.name': machine.name,
+    'machine.address': addressOf(machine),
+    'machine.host': urlHost(addressOf(machine)),
+    'machine.nodeIps': nodeIps(machine).join(','),
+    'founding.state': founding?.state,
+    'founding.token': founding?.token,
+    'founding.initialCluster': founding?.members
+      .map(({ name, address }) => `${name}=https://${urlHost(address)}:2380`)
+      .sort()
+      .join(','),
+  };
+  return text.replace(/\$\{([a-zA-Z.]+)\}/g, (all, name: string) => values[name] ?? all);
+}
+
+/** The first address of each family: what kubelet takes for `--node-ip`. */
+function nodeIps({ addresses }: ClusterMachine): readonly string[] {
+  const first = (ipv6: boolean) => addresses.find((text) => text.includes(':') === ipv6);
+  const ips = [first(false), first(true)].filter((one) => one !== undefined);
+  return ips.sort((a, b) => addresses.indexOf(a) - addresses.indexOf(b));
+}
+
+/** `--flag=value`, sorted as kubeadm does; a list gives the flag several times. */
+export function commandLine(flags: Flags, machine: ClusterMachine, founding?: Founding): readonly string[] {
+  return Object.keys(flags)
+    .sort()
+    .flatMap((flag) => [flags[flag]!].flat().map((value) => `--${flag}=${expand(value, machine, founding)}`));
+}
+
+interface ProbeSpot {
+  readonly host: string;
+  readonly scheme: 'HTTP' | 'HTTPS';
+}
+
+const get = ({ host, scheme }: ProbeSpot, path: string): Probe['httpGet'] => ({
+  host,
+  path,
+  port: 'probe-port',
+  scheme,
+});
+const slow = (spot: ProbeSpot, path: string, failureThreshold: number): Probe => ({
+  failureThreshold,
+  httpGet: get(spot, path),
+  initialDelaySeconds: 10,
+  periodSeconds: 10,
+  timeoutSeconds: 15,
+});
+const liveness = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 8);
+/** Four minutes. */
+const startup = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 24);
+const readiness = (spot: ProbeSpot, path: string): Probe => ({
+  failureThreshold: 3,
+  httpGet: get(spot, path),
+  periodSeconds: 1,
+  timeoutSeconds: 15,
+});
+
+/** The value of a flag that our own pod depends on (a port, a directory), overrides included. */
+function flagValue(full: FullCluster, component: Component, flag: string, fallback: string): string {
+  const value = full.flags[component][flag];
+  return typeof value === 'string' ? value : fallback;
+}
+
+const directory = (name: string, path: string, readOnly = true): Mount => ({
+  name,
+  path,
+  type: 'DirectoryOrCreate',
+  readOnly,
+});
+
+/** kubeadm names a volume after its path. */
+const hostCertificates = (full: FullCluster): readonly Mount[] =>
+  full.hostCertificates.map((path) => directory(path.slice(1).replaceAll('/', '-'), path));
+
+const bySort = (mounts: readonly Mount[]): readonly Mount[] =>
+  mounts.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+
+export function etcdPod(full: FullCluster, machine: ClusterMachine, founding: Founding): StaticPod {
+  const { probes } = ETCD_RELEASES[full.etcd.minor];
+  const spot = { host: '127.0.0.1', scheme: 'HTTP' } as const;
+  return {
+    name: 'etcd',
+    annotations: {
+      // kubeadm finds the members by it.
+      'kubeadm.kubernetes.io/etcd.advertise-client-urls': expand(
+        flagValue(full, 'etcd', 'advertise-client-urls', ''),
+        machine,
+        founding,
+      ),
+    },
+    image: full.images.etcd,
+    command: ['etcd', ...commandLine(full.flags.etcd, machine, founding)],
+    port: 2381,
+    requests: { cpu: '100m', memory: '100Mi' },
+    livenessProbe: liveness(spot, probes.liveness),
+    readinessProbe: readiness(spot, probes.readiness),
+    startupProbe: startup(spot, probes.startup),
+    mounts: [
+      directory('etcd-data', flagValue(full, 'etcd', 'data-dir', full.etcd.dataDirectory), false),
+      directory('etcd-certs', `${PKI_DIRECTORY}/etcd`, false),
+    ],
+  };
+}
+
+export function apiserverPod(full: FullCluster, machine: ClusterMachine): StaticPod {
+  const port = Number(flagValue(full, 'kube-apiserver', 'secure-port', '6443'));
+  const spot = { host: addressOf(machine), scheme: 'HTTPS' } as const;
+  return {
+    name: 'kube-apiserver',
+    annotations: {
+      'kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint': `${urlHost(addressOf(machine))}:${port}`,
+    },
+    image: full.images['kube-apiserver'],
+    command: ['kube-apiserver', ...commandLine(full.flags['kube-apiserver'], machine)],
+    port,
+    requests: { cpu: '250m' },
+    livenessProbe: liveness(spot, '/livez'),
+    readinessProbe: readiness(spot, '/readyz'),
+    startupProbe: startup(spot, '/livez'),
+    mounts: bySort([
+      directory('ca-certs', '/etc/ssl/certs'),
+      directory('k8s-certs', PKI_DIRECTORY),
+      ...hostCertificates(full),
+    ]),
+  };
+}
+
+export function controllerManagerPod(full: FullCluster, machine: ClusterMachine): StaticPod {
+  const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
+  return {
+    name: 'kube-controller-manager',
+    annotations: {},
+    image: full.images['kube-controller-manager'],
+    command: ['kube-controller-manager', ...commandLine(full.flags['kube-controller-manager'], machine)],
+    port: 10257,
+    requests: { cpu: '200m' },
+    livenessProbe: liveness(spot, '/healthz'),
+    startupProbe: startup(spot, '/healthz'),
+    mounts: bySort([
+      directory('ca-certs', '/etc/ssl/certs'),
+      directory('k8s-certs', PKI_DIRECTORY),
+      directory('kubeconfig', `${KUBERNETES_DIRECTORY}/controller-manager`),
+      ...hostCertificates(full),
+    ]),
+  };
+}
+
+export function schedulerPod(full: FullCluster, machine: ClusterMachine): StaticPod {
+  const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
+  return {
+    name: 'kube-scheduler',
+    annotations: {},
+    image: full.images['kube-scheduler'],
+    command: ['kube-scheduler', ...commandLine(full.flags['kube-scheduler'], machine)],
+    port: 10259,
+    requests: { cpu: '100m' },
+    livenessProbe: liveness(spot, '/livez'),
+    readinessProbe: readiness(spot, '/readyz'),
+    startupProbe: startup(spot, '/livez'),
+    mounts: [directory('kubeconfig', `${KUBERNETES_DIRECTORY}/scheduler`)],
+  };
+}
+
+/**
+ * The manifests of a machine by its roles, as files: mode 0600. etcd's is there only with a founding: without the grant there is
+ * nothing to start.
+ */
+export function manifestFiles(
+  full: FullCluster,
+  machine: ClusterMachine,
+  founding?: Founding,
+): readonly { readonly path: string; readonly mode: number; readonly text: string }[] {
+  const pods: StaticPod[] = [];
+  if (machine.roles.includes('etcd') && founding) pods.push(etcdPod(full, machine, founding));
+  if (machine.roles.includes('control-plane'))
+    pods.push(apiserverPod(full, machine), controllerManagerPod(full, machine), schedulerPod(full, machine));
+  return pods.map((pod) => ({
+    path: `${MANIFEST_DIRECTORY}/${pod.name}.yaml`,
+    mode: 0o600,
+    text: yamlText(podManifest(pod) as unknown as Plain),
+  }));
+}

@@ -1,0 +1,78 @@
+/** Static pods as typed data: the part of Kubernetes' Pod that the control plane uses. */
+
+export interface Probe {
+  readonly failureThreshold: number;
+  readonly httpGet: {
+    readonly host: string;
+    readonly path: string;
+    readonly port: string;
+    readonly scheme: 'HTTP' | 'HTTPS';
+  };
+  readonly initialDelaySeconds?: number;
+  readonly periodSeconds: number;
+  readonly timeoutSeconds: number;
+}
+
+export interface Mount {
+  readonly name: string;
+  /** The same on the host and in the pod. */
+  readonly path: string;
+  readonly type: 'DirectoryOrCreate' | 'FileOrCreate';
+  readonly readOnly: boolean;
+}
+
+export interface StaticPod {
+  readonly name: string;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly image: string;
+  readonly command: readonly string[];
+  readonly port: number;
+  readonly requests: Readonly<Record<string, string>>;
+  readonly livenessProbe: Probe;
+  readonly readinessProbe?: Probe;
+  readonly startupProbe: Probe;
+  readonly mounts: readonly Mount[];
+}
+
+/** The manifest, with its fields in kubeadm's (alphabetical) order. */
+export function podManifest(pod: StaticPod) {
+  const mounts = pod.mounts;
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      ...(Object.keys(pod.annotations).length > 0 && { annotations: pod.annotations }),
+      labels: { component: pod.name, tier: 'control-plane' },
+      name: pod.name,
+      namespace: 'kube-system',
+    },
+    spec: {
+      containers: [
+        {
+          command: pod.command,
+          image: pod.image,
+          imagePullPolicy: 'IfNotPresent',
+          livenessProbe: pod.livenessProbe,
+          name: pod.name,
+          ports: [{ containerPort: pod.port, name: 'probe-port', protocol: 'TCP' }],
+          ...(pod.readinessProbe && { readinessProbe: pod.readinessProbe }),
+          resources: { requests: pod.requests },
+          startupProbe: pod.startupProbe,
+          volumeMounts: mounts.map(({ name, path, readOnly }) => ({
+            mountPath: path,
+            name,
+            ...(readOnly && { readOnly }),
+          })),
+        },
+      ],
+      hostNetwork: true,
+      priority: 2_000_001_000,
+      priorityClassName: 'system-node-critical',
+      securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+      volumes: mounts.map(({ name, path, type }) => ({ hostPath: { path, type }, name })),
+    },
+    status: {},
+  };
+}
+
+export type PodManifest = ReturnType<typeof podManifest>;

@@ -1,0 +1,210 @@
+/** What comes with each version of Kubernetes and of etcd. */
+import type { Minor } from './flags.ts';
+
+export interface Release {
+  /** kubeadm's choice at that minor version: image tags. */
+  readonly etcd: string;
+  readonly coredns: string;
+  readonly pause: string;
+  /** Used when a Cluster names only the minor version. */
+  readonly patch: number;
+  /** The oldest etcd that kubeadm takes. */
+  readonly oldestEtcd: string;
+  /** Gates of kubelet without which its configuration is refused. */
+  readonly kubeletGates: Readonly<Record<string, boolean>>;
+}
+
+export const RELEASES: Readonly<Record<Minor, Release>> = {
+  '1.34': {
+    etcd: '3.6.5-0',
+    coredns: 'v1.12.1',
+    pause: '3.10.1',
+    patch: 9,
+    oldestEtcd: '3.5.24',
+    // Alpha until 1.35: without it `crashLoopBackOff.maxContainerRestartPeriod` is refused.
+    kubeletGates: { KubeletCrashLoopBackOffMax: true },
+  },
+  '1.35': {
+    etcd: '3.6.6-0',
+    coredns: 'v1.13.1',
+    pause: '3.10.1',
+    patch: 6,
+    oldestEtcd: '3.5.24',
+    kubeletGates: {},
+  },
+  '1.36': {
+    etcd: '3.6.8-0',
+    coredns: 'v1.14.2',
+    pause: '3.10.2',
+    patch: 3,
+    oldestEtcd: '3.5.24',
+    kubeletGates: {},
+  },
+};
+
+export const ETCD_MINORS = ['3.4', '3.5', '3.6'] as const;
+export type EtcdMinor = (typeof ETCD_MINORS)[number];
+
+export interface EtcdRelease {
+  /** Flags that not all versions spell alike. */
+  readonly flags: Readonly<Record<string, string>>;
+  /** HTTP paths on the metrics port. The startup probe asks for life, not for quorum: see deviations.ts. */
+  readonly probes: { readonly liveness: string; readonly readiness: string; readonly startup: string };
+  /** The program that restores a snapshot, with its first arguments. */
+  readonly restore: readonly string[];
+  /** Names of flags that this version has and the newest has not, or the other way round. */
+  readonly without: readonly string[];
+  readonly besides: readonly string[];
+}
+
+const SERIALIZABLE = '/health?exclude=NOSPACE&serializable=true';
+/** Flags that came with 3.6 without their former `experimental-`. */
+const GRADUATED = [
+  'bootstrap-defrag-threshold-megabytes',
+  'compact-hash-check-time',
+  'compaction-batch-limit',
+  'compaction-sleep-interval',
+  'corrupt-check-time',
+  'distributed-tracing-address',
+  'distributed-tracing-instance-id',
+  'distributed-tracing-sampling-rate',
+  'distributed-tracing-service-name',
+  'downgrade-check-time',
+  'enable-distributed-tracing',
+  'max-learners',
+  'memory-mlock',
+  'peer-skip-client-san-verification',
+  'snapshot-catchup-entries',
+  'warning-apply-duration',
+  'warning-unary-request-duration',
+  'watch-progress-notify-interval',
+] as const;
+const EXPERIMENTAL_35 = [
+  'experimental-bootstrap-defrag-threshold-megabytes',
+  'experimental-compact-hash-check-enabled',
+  'experimental-compact-hash-check-time',
+  'experimental-compaction-batch-limit',
+  'experimental-compaction-sleep-interval',
+  'experimental-corrupt-check-time',
+  'experimental-distributed-tracing-address',
+  'experimental-distributed-tracing-instance-id',
+  'experimental-distributed-tracing-sampling-rate',
+  'experimental-distributed-tracing-service-name',
+  'experimental-downgrade-check-time',
+  'experimental-enable-distributed-tracing',
+  'experimental-enable-lease-checkpoint',
+  'experimental-enable-lease-checkpoint-persist',
+  'experimental-initial-corrupt-check',
+  'experimental-max-learners',
+  'experimental-memory-mlock',
+  'experimental-peer-skip-client-san-verification',
+  'experimental-snapshot-catchup-entries',
+  'experimental-stop-grpc-service-on-defrag',
+  'experimental-txn-mode-write-with-shared-buffer',
+  'experimental-warning-apply-duration',
+  'experimental-warning-unary-request-duration',
+  'experimental-watch-progress-notify-interval',
+] as const;
+const V2 = [
+  'enable-v2',
+  'proxy',
+  'proxy-dial-timeout',
+  'proxy-failure-wait',
+  'proxy-read-timeout',
+  'proxy-refresh-interval',
+  'proxy-write-timeout',
+] as const;
+
+export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
+  '3.4': {
+    flags: { 'experimental-initial-corrupt-check': 'true', logger: 'zap' },
+    probes: { liveness: SERIALIZABLE, readiness: '/health', startup: SERIALIZABLE },
+    restore: ['etcdctl', 'snapshot', 'restore'],
+    without: [
+      ...GRADUATED,
+      'feature-gates',
+      'client-cert-allowed-hostname',
+      'peer-cert-allowed-hostname',
+      'enable-log-rotation',
+      'log-rotation-config-json',
+      'log-format',
+      'listen-client-http-urls',
+      'max-concurrent-streams',
+      'self-signed-cert-validity',
+      'socket-reuse-address',
+      'socket-reuse-port',
+      'tls-max-version',
+      'tls-min-version',
+      'auth-token-ttl',
+    ],
+    besides: [
+      ...V2,
+      'debug',
+      'log-package-levels',
+      'experimental-backend-bbolt-freelist-type',
+      'experimental-compaction-batch-limit',
+      'experimental-corrupt-check-time',
+      'experimental-enable-v2v3',
+      'experimental-initial-corrupt-check',
+      'experimental-peer-skip-client-san-verification',
+      'experimental-watch-progress-notify-interval',
+    ],
+  },
+  '3.5': {
+    flags: {
+      'experimental-initial-corrupt-check': 'true',
+      'experimental-watch-progress-notify-interval': '5s',
+    },
+    probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
+    restore: ['etcdutl', 'snapshot', 'restore'],
+    without: [...GRADUATED, 'feature-gates'],
+    besides: [...V2, 'v2-deprecation', ...EXPERIMENTAL_35],
+  },
+  '3.6': {
+    flags: { 'feature-gates': 'InitialCorruptCheck=true', 'watch-progress-notify-interval': '5s' },
+    probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
+    restore: ['etcdutl', 'snapshot', 'restore'],
+    without: [],
+    besides: [],
+  },
+};
+
+/** Flags of etcd 3.6. */
+export const ETCD_FLAGS: readonly string[] = [
+  ...GRADUATED,
+  ...`advertise-client-urls auth-token auth-token-ttl auto-compaction-mode auto-compaction-retention auto-tls backend-batch-interval
+  backend-batch-limit backend-bbolt-freelist-type bcrypt-cost cert-file cipher-suites client-cert-allowed-hostname client-cert-auth
+  client-crl-file config-file cors data-dir discovery discovery-srv discovery-srv-name election-timeout enable-grpc-gateway
+  enable-log-rotation enable-pprof feature-gates force-new-cluster grpc-keepalive-interval grpc-keepalive-min-time
+  grpc-keepalive-timeout heartbeat-interval host-whitelist initial-advertise-peer-urls initial-cluster initial-cluster-state
+  initial-cluster-token initial-election-tick-advance key-file listen-client-http-urls listen-client-urls listen-metrics-urls
+  listen-peer-urls log-format log-level log-outputs log-rotation-config-json logger max-concurrent-streams max-request-bytes
+  max-snapshots max-txn-ops max-wals metrics name peer-auto-tls peer-cert-allowed-cn peer-cert-allowed-hostname peer-cert-file
+  peer-client-cert-auth peer-crl-file peer-key-file peer-trusted-ca-file pre-vote quota-backend-bytes self-signed-cert-validity
+  snapshot-count socket-reuse-address socket-reuse-port strict-reconfig-check tls-max-version tls-min-version trusted-ca-file
+  unsafe-no-fsync wal-dir`.split(/\s+/),
+];
+
+export function knownEtcdFlags(minor: EtcdMinor): ReadonlySet<string> {
+  const { without, besides } = ETCD_RELEASES[minor];
+  const names = new Set([...ETCD_FLAGS, ...besides]);
+  for (const name of without) names.delete(name);
+  return names;
+}
+
+/** `1.36.3`, `v1.36.3`, `3.6.8-0`: its numbers; undefined when it is not a version. */
+export function parseVersion(text: string): readonly [number, number, number] | undefined {
+  const found = /^v?(\d{1,3})\.(\d{1,3})\.(\d{1,4})(?:-\d+)?$/.exec(text);
+  return found ? [Number(found[1]), Number(found[2]), Number(found[3])] : undefined;
+}
+
+/** Below zero when `a` is the older. Both are versions. */
+export function compareVersions(a: string, b: string): number {
+  const [left, right] = [parseVersion(a)!, parseVersion(b)!];
+  return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
+}
+
+export function minorOf(version: string): string {
+  const [major, minor] = parseVersion(version)!;
+  return `${major}.${minor}`;
+}

@@ -1,0 +1,87 @@
+/**
+ * What a machine asks with: a PKCS#10 request (RFC 2986). Only its public key is used, and only after the request's own signature
+ * proved that the machine holds the private one. Subject, names and extensions in it are skipped: they are the server's choice.
+ */
+import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { DerReader, type NotDer, TAG } from './der.ts';
+import { keyWeakness, PublicKey } from './keys.ts';
+import { parsePem } from './pem.ts';
+
+/** Octets of a request's text. RSA-8192 with a dozen names takes 3 KiB. */
+export const CSR_LIMIT = 16 * 1024;
+
+export type CsrRefusal = 'too-large' | 'not-pem' | 'malformed' | 'weak-key' | 'signature';
+
+export type CsrResult =
+  | { readonly ok: true; readonly publicKey: PublicKey }
+  | { readonly ok: false; readonly reason: CsrRefusal; readonly text: string };
+
+const refuse = (reason: CsrRefusal, text: string): CsrResult => ({ ok: false, reason, text });
+
+/** Signature algorithms by OID: which key they need and the digest. PKCS#1 v1.5 and ECDSA with SHA-2; no SHA-1, no PSS. */
+const SIGNATURES: Readonly<Record<string, { readonly type: 'rsa' | 'ec'; readonly digest: string }>> = {
+  '2a864886f70d01010b': { type: 'rsa', digest: 'sha256' },
+  '2a864886f70d01010c': { type: 'rsa', digest: 'sha384' },
+  '2a864886f70d01010d': { type: 'rsa', digest: 'sha512' },
+  '2a8648ce3d040302': { type: 'ec', digest: 'sha256' },
+  '2a8648ce3d040303': { type: 'ec', digest: 'sha384' },
+  '2a8648ce3d040304': { type: 'ec', digest: 'sha512' },
+};
+
+/** The public key that a request proves; or why not. Never throws. */
+export function readCsr(text: string): CsrResult {
+  if (text.length > CSR_LIMIT) return refuse('too-large', `more than ${CSR_LIMIT} octets`);
+  const blocks = parsePem(text);
+  const label = blocks?.[0]?.label;
+  if (blocks?.length !== 1 || (label !== 'CERTIFICATE REQUEST' && label !== 'NEW CERTIFICATE REQUEST'))
+    return refuse('not-pem', 'not exactly one certificate request in PEM');
+  let parts: Parts;
+  let key: KeyObject;
+  try {
+    parts = partsOf(blocks[0]!.octets);
+    key = createPublicKey({ key: parts.spki, format: 'der', type: 'spki' });
+  } catch (error) {
+    return refuse('malformed', error instanceof Error ? (error as NotDer).message : 'malformed');
+  }
+  const weakness = keyWeakness(key);
+  if (weakness !== undefined) return refuse('weak-key', `a key ${weakness}`);
+  const algorithm = SIGNATURES[parts.algorithm];
+  if (algorithm === undefined || algorithm.type !== key.asymmetricKeyType)
+    return refuse('signature', 'signed by an algorithm that is not taken');
+  let good = false;
+  try {
+    good = verify(algorithm.digest, parts.signed, key, parts.signature);
+  } catch {
+    good = false;
+  }
+  return good
+    ? { ok: true, publicKey: new PublicKey(key) }
+    : refuse('signature', 'the signature is not of the key in the request');
+}
+
+interface Parts {
+  readonly spki: Buffer;
+  readonly signed: Buffer;
+  /** OID in hexadecimal. */
+  readonly algorithm: string;
+  readonly signature: Buffer;
+}
+
+/** CertificationRequest ::= SEQUENCE { info, signatureAlgorithm, signature }; info ::= { version, subject, spki, [0] attributes }. */
+function partsOf(octets: Buffer): Parts {
+  const outside = new DerReader(octets);
+  const request = new DerReader(outside.next(TAG.sequence).body);
+  outside.end();
+  const info = request.next(TAG.sequence);
+  const fields = new DerReader(info.body);
+  fields.next(TAG.integer);
+  fields.next(TAG.sequence);
+  const spki = fields.next(TAG.sequence).whole;
+  if (!fields.done) fields.next(TAG.context0);
+  fields.end();
+  const algorithm = new DerReader(request.next(TAG.sequence).body).next(TAG.oid).body.toString('hex');
+  const bits = request.next(TAG.bits).body;
+  request.end();
+  if (bits.length < 2 || bits[0] !== 0) throw new RangeError('a signature that is not of whole octets');
+  return { spki, signed: info.whole, algorithm, signature: bits.subarray(1) };
+}

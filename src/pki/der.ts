@@ -1,0 +1,64 @@
+/** Reading DER, strictly: what a machine sends is read by this and nothing larger. */
+import { ShortInput } from '../base/bytes.ts';
+
+/** Thrown when octets are not DER. Decoders catch it and return a reason. */
+export class NotDer extends Error {}
+
+export interface Tlv {
+  readonly tag: number;
+  /** The value. */
+  readonly body: Buffer;
+  /** Tag, length and value. */
+  readonly whole: Buffer;
+}
+
+export const TAG = {
+  integer: 0x02,
+  bits: 0x03,
+  oid: 0x06,
+  sequence: 0x30,
+  set: 0x31,
+  context0: 0xa0,
+} as const;
+
+/** Reads the elements of a constructed value one after the other. */
+export class DerReader {
+  readonly #octets: Buffer;
+  #at = 0;
+
+  constructor(octets: Buffer) {
+    this.#octets = octets;
+  }
+
+  get done(): boolean {
+    return this.#at === this.#octets.length;
+  }
+
+  /** The next element, which has `tag`. Lengths are definite, minimal and inside the input. */
+  next(tag: number): Tlv {
+    const from = this.#at;
+    if (this.#octets.length - from < 2) throw new ShortInput(2, this.#octets.length - from);
+    if (this.#octets[from] !== tag) throw new NotDer(`tag ${this.#octets[from]} where ${tag} belongs`);
+    const first = this.#octets[from + 1]!;
+    let header = 2;
+    let length = first;
+    if (first >= 0x80) {
+      const count = first & 0x7f;
+      if (count === 0 || count > 3) throw new NotDer('a length of no or too many octets');
+      if (this.#octets.length - from < 2 + count) throw new ShortInput(2 + count, this.#octets.length - from);
+      length = this.#octets.readUIntBE(from + 2, count);
+      if (length < 0x80 || (count > 1 && length < 2 ** (8 * (count - 1))))
+        throw new NotDer('a length that could be shorter');
+      header += count;
+    }
+    const to = from + header + length;
+    if (to > this.#octets.length) throw new ShortInput(to - from, this.#octets.length - from);
+    this.#at = to;
+    return { tag, body: this.#octets.subarray(from + header, to), whole: this.#octets.subarray(from, to) };
+  }
+
+  /** Refuses anything that follows. */
+  end(): void {
+    if (!this.done) throw new NotDer('octets after the end');
+  }
+}

@@ -1,0 +1,55 @@
+/** Where our certificates and their files differ from what kubeadm writes, each with its reason. A test holds the list to be exact. */
+
+export interface Deviation {
+  /** What differs: the certificate or file, and the field. */
+  readonly where: string;
+  readonly reason: string;
+}
+
+export const PKI_DEVIATIONS = {
+  algorithm: {
+    where: 'every key',
+    reason:
+      'ECDSA P-256 by default: made in a tenth of a millisecond instead of a tenth of a second. RSA on request.',
+  },
+  keyEncipherment: {
+    where: 'key usage of ECDSA certificates',
+    reason:
+      'The bit means RSA key transport; an ECDSA key cannot do it (RFC 8813, section 3). RSA certificates carry it.',
+  },
+  backDated: {
+    where: 'notBefore',
+    reason: 'A day before issuing instead of five minutes: clocks of fresh hardware are wrong by hours.',
+  },
+  localhost: {
+    where: 'SANs of apiserver',
+    reason:
+      'With localhost, 127.0.0.1 and ::1: workers reach the API through a balancer on their own loopback.',
+  },
+  allAddresses: {
+    where: 'SANs of apiserver, etcd-server and etcd-peer',
+    reason:
+      'All addresses of the machine instead of one: etcd refuses a peer that connects from an address not in its certificate.',
+  },
+  bundles: {
+    where: 'ca-bundle.crt, etcd/ca-bundle.crt, front-proxy-ca-bundle.crt, sa-verifiers.pub',
+    reason:
+      'Trust is a file of its own, so that two generations can be trusted while ca.crt stays the single one that signs.',
+  },
+  superAdmin: {
+    where: 'super-admin.conf',
+    reason:
+      'On no machine: there is no first node, and it outranks every binding. Made for a person on demand.',
+  },
+  kubeconfigDirectories: {
+    where: 'controller-manager.conf, scheduler.conf',
+    reason:
+      'In a directory of their own, with a link from kubeadm’s path: a file mounted by itself hides its replacement.',
+  },
+  kubeletCombined: {
+    where: 'kubelet.conf',
+    reason: 'Names kubelet-client-current.pem from the start, as it does after kubelet’s first rotation.',
+  },
+} as const satisfies Readonly<Record<string, Deviation>>;
+
+export type PkiDeviation = keyof typeof PKI_DEVIATIONS;

@@ -1,0 +1,175 @@
+/** The PKI files of one machine: which, where, with which mode, and who supplies each key. Pure. */
+import { Secret } from '../base/secret.ts';
+import {
+  AUTHORITIES,
+  AUTHORITY_NAMES,
+  type KeysetName,
+  type LeafName,
+  leafOf,
+  leavesFor,
+  MODES,
+  type Role,
+  SERVICE_ACCOUNT,
+} from './hierarchy.ts';
+import type { PrivateKey } from './keys.ts';
+import { type Keyset, primaryOf, signingPair, trustBundle, verifiers } from './keyset.ts';
+import { type Credential, kubeconfigText } from './kubeconfig.ts';
+
+export type FileContent =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'secret'; readonly secret: Secret }
+  /** `onlyIfAbsent`: the machine's own software turns it elsewhere later, and is not to be turned back. */
+  | { readonly kind: 'link'; readonly to: string; readonly onlyIfAbsent?: true }
+  /** The machine made this key and keeps it: it puts the PEM of that leaf's key here. */
+  | { readonly kind: 'own-key'; readonly leaf: LeafName }
+  /** The machine appends its key to the text: as PEM, or as base64 and a line break (a kubeconfig's last field). */
+  | {
+      readonly kind: 'with-own-key';
+      readonly leaf: LeafName;
+      readonly text: string;
+      readonly append: 'pem' | 'base64';
+    };
+
+export interface MachineFile {
+  readonly path: string;
+  /** 0 for a link. */
+  readonly mode: number;
+  readonly content: FileContent;
+}
+
+/** A certificate, with its key only when that was made here (inline delivery, kubeconfigs for people). */
+export interface Held {
+  readonly certificate: string;
+  readonly key?: PrivateKey;
+}
+
+export interface HandoutOf {
+  readonly roles: readonly Role[];
+  readonly cluster: string;
+  readonly user: string;
+  /** Those of the cluster, and Muster's own `transport-ca`. */
+  readonly keysets: ReadonlyMap<KeysetName, Keyset>;
+  readonly leaves: ReadonlyMap<LeafName, Held>;
+  /** URL of the endpoint, and of the API on this machine itself. */
+  readonly servers: { readonly endpoint: string; readonly local: string };
+}
+
+/** All files, by path. Leaves of the roles that are not in `leaves` are left out. */
+export function handout(of: HandoutOf): readonly MachineFile[] {
+  const files = [...trustFiles(of), ...pairFiles(of), ...serviceAccountFiles(of)];
+  for (const name of leavesFor(of.roles)) {
+    const held = of.leaves.get(name);
+    if (held !== undefined) files.push(...leafFiles(of, name, held));
+  }
+  return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+const text = (path: string, mode: number, content: string): MachineFile => ({
+  path,
+  mode,
+  content: { kind: 'text', text: content },
+});
+
+const secret = (path: string, mode: number, content: string): MachineFile => ({
+  path,
+  mode,
+  content: { kind: 'secret', secret: new Secret(content) },
+});
+
+function trustFiles({ roles, keysets }: HandoutOf): MachineFile[] {
+  return AUTHORITY_NAMES.flatMap((name) => {
+    const { bundle } = AUTHORITIES[name];
+    const keyset = keysets.get(name);
+    return keyset && bundle.roles.some((role) => roles.includes(role))
+      ? [text(bundle.path, MODES.certificate, trustBundle(keyset))]
+      : [];
+  });
+}
+
+function pairFiles({ roles, keysets }: HandoutOf): MachineFile[] {
+  return AUTHORITY_NAMES.flatMap((name) => {
+    const { pair } = AUTHORITIES[name];
+    const keyset = keysets.get(name);
+    if (!pair || !keyset || !pair.roles.every((role) => roles.includes(role))) return [];
+    const { certificate, key } = signingPair(keyset);
+    return [text(pair.cert, MODES.certificate, certificate), secret(pair.key, MODES.key, key.pem())];
+  });
+}
+
+function serviceAccountFiles({ roles, keysets }: HandoutOf): MachineFile[] {
+  const keyset = keysets.get('sa');
+  if (!keyset || !SERVICE_ACCOUNT.roles.some((role) => roles.includes(role))) return [];
+  const { publicKey, key } = primaryOf(keyset);
+  return [
+    secret(SERVICE_ACCOUNT.key, MODES.key, key.pem()),
+    text(SERVICE_ACCOUNT.publicKey, MODES.publicKey, publicKey.pem()),
+    text(SERVICE_ACCOUNT.verifiers, MODES.publicKey, verifiers(keyset)),
+  ];
+}
+
+function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): MachineFile[] {
+  const { delivery, subject } = leafOf(leaf);
+  switch (delivery.form) {
+    case 'none':
+      return [];
+    case 'pair':
+      return [
+        text(delivery.cert, MODES.certificate, certificate),
+        key
+          ? secret(delivery.key, MODES.key, key.pem())
+          : { path: delivery.key, mode: MODES.key, content: { kind: 'own-key', leaf } },
+      ];
+    case 'combined': {
+      const credential: Credential = { kind: 'files', certificate: delivery.link, key: delivery.link };
+      const user = subject({ name: of.user, addresses: [] }).commonName;
+      return [
+        key
+          ? secret(delivery.path, MODES.key, certificate + key.pem())
+          : {
+              path: delivery.path,
+              mode: MODES.key,
+              content: { kind: 'with-own-key', leaf, text: certificate, append: 'pem' },
+            },
+        { path: delivery.link, mode: 0, content: { kind: 'link', to: delivery.path, onlyIfAbsent: true } },
+        text(delivery.kubeconfig, MODES.kubeconfig, kubeconfig(of, user, 'local', credential)),
+      ];
+    }
+    case 'kubeconfig': {
+      const user = subject({ name: of.user, addresses: [] }).commonName;
+      const file: MachineFile = key
+        ? secret(
+            delivery.path,
+            MODES.kubeconfig,
+            kubeconfig(of, user, delivery.server, { kind: 'embedded', certificate, key }),
+          )
+        : {
+            path: delivery.path,
+            mode: MODES.kubeconfig,
+            content: {
+              kind: 'with-own-key',
+              leaf,
+              text: kubeconfig(of, user, delivery.server, { kind: 'own-key', certificate }),
+              append: 'base64',
+            },
+          };
+      return delivery.alias === undefined
+        ? [file]
+        : [file, { path: delivery.alias, mode: 0, content: { kind: 'link', to: delivery.path } }];
+    }
+  }
+}
+
+function kubeconfig(
+  of: HandoutOf,
+  user: string,
+  server: 'endpoint' | 'local',
+  credential: Credential,
+): string {
+  return kubeconfigText({
+    cluster: of.cluster,
+    server: of.servers[server],
+    caBundle: trustBundle(of.keysets.get('ca')!),
+    user,
+    credential,
+  });
+}

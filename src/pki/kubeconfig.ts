@@ -1,0 +1,75 @@
+/** Kubeconfigs as values, and as the text that kubectl and the components read. */
+import type { Secret } from '../base/secret.ts';
+import { type Plain, yamlText } from '../ignition/yaml-text.ts';
+import { type PrivateKey, REDACTED } from './keys.ts';
+
+export type Credential =
+  /** Embedded, as kubeadm does; `kubeadm certs` looks only at these. */
+  | { readonly kind: 'embedded'; readonly certificate: string; readonly key: PrivateKey }
+  /**
+   * Embedded, but the key is the machine's own and never seen here: the text ends with `client-key-data: `, and the machine appends the
+   * base64 of its key file and a line break.
+   */
+  | { readonly kind: 'own-key'; readonly certificate: string }
+  /** kubelet's, which it replaces itself. */
+  | { readonly kind: 'files'; readonly certificate: string; readonly key: string }
+  /** A bootstrap token, `id.secret`. */
+  | { readonly kind: 'token'; readonly token: Secret };
+
+export interface Kubeconfig {
+  readonly cluster: string;
+  /** URL of the API. */
+  readonly server: string;
+  /** Trust: PEM, every trusted generation. */
+  readonly caBundle: string;
+  readonly user: string;
+  readonly credential: Credential;
+}
+
+const base64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64');
+
+function userFields(credential: Credential): Record<string, string> {
+  switch (credential.kind) {
+    case 'embedded':
+      return {
+        'client-certificate-data': base64(credential.certificate),
+        'client-key-data': base64(credential.key.pem()),
+      };
+    case 'own-key':
+      return { 'client-certificate-data': base64(credential.certificate) };
+    case 'files':
+      return { 'client-certificate': credential.certificate, 'client-key': credential.key };
+    case 'token':
+      return { token: credential.token.reveal() };
+  }
+}
+
+function document(config: Kubeconfig, user: Record<string, string>): Plain {
+  const context = `${config.user}@${config.cluster}`;
+  return {
+    apiVersion: 'v1',
+    clusters: [
+      {
+        cluster: { 'certificate-authority-data': base64(config.caBundle), server: config.server },
+        name: config.cluster,
+      },
+    ],
+    contexts: [{ context: { cluster: config.cluster, user: config.user }, name: context }],
+    'current-context': context,
+    kind: 'Config',
+    users: [{ name: config.user, user }],
+  };
+}
+
+/** The text, in kubectl's order. Secret unless the credential is `own-key` or `files`. */
+export function kubeconfigText(config: Kubeconfig): string {
+  const text = yamlText(document(config, userFields(config.credential)));
+  return config.credential.kind === 'own-key' ? `${text}      client-key-data: ` : text;
+}
+
+/** For people to look at: the same without what is secret. */
+export function kubeconfigView(config: Kubeconfig): unknown {
+  const secret = { embedded: 'client-key-data', token: 'token' }[config.credential.kind as string];
+  const fields = userFields(config.credential);
+  return document(config, secret === undefined ? fields : { ...fields, [secret]: REDACTED });
+}

@@ -1,0 +1,174 @@
+/** The keys of all clusters: founded once, kept sealed in the store, every certificate written to the ledger before it leaves. */
+import type { Clock } from '../base/clock.ts';
+import { MusterError } from '../base/errors.ts';
+import type { Store, Write } from '../store/store.ts';
+import {
+  type AuthorityName,
+  CLUSTER_KEYSETS,
+  type ClusterNames,
+  type Holder,
+  type KeysetName,
+  type LeafName,
+  leafOf,
+  MUSTER_KEYSETS,
+} from './hierarchy.ts';
+import { issueLeaf, newGeneration } from './issue.ts';
+import type { KeyAlgorithm, PublicKey } from './keys.ts';
+import { foundKeyset, type Keyset, signingPair } from './keyset.ts';
+import {
+  decodeIssued,
+  decodeKeyset,
+  encodeIssued,
+  encodeKeyset,
+  type IssuedCertificate,
+  MUSTER_SCOPE,
+  PKI_KEY,
+  rewrapKeyset,
+} from './records.ts';
+import type { Vault } from './vault.ts';
+import { type Signer, type SubjectName, signer } from './x509.ts';
+
+export interface PkiDeps {
+  readonly store: Store;
+  readonly vault: Vault;
+  readonly clock: Clock;
+}
+
+export type Keysets = ReadonlyMap<KeysetName, Keyset>;
+
+export interface IssueOrder {
+  readonly leaf: LeafName;
+  readonly holder: Holder;
+  readonly cluster: ClusterNames;
+  readonly publicKey: PublicKey;
+}
+
+export interface Pki {
+  /** Makes the keysets of a cluster, or of Muster for `_muster`. Those that are there already are returned as they are. */
+  found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
+  /** Throws E_PKI when the scope was not founded. */
+  keysets(scope: string): Promise<Keysets>;
+  /** One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile (E_CONFLICT otherwise). */
+  change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
+  /** Signs and enters into the ledger; the certificate is returned when the entry is durable. */
+  issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
+  /** The ledger of a scope, by serial number. */
+  issued(scope: string): Promise<readonly IssuedCertificate[]>;
+  /** Seals every private key with the vault's primary key. Returns how many keysets were written. */
+  rewrap(): Promise<number>;
+}
+
+export const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
+  [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
+
+export function openPki({ store, vault, clock }: PkiDeps): Pki {
+  /** By generation; a generation never changes. */
+  const signers = new Map<string, Signer>();
+
+  const read = async (scope: string): Promise<Keysets> => {
+    const { records } = await store.list(PKI_KEY.keysets(scope));
+    const keysets = records.map(({ key, value }) => decodeKeyset(key, value, vault));
+    return new Map(keysets.map((keyset) => [keyset.name, keyset]));
+  };
+
+  const keysets = async (scope: string): Promise<Keysets> => {
+    const found = await read(scope);
+    if (found.size === 0) throw new MusterError('E_PKI', `${scope} has no keys yet`);
+    return found;
+  };
+
+  const signerOf = async (scope: string, name: AuthorityName) => {
+    const record = await store.get(PKI_KEY.keyset(scope, name));
+    if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
+    const keyset = decodeKeyset(record.key, record.value, vault);
+    const ready = signers.get(keyset.primary);
+    if (ready) return { ready, generation: keyset.primary };
+    const { certificate, key } = signingPair(keyset);
+    const made = signer(certificate, key);
+    signers.set(keyset.primary, made);
+    return { ready: made, generation: keyset.primary };
+  };
+
+  return {
+    keysets,
+
+    async found(scope, algorithm) {
+      const there = await read(scope);
+      if (there.size > 0) return there;
+      const now = clock.now();
+      const names: readonly KeysetName[] = scope === MUSTER_SCOPE ? MUSTER_KEYSETS : CLUSTER_KEYSETS;
+      const made = await Promise.all(
+        names.map(async (name) =>
+          foundKeyset(name, await newGeneration(name, { now, ...(algorithm && { algorithm }) })),
+        ),
+      );
+      const result = await store.commit(
+        made.map((keyset) => ({
+          key: PKI_KEY.keyset(scope, keyset.name),
+          put: encodeKeyset(scope, keyset, vault),
+          expect: 'absent' as const,
+        })),
+      );
+      // Somebody else founded it at the same moment: theirs are the keys.
+      return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : keysets(scope);
+    },
+
+    async change(scope, name, step) {
+      const key = PKI_KEY.keyset(scope, name);
+      const record = await store.get(key);
+      if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
+      const after = step(decodeKeyset(key, record.value, vault));
+      const result = await store.commit([
+        { key, put: encodeKeyset(scope, after, vault), expect: record.revision },
+      ]);
+      if (!result.ok) throw new MusterError('E_CONFLICT', `keyset ${name} of ${scope} was changed meanwhile`);
+      return after;
+    },
+
+    async issue(scope, { leaf, holder, cluster, publicKey }) {
+      const row = leafOf(leaf);
+      const { ready, generation } = await signerOf(scope, row.parent);
+      const now = clock.now();
+      const made = await issueLeaf(ready, { leaf, holder, cluster, publicKey, now });
+      const issued: IssuedCertificate = {
+        serial: made.serial,
+        leaf,
+        subject: subjectText(row.subject(holder)),
+        to: holder.name,
+        issuer: { keyset: row.parent, generation },
+        publicKey: publicKey.pin(),
+        notBefore: made.notBefore,
+        notAfter: made.notAfter,
+        issuedAt: now,
+        certificate: made.pem,
+      };
+      const write: Write = {
+        key: PKI_KEY.issued(scope, made.serial),
+        put: encodeIssued(issued),
+        expect: 'absent',
+      };
+      const result = await store.commit([write]);
+      if (!result.ok) throw new MusterError('E_CONFLICT', `serial number ${made.serial} exists already`);
+      return issued;
+    },
+
+    async issued(scope) {
+      const { records } = await store.list(PKI_KEY.allIssued(scope));
+      return records.map(({ key, value }) => decodeIssued(key, value));
+    },
+
+    async rewrap() {
+      let written = 0;
+      const { records } = await store.list(PKI_KEY.all);
+      for (const { key, value, revision } of records) {
+        if (!/^pki\/[^/]+\/keyset\//.test(key)) continue;
+        const again = rewrapKeyset(key, value, vault);
+        if (again === undefined) continue;
+        const result = await store.commit([{ key, put: again, expect: revision }]);
+        if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile; repeat`);
+        written++;
+      }
+      return written;
+    },
+  };
+}

@@ -1,0 +1,145 @@
+/**
+ * Keysets and the ledger as records of the store. Private keys are sealed; all else is public.
+ *
+ *     pki/SCOPE/keyset/NAME     Keyset: ca, etcd-ca, front-proxy-ca, sa; transport-ca
+ *     pki/SCOPE/issued/SERIAL   IssuedCertificate
+ *
+ * SCOPE is a cluster's name, or `_muster` for what is Muster's own (no cluster can be called that).
+ */
+import { z } from 'zod';
+import type { Millis } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
+import { AUTHORITY_NAMES, type KeysetName, LEAF_NAMES, type LeafName } from './hierarchy.ts';
+import { PrivateKey, PublicKey } from './keys.ts';
+import { type Generation, generationId, type Keyset, keysetFault } from './keyset.ts';
+import type { Envelope, Vault } from './vault.ts';
+
+export const MUSTER_SCOPE = '_muster';
+
+export const PKI_KEY = {
+  keyset: (scope: string, name: KeysetName) => `pki/${scope}/keyset/${name}`,
+  keysets: (scope: string) => `pki/${scope}/keyset/`,
+  issued: (scope: string, serial: string) => `pki/${scope}/issued/${serial}`,
+  allIssued: (scope: string) => `pki/${scope}/issued/`,
+  all: 'pki/',
+} as const;
+
+const millis = z.int().transform((value) => value as Millis);
+
+const generationRecord = z.strictObject({
+  id: z.string(),
+  createdAt: millis,
+  publicKey: z.string(),
+  certificate: z.string().optional(),
+  sealed: z.looseObject({ v: z.int(), kid: z.string() }),
+});
+
+const keysetRecord = z.strictObject({
+  v: z.literal(1),
+  name: z.enum([...AUTHORITY_NAMES, 'sa']),
+  primary: z.string(),
+  trusted: z.array(generationRecord),
+  distrusted: z.array(generationRecord),
+});
+
+const issuedRecord = z.strictObject({
+  v: z.literal(1),
+  serial: z.string(),
+  leaf: z.enum(LEAF_NAMES),
+  /** As openssl prints it. */
+  subject: z.string(),
+  /** The machine, person or host that it was handed to. */
+  to: z.string(),
+  /** Keyset and generation that signed. */
+  issuer: z.strictObject({ keyset: z.enum(AUTHORITY_NAMES), generation: z.string() }),
+  /** Pin of the public key. */
+  publicKey: z.string(),
+  notBefore: millis,
+  notAfter: millis,
+  issuedAt: millis,
+  certificate: z.string(),
+});
+
+/** A certificate that was handed out. */
+export type IssuedCertificate = Omit<z.output<typeof issuedRecord>, 'v' | 'leaf'> & {
+  readonly leaf: LeafName;
+};
+
+/** What a sealed key is bound to. */
+const sealName = (record: string, id: string): string => `${record}/${id}`;
+
+export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): string {
+  const record = PKI_KEY.keyset(scope, keyset.name);
+  const generation = ({ id, createdAt, publicKey, certificate, key }: Generation) => ({
+    id,
+    createdAt,
+    publicKey: publicKey.pem(),
+    certificate,
+    sealed: vault.seal(sealName(record, id), key.pem()),
+  });
+  return JSON.stringify({
+    v: 1,
+    name: keyset.name,
+    primary: keyset.primary,
+    trusted: keyset.trusted.map(generation),
+    distrusted: keyset.distrusted.map(generation),
+  });
+}
+
+/** Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open. */
+export function decodeKeyset(record: string, value: string, vault: Vault): Keyset {
+  const read = keysetRecord.safeParse(json(record, value));
+  if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);
+  const generation = (stored: z.output<typeof generationRecord>): Generation => {
+    const key = PrivateKey.fromPem(vault.open(sealName(record, stored.id), stored.sealed));
+    const publicKey = PublicKey.fromPem(stored.publicKey);
+    if (!key.publicKey().spki.equals(publicKey.spki) || generationId(publicKey) !== stored.id)
+      throw new MusterError('E_PKI', `${record}: the keys of generation ${stored.id} do not belong together`);
+    const { id, createdAt, certificate } = stored;
+    return { id, createdAt, publicKey, key, ...(certificate === undefined ? {} : { certificate }) };
+  };
+  const keyset: Keyset = {
+    name: read.data.name,
+    primary: read.data.primary,
+    trusted: read.data.trusted.map(generation),
+    distrusted: read.data.distrusted.map(generation),
+  };
+  const fault = keysetFault(keyset);
+  if (fault !== undefined) throw new MusterError('E_PKI', `${record}: ${fault}`);
+  return keyset;
+}
+
+/** The record with every key sealed by the vault's primary; undefined when all are already. */
+export function rewrapKeyset(record: string, value: string, vault: Vault): string | undefined {
+  const read = keysetRecord.safeParse(json(record, value));
+  if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);
+  const all = [...read.data.trusted, ...read.data.distrusted];
+  if (all.every(({ sealed }) => sealed.kid === vault.primary)) return undefined;
+  const again = (stored: z.output<typeof generationRecord>) => ({
+    ...stored,
+    sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
+  });
+  return JSON.stringify({
+    ...read.data,
+    trusted: read.data.trusted.map(again),
+    distrusted: read.data.distrusted.map(again),
+  });
+}
+
+export const encodeIssued = (issued: IssuedCertificate): string => JSON.stringify({ v: 1, ...issued });
+
+export function decodeIssued(record: string, value: string): IssuedCertificate {
+  const read = issuedRecord.safeParse(json(record, value));
+  if (!read.success)
+    throw new MusterError('E_PKI', `${record} is not a certificate's record of a version known here`);
+  const { v: _, ...issued } = read.data;
+  return issued as IssuedCertificate;
+}
+
+function json(record: string, value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch {
+    throw new MusterError('E_PKI', `${record} is not JSON`);
+  }
+}

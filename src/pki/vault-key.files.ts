@@ -1,0 +1,59 @@
+/** Where the vault's key comes from: a systemd credential, or a file that only its owner can read. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { MusterError } from '../base/errors.ts';
+import { newVaultKey, type Vault, vaultFrom } from './vault.ts';
+
+/** `LoadCredentialEncrypted=muster-vault-key` in the unit. */
+export const VAULT_CREDENTIAL = 'muster-vault-key';
+
+/**
+ * The credential if there is one, else `file`. A file that others may read is refused; systemd guards its credentials itself.
+ * Throws E_VAULT_KEY that says which file and what to do.
+ */
+export function openVault(options: {
+  readonly file: string;
+  /** `$CREDENTIALS_DIRECTORY`. */
+  readonly credentialsDirectory?: string | undefined;
+}): Vault {
+  const credential =
+    options.credentialsDirectory === undefined
+      ? undefined
+      : path.join(options.credentialsDirectory, VAULT_CREDENTIAL);
+  if (credential !== undefined && fs.existsSync(credential)) return vaultFrom(read(credential), credential);
+  const text = read(options.file);
+  if ((fs.statSync(options.file).mode & 0o077) !== 0)
+    throw new MusterError(
+      'E_VAULT_KEY',
+      `others than its owner can read ${options.file}; chmod 0600 it, and rotate the key`,
+    );
+  return vaultFrom(text, options.file);
+}
+
+function read(file: string): string {
+  try {
+    return fs.readFileSync(file, 'utf8');
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+    throw new MusterError('E_VAULT_KEY', `${file} cannot be read: ${code}`, { cause });
+  }
+}
+
+/** Makes a key file; never over one that is there. True when it was made. */
+export function createVaultKey(file: string): boolean {
+  try {
+    const handle = fs.openSync(file, 'wx', 0o600);
+    try {
+      fs.writeSync(handle, `${newVaultKey()}\n`);
+      fs.fsyncSync(handle);
+    } finally {
+      fs.closeSync(handle);
+    }
+    return true;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw new MusterError('E_VAULT_KEY', `${file} cannot be made: ${(cause as NodeJS.ErrnoException).code}`, {
+      cause,
+    });
+  }
+}

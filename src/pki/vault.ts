@@ -1,0 +1,111 @@
+/**
+ * Private keys at rest: AES-256-GCM under a key that is not in the store. An envelope names the key it was sealed with, and is
+ * bound to its record: put under another name, it does not open.
+ */
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { MusterError } from '../base/errors.ts';
+
+const envelopeSchema = z.strictObject({
+  v: z.literal(1),
+  /** Which vault key. */
+  kid: z.string().regex(/^[0-9a-f]{16}$/),
+  iv: z.base64(),
+  /** Ciphertext and tag. */
+  ct: z.base64(),
+});
+export type Envelope = z.output<typeof envelopeSchema>;
+
+export interface Vault {
+  /** Id of the key that seals. */
+  readonly primary: string;
+  /** Ids of all keys that it can open with. */
+  readonly ids: readonly string[];
+  /** `record` is the name of the store's record; the same is needed to open. */
+  seal(record: string, plaintext: string): Envelope;
+  /** Throws E_VAULT_KEY when it was sealed with a key that is not here, E_VAULT_RECORD when it was changed or belongs elsewhere. */
+  open(record: string, envelope: unknown): string;
+  /** The envelope under the primary key; the same one when it is already. */
+  rewrap(record: string, envelope: Envelope): Envelope;
+}
+
+const IV_OCTETS = 12;
+const TAG_OCTETS = 16;
+const LINE = /^muster-vault-1:([A-Za-z0-9+/]{43}=)$/;
+
+/** A new vault key as the line that its file holds. */
+export const newVaultKey = (): string => `muster-vault-1:${randomBytes(32).toString('base64')}`;
+
+/** Says which key, and nothing about it. */
+const keyIdOf = (key: Buffer): string =>
+  createHash('sha256').update('muster vault key id\0').update(key).digest('hex').slice(0, 16);
+
+/** What an envelope is bound to. */
+const bound = (kid: string, record: string): Buffer => Buffer.from(`muster-vault\0${1}\0${kid}\0${record}`);
+
+/**
+ * A vault from the text of its key file: a key on each line, the first seals, the others only open. To rotate: put a new line first,
+ * restart, rewrap, remove the old line. `source` names the file in errors.
+ */
+export function vaultFrom(text: string, source: string): Vault {
+  const keys = new Map<string, Buffer>();
+  for (const [n, line] of text.split('\n').entries()) {
+    const trimmed = line.trim();
+    if (trimmed === '' || trimmed.startsWith('#')) continue;
+    const encoded = LINE.exec(trimmed)?.[1];
+    if (encoded === undefined)
+      throw new MusterError(
+        'E_VAULT_KEY',
+        `${source}:${n + 1} is not a vault key; a line is "muster-vault-1:" and 44 characters`,
+      );
+    const key = Buffer.from(encoded, 'base64');
+    keys.set(keyIdOf(key), key);
+  }
+  const primary = keys.keys().next().value;
+  if (primary === undefined) throw new MusterError('E_VAULT_KEY', `${source} holds no vault key`);
+  return makeVault(primary, keys, source);
+}
+
+function makeVault(primary: string, keys: ReadonlyMap<string, Buffer>, source: string): Vault {
+  const seal = (record: string, plaintext: string): Envelope => {
+    const iv = randomBytes(IV_OCTETS);
+    const cipher = createCipheriv('aes-256-gcm', keys.get(primary)!, iv).setAAD(bound(primary, record));
+    const ct = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+    return { v: 1, kid: primary, iv: iv.toString('base64'), ct: ct.toString('base64') };
+  };
+  const open = (record: string, value: unknown): string => {
+    const read = envelopeSchema.safeParse(value);
+    if (!read.success)
+      throw new MusterError('E_VAULT_RECORD', `${record}: not a sealed key of a version known here`);
+    const { kid, iv, ct } = read.data;
+    const key = keys.get(kid);
+    if (key === undefined)
+      throw new MusterError(
+        'E_VAULT_KEY',
+        `${record} is sealed with vault key ${kid}; ${source} has ${[...keys.keys()].join(', ')}`,
+      );
+    const octets = Buffer.from(ct, 'base64');
+    try {
+      const at = octets.length - TAG_OCTETS;
+      const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64'), {
+        authTagLength: TAG_OCTETS,
+      })
+        .setAAD(bound(kid, record))
+        .setAuthTag(octets.subarray(at));
+      return Buffer.concat([decipher.update(octets.subarray(0, at)), decipher.final()]).toString('utf8');
+    } catch {
+      throw new MusterError(
+        'E_VAULT_RECORD',
+        `${record}: the sealed key was changed, or belongs to another record`,
+      );
+    }
+  };
+  return {
+    primary,
+    ids: [...keys.keys()],
+    seal,
+    open,
+    rewrap: (record, envelope) =>
+      envelope.kid === primary ? envelope : seal(record, open(record, envelope)),
+  };
+}

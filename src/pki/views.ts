@@ -1,0 +1,106 @@
+/** What people may see of keys and certificates: `muster pki status`, API and page. No private key is in any of them. */
+import type { Millis } from '../base/duration.ts';
+import type { MachineFile } from './handout.ts';
+import { discoveryHash } from './keys.ts';
+import type { Generation, Keyset } from './keyset.ts';
+import type { IssuedCertificate } from './records.ts';
+
+const iso = (at: Millis): string => new Date(at).toISOString();
+
+export interface GenerationView {
+  readonly id: string;
+  readonly createdAt: string;
+  readonly pin: string;
+  readonly state: 'primary' | 'trusted' | 'distrusted';
+}
+
+export function keysetView(keyset: Keyset): {
+  readonly name: string;
+  readonly generations: readonly GenerationView[];
+} {
+  const view = (state: (one: Generation) => GenerationView['state']) => (one: Generation) => ({
+    id: one.id,
+    createdAt: iso(one.createdAt),
+    pin: discoveryHash(one.publicKey),
+    state: state(one),
+  });
+  return {
+    name: keyset.name,
+    generations: [
+      ...keyset.trusted.map(view(({ id }) => (id === keyset.primary ? 'primary' : 'trusted'))),
+      ...keyset.distrusted.map(view(() => 'distrusted')),
+    ],
+  };
+}
+
+export interface CertificateView {
+  readonly serial: string;
+  readonly leaf: string;
+  readonly subject: string;
+  readonly to: string;
+  readonly issuer: string;
+  readonly notBefore: string;
+  readonly notAfter: string;
+  /** `expiring`: less than a fifth of its life is left. */
+  readonly state: 'valid' | 'expiring' | 'expired';
+}
+
+export function certificateView(issued: IssuedCertificate, now: Millis): CertificateView {
+  const left = issued.notAfter - now;
+  const life = issued.notAfter - Math.max(issued.notBefore, issued.issuedAt);
+  return {
+    serial: issued.serial,
+    leaf: issued.leaf,
+    subject: issued.subject,
+    to: issued.to,
+    issuer: `${issued.issuer.keyset}/${issued.issuer.generation}`,
+    notBefore: iso(issued.notBefore),
+    notAfter: iso(issued.notAfter),
+    state: left <= 0 ? 'expired' : left < life / 5 ? 'expiring' : 'valid',
+  };
+}
+
+/** Keysets, and every certificate handed out: the next to end first. */
+export function pkiStatusView(
+  keysets: Iterable<Keyset>,
+  issued: readonly IssuedCertificate[],
+  now: Millis,
+): {
+  readonly keysets: readonly ReturnType<typeof keysetView>[];
+  readonly certificates: readonly CertificateView[];
+} {
+  return {
+    keysets: [...keysets].map(keysetView),
+    certificates: issued
+      .toSorted((a, b) => a.notAfter - b.notAfter || (a.serial < b.serial ? -1 : 1))
+      .map((one) => certificateView(one, now)),
+  };
+}
+
+/** Files by path and mode; of their content, only where it comes from. */
+export function machineFileView(file: MachineFile): {
+  readonly path: string;
+  readonly mode: string;
+  readonly content: string;
+} {
+  const { path, mode, content } = file;
+  const said = {
+    text: 'public',
+    secret: 'secret',
+    link: `link to ${content.kind === 'link' ? content.to : ''}`,
+    'own-key': 'made on the machine',
+    'with-own-key': 'public, and a key made on the machine',
+  }[content.kind];
+  return { path, mode: mode.toString(8).padStart(4, '0'), content: said };
+}
+
+/**
+ * Certificates that an authority's generation still answers for: as long as there is one, distrusting the generation cuts its
+ * holder off.
+ */
+export const stillDependsOn = (
+  issued: readonly IssuedCertificate[],
+  generation: string,
+  now: Millis,
+): readonly IssuedCertificate[] =>
+  issued.filter((one) => one.issuer.generation === generation && one.notAfter > now);

@@ -1,0 +1,387 @@
+/** From a short specification to a full one: everything has an origin, everything can be overridden, what is wrong is refused. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { parseEndpoint } from '../../../src/cluster/complete.ts';
+import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/flags.ts';
+import { COMPONENTS } from '../../../src/cluster/full.ts';
+import { clusterNames } from '../../../src/cluster/names.ts';
+import { ETCD_MINORS, ETCD_RELEASES, knownEtcdFlags, RELEASES } from '../../../src/cluster/versions.ts';
+import { parseDocuments } from '../../../src/resources/document.ts';
+import { completed, faults, full, MACHINES, SHORT } from './kit.ts';
+
+test('the short specification of the issue is accepted, and completes without faults', () => {
+  const result = completed();
+  expect(result.faults).toEqual([]);
+  expect(result.full?.kubernetes).toEqual({ version: '1.36.3', minor: '1.36' });
+});
+
+/** Paths of all leaves; lists are leaves, and so are mappings of kubelet’s fields. */
+function leaves(value: unknown, path: readonly string[] = []): string[] {
+  const isLeaf =
+    typeof value !== 'object' ||
+    value === null ||
+    Array.isArray(value) ||
+    (path[0] === 'kubelet' && path.length === 3);
+  return isLeaf
+    ? [path.join('.')]
+    : Object.entries(value).flatMap(([key, inner]) => leaves(inner, [...path, key]));
+}
+
+test('every value of the full specification says where it came from', () => {
+  const { full: cluster, provenance } = completed();
+  const { machines: _, ...derived } = cluster!;
+  expect([...provenance.keys()].sort()).toEqual(leaves(derived).sort());
+  expect(provenance.get('versions.etcd')).toEqual({ from: 'version', by: 'Kubernetes 1.36' });
+  expect(provenance.get('networks.pods')).toEqual({ from: 'default', by: 'networks.pods' });
+  expect(provenance.get('endpoint.host')).toEqual({ from: 'spec', by: 'endpoint' });
+  expect(provenance.get('flags.kube-apiserver.service-cluster-ip-range')).toEqual({
+    from: 'derived',
+    by: 'networks.services',
+  });
+});
+
+test('every scalar can be overridden, and then says so; but for those that the short specification gives', () => {
+  const { full: cluster, provenance } = completed();
+  const { machines: _, ...derived } = cluster!;
+  for (const path of leaves(derived)) {
+    const steps = path.split('.');
+    const old = steps.reduce((here: unknown, step) => (here as Record<string, unknown>)[step], derived);
+    const overrides = steps.reduceRight((inner: unknown, step) => ({ [step]: inner }), old) as Record<
+      string,
+      unknown
+    >;
+    const again = completed({ overrides });
+    if (/^(name|kubernetes|endpoint|etcd\.(topology|minor))/.test(path)) {
+      expect(again.faults.map(({ fault }) => fault.path)).toEqual([`spec.kubernetes.overrides.${path}`]);
+      continue;
+    }
+    expect(again.faults, path).toEqual([]);
+    expect(again.full, path).toEqual(cluster);
+    expect(again.provenance.get(path)?.from).toBe('override');
+    expect(provenance.get(path)?.from).not.toBe('override');
+  }
+});
+
+test('an override reaches what is derived from it', () => {
+  const cluster = full({
+    overrides: { versions: { etcd: '3.6.9-0' }, registry: 'mirror.example', dnsDomain: 'k.test' },
+  });
+  expect(cluster.images.etcd).toBe('mirror.example/etcd:3.6.9-0');
+  expect(cluster.flags['kube-apiserver']['service-account-issuer']).toBe(
+    'https://kubernetes.default.svc.k.test',
+  );
+  expect(full({ overrides: { images: { etcd: 'x@sha256:1' } } }).images.etcd).toBe('x@sha256:1');
+});
+
+test('flags can be added, replaced, repeated and left out; settings of kubelet as well', () => {
+  const cluster = full({
+    overrides: {
+      flags: {
+        'kube-apiserver': {
+          'audit-log-path': '/var/log/audit.log',
+          'allow-privileged': 'false',
+          'enable-bootstrap-token-auth': null,
+          'service-account-issuer': ['https://new.example', 'https://old.example'],
+        },
+      },
+      kubelet: {
+        config: { maxPods: 250, rotateCertificates: null, authentication: { anonymous: { enabled: true } } },
+      },
+    },
+  });
+  const flags = cluster.flags['kube-apiserver'];
+  expect(flags).toMatchObject({ 'audit-log-path': '/var/log/audit.log', 'allow-privileged': 'false' });
+  expect(flags).not.toHaveProperty('enable-bootstrap-token-auth');
+  expect(flags['service-account-issuer']).toEqual(['https://new.example', 'https://old.example']);
+  expect(cluster.kubelet.config.maxPods).toBe(250);
+  expect(cluster.kubelet.config).not.toHaveProperty('rotateCertificates');
+  expect(cluster.kubelet.config.authentication).toMatchObject({
+    anonymous: { enabled: true },
+    webhook: { enabled: true },
+  });
+});
+
+test.for([
+  [
+    'an unknown version',
+    { version: '1.33.2' },
+    'error version: Kubernetes 1.33.2 is not known here; 1.34, 1.35, 1.36 are',
+  ],
+  [
+    'an endpoint that is none',
+    { endpoint: 'a b' },
+    'error endpoint: "a b" is not a name or address with an optional port',
+  ],
+  [
+    'two control planes',
+    { controlPlanes: ['cp1', 'cp2'] },
+    'error controlPlanes: 2 members of etcd bear no more failures than 1; make them an odd number',
+  ],
+  ['a machine twice', { controlPlanes: ['cp1', 'cp2', 'cp1'] }, 'error controlPlanes[2]: cp1 stands twice'],
+  [
+    'a worker that is a control plane',
+    { workers: ['cp1'] },
+    'error workers: cp1 is a worker and control-plane',
+  ],
+  [
+    'a machine that does not exist',
+    { workers: ['w3'] },
+    'error spec.kubernetes: there is no Machine "w3"; did you mean "w1"?',
+  ],
+  [
+    'overlapping networks',
+    { networks: { pods: ['10.96.0.0/12'] } },
+    'error networks.services: 10.96.0.0/16 overlaps 10.96.0.0/12 of networks.pods',
+  ],
+  [
+    'machines inside the pods’ network',
+    { networks: { pods: ['10.0.0.0/16'] } },
+    'error machines (cp1): 10.0.0.11 is inside 10.0.0.0/16, which is for pods or services',
+  ],
+  [
+    'an address outside the network',
+    { networks: { machines: ['10.0.1.0/24', '10.0.0.0/28'] } },
+    'error machines (w1): 10.0.0.21 is outside of networks.machines (10.0.1.0/24, 10.0.0.0/28)',
+  ],
+  [
+    'two networks of one family',
+    { networks: { pods: ['10.244.0.0/16', '10.245.0.0/16'] } },
+    'error networks.pods: two networks of IPv4; one a family',
+  ],
+  [
+    'services of another family',
+    { networks: { services: ['fd00::/112'] } },
+    'error networks.services: its families are not those of networks.pods, in the same order',
+  ],
+  [
+    'too few services',
+    { networks: { services: ['10.96.0.0/29'] } },
+    'error networks.services: 10.96.0.0/29 is too small: the tenth address is DNS',
+  ],
+  [
+    'too many services',
+    { networks: { services: ['172.0.0.0/8'] } },
+    'error networks.services: 172.0.0.0/8 is larger than kube-apiserver takes: /12, or /108 for IPv6',
+  ],
+  [
+    'an endpoint among the services',
+    { endpoint: '10.96.0.5' },
+    'error endpoint: 10.96.0.5 is inside a network for pods or services',
+  ],
+  [
+    'an endpoint on one control plane',
+    { endpoint: '10.0.0.11' },
+    'warning endpoint: it is the address of cp1: without that machine nobody reaches the API',
+  ],
+  [
+    'a flag that nobody knows',
+    { overrides: { flags: { 'kube-apiserver': { 'audit-log-pth': 'x' } } } },
+    'error overrides.flags.kube-apiserver.audit-log-pth: kube-apiserver 1.36 has no flag --audit-log-pth; did you mean "audit-log-path"?',
+  ],
+  [
+    'a flag of a later version',
+    { version: '1.34', overrides: { flags: { 'kube-apiserver': { 'tls-curve-preferences': 'X25519' } } } },
+    'error overrides.flags.kube-apiserver.tls-curve-preferences: kube-apiserver 1.34 has no flag --tls-curve-preferences; 1.36 know it',
+  ],
+  [
+    'a flag of an older etcd',
+    { overrides: { flags: { etcd: { 'experimental-initial-corrupt-check': 'true' } } } },
+    'error overrides.flags.etcd.experimental-initial-corrupt-check: etcd 3.6 has no flag --experimental-initial-corrupt-check; 3.4, 3.5 know it',
+  ],
+  [
+    'a flag that is no text',
+    { overrides: { flags: { 'kube-scheduler': { profiling: false } } } },
+    'error overrides.flags.kube-scheduler.profiling: a text on one line belongs here; quote numbers and true, false',
+  ],
+  [
+    'a gate that nobody knows',
+    { overrides: { flags: { 'kube-apiserver': { 'feature-gates': 'AllBeta=true,Nonsense=true' } } } },
+    'error overrides.flags.kube-apiserver.feature-gates: Kubernetes 1.36 has no feature gate Nonsense',
+  ],
+  [
+    'a newer kubelet',
+    { overrides: { versions: { kubelet: '1.37.0' } } },
+    'error overrides.versions.kubelet: 1.37.0 is newer than kube-apiserver 1.36.3',
+  ],
+  [
+    'a scheduler two versions older',
+    { overrides: { versions: { 'kube-scheduler': '1.34.1' } } },
+    'error overrides.versions.kube-scheduler: 1.34.1 is 2 minor versions older than kube-apiserver 1.36.3; at most 1 work',
+  ],
+  [
+    'an apiserver of another minor version',
+    { overrides: { versions: { 'kube-apiserver': '1.35.1' } } },
+    'error overrides.versions.kube-apiserver: 1.35.1 is of another minor version than 1.36.3; set version instead',
+  ],
+  [
+    'an etcd too old',
+    { overrides: { versions: { etcd: '3.5.1' } } },
+    'error overrides.versions.etcd: etcd 3.5.1 is older than 3.5.24, the oldest that kubeadm takes for 1.36',
+  ],
+  [
+    'an etcd that is not known',
+    { overrides: { versions: { etcd: '3.7.0' } } },
+    'error overrides.versions.etcd: etcd 3.7.0 is not known here; 3.4, 3.5, 3.6 are',
+  ],
+  [
+    'a path that does not exist',
+    { overrides: { version: { etcd: '3.6.9' } } },
+    'error overrides.version: the full specification has no "version"; did you mean "versions"?',
+  ],
+  [
+    'an unknown component',
+    { overrides: { flags: { 'kube-proxy': { v: '2' } } } },
+    'error overrides.flags.kube-proxy: the full specification has no "flags.kube-proxy"; did you mean "images.kube-proxy"?',
+  ],
+  [
+    'a value of another type',
+    { overrides: { networks: { pods: '10.1.0.0/16' } } },
+    'error overrides.networks.pods: a string where a list belongs',
+  ],
+  [
+    'machines of etcd without external',
+    { etcd: { machines: ['cp1'] } },
+    'error etcd.machines: only with topology external; stacked members are on the control planes',
+  ],
+  [
+    'external without machines',
+    { etcd: { topology: 'external' as const } },
+    'error etcd.machines: topology external needs the machines that are members',
+  ],
+] as const)('%s is told in words', ([, changes, expected]) => {
+  expect(faults(changes as never)).toContain(expected);
+});
+
+test('two machines with one address, and one without any, are refused', () => {
+  const twice = MACHINES.map((machine) =>
+    machine.name === 'w2' ? { ...machine, addresses: ['10.0.0.21'] } : machine,
+  );
+  expect(faults({}, twice)).toEqual(['error machines (w2): 10.0.0.21 is the address of w1 as well']);
+  const none = MACHINES.map((machine) => (machine.name === 'w2' ? { ...machine, addresses: [] } : machine));
+  expect(faults({}, none)[0]).toMatch(/Machine "w2" needs an address/);
+});
+
+test('a network of pods with too little room for the machines is refused', () => {
+  expect(faults({ networks: { pods: ['10.244.0.0/23'] } })).toEqual([
+    'error networks.pods: 10.244.0.0/23 has room for 2 nodes; there are 5',
+  ]);
+});
+
+test('with an error there is no full specification', () => {
+  expect(completed({ controlPlanes: ['cp1', 'cp2'] }).full).toBeUndefined();
+});
+
+test.for([
+  ['api.example', { host: 'api.example', port: 6443 }],
+  ['API.example:443', { host: 'api.example', port: 443 }],
+  ['10.0.0.10', { host: '10.0.0.10', port: 6443 }],
+  ['fd00:0::1', { host: 'fd00::1', port: 6443 }],
+  ['[fd00::1]:7443', { host: 'fd00::1', port: 7443 }],
+  ['[10.0.0.1]:1', undefined],
+  ['api:0', undefined],
+  ['api:65536', undefined],
+  ['10.0.0.300', undefined],
+  ['https://api', undefined],
+  ['', undefined],
+] as const)('the endpoint %s is read', ([text, expected]) => {
+  expect(parseEndpoint(text)).toEqual(expected);
+});
+
+test('names of certificates come from the full specification', () => {
+  expect(clusterNames(full())).toEqual({
+    name: 'golden',
+    dnsDomain: 'cluster.local',
+    serviceAddresses: ['10.96.0.1'],
+    endpointNames: { dns: ['api.golden.test'], ips: ['10.0.0.10'] },
+  });
+});
+
+test('every flag that is given by default is known to that version', () => {
+  for (const minor of MINORS)
+    for (const etcd of ['3.5.30', '3.6.8-0']) {
+      const cluster = full({ version: minor, overrides: { versions: { etcd } } });
+      for (const component of COMPONENTS)
+        expect(Object.keys(cluster.flags[component]).length).toBeGreaterThan(4);
+    }
+  for (const minor of ETCD_MINORS)
+    for (const flag of Object.keys(ETCD_RELEASES[minor].flags)) expect(knownEtcdFlags(minor)).toContain(flag);
+});
+
+test('the tables of flags and gates are plausible: sorted, without doubles, no version without', () => {
+  for (const table of [...Object.values(FLAGS), FEATURE_GATES])
+    for (const minor of MINORS) {
+      const names = [...table.always, ...(table.only[minor] ?? [])];
+      expect(new Set(names).size).toBe(names.length);
+      expect(known(table, minor).size).toBeGreaterThan(50);
+    }
+  expect(known(FEATURE_GATES, '1.34')).toContain('KubeletCrashLoopBackOffMax');
+  expect(Object.keys(RELEASES)).toEqual([...MINORS]);
+});
+
+test('whatever the overrides are, completing ends in a specification or in faults', () => {
+  const key = fc.constantFrom(
+    'flags',
+    'kubelet',
+    'config',
+    'kube-apiserver',
+    'etcd',
+    'versions',
+    'networks',
+    'pods',
+    'images',
+    'v',
+    '__proto__',
+    'constructor',
+    'featureGates',
+  );
+  const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 4, withCrossShrink: true },
+      fc.oneof(
+        fc.string(),
+        fc.integer(),
+        fc.boolean(),
+        fc.constant(null),
+        fc.array(fc.string(), { maxLength: 3 }),
+      ),
+      fc.dictionary(key, tie('value'), { maxKeys: 3 }),
+    ),
+  }));
+  fc.assert(
+    fc.property(fc.dictionary(key, value, { maxKeys: 4 }), (overrides) => {
+      const result = completed({ overrides });
+      expect(result.full === undefined).toBe(result.faults.some(({ severity }) => severity === 'error'));
+    }),
+    { seed: 6, numRuns: 500 },
+  );
+});
+
+test('completing is a function: the same twice, and the input untouched', () => {
+  const before = structuredClone(SHORT);
+  expect(JSON.stringify(full())).toBe(JSON.stringify(full()));
+  expect(SHORT).toEqual(before);
+});
+
+test('a Cluster document carries the short specification beside its configuration', () => {
+  const text = `apiVersion: muster/v1
+kind: Cluster
+metadata: {name: golden}
+spec:
+  config: {files: []}
+  kubernetes:
+    version: "1.36"
+    endpoint: api.golden.test
+    controlPlanes: [cp1, cp2, cp3]
+    networks: {pods: [10.244.0.0/16, "fd00:10:244::/56"]}
+    overrides: {flags: {kube-apiserver: {v: "2"}}}
+`;
+  expect(parseDocuments(text, 'c.yaml').faults).toEqual([]);
+  const wrong = parseDocuments(
+    text.replace('10.244.0.0/16', '10.244.0.1/16').replace('"1.36"', '1.36'),
+    'c.yaml',
+  ).faults;
+  expect(wrong.map(({ path }) => path).sort()).toEqual([
+    'spec.kubernetes.networks.pods[0]',
+    'spec.kubernetes.version',
+  ]);
+});

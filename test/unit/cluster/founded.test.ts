@@ -1,0 +1,53 @@
+/** From a short specification to the certificates of its control planes: the names are those that kubeadm gave each of them. */
+import { expect, test } from 'vitest';
+import { withRole } from '../../../src/cluster/full.ts';
+import { apiServers, clusterNames, holderOf, pkiRoles } from '../../../src/cluster/names.ts';
+import { handout } from '../../../src/pki/handout.ts';
+import { type LeafName, leavesFor } from '../../../src/pki/hierarchy.ts';
+import { PrivateKey } from '../../../src/pki/keys.ts';
+import { factsOf, world } from '../pki/kit.ts';
+import { full } from './kit.ts';
+
+test('every control plane of a completed cluster gets its own certificates and kubeconfigs', async () => {
+  const cluster = full();
+  const { pki, keysets } = await world();
+  for (const machine of withRole(cluster, 'control-plane')) {
+    const leaves = new Map<LeafName, { certificate: string }>();
+    for (const leaf of leavesFor(pkiRoles(machine))) {
+      const scope = leaf === 'agent' ? '_muster' : 'golden';
+      const publicKey = (await PrivateKey.generate()).publicKey();
+      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(cluster), publicKey };
+      leaves.set(leaf, await pki.issue(scope, order));
+    }
+    const [address] = machine.addresses;
+    expect(
+      factsOf(leaves.get('apiserver')!.certificate).sans.filter((san) => /10\.0\.|api/.test(san)),
+    ).toEqual(['DNS:api.golden.test', 'IP:10.0.0.10', `IP:${address}`]);
+    expect(factsOf(leaves.get('etcd-peer')!.certificate)).toMatchObject({ subject: [`CN=${machine.name}`] });
+    const files = handout({
+      roles: pkiRoles(machine),
+      cluster: cluster.name,
+      user: machine.name,
+      keysets: await keysets(),
+      leaves,
+      servers: apiServers(cluster, machine),
+    });
+    const scheduler = files.find(({ path }) => path === '/etc/kubernetes/scheduler/scheduler.conf')!.content;
+    if (scheduler.kind !== 'with-own-key') throw new Error(scheduler.kind);
+    expect(scheduler.text).toContain(`server: "https://${address}:6443"`);
+    // All leaf keys are the machine's own; only the shared ones of the control plane come from here.
+    const given = files.filter(({ content }) => content.kind === 'secret').map(({ path }) => path);
+    expect(given).toEqual(
+      ['ca.key', 'etcd/ca.key', 'front-proxy-ca.key', 'sa.key'].map((file) => `/etc/kubernetes/pki/${file}`),
+    );
+  }
+});
+
+test('a worker reaches the API through its own loopback', () => {
+  const cluster = full();
+  const worker = withRole(cluster, 'worker')[0]!;
+  expect(apiServers(cluster, worker)).toEqual({
+    endpoint: 'https://api.golden.test:6443',
+    local: 'https://127.0.0.1:6443',
+  });
+});

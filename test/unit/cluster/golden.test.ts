@@ -1,0 +1,199 @@
+/** Manifests and kubelet's files, field by field against kubeadm's for the same cluster. */
+import fs from 'node:fs';
+import { load } from 'js-yaml';
+import { expect, test } from 'vitest';
+import { CLUSTER_DEVIATIONS } from '../../../src/cluster/deviations.ts';
+import { kubeletFiles, kubeletUnitFlags } from '../../../src/cluster/kubelet.ts';
+import { manifestFiles } from '../../../src/cluster/manifests.ts';
+import { FOUNDING, full } from './kit.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
+type Loose = any;
+
+const golden: Loose = JSON.parse(fs.readFileSync('test/golden/cluster/kubeadm.json', 'utf8'));
+
+const flagsOf = (command: readonly string[]): Record<string, string> =>
+  Object.fromEntries(command.map((flag) => /^--([^=]+)=(.*)$/s.exec(flag)!.slice(1) as [string, string]));
+
+/** Every scalar by its path. */
+function flat(value: Loose, path = ''): Map<string, string> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return new Map([[path, JSON.stringify(value)]]);
+  const entries = Object.entries(value).flatMap(([key, inner]) => [
+    ...flat(inner, path === '' ? key : `${path}.${key}`),
+  ]);
+  return new Map(entries.length === 0 ? [[path, '{}']] : entries);
+}
+
+function differing(where: string, expected: Loose, found: Loose): string[] {
+  const [a, b] = [flat(expected), flat(found)];
+  return [...new Set([...a.keys(), ...b.keys()])]
+    .filter((key) => a.get(key) !== b.get(key))
+    .map((key) => `${where} ${key}`);
+}
+
+const dashed = (flags: Record<string, string>) =>
+  Object.fromEntries(Object.entries(flags).map(([flag, value]) => [`--${flag}`, value]));
+
+/** All differences between the golden files and ours, in the deviations' form. */
+function differences(): string[] {
+  const cluster = full();
+  const machine = cluster.machines.find(({ name }) => name === 'cp1')!;
+  const found = manifestFiles(cluster, machine, FOUNDING).flatMap(({ path, text }) => {
+    const name = path.split('/').at(-1)!.replace('.yaml', '');
+    const pod = load(text) as Loose;
+    const { command, volumeMounts, ...container } = pod.spec.containers[0];
+    const { containers: _, volumes, ...spec } = pod.spec;
+    const expected = golden.manifests[name];
+    const mounts = Object.fromEntries(volumeMounts.map(({ name, ...mount }: Loose) => [name, mount]));
+    const hostPaths = Object.fromEntries(volumes.map(({ name, hostPath }: Loose) => [name, hostPath]));
+    expect(command[0]).toBe(name);
+    expect(pod.status).toEqual({});
+    return [
+      ...differing(name, dashed(expected.flags), dashed(flagsOf(command.slice(1)))),
+      ...differing(name, expected.metadata, pod.metadata),
+      ...differing(name, expected.container, container),
+      ...differing(name, expected.spec, spec),
+      ...differing(
+        name,
+        { mounts: expected.mounts, volumes: expected.volumes },
+        { mounts, volumes: hostPaths },
+      ),
+    ];
+  });
+  const files = new Map(
+    kubeletFiles(cluster, machine).map(({ path, text }) => [path.split('/').at(-1), text]),
+  );
+  const args = /^KUBELET_KUBEADM_ARGS="(.*)"\n$/.exec(files.get('kubeadm-flags.env')!)![1]!.split(' ');
+  return [
+    ...found,
+    ...differing('kubelet', golden.kubelet.config, load(files.get('config.yaml')!)),
+    ...differing('kubelet', golden.kubelet.instance, load(files.get('instance-config.yaml')!)),
+    ...differing('kubelet', dashed(golden.kubelet.flags), dashed(flagsOf(args))),
+  ];
+}
+
+test('manifests and kubelet’s configuration are kubeadm’s but for named deviations, and each of these is used', () => {
+  const used = new Set<string>();
+  const unexplained = differences().filter((where) => {
+    const names = Object.entries(CLUSTER_DEVIATIONS).filter(([, { fields }]) => fields.test(where));
+    for (const [name] of names) used.add(name);
+    return names.length !== 1;
+  });
+  expect(unexplained).toEqual([]);
+  expect([...used].sort()).toEqual(Object.keys(CLUSTER_DEVIATIONS).sort());
+});
+
+test('every deviation has a reason in a sentence', () => {
+  for (const { reason } of Object.values(CLUSTER_DEVIATIONS)) expect(reason).toMatch(/^\S.*\.$/);
+});
+
+test('images are those that kubeadm lists', () => {
+  expect(Object.values(full().images).sort()).toEqual(golden.images);
+});
+
+test('flags stand in kubeadm’s order', () => {
+  const cluster = full();
+  const [etcd] = manifestFiles(cluster, cluster.machines[0]!, FOUNDING);
+  const command = (load(etcd!.text) as Loose).spec.containers[0].command.slice(1) as string[];
+  const names = command.map((flag) => flag.split('=')[0]!);
+  expect(names).toEqual([...names].sort());
+  expect(command).toContain(
+    '--initial-cluster=cp1=https://10.0.0.11:2380,cp2=https://10.0.0.12:2380,cp3=https://10.0.0.13:2380',
+  );
+});
+
+test('without a founding there is no manifest of etcd', () => {
+  const cluster = full();
+  expect(manifestFiles(cluster, cluster.machines[0]!).map(({ path }) => path)).not.toContain(
+    '/etc/kubernetes/manifests/etcd.yaml',
+  );
+});
+
+test('nothing is left to expand in any file of any machine', () => {
+  const cluster = full();
+  for (const machine of cluster.machines) {
+    const files = [...manifestFiles(cluster, machine, FOUNDING), ...kubeletFiles(cluster, machine)];
+    expect(files.filter(({ text }) => text.includes('${')).map(({ path }) => path)).toEqual([]);
+    expect(kubeletUnitFlags(cluster, machine).join(' ')).not.toContain('${');
+  }
+});
+
+test('a worker has no static pods, no taint and no shortened back-off', () => {
+  const cluster = full();
+  const worker = cluster.machines.find(({ name }) => name === 'w1')!;
+  expect(manifestFiles(cluster, worker, FOUNDING)).toEqual([]);
+  const config = load(kubeletFiles(cluster, worker)[0]!.text) as Loose;
+  expect(config.registerWithTaints).toBeUndefined();
+  expect(config.crashLoopBackOff).toBeUndefined();
+});
+
+test('1.34 needs the gate for the capped back-off, later versions do not', () => {
+  const gates = (version: string) => {
+    const cluster = full({ version });
+    return (load(kubeletFiles(cluster, cluster.machines[0]!)[0]!.text) as Loose).featureGates;
+  };
+  expect(gates('1.34')).toEqual({ KubeletCrashLoopBackOffMax: true });
+  expect(gates('1.35')).toBeUndefined();
+  expect(gates('1.36')).toBeUndefined();
+});
+
+test.for([
+  ['3.4.34', '--experimental-initial-corrupt-check=true', '/health?exclude=NOSPACE&serializable=true'],
+  ['3.5.26-0', '--experimental-initial-corrupt-check=true', '/livez'],
+  ['3.6.8-0', '--feature-gates=InitialCorruptCheck=true', '/livez'],
+] as const)('etcd %s is started with its own flags and probes', ([version, flag, probe]) => {
+  const cluster = full(
+    { etcd: { topology: 'external', machines: ['e1'] }, overrides: { versions: { etcd: version } } },
+    [
+      ...['cp1', 'cp2', 'cp3', 'w1', 'w2'].map((name, n) => ({ name, addresses: [`10.0.0.${11 + n}`] })),
+      { name: 'e1', addresses: ['10.0.0.31'] },
+    ],
+  );
+  const machine = cluster.machines.find(({ name }) => name === 'e1')!;
+  const [file, ...more] = manifestFiles(cluster, machine, {
+    ...FOUNDING,
+    members: [{ name: 'e1', address: '10.0.0.31' }],
+  });
+  expect(more).toEqual([]);
+  const container = (load(file!.text) as Loose).spec.containers[0];
+  expect(container.command).toContain(flag);
+  expect(container.startupProbe.httpGet.path).toBe(probe);
+  expect(cluster.flags['kube-apiserver']['etcd-servers']).toBe('https://10.0.0.31:2379');
+});
+
+test('dual stack: both families in ranges, service addresses, masks and node addresses; the first of each in front', () => {
+  const machines = ['cp1', 'cp2', 'cp3', 'w1', 'w2'].map((name, n) => ({
+    name,
+    addresses: [`fd00::${n + 1}`, `10.0.0.${n + 1}`],
+  }));
+  const cluster = full(
+    {
+      networks: {
+        pods: ['fd00:10:244::/56', '10.244.0.0/16'],
+        services: ['fd00:10:96::/112', '10.96.0.0/16'],
+      },
+      sans: [],
+    },
+    machines,
+  );
+  expect(cluster.serviceAddresses).toEqual({
+    kubernetes: ['fd00:10:96::1', '10.96.0.1'],
+    dns: ['fd00:10:96::a', '10.96.0.10'],
+  });
+  expect(cluster.flags['kube-apiserver']['service-cluster-ip-range']).toBe('fd00:10:96::/112,10.96.0.0/16');
+  expect(cluster.flags['kube-controller-manager']).toMatchObject({
+    'node-cidr-mask-size-ipv4': '24',
+    'node-cidr-mask-size-ipv6': '64',
+  });
+  const machine = cluster.machines[0]!;
+  const files = manifestFiles(cluster, machine, {
+    ...FOUNDING,
+    members: [{ name: 'cp1', address: 'fd00::1' }],
+  });
+  const etcd = files.find(({ path }) => path.endsWith('etcd.yaml'))!.text;
+  expect(etcd).toContain('--initial-cluster=cp1=https://[fd00::1]:2380');
+  expect(etcd).toContain('--listen-client-urls=https://127.0.0.1:2379,https://[fd00::1]:2379');
+  expect(files[1]!.text).toContain('--advertise-address=fd00::1');
+  expect(kubeletFiles(cluster, machine).at(-1)!.text).toContain('--node-ip=fd00::1,10.0.0.1');
+});

@@ -1,0 +1,286 @@
+/** Certificates of a founded cluster against openssl, and against what kubeadm wrote for the same cluster. */
+import fs from 'node:fs';
+import { expect, test } from 'vitest';
+import { PKI_DEVIATIONS, type PkiDeviation } from '../../../src/pki/deviations.ts';
+import { handout } from '../../../src/pki/handout.ts';
+import {
+  AUTHORITIES,
+  AUTHORITY_NAMES,
+  LEAF_NAMES,
+  type LeafName,
+  leafOf,
+  MODES,
+  PKI_DIRECTORY,
+  TRANSPORT_BEGINS,
+} from '../../../src/pki/hierarchy.ts';
+import { newGeneration } from '../../../src/pki/issue.ts';
+import { addTrusted, distrust, promote, signingPair, trustBundle } from '../../../src/pki/keyset.ts';
+import { MUSTER_SCOPE } from '../../../src/pki/records.ts';
+import { CP1, factsOf, temporary, verifyFault, type World, world } from './kit.ts';
+
+const golden = JSON.parse(fs.readFileSync('test/golden/cluster/certificates.json', 'utf8')) as {
+  certificates: (ReturnType<typeof factsOf> & { file: string; days: number })[];
+};
+const goldenModes = JSON.parse(fs.readFileSync('test/golden/cluster/files.json', 'utf8')) as Record<
+  string,
+  string
+>;
+
+/** kubeadm's file to ours. */
+function ours(file: string): { authority: (typeof AUTHORITY_NAMES)[number] } | { leaf: LeafName } {
+  const stem = file.replace(/^pki\//, '').replace(/\.(crt|conf)$/, '');
+  const authority = AUTHORITY_NAMES.find(
+    (name) => AUTHORITIES[name].pair?.cert === `${PKI_DIRECTORY}/${stem}.crt`,
+  );
+  if (authority) return { authority };
+  return { leaf: stem.replace('/', '-') as LeafName };
+}
+
+/** Differences from the golden certificate, each as `field: what`. */
+function differences(
+  expected: (typeof golden.certificates)[number],
+  found: ReturnType<typeof factsOf>,
+  issuedAt: number,
+): string[] {
+  const different: string[] = [];
+  for (const field of ['subject', 'issuer', 'purposes', 'ca', 'ski', 'aki'] as const)
+    if (JSON.stringify(expected[field]) !== JSON.stringify(found[field]))
+      different.push(`${field}: ${found[field]}`);
+  for (const field of ['sans', 'usage'] as const) {
+    for (const one of expected[field]) if (!found[field].includes(one)) different.push(`${field}: -${one}`);
+    for (const one of found[field]) if (!expected[field].includes(one)) different.push(`${field}: +${one}`);
+  }
+  if (Math.round((found.notAfter - issuedAt) / 86_400_000) !== expected.days) different.push('life');
+  if (issuedAt - found.notBefore !== 86_400_000) different.push('notBefore');
+  return different;
+}
+
+/** What may differ, by name of the deviation. */
+const ALLOWED: readonly {
+  readonly deviation: PkiDeviation;
+  readonly files: RegExp;
+  readonly what: RegExp;
+}[] = [
+  {
+    deviation: 'localhost',
+    files: /^pki\/apiserver\.crt$/,
+    what: /^sans: \+(DNS:localhost|IP:127\.0\.0\.1|IP:0:0:0:0:0:0:0:1)$/,
+  },
+  { deviation: 'keyEncipherment', files: /./, what: /^usage: -Key Encipherment$/ },
+];
+
+async function unexplained(algorithm?: 'RSA-2048'): Promise<{ wrong: string[]; used: Set<string> }> {
+  const { keysets, leaves, clock } = await world(algorithm);
+  const all = await keysets();
+  const made = await leaves();
+  const issuedAt = Math.floor(clock.now() / 1000) * 1000;
+  const used = new Set<string>();
+  const wrong = golden.certificates.flatMap((expected) => {
+    const which = ours(expected.file);
+    const pem =
+      'authority' in which
+        ? signingPair(all.get(which.authority)!).certificate
+        : made.get(which.leaf)!.certificate;
+    const found = factsOf(pem);
+    expect(found.critical, expected.file).toEqual(['Key Usage', 'Basic Constraints']);
+    return differences(expected, found, issuedAt).flatMap((what) => {
+      const reason = ALLOWED.find((one) => one.files.test(expected.file) && one.what.test(what));
+      if (reason) used.add(reason.deviation);
+      return reason ? [] : [`${expected.file}: ${what}`];
+    });
+  });
+  return { wrong, used };
+}
+
+test('with ECDSA keys, certificates are those of kubeadm but for named deviations', async () => {
+  const { wrong, used } = await unexplained();
+  expect(wrong).toEqual([]);
+  expect(used).toEqual(new Set(ALLOWED.map(({ deviation }) => deviation)));
+});
+
+test('with RSA keys, only the addresses of the loopback are added to those of kubeadm', async () => {
+  const { wrong, used } = await unexplained('RSA-2048');
+  expect(wrong).toEqual([]);
+  expect([...used]).toEqual(['localhost']);
+});
+
+test('every deviation has a reason in a sentence', () => {
+  for (const { where, reason } of Object.values(PKI_DEVIATIONS)) {
+    expect(where).not.toBe('');
+    expect(reason).toMatch(/^[A-Z].*\.$/);
+  }
+});
+
+/** Every leaf of a world against its authority's trust bundle, openssl being strict. */
+async function faults(of: World): Promise<string[]> {
+  using directory = temporary();
+  const all = await of.keysets();
+  return [...(await of.leaves())].flatMap(([leaf, { certificate }]) => {
+    const row = leafOf(leaf);
+    const trust = directory.write(`${row.parent}.crt`, trustBundle(all.get(row.parent)!));
+    const file = directory.write(`${leaf}.crt`, certificate);
+    return row.purposes.flatMap((purpose) => {
+      const fault = verifyFault(trust, file, [
+        '-purpose',
+        purpose === 'serverAuth' ? 'sslserver' : 'sslclient',
+      ]);
+      return fault === undefined ? [] : [`${leaf}: ${fault}`];
+    });
+  });
+}
+
+test.for(['ECDSA-P256', 'RSA-2048'] as const)(
+  'openssl verifies strictly every leaf of a cluster with %s',
+  async (algorithm) => {
+    expect(await faults(await world(algorithm))).toEqual([]);
+  },
+);
+
+test('with two generations of every authority, leaves of both verify, and after the distrust only the new ones', async () => {
+  const of = await world();
+  using directory = temporary();
+  const old = await of.leaves();
+  const oldIds = new Map([...(await of.keysets())].map(([name, { primary }]) => [name, primary]));
+  for (const name of AUTHORITY_NAMES) {
+    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    const next = await newGeneration(name, { now: of.clock.now() });
+    await of.pki.change(scope, name, (keyset) => addTrusted(keyset, next));
+  }
+  const verifies = async (leaves: typeof old): Promise<boolean[]> => {
+    const all = await of.keysets();
+    return [...leaves].map(([leaf, { certificate }]) => {
+      const trust = directory.write('trust.crt', trustBundle(all.get(leafOf(leaf).parent)!));
+      return verifyFault(trust, directory.write('leaf.crt', certificate)) === undefined;
+    });
+  };
+  const issuers = async () => new Set((await of.pki.issued('golden')).map(({ issuer }) => issuer.generation));
+  const before = await issuers();
+  // Trusted, but not signing yet.
+  const between = await of.leaves();
+  expect(await issuers()).toEqual(before);
+  for (const name of AUTHORITY_NAMES) {
+    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    await of.pki.change(scope, name, (keyset) => promote(keyset, keyset.trusted[1]!.id));
+  }
+  const fresh = await of.leaves();
+  expect(await verifies(old)).not.toContain(false);
+  expect(await verifies(between)).not.toContain(false);
+  expect(await verifies(fresh)).not.toContain(false);
+  for (const keyset of (await of.keysets()).values())
+    if (keyset.name !== 'sa') {
+      expect(trustBundle(keyset).match(/BEGIN CERTIFICATE/g)).toHaveLength(2);
+      expect(signingPair(keyset).certificate.match(/BEGIN CERTIFICATE/g)).toHaveLength(1);
+    }
+  for (const name of AUTHORITY_NAMES) {
+    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    await of.pki.change(scope, name, (keyset) => distrust(keyset, oldIds.get(name)!));
+  }
+  expect(await verifies(old)).not.toContain(true);
+  expect(await verifies(fresh)).not.toContain(false);
+});
+
+test("Muster's transport is valid for a clock that begins in 2000, and nothing else is", async () => {
+  const of = await world();
+  using directory = temporary();
+  const all = await of.keysets();
+  const at = ['-attime', String(TRANSPORT_BEGINS / 1000 + 3600)];
+  const valid = [...(await of.leaves())].flatMap(([leaf, { certificate }]) => {
+    const trust = directory.write('trust.crt', trustBundle(all.get(leafOf(leaf).parent)!));
+    return verifyFault(trust, directory.write('leaf.crt', certificate), at) === undefined ? [leaf] : [];
+  });
+  expect(valid).toEqual(LEAF_NAMES.filter((leaf) => leafOf(leaf).parent === 'transport-ca'));
+});
+
+test('a leaf never outlives its authority', async () => {
+  const of = await world();
+  of.clock.advance((3600 * 86_400_000) as never);
+  const ends = [...(await of.leaves())].map(([, { certificate }]) => factsOf(certificate).notAfter);
+  const caEnds = factsOf(signingPair((await of.keysets()).get('ca')!).certificate).notAfter;
+  expect(Math.max(...ends)).toBeLessThanOrEqual(caEnds);
+});
+
+test('a control plane with etcd gets the files of kubeadm with their modes', async () => {
+  const of = await world();
+  const files = handout({
+    roles: ['control-plane', 'etcd'],
+    cluster: 'golden',
+    user: CP1.name,
+    keysets: await of.keysets(),
+    leaves: await of.leaves(),
+    servers: { endpoint: 'https://api.golden.test:6443', local: 'https://10.0.0.11:6443' },
+  });
+  const found = new Map(files.map((file) => [file.path, file]));
+  const missing = Object.keys(goldenModes).filter(
+    (file) => !file.includes('/manifests/') && !found.has(file),
+  );
+  expect(missing).toEqual(['/etc/kubernetes/super-admin.conf']);
+  for (const [path, mode] of Object.entries(goldenModes)) {
+    const file = found.get(path);
+    if (file && file.content.kind !== 'link')
+      expect(`${path} ${file.mode.toString(8)}`).toBe(`${path} ${Number(mode)}`);
+  }
+  for (const file of files) if (file.content.kind === 'secret') expect(file.mode, file.path).toBe(MODES.key);
+});
+
+test('a worker gets no key of any authority and no certificate but its agent’s', async () => {
+  const of = await world();
+  const files = handout({
+    roles: ['worker'],
+    cluster: 'golden',
+    user: 'w1',
+    keysets: await of.keysets(),
+    leaves: new Map(),
+    servers: { endpoint: 'https://api.golden.test:6443', local: 'https://127.0.0.1:6443' },
+  });
+  expect(files.map(({ path }) => path)).toEqual(['/etc/kubernetes/pki/ca-bundle.crt', '/etc/muster/ca.crt']);
+  expect(files.filter(({ content }) => content.kind === 'secret')).toEqual([]);
+});
+
+test('external etcd: its machines get no authority’s key, and control planes not that of etcd', async () => {
+  const of = await world();
+  const common = {
+    cluster: 'golden',
+    user: 'x',
+    keysets: await of.keysets(),
+    leaves: new Map(),
+    servers: { endpoint: 'https://e:6443', local: 'https://l:6443' },
+  };
+  const keys = (roles: ('etcd' | 'control-plane')[]) =>
+    handout({ ...common, roles })
+      .filter(({ content }) => content.kind === 'secret')
+      .map(({ path }) => path);
+  expect(keys(['etcd'])).toEqual([]);
+  expect(keys(['control-plane'])).toEqual([
+    '/etc/kubernetes/pki/ca.key',
+    '/etc/kubernetes/pki/front-proxy-ca.key',
+    '/etc/kubernetes/pki/sa.key',
+  ]);
+});
+
+test('what kubelet takes for its current certificate is a link, which is made once and never turned back', async () => {
+  const of = await world();
+  const files = handout({
+    roles: ['control-plane', 'etcd'],
+    cluster: 'golden',
+    user: CP1.name,
+    keysets: await of.keysets(),
+    leaves: await of.leaves(),
+    servers: { endpoint: 'https://e:6443', local: 'https://l:6443' },
+  });
+  const current = files.find(({ path }) => path.endsWith('/kubelet-client-current.pem'))!;
+  const to = '/var/lib/kubelet/pki/kubelet-client-muster.pem';
+  expect(current.content).toEqual({ kind: 'link', to, onlyIfAbsent: true });
+  const held = files.find(({ path }) => path === to)!.content;
+  if (held.kind !== 'secret') throw new Error(held.kind);
+  expect(held.secret.reveal()).toMatch(/BEGIN CERT[\s\S]*END CERTIFICATE-----\n-----BEGIN EC /);
+});
+
+test('no two files of a machine have one path', async () => {
+  const paths = LEAF_NAMES.flatMap((leaf) => {
+    const { delivery } = leafOf(leaf);
+    if (delivery.form === 'pair') return [delivery.cert, delivery.key];
+    if (delivery.form === 'combined') return [delivery.path, delivery.link, delivery.kubeconfig];
+    return delivery.form === 'kubeconfig' ? [delivery.path, delivery.alias ?? `-${leaf}`] : [];
+  });
+  expect(new Set(paths).size).toBe(paths.length);
+});

@@ -1,0 +1,132 @@
+/** A founded cluster, and openssl as the judge. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { ManualClock } from '../../../src/base/clock.ts';
+import type { Millis } from '../../../src/base/duration.ts';
+import type { Held } from '../../../src/pki/handout.ts';
+import {
+  type ClusterNames,
+  type Holder,
+  type KeysetName,
+  LEAF_NAMES,
+  type LeafName,
+  leafOf,
+} from '../../../src/pki/hierarchy.ts';
+import { type KeyAlgorithm, PrivateKey } from '../../../src/pki/keys.ts';
+import type { Keyset } from '../../../src/pki/keyset.ts';
+import { openPki, type Pki } from '../../../src/pki/pki.ts';
+import { MUSTER_SCOPE } from '../../../src/pki/records.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+import type { Store } from '../../../src/store/store.ts';
+
+/** The cluster that kubeadm's golden files were made for. */
+export const GOLDEN: ClusterNames = {
+  name: 'golden',
+  dnsDomain: 'cluster.local',
+  serviceAddresses: ['10.96.0.1'],
+  endpointNames: { dns: ['api.golden.test'], ips: ['10.0.0.10'] },
+};
+export const CP1: Holder = { name: 'cp1', addresses: ['10.0.0.11'] };
+
+export interface World {
+  readonly pki: Pki;
+  readonly store: Store;
+  readonly clock: ManualClock;
+  readonly keysets: () => Promise<ReadonlyMap<KeysetName, Keyset>>;
+  /** One of every leaf, with keys made here. */
+  readonly leaves: () => Promise<ReadonlyMap<LeafName, Required<Held>>>;
+}
+
+export async function world(algorithm?: KeyAlgorithm): Promise<World> {
+  const store = openMemoryStore();
+  const clock = new ManualClock(Date.now() as Millis);
+  const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 'test') });
+  await pki.found('golden', algorithm);
+  await pki.found(MUSTER_SCOPE, algorithm);
+  const keysets = async () =>
+    new Map([...(await pki.keysets('golden')), ...(await pki.keysets(MUSTER_SCOPE))]);
+  const key = algorithm && (await PrivateKey.generate(algorithm));
+  const leaves = async () => {
+    const made = new Map<LeafName, Required<Held>>();
+    for (const leaf of LEAF_NAMES) {
+      const own = key ?? (await PrivateKey.generate());
+      const scope = leafOf(leaf).parent === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+      const order = { leaf, holder: CP1, cluster: GOLDEN, publicKey: own.publicKey() };
+      made.set(leaf, { certificate: (await pki.issue(scope, order)).certificate, key: own });
+    }
+    return made;
+  };
+  return { pki, store, clock, keysets, leaves };
+}
+
+/** A directory for the test; removed by the caller's `using`. */
+export function temporary(): Disposable & {
+  write(name: string, text: string): string;
+  readonly path: string;
+} {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-pki-'));
+  return {
+    path: directory,
+    write(name, text) {
+      const file = path.join(directory, name);
+      fs.writeFileSync(file, text, { mode: 0o600 });
+      return file;
+    },
+    [Symbol.dispose]: () => fs.rmSync(directory, { recursive: true, force: true }),
+  };
+}
+
+/** What openssl says of a chain; empty when it is content. */
+export function verifyFault(
+  trust: string,
+  leaf: string,
+  options: readonly string[] = [],
+): string | undefined {
+  const { status, stderr } = spawnSync(
+    'openssl',
+    [
+      'verify',
+      '-x509_strict',
+      '-check_ss_sig',
+      '-no-CApath',
+      '-no-CAstore',
+      '-CAfile',
+      trust,
+      ...options,
+      leaf,
+    ],
+    { encoding: 'utf8' },
+  );
+  return status === 0 ? undefined : stderr;
+}
+
+/** Facts of a certificate as openssl reads it, in the words of the golden file. */
+export function factsOf(pem: string) {
+  const text = execFileSync('openssl', ['x509', '-noout', '-text', '-nameopt', 'RFC2253'], {
+    input: pem,
+    encoding: 'utf8',
+  });
+  const after = (heading: string): string[] => {
+    const found = new RegExp(`${heading}: ?(?:critical)?\\s*\\n\\s*(.*)`).exec(text)?.[1];
+    return found === undefined
+      ? []
+      : found.split(',').map((part) => part.trim().replace('IP Address:', 'IP:'));
+  };
+  const line = (heading: string): string => new RegExp(`${heading}\\s*: ?(.*)`).exec(text)![1]!.trim();
+  return {
+    subject: line('Subject').split(',').sort(),
+    issuer: line('Issuer'),
+    sans: after('X509v3 Subject Alternative Name').sort(),
+    usage: after('X509v3 Key Usage'),
+    purposes: after('X509v3 Extended Key Usage'),
+    ca: after('X509v3 Basic Constraints')[0] === 'CA:TRUE',
+    critical: [...text.matchAll(/X509v3 ([A-Za-z ]+): critical/g)].map((found) => found[1]!),
+    ski: text.includes('X509v3 Subject Key Identifier'),
+    aki: text.includes('X509v3 Authority Key Identifier'),
+    notBefore: Date.parse(line('Not Before')),
+    notAfter: Date.parse(line('Not After ')),
+  };
+}

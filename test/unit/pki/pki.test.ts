@@ -1,0 +1,242 @@
+/** Founding, issuing, the ledger, and that nothing secret can be printed. */
+import { execFileSync } from 'node:child_process';
+import { inspect } from 'node:util';
+import { load } from 'js-yaml';
+import { expect, test } from 'vitest';
+import { Secret } from '../../../src/base/secret.ts';
+import { handout } from '../../../src/pki/handout.ts';
+import { LEAF_NAMES } from '../../../src/pki/hierarchy.ts';
+import { discoveryHash, KEY_ALGORITHMS, PrivateKey } from '../../../src/pki/keys.ts';
+import { primaryOf, signingPair, trustBundle } from '../../../src/pki/keyset.ts';
+import { kubeconfigText, kubeconfigView } from '../../../src/pki/kubeconfig.ts';
+import { openPki } from '../../../src/pki/pki.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import * as views from '../../../src/pki/views.ts';
+import { CP1, GOLDEN, world } from './kit.ts';
+
+const servers = { endpoint: 'https://api.golden.test:6443', local: 'https://10.0.0.11:6443' };
+
+test('a cluster founded by two at once has one set of keys', async () => {
+  const { store, clock } = await world();
+  const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 't') });
+  const [a, b] = await Promise.all([pki.found('twice'), pki.found('twice')]);
+  const ids = (keysets: typeof a) => [...keysets].map(([name, { primary }]) => `${name} ${primary}`).sort();
+  expect(ids(a)).toEqual(ids(b));
+  expect(ids(await pki.found('twice'))).toEqual(ids(a));
+});
+
+test('a cluster that was not founded has no keys and issues nothing', async () => {
+  const { pki } = await world();
+  const publicKey = (await PrivateKey.generate()).publicKey();
+  await expect(pki.keysets('other')).rejects.toMatchObject({ code: 'E_PKI' });
+  const order = { leaf: 'admin', holder: CP1, cluster: GOLDEN, publicKey } as const;
+  await expect(pki.issue('other', order)).rejects.toMatchObject({ code: 'E_PKI' });
+});
+
+test('two steps of a rotation at once: the second is told to repeat', async () => {
+  const { pki, keysets } = await world();
+  const before = (await keysets()).get('ca')!;
+  const results = await Promise.allSettled(
+    [1, 2].map(() => pki.change('golden', 'ca', (keyset) => ({ ...keyset }))),
+  );
+  expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  expect(results.find((one) => one.status === 'rejected')?.reason).toMatchObject({ code: 'E_CONFLICT' });
+  expect((await keysets()).get('ca')!.primary).toBe(before.primary);
+});
+
+test('the ledger has every certificate that was handed out, to whom and until when', async () => {
+  const { pki, leaves, clock, keysets } = await world();
+  await leaves();
+  const issued = await pki.issued('golden');
+  const mine = await pki.issued('_muster');
+  expect([...issued, ...mine].map(({ leaf }) => leaf).sort()).toEqual([...LEAF_NAMES].sort());
+  expect(new Set(issued.map(({ serial }) => serial)).size).toBe(issued.length);
+  const applier = issued.find(({ leaf }) => leaf === 'applier')!;
+  expect(applier).toMatchObject({ to: 'cp1', subject: 'O = system:masters, CN = muster-applier' });
+  const shown = () => views.certificateView(applier, clock.now()).state;
+  expect(shown()).toBe('valid');
+  clock.advance((55 * 60_000) as never);
+  expect(shown()).toBe('expiring');
+  clock.advance((5 * 60_000) as never);
+  expect(shown()).toBe('expired');
+  const status = views.pkiStatusView((await keysets()).values(), issued, clock.now());
+  expect(status.certificates[0]!.leaf).toBe('applier');
+  const ca = (await keysets()).get('ca')!.primary;
+  expect(views.stillDependsOn(issued, ca, clock.now()).some(({ leaf }) => leaf === 'kubelet')).toBe(true);
+});
+
+test('the discovery hash is what openssl computes from the certificate', async () => {
+  const ca = (await (await world()).keysets()).get('ca')!;
+  const sh = 'openssl x509 -pubkey -noout | openssl pkey -pubin -outform der | sha256sum';
+  const expected = execFileSync('sh', ['-c', sh], { input: signingPair(ca).certificate, encoding: 'utf8' });
+  expect(discoveryHash(primaryOf(ca).publicKey)).toBe(`sha256:${expected.slice(0, 64)}`);
+});
+
+test.for(KEY_ALGORITHMS)(
+  'a key of %s is written as kubeadm writes it, and openssl reads it',
+  async (algorithm) => {
+    const key = await PrivateKey.generate(algorithm);
+    const pem = key.pem();
+    expect(pem).toMatch(algorithm.startsWith('RSA') ? /^-----BEGIN RSA PRIV/ : /^-----BEGIN EC PRIV/);
+    execFileSync('openssl', ['pkey', '-check', '-noout'], { input: pem });
+    expect(PrivateKey.fromPem(pem).publicKey().pin()).toBe(key.publicKey().pin());
+  },
+);
+
+test('a text that is no private key is refused without being repeated', () => {
+  const bad = '-----BEGIN EC FOO-----\nc2VjcmV0\n';
+  expect(() => PrivateKey.fromPem(bad)).toThrow('not a private key in PEM');
+});
+
+test('kubeconfigs say what kubeadm’s say', async () => {
+  const of = await world();
+  const files = handout({
+    roles: ['control-plane', 'etcd', 'operator'],
+    cluster: 'golden',
+    user: 'cp1',
+    keysets: await of.keysets(),
+    leaves: await of.leaves(),
+    servers,
+  });
+  const facts = files.flatMap(({ path, content }) => {
+    if (!path.endsWith('.conf') || content.kind === 'link') return [];
+    const text =
+      content.kind === 'secret' ? content.secret.reveal() : content.kind === 'text' ? content.text : '';
+    // biome-ignore lint/suspicious/noExplicitAny: a document as kubectl reads it
+    const config = load(text) as any;
+    expect(
+      Buffer.from(config.clusters[0].cluster['certificate-authority-data'], 'base64').toString(),
+    ).toMatch(/BEGIN CERT/);
+    return [
+      [
+        path.split('/').at(-1),
+        config.clusters[0].cluster.server,
+        config.clusters[0].name,
+        config['current-context'],
+        config.users[0].name,
+        Object.keys(config.users[0].user).join(),
+      ].join(' '),
+    ];
+  });
+  const data = 'client-certificate-data,client-key-data';
+  expect(facts.sort()).toEqual([
+    `admin.conf ${servers.endpoint} golden kubernetes-admin@golden kubernetes-admin ${data}`,
+    `applier.conf ${servers.local} golden muster-applier@golden muster-applier ${data}`,
+    `controller-manager.conf ${servers.local} golden system:kube-controller-manager@golden system:kube-controller-manager ${data}`,
+    `kubelet.conf ${servers.local} golden system:node:cp1@golden system:node:cp1 client-certificate,client-key`,
+    `scheduler.conf ${servers.local} golden system:kube-scheduler@golden system:kube-scheduler ${data}`,
+    `super-admin.conf ${servers.endpoint} golden kubernetes-super-admin@golden kubernetes-super-admin ${data}`,
+  ]);
+});
+
+test('with a key of the machine’s own, the kubeconfig is whole when its base64 is appended', async () => {
+  const of = await world();
+  const { certificate, key } = (await of.leaves()).get('scheduler')!;
+  const common = { cluster: 'golden', server: servers.local, caBundle: 'x', user: 'u' };
+  const head = kubeconfigText({ ...common, credential: { kind: 'own-key', certificate } });
+  const whole = `${head}${Buffer.from(key.pem()).toString('base64')}\n`;
+  expect(load(whole)).toEqual(
+    load(kubeconfigText({ ...common, credential: { kind: 'embedded', certificate, key } })),
+  );
+});
+
+test('a bootstrap kubeconfig carries its token in the text and nowhere else', () => {
+  const token = new Secret('abcdef.0123456789abcdef');
+  const config = {
+    cluster: 'c',
+    server: 'https://x',
+    caBundle: 'y',
+    user: 'tls-bootstrap-token-user',
+    credential: { kind: 'token' as const, token },
+  };
+  expect(kubeconfigText(config)).toContain('token: "abcdef.0123456789abcdef"'.replaceAll('"', ''));
+  expect(
+    JSON.stringify(kubeconfigView(config)) + JSON.stringify(config) + inspect(config, { depth: 9 }),
+  ).not.toContain('0123456789');
+});
+
+/**
+ * What a printed private key would show: the lines of its PEM that hold the private number, the number itself in three alphabets,
+ * and the PEM in base64. (The later lines of an EC key's PEM are its public half.)
+ */
+function traces(key: PrivateKey): readonly [string, ...string[]] {
+  const pem = key.pem();
+  const secret = Buffer.from(String(key.object.export({ format: 'jwk' }).d), 'base64url');
+  return [
+    Buffer.from(pem).toString('base64').slice(60, 100),
+    pem.split('\n')[1]!,
+    secret.toString('hex'),
+    secret.toString('base64url'),
+    secret.toString('base64'),
+  ];
+}
+
+test('no view, log line, error or inspection shows a private key', async () => {
+  const of = await world();
+  const all = await of.keysets();
+  const made = await of.leaves();
+  const issued = await of.pki.issued('golden');
+  const now = of.clock.now();
+  const files = handout({
+    roles: ['control-plane', 'etcd', 'operator'],
+    cluster: 'golden',
+    user: 'cp1',
+    keysets: all,
+    leaves: made,
+    servers,
+  });
+  const { certificate, key } = made.get('admin')!;
+  const kubeconfig = {
+    cluster: 'c',
+    server: 's',
+    caBundle: trustBundle(all.get('ca')!),
+    user: 'u',
+    credential: { kind: 'embedded' as const, certificate, key },
+  };
+  // Every function of the module that makes something to look at; a new one without an example fails here.
+  const examples: Record<Exclude<keyof typeof views, never>, () => unknown> = {
+    keysetView: () => [...all.values()].map(views.keysetView),
+    certificateView: () => issued.map((one) => views.certificateView(one, now)),
+    pkiStatusView: () => views.pkiStatusView(all.values(), issued, now),
+    machineFileView: () => files.map(views.machineFileView),
+    stillDependsOn: () => [...all.values()].map(({ primary }) => views.stillDependsOn(issued, primary, now)),
+  };
+  expect(Object.keys(examples).sort()).toEqual(Object.keys(views).sort());
+  const values = [
+    ...Object.values(examples).map((make) => make()),
+    kubeconfigView(kubeconfig),
+    kubeconfig,
+    all,
+    files,
+    made,
+    issued,
+  ];
+  const printed = values
+    .flatMap((value) => [
+      JSON.stringify(value),
+      JSON.stringify(value instanceof Map ? [...value] : value),
+      inspect(value, { depth: 20, showHidden: true }),
+      String(value),
+      `${new Error('x', { cause: value })}`,
+      inspect(new Error('x', { cause: value }), { depth: 20 }),
+    ])
+    .join('\n');
+  expect(printed).not.toMatch(/PRIVATE/);
+  const keys = [
+    ...[...all.values()].map((keyset) => primaryOf(keyset).key),
+    ...[...made.values()].map((held) => held.key),
+  ];
+  for (const one of keys) for (const trace of traces(one)) expect(printed.includes(trace)).toBe(false);
+  // The traces are what is looked for: the text itself has them.
+  expect(kubeconfigText(kubeconfig)).toContain(traces(key)[0]);
+});
+
+test('no record of the store holds a private key in the clear', async () => {
+  const of = await world();
+  await of.leaves();
+  const { records } = await of.store.list('pki/');
+  const text = records.map(({ value }) => value).join('\n');
+  expect(text).not.toContain('PRIVATE');
+  for (const keyset of (await of.keysets()).values())
+    for (const trace of traces(primaryOf(keyset).key)) expect(text.includes(trace)).toBe(false);
+});

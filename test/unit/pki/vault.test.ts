@@ -1,0 +1,107 @@
+/** Private keys at rest. */
+import fs from 'node:fs';
+import path from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
+import { openPki } from '../../../src/pki/pki.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import { createVaultKey, openVault, VAULT_CREDENTIAL } from '../../../src/pki/vault-key.files.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+import { temporary } from './kit.ts';
+
+const vault = vaultFrom(newVaultKey(), 'a');
+
+test('what is sealed opens again under the name it was sealed for, and under no other', () => {
+  fc.assert(
+    fc.property(fc.string(), fc.string(), fc.string({ unit: 'binary' }), (name, other, text) => {
+      const whole = text.toWellFormed();
+      const envelope = vault.seal(name, whole);
+      expect(vault.open(name, envelope)).toBe(whole);
+      if (other !== name) expect(() => vault.open(other, envelope)).toThrow(/belongs to another record/);
+    }),
+    { seed: 3, numRuns: 200 },
+  );
+});
+
+test('a sealed text shows nothing of what is in it, and is never the same twice', () => {
+  const [a, b] = [vault.seal('r', 'very secret'), vault.seal('r', 'very secret')];
+  expect(JSON.stringify(a)).not.toContain('very');
+  expect(a.ct).not.toBe(b.ct);
+});
+
+test('an envelope that was changed anywhere does not open', () => {
+  const envelope = vault.seal('r', 'x'.repeat(100));
+  for (const field of ['iv', 'ct'] as const) {
+    const octets = Buffer.from(envelope[field], 'base64');
+    for (let n = 0; n < octets.length; n++) {
+      const changed = Buffer.from(octets);
+      changed[n]! ^= 1;
+      const forged = { ...envelope, [field]: changed.toString('base64') };
+      expect(() => vault.open('r', forged)).toThrow(/E_VAULT_RECORD|was changed/);
+    }
+  }
+  for (const cut of [0, 4, 12, 15]) {
+    const ct = Buffer.from(envelope.ct, 'base64').subarray(0, cut).toString('base64');
+    expect(() => vault.open('r', { ...envelope, ct })).toThrow();
+  }
+  for (const odd of [null, {}, [], 'x', { ...envelope, v: 2 }, { ...envelope, more: 1 }])
+    expect(() => vault.open('r', odd)).toThrow(/version known here/);
+});
+
+test('the wrong vault key is named as such, with both ids', () => {
+  const other = vaultFrom(newVaultKey(), '/etc/muster/vault.key');
+  expect(() => other.open('pki/c/keyset/ca/1', vault.seal('pki/c/keyset/ca/1', 'x'))).toThrow(
+    `pki/c/keyset/ca/1 is sealed with vault key ${vault.primary}; /etc/muster/vault.key has ${other.primary}`,
+  );
+});
+
+test('a new first line seals, the old line still opens, and after rewrapping it is not needed', async () => {
+  const [first, second] = [newVaultKey(), newVaultKey()];
+  const store = openMemoryStore();
+  const clock = systemClock;
+  const before = openPki({ store, clock, vault: vaultFrom(first, 'f') });
+  const made = await before.found('c');
+  const both = openPki({ store, clock, vault: vaultFrom(`# two\n${second}\n${first}\n`, 'f') });
+  expect(await both.rewrap()).toBe(4);
+  expect(await both.rewrap()).toBe(0);
+  const after = await openPki({ store, clock, vault: vaultFrom(second, 'f') }).keysets('c');
+  expect([...after.values()].map(({ primary }) => primary).sort()).toEqual(
+    [...made.values()].map(({ primary }) => primary).sort(),
+  );
+  await expect(before.keysets('c')).rejects.toMatchObject({ code: 'E_VAULT_KEY' });
+});
+
+test('a key file is made once, for its owner alone', () => {
+  using directory = temporary();
+  const file = path.join(directory.path, 'vault.key');
+  expect(createVaultKey(file)).toBe(true);
+  const text = fs.readFileSync(file, 'utf8');
+  expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  expect(createVaultKey(file)).toBe(false);
+  expect(fs.readFileSync(file, 'utf8')).toBe(text);
+  expect(openVault({ file }).primary).toBe(vaultFrom(text, 'x').primary);
+});
+
+test('a key file that others can read is refused, and so is one without a key', () => {
+  using directory = temporary();
+  const file = directory.write('vault.key', `${newVaultKey()}\n`);
+  fs.chmodSync(file, 0o640);
+  expect(() => openVault({ file })).toThrow(/others than its owner can read/);
+  expect(() => openVault({ file: directory.write('empty', '\n') })).toThrow(/no vault key/);
+  expect(() => openVault({ file: path.join(directory.path, 'none') })).toThrow(/cannot be read: ENOENT/);
+  const wrong = directory.write('wrong', 'muster-vault-1:tooshort\n');
+  expect(() => openVault({ file: wrong })).toThrow(/:1 is not a vault key/);
+  expect(() => openVault({ file: wrong })).not.toThrow(/tooshort/);
+});
+
+test('a systemd credential comes before the file', () => {
+  using directory = temporary();
+  const [mine, theirs] = [newVaultKey(), newVaultKey()];
+  const file = directory.write('vault.key', mine);
+  expect(openVault({ file, credentialsDirectory: directory.path }).primary).toBe(vaultFrom(mine, '').primary);
+  directory.write(VAULT_CREDENTIAL, theirs);
+  expect(openVault({ file, credentialsDirectory: directory.path }).primary).toBe(
+    vaultFrom(theirs, '').primary,
+  );
+});
