@@ -12,6 +12,7 @@ const ROOMS = [
   'machines',
   'ignition',
   'pki',
+  'agent',
   'cluster',
   'pxe',
   'api',

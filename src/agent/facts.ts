@@ -1,0 +1,61 @@
+/**
+ * What an agent says of its machine with every poll, as form fields. It is believed only of the machine that its certificate
+ * names, and only about that machine.
+ */
+import type { LeafName } from '../pki/hierarchy.ts';
+
+/** The disk that the machine's data selector matches. */
+export type DataDisk =
+  /** No selector was given: this machine keeps nothing. */
+  | { readonly state: 'unused' }
+  | { readonly state: 'none' | 'several'; readonly detail: string }
+  /** No partition table, no signature. */
+  | { readonly state: 'blank'; readonly device: string }
+  /** Somebody's data: never touched. */
+  | { readonly state: 'foreign'; readonly device: string; readonly detail: string }
+  /** Made by us, not mounted yet, or mounted. */
+  | {
+      readonly state: 'ours';
+      readonly device: string;
+      readonly filesystem: string;
+      readonly mounted: boolean;
+    };
+
+export interface Marker {
+  readonly cluster: string;
+  readonly founding: string;
+  readonly member: string;
+  readonly machine: string;
+}
+
+export interface EtcdFacts {
+  /** Whether a WAL lies in etcd's data directory; `unknown` while the data filesystem is not mounted. */
+  readonly wal: 'present' | 'absent' | 'unknown';
+  /** The local member's own word: `serving` is a linearizable read, so there is a quorum. */
+  readonly health: 'serving' | 'alive' | 'down';
+}
+
+export interface AgentFacts {
+  /** Version of the agent script. */
+  readonly agent: string;
+  /** Of the kernel: changes with every boot. */
+  readonly bootId: string;
+  readonly machineId: string;
+  /** The machine's clock, ms since 1970. */
+  readonly clock: number;
+  readonly disk: DataDisk;
+  /** Of a mounted data filesystem. */
+  readonly marker?: Marker;
+  readonly etcd: EtcdFacts;
+  /** Digest of the plan that was last applied to its end. */
+  readonly applied?: string;
+  readonly step?: string;
+  /** Why the last plan was not applied to its end. */
+  readonly hold?: { readonly code: string; readonly text: string };
+  /** SHA-256 of the public key of each leaf's key, hex. */
+  readonly pins: ReadonlyMap<LeafName, string>;
+  /** Certificate requests, PEM, as the last plan asked. */
+  readonly requests: ReadonlyMap<LeafName, string>;
+  /** The highest revision of Muster's store that this machine was ever told: a store behind it was rolled back. */
+  readonly seenRevision?: number;
+}

@@ -1,0 +1,120 @@
+/**
+ * What a machine's agent is told to do: an ordered list of lines and the files that they name. The agent does not think; every
+ * decision was taken here. A plan is the whole of what should hold, not a difference: applied twice it changes nothing, and one
+ * that was cut off anywhere is finished by applying it again.
+ *
+ * On the wire: an uncompressed tar (ustar) with `plan`, the lines, first, then `files/SHA256` for each content once.
+ */
+import type { LeafName } from '../pki/hierarchy.ts';
+import type { KeyAlgorithm } from '../pki/keys.ts';
+
+/** Where things are on a machine; the agent prefixes all paths with MUSTER_ROOT (tests run several agents on one host). */
+export const AGENT_PATHS = {
+  /** Ours; a mount of the data filesystem when the machine has one. */
+  state: '/var/lib/muster',
+  /** `CLUSTER FOUNDING MEMBER MACHINE`, one line, at the root of the data filesystem. Written once. */
+  marker: '/var/lib/muster/marker',
+  /** etcd's data, on the data filesystem. */
+  etcd: '/var/lib/muster/etcd',
+  /** Certificate and key of the agent itself. */
+  certificate: '/var/lib/muster/agent/agent.crt',
+  key: '/var/lib/muster/agent/agent.key',
+  /** Keys that the machine made: `LEAF.key`. */
+  keys: '/var/lib/muster/agent/keys',
+  /** Muster's CA, from the first configuration. */
+  authority: '/etc/muster/ca.crt',
+  /** `NAME=value` lines, from the first configuration: see src/agent/layer.ts. */
+  settings: '/etc/muster/agent.conf',
+  /** Lost at reboot: what is being applied, stamps of units. */
+  run: '/run/muster',
+} as const;
+
+/** Checks that a machine makes of itself; one that fails is a hold with the check's name. */
+export const CHECKS = {
+  memory: 'MIB: at least so much memory',
+  cpus: 'N: at least so many processors',
+  cgroup2: 'unified control groups',
+  swapless: 'no swap is in use',
+  module: 'NAME: the kernel has it, built in or loaded',
+  port: 'N: nothing but our own service listens there',
+  mtu: 'ADDRESS OCTETS: a packet so large reaches that member in one piece',
+  fsync: 'DIRECTORY MS: 99 of 100 fdatasync end within so many milliseconds',
+  'machine-id': 'there is one, and it is not the one of an image',
+} as const;
+export type CheckName = keyof typeof CHECKS;
+
+export type PlanLine =
+  /** Makes the leaf's key if there is none, and sends a request (PKCS #10) with the next poll. */
+  | { readonly do: 'request'; readonly leaf: LeafName; readonly algorithm: KeyAlgorithm }
+  /**
+   * The data filesystem: makes it on `device` with that UUID, but only if the device carries no partition table and no signature
+   * when looked at again, and mounts it at AGENT_PATHS.state.
+   */
+  | { readonly do: 'create-data'; readonly device: string; readonly filesystem: string }
+  /** Mounts the filesystem of that UUID at AGENT_PATHS.state. */
+  | { readonly do: 'mount-data'; readonly filesystem: string }
+  /** Mounts `directory` of the data filesystem at `path` as well, making both. */
+  | { readonly do: 'bind'; readonly directory: string; readonly path: string }
+  /** Writes the marker if there is none; another one ends the plan with hold `foreign-marker`. */
+  | {
+      readonly do: 'marker';
+      readonly cluster: string;
+      readonly founding: string;
+      readonly member: string;
+      readonly machine: string;
+    }
+  /** Ends the plan with hold `guard` unless this filesystem is mounted and etcd has no WAL there: before `state=new`. */
+  | { readonly do: 'guard-new'; readonly filesystem: string }
+  /** Takes etcd's data away, into `etcd.removed-N` beside it, if its marker of membership is `member`: before joining anew. */
+  | { readonly do: 'set-aside-etcd'; readonly member: string }
+  | { readonly do: 'check'; readonly check: CheckName; readonly of: readonly string[] }
+  | { readonly do: 'directory'; readonly mode: number; readonly path: string }
+  | { readonly do: 'put'; readonly mode: number; readonly path: string; readonly content: PlanContent }
+  /** As `put`, with the machine's own key of `leaf` after the content: as PEM, or base64 of it and a line break. */
+  | {
+      readonly do: 'put-with-key';
+      readonly mode: number;
+      readonly path: string;
+      readonly content: PlanContent;
+      readonly leaf: LeafName;
+      readonly append: 'pem' | 'base64';
+    }
+  /** A file that Muster serves by hash at the boot server's HTTP port; fetched if it is not there with that hash. */
+  | {
+      readonly do: 'fetch';
+      readonly mode: number;
+      readonly path: string;
+      readonly url: string;
+      readonly sha256: string;
+    }
+  /** As `fetch`, and unpacks the tar (gz, xz, zst) into the directory. */
+  | {
+      readonly do: 'unpack';
+      readonly directory: string;
+      readonly url: string;
+      readonly sha256: string;
+    }
+  | { readonly do: 'link'; readonly to: string; readonly path: string; readonly onlyIfAbsent: boolean }
+  /** A file, or an empty directory. */
+  | { readonly do: 'remove'; readonly path: string }
+  /** Runs `sysctl --system` or `modprobe` once its inputs changed: `command` is one of a fixed list. */
+  | { readonly do: 'load'; readonly what: 'sysctl' | 'modules' | 'hostname'; readonly digest: string }
+  /** The unit runs, enabled, and was (re)started since `digest`, which covers everything it reads at start, changed. */
+  | { readonly do: 'run'; readonly unit: string; readonly digest: string }
+  /** As `run`, but reloaded instead of restarted when it runs already. */
+  | { readonly do: 'reload'; readonly unit: string; readonly digest: string }
+  | { readonly do: 'stop'; readonly unit: string }
+  /** Said with the next poll as `step`, once what stands before is done. */
+  | { readonly do: 'step'; readonly step: string }
+  /** Nothing more is done until another plan comes; said with every poll. */
+  | { readonly do: 'hold'; readonly code: string; readonly text: string };
+
+export type PlanContent =
+  | { readonly text: string; readonly secret?: true }
+  | { readonly octets: Uint8Array; readonly secret?: true };
+
+export interface Plan {
+  readonly lines: readonly PlanLine[];
+  /** The agent polls again after so long, 0 for at once. */
+  readonly pollSeconds: number;
+}
