@@ -1,4 +1,4 @@
-/** Who has an address, and which addresses somebody has: leases and reservations joined with machines. */
+/** Who has an address, and which addresses somebody has: leases, reservations and what another server gave, joined with machines. */
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Member, Roster } from '../machines/roster.ts';
@@ -6,7 +6,7 @@ import type { LeaseBook } from './dhcp/leases.ts';
 import type { ServedNetwork } from './network.ts';
 
 export interface Holder {
-  /** Machine name, else the MAC that holds the lease. */
+  /** Machine name, else the MAC that has the address. */
   readonly subject: string;
   readonly session?: string;
 }
@@ -36,7 +36,8 @@ export function createHolders(deps: {
       const reserved = roster.byAddress(address);
       if (reserved) return holderOf(reserved);
       const network = networks().find(({ subnet }) => contains(subnet, address));
-      const mac = network && leases.network(network.name).entry(address)?.lease?.mac;
+      const known = network && leases.network(network.name);
+      const mac = known?.elsewhere(address) ?? known?.entry(address)?.lease?.mac;
       if (mac === undefined) return undefined;
       const member = roster.byMac(mac);
       return member ? holderOf(member) : { subject: mac };

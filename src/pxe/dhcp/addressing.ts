@@ -1,9 +1,9 @@
-/** Who we say we are, and where a reply goes. */
-import { ANY, BROADCAST, type Ipv4 } from '../../base/ipv4.ts';
+/** Who we say we are, who the client says it is with, and where a reply goes. */
+import { ANY, BROADCAST, contains, type Ipv4 } from '../../base/ipv4.ts';
 import { AGENT, agentAddress } from './networks.ts';
 import { OPTION } from './options.ts';
-import { type DhcpPacket, maximumFor } from './packet.ts';
-import type { Ask, Reply } from './step.ts';
+import { addressOption, type DhcpPacket, maximumFor } from './packet.ts';
+import type { Ask, Reply, Step } from './step.ts';
 
 export const CLIENT_PORT = 68;
 const SERVER_PORT = 67;
@@ -23,6 +23,22 @@ export function serverId(ask: Ask): Ipv4 {
 /** Whether option 54 names us. */
 export function namesUs(ask: Ask, server: Ipv4): boolean {
   return ask.state.networks.own.has(server) || server === serverId(ask);
+}
+
+/**
+ * What a REQUEST that another server is to answer tells: the address that the client has from there. Requests are broadcast, so it
+ * is heard; an address that is somebody's by our own leases is not believed to be the client's.
+ */
+export function takesElsewhere(ask: Ask): NonNullable<Step['memory']> {
+  const { packet, network, leases, client, state } = ask;
+  const address = addressOption(packet, OPTION.requestedAddress) ?? packet.ciaddr;
+  const credible = contains(network.subnet, address) && leases.isFreeFor(address, client.mac, state.now);
+  return {
+    kind: 'elsewhere',
+    network: network.name,
+    mac: client.mac,
+    address: credible ? address : undefined,
+  };
 }
 
 /**

@@ -3,7 +3,7 @@
  * function and only prints it.
  */
 import { ANY, BROADCAST, contains } from '../../base/ipv4.ts';
-import { addressed, CLIENT_PORT, serverId } from './addressing.ts';
+import { addressed, CLIENT_PORT, serverId, takesElsewhere } from './addressing.ts';
 import { classify, hasMac } from './classify.ts';
 import { type Datagram, findNetwork } from './networks.ts';
 import { type MessageName, messageName } from './options.ts';
@@ -56,6 +56,7 @@ function dispatch(ask: Ask, type: MessageName): Step {
 
 /** Beside another DHCP server: boot clients get an offer without an address, everything else is the other server's. */
 function proxy(ask: Ask): Step {
+  if (ask.type === 'REQUEST') return { outcome: 'proxy_leaves', memory: takesElsewhere(ask) };
   if (ask.type !== 'DISCOVER') return { outcome: 'proxy_leaves' };
   if (ask.client.stage === 'none') return { outcome: 'not_boot_client' };
   const answer = ask.state.boot.answer(ask.client, ask.network, 'offer');
@@ -83,6 +84,7 @@ function bootServer(ask: Ask): Step {
   return {
     outcome: 'boot_server_acked',
     answer,
+    ...(network.mode === 'server' ? {} : { memory: takesElsewhere(ask) }),
     reply: { packet: reply, to, maximum: maximumFor(packet) },
     ...(answer.writes.length > 0 ? { durable: { kind: 'records', writes: answer.writes } as const } : {}),
   };

@@ -19,7 +19,13 @@ const SWEEP_EVERY: Millis = millis(5_000);
 /** What a packet does to leases. Computed by the pure step, carried out by the loop. */
 export type LeaseChange =
   | { readonly kind: 'offer'; readonly network: string; readonly address: Ipv4; readonly offer: Offer }
-  | { readonly kind: 'withdraw'; readonly network: string; readonly mac: Mac }
+  /** The client takes its address, if it said which, from another server: an offer of ours ends. */
+  | {
+      readonly kind: 'elsewhere';
+      readonly network: string;
+      readonly mac: Mac;
+      readonly address: Ipv4 | undefined;
+    }
   | {
       readonly kind: 'write';
       readonly network: string;
@@ -38,8 +44,8 @@ export type WriteResult = 'stored' | 'unchanged' | 'lost' | 'stale' | 'in_flight
 export interface LeaseBook {
   /** The leases of a network; an unknown one is empty. */
   network(name: string): NetworkLeases;
-  /** Carries out an offer or a withdrawal. */
-  apply(change: Extract<LeaseChange, { kind: 'offer' | 'withdraw' }>): void;
+  /** Carries out what is memory only. */
+  apply(change: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>): void;
   /** Carries out a write. Rejects when the store cannot write (E_STORE_WRITE); then nothing changed. */
   write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult>;
   /** Sets an address aside that somebody was found on. */
@@ -100,10 +106,10 @@ class Book implements LeaseBook {
     return found;
   }
 
-  apply(change: Extract<LeaseChange, { kind: 'offer' | 'withdraw' }>): void {
+  apply(change: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>): void {
     const network = this.network(change.network);
     if (change.kind === 'offer') network.offer(change.address, change.offer);
-    else network.withdraw(change.mac);
+    else network.tookElsewhere(change.mac, change.address);
   }
 
   async write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult> {

@@ -15,6 +15,8 @@ export const OFFER_HOLD: Millis = millis(60_000);
 /** How long a probe's finding that an address is free is worth something. */
 const PROBE_VALID: Millis = millis(300_000);
 const RESTART_EVERY: Millis = millis(60_000);
+/** Of so many addresses it is remembered who took them from another server. */
+const MAX_ELSEWHERE = 20_000;
 
 export interface Offer {
   readonly mac: Mac;
@@ -43,6 +45,8 @@ export class NetworkLeases {
   readonly #due = new ExpiryQueue();
   readonly #queued = new Set<Ipv4>();
   readonly #probed = new Map<Ipv4, Millis>();
+  /** Who took an address from another server; insertion order is age. It says who asks for files, and binds nobody. */
+  readonly #elsewhere = new Map<Ipv4, Mac>();
   #pool: Pool | undefined;
   #restarted = 0 as Millis;
 
@@ -137,6 +141,20 @@ export class NetworkLeases {
     this.#vacated(entry);
   }
 
+  /** A client said that another server gave it `address`; an offer of ours ends. */
+  tookElsewhere(mac: Mac, address: Ipv4 | undefined): void {
+    this.withdraw(mac);
+    if (address === undefined) return;
+    this.#elsewhere.delete(address);
+    this.#elsewhere.set(address, mac);
+    if (this.#elsewhere.size > MAX_ELSEWHERE) this.#elsewhere.delete(this.#elsewhere.keys().next().value!);
+  }
+
+  /** Who last took the address from another server, as far as it was heard and we did not lease it since. */
+  elsewhere(address: Ipv4): Mac | undefined {
+    return this.#elsewhere.get(address);
+  }
+
   /** Forgets an entry that says nothing any more. What is queued and turns out not to be free is passed over when its turn comes. */
   #vacated(entry: AddressEntry): void {
     if (entry.lease === undefined && entry.offer === undefined && !entry.busy)
@@ -172,6 +190,7 @@ export class NetworkLeases {
       return;
     }
     const { lease, revision } = stored;
+    this.#elsewhere.delete(address);
     entry.lease = lease;
     entry.revision = revision;
     // A client that declined an address must not find it again; any other state is a reason to come back to it.

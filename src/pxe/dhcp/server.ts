@@ -4,7 +4,7 @@ import { type Millis, type Seconds, toMillis, toSeconds } from '../../base/durat
 import { ANY, contains, formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
 import type { BootAnswer } from '../boot.ts';
 import type { BootClient } from '../client.ts';
-import { addressed, namesUs, serverId } from './addressing.ts';
+import { addressed, namesUs, serverId, takesElsewhere } from './addressing.ts';
 import type { Lease } from './lease.ts';
 import { QUARANTINE } from './leases.ts';
 import { OFFER_HOLD } from './network-leases.ts';
@@ -123,10 +123,8 @@ export function request(ask: Ask): Step {
   const server = addressOption(packet, OPTION.serverId);
   const requested = addressOption(packet, OPTION.requestedAddress);
   const offered = leases.offerOf(client.mac, state.now);
-  if (server !== undefined && !namesUs(ask, server)) {
-    if (!offered) return { outcome: 'other_server' };
-    return { outcome: 'other_server', memory: { kind: 'withdraw', network: network.name, mac: client.mac } };
-  }
+  if (server !== undefined && !namesUs(ask, server))
+    return { outcome: 'other_server', memory: takesElsewhere(ask) };
   const kind: RequestState =
     server !== undefined ? 'selecting' : requested !== undefined ? 'init-reboot' : 'renewing';
   const address = requested ?? packet.ciaddr;

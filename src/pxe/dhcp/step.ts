@@ -46,7 +46,7 @@ export interface Step {
   /** The address that was offered, confirmed, refused or given back. */
   readonly address?: Ipv4;
   /** In memory, at once. */
-  readonly memory?: Extract<LeaseChange, { kind: 'offer' | 'withdraw' }>;
+  readonly memory?: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>;
   /** In the store, before the reply. */
   readonly durable?: Durable;
   readonly reply?: Reply;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { BROADCAST, ipv4 } from '../../../src/base/ipv4.ts';
 import { OPTION, printable } from '../../../src/pxe/dhcp/options.ts';
-import { BIOS, IPXE, message, network, onWire, UEFI, world } from './kit.ts';
+import { createHolders } from '../../../src/pxe/holders.ts';
+import { BIOS, IPXE, lease, mac, message, network, onWire, UEFI, type World, world } from './kit.ts';
 
 const beside = () => world({ networks: [network({ mode: 'proxy' })] });
 const asked = { port: 4011 as const, source: { address: ipv4('10.77.0.52'), port: 4011 } };
@@ -107,6 +108,75 @@ describe('port 4011', () => {
     expect((await w.send(message('RELEASE', { ciaddr: '10.77.0.52', options: UEFI! }), asked)).outcome).toBe(
       'not_a_request',
     );
+  });
+});
+
+describe("who has an address of another server's", () => {
+  const nobody = { byAddress: () => undefined, byMac: () => undefined };
+  const subjectOf = (w: World, address: string) =>
+    createHolders({ networks: () => w.networks, leases: w.leases, roster: nobody }).subjectOf(address)
+      ?.subject;
+  const taken = (address: string, n = 1) =>
+    message('REQUEST', { mac: mac(n), address, server: '10.77.0.2', options: UEFI! });
+
+  it('is known from the REQUEST that the client broadcasts', async () => {
+    const w = await beside();
+    expect(subjectOf(w, '10.77.0.52')).toBeUndefined();
+    await w.send(taken('10.77.0.52'));
+    expect(subjectOf(w, '10.77.0.52')).toBe(mac(1));
+    expect(w.leases.list()).toEqual([]);
+  });
+
+  it('is known from a renewal, and from a request to port 4011', async () => {
+    const w = await beside();
+    await w.send(message('REQUEST', { ciaddr: '10.77.0.53' }));
+    await w.send(message('REQUEST', { mac: mac(2), ciaddr: '10.77.0.52', options: UEFI! }), asked);
+    expect(subjectOf(w, '10.77.0.53')).toBe(mac(1));
+    expect(subjectOf(w, '10.77.0.52')).toBe(mac(2));
+  });
+
+  it('is whoever took it last', async () => {
+    const w = await beside();
+    await w.send(taken('10.77.0.52', 1));
+    await w.send(taken('10.77.0.52', 2));
+    expect(subjectOf(w, '10.77.0.52')).toBe(mac(2));
+  });
+
+  it('is known on a network where only reservations are ours, and our own offer ends', async () => {
+    const w = await world({
+      networks: [network({ mode: 'reservations' })],
+      known: { [mac(1)]: { address: '10.77.0.10' } },
+    });
+    await w.send(message('DISCOVER'));
+    expect(await w.send(taken('10.77.0.52'))).toMatchObject({ outcome: 'other_server' });
+    expect(subjectOf(w, '10.77.0.52')).toBe(mac(1));
+    expect(w.leases.list()).toEqual([]);
+  });
+
+  it('cannot be taken from somebody who holds it as our lease, and is forgotten when we lease it', async () => {
+    const w = await world();
+    expect(await lease(w, { mac: mac(1) })).toBe('10.77.0.100');
+    await w.send(taken('10.77.0.100', 2));
+    expect(subjectOf(w, '10.77.0.100')).toBe(mac(1));
+    await w.send(taken('10.77.0.101', 2));
+    expect(subjectOf(w, '10.77.0.101')).toBe(mac(2));
+    expect(await lease(w, { mac: mac(3) })).toBe('10.77.0.101');
+    expect(subjectOf(w, '10.77.0.101')).toBe(mac(3));
+  });
+
+  it('is not believed of addresses elsewhere', async () => {
+    const w = await beside();
+    await w.send(taken('192.0.2.1'));
+    expect(subjectOf(w, '192.0.2.1')).toBeUndefined();
+    expect(w.leases.network('rack').elsewhere(ipv4('192.0.2.1'))).toBeUndefined();
+  });
+
+  it('is remembered of 20,000 addresses, the oldest forgotten first', async () => {
+    const w = await beside();
+    const leases = w.leases.network('rack');
+    for (let n = 0; n < 20_001; n++) leases.tookElsewhere(mac(n & 0xffff), (ipv4('10.0.0.0') + n) as never);
+    expect(leases.elsewhere(ipv4('10.0.0.0'))).toBeUndefined();
+    expect(leases.elsewhere(ipv4('10.0.0.1'))).toBe(mac(1));
   });
 });
 
