@@ -1,5 +1,7 @@
 /** The generated pages as text, by their path from the root of the tree. */
+
 import type { Command } from 'commander';
+import { AGENT_ROUTES } from '../src/agent/protocol.ts';
 import { PLACES, PORTS } from '../src/api/ports.ts';
 import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
@@ -31,7 +33,7 @@ const code = (text: string): string => `\`${text}\``;
 export function portsPage(): string {
   return (
     made(
-      'src/api/ports.ts, src/api/routes.ts, src/api/assets.ts, src/pxe/http/routes.ts and src/cli/serve-options.ts',
+      'src/api/ports.ts, src/api/routes.ts, src/api/assets.ts, src/pxe/http/routes.ts, src/agent/protocol.ts and src/cli/serve-options.ts',
     ) +
     '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
     table(
@@ -47,6 +49,11 @@ export function portsPage(): string {
     table(
       ['argument', 'what'],
       Object.entries(KERNEL_ARGUMENTS).map(([name, about]) => [code(name), about]),
+    ) +
+    '\n## Routes for agents\n\nHTTPS, its certificate from Muster’s own CA. src/agent/README.md tells what is said there.\n\n' +
+    table(
+      ['method', 'path', 'what'],
+      Object.values(AGENT_ROUTES).map((route) => [route.method, code(route.path), route.about]),
     ) +
     '\n## Routes for operators\n\nOn the unix socket. Errors are RFC 9457 problem details with our code (errors.md). Try: ' +
     '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +

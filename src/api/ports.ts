@@ -39,6 +39,13 @@ export const PORTS: readonly Port[] = [
     off: 'cannot be turned off; `--http-port` moves it',
   },
   {
+    where: 'TCP 8443 (`--agent-port`)',
+    protocol: 'HTTPS, TLS 1.2 and 1.3, client certificates',
+    who: 'agents on the machines of clusters',
+    what: 'Tickets for certificates; plans: the routes for agents below.',
+    off: 'no Cluster with `spec.kubernetes`',
+  },
+  {
     where: `unix socket ${DEFAULT_SOCKET} (\`--socket\`), mode 0660`,
     protocol: 'HTTP/1.1',
     who: `operators: root and members of group ${OPERATORS_GROUP}`,

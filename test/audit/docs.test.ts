@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { pages } from '../../scripts/docs-pages.ts';
+import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
 import { OPERATOR_ROUTES } from '../../src/api/routes.ts';
 import { ERRORS } from '../../src/base/errors.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
@@ -25,7 +26,7 @@ test('docs/ports.md lists exactly the routes that exist', () => {
   const listed = [...read('docs/ports.md').matchAll(/^\| (GET|PUT|POST|DELETE) \| `([^`]+)` \|/gm)].map(
     (found) => `${found[1]} ${found[2]}`,
   );
-  const routes = [...Object.values(MACHINE_ROUTES), ...OPERATOR_ROUTES];
+  const routes = [...Object.values(MACHINE_ROUTES), ...Object.values(AGENT_ROUTES), ...OPERATOR_ROUTES];
   expect(listed).toEqual(routes.map((route) => `${route.method} ${route.path}`));
 });
 
