@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import {
+  absolutePath,
   cidrText,
   domainName,
   duration,
@@ -132,6 +133,23 @@ export const selector = z
   })
   .partial();
 
+/** Which disk of a machine is its data disk: it must be one that fits, and only one. */
+export const dataDisk = z
+  .strictObject({
+    path: absolutePath.optional().meta({ description: 'A stable path, e.g. /dev/disk/by-id/…' }),
+    serial: z
+      .string()
+      .regex(/^[A-Za-z0-9._:@+-]{1,64}$/, 'not a serial number: letters, digits and "._:@+-", at most 64')
+      .optional()
+      .meta({ description: "The disk's serial number, as `lsblk -o SERIAL` shows it." }),
+    sizeMiB: z.int().min(64).max(1e9).optional().meta({ description: 'Its size in MiB, rounded down.' }),
+  })
+  .refine((disk) => Object.keys(disk).length > 0, { message: 'say which disk: path, serial or sizeMiB' })
+  .meta({
+    description:
+      'The disk that keeps what outlives a boot: the data of etcd, containerd and kubelet. Made once, if it is blank; never reformatted. The narrowest of Cluster, Profile and Machine counts.',
+  });
+
 export const profileSpec = z.strictObject({
   image: name
     .optional()
@@ -146,6 +164,7 @@ export const profileSpec = z.strictObject({
     description:
       'Accepted machines without a profile of their own get the profile with most matching selectors, ties by name.',
   }),
+  dataDisk: dataDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For all machines of the profile.' }),
 });
 
@@ -163,6 +182,7 @@ export const machineSpec = z.strictObject({
   cluster: name.optional().meta({ description: 'The Cluster that the machine is of.' }),
   addresses: z.array(ipv4Text).optional().meta({ description: 'Reserved addresses, at most one a network.' }),
   pxe: pxeOptions.optional().meta({ description: "How replies to this machine's firmware are shaped." }),
+  dataDisk: dataDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For this machine.' }),
 });
 
@@ -214,6 +234,7 @@ export const kubernetesSpec = z.strictObject({
 
 export const clusterSpec = z.strictObject({
   kubernetes: kubernetesSpec.optional().meta({ description: 'Makes the machines a Kubernetes cluster.' }),
+  dataDisk: dataDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For all machines of the cluster.' }),
 });
 
@@ -238,6 +259,7 @@ export type ProfileSpec = z.output<typeof profileSpec>;
 export type MachineSpec = z.output<typeof machineSpec>;
 export type KubernetesSpec = z.output<typeof kubernetesSpec>;
 export type ClusterSpec = z.output<typeof clusterSpec>;
+export type DataDiskSelector = z.output<typeof dataDisk>;
 export type Asset = z.output<typeof asset>;
 export type PxeOptions = z.output<typeof pxeOptions>;
 export type Metadata = z.output<typeof metadata>;
