@@ -110,11 +110,7 @@ export class Transfer {
     const { request, path, from, mtu, files } = this.#options;
     let source: ByteSource = emptySource;
     if (path !== undefined) {
-      const file = await files.acquire(path);
-      if (this.#ended) {
-        file.release();
-        return;
-      }
+      const file = files.acquire(path);
       this.#releaseFile = file.release;
       source = file.source;
     }

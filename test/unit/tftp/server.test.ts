@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import fs from 'node:fs';
@@ -420,5 +421,19 @@ describe('a file that goes wrong', () => {
     expect(code(last)).toEqual([5, 0]);
     client.close();
     for (const one of [tftp, other, third]) await one.stop();
+  });
+
+  it('by becoming a pipe is refused, and nobody waits for a writer', async () => {
+    const file = path.join(root, 'loaders', 'pipe.bin');
+    fs.writeFileSync(file, 'a loader');
+    const tftp = await start();
+    fs.rmSync(file);
+    execFileSync('mkfifo', [file]);
+    const client = await Client.open();
+    await client.send(encodeRead('pipe.bin'), tftp.port);
+    expect(code((await client.next()).packet)).toEqual([5, 0]);
+    fs.rmSync(file);
+    client.close();
+    await tftp.stop();
   });
 });
