@@ -6,14 +6,14 @@ import type { Clock } from '../../base/clock.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
-import type { EventKind, EventSink } from '../../events/event.ts';
+import type { EventKind, EventSink, Reason } from '../../events/event.ts';
 import type { Store } from '../../store/store.ts';
 import type { BootService } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { handle } from './handle.ts';
 import type { LeaseBook, WriteResult } from './leases.ts';
 import { type Datagram, indexNetworks, type NetworkIndex } from './networks.ts';
-import { DHCP_OUTCOMES } from './outcomes.ts';
+import { DHCP_OUTCOMES, type OutcomeCode } from './outcomes.ts';
 import type { DhcpState, Step } from './step.ts';
 
 export interface DeskParts {
@@ -29,6 +29,14 @@ export interface DeskParts {
   readonly clock: Clock;
 }
 
+/** A packet is looked at so often when others write what it is about. */
+const ATTEMPTS = 2;
+
+/** One object for all events of an outcome: there are many, and they are kept. */
+const REASONS = Object.fromEntries(
+  Object.entries(DHCP_OUTCOMES).map(([code, { text }]) => [code, { code, text }]),
+) as unknown as Readonly<Record<OutcomeCode, Reason>>;
+
 /** The step of a packet that gets no reply after all. */
 function unanswered(step: Step, outcome: Step['outcome'], detail?: string): Step {
   const { reply: _, ...rest } = step;
@@ -40,7 +48,9 @@ export class DhcpDesk {
   readonly #log: Log;
   #networks: readonly ServedNetwork[] | undefined;
   #index: NetworkIndex = indexNetworks([]);
-  readonly #underWay = new Set<Promise<Step>>();
+  /** Answers that wait for the store. */
+  #underWay = 0;
+  #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: DeskParts) {
     this.#parts = parts;
@@ -72,13 +82,8 @@ export class DhcpDesk {
       this.#account(step);
       return step;
     }
-    const work = this.#settle(datagram, step, step.durable).then((settled) => {
-      this.#underWay.delete(work);
-      this.#account(settled);
-      return settled;
-    });
-    this.#underWay.add(work);
-    return work;
+    this.#underWay++;
+    return this.#settle(datagram, step, step.durable);
   }
 
   #handle(datagram: Datagram): Step {
@@ -94,34 +99,36 @@ export class DhcpDesk {
     }
   }
 
-  /** Makes a step durable. When another host was faster, the same packet is looked at once more in the light of that. */
-  async #settle(datagram: Datagram, step: Step, durable: NonNullable<Step['durable']>): Promise<Step> {
-    const first = await this.#attempt(step, durable);
-    if (first !== undefined) return first;
-    const again = this.#handle(datagram);
-    if (again.memory) this.#parts.leases.apply(again.memory);
-    if (again.durable === undefined) return again;
-    return (
-      (await this.#attempt(again, again.durable)) ??
-      unanswered(again, 'store_failed', 'the store kept refusing')
-    );
-  }
-
-  /** The step as it ends when its writes are done; undefined when they did not fit what the store holds. */
-  async #attempt(step: Step, durable: NonNullable<Step['durable']>): Promise<Step | undefined> {
-    try {
-      const result = await this.#write(durable);
-      if (result === 'in_flight') return unanswered(step, 'in_flight');
-      return result === 'stored' || result === 'unchanged' ? step : undefined;
-    } catch (error) {
-      return unanswered(step, 'store_failed', error instanceof Error ? error.message : String(error));
+  /** Makes a step durable, to its end. When another host was faster, the same packet is looked at once more in the light of that. */
+  async #settle(datagram: Datagram, first: Step, write: NonNullable<Step['durable']>): Promise<Step> {
+    let step = first;
+    let durable: Step['durable'] = write;
+    for (let attempt = 1; durable !== undefined; attempt++) {
+      try {
+        const result = await this.#write(durable);
+        if (result === 'in_flight') step = unanswered(step, 'in_flight');
+        if (result !== 'lost' && result !== 'stale') break;
+      } catch (error) {
+        step = unanswered(step, 'store_failed', error instanceof Error ? error.message : String(error));
+        break;
+      }
+      if (attempt === ATTEMPTS) {
+        step = unanswered(step, 'store_failed', 'the store kept refusing');
+        break;
+      }
+      step = this.#handle(datagram);
+      if (step.memory) this.#parts.leases.apply(step.memory);
+      durable = step.durable;
     }
+    this.#account(step);
+    if (--this.#underWay === 0) this.#drained?.resolve();
+    return step;
   }
 
-  async #write(durable: NonNullable<Step['durable']>): Promise<WriteResult> {
+  /** Not async: a promise less for each lease. */
+  #write(durable: NonNullable<Step['durable']>): Promise<WriteResult> {
     if (durable.kind === 'write') return this.#parts.leases.write(durable);
-    const result = await this.#parts.store.commit(durable.writes);
-    return result.ok ? 'stored' : 'stale';
+    return this.#parts.store.commit(durable.writes).then(({ ok }) => (ok ? 'stored' : 'stale'));
   }
 
   #account(step: Step): void {
@@ -140,24 +147,24 @@ export class DhcpDesk {
         );
       return;
     }
+    const fields: Record<string, string> = { mac: client.mac, stage: client.stage };
+    if (address !== undefined) fields.address = formatIpv4(address);
+    if (answer?.bootFile !== undefined) fields.file = answer.bootFile;
+    if (step.detail !== undefined) fields.detail = step.detail;
     this.#parts.events.record({
       kind: about.event,
       subject: answer?.subject ?? client.mac,
-      reason: { code: outcome, text: about.text },
+      reason: REASONS[outcome],
       ...(network ? { network: network.name } : {}),
       ...(answer?.session === undefined ? {} : { session: answer.session }),
-      fields: {
-        mac: client.mac,
-        stage: client.stage,
-        ...(address === undefined ? {} : { address: formatIpv4(address) }),
-        ...(answer?.bootFile === undefined ? {} : { file: answer.bootFile }),
-        ...(step.detail === undefined ? {} : { detail: step.detail }),
-      },
+      fields,
     });
   }
 
   /** Waits for the answers that are under way. */
   async drain(): Promise<void> {
-    await Promise.all(this.#underWay);
+    if (this.#underWay === 0) return;
+    this.#drained ??= Promise.withResolvers();
+    await this.#drained.promise;
   }
 }

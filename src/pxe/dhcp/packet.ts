@@ -172,34 +172,46 @@ export interface Encoded {
   readonly dropped: readonly number[];
 }
 
-/** By insertion: replies are made nearly in order, and have a dozen options. */
-function ordered(options: ReadonlyMap<number, Buffer>): [number, Buffer][] {
-  const list: [number, Buffer][] = [];
-  for (const option of options) {
-    const rank = RANK[option[0]]!;
-    let at = list.length;
-    for (; at > 0 && RANK[list[at - 1]![0]]! > rank; at--) list[at] = list[at - 1]!;
-    list[at] = option;
-  }
-  return list;
-}
+const NOTHING_DROPPED: readonly number[] = [];
 
 /** Leaves out expendable options until the rest fits; what remains may still be larger when relay information alone is. */
-function within(options: [number, Buffer][], room: number): { kept: [number, Buffer][]; dropped: number[] } {
+function within(
+  options: ReadonlyMap<number, Buffer>,
+  room: number,
+): {
+  readonly kept: ReadonlyMap<number, Buffer>;
+  readonly size: number;
+  readonly dropped: readonly number[];
+} {
   let size = 1;
-  for (const [, value] of options) size += wireSize(value);
+  for (const value of options.values()) size += wireSize(value);
+  if (size <= room) return { kept: options, size, dropped: NOTHING_DROPPED };
+  const kept = new Map(options);
   const dropped: number[] = [];
-  if (size <= room) return { kept: options, dropped };
-  let kept = options;
   for (const code of EXPENDABLE) {
-    const found = kept.find((option) => option[0] === code);
-    if (found === undefined) continue;
-    kept = kept.filter((option) => option !== found);
+    const value = kept.get(code);
+    if (value === undefined) continue;
+    kept.delete(code);
     dropped.push(code);
-    size -= wireSize(found[1]);
+    size -= wireSize(value);
     if (size <= room) break;
   }
-  return { kept, dropped };
+  return { kept, size, dropped };
+}
+
+/** Codes in the order in which they leave; kept from call to call, since a reply has a dozen and there are many replies. */
+const leaving: number[] = [];
+
+/** Puts the codes into {@link leaving}, by insertion: replies are made nearly in order. Returns how many there are. */
+function order(options: ReadonlyMap<number, Buffer>): number {
+  let count = 0;
+  for (const code of options.keys()) {
+    const rank = RANK[code]!;
+    let at = count++;
+    for (; at > 0 && RANK[leaving[at - 1]!]! > rank; at--) leaving[at] = leaving[at - 1]!;
+    leaving[at] = code;
+  }
+  return count;
 }
 
 /**
@@ -207,11 +219,9 @@ function within(options: [number, Buffer][], room: number): { kept: [number, Buf
  * netboot-protocols §C.5), values above 255 octets in pieces (RFC 3396 §4), END, then padding. `maximum` limits the payload.
  */
 export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
-  const { kept, dropped } = within(ordered(packet.options), maximum - HEADER);
-  let size = HEADER + 1;
-  for (const [, value] of kept) size += wireSize(value);
+  const { kept, size, dropped } = within(packet.options, maximum - HEADER);
   // From Node's pool, so zeroed by hand.
-  const bytes = Buffer.allocUnsafe(Math.max(MINIMUM, size)).fill(0);
+  const bytes = Buffer.allocUnsafe(Math.max(MINIMUM, HEADER + size)).fill(0);
   bytes[0] = packet.op;
   bytes[1] = packet.htype;
   bytes[2] = packet.hlen;
@@ -223,18 +233,21 @@ export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
   bytes.writeUInt32BE(packet.yiaddr, 16);
   bytes.writeUInt32BE(packet.siaddr, 20);
   bytes.writeUInt32BE(packet.giaddr, 24);
-  bytes.set(packet.chaddr.subarray(0, 16), 28);
+  bytes.set(packet.chaddr.length <= 16 ? packet.chaddr : packet.chaddr.subarray(0, 16), 28);
   if (packet.sname !== '') bytes.write(packet.sname, SNAME.from, SNAME.to - SNAME.from, 'latin1');
   if (packet.file !== '') bytes.write(packet.file, FILE.from, FILE.to - FILE.from, 'latin1');
   bytes.writeUInt32BE(COOKIE, 236);
   let at = HEADER;
-  for (const [code, value] of kept) {
+  const count = order(kept);
+  for (let n = 0; n < count; n++) {
+    const code = leaving[n]!;
+    const value = kept.get(code)!;
     let from = 0;
     do {
       const piece = Math.min(255, value.length - from);
       bytes[at] = code;
       bytes[at + 1] = piece;
-      bytes.set(from === 0 && piece === value.length ? value : value.subarray(from, from + piece), at + 2);
+      bytes.set(piece === value.length ? value : value.subarray(from, from + piece), at + 2);
       at += 2 + piece;
       from += piece;
     } while (from < value.length);

@@ -18,11 +18,30 @@ const BOOT_THE_FILE = 0x08;
 /** iPXE's "no proxyDHCP": do not wait for another offer (175.176). */
 const NO_PROXY = Buffer.from([0xb0, 1, 1]);
 
-export function uint32(value: number): Buffer {
-  const bytes = Buffer.allocUnsafe(4);
+/** Few different values and names stand in the replies of a network; made once each, as long as there are not more than this. */
+const KEPT = 1024;
+
+function remembered<K>(make: (of: K) => Buffer): (of: K) => Buffer {
+  const made = new Map<K, Buffer>();
+  return (of) => {
+    let bytes = made.get(of);
+    if (bytes === undefined) {
+      if (made.size >= KEPT) made.clear();
+      bytes = make(of);
+      made.set(of, bytes);
+    }
+    return bytes;
+  };
+}
+
+/** Four octets in network order; shared, not to be written to. */
+export const uint32 = remembered((value: number): Buffer => {
+  const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value, 0);
   return bytes;
-}
+});
+
+const latin1 = remembered((text: string) => Buffer.from(text, 'latin1'));
 
 function addresses(list: readonly Ipv4[]): Buffer {
   const bytes = Buffer.allocUnsafe(4 * list.length);
@@ -36,12 +55,13 @@ const TYPE: Readonly<Record<MessageName, Buffer>> = Object.fromEntries(
   Object.entries(MESSAGE).map(([name, code]) => [name, Buffer.from([code])]),
 ) as Record<MessageName, Buffer>;
 
+/** A reply that is being made. */
+export type Draft = { -readonly [K in keyof DhcpPacket]: DhcpPacket[K] } & {
+  readonly options: Map<number, Buffer>;
+};
+
 /** The fields that every reply copies from its request (RFC 2131 table 3). */
-export function replyTo(
-  request: DhcpPacket,
-  type: 'OFFER' | 'ACK' | 'NAK',
-  serverId: Ipv4,
-): DhcpPacket & { options: Map<number, Buffer> } {
+export function replyTo(request: DhcpPacket, type: 'OFFER' | 'ACK' | 'NAK', serverId: Ipv4): Draft {
   const options = new Map<number, Buffer>([
     [OPTION.messageType, TYPE[type]],
     [OPTION.serverId, uint32(serverId)],
@@ -153,16 +173,15 @@ function raspberryPi(mac: string): Buffer {
   ]);
 }
 
+const BYPASS = Buffer.from([PXE.discoveryControl, 1, BOOT_THE_FILE, PXE.end]);
+
 /** Option 43 for a PXE client, with the boot item of its request echoed (quirk boot-item-echo). */
 function vendorOptions(request: DhcpPacket, client: BootClient): Buffer {
   if (client.family === 'raspberry-pi') return raspberryPi(client.mac);
   const sent = request.options.get(OPTION.vendorSpecific);
   const item = sent && subOptions(sent, true)?.get(PXE.bootItem);
-  return Buffer.concat([
-    Buffer.from([PXE.discoveryControl, 1, BOOT_THE_FILE]),
-    ...(item?.length === 4 ? [Buffer.from([PXE.bootItem, 4]), item] : []),
-    Buffer.from([PXE.end]),
-  ]);
+  if (item?.length !== 4) return BYPASS;
+  return Buffer.concat([BYPASS.subarray(0, -1), Buffer.from([PXE.bootItem, 4]), item, BYPASS.subarray(-1)]);
 }
 
 /**
@@ -185,15 +204,12 @@ export function bootFields(
 
   if (client.stage === 'http') {
     // EDK2 takes the offer only with this exact class, and a URL in both messages; no option 43 (netboot-protocols §B.4).
-    options.push(
-      [OPTION.vendorClass, Buffer.from('HTTPClient')],
-      [OPTION.bootFile, Buffer.from(file, 'latin1')],
-    );
+    options.push([OPTION.vendorClass, latin1('HTTPClient')], [OPTION.bootFile, latin1(file)]);
     addMachineId(options, request);
     return { siaddr: network.serverAddress, sname: '', file: inHeader, options };
   }
   if (pxeClient) {
-    options.push([OPTION.vendorClass, Buffer.from('PXEClient')]);
+    options.push([OPTION.vendorClass, latin1('PXEClient')]);
     addMachineId(options, request);
     const binl = answer.pxe.style === 'binl' && client.stage === 'pxe' && packet !== 'boot-server';
     if (binl) return { siaddr: network.serverAddress, sname: '', file: '', options };
@@ -201,8 +217,13 @@ export function bootFields(
     if (bypass || request.options.has(OPTION.vendorSpecific))
       options.push([OPTION.vendorSpecific, vendorOptions(request, client)]);
   }
-  options.push([OPTION.tftpServerName, Buffer.from(server, 'latin1')]);
-  options.push([OPTION.bootFile, Buffer.from(`${file}\0`, 'latin1')]);
+  options.push([OPTION.tftpServerName, latin1(server)]);
+  // A loader's name is the same for all, an iPXE's URL has its session in it.
+  const terminated = `${file}\0`;
+  options.push([
+    OPTION.bootFile,
+    client.stage === 'pxe' ? latin1(terminated) : Buffer.from(terminated, 'latin1'),
+  ]);
   const alone = network.mode === 'server' || network.mode === 'reservations';
   if (alone && (client.stage === 'ipxe' || client.stage === 'ipxe-tftp'))
     options.push([OPTION.ipxe, NO_PROXY]);
@@ -216,11 +237,11 @@ function addMachineId(options: [number, Buffer][], request: DhcpPacket): void {
 }
 
 /** Lays boot fields over a reply. */
-export function withBoot(
-  reply: DhcpPacket & { options: Map<number, Buffer> },
-  boot: BootFields | undefined,
-): DhcpPacket {
+export function withBoot(reply: Draft, boot: BootFields | undefined): DhcpPacket {
   if (boot === undefined) return reply;
   for (const [code, value] of boot.options) reply.options.set(code, value);
-  return { ...reply, siaddr: boot.siaddr, sname: boot.sname, file: boot.file };
+  reply.siaddr = boot.siaddr;
+  reply.sname = boot.sname;
+  reply.file = boot.file;
+  return reply;
 }

@@ -69,18 +69,12 @@ function grant(
   time: Seconds,
 ) {
   const { packet, network } = ask;
-  const plain = replyTo(packet, type, serverId(ask));
-  addLeaseTimes(plain.options, time);
-  addNetworkOptions(plain.options, packet, network, answer.hostname);
-  const boot = bootFields(packet, client, answer, network, type === 'OFFER' ? 'offer' : 'ack');
-  return withBoot(
-    {
-      ...plain,
-      yiaddr: address,
-      ciaddr: type === 'ACK' && !addressOption(packet, OPTION.requestedAddress) ? packet.ciaddr : ANY,
-    },
-    boot,
-  );
+  const reply = replyTo(packet, type, serverId(ask));
+  reply.yiaddr = address;
+  if (type === 'ACK' && !addressOption(packet, OPTION.requestedAddress)) reply.ciaddr = packet.ciaddr;
+  addLeaseTimes(reply.options, time);
+  addNetworkOptions(reply.options, packet, network, answer.hostname);
+  return withBoot(reply, bootFields(packet, client, answer, network, type === 'OFFER' ? 'offer' : 'ack'));
 }
 
 export function discover(ask: Ask): Step {
