@@ -151,7 +151,8 @@ function softwareOf(packet: DhcpPacket): Software {
 /** Reads the client off a packet for which {@link hasMac} holds. Text from the wire is made printable. */
 export function classify(packet: DhcpPacket): BootClient {
   const mac: Mac = macFromBytes(packet.chaddr);
-  const { stage, code: said, vendor, user, ipxeVersion, ...software } = softwareOf(packet);
+  const software = softwareOf(packet);
+  const { stage, code: said, vendor, user, ipxeVersion } = software;
   const quirks: QuirkId[] = [...software.quirks];
   const pi = stage !== 'none' && RASPBERRY_PI.some((oui) => mac.startsWith(oui));
   const misnamed = pi && said === 0;
