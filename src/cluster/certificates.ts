@@ -23,8 +23,6 @@ export interface CertificateOrder {
 export interface Certificates {
   /** The certificate in force for this key, issued if need be; undefined when the machine has to send a request first. */
   get(scope: string, keysets: Keysets, order: CertificateOrder): Promise<IssuedCertificate | undefined>;
-  /** The newest that was issued for this machine and leaf, whatever its key. */
-  newest(scope: string, machine: string, leaf: LeafName): Promise<IssuedCertificate | undefined>;
 }
 
 const keyOf = (machine: string, leaf: LeafName, pin: string): string => `${machine} ${leaf} ${pin}`;
@@ -68,13 +66,6 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
       const running = ordered.get(`${scope} ${key}`) ?? issue(scope, order, publicKey);
       ordered.set(`${scope} ${key}`, running);
       return running.finally(() => ordered.delete(`${scope} ${key}`));
-    },
-
-    async newest(scope, machine, leaf) {
-      const all = [...(await ledgerOf(scope)).values()];
-      return all
-        .filter((one) => one.to === machine && one.leaf === leaf)
-        .sort((a, b) => b.issuedAt - a.issuedAt)[0];
     },
   };
 }

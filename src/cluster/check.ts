@@ -57,6 +57,7 @@ function checkVersions(full: FullCluster, found: Found): void {
         ),
       );
   }
+  checkContainerd(full, found);
   const { oldestEtcd } = RELEASES[full.kubernetes.minor];
   if (!ETCD_MINORS.some((minor) => minor === minorOf(versions.etcd)))
     found.push(
@@ -76,7 +77,22 @@ function checkVersions(full: FullCluster, found: Found): void {
     );
 }
 
+function checkContainerd({ versions: { containerd } }: FullCluster, found: Found): void {
+  if (compareVersions(containerd, '1.6.0') < 0 || compareVersions(containerd, '3.0.0') >= 0)
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.containerd',
+        `containerd ${containerd} is not known here; 1.6 to 2 are`,
+      ),
+    );
+}
+
 function checkEtcd(full: FullCluster, found: Found): void {
+  if (full.etcd.topology === 'external' && full.etcd.runs !== 'service')
+    found.push(
+      fault('error', 'etcd.runs', 'external members run as service; a static pod needs a kubelet beside it'),
+    );
   const members = withRole(full, 'etcd').length;
   const field = full.etcd.topology === 'external' ? 'etcd.machines' : 'controlPlanes';
   if (members % 2 === 0)

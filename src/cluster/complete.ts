@@ -56,6 +56,7 @@ const FIXED: Readonly<Record<string, string>> = {
   'endpoint.host': 'spec.kubernetes.endpoint',
   'endpoint.port': 'spec.kubernetes.endpoint',
   'etcd.topology': 'spec.kubernetes.etcd.topology',
+  'etcd.runs': 'spec.kubernetes.etcd.runs',
   'etcd.minor': 'overrides.versions.etcd',
 };
 
@@ -177,6 +178,9 @@ interface Given {
   readonly machines: readonly ClusterMachine[];
 }
 
+/** MiB of memory: kubeadm's 1,700 MB for a control plane, Kubespray's 1 GB for a worker less what a kernel keeps. */
+const MEMORY_MIB = { 'control-plane': 1600, etcd: 256, worker: 800 } as const;
+
 const DEBIAN_CERTIFICATES = [
   '/etc/ca-certificates',
   '/usr/local/share/ca-certificates',
@@ -254,10 +258,23 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
 
   const topology = spec.etcd?.topology ?? 'stacked';
   build.put(['etcd', 'topology'], topology, given(spec.etcd?.topology), 'etcd.topology');
+  build.put(
+    ['etcd', 'runs'],
+    spec.etcd?.runs ?? (topology === 'external' ? 'service' : 'pod'),
+    spec.etcd?.runs === undefined ? 'derived' : 'spec',
+    spec.etcd?.runs === undefined ? 'etcd.topology' : 'etcd.runs',
+  );
   const etcdMinor = parseVersion(etcd) ? minorOf(etcd) : '';
   const knownEtcd = ETCD_MINORS.includes(etcdMinor as EtcdMinor) ? (etcdMinor as EtcdMinor) : '3.6';
   build.put(['etcd', 'minor'], etcdMinor, 'derived', 'versions.etcd');
   const dataDirectory = build.put(['etcd', 'dataDirectory'], '/var/lib/etcd', 'default', 'kubeadm');
+  build.put(['versions', 'containerd'], '1.7.24', 'default', "Debian 13's");
+  build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'where installers of CNI put theirs');
+  build.put(['mirrors'], spec.mirrors ?? [], given(spec.mirrors), 'mirrors');
+  for (const [role, mebibytes] of Object.entries(MEMORY_MIB))
+    build.put(['checks', 'memoryMiB', role], mebibytes, 'default', 'kubeadm and Kubespray');
+  build.put(['checks', 'cpus'], 1, 'default', 'the least that starts');
+  build.put(['checks', 'fsyncMs'], 100, 'default', "etcd's heartbeat interval");
   build.put(['hostCertificates'], DEBIAN_CERTIFICATES, 'default', "Debian's directories");
 
   const flags = componentFlags({

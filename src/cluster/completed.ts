@@ -6,17 +6,22 @@ import { type Completed, complete, type MachineFacts } from './complete.ts';
 export interface Completions {
   /** Undefined when there is no such Cluster, or it is none of Kubernetes. */
   get(cluster: string): Completed | undefined;
+  /** Of the Cluster that gives this machine a role. */
+  clusterOf(machine: string): Completed | undefined;
   /** Stops following the documents. */
   close(): void;
 }
 
-/** The machines that a Cluster names, as far as their documents are there. */
+/** Names of the machines that a Cluster gives roles to. */
+export const machineNames = (spec: KubernetesSpec): ReadonlySet<string> =>
+  new Set([...spec.controlPlanes, ...(spec.workers ?? []), ...(spec.etcd?.machines ?? [])]);
+
+/** These machines, as far as their documents are there. */
 export function machinesOf(
   spec: KubernetesSpec,
   addressesOf: (name: string) => readonly string[] | undefined,
 ): readonly MachineFacts[] {
-  const names = [...spec.controlPlanes, ...(spec.workers ?? []), ...(spec.etcd?.machines ?? [])];
-  return [...new Set(names)].flatMap((name) => {
+  return [...machineNames(spec)].flatMap((name) => {
     const addresses = addressesOf(name);
     return addresses === undefined ? [] : [{ name, addresses }];
   });
@@ -24,24 +29,45 @@ export function machinesOf(
 
 export function followClusters(catalog: Catalog): Completions {
   const known = new Map<string, Completed>();
+  let clusters: ReadonlyMap<string, string> | undefined;
   const close = catalog.subscribe((changes) => {
-    if (changes.some(({ kind }) => kind === 'Cluster' || kind === 'Machine')) known.clear();
+    if (!changes.some(({ kind }) => kind === 'Cluster' || kind === 'Machine')) return;
+    known.clear();
+    clusters = undefined;
   });
+
+  const addressesOf = (name: string) => {
+    const machine = catalog.get('Machine', name)?.document.spec;
+    return machine && (machine.addresses ?? []);
+  };
+
+  const get = (cluster: string): Completed | undefined => {
+    const spec = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
+    if (spec === undefined) return undefined;
+    const completed = known.get(cluster) ?? complete(cluster, spec, machinesOf(spec, addressesOf));
+    known.set(cluster, completed);
+    return completed;
+  };
+
+  /** Two Clusters that name one machine are refused when they are applied. */
+  const clusterByMachine = (): ReadonlyMap<string, string> =>
+    new Map(
+      catalog
+        .list('Cluster')
+        .flatMap(({ document: { metadata, spec } }) =>
+          spec.kubernetes === undefined
+            ? []
+            : [...machineNames(spec.kubernetes)].map((machine) => [machine, metadata.name] as const),
+        ),
+    );
+
   return {
     close,
-    get(cluster) {
-      const spec = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
-      if (spec === undefined) return undefined;
-      let completed = known.get(cluster);
-      if (completed === undefined) {
-        const machines = machinesOf(spec, (name) => {
-          const machine = catalog.get('Machine', name)?.document.spec;
-          return machine && (machine.addresses ?? []);
-        });
-        completed = complete(cluster, spec, machines);
-        known.set(cluster, completed);
-      }
-      return completed;
+    get,
+    clusterOf(machine) {
+      clusters ??= clusterByMachine();
+      const cluster = clusters.get(machine);
+      return cluster === undefined ? undefined : get(cluster);
     },
   };
 }

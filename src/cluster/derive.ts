@@ -1,6 +1,12 @@
 /** Flags and settings of every component, as kubeadm gives them but for the deviations in `deviations.ts`. */
 import { ipNetwork, parseIpNetwork, urlHost } from '../base/ip.ts';
-import { AUTHORITIES, KUBERNETES_DIRECTORY, PKI_DIRECTORY, SERVICE_ACCOUNT } from '../pki/hierarchy.ts';
+import {
+  AUTHORITIES,
+  KUBELET_SERVING,
+  KUBERNETES_DIRECTORY,
+  PKI_DIRECTORY,
+  SERVICE_ACCOUNT,
+} from '../pki/hierarchy.ts';
 import { addressOf, type ClusterMachine, type Component, type Value } from './full.ts';
 import { ETCD_RELEASES, type EtcdMinor } from './versions.ts';
 
@@ -222,8 +228,9 @@ export function kubeletConfig(facts: {
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: 10248 },
       rotateCertificates: { value: true },
-      serverTLSBootstrap: { value: true },
       staticPodPath: { value: '/etc/kubernetes/manifests' },
+      tlsCertFile: { value: KUBELET_SERVING.cert },
+      tlsPrivateKeyFile: { value: KUBELET_SERVING.key },
     },
     controlPlaneConfig: {
       crashLoopBackOff: { value: { maxContainerRestartPeriod: '5s' } },

@@ -49,9 +49,9 @@ export const CLUSTER_DEVIATIONS = {
     reason: 'The bundle, as above.',
   },
   kubeletServing: {
-    fields: /^kubelet serverTLSBootstrap$/,
+    fields: /^kubelet (tlsCertFile|tlsPrivateKeyFile)$/,
     reason:
-      'kubelet’s serving certificate is signed by the cluster, so that logs and metrics are reached over verified TLS.',
+      'A serving certificate from Muster, with the names and addresses of the inventory, so that logs and metrics are reached over verified TLS.',
   },
   kubeletCrashLoop: {
     fields: /^kubelet crashLoopBackOff\.maxContainerRestartPeriod$/,
@@ -66,6 +66,11 @@ export const CLUSTER_DEVIATIONS = {
     fields: /^kubelet --node-ip$/,
     reason:
       'The address that the certificates name, not the one that kubelet guesses; both families for dual stack.',
+  },
+  reads: {
+    fields: /^(kube-\S+|etcd) annotations\.muster\/reads$/,
+    reason:
+      'A digest of what the pod reads only when it starts: kubelet starts it anew when one of these files changes.',
   },
 } as const satisfies Readonly<Record<string, ClusterDeviation>>;
 

@@ -53,6 +53,8 @@ export interface FullCluster {
     readonly 'kube-scheduler': string;
     readonly 'kube-proxy': string;
     readonly kubelet: string;
+    /** The one on the machines; the form of its configuration follows from it. */
+    readonly containerd: string;
   };
   readonly registry: string;
   /** References, by tag unless overridden by digest. */
@@ -71,8 +73,21 @@ export interface FullCluster {
   readonly keys: KeyAlgorithm;
   readonly etcd: {
     readonly topology: 'stacked' | 'external';
+    /** As a static pod, or as a service of the host. */
+    readonly runs: 'pod' | 'service';
     readonly minor: EtcdMinor;
     readonly dataDirectory: string;
+  };
+  /** Directory of CNI plugins. */
+  readonly cniPlugins: string;
+  /** Registries that are asked before the one of an image's name; URLs. */
+  readonly mirrors: readonly string[];
+  /** What machines check of themselves before anything is started. */
+  readonly checks: {
+    readonly memoryMiB: { readonly 'control-plane': number; readonly etcd: number; readonly worker: number };
+    readonly cpus: number;
+    /** 99 of 100 writes to etcd's disk end within so many milliseconds. */
+    readonly fsyncMs: number;
   };
   /** Directories of the host's certificate authorities that the control plane sees, besides /etc/ssl/certs. */
   readonly hostCertificates: readonly string[];

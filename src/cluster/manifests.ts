@@ -182,14 +182,19 @@ export function schedulerPod(full: FullCluster, machine: ClusterMachine): Static
   };
 }
 
+/** kubelet starts a static pod anew when its manifest changes, and not when a file does that it reads. */
+const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
+  reads === undefined ? pod : { ...pod, annotations: { ...pod.annotations, 'muster/reads': reads } };
+
 /**
  * The manifests of a machine by its roles, as files: mode 0600. etcd's is there only with a founding: without the grant there is
- * nothing to start.
+ * nothing to start. `reads` gives a digest of what a pod reads when it starts.
  */
 export function manifestFiles(
   full: FullCluster,
   machine: ClusterMachine,
   founding?: Founding,
+  reads: (pod: string) => string | undefined = () => undefined,
 ): readonly { readonly path: string; readonly mode: number; readonly text: string }[] {
   const pods: StaticPod[] = [];
   if (machine.roles.includes('etcd') && founding) pods.push(etcdPod(full, machine, founding));
@@ -198,6 +203,6 @@ export function manifestFiles(
   return pods.map((pod) => ({
     path: `${MANIFEST_DIRECTORY}/${pod.name}.yaml`,
     mode: 0o600,
-    text: yamlText(podManifest(pod) as unknown as Plain),
+    text: yamlText(podManifest(annotated(pod, reads(pod.name))) as unknown as Plain),
   }));
 }

@@ -34,6 +34,7 @@ export const EVENT_KINDS = {
   'machine.phase': "A machine's phase changed.",
   'machine.held': 'A machine is held; the reason says what ends that.',
   'machine.conflict': 'Two machines claim one identity.',
+  'certificate.refused': "A machine's request for a certificate was refused.",
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',
   'document.invalid':

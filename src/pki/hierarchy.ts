@@ -197,6 +197,13 @@ const client = (
   roles,
 });
 
+/** kubelet's `tlsCertFile` and `tlsPrivateKeyFile`. */
+export const KUBELET_SERVING = {
+  form: 'pair',
+  cert: '/var/lib/kubelet/pki/kubelet-serving-muster.crt',
+  key: '/var/lib/kubelet/pki/kubelet-serving-muster.key',
+} as const satisfies Delivery;
+
 export const LEAVES = {
   apiserver: {
     parent: 'ca',
@@ -278,8 +285,19 @@ export const LEAVES = {
       link: '/var/lib/kubelet/pki/kubelet-client-current.pem',
       kubeconfig: `${KUBERNETES_DIRECTORY}/kubelet.conf`,
     },
-    ['control-plane'],
+    ['control-plane', 'worker'],
   ),
+  /** The subject is what the in-tree signer asks of a serving certificate of kubelet. */
+  'kubelet-serving': {
+    parent: 'ca',
+    subject: ({ name }) => ({ commonName: `system:node:${name}`, organizations: ['system:nodes'] }),
+    purposes: ['serverAuth'],
+    sans: ({ name, addresses }) => ({ dns: [name], ips: distinct(addresses) }),
+    lifetime: ONE_YEAR,
+    begins: 'back-dated',
+    delivery: KUBELET_SERVING,
+    roles: ['control-plane', 'worker'],
+  },
   /** Puts the in-cluster objects in place, before any binding exists that would give a lesser user the right to. */
   applier: client(
     'ca',

@@ -46,6 +46,8 @@ export interface IssueOrder {
 export interface Pki {
   /** Makes the keysets of a cluster, or of Muster for `_muster`. Those that are there already are returned as they are. */
   found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
+  /** Whether the scope has keysets. */
+  isFounded(scope: string): Promise<boolean>;
   /** Throws E_PKI when the scope was not founded. */
   keysets(scope: string): Promise<Keysets>;
   /** One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile (E_CONFLICT otherwise). */
@@ -91,6 +93,10 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
 
   return {
     keysets,
+
+    async isFounded(scope) {
+      return (await store.list(PKI_KEY.keysets(scope))).records.length > 0;
+    },
 
     async found(scope, algorithm) {
       const there = await read(scope);

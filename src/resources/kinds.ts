@@ -212,6 +212,10 @@ export const kubernetesSpec = z.strictObject({
           'stacked (default): a member on every control plane. external: on the machines named here.',
       }),
       machines: machineNames('External: the machines that are members.'),
+      runs: z.enum(['pod', 'service']).optional().meta({
+        description:
+          'As a static pod (default of stacked), or as a service of the host, muster-etcd.service (external members always).',
+      }),
     })
     .optional(),
   networks: z
@@ -227,6 +231,13 @@ export const kubernetesSpec = z.strictObject({
     description: 'Algorithm of all keys. Default ECDSA-P256.',
   }),
   registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
+  mirrors: z
+    .array(z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }))
+    .optional()
+    .meta({
+      description:
+        "Registries (URLs) that are asked before the one in an image's name. By https they show a certificate of Muster's CA.",
+    }),
   overrides: z.record(z.string(), z.unknown()).optional().meta({
     description: 'Any value of the full specification instead of the derived one; null leaves a flag out.',
   }),

@@ -1,0 +1,53 @@
+/** kubelet's unit, under the names of kubeadm's package, so that its commands and people find what they know. */
+import type { PlanLine } from '../../agent/plan.ts';
+import type { ClusterMachine, FullCluster } from '../full.ts';
+import { kubeletFiles, kubeletUnitFlags } from '../kubelet.ts';
+import { put, sections } from './lines.ts';
+
+const UNIT = '/etc/systemd/system/kubelet.service';
+const DROP_IN = '/etc/systemd/system/kubelet.service.d/10-kubeadm.conf';
+
+const unit = sections(
+  [
+    'Unit',
+    [
+      'Description=kubelet: The Kubernetes Node Agent',
+      'Wants=network-online.target containerd.service',
+      'After=network-online.target containerd.service',
+      'StartLimitIntervalSec=0',
+    ],
+  ],
+  ['Service', ['ExecStart=kubelet', 'Restart=always', 'RestartSec=2']],
+  ['Install', ['WantedBy=multi-user.target']],
+);
+
+/** A value between double quotes in a unit: systemd reads `\`, `"`, `$` and `%` there. */
+const quoted = (text: string): string =>
+  text.replace(/[\\"]/g, '\\$&').replaceAll('$', '$$$$').replaceAll('%', '%%');
+
+function dropIn(full: FullCluster, machine: ClusterMachine): string {
+  const flags = kubeletUnitFlags(full, machine);
+  const config = flags.filter((flag) => flag.startsWith('--config='));
+  const kubeconfig = flags.filter((flag) => !flag.startsWith('--config='));
+  return sections([
+    'Service',
+    [
+      `Environment="KUBELET_KUBECONFIG_ARGS=${quoted(kubeconfig.join(' '))}"`,
+      `Environment="KUBELET_CONFIG_ARGS=${quoted(config.join(' '))}"`,
+      'EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env',
+      'EnvironmentFile=-/etc/default/kubelet',
+      'ExecStart=',
+      'ExecStart=kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS',
+    ],
+  ]);
+}
+
+export const kubeletLines = (full: FullCluster, machine: ClusterMachine): readonly PlanLine[] => [
+  ...kubeletFiles(full, machine).map(({ path, mode, text }) => put(path, text, mode)),
+  put(UNIT, unit),
+  put(DROP_IN, dropIn(full, machine)),
+];
+
+/** What kubelet reads when it starts. Its certificates, and the CA that it believes, it reads again by itself. */
+export const readByKubelet = (path: string): boolean =>
+  [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf'].includes(path) || /^\/var\/lib\/kubelet\/[^/]+$/.test(path);

@@ -1,0 +1,60 @@
+/** Lines of a plan, shortly; and digests of what lines put down. */
+import { createHash } from 'node:crypto';
+import type { PlanContent, PlanLine } from '../../agent/plan.ts';
+import type { MachineFile } from '../../pki/handout.ts';
+
+export const put = (path: string, text: string, mode = 0o644): PlanLine => ({
+  do: 'put',
+  mode,
+  path,
+  content: { text },
+});
+
+export const directory = (path: string, mode = 0o755): PlanLine => ({ do: 'directory', mode, path });
+
+export const step = (name: string): PlanLine => ({ do: 'step', step: name });
+
+export const hold = (code: string, text: string): PlanLine => ({ do: 'hold', code, text });
+
+/** A file of the PKI as a line; keys that the machine made are put in by itself. */
+export function lineOf({ path, mode, content }: MachineFile): PlanLine {
+  switch (content.kind) {
+    case 'text':
+      return put(path, content.text, mode);
+    case 'secret':
+      return { do: 'put', mode, path, content: { text: content.secret.reveal(), secret: true } };
+    case 'link':
+      return { do: 'link', to: content.to, path, onlyIfAbsent: content.onlyIfAbsent === true };
+    case 'own-key':
+      return { do: 'put-with-key', mode, path, content: { text: '' }, leaf: content.leaf, append: 'pem' };
+    case 'with-own-key':
+      return {
+        do: 'put-with-key',
+        mode,
+        path,
+        content: { text: content.text },
+        leaf: content.leaf,
+        append: content.append,
+      };
+  }
+}
+
+const octetsOf = (content: PlanContent): string | Uint8Array =>
+  'text' in content ? content.text : content.octets;
+
+/** SHA-256 over the files of `lines` that `chosen` names, with their paths and modes; the order of lines does not matter. */
+export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => boolean): string {
+  const parts = lines.flatMap((line) => {
+    if ((line.do !== 'put' && line.do !== 'put-with-key') || !chosen(line.path)) return [];
+    return [
+      `${line.path} ${line.mode} ${createHash('sha256').update(octetsOf(line.content)).digest('hex')}\n`,
+    ];
+  });
+  const hash = createHash('sha256');
+  for (const part of parts.sort()) hash.update(part);
+  return hash.digest('hex');
+}
+
+/** A systemd unit or another file of sections: `[Name]` and `Key=Value` lines. */
+export const sections = (...all: readonly (readonly [string, readonly string[]])[]): string =>
+  all.map(([name, lines]) => `[${name}]\n${lines.map((line) => `${line}\n`).join('')}`).join('\n');

@@ -1,0 +1,228 @@
+/**
+ * Who asks, and what its machine is like → what it has to do. Everything that a machine of a cluster receives goes through here,
+ * and only machines that an operator accepted (that have a document) receive anything.
+ */
+import type { AgentFacts } from '../agent/facts.ts';
+import type { Plan, PlanLine } from '../agent/plan.ts';
+import type { AgentDesk, AgentIdentity } from '../agent/protocol.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Millis } from '../base/duration.ts';
+import type { EventSink } from '../events/event.ts';
+import { readCsr } from '../pki/csr.ts';
+import { type Held, handout } from '../pki/handout.ts';
+import { type LeafName, leavesFor } from '../pki/hierarchy.ts';
+import type { PublicKey } from '../pki/keys.ts';
+import type { Keysets, Pki } from '../pki/pki.ts';
+import { MUSTER_SCOPE } from '../pki/records.ts';
+import type { Catalog } from '../resources/catalog.ts';
+import { type Certificates, openCertificates } from './certificates.ts';
+import { type Completions, followClusters } from './completed.ts';
+import { dataPart } from './content/data.ts';
+import { hold } from './content/lines.ts';
+import { planLines } from './content/plan.ts';
+import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
+import type { ClusterMachine, FullCluster } from './full.ts';
+import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
+
+export interface DeskDeps {
+  readonly catalog: Catalog;
+  readonly pki: Pki;
+  readonly clock: Clock;
+  readonly events: EventSink;
+  /** The founding's word on members of etcd. */
+  readonly etcd: EtcdSeat;
+  /** A new UUID for a data filesystem. */
+  readonly newFilesystem: () => string;
+}
+
+export interface ClusterDesk {
+  readonly plan: AgentDesk;
+  close(): void;
+}
+
+/** Seconds until the next poll. */
+const POLL = {
+  /** There is more at once. */
+  now: 0,
+  /** Others are waited for. */
+  soon: 2,
+  /** Something failed, or a person has to look. */
+  held: 10,
+  /** Nothing is left to do. */
+  settled: 30,
+  /** The machine is of no cluster. */
+  idle: 60,
+} as const;
+
+/** Keysets are opened again after so long: a step of a rotation is seen by then. */
+const KEYSETS_FRESH = 5_000 as Millis;
+
+export function createDesk(deps: DeskDeps): ClusterDesk {
+  const completions = followClusters(deps.catalog);
+  const desk = new Desk(deps, completions, openCertificates(deps));
+  return { plan: (identity, facts) => desk.plan(identity, facts), close: () => completions.close() };
+}
+
+const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
+
+/** What is known of the machine that asks. */
+interface Asking {
+  readonly full: FullCluster;
+  readonly machine: ClusterMachine;
+  readonly facts: AgentFacts;
+}
+
+class Desk {
+  readonly #deps: DeskDeps;
+  readonly #completions: Completions;
+  readonly #certificates: Certificates;
+  readonly #keysets = new Map<string, { readonly keysets: Keysets; readonly until: Millis }>();
+
+  constructor(deps: DeskDeps, completions: Completions, certificates: Certificates) {
+    this.#deps = deps;
+    this.#completions = completions;
+    this.#certificates = certificates;
+  }
+
+  async plan(identity: AgentIdentity, facts: AgentFacts): Promise<Plan> {
+    const { catalog } = this.#deps;
+    if (catalog.get('Machine', identity.machine) === undefined)
+      return only(
+        POLL.held,
+        hold('not-accepted', `${identity.machine} is not accepted: nothing is written to its disks.`),
+      );
+    const cluster = this.#completions.clusterOf(identity.machine);
+    if (cluster === undefined) return only(POLL.idle);
+    const { full, faults } = cluster;
+    const machine = full?.machines.find(({ name }) => name === identity.machine);
+    if (full === undefined || machine === undefined) {
+      const [first] = faults.filter(({ severity }) => severity === 'error');
+      return only(POLL.held, hold('cluster-faulty', first?.fault.message ?? 'The Cluster is incomplete.'));
+    }
+    return this.#planOf({ full, machine, facts });
+  }
+
+  async #planOf(asking: Asking): Promise<Plan> {
+    const { full, machine, facts } = asking;
+    const data = dataPart(machine, facts, this.#deps.newFilesystem);
+    if (data.state === 'held') return { lines: data.lines, pollSeconds: POLL.held };
+    if (data.state === 'coming') return { lines: data.lines, pollSeconds: this.#next(facts, POLL.now) };
+
+    const isMember = machine.roles.includes('etcd');
+    const etcd = isMember ? await this.#deps.etcd(full, machine, facts) : markerOf(asking);
+    if (etcd?.hold?.stop === true)
+      return {
+        lines: [...data.lines, ...etcd.lines, hold(etcd.hold.code, etcd.hold.text)],
+        pollSeconds: etcd.pollSeconds ?? POLL.held,
+      };
+
+    const keysets = await this.#keysetsOf(full, isMember);
+    if (keysets === undefined)
+      return only(
+        POLL.soon,
+        ...data.lines,
+        hold('waiting-for-members', 'No member of etcd was here yet; the keys of the cluster are made then.'),
+      );
+    const leaves = await this.#leaves(asking, keysets);
+    if (leaves.requests.length > 0)
+      return {
+        lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
+        pollSeconds: leaves.refused ? POLL.held : this.#next(facts, POLL.now),
+      };
+    const pki = handout({
+      roles: pkiRoles(machine),
+      cluster: full.name,
+      user: machine.name,
+      keysets,
+      leaves: leaves.held,
+      servers: apiServers(full, machine),
+    });
+    const waiting = etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
+    return {
+      lines: planLines({ full, machine, data: data.lines, etcd, pki }),
+      pollSeconds: etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled),
+    };
+  }
+
+  /** A plan that failed is not repeated without pause. */
+  #next({ hold: failed }: AgentFacts, seconds: number): number {
+    return failed === undefined ? seconds : Math.max(seconds, POLL.held);
+  }
+
+  /**
+   * The cluster's keysets and Muster's own. They are made when the first member of etcd asks that is not held: one that has data
+   * which this store knows nothing of is held, so that a lost store makes no second set of keys for a cluster that runs.
+   */
+  async #keysetsOf(full: FullCluster, mayFound: boolean): Promise<Keysets | undefined> {
+    const { pki, clock } = this.#deps;
+    const known = this.#keysets.get(full.name);
+    if (known && known.until > clock.monotonic()) return known.keysets;
+    const own = mayFound ? await pki.found(full.name, full.keys) : await founded(pki, full.name);
+    if (own === undefined) return undefined;
+    const keysets = new Map([...own, ...((await founded(pki, MUSTER_SCOPE)) ?? [])]);
+    this.#keysets.set(full.name, { keysets, until: (clock.monotonic() + KEYSETS_FRESH) as Millis });
+    return keysets;
+  }
+
+  /** Certificates of the machine's keys, and the requests that are still needed. */
+  async #leaves({ full, machine, facts }: Asking, keysets: Keysets) {
+    const leaves = leavesOf(machine);
+    let refused = false;
+    const get = async (leaf: LeafName) => {
+      const request = this.#request(machine.name, leaf, facts);
+      refused ||= request === 'refused';
+      const publicKey = request === 'refused' ? undefined : request;
+      const pin = facts.pins.get(leaf) ?? publicKey?.pin();
+      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(full), publicKey };
+      return pin === undefined ? undefined : this.#certificates.get(full.name, keysets, { ...order, pin });
+    };
+    const issued = await Promise.all(leaves.map(get));
+    const held = new Map<LeafName, Held>();
+    for (const [n, leaf] of leaves.entries()) if (issued[n]) held.set(leaf, issued[n]);
+    const requests = leaves
+      .filter((leaf) => !held.has(leaf))
+      .map((leaf): PlanLine => ({ do: 'request', leaf, algorithm: full.keys }));
+    return { held, requests, refused };
+  }
+
+  #request(machine: string, leaf: LeafName, facts: AgentFacts): PublicKey | 'refused' | undefined {
+    const text = facts.requests.get(leaf);
+    if (text === undefined) return undefined;
+    const read = readCsr(text);
+    if (read.ok) return read.publicKey;
+    this.#deps.events.record({
+      kind: 'certificate.refused',
+      subject: machine,
+      reason: { code: read.reason, text: `A request for ${leaf} was refused: ${read.text}.` },
+    });
+    return 'refused';
+  }
+}
+
+/** The agent's own certificate comes with its ticket; the applier's when there is something to apply. */
+const leavesOf = (machine: ClusterMachine): readonly LeafName[] =>
+  leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && leaf !== 'applier');
+
+async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
+  return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;
+}
+
+/** A machine that is no member marks its data filesystem too, so that its disk is not taken for another machine's. */
+function markerOf({ full, machine, facts }: Asking): EtcdPart | undefined {
+  if (facts.disk.state !== 'ours') return undefined;
+  const marker = { cluster: full.name, founding: '-', member: '-', machine: machine.name };
+  const there = facts.marker;
+  const foreign =
+    there !== undefined &&
+    Object.entries(marker).some(([key, value]) => there[key as keyof typeof marker] !== value);
+  if (foreign)
+    return {
+      lines: [],
+      hold: {
+        code: 'foreign-marker',
+        text: `The data disk is of ${there.machine} in cluster ${there.cluster}.`,
+        stop: true,
+      },
+    };
+  return { lines: [{ do: 'marker', ...marker }] };
+}

@@ -1,0 +1,153 @@
+/** A boot host's desk, and machines that do what its plans say, with keys of their own and openssl's requests. */
+import { execFileSync } from 'node:child_process';
+import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
+import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
+import { createDesk, type DeskDeps } from '../../../src/cluster/desk.ts';
+import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
+import type { NewEvent } from '../../../src/events/event.ts';
+import type { LeafName } from '../../../src/pki/hierarchy.ts';
+import { PrivateKey } from '../../../src/pki/keys.ts';
+import type { Catalog, CatalogChange, Entry } from '../../../src/resources/catalog.ts';
+import type { Document, Kind, KubernetesSpec } from '../../../src/resources/kinds.ts';
+import { temporary, world } from '../pki/kit.ts';
+import { FOUNDING, MACHINES, SHORT } from './kit.ts';
+
+/** A catalogue of values. */
+export function catalogOf(documents: readonly Document[]) {
+  const known = new Map(
+    documents.map((document) => [`${document.kind}/${document.metadata.name}`, document]),
+  );
+  const listeners = new Set<(changes: readonly CatalogChange[]) => void>();
+  const entry = (document: Document): Entry => ({ document, origin: { from: 'api', revision: 1 } });
+  const catalog: Catalog = {
+    get: <K extends Kind>(kind: K, name: string) => {
+      const found = known.get(`${kind}/${name}`);
+      return found && (entry(found) as Entry<K>);
+    },
+    list: <K extends Kind>(kind: K) =>
+      [...known.values()].filter((one) => one.kind === kind).map(entry) as unknown as Entry<K>[],
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+  return {
+    catalog,
+    put(document: Document) {
+      known.set(`${document.kind}/${document.metadata.name}`, document);
+      for (const listener of listeners)
+        listener([{ kind: document.kind, name: document.metadata.name, entry: entry(document) }]);
+    },
+  };
+}
+
+const document = (kind: Kind, name: string, spec: unknown) =>
+  ({ apiVersion: 'muster/v1', kind, metadata: { name }, spec }) as Document;
+
+export const clusterDocument = (changes: Partial<KubernetesSpec> = {}): Document =>
+  document('Cluster', 'golden', { kubernetes: { ...SHORT, ...changes } });
+
+export const machineDocument = (name: string, addresses: readonly string[]): Document =>
+  document('Machine', name, { macs: ['52:54:00:00:00:01'], addresses });
+
+/** What the founding says unless a test says otherwise: all members may start. */
+export const granted = async (): Promise<EtcdPart> => ({ lines: [], founding: FOUNDING });
+
+export async function rig(
+  options: {
+    readonly spec?: Partial<KubernetesSpec>;
+    readonly machines?: readonly { readonly name: string; readonly addresses: readonly string[] }[];
+    readonly etcd?: DeskDeps['etcd'];
+    readonly founded?: boolean;
+  } = {},
+) {
+  const { pki, clock, store } = await world();
+  const known = catalogOf([
+    clusterDocument(options.spec),
+    ...(options.machines ?? MACHINES).map(({ name, addresses }) => machineDocument(name, addresses)),
+  ]);
+  const events: NewEvent[] = [];
+  let filesystems = 0;
+  const desk = createDesk({
+    catalog: known.catalog,
+    pki,
+    clock,
+    events: { record: (event) => events.push(event) },
+    etcd: options.etcd ?? granted,
+    newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
+  });
+  return { desk, known, events, pki, clock, store };
+}
+
+/** A certificate request for a key, by openssl. */
+export function requestFor(key: PrivateKey): string {
+  using directory = temporary();
+  const file = directory.write('key.pem', key.pem());
+  return execFileSync('openssl', ['req', '-new', '-key', file, '-subj', '/CN=whatever'], {
+    encoding: 'utf8',
+  });
+}
+
+/** A machine that does what it is told, as far as its facts go. */
+export class TestMachine {
+  readonly name: string;
+  readonly keys = new Map<LeafName, PrivateKey>();
+  disk: DataDisk;
+  marker: Marker | undefined;
+  #requests = new Map<LeafName, string>();
+
+  constructor(name: string, disk: DataDisk = { state: 'blank', device: '/dev/vdb' }) {
+    this.name = name;
+    this.disk = disk;
+  }
+
+  facts(changes: Partial<AgentFacts> = {}): AgentFacts {
+    return {
+      agent: '1',
+      bootId: 'b',
+      machineId: 'm',
+      clock: 0,
+      disk: this.disk,
+      ...(this.marker && { marker: this.marker }),
+      etcd: { wal: 'absent', health: 'down' },
+      pins: new Map([...this.keys].map(([leaf, key]) => [leaf, key.publicKey().pin()])),
+      requests: this.#requests,
+      ...changes,
+    };
+  }
+
+  async obey(plan: Plan): Promise<void> {
+    this.#requests = new Map();
+    for (const line of plan.lines) await this.#do(line);
+  }
+
+  async #do(line: PlanLine): Promise<void> {
+    if (line.do === 'create-data' || line.do === 'mount-data')
+      this.disk = { state: 'ours', device: '/dev/vdb', filesystem: line.filesystem, mounted: true };
+    if (line.do === 'marker') {
+      const { do: _, ...marker } = line;
+      this.marker = marker;
+    }
+    if (line.do === 'request') {
+      const key = this.keys.get(line.leaf) ?? (await PrivateKey.generate(line.algorithm));
+      this.keys.set(line.leaf, key);
+      this.#requests.set(line.leaf, requestFor(key));
+    }
+  }
+}
+
+/** Polls until the plan asks for no more at once. */
+export async function settle(
+  desk: Awaited<ReturnType<typeof rig>>['desk'],
+  machine: TestMachine,
+): Promise<Plan> {
+  for (let polls = 0; polls < 10; polls++) {
+    const plan = await desk.plan(
+      { machine: machine.name, serial: '1', address: '10.0.0.1' },
+      machine.facts(),
+    );
+    if (plan.pollSeconds > 0) return plan;
+    await machine.obey(plan);
+  }
+  throw new Error('ten polls were not enough');
+}

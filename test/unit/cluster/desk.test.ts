@@ -1,0 +1,215 @@
+/** From an agent's facts to the plan of its machine. */
+import { expect, test } from 'vitest';
+import type { PlanLine } from '../../../src/agent/plan.ts';
+import { duration } from '../../../src/base/duration.ts';
+import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
+import { factsOf } from '../pki/kit.ts';
+import { clusterDocument, machineDocument, rig, settle, TestMachine } from './desk-kit.ts';
+
+const EXTERNAL = {
+  spec: { etcd: { topology: 'external' as const, machines: ['e1'] } },
+  machines: [
+    ...['cp1', 'cp2', 'cp3', 'w1', 'w2'].map((name, n) => ({ name, addresses: [`10.0.0.${11 + n}`] })),
+    { name: 'e1', addresses: ['10.0.0.31'] },
+  ],
+};
+
+/** A line as people read it, with the text of what is no secret and no certificate. */
+function shown(line: PlanLine): string {
+  const words = Object.entries(line).flatMap(([key, value]) =>
+    key === 'content'
+      ? []
+      : [key === 'mode' ? `0${(value as number).toString(8)}` : key === 'digest' ? 'DIGEST' : String(value)],
+  );
+  if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) return words.join(' ');
+  const { text, secret } = line.content;
+  if (secret || /-----BEGIN|certificate-authority-data/.test(text)) return words.join(' ');
+  const readable = text.replace(/[0-9a-f]{64}/g, 'DIGEST');
+  return [words.join(' '), ...readable.split('\n').map((one) => (one === '' ? '' : `    ${one}`))]
+    .join('\n')
+    .trimEnd();
+}
+
+test.for([
+  ['control-plane', 'cp1', {}],
+  ['worker', 'w1', {}],
+  ['etcd', 'e1', EXTERNAL],
+] as const)('the plan of a machine in the role %s is the golden one', async ([role, name, options]) => {
+  const { desk } = await rig(options);
+  if (name === 'w1') await settle(desk, new TestMachine('cp1'));
+  const plan = await settle(desk, new TestMachine(name));
+  await expect(`${plan.lines.map(shown).join('\n')}\n`).toMatchFileSnapshot(
+    `../../golden/cluster/plan-${role}.txt`,
+  );
+});
+
+test('the same facts give the same plan, with the same certificates', async () => {
+  const { desk, pki } = await rig();
+  const machine = new TestMachine('cp1');
+  const first = await settle(desk, machine);
+  const count = (await pki.issued('golden')).length;
+  expect(await settle(desk, machine)).toEqual(first);
+  expect((await pki.issued('golden')).length).toBe(count);
+});
+
+test('a server that starts anew gives the same certificates for the same keys', async () => {
+  const one = await rig();
+  const machine = new TestMachine('cp1');
+  const first = await settle(one.desk, machine);
+  const { createDesk } = await import('../../../src/cluster/desk.ts');
+  const again = createDesk({
+    catalog: one.known.catalog,
+    pki: one.pki,
+    clock: one.clock,
+    events: { record: () => undefined },
+    etcd: async () => ({ lines: [], founding: (await import('./kit.ts')).FOUNDING }),
+    newFilesystem: () => 'x',
+  });
+  expect(await settle(again, machine)).toEqual(first);
+});
+
+test('a certificate is renewed for the same key when a third of its life is left, and not before', async () => {
+  const { desk, pki, clock } = await rig();
+  const machine = new TestMachine('cp1');
+  await settle(desk, machine);
+  const count = (await pki.issued('golden')).length;
+  clock.advance(duration('240d'));
+  await settle(desk, machine);
+  expect((await pki.issued('golden')).length).toBe(count);
+  clock.advance(duration('10d'));
+  await settle(desk, machine);
+  expect((await pki.issued('golden')).length).toBe(2 * count);
+});
+
+test('another address of a machine means other certificates, only where it is named in them', async () => {
+  const { desk, pki, known } = await rig();
+  const machine = new TestMachine('cp1');
+  await settle(desk, machine);
+  const before = new Set((await pki.issued('golden')).map(({ serial }) => serial));
+  known.put(machineDocument('cp1', ['10.0.0.11', 'fd00::11']));
+  await settle(desk, machine);
+  const anew = (await pki.issued('golden')).filter(({ serial }) => !before.has(serial));
+  expect(anew.map(({ leaf }) => leaf).sort()).toEqual([
+    'apiserver',
+    'etcd-peer',
+    'etcd-server',
+    'kubelet-serving',
+  ]);
+  for (const { certificate } of anew) expect(factsOf(certificate).sans).toContain('IP:FD00:0:0:0:0:0:0:11');
+});
+
+test('a machine without a document is held, and nothing is written', async () => {
+  const { desk } = await rig();
+  const plan = await settle(desk, new TestMachine('stranger'));
+  expect(plan.lines).toMatchObject([{ do: 'hold', code: 'not-accepted' }]);
+});
+
+test('a machine that no Cluster names has nothing to do', async () => {
+  const { desk, known } = await rig();
+  known.put(machineDocument('other', ['10.0.0.99']));
+  expect((await settle(desk, new TestMachine('other'))).lines).toEqual([]);
+});
+
+test('a Cluster that became faulty holds its machines with the reason', async () => {
+  const { desk, known } = await rig();
+  known.put(clusterDocument({ controlPlanes: ['cp1', 'cp2'] }));
+  expect((await settle(desk, new TestMachine('cp1'))).lines).toMatchObject([
+    { do: 'hold', code: 'cluster-faulty', text: expect.stringContaining('odd number') },
+  ]);
+});
+
+test.for([
+  ['no-data-disk', { state: 'unused' }],
+  ['no-data-disk', { state: 'none', detail: 'serial=A' }],
+  ['no-data-disk', { state: 'several', detail: '/dev/vdb /dev/vdc' }],
+  ['foreign-disk', { state: 'foreign', device: '/dev/vdb', detail: 'ext4' }],
+] as const)('a member of etcd is held with %s when its disk is %o', async ([code, disk]) => {
+  const { desk } = await rig();
+  expect((await settle(desk, new TestMachine('cp1', disk))).lines).toMatchObject([{ do: 'hold', code }]);
+});
+
+test('no key of a cluster is made for a member that the founding stops', async () => {
+  const stop: EtcdPart = { lines: [], hold: { code: 'data-without-record', text: 'Lost.', stop: true } };
+  const { desk, pki, store } = await rig({ etcd: async () => stop });
+  for (const { key } of (await store.list('pki/golden/')).records)
+    await store.commit([{ key, delete: true }]);
+  const plan = await settle(desk, new TestMachine('cp1'));
+  expect(plan.lines.at(-1)).toMatchObject({ do: 'hold', code: 'data-without-record' });
+  expect(await pki.isFounded('golden')).toBe(false);
+});
+
+test('a worker waits for the keys that the first member of etcd brings about', async () => {
+  const { desk, pki, store } = await rig();
+  for (const { key } of (await store.list('pki/golden/')).records)
+    await store.commit([{ key, delete: true }]);
+  const worker = new TestMachine('w1', { state: 'unused' });
+  expect((await settle(desk, worker)).lines).toMatchObject([{ do: 'hold', code: 'waiting-for-members' }]);
+  await settle(desk, new TestMachine('cp1'));
+  expect(await pki.isFounded('golden')).toBe(true);
+  expect((await settle(desk, worker)).lines.length).toBeGreaterThan(20);
+});
+
+test('a member that waits for others is prepared but for etcd, and then held', async () => {
+  const wait: EtcdPart = { lines: [], hold: { code: 'waiting-for-members', text: 'Two.', stop: false } };
+  const { desk } = await rig({ etcd: async () => wait });
+  const { lines } = await settle(desk, new TestMachine('cp1'));
+  const paths = lines.flatMap((line) => (line.do === 'put' ? [line.path] : []));
+  expect(paths).toContain('/etc/kubernetes/manifests/kube-apiserver.yaml');
+  expect(paths).not.toContain('/etc/kubernetes/manifests/etcd.yaml');
+  expect(lines.at(-1)).toMatchObject({ do: 'hold', code: 'waiting-for-members' });
+});
+
+test('a worker whose data disk is marked by another machine is held before anything is put there', async () => {
+  const { desk } = await rig();
+  await settle(desk, new TestMachine('cp1'));
+  const worker = new TestMachine('w1');
+  await settle(desk, worker);
+  const swapped = new TestMachine('w2', worker.disk);
+  swapped.marker = { cluster: 'golden', founding: '-', member: '-', machine: 'w1' };
+  const { lines } = await settle(desk, swapped);
+  expect(lines.at(-1)).toMatchObject({ do: 'hold', code: 'foreign-marker' });
+  expect(lines.filter((line) => line.do === 'put')).toEqual([]);
+});
+
+test('a request that is none is recorded, and asked for again after a while', async () => {
+  const { desk, events } = await rig();
+  const machine = new TestMachine('cp1');
+  await settle(desk, machine);
+  machine.keys.delete('apiserver');
+  const facts = machine.facts({ requests: new Map([['apiserver', 'no request']]) });
+  const plan = await desk.plan({ machine: 'cp1', serial: '1', address: '10.0.0.11' }, facts);
+  expect(plan.lines).toContainEqual({ do: 'request', leaf: 'apiserver', algorithm: 'ECDSA-P256' });
+  expect(plan.pollSeconds).toBeGreaterThan(0);
+  expect(events).toMatchObject([
+    { kind: 'certificate.refused', subject: 'cp1', reason: { code: 'not-pem' } },
+  ]);
+});
+
+test('a key whose request is of another key gets no certificate', async () => {
+  const { desk } = await rig();
+  const machine = new TestMachine('cp1');
+  await settle(desk, machine);
+  const other = new TestMachine('cp2');
+  await other.obey({
+    lines: [{ do: 'request', leaf: 'apiserver', algorithm: 'ECDSA-P256' }],
+    pollSeconds: 0,
+  });
+  const pins = new Map([...machine.facts().pins, ['apiserver' as const, 'f'.repeat(64)]]);
+  const facts = machine.facts({ pins, requests: other.facts().requests });
+  const plan = await desk.plan({ machine: 'cp1', serial: '1', address: '10.0.0.11' }, facts);
+  expect(plan.lines.filter((line) => line.do === 'request')).toMatchObject([{ leaf: 'apiserver' }]);
+});
+
+test('units start after everything that they read, and their digests cover it', async () => {
+  const { desk, known } = await rig();
+  const machine = new TestMachine('cp1');
+  const digest = (lines: readonly PlanLine[], unit: string) =>
+    lines.flatMap((line) => (line.do === 'run' && line.unit === unit ? [line.digest] : []))[0];
+  const before = (await settle(desk, machine)).lines;
+  const last = Math.max(...before.map((line, n) => (line.do.startsWith('put') ? n : 0)));
+  expect(before.findIndex(({ do: what }) => what === 'run')).toBeGreaterThan(last);
+  known.put(clusterDocument({ overrides: { kubelet: { config: { maxPods: 50 } } } }));
+  const after = (await settle(desk, machine)).lines;
+  expect(digest(after, 'kubelet.service')).not.toBe(digest(before, 'kubelet.service'));
+  expect(digest(after, 'containerd.service')).toBe(digest(before, 'containerd.service'));
+});
