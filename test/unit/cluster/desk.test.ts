@@ -24,7 +24,7 @@ function shown(line: PlanLine): string {
   if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) return words.join(' ');
   const { text, secret } = line.content;
   if (secret || /-----BEGIN|certificate-authority-data/.test(text)) return words.join(' ');
-  const readable = text.replace(/[0-9a-f]{64}/g, 'DIGEST');
+  const readable = text.replace(/"?[0-9a-f]{64}"?/g, 'DIGEST');
   return [words.join(' '), ...readable.split('\n').map((one) => (one === '' ? '' : `    ${one}`))]
     .join('\n')
     .trimEnd();
