@@ -182,6 +182,12 @@ export const ERRORS = {
     fix: 'Correct the field that the message names; `muster get cluster NAME --full` shows every derived value.',
   },
   // keys and certificates
+  E_FOUNDING: {
+    title: 'The founding of etcd does not allow this.',
+    who: 'operator',
+    http: 409,
+    fix: 'The message says what stands against it; `muster cluster founding NAME` shows what is known of every member.',
+  },
   E_PKI: {
     title: 'Keys or certificates are not as they must be.',
     who: 'operator',

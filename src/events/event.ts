@@ -35,6 +35,7 @@ export const EVENT_KINDS = {
   'machine.held': 'A machine is held; the reason says what ends that.',
   'machine.conflict': 'Two machines claim one identity.',
   'certificate.refused': "A machine's request for a certificate was refused.",
+  'cluster.founding': 'The founding of etcd went on: opened, evidence, a member replaced.',
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',
   'document.invalid':

@@ -1,0 +1,349 @@
+/**
+ * The founding of all clusters on this boot host: what members say comes in, decisions go out, and every step is in the store
+ * before it has an effect. Killed anywhere, the next life of the server goes on from the record.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import { randomId } from '../../base/ids.ts';
+import type { Log } from '../../base/log.ts';
+import type { EventSink } from '../../events/event.ts';
+import type { Store } from '../../store/store.ts';
+import { addressOfMember, decide } from './decide.ts';
+import type {
+  EtcdDecision,
+  EtcdView,
+  FoundingRecord,
+  Known,
+  MemberAddress,
+  MemberFacts,
+} from './founding.ts';
+import { decodeFounding, encodeFounding, FOUNDING_PREFIX, foundingKey } from './record.ts';
+import { nextStep } from './replacing.ts';
+import { beginReplacing, bindLate, openByAsking, openByPerson, witness, witnessView } from './settle.ts';
+
+/** etcd of one cluster as the boot host reaches it, with its own client certificate. */
+export interface EtcdGateway {
+  /** Undefined when no member answers a linearizable read. */
+  view(members: readonly MemberAddress[]): Promise<EtcdView | undefined>;
+  /** These ask any of the members; they throw with etcd's words when it refuses. */
+  remove(members: readonly MemberAddress[], id: string): Promise<void>;
+  addLearner(members: readonly MemberAddress[], peerUrl: string): Promise<void>;
+  promote(members: readonly MemberAddress[], id: string): Promise<void>;
+}
+
+export interface FounderDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly events: EventSink;
+  readonly gateway: (cluster: string) => EtcdGateway;
+}
+
+/** What is known of a founding, for people. */
+export interface FoundingStatus {
+  readonly cluster: string;
+  readonly record?: FoundingRecord;
+  readonly members: readonly {
+    readonly name: string;
+    readonly asked: boolean;
+    readonly filesystem?: string;
+    readonly data?: string;
+    readonly health?: string;
+    readonly decision?: EtcdDecision;
+  }[];
+  readonly view?: EtcdView;
+  /** Why the replacement under way does not go on. */
+  readonly waiting?: string;
+}
+
+export interface Founder {
+  /** A member asks what its etcd may do. Whatever follows is stored when this resolves. */
+  ask(cluster: string, members: readonly MemberAddress[], facts: MemberFacts): Promise<EtcdDecision>;
+  /** A person typed the cluster's name. Throws E_FOUNDING with what stands against it. */
+  order(cluster: string, members: readonly MemberAddress[]): Promise<FoundingRecord>;
+  status(cluster: string, members: readonly MemberAddress[]): Promise<FoundingStatus>;
+  /** Takes up replacements that an earlier life of the server left. */
+  resume(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** While a member is being replaced, etcd is looked at this often. */
+const REPLACING_EVERY = millis(500);
+/** What etcd said is used for so long. */
+const VIEW_KEPT = millis(1000);
+
+/** Within this, members report the quorum themselves. */
+const FOUNDING_TAKES = millis(30_000);
+
+interface Seat {
+  readonly asked: Map<string, MemberFacts>;
+  opened: boolean;
+  rolledBack?: string;
+  view?: { readonly at: number; readonly view: EtcdView | undefined };
+  viewing?: Promise<EtcdView | undefined>;
+  members: readonly MemberAddress[];
+  /** One change of a record at a time; the store's expectations are the second net. */
+  turn: Promise<unknown>;
+  replacing?: Promise<void>;
+  waiting?: string;
+  decisions: Map<string, EtcdDecision>;
+}
+
+export function createFounder(deps: FounderDeps): Founder {
+  const { store, clock, log, events } = deps;
+  const seats = new Map<string, Seat>();
+  const stopping = new AbortController();
+
+  const seatOf = (cluster: string): Seat => {
+    const known = seats.get(cluster);
+    if (known) return known;
+    const seat: Seat = {
+      asked: new Map(),
+      opened: false,
+      members: [],
+      turn: Promise.resolve(),
+      decisions: new Map(),
+    };
+    seats.set(cluster, seat);
+    return seat;
+  };
+
+  /** The record, the revision it was written at, and that of the store. */
+  const read = async (cluster: string) => {
+    const key = foundingKey(cluster);
+    const { records, revision } = await store.list(key);
+    const found = records.find((one) => one.key === key);
+    return {
+      revision,
+      expect: found?.revision ?? ('absent' as const),
+      record: found && decodeFounding(key, found.value),
+    };
+  };
+  type Read = Awaited<ReturnType<typeof read>>;
+
+  /** Writes the record if nobody else did meanwhile. */
+  const write = async (record: FoundingRecord, { expect }: Read, why: string): Promise<boolean> => {
+    const key = foundingKey(record.cluster);
+    const result = await store.commit([{ key, put: encodeFounding(record), expect }]);
+    if (result.ok) {
+      log.info({ cluster: record.cluster, founding: record.id }, `founding: ${why}`);
+      events.record({
+        kind: 'cluster.founding',
+        subject: `Cluster/${record.cluster}`,
+        reason: { code: why.split(' ')[0]!, text: why },
+        fields: { founding: record.id },
+      });
+    }
+    return result.ok;
+  };
+
+  /** Every address that etcd may answer at. */
+  const addresses = (seat: Seat, record: FoundingRecord): readonly MemberAddress[] => {
+    const all = [...record.members, ...seat.members];
+    if (record.replacing) all.push({ name: record.replacing.member, address: record.replacing.address });
+    return all.filter(({ address }, n) => all.findIndex((one) => one.address === address) === n);
+  };
+
+  const viewOf = (seat: Seat, record: FoundingRecord): Promise<EtcdView | undefined> => {
+    if (seat.view && clock.monotonic() - seat.view.at < VIEW_KEPT) return Promise.resolve(seat.view.view);
+    seat.viewing ??= deps
+      .gateway(record.cluster)
+      .view(addresses(seat, record))
+      .catch((error: unknown) => {
+        log.debug({ err: error, cluster: record.cluster }, 'etcd does not answer');
+        return undefined;
+      })
+      .then((view) => {
+        seat.view = { at: clock.monotonic(), view };
+        delete seat.viewing;
+        return view;
+      });
+    return seat.viewing;
+  };
+
+  const knownOf = (
+    cluster: string,
+    seat: Seat,
+    record: FoundingRecord | undefined,
+    view?: EtcdView,
+  ): Known => ({
+    cluster,
+    members: seat.members,
+    life: {
+      asked: seat.asked,
+      opened: seat.opened,
+      ...(seat.rolledBack === undefined ? {} : { rolledBack: seat.rolledBack }),
+    },
+    ...(record && { record }),
+    ...(view && { view }),
+  });
+
+  const inTurn = <T>(seat: Seat, work: () => Promise<T>): Promise<T> => {
+    const next = seat.turn.then(work);
+    seat.turn = next.catch(() => undefined);
+    return next;
+  };
+
+  /** Founding is left to those who were told of it for a while: whoever is told after its end has to be added. */
+  const asksEtcd = (record: FoundingRecord, { etcd }: MemberFacts): boolean => {
+    if (record.founded) return etcd.wal !== 'present';
+    return Object.keys(record.joined).length > 0 && clock.now() - record.openedAt > FOUNDING_TAKES;
+  };
+
+  /** One change that follows from what is known, or undefined when all is settled. */
+  const change = (known: Known, facts: MemberFacts): { record: FoundingRecord; why: string } | undefined => {
+    const now = clock.now();
+    const opening = openByAsking(known, { now, id: randomId() });
+    if (opening) return { record: opening, why: 'opened by all members, asked and empty' };
+    const late = bindLate(known, facts);
+    if (late) return { record: late, why: `bound late: ${facts.member} to ${facts.filesystem}` };
+    const seen = witness(known, facts, now);
+    if (seen) return { record: seen, why: `seen at ${facts.member}: ${facts.etcd.health}, with data` };
+    const probed = witnessView(known, now);
+    if (probed) return { record: probed, why: 'founded: the probe found a quorum' };
+    return undefined;
+  };
+
+  const settle = async (cluster: string, seat: Seat, facts: MemberFacts): Promise<EtcdDecision> => {
+    for (;;) {
+      const now = await read(cluster);
+      if ((facts.seenRevision ?? 0) > now.revision) seat.rolledBack = facts.member;
+      // etcd itself is asked where the answer hangs on it.
+      const view = now.record && asksEtcd(now.record, facts) ? await viewOf(seat, now.record) : undefined;
+      const known = knownOf(cluster, seat, now.record, view);
+      const changed = change(known, facts);
+      if (changed) {
+        const ok = await write(changed.record, now, changed.why);
+        if (ok && now.record === undefined) seat.opened = true;
+        continue;
+      }
+      const decision = decide(known, facts);
+      if (decision.do !== 'replace') return decision;
+      const begun = beginReplacing(known, facts, addressOfMember(known, facts.member).address);
+      if (!begun) return decision;
+      if (!(await write(begun, now, `replacing ${facts.member}: ${decision.why}`))) continue;
+      work(cluster);
+      return decision;
+    }
+  };
+
+  /** Goes on with the replacement of a cluster until there is none; one such loop a cluster. */
+  const work = (cluster: string): void => {
+    const seat = seatOf(cluster);
+    seat.replacing ??= replace(cluster, seat)
+      .catch((error: unknown) => log.error({ err: error, cluster }, 'replacing a member'))
+      .finally(() => {
+        delete seat.replacing;
+      });
+  };
+
+  const replace = async (cluster: string, seat: Seat): Promise<void> => {
+    const gateway = deps.gateway(cluster);
+    while (!stopping.signal.aborted) {
+      const now = await read(cluster);
+      if (!now.record?.replacing) return;
+      const all = addresses(seat, now.record);
+      delete seat.view;
+      const step = nextStep(now.record, await viewOf(seat, now.record));
+      delete seat.waiting;
+      try {
+        if (step.do === 'note') {
+          const stage = step.record.replacing?.stage;
+          const what = stage ? `next is ${stage}` : 'it is a member again';
+          await inTurn(seat, () =>
+            write(step.record, now, `replacing ${now.record!.replacing!.member}: ${what}`),
+          );
+          continue;
+        }
+        if (step.do === 'remove') await gateway.remove(all, step.id);
+        if (step.do === 'add') await gateway.addLearner(all, step.peerUrl);
+        if (step.do === 'promote') await gateway.promote(all, step.id);
+        if (step.do === 'wait') seat.waiting = step.why;
+        else continue;
+      } catch (error) {
+        // "unhealthy cluster" for seconds after a removal, "not in sync" until the learner has caught up: asked again.
+        seat.waiting = `${step.do}: ${(error as Error).message}`;
+        log.debug({ err: error, cluster }, 'replacing a member: etcd refuses for now');
+      }
+      await pause();
+    }
+  };
+
+  const pause = (): Promise<void> =>
+    new Promise((resolve) => {
+      const cancel = clock.after(REPLACING_EVERY, done);
+      function done(): void {
+        cancel();
+        stopping.signal.removeEventListener('abort', done);
+        resolve();
+      }
+      stopping.signal.addEventListener('abort', done);
+    });
+
+  return {
+    ask(cluster, members, facts) {
+      const seat = seatOf(cluster);
+      seat.members = members;
+      return inTurn(seat, async () => {
+        seat.asked.set(facts.member, facts);
+        const decision = await settle(cluster, seat, facts);
+        seat.decisions.set(facts.member, decision);
+        if (decision.do === 'replace' || decision.do === 'join') work(cluster);
+        return decision;
+      });
+    },
+
+    order(cluster, members) {
+      const seat = seatOf(cluster);
+      seat.members = members;
+      return inTurn(seat, async () => {
+        const now = await read(cluster);
+        const id = randomId();
+        const ordered = openByPerson(knownOf(cluster, seat, now.record), { now: clock.now(), id });
+        if (!ordered.ok) throw new MusterError('E_FOUNDING', `${cluster}: ${ordered.text}`);
+        if (!(await write(ordered.record, now, 'opened by a person')))
+          throw new MusterError('E_CONFLICT', `the founding of ${cluster} was changed meanwhile`);
+        seat.opened = true;
+        delete seat.rolledBack;
+        return ordered.record;
+      });
+    },
+
+    async status(cluster, members) {
+      const seat = seatOf(cluster);
+      const { record } = await read(cluster);
+      const view = record && (await viewOf(seat, record));
+      const names = [...new Set([...members, ...(record?.members ?? [])].map(({ name }) => name))];
+      return {
+        cluster,
+        ...(record && { record }),
+        members: names.map((name) => {
+          const facts = seat.asked.get(name);
+          const decision = seat.decisions.get(name);
+          return {
+            name,
+            asked: facts !== undefined,
+            ...(facts && { filesystem: facts.filesystem, data: facts.etcd.wal, health: facts.etcd.health }),
+            ...(decision && { decision }),
+          };
+        }),
+        ...(view && { view }),
+        ...(seat.waiting === undefined ? {} : { waiting: seat.waiting }),
+      };
+    },
+
+    async resume() {
+      const { records } = await store.list(FOUNDING_PREFIX);
+      for (const { key, value } of records) {
+        const record = decodeFounding(key, value);
+        if (record.replacing) work(record.cluster);
+      }
+    },
+
+    async close() {
+      stopping.abort();
+      await Promise.all([...seats.values()].map(({ replacing }) => replacing));
+    },
+  };
+}

@@ -1,0 +1,51 @@
+/** The founding's record as it is stored: `founding/CLUSTER`. */
+import { z } from 'zod';
+import { MusterError } from '../../base/errors.ts';
+import { type FoundingRecord, STAGES } from './founding.ts';
+
+export const FOUNDING_PREFIX = 'founding/';
+export const foundingKey = (cluster: string): string => `${FOUNDING_PREFIX}${cluster}`;
+
+const member = z.strictObject({ name: z.string(), address: z.string() });
+const texts = z.record(z.string(), z.string());
+
+const schema = z.strictObject({
+  v: z.literal(1),
+  cluster: z.string(),
+  id: z.string().min(1),
+  openedAt: z.int(),
+  openedBy: z.enum(['all-asked', 'person']),
+  members: z.array(member),
+  grants: texts,
+  founded: z.strictObject({ at: z.int(), by: z.string() }).optional(),
+  joined: texts,
+  lists: z.record(z.string(), z.array(member)),
+  replacing: z
+    .strictObject({
+      member: z.string(),
+      address: z.string(),
+      filesystem: z.string(),
+      stage: z.enum(STAGES),
+      added: z.strictObject({ id: z.string(), members: z.array(member) }).optional(),
+    })
+    .optional(),
+});
+
+export const encodeFounding = (record: FoundingRecord): string => JSON.stringify(record);
+
+/**
+ * Throws E_FOUNDING for a record that cannot be read: a founding that is there and not understood must never be taken for one
+ * that is not there.
+ */
+export function decodeFounding(key: string, value: string): FoundingRecord {
+  let json: unknown;
+  try {
+    json = JSON.parse(value);
+  } catch {
+    throw new MusterError('E_FOUNDING', `${key} is not JSON`);
+  }
+  const read = schema.safeParse(json);
+  if (!read.success || foundingKey(read.data.cluster) !== key)
+    throw new MusterError('E_FOUNDING', `${key} is not a founding of a version known here`);
+  return read.data as FoundingRecord;
+}

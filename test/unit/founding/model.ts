@@ -1,0 +1,380 @@
+/**
+ * Machines, disks, etcd and a boot host as a small model, for random histories: polls, delayed plans, wiped and swapped disks, the
+ * server killed, its store rolled back or lost. The decisions are the real ones; the model does what they say and keeps account
+ * of what must never happen.
+ */
+import { decide } from '../../../src/cluster/founding/decide.ts';
+import type {
+  EtcdDecision,
+  EtcdMember,
+  EtcdView,
+  FoundingRecord,
+  Known,
+  MemberFacts,
+} from '../../../src/cluster/founding/founding.ts';
+import { majority, peerUrl } from '../../../src/cluster/founding/quorum.ts';
+import { nextStep } from '../../../src/cluster/founding/replacing.ts';
+import {
+  beginReplacing,
+  bindLate,
+  openByAsking,
+  openByPerson,
+  witness,
+  witnessView,
+} from '../../../src/cluster/founding/settle.ts';
+
+interface Disk {
+  readonly filesystem: string;
+  marker?: { cluster: string; founding: string; member: string; machine: string };
+  /** Which raft member's log lies here. */
+  wal?: { readonly founding: string; readonly identity: string };
+  /** Written beside the data once they were seen: the unit refuses `new` from then on. */
+  started: boolean;
+  /** The highest revision of the store that was told to the machine. */
+  seen: number;
+}
+
+interface Machine {
+  readonly name: string;
+  disk: Disk;
+  powered: boolean;
+  running: boolean;
+  /** Told, and not done yet. */
+  plan?: EtcdDecision;
+  fenced: boolean;
+}
+
+interface Snapshot {
+  readonly revision: number;
+  readonly record: FoundingRecord | undefined;
+}
+
+/** What raft knows of one founding. */
+interface Cluster {
+  readonly members: Map<string, { name: string; machine: string; learner: boolean }>;
+  formed: boolean;
+}
+
+export const NAMES = ['m1', 'm2', 'm3'] as const;
+const MEMBERS = NAMES.map((name, n) => ({ name, address: `10.0.0.${n + 1}` }));
+const addressOf = (name: string): string => MEMBERS.find((one) => one.name === name)!.address;
+
+export class Model {
+  readonly machines: Machine[];
+  readonly violations: string[] = [];
+  readonly trace: string[] = [];
+  #record: FoundingRecord | undefined;
+  #revision = 1;
+  readonly #backups: Snapshot[] = [];
+  #asked = new Map<string, MemberFacts>();
+  #opened = false;
+  #rolledBack: string | undefined;
+  /** Disks that were moved by hand since the server started: what they hold, it was not told. */
+  #moved = new Set<Disk>();
+  readonly #pulled: Disk[] = [];
+  readonly #clusters = new Map<string, Cluster>();
+  readonly #born = new Set<string>();
+  readonly #granted = new Map<string, string>();
+  #ids = 0;
+
+  constructor() {
+    this.machines = NAMES.map((name) => ({
+      name,
+      disk: this.#newDisk(),
+      powered: true,
+      running: false,
+      fenced: false,
+    }));
+  }
+
+  get record(): FoundingRecord | undefined {
+    return this.#record;
+  }
+
+  get clusters(): ReadonlyMap<string, Cluster> {
+    return this.#clusters;
+  }
+
+  #newDisk(): Disk {
+    return { filesystem: `F${this.#ids++}`, started: false, seen: 0 };
+  }
+
+  #violation(text: string): void {
+    this.violations.push(`${text}\n${this.trace.join('\n')}`);
+  }
+
+  #commit(record: FoundingRecord): void {
+    this.#backups.push({ revision: this.#revision, record: this.#record });
+    this.#record = record;
+    this.#revision++;
+  }
+
+  #standing(founding: string): boolean {
+    const cluster = this.#clusters.get(founding);
+    if (!cluster) return false;
+    const voters = [...cluster.members].filter(([, { learner }]) => !learner);
+    return voters.filter(([id]) => this.#runs(founding, id)).length >= majority(voters.length);
+  }
+
+  #runs(founding: string, identity: string): boolean {
+    return this.machines.some(
+      ({ running, disk: { wal } }) => running && wal?.founding === founding && wal.identity === identity,
+    );
+  }
+
+  #view(): EtcdView | undefined {
+    const id = this.#record?.id;
+    if (id === undefined || !this.#standing(id)) return undefined;
+    const members = [...this.#clusters.get(id)!.members].map(
+      ([identity, { name, machine, learner }]): EtcdMember => ({
+        id: identity,
+        name,
+        peerUrls: [peerUrl(addressOf(machine))],
+        learner,
+        healthy: this.#runs(id, identity),
+      }),
+    );
+    return { clusterId: id, members };
+  }
+
+  #known(): Known {
+    const view = this.#view();
+    return {
+      cluster: 'c',
+      members: MEMBERS,
+      ...(this.#record && { record: this.#record }),
+      life: {
+        asked: this.#asked,
+        opened: this.#opened,
+        ...(this.#rolledBack === undefined ? {} : { rolledBack: this.#rolledBack }),
+      },
+      ...(view && { view }),
+    };
+  }
+
+  /** A machine says what is, and is told what to do; it does so later. */
+  poll(n: number): void {
+    const machine = this.machines[n]!;
+    if (!machine.powered || machine.plan) return;
+    const { disk, running, name } = machine;
+    const serving = running && disk.wal !== undefined && this.#serves(disk.wal);
+    const facts: MemberFacts = {
+      member: name,
+      machine: name,
+      filesystem: disk.filesystem,
+      ...(disk.marker && { marker: disk.marker }),
+      etcd: {
+        wal: disk.wal ? 'present' : 'absent',
+        health: serving ? 'serving' : running ? 'alive' : 'down',
+      },
+      seenRevision: disk.seen,
+      fenced: machine.fenced,
+    };
+    this.#asked.set(name, facts);
+    if (disk.seen > this.#revision) this.#rolledBack = name;
+    this.#settle(facts);
+    const decision = decide(this.#known(), facts);
+    this.trace.push(`${name} asks (${disk.filesystem}, wal ${facts.etcd.wal}) → ${word(decision)}`);
+    if (decision.do === 'found') this.#grant(name, disk.filesystem);
+    if (decision.do === 'replace') {
+      const begun = beginReplacing(this.#known(), facts, addressOf(name));
+      if (begun) this.#commit(begun);
+    }
+    disk.seen = Math.max(disk.seen, this.#revision);
+    machine.plan = decision;
+  }
+
+  #serves({ founding, identity }: NonNullable<Disk['wal']>): boolean {
+    return this.#standing(founding) && this.#clusters.get(founding)!.members.has(identity);
+  }
+
+  #settle(facts: MemberFacts): void {
+    for (;;) {
+      const known = this.#known();
+      const opening = openByAsking(known, { now: 0, id: `X${this.#ids}` });
+      if (opening) {
+        this.#ids++;
+        for (const { disk, name } of this.machines)
+          if (disk.wal && !this.#moved.has(disk)) this.#violation(`opened beside the data of ${name}`);
+        this.#opened = true;
+      }
+      const next = opening ?? bindLate(known, facts) ?? witness(known, facts, 0) ?? witnessView(known, 0);
+      if (!next) return;
+      this.#commit(next);
+    }
+  }
+
+  #grant(member: string, filesystem: string): void {
+    const { id, founded } = this.#record!;
+    if (founded) this.#violation(`${member} may found after the founding ended`);
+    const key = `${id} ${member}`;
+    const before = this.#granted.get(key);
+    if (before !== undefined && before !== filesystem)
+      this.#violation(`${member} may found on ${filesystem} after ${before}`);
+    this.#granted.set(key, filesystem);
+  }
+
+  /** The machine does what it was told; its own guards hold. */
+  apply(n: number): void {
+    const machine = this.machines[n]!;
+    const { plan, disk, name } = machine;
+    if (!machine.powered || !plan) return;
+    delete machine.plan;
+    machine.fenced = false;
+    this.trace.push(`${name} does ${word(plan)}`);
+    if (plan.do === 'hold') return;
+    if (plan.do === 'replace') {
+      machine.running = false;
+      machine.fenced = true;
+      return;
+    }
+    const founding = plan.founding.token.replace('muster-', '');
+    if (disk.marker && disk.marker.founding !== founding) return;
+    disk.marker ??= { cluster: 'c', founding, member: name, machine: name };
+    if (plan.do === 'start') {
+      disk.started = true;
+      machine.running = disk.wal !== undefined;
+      return;
+    }
+    if (disk.wal || (plan.do === 'found' && disk.started)) return;
+    if (plan.do === 'found') this.#begin(machine, founding, `${founding}/${name}`);
+    else this.#join(machine, founding);
+  }
+
+  #begin(machine: Machine, founding: string, identity: string): void {
+    if (this.#born.has(identity)) this.#violation(`${identity} begins from nothing a second time`);
+    this.#born.add(identity);
+    machine.disk.wal = { founding, identity };
+    // The unit writes it as soon as there are data (service.ts).
+    machine.disk.started = true;
+    machine.running = true;
+    if (this.#clusters.has(founding)) return;
+    const members = NAMES.map(
+      (name) => [`${founding}/${name}`, { name, machine: name, learner: false }] as const,
+    );
+    this.#clusters.set(founding, { members: new Map(members), formed: false });
+  }
+
+  #join(machine: Machine, founding: string): void {
+    const members = this.#clusters.get(founding)?.members;
+    const own = [...(members ?? [])].find(([, one]) => one.machine === machine.name);
+    if (!own) return;
+    const [identity, member] = own;
+    if (!member.learner) this.#violation(`${identity} joins as a voter without its log`);
+    if (this.#born.has(identity)) this.#violation(`${identity} joins from nothing a second time`);
+    this.#born.add(identity);
+    machine.disk.wal = { founding, identity };
+    machine.running = true;
+    member.name = machine.name;
+  }
+
+  /** The executor does one step; or it does it and is killed before it writes that down. */
+  work(): void {
+    const record = this.#record;
+    if (!record?.replacing) return;
+    const members = this.#clusters.get(record.id)?.members;
+    const step = nextStep(record, this.#view());
+    this.trace.push(`executor at ${record.replacing.stage}: ${step.do}`);
+    if (step.do === 'note') this.#commit(step.record);
+    if (!members || !this.#standing(record.id)) return;
+    if (step.do === 'remove') {
+      members.delete(step.id);
+      if (!this.#standing(record.id)) this.#violation('a removal took the quorum away');
+    }
+    if (step.do === 'add')
+      members.set(`L${this.#ids++}`, { name: '', machine: record.replacing.member, learner: true });
+    if (step.do === 'promote') members.get(step.id)!.learner = false;
+  }
+
+  powerOff(n: number): void {
+    const machine = this.machines[n]!;
+    machine.powered = false;
+    machine.running = false;
+    machine.fenced = false;
+    delete machine.plan;
+  }
+
+  powerOn(n: number): void {
+    this.machines[n]!.powered = true;
+  }
+
+  wipe(n: number): void {
+    this.powerOff(n);
+    const machine = this.machines[n]!;
+    this.trace.push(`${machine.name} is wiped`);
+    machine.disk = this.#newDisk();
+    this.powerOn(n);
+  }
+
+  /** Another disk is put in, the present one is kept on a shelf; `old` takes the last one from there. */
+  changeDisk(n: number, old: boolean): void {
+    this.powerOff(n);
+    const machine = this.machines[n]!;
+    const next = (old ? this.#pulled.shift() : undefined) ?? this.#newDisk();
+    this.#pulled.push(machine.disk);
+    machine.disk = next;
+    this.#moved.add(next);
+    this.trace.push(`${machine.name} gets the disk ${next.filesystem}`);
+    this.powerOn(n);
+  }
+
+  swap(a: number, b: number): void {
+    const [left, right] = [this.machines[a]!, this.machines[b]!];
+    this.powerOff(a);
+    this.powerOff(b);
+    [left.disk, right.disk] = [right.disk, left.disk];
+    this.#moved.add(left.disk).add(right.disk);
+    this.trace.push(`${left.name} and ${right.name} swap disks`);
+    this.powerOn(a);
+    this.powerOn(b);
+  }
+
+  /** Somebody deletes etcd's directory, the filesystem stays. */
+  removeData(n: number): void {
+    const machine = this.machines[n]!;
+    machine.running = false;
+    delete machine.disk.wal;
+    this.trace.push(`${machine.name}: etcd's data are deleted`);
+  }
+
+  restartServer(): void {
+    this.trace.push('server restarts');
+    this.#asked = new Map();
+    this.#opened = false;
+    this.#rolledBack = undefined;
+    this.#moved = new Set();
+  }
+
+  rollBack(back: number): void {
+    this.restartServer();
+    if (this.#backups.length === 0) return;
+    const { record, revision } = this.#backups[Math.max(0, this.#backups.length - 1 - back)]!;
+    this.trace.push(`store of revision ${revision} restored`);
+    this.#record = record;
+    this.#revision = revision;
+  }
+
+  loseStore(): void {
+    this.restartServer();
+    this.trace.push('store lost');
+    this.#record = undefined;
+    this.#revision = 1;
+  }
+
+  /** Other records are written: revisions say nothing any more. */
+  otherWrites(): void {
+    this.#revision += 50;
+  }
+
+  order(): void {
+    const ordered = openByPerson(this.#known(), { now: 0, id: `X${this.#ids++}` });
+    this.trace.push(`a person orders: ${ordered.ok ? 'opened' : ordered.text}`);
+    if (!ordered.ok) return;
+    if (ordered.record !== this.#record) this.#commit(ordered.record);
+    this.#opened = true;
+    this.#rolledBack = undefined;
+  }
+}
+
+const word = (decision: EtcdDecision): string =>
+  decision.do === 'hold' ? `hold ${decision.code}` : decision.do;
