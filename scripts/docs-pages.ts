@@ -6,6 +6,7 @@ import { PLACES, PORTS } from '../src/api/ports.ts';
 import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
+import { registerArtifacts } from '../src/cli/artifacts.ts';
 import { registerImage } from '../src/cli/image.ts';
 import { registerLab } from '../src/cli/lab.ts';
 import { buildProgram } from '../src/cli/program.ts';
@@ -141,7 +142,7 @@ export function eventsPage(): string {
 /** Every verb with its arguments and options, from the command tree. */
 export function cliPage(): string {
   const silent = { out() {}, err() {}, env: {}, color: false, signal: new AbortController().signal };
-  const program = buildProgram(silent, () => {}, [registerImage, registerLab]);
+  const program = buildProgram(silent, () => {}, [registerImage, registerArtifacts, registerLab]);
   const section = (command: Command, path: string): string => {
     const children = command.commands.map((child) => section(child, `${path} ${child.name()}`)).join('');
     if (command.commands.length > 0) return children;

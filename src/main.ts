@@ -3,8 +3,10 @@
  */
 import { join } from 'node:path';
 import { startApi } from './api/api.server.ts';
+import { artifactRoutes } from './api/artifacts.ts';
 import { assetRoutes } from './api/assets.ts';
 import type { Readiness } from './api/deps.ts';
+import { openArtifactBook } from './artifacts/book.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import { type InheritedSocket, inheritedSockets } from './base/inherited.ts';
 import { createMetrics, type Metrics } from './base/metrics.ts';
@@ -117,10 +119,11 @@ async function openState(
     loaderDirectories: options.loaders,
     log,
   });
+  const artifacts = await openArtifactBook(store);
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const roster = await openRoster({ ...common, store, catalog, events });
   closing.defer(() => roster.close());
-  return { events, journal, disk, store, catalog, assets, leases, roster };
+  return { events, journal, disk, store, catalog, assets, artifacts, leases, roster };
 }
 
 type State = Awaited<ReturnType<typeof openState>>;
@@ -133,7 +136,7 @@ async function listen(
   closing: AsyncDisposableStack,
   stop: () => void,
 ) {
-  const { catalog, roster, leases, assets, events, store } = state;
+  const { catalog, roster, leases, assets, artifacts, events, store } = state;
   const sockets = inheritedSockets(process.env, process.pid);
   const networks = followNetworks({
     ...common,
@@ -167,7 +170,7 @@ async function listen(
   listeners.push(() => dhcp.close());
   const api = await startApi({
     listen: { socket: options.socket, ...(options.metricsListen ? { metrics: options.metricsListen } : {}) },
-    routes: assetRoutes(assets),
+    routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
     deps: {
       ...common,
       catalog,

@@ -3,6 +3,7 @@
  * is and sends it here in pieces, each of which says where it belongs (Content-Range), so that a broken upload goes on where it
  * stopped.
  */
+import type { ArtifactBook } from '../artifacts/book.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Assets, Upload } from '../pxe/assets/assets.files.ts';
 import { assetsOf } from '../pxe/assets/assets.ts';
@@ -18,6 +19,8 @@ export interface AssetView {
   readonly modified: string;
   /** Images that name it. */
   readonly images: readonly string[];
+  /** Artifacts of clusters that are made of it. */
+  readonly artifacts: readonly string[];
 }
 
 /** Names of the images that need each hash. */
@@ -76,14 +79,18 @@ export const ASSET_ROUTES = [
     name: 'remove',
     method: 'DELETE',
     path: '/v1/assets/:sha256',
-    summary: 'Removes a file. Query: force, although an image names it.',
+    summary: 'Removes a file. Query: force, although an image or artifact names it.',
   },
 ] as const;
 
 /** The routes, to be given to `startApi`. */
-export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
+export function assetRoutes(
+  assets: Assets,
+  artifacts: Pick<ArtifactBook, 'users'>,
+): readonly Route<ApiDeps>[] {
   const list: Handler<ApiDeps> = async (_request, { catalog }) => {
     const images = imagesByAsset(catalog);
+    const users = artifacts.users();
     return json({
       items: (await assets.list()).map(
         ({ sha256, size, modified }): AssetView => ({
@@ -91,6 +98,7 @@ export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
           size,
           modified: modified.toISOString(),
           images: images.get(sha256) ?? [],
+          artifacts: users.get(sha256) ?? [],
         }),
       ),
     });
@@ -109,9 +117,12 @@ export function assetRoutes(assets: Assets): readonly Route<ApiDeps>[] {
     return json({ sha256: params.sha256!, ok: state === 'ok', state });
   };
   const remove: Handler<ApiDeps> = async ({ params, query }, { catalog }) => {
-    const users = imagesByAsset(catalog).get(params.sha256!);
-    if (users && !flag(query, 'force'))
-      throw new MusterError('E_ASSET_USED', `${params.sha256} is needed by image ${users.join(', ')}`);
+    const users = [
+      ...(imagesByAsset(catalog).get(params.sha256!) ?? []).map((name) => `image ${name}`),
+      ...(artifacts.users().get(params.sha256!) ?? []).map((name) => `artifact ${name}`),
+    ];
+    if (users.length > 0 && !flag(query, 'force'))
+      throw new MusterError('E_ASSET_USED', `${params.sha256} is needed by ${users.join(', ')}`);
     await assets.remove(params.sha256!);
     return json({ sha256: params.sha256! });
   };

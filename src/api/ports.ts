@@ -42,7 +42,7 @@ export const PORTS: readonly Port[] = [
     where: 'TCP 8443 (`--agent-port`)',
     protocol: 'HTTPS, TLS 1.2 and 1.3, client certificates',
     who: 'agents on the machines of clusters',
-    what: 'Tickets for certificates; plans: the routes for agents below.',
+    what: 'Tickets for certificates; plans: the routes for agents below. Container images: `/v2/`, as a registry.',
     off: 'no Cluster with `spec.kubernetes`',
   },
   {
@@ -69,8 +69,8 @@ export const PORTS: readonly Port[] = [
   {
     where: 'TCP 80 and 443, outgoing',
     protocol: 'HTTP, HTTPS',
-    who: '`muster image add URL`, at an operator’s word',
-    what: 'Fetches images; nothing unverified is served.',
+    who: '`muster image add URL` and `muster artifacts pull`, at an operator’s word',
+    what: 'Fetches images and artifacts; nothing unverified is served.',
     off: 'only when asked for',
   },
 ];

@@ -163,10 +163,10 @@ export const ERRORS = {
     fix: 'Wait for the other upload to end, or end it.',
   },
   E_ASSET_USED: {
-    title: 'An Image names this file.',
+    title: 'An Image or an artifact names this file.',
     who: 'operator',
     http: 409,
-    fix: 'Delete the Image first.',
+    fix: 'Delete the Image or the artifact first.',
   },
   E_ASSET_WRITE: {
     title: 'The asset store could not write.',
@@ -224,6 +224,18 @@ export const ERRORS = {
     who: 'operator',
     http: 500,
     fix: 'Put them on interfaces of their own, or set one to dhcp.mode off.',
+  },
+  E_ARTIFACT: {
+    title: 'A binary or container image is not of a form that Muster takes.',
+    who: 'operator',
+    http: 422,
+    fix: 'Give a directory or tar of images (OCI layout or `docker save`) or of binaries, as docs/artifacts.md says.',
+  },
+  E_ARTIFACT_MISSING: {
+    title: 'Files that an artifact is made of are not here.',
+    who: 'operator',
+    http: 409,
+    fix: 'Add them with `muster artifacts import` or `pull`; `muster artifacts verify` names them.',
   },
   E_FETCH: {
     title: 'A file cannot be fetched from its URL.',

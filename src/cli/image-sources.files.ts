@@ -71,13 +71,18 @@ function fileError(error: unknown, shown: string): MusterError {
   return new MusterError('E_FILE_READ', `${shown}: ${why}`, { cause: error });
 }
 
-function urlSource(url: string): AssetSource {
+/** A URL, asked with these headers; they are not sent on to another host that it redirects to. */
+export function urlSource(url: string, more: Readonly<Record<string, string>> = {}): AssetSource {
   return {
     shown: url,
     remote: true,
     async read(offset, signal) {
       // identity: a range of a compressed answer would be a range of something else
-      const headers = { 'accept-encoding': 'identity', ...(offset > 0 ? { range: `bytes=${offset}-` } : {}) };
+      const headers = {
+        ...more,
+        'accept-encoding': 'identity',
+        ...(offset > 0 ? { range: `bytes=${offset}-` } : {}),
+      };
       const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
         fetchFailed(url, error),
       );
@@ -116,6 +121,18 @@ function fetchFailed(url: string, error: unknown): never {
   if (name === 'AbortError') throw error;
   const why = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message;
   throw new MusterError('E_FETCH', `${url}: ${why}`, { cause: error });
+}
+
+/** All octets of a small source. Throws E_TOO_LARGE beyond `limit`, and what reading it throws. */
+export async function readAll(source: AssetSource, limit: number, signal: AbortSignal): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of (await source.read(0, signal)).octets) {
+    parts.push(part);
+    size += part.length;
+    if (size > limit) throw new MusterError('E_TOO_LARGE', `${source.shown} has more than ${limit} octets`);
+  }
+  return Buffer.concat(parts);
 }
 
 /** SHA-256 and size of a source, read once to its end. */

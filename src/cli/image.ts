@@ -95,7 +95,7 @@ async function list(
   const client = connectApi(socketPath(options.socket, io.env));
   const here = await assets(client);
   if (options.unused) {
-    const unused = [...here.values()].filter((asset) => asset.images.length === 0);
+    const unused = [...here.values()].filter((asset) => asset.images.length + asset.artifacts.length === 0);
     for (const { sha256, size } of unused) io.out(`${sha256}  ${sizeText(size)}\n`);
     return EXIT.ok;
   }
@@ -158,7 +158,8 @@ async function remove(
     if (!options.keepFiles) for (const sha256 of assetsOf(spec)) files.add(sha256);
   }
   for (const asset of (await assets(client)).values()) {
-    if (asset.images.length > 0 || !(options.unused || files.has(asset.sha256))) continue;
+    if (asset.images.length + asset.artifacts.length > 0 || !(options.unused || files.has(asset.sha256)))
+      continue;
     await client.call('DELETE', `/v1/assets/${asset.sha256}`);
     io.out(`asset/${asset.sha256.slice(0, 12)} deleted (${sizeText(asset.size)})\n`);
   }

@@ -12,6 +12,7 @@ const ROOMS = [
   'machines',
   'ignition',
   'pki',
+  'artifacts',
   'agent',
   'cluster',
   'pxe',

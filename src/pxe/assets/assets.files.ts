@@ -6,7 +6,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
@@ -52,6 +52,8 @@ export interface Assets extends OpenedAssets {
    * E_ASSET_BUSY, E_ASSET_WRITE.
    */
   receive(upload: Upload): Promise<AssetProgress>;
+  /** The octets of a small file; undefined when it is not here. Throws E_TOO_LARGE beyond `limit`. */
+  read(sha256: string, limit: number): Promise<Uint8Array | undefined>;
   /**
    * Reads the file again. One that has changed (a failing disk) is taken out of service at once, kept aside as
    * `damaged/HASH`, and logged; so is, but for the keeping, one that is gone. Throws E_NOT_FOUND for one that was never known.
@@ -154,6 +156,13 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
       } finally {
         uploading.delete(sha256);
       }
+    },
+    async read(sha256, limit) {
+      const file = await present(sha256);
+      if (file === undefined) return undefined;
+      if (file.size > limit)
+        throw new MusterError('E_TOO_LARGE', `${sha256} has ${file.size} octets, more than ${limit}`);
+      return readFile(file.path);
     },
     async verify(sha256) {
       const file = files.get(sha256);

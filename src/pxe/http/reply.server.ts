@@ -37,6 +37,8 @@ export interface FileReply {
   readonly contentType: string;
   /** A strong validator, quotes included; undefined: made from size and time. */
   readonly etag?: string;
+  /** More headers, with the file as with 304. */
+  readonly headers?: Answer['headers'];
   /** What is said when the file is not on disk any more. */
   readonly gone: () => Answer;
 }
@@ -55,7 +57,7 @@ export async function sendFile(
     return { status: send(response, openFailure(opened.error, reply.gone)), octets: 0, whole: false };
   const { fd, size, modified } = opened;
   const etag = reply.etag ?? `"${size.toString(16)}-${Math.floor(modified).toString(16)}"`;
-  const headers = ['accept-ranges', 'bytes', 'etag', etag];
+  const headers = ['accept-ranges', 'bytes', 'etag', etag, ...(reply.headers ?? []).flat()];
   const end = (status: number, more: readonly string[]): Sent => {
     close(fd, () => {});
     response.writeHead(status, [...headers, ...more]);

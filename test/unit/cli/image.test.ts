@@ -5,8 +5,10 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startApi } from '../../../src/api/api.server.ts';
 import { assetRoutes } from '../../../src/api/assets.ts';
+import { openArtifactBook } from '../../../src/artifacts/book.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { type Assets, openAssets } from '../../../src/pxe/assets/assets.files.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
 import { openWorld, type World } from '../api/world.ts';
 import { run } from './run.ts';
 
@@ -27,7 +29,11 @@ beforeEach(async () => {
   const directory = path.join(world.directory, 'assets');
   assets = await openAssets({ directory, loaderDirectories: [], log: silentLog });
   socket = path.join(world.directory, 'images.sock');
-  api = await startApi({ listen: { socket }, routes: assetRoutes(assets), deps: world.deps });
+  api = await startApi({
+    listen: { socket },
+    routes: assetRoutes(assets, await openArtifactBook(openMemoryStore())),
+    deps: world.deps,
+  });
 });
 afterEach(async () => {
   await api.close();

@@ -1,5 +1,6 @@
 /** Runs command lines in this process, as main.ts does, with what they print. */
 import { CommanderError } from 'commander';
+import { registerArtifacts } from '../../../src/cli/artifacts.ts';
 import { registerImage } from '../../../src/cli/image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from '../../../src/cli/io.ts';
 import { buildProgram } from '../../../src/cli/program.ts';
@@ -40,7 +41,7 @@ export async function run(
       (result) => {
         code = result;
       },
-      [registerImage],
+      [registerImage, registerArtifacts],
     ).parseAsync(args, { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.ok : EXIT.usage;

@@ -1,0 +1,155 @@
+/** Binaries and container images over the operators' API: names for files that the asset store has already. */
+import { z } from 'zod';
+import { type Artifact, type ArtifactBook, artifactName, filesOf } from '../artifacts/book.ts';
+import { type Arch, contentsOf, MAX_MANIFEST_BYTES } from '../artifacts/oci.ts';
+import { formatReference, isDigest, parseReference } from '../artifacts/reference.ts';
+import { MusterError } from '../base/errors.ts';
+import type { Assets } from '../pxe/assets/assets.files.ts';
+import type { ApiDeps } from './deps.ts';
+import { type Handler, json, type Route, readText } from './handler.ts';
+
+const arch = z.enum(['x86_64', 'aarch64']);
+const entered = z.strictObject({
+  artifacts: z.array(
+    z.discriminatedUnion('kind', [
+      z.strictObject({
+        kind: z.literal('binary'),
+        name: z.string(),
+        version: z.string(),
+        arch,
+        sha256: z.string(),
+        form: z.enum(['file', 'tar']),
+      }),
+      z.strictObject({
+        kind: z.literal('image'),
+        reference: z.string(),
+        digest: z.string(),
+        /** For which of an index everything must be here. */
+        archs: z.array(arch).min(1),
+      }),
+    ]),
+  ),
+});
+/** An artifact as it is entered: what it is made of, the server finds out. */
+export type ArtifactEntry = z.output<typeof entered>['artifacts'][number];
+
+/** An artifact as the API shows it. */
+export interface ArtifactView {
+  readonly name: string;
+  /** Octets of its files. */
+  readonly size: number;
+  /** Hashes of files that are gone. */
+  readonly missing: readonly string[];
+  readonly artifact: Artifact;
+}
+
+export const ARTIFACT_ROUTES = [
+  {
+    name: 'list',
+    method: 'GET',
+    path: '/v1/artifacts',
+    summary: 'Binaries and container images for clusters, with the files that they are made of.',
+  },
+  {
+    name: 'enter',
+    method: 'POST',
+    path: '/v1/artifacts',
+    summary:
+      'Gives names to files that are here: {"artifacts": [{"kind": "binary" or "image", …}]}; all or none.',
+  },
+  {
+    name: 'remove',
+    method: 'DELETE',
+    path: '/v1/artifacts',
+    summary: 'Takes a name away, not its files. Query: name.',
+  },
+] as const;
+
+/** The routes, to be given to `startApi`. */
+export function artifactRoutes(book: ArtifactBook, assets: Assets): readonly Route<ApiDeps>[] {
+  const list: Handler<ApiDeps> = () =>
+    json({
+      items: book.list().map((artifact): ArtifactView => {
+        const files = filesOf(artifact);
+        return {
+          name: artifactName(artifact),
+          size: files.reduce((sum, { size }) => sum + size, 0),
+          missing: files.flatMap(({ sha256 }) => (assets.find(sha256) ? [] : [sha256])),
+          artifact,
+        };
+      }),
+    });
+  const enter: Handler<ApiDeps> = async (request) => {
+    const artifacts = await Promise.all(
+      readEntries(await readText(request)).map((one) => complete(one, assets)),
+    );
+    const items = artifacts.map((artifact) => {
+      const name = artifactName(artifact);
+      const before = book.get(name);
+      const same = before !== undefined && JSON.stringify(before) === JSON.stringify(artifact);
+      return { name, action: before === undefined ? 'created' : same ? 'unchanged' : 'changed' };
+    });
+    await book.put(artifacts);
+    return json({ items });
+  };
+  const remove: Handler<ApiDeps> = async ({ query }) => {
+    const name = query.get('name');
+    if (name === null) throw new MusterError('E_USAGE', 'the query needs name');
+    const artifact = await book.remove(name);
+    const users = book.users();
+    return json({
+      name,
+      unused: filesOf(artifact).flatMap(({ sha256 }) => (users.has(sha256) ? [] : [sha256])),
+    });
+  };
+  const handlers = { list, enter, remove };
+  return ARTIFACT_ROUTES.map(({ name, ...route }) => ({ ...route, handler: handlers[name] }));
+}
+
+function readEntries(text: string): readonly ArtifactEntry[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new MusterError('E_USAGE', 'the body is not JSON', { cause });
+  }
+  const read = entered.safeParse(value);
+  if (read.success) return read.data.artifacts;
+  const [issue] = read.error.issues;
+  throw new MusterError('E_ARTIFACT', `${issue?.path.join('.')}: ${issue?.message}`);
+}
+
+/** With what the asset store knows. Throws E_ARTIFACT_MISSING when a file is not there. */
+async function complete(entry: ArtifactEntry, assets: Assets): Promise<Artifact> {
+  const lacks = (name: string, missing: readonly string[]) =>
+    new MusterError('E_ARTIFACT_MISSING', `${name} needs files that are not here: ${missing.join(', ')}`);
+  if (entry.kind === 'binary') {
+    const file = assets.find(entry.sha256);
+    if (file === undefined) throw lacks(`${entry.name} ${entry.version}`, [entry.sha256]);
+    return { ...entry, size: file.size };
+  }
+  const reference = parseReference(entry.reference);
+  if (reference === undefined || !isDigest(entry.digest))
+    throw new MusterError('E_ARTIFACT', `"${entry.reference}" with "${entry.digest}" is no image`);
+  const { mediaType, manifests, blobs, missing } = await contentsOf({
+    digest: entry.digest,
+    archs: entry.archs as readonly Arch[],
+    has: (sha256) => assets.find(sha256) !== undefined,
+    read: (sha256) => assets.read(sha256, MAX_MANIFEST_BYTES),
+  });
+  if (missing.length > 0) throw lacks(entry.reference, missing);
+  const part = ({ mediaType: type, digest, size }: (typeof blobs)[number]) => ({
+    mediaType: type,
+    digest,
+    size,
+  });
+  return {
+    kind: 'image',
+    reference: formatReference(reference),
+    digest: entry.digest,
+    mediaType,
+    manifests: manifests.map(part),
+    // Those of other architectures may be absent: they are not ours to serve.
+    blobs: blobs.map(part).filter(({ digest }) => assets.find(digest.slice('sha256:'.length)) !== undefined),
+  };
+}

@@ -1,0 +1,201 @@
+/**
+ * What binaries and images are here, by name: records of the store that name files of the asset store by hash.
+ *
+ *     artifact/binary/NAME/VERSION/ARCH     BinaryArtifact
+ *     artifact/image/REFERENCE              ImageArtifact
+ */
+import { z } from 'zod';
+import { MusterError } from '../base/errors.ts';
+import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
+import { type Arch, type Descriptor, INDEX_TYPES, MANIFEST_TYPES } from './oci.ts';
+import { formatReference, hashOfDigest, isDigest, nameOf, parseReference } from './reference.ts';
+
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+/** What may stand in a name, in a version, and in a path on a machine. */
+const word = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$/);
+
+const binaryRecord = z.strictObject({
+  kind: z.literal('binary'),
+  name: word,
+  version: word,
+  arch: z.enum(['x86_64', 'aarch64']),
+  sha256: hash,
+  size: z.int().min(0),
+  /** A program by itself, or a tar (gz, xz, zst) with programs. */
+  form: z.enum(['file', 'tar']),
+});
+const part = z.strictObject({
+  mediaType: z.string(),
+  digest: z.string().refine(isDigest),
+  size: z.int().min(0),
+});
+const imageRecord = z.strictObject({
+  kind: z.literal('image'),
+  /** As {@link formatReference} writes it. */
+  reference: z.string(),
+  digest: z.string().refine(isDigest),
+  mediaType: z.string(),
+  manifests: z.array(part),
+  blobs: z.array(part),
+});
+const artifactRecord = z.discriminatedUnion('kind', [binaryRecord, imageRecord]);
+
+export type BinaryArtifact = Readonly<z.output<typeof binaryRecord>>;
+export type ImageArtifact = Readonly<z.output<typeof imageRecord>>;
+export type Artifact = BinaryArtifact | ImageArtifact;
+
+const PREFIX = 'artifact/';
+
+/** `binary/kubelet/1.36.2/x86_64`, `image/registry.k8s.io/pause:3.10.2`: the name by which people and the API name it. */
+export const artifactName = (artifact: Artifact): string =>
+  artifact.kind === 'image'
+    ? `image/${artifact.reference}`
+    : `binary/${artifact.name}/${artifact.version}/${artifact.arch}`;
+
+/** The same artifact, checked. Throws E_ARTIFACT with the field that is wrong. */
+export function checkArtifact(value: unknown): Artifact {
+  const read = artifactRecord.safeParse(value);
+  if (!read.success) {
+    const [issue] = read.error.issues;
+    throw new MusterError('E_ARTIFACT', `${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'no artifact'}`);
+  }
+  const artifact = read.data;
+  if (artifact.kind === 'image') {
+    const reference = parseReference(artifact.reference);
+    if (reference === undefined || formatReference(reference) !== artifact.reference)
+      throw new MusterError('E_ARTIFACT', `"${artifact.reference}" is no full reference of an image`);
+  }
+  return artifact;
+}
+
+/** Hashes of the files that it is made of, each once. */
+export function filesOf(artifact: Artifact): readonly { readonly sha256: string; readonly size: number }[] {
+  if (artifact.kind === 'binary') return [{ sha256: artifact.sha256, size: artifact.size }];
+  const parts = new Map(
+    [...artifact.manifests, ...artifact.blobs].map(({ digest, size }) => [hashOfDigest(digest), size]),
+  );
+  return [...parts].map(([sha256, size]) => ({ sha256, size }));
+}
+
+/** All images of one repository, as a registry has them. */
+export interface Repository {
+  /** Tag → digest. */
+  readonly tags: ReadonlyMap<string, string>;
+  readonly manifests: ReadonlyMap<string, Pick<Descriptor, 'mediaType' | 'size'>>;
+  readonly blobs: ReadonlyMap<string, Pick<Descriptor, 'mediaType' | 'size'>>;
+}
+
+export interface ArtifactBook {
+  /** By name. */
+  list(): readonly Artifact[];
+  get(name: string): Artifact | undefined;
+  binary(name: string, version: string, arch: Arch): BinaryArtifact | undefined;
+  /** By a reference in any spelling; one with a digest is found wherever that digest is in the repository. */
+  image(reference: string): ImageArtifact | undefined;
+  /** By registry and repository, `registry.k8s.io/kube-apiserver`. */
+  repository(name: string): Repository | undefined;
+  /** Names of the artifacts that need each file, by hash. */
+  users(): ReadonlyMap<string, readonly string[]>;
+  /** Enters artifacts; those of the same name are replaced. Resolves when that is durable. */
+  put(artifacts: readonly Artifact[]): Promise<void>;
+  /** Throws E_NOT_FOUND. */
+  remove(name: string): Promise<Artifact>;
+}
+
+/** Opens the book. Throws E_ARTIFACT when a record is not one. */
+export async function openArtifactBook(store: Pick<Store, 'list' | 'commit'>): Promise<ArtifactBook> {
+  const all = new Map<string, Artifact>();
+  for (const { key, value } of (await store.list(PREFIX)).records)
+    all.set(key.slice(PREFIX.length), decode(key, value));
+  let repositories = byRepository(all.values());
+  const commit = async (writes: readonly Write[]): Promise<void> => {
+    for (let at = 0; at < writes.length; at += MAX_OPERATIONS)
+      await store.commit(writes.slice(at, at + MAX_OPERATIONS));
+  };
+  const sorted = () => [...all.values()].sort((a, b) => (artifactName(a) < artifactName(b) ? -1 : 1));
+  return {
+    list: sorted,
+    get: (name) => all.get(name),
+    binary(name, version, arch) {
+      const found = all.get(`binary/${name}/${version}/${arch}`);
+      return found?.kind === 'binary' ? found : undefined;
+    },
+    image(text) {
+      const reference = parseReference(text);
+      if (reference === undefined) return undefined;
+      const { digest, ...named } = reference;
+      if (digest === undefined) {
+        const found = all.get(`image/${formatReference(named)}`);
+        return found?.kind === 'image' ? found : undefined;
+      }
+      return sorted().find(
+        (one): one is ImageArtifact =>
+          one.kind === 'image' &&
+          nameOf(parseReference(one.reference)!) === nameOf(reference) &&
+          one.manifests.some((manifest) => manifest.digest === digest),
+      );
+    },
+    repository: (name) => repositories.get(name),
+    users() {
+      const users = new Map<string, string[]>();
+      for (const artifact of sorted())
+        for (const { sha256 } of filesOf(artifact))
+          users.set(sha256, [...(users.get(sha256) ?? []), artifactName(artifact)]);
+      return users;
+    },
+    async put(artifacts) {
+      const checked = artifacts.map(checkArtifact);
+      await commit(
+        checked.map((artifact) => ({
+          key: PREFIX + artifactName(artifact),
+          put: JSON.stringify({ v: 1, ...artifact }),
+        })),
+      );
+      for (const artifact of checked) all.set(artifactName(artifact), artifact);
+      repositories = byRepository(all.values());
+    },
+    async remove(name) {
+      const artifact = all.get(name);
+      if (artifact === undefined) throw new MusterError('E_NOT_FOUND', `there is no artifact "${name}"`);
+      await commit([{ key: PREFIX + name, delete: true }]);
+      all.delete(name);
+      repositories = byRepository(all.values());
+      return artifact;
+    },
+  };
+}
+
+function decode(key: string, value: string): Artifact {
+  try {
+    const { v, ...artifact } = JSON.parse(value) as Record<string, unknown>;
+    if (v !== 1) throw new MusterError('E_ARTIFACT', `version ${v} of its shape is not known here`);
+    return checkArtifact(artifact);
+  } catch (cause) {
+    throw new MusterError('E_ARTIFACT', `record ${key}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function byRepository(artifacts: Iterable<Artifact>): ReadonlyMap<string, Repository> {
+  const found = new Map<
+    string,
+    {
+      tags: Map<string, string>;
+      manifests: Map<string, Pick<Descriptor, 'mediaType' | 'size'>>;
+      blobs: Map<string, Pick<Descriptor, 'mediaType' | 'size'>>;
+    }
+  >();
+  for (const artifact of artifacts) {
+    if (artifact.kind !== 'image') continue;
+    const reference = parseReference(artifact.reference)!;
+    const name = nameOf(reference);
+    const repository = found.get(name) ?? { tags: new Map(), manifests: new Map(), blobs: new Map() };
+    found.set(name, repository);
+    if (reference.tag !== undefined) repository.tags.set(reference.tag, artifact.digest);
+    for (const one of artifact.manifests) repository.manifests.set(one.digest, one);
+    for (const one of artifact.blobs) repository.blobs.set(one.digest, one);
+  }
+  return found;
+}
+
+export const isManifestType = (mediaType: string): boolean =>
+  INDEX_TYPES.includes(mediaType) || MANIFEST_TYPES.includes(mediaType);

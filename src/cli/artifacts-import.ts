@@ -1,0 +1,116 @@
+/** `muster artifacts import`: files to the server, then their names. */
+import type { ArtifactEntry } from '../api/artifacts.ts';
+import type { Arch } from '../artifacts/oci.ts';
+import { formatReference, parseReference } from '../artifacts/reference.ts';
+import { MusterError } from '../base/errors.ts';
+import { findArtifacts } from './artifact-find.ts';
+import { treeOf } from './artifact-trees.files.ts';
+import { binaryIn } from './artifacts-pack.ts';
+import { type ApiClient, connectApi } from './client.socket.ts';
+import { sizeText } from './image.ts';
+import { progressText } from './image-add.ts';
+import { type AssetSource, hashOf, progressLine, sourceOf } from './image-sources.files.ts';
+import { EXIT, type Io, socketPath } from './io.ts';
+import { upload } from './upload.ts';
+
+export interface ImportOptions {
+  readonly socket?: string;
+  readonly binary?: readonly string[];
+  readonly arch: Arch;
+  readonly as?: string;
+}
+
+/** An artifact with the sources of its files, by hash. */
+export interface Sourced {
+  readonly entry: ArtifactEntry;
+  readonly files: ReadonlyMap<string, AssetSource>;
+}
+
+export async function importArtifacts(
+  paths: readonly string[],
+  options: ImportOptions,
+  io: Io,
+): Promise<number> {
+  const client = connectApi(socketPath(options.socket, io.env));
+  const all: Sourced[] = [];
+  for (const given of paths) all.push(...(await inTree(given, options, io.signal)));
+  for (const text of options.binary ?? []) {
+    const { name, version, from } = binaryIn(text);
+    const source = sourceOf(from);
+    const { sha256 } = await hashOf(source, io.signal);
+    const form = /\.(tar(\.(gz|xz|zst))?|tgz)$/.test(from) ? 'tar' : 'file';
+    all.push({
+      entry: { kind: 'binary', name, version, arch: options.arch, sha256, form },
+      files: new Map([[sha256, source]]),
+    });
+  }
+  if (all.length === 0) throw new MusterError('E_USAGE', 'say what to import: a path, or --binary');
+  for (const one of all) await bring(one, client, io);
+  return EXIT.ok;
+}
+
+async function inTree(
+  given: string,
+  options: ImportOptions,
+  signal: AbortSignal,
+): Promise<readonly Sourced[]> {
+  const { images, binaries } = await findArtifacts(await treeOf(given), signal);
+  const nameless = images.filter(({ reference }) => reference === undefined);
+  if (nameless.length > 1 || (nameless.length === 1 && options.as === undefined))
+    throw new MusterError(
+      'E_ARTIFACT',
+      `${given}: ${nameless.length} of its images have no name; give one with --as REFERENCE`,
+    );
+  const as = options.as === undefined ? undefined : parseReference(options.as);
+  if (options.as !== undefined && as === undefined)
+    throw new MusterError('E_USAGE', `--as ${options.as} is no reference of an image`);
+  return [
+    ...images.map(
+      ({ reference, digest, archs, files }): Sourced => ({
+        entry: {
+          kind: 'image',
+          reference: reference ?? formatReference(as!),
+          digest,
+          archs: [...archs],
+        },
+        files,
+      }),
+    ),
+    ...binaries.map(
+      ({ name, version, arch, sha256, form, source }): Sourced => ({
+        entry: { kind: 'binary', name, version, arch, sha256, form },
+        files: new Map([[sha256, source]]),
+      }),
+    ),
+  ];
+}
+
+/** Sends what the server lacks of an artifact, then enters its name. */
+export async function bring({ entry, files }: Sourced, client: ApiClient, io: Io): Promise<void> {
+  const line = progressLine();
+  let octets = 0;
+  try {
+    for (const [sha256, source] of files) {
+      const { size, already } = await upload({
+        client,
+        source,
+        sha256,
+        signal: io.signal,
+        onProgress: (received, total) => line.show(progressText(source.shown, received, total)),
+      });
+      if (!already) octets += size;
+    }
+  } catch (error) {
+    line.clear();
+    if (io.signal.aborted) io.err('broken off; the same command goes on from here\n');
+    throw error;
+  }
+  line.clear();
+  const { items } = await client.call<{ items: readonly { name: string; action: string }[] }>(
+    'POST',
+    '/v1/artifacts',
+    { body: { json: { artifacts: [entry] } } },
+  );
+  for (const { name, action } of items)
+    io.out(`${name} ${action}${octets > 0 ? `, ${sizeText(octets)} stored and verified` : ''}\n`);
+}

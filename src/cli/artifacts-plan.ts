@@ -1,0 +1,86 @@
+/** `muster artifacts plan`: what a cluster needs, beside what is here. */
+import type { ArtifactView } from '../api/artifacts.ts';
+import type { Shown } from '../api/documents.ts';
+import type { Arch } from '../artifacts/oci.ts';
+import { formatReference, parseReference } from '../artifacts/reference.ts';
+import { MusterError } from '../base/errors.ts';
+import { type RequiredBinary, type RequiredImage, requiredArtifacts } from '../cluster/artifacts.ts';
+import { complete } from '../cluster/complete.ts';
+import type { FullCluster } from '../cluster/full.ts';
+import type { Document } from '../resources/kinds.ts';
+import { artifactsOf } from './artifacts.ts';
+import { type ApiClient, connectApi } from './client.socket.ts';
+import { EXIT, type Io, socketPath } from './io.ts';
+import { type Column, jsonText, tableText, yamlText } from './output.ts';
+
+export interface PlanOptions {
+  readonly socket?: string;
+  readonly arch: Arch;
+  readonly output?: string;
+}
+
+/** One line of the plan. */
+export interface Planned {
+  readonly name: string;
+  readonly state: 'here' | 'incomplete' | 'missing';
+  readonly roles: readonly string[];
+  readonly required: RequiredBinary | RequiredImage;
+}
+
+export const requiredName = (required: RequiredBinary | RequiredImage): string => {
+  if (required.kind === 'binary') return `binary/${required.name}/${required.version}/${required.arch}`;
+  const reference = parseReference(required.reference);
+  return `image/${reference ? formatReference(reference) : required.reference}`;
+};
+
+/** Pure: what is required, beside what is here. An image by digest is here under whatever tag it has. */
+export function planned(
+  required: readonly (RequiredBinary | RequiredImage)[],
+  here: readonly ArtifactView[],
+): readonly Planned[] {
+  return required.map((one) => {
+    const name = requiredName(one);
+    const digest = one.kind === 'image' ? parseReference(one.reference)?.digest : undefined;
+    const found = here.find(
+      (item) =>
+        item.name === name ||
+        (digest !== undefined && item.artifact.kind === 'image' && item.artifact.digest === digest),
+    );
+    const state = found === undefined ? 'missing' : found.missing.length > 0 ? 'incomplete' : 'here';
+    return { name, state, roles: one.roles, required: one };
+  });
+}
+
+/** The full specification of a cluster as the server has its documents. Throws E_NOT_FOUND, E_CLUSTER. */
+export async function fullCluster(client: ApiClient, name: string): Promise<FullCluster> {
+  const document = await client.call<Document<'Cluster'>>('GET', `/v1/clusters/${encodeURIComponent(name)}`);
+  const { kubernetes } = document.spec;
+  if (kubernetes === undefined)
+    throw new MusterError('E_CLUSTER', `Cluster "${name}" has no spec.kubernetes: it needs no artifacts`);
+  const machines = (await client.call<{ items: readonly Shown[] }>('GET', '/v1/machines')).items.map(
+    ({ metadata, spec }) => ({
+      name: metadata.name,
+      addresses: (spec as Document<'Machine'>['spec'] | undefined)?.addresses ?? [],
+    }),
+  );
+  const { full, faults } = complete(name, kubernetes, machines);
+  if (full !== undefined) return full;
+  const wrong = faults.filter(({ severity }) => severity === 'error').map(({ fault }) => fault);
+  throw new MusterError('E_CLUSTER', wrong[0]!.message, { faults: wrong });
+}
+
+const COLUMNS: readonly Column<Planned>[] = [
+  { heading: 'ARTIFACT', cell: ({ name }) => name },
+  { heading: 'FOR', cell: ({ roles }) => roles.join(' ') },
+  { heading: 'STATE', cell: ({ state }) => state },
+];
+
+export async function plan(cluster: string, options: PlanOptions, io: Io): Promise<number> {
+  const client = connectApi(socketPath(options.socket, io.env));
+  const full = await fullCluster(client, cluster);
+  const lines = planned(requiredArtifacts(full, options.arch), await artifactsOf(client));
+  if (options.output === 'json') io.out(jsonText(lines));
+  else if (options.output === 'yaml') io.out(yamlText(lines));
+  else io.out(tableText(COLUMNS, lines, false));
+  return lines.every(({ state }) => state === 'here') ? EXIT.ok : EXIT.failure;
+}

@@ -1,0 +1,113 @@
+/** `muster artifacts pull`: what a cluster lacks, from its publishers to the server, each file checked before it counts. */
+import path from 'node:path';
+import { type Descriptor, forArch, MAX_MANIFEST_BYTES, parseManifest } from '../artifacts/oci.ts';
+import { hashOfDigest, parseReference } from '../artifacts/reference.ts';
+import { MusterError } from '../base/errors.ts';
+import {
+  publishedHash,
+  type RequiredBinary,
+  type RequiredImage,
+  requiredArtifacts,
+} from '../cluster/artifacts.ts';
+import { memorySource } from './artifact-trees.files.ts';
+import { artifactsOf } from './artifacts.ts';
+import { bring, type Sourced } from './artifacts-import.ts';
+import { fullCluster, type PlanOptions, planned } from './artifacts-plan.ts';
+import { connectApi } from './client.socket.ts';
+import { type AssetSource, readAll, sourceOf } from './image-sources.files.ts';
+import { EXIT, type Io, socketPath } from './io.ts';
+import { connectRegistry } from './registry-source.files.ts';
+
+export interface PullOptions extends PlanOptions {
+  readonly mirror?: readonly string[];
+}
+
+/** Publishers' lists of checksums are short. */
+const MAX_LIST = 1024 * 1024;
+
+export async function pull(cluster: string, options: PullOptions, io: Io): Promise<number> {
+  const client = connectApi(socketPath(options.socket, io.env));
+  const mirrored = mirrors(options.mirror ?? []);
+  const full = await fullCluster(client, cluster);
+  const lines = planned(requiredArtifacts(full, options.arch), await artifactsOf(client));
+  const missing = lines.filter(({ state }) => state !== 'here');
+  let failed = 0;
+  for (const { name, required } of missing)
+    try {
+      const sourced =
+        required.kind === 'binary'
+          ? await binary(required, mirrored, io.signal)
+          : await image(required, mirrored, io.signal);
+      await bring(sourced, client, io);
+    } catch (error) {
+      if (io.signal.aborted || !(error instanceof MusterError)) throw error;
+      // the others may be there, and what came of this one is kept
+      failed++;
+      io.err(`${name}: ${error.message} (${error.code})\n`);
+    }
+  if (missing.length === 0) io.out(`all ${lines.length} artifacts of ${cluster} are here\n`);
+  if (failed > 0)
+    io.err(`${failed} of ${missing.length} could not be fetched; the same command goes on from here\n`);
+  return failed === 0 ? EXIT.ok : EXIT.failure;
+}
+
+type Mirrored = (url: string) => string;
+
+/** `https://dl.k8s.io=http://10.0.0.5/k8s`: the longest beginning counts. Throws E_USAGE. */
+export function mirrors(given: readonly string[]): Mirrored {
+  const pairs = given
+    .map((text) => {
+      const found = /^(https?:\/\/[^=]+)=(https?:\/\/.+)$/.exec(text);
+      if (!found) throw new MusterError('E_USAGE', `--mirror ${text}: write FROM=TO, both URLs`);
+      return [found[1]!, found[2]!] as const;
+    })
+    .sort(([a], [b]) => b.length - a.length);
+  return (url) => {
+    const pair = pairs.find(([from]) => url.startsWith(from));
+    return pair ? pair[1] + url.slice(pair[0].length) : url;
+  };
+}
+
+async function binary(required: RequiredBinary, mirrored: Mirrored, signal: AbortSignal): Promise<Sourced> {
+  const { name, version, arch, form, url, checksums } = required;
+  const list = await readAll(sourceOf(mirrored(checksums)), MAX_LIST, signal);
+  const sha256 = publishedHash(new TextDecoder().decode(list), path.posix.basename(url));
+  if (sha256 === undefined)
+    throw new MusterError(
+      'E_FETCH_REFUSED',
+      `${mirrored(checksums)} has no SHA-256 of ${path.posix.basename(url)}`,
+    );
+  return {
+    entry: { kind: 'binary', name, version, arch, sha256, form },
+    files: new Map([[sha256, sourceOf(mirrored(url))]]),
+  };
+}
+
+/** Manifests of an index for one architecture only; the index itself as it is, so that its digest stays. */
+async function image(required: RequiredImage, mirrored: Mirrored, signal: AbortSignal): Promise<Sourced> {
+  const reference = parseReference(required.reference);
+  if (reference === undefined)
+    throw new MusterError('E_ARTIFACT', `"${required.reference}" is no reference of an image`);
+  const registry = connectRegistry(mirrored(`https://${reference.registry}`), reference.repository);
+  const files = new Map<string, AssetSource>();
+  const manifest = async (which: string) => {
+    const { octets, digest } = await registry.manifest(which, MAX_MANIFEST_BYTES, signal);
+    files.set(hashOfDigest(digest), memorySource(`${required.reference} manifest`, octets));
+    return { manifest: parseManifest(octets), digest };
+  };
+  const top = await manifest(reference.digest ?? reference.tag!);
+  const parts: Descriptor[] = [];
+  if (top.manifest.kind === 'image') parts.push(...top.manifest.parts);
+  else
+    for (const one of forArch(top.manifest.manifests, required.arch)) {
+      const inner = await manifest(one.digest);
+      if (inner.manifest.kind === 'image') parts.push(...inner.manifest.parts);
+    }
+  if (parts.length === 0)
+    throw new MusterError('E_FETCH_REFUSED', `${required.reference} has nothing for ${required.arch}`);
+  for (const { digest } of parts) files.set(hashOfDigest(digest), registry.blob(digest));
+  return {
+    entry: { kind: 'image', reference: required.reference, digest: top.digest, archs: [required.arch] },
+    files,
+  };
+}

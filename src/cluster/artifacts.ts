@@ -1,0 +1,168 @@
+/** Which binaries and container images a cluster is made of, from its full specification; and where their publishers keep them. */
+import type { Arch } from '../artifacts/oci.ts';
+import { OCI_ARCH } from '../artifacts/oci.ts';
+import type { Minor } from './flags.ts';
+import { type ClusterRole, type FullCluster, withRole } from './full.ts';
+
+/** Programs on the machines, besides those of the operating system. */
+export const BINARIES = [
+  'kubelet',
+  'kubectl',
+  'kubeadm',
+  'containerd',
+  'runc',
+  'crictl',
+  'cni-plugins',
+  'etcd',
+] as const;
+export type BinaryName = (typeof BINARIES)[number];
+
+/** What the machines need beyond Kubernetes itself. containerd 2.3.0 to 2.3.3 fail with a pause image by digest. */
+interface Tools {
+  readonly containerd: string;
+  readonly runc: string;
+  readonly crictl: string;
+  readonly 'cni-plugins': string;
+}
+
+export const TOOLS: Readonly<Record<Minor, Tools>> = {
+  '1.34': { containerd: '2.3.4', runc: '1.3.6', crictl: '1.34.0', 'cni-plugins': '1.9.1' },
+  '1.35': { containerd: '2.3.4', runc: '1.3.6', crictl: '1.35.0', 'cni-plugins': '1.9.1' },
+  '1.36': { containerd: '2.3.4', runc: '1.3.6', crictl: '1.36.0', 'cni-plugins': '1.9.1' },
+};
+
+export interface RequiredBinary {
+  readonly kind: 'binary';
+  readonly name: BinaryName;
+  readonly version: string;
+  readonly arch: Arch;
+  readonly form: 'file' | 'tar';
+  readonly roles: readonly ClusterRole[];
+  /** Where its publisher has it, and the publisher's list of checksums: `HASH` alone or lines `HASH  FILE`. */
+  readonly url: string;
+  readonly checksums: string;
+}
+
+export interface RequiredImage {
+  readonly kind: 'image';
+  readonly reference: string;
+  readonly arch: Arch;
+  readonly roles: readonly ClusterRole[];
+}
+
+const ALL: readonly ClusterRole[] = ['control-plane', 'etcd', 'worker'];
+const NODES: readonly ClusterRole[] = ['control-plane', 'worker'];
+
+/** Release tags of etcd's image end with a build number: `3.6.8-0` is etcd 3.6.8. */
+const withoutBuild = (version: string): string => version.replace(/^v/, '').replace(/-\d+$/, '');
+
+const VERSION_OF: Readonly<Record<BinaryName, (full: FullCluster) => string>> = {
+  kubelet: (full) => full.versions.kubelet,
+  kubectl: (full) => full.versions['kube-apiserver'],
+  kubeadm: (full) => full.versions['kube-apiserver'],
+  containerd: (full) => TOOLS[full.kubernetes.minor].containerd,
+  runc: (full) => TOOLS[full.kubernetes.minor].runc,
+  crictl: (full) => TOOLS[full.kubernetes.minor].crictl,
+  'cni-plugins': (full) => TOOLS[full.kubernetes.minor]['cni-plugins'],
+  etcd: (full) => withoutBuild(full.versions.etcd),
+};
+
+const ROLES_OF: Readonly<Record<BinaryName, readonly ClusterRole[]>> = {
+  kubelet: ALL,
+  kubectl: ['control-plane'],
+  kubeadm: ['control-plane'],
+  containerd: ALL,
+  runc: ALL,
+  crictl: ALL,
+  'cni-plugins': NODES,
+  etcd: ['etcd'],
+};
+
+interface Published {
+  readonly form: 'file' | 'tar';
+  readonly url: string;
+  readonly checksums: string;
+}
+
+/** The publishers' own places, as their release pages give them. */
+function published(name: BinaryName, version: string, arch: Arch): Published {
+  const cpu = OCI_ARCH[arch];
+  const github = (project: string) => `https://github.com/${project}/releases/download/v${version}`;
+  switch (name) {
+    case 'kubelet':
+    case 'kubectl':
+    case 'kubeadm': {
+      const url = `https://dl.k8s.io/release/v${version}/bin/linux/${cpu}/${name}`;
+      return { form: 'file', url, checksums: `${url}.sha256` };
+    }
+    case 'containerd': {
+      const url = `${github('containerd/containerd')}/containerd-${version}-linux-${cpu}.tar.gz`;
+      return { form: 'tar', url, checksums: `${url}.sha256sum` };
+    }
+    case 'runc': {
+      const base = github('opencontainers/runc');
+      return { form: 'file', url: `${base}/runc.${cpu}`, checksums: `${base}/runc.sha256sum` };
+    }
+    case 'crictl': {
+      const url = `${github('kubernetes-sigs/cri-tools')}/crictl-v${version}-linux-${cpu}.tar.gz`;
+      return { form: 'tar', url, checksums: `${url}.sha256` };
+    }
+    case 'cni-plugins': {
+      const url = `${github('containernetworking/plugins')}/cni-plugins-linux-${cpu}-v${version}.tgz`;
+      return { form: 'tar', url, checksums: `${url}.sha256` };
+    }
+    case 'etcd': {
+      const base = github('etcd-io/etcd');
+      return {
+        form: 'tar',
+        url: `${base}/etcd-v${version}-linux-${cpu}.tar.gz`,
+        checksums: `${base}/SHA256SUMS`,
+      };
+    }
+  }
+}
+
+const IMAGE_ROLES: Readonly<Record<keyof FullCluster['images'], readonly ClusterRole[]>> = {
+  etcd: ['etcd'],
+  'kube-apiserver': ['control-plane'],
+  'kube-controller-manager': ['control-plane'],
+  'kube-scheduler': ['control-plane'],
+  'kube-proxy': NODES,
+  coredns: NODES,
+  pause: ALL,
+};
+
+/** Binaries first, then images; only those of roles that some machine has. */
+export function requiredArtifacts(
+  full: FullCluster,
+  arch: Arch,
+): readonly (RequiredBinary | RequiredImage)[] {
+  const has = (roles: readonly ClusterRole[]) => roles.some((role) => withRole(full, role).length > 0);
+  const binaries = BINARIES.filter((name) => has(ROLES_OF[name])).map((name): RequiredBinary => {
+    const version = VERSION_OF[name](full);
+    return { kind: 'binary', name, version, arch, roles: ROLES_OF[name], ...published(name, version, arch) };
+  });
+  const images = (Object.keys(IMAGE_ROLES) as (keyof FullCluster['images'])[])
+    .filter((name) => has(IMAGE_ROLES[name]))
+    .map(
+      (name): RequiredImage => ({
+        kind: 'image',
+        reference: full.images[name],
+        arch,
+        roles: IMAGE_ROLES[name],
+      }),
+    );
+  return [...binaries, ...images];
+}
+
+/** The SHA-256 of `file` in a publisher's list, or undefined: lines `HASH  FILE`, `HASH *FILE`, or one hash alone. */
+export function publishedHash(list: string, file: string): string | undefined {
+  const lines = list.split('\n').map((line) => line.trim().split(/\s+/));
+  const isHash = (text: string | undefined) => text !== undefined && /^[0-9a-fA-F]{64}$/.test(text);
+  const found =
+    lines.find(([hash, name]) => isHash(hash) && name?.replace(/^\*?(\.\/)?/, '') === file) ??
+    (lines.filter(([first]) => first !== '').length === 1
+      ? lines.find(([hash, name]) => isHash(hash) && name === undefined)
+      : undefined);
+  return found?.[0]?.toLowerCase();
+}

@@ -1,0 +1,109 @@
+/** Tar archives, beside GNU tar. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FoundMember, TAR_END, tarHeader, tarMembers, tarPadding } from '../../../src/artifacts/tar.ts';
+
+const listed = async (archive: Uint8Array): Promise<FoundMember[]> => {
+  const members: FoundMember[] = [];
+  for await (const member of tarMembers(async (offset, length) => archive.subarray(offset, offset + length)))
+    members.push(member);
+  return members;
+};
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(path.join(tmpdir(), 'muster-tar-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+describe('a tar archive', () => {
+  it('that was written here is unpacked by GNU tar, modes and links included', () => {
+    const content = Buffer.from('#!/bin/sh\n');
+    const archive = Buffer.concat([
+      tarHeader({ path: 'usr', type: 'directory', mode: 0o755, size: 0 }),
+      tarHeader({ path: 'usr/run', type: 'file', mode: 0o755, size: content.length }),
+      content,
+      tarPadding(content.length),
+      tarHeader({ path: 'usr/link', type: 'symlink', mode: 0o777, size: 0, to: 'run' }),
+      TAR_END,
+    ]);
+    writeFileSync(path.join(directory, 'a.tar'), archive);
+    const out = execFileSync('tar', ['-tvf', path.join(directory, 'a.tar'), '--full-time', '--utc'], {
+      encoding: 'utf8',
+    });
+    expect(out).toMatch(/^drwxr-xr-x 0\/0 +0 1970-01-01 00:00:00 usr\/$/m);
+    expect(out).toMatch(/^-rwxr-xr-x 0\/0 +10 1970-01-01 00:00:00 usr\/run$/m);
+    expect(out).toMatch(/usr\/link -> run$/m);
+  });
+
+  it.each(['gnu', 'pax', 'ustar'])('of GNU tar in format %s is read, long names included', async (format) => {
+    const deep = path.join(directory, 'd', ...Array.from({ length: 3 }, (_, n) => `${n}`.repeat(40)));
+    mkdirSync(deep, { recursive: true });
+    writeFileSync(path.join(deep, 'file'), 'content');
+    symlinkSync('file', path.join(deep, 'link'));
+    const file = path.join(directory, 'a.tar');
+    execFileSync('tar', ['-C', path.join(directory, 'd'), '--format', format, '-cf', file, '.']);
+    const archive = readFileSync(file);
+    const members = await listed(archive);
+    const found = members.find((member) => member.path.endsWith('/file'))!;
+    expect(found).toMatchObject({ type: 'file', size: 7 });
+    expect(found.path).toBe(path.relative(path.join(directory, 'd'), path.join(deep, 'file')));
+    expect(archive.subarray(found.offset, found.offset + 7).toString()).toBe('content');
+    expect(members.find((member) => member.type === 'symlink')).toMatchObject({ to: 'file' });
+  });
+
+  it('that was written here is read back to the same members', async () => {
+    const member = fc.record({
+      path: fc
+        .array(fc.stringMatching(/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,40}$/), { minLength: 1, maxLength: 5 })
+        .map((names) => names.join('/')),
+      mode: fc.constantFrom(0o644, 0o755),
+      size: fc.nat(2000),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(member, { maxLength: 5 }), async (members) => {
+        const archive = Buffer.concat([
+          ...members.flatMap(({ size, ...rest }) => [
+            tarHeader({ ...rest, size, type: 'file' }),
+            Buffer.alloc(size, 'x'),
+            tarPadding(size),
+          ]),
+          TAR_END,
+        ]);
+        expect(
+          (await listed(archive)).map(({ path: name, mode, size }) => ({ path: name, mode, size })),
+        ).toEqual(members);
+      }),
+    );
+  });
+
+  it('leads nowhere outside: members with .. in their path are left out', async () => {
+    const archive = Buffer.concat([
+      tarHeader({ path: '../etc/passwd', type: 'file', mode: 0o644, size: 0 }),
+      tarHeader({ path: '/etc/shadow', type: 'file', mode: 0o644, size: 0 }),
+      TAR_END,
+    ]);
+    expect((await listed(archive)).map(({ path: name }) => name)).toEqual(['etc/shadow']);
+  });
+
+  it('that is damaged or none is refused with E_ARTIFACT, and never read without end', async () => {
+    await expect(listed(Buffer.from('no tar'))).rejects.toMatchObject({ code: 'E_ARTIFACT' });
+    const good = Buffer.concat([
+      tarHeader({ path: 'a', type: 'file', mode: 0o644, size: 3 }),
+      Buffer.alloc(512),
+      TAR_END,
+    ]);
+    await fc.assert(
+      fc.asyncProperty(fc.nat(511), fc.nat(255), async (at, octet) => {
+        const damaged = Buffer.from(good);
+        damaged[at] = octet;
+        if (damaged.equals(good)) return;
+        await expect(listed(damaged)).rejects.toMatchObject({ code: 'E_ARTIFACT' });
+      }),
+    );
+  });
+});
