@@ -90,7 +90,7 @@ async function openState(
   broken: (error: Error) => void,
 ) {
   const { clock, log, metrics } = common;
-  const events = createEventLog({ ...common, perSubject: 200, subjects: 20_000 });
+  const events = createEventLog({ ...common, perSubject: 200, subjects: 50_000 });
   const journal = await attachEventJournal({ ...common, events, directory: join(options.state, 'events') });
   closing.defer(() => journal.close());
   closing.defer(logEvents(events, log.unredacted));

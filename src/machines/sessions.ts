@@ -6,6 +6,7 @@
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
+import { ExpiryQueue } from '../base/expiry.ts';
 import { randomId } from '../base/ids.ts';
 import type { Mac } from '../base/mac.ts';
 import type { BootSession, SessionStep } from './machine.ts';
@@ -20,6 +21,9 @@ export const OPENING_WINDOW = duration('5m');
 export const CONFIG_TIMEOUT = duration('15m');
 /** At most this many sessions in memory; the oldest of those that were given no boot go first: a flood of DISCOVERs ends no boot. */
 export const MAX_SESSIONS = 50_000;
+
+/** So many sessions are looked at in one go, at most: where a rack fell silent all at once, packets need not wait for all of it. */
+const LOOKED_AT = 250;
 
 /** A session with what only this process needs to know of it. */
 export interface LiveSession {
@@ -38,8 +42,10 @@ export interface LiveSession {
   offered?: { readonly stage: string; readonly loaderRan: boolean };
   /** The last decision that became an event. */
   decided?: string;
-  /** When silence becomes failure; monotonic. */
+  /** When silence becomes failure; monotonic. Set by {@link Sessions.expect}. */
   deadline?: Millis;
+  /** When it is looked at next; monotonic. Other places that it has in the queue count for nothing. */
+  lookAt?: Millis | undefined;
   /** How its machine reaches us, for what is rendered without a request at hand. */
   baseUrl?: string;
 }
@@ -63,11 +69,13 @@ export interface Sessions {
   /** Makes it its machine's current one; returns the one that this superseded. */
   promote(live: LiveSession): LiveSession | undefined;
   close(live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void;
+  /** From `deadline` (monotonic) on, its silence is a failure. */
+  expect(live: LiveSession, deadline: Millis): void;
   /** The session turns out to be another machine's: a discovered record was one of a known machine's interfaces. */
   rebind(from: string, to: string): void;
-  /** Sessions whose deadline has passed, each once. */
+  /** Sessions whose deadline has passed, each once; of many at a time some in the next call. */
   overdue(): readonly LiveSession[];
-  /** Expires what is too old and drops what is long over; returns ids whose records are to be deleted. */
+  /** Expires what is too old and drops what is long over, some in the next call; returns ids whose records are to be deleted. */
   sweep(): readonly string[];
   /** Takes over records of the store. */
   load(records: readonly BootSession[]): void;
@@ -83,26 +91,46 @@ export function createSessions({
   const all = new Map<string, LiveSession>();
   const openings = new Map<string, LiveSession>();
   const currents = new Map<string, LiveSession>();
-  const waiting = new Set<LiveSession>();
+  /** By when something about it can end. A session that was heard of since is queued again when its turn comes. */
+  const due = new ExpiryQueue<LiveSession>();
   /** Those that were given no boot, oldest first. */
   const tentative = new Set<LiveSession>();
   const dropped: string[] = [];
+  const silent: LiveSession[] = [];
 
   const isLive = (live: LiveSession): boolean =>
     live.session.closed === undefined && clock.monotonic() - live.openedAt < MAX_SESSION_AGE;
+
+  /** When an open session is over for want of a boot, or because it is too old. */
+  const expiryOf = (live: LiveSession): number =>
+    Math.min(live.openedAt + MAX_SESSION_AGE, live.given ? Infinity : live.touchedAt + OPENING_WINDOW + 1);
+
+  /** When a closed session is forgotten. A machine's current one stays: it says how its last boot went. */
+  const endOf = (live: LiveSession): number =>
+    currents.get(live.session.machine) === live ? Infinity : live.closedAt! + KEEP_CLOSED;
+
+  const watch = (live: LiveSession): void => {
+    const at = (
+      live.closedAt === undefined ? Math.min(expiryOf(live), live.deadline ?? Infinity) : endOf(live)
+    ) as Millis;
+    if (at === Infinity || (live.lookAt !== undefined && live.lookAt <= at)) return;
+    live.lookAt = at;
+    due.add(live, at);
+  };
 
   const close = (live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void => {
     if (live.session.closed !== undefined) return;
     live.session = { ...live.session, closed: { at: clock.now(), why } };
     live.closedAt = clock.monotonic();
-    waiting.delete(live);
+    delete live.deadline;
     if (openings.get(live.session.machine) === live) openings.delete(live.session.machine);
+    watch(live);
   };
 
   const drop = (live: LiveSession): void => {
     const { id, machine } = live.session;
     all.delete(id);
-    waiting.delete(live);
+    live.lookAt = undefined;
     tentative.delete(live);
     if (openings.get(machine) === live) openings.delete(machine);
     if (currents.get(machine) === live) currents.delete(machine);
@@ -113,6 +141,28 @@ export function createSessions({
     if (all.size >= max) drop(tentative.values().next().value ?? all.values().next().value!);
     all.set(live.session.id, live);
     if (!live.given) tentative.add(live);
+    watch(live);
+  };
+
+  /** Ends what has come to its end. */
+  const look = (): void => {
+    const now = clock.monotonic();
+    for (let looked = 0; looked < LOOKED_AT; looked++) {
+      const live = due.take(now);
+      if (live === undefined) return;
+      // It has an earlier place in the queue, or was dropped.
+      if (live.lookAt === undefined || live.lookAt > now) continue;
+      live.lookAt = undefined;
+      if (live.closedAt === undefined) {
+        if (live.deadline !== undefined && live.deadline <= now) {
+          delete live.deadline;
+          silent.push(live);
+        }
+        if (expiryOf(live) <= now) close(live, 'expired');
+        else watch(live);
+      } else if (endOf(live) <= now) drop(live);
+      else watch(live);
+    }
   };
 
   return {
@@ -165,15 +215,20 @@ export function createSessions({
       const { machine } = live.session;
       live.given = true;
       tentative.delete(live);
-      waiting.add(live);
       if (openings.get(machine) === live) openings.delete(machine);
       const before = currents.get(machine);
       currents.set(machine, live);
       if (before === undefined || before === live) return undefined;
       close(before, 'superseded');
+      // One that was closed already stayed as the current one until now.
+      watch(before);
       return before;
     },
     close,
+    expect(live, deadline) {
+      live.deadline = deadline;
+      watch(live);
+    },
     rebind(from, to) {
       for (const [index, live] of [
         [openings, openings.get(from)],
@@ -183,33 +238,21 @@ export function createSessions({
         index.delete(from);
         const there = index.get(to);
         live.session = { ...live.session, machine: to };
-        if (there !== undefined && index === currents) close(live, 'superseded');
-        else {
+        if (there !== undefined && index === currents) {
+          close(live, 'superseded');
+          watch(live);
+        } else {
           if (there !== undefined) close(there, 'superseded');
           index.set(to, live);
         }
       }
     },
     overdue() {
-      const now = clock.monotonic();
-      const late: LiveSession[] = [];
-      for (const live of waiting) {
-        if (live.deadline === undefined || live.deadline > now) continue;
-        delete live.deadline;
-        late.push(live);
-      }
-      return late;
+      look();
+      return silent.splice(0);
     },
     sweep() {
-      const now = clock.monotonic();
-      for (const live of [...all.values()]) {
-        const over = live.session.closed !== undefined;
-        const idle = !live.given && now - live.touchedAt > OPENING_WINDOW;
-        if (!over && (idle || now - live.openedAt >= MAX_SESSION_AGE)) close(live, 'expired');
-        // A machine's current session stays: it says how its last boot went.
-        const kept = currents.get(live.session.machine) === live;
-        if (live.closedAt !== undefined && !kept && now - live.closedAt > KEEP_CLOSED) drop(live);
-      }
+      look();
       return dropped.splice(0);
     },
     load(records) {
@@ -228,9 +271,9 @@ export function createSessions({
           if (before) close(before, 'superseded');
           currents.set(session.machine, live);
           if (session.closed === undefined) {
-            waiting.add(live);
             // Nothing could be heard while this server was down: its time starts anew.
             live.deadline = (now + CONFIG_TIMEOUT) as Millis;
+            watch(live);
           }
         } else if (session.closed === undefined) openings.set(session.machine, live);
       }

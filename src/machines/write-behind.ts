@@ -45,8 +45,12 @@ export function createWriteBehind({ store, clock, log, writeOf }: WriteBehindDep
 
   const writeAll = async (): Promise<void> => {
     while (waiting.size > 0) {
-      const keys = [...waiting].slice(0, MAX_OPERATIONS);
-      for (const key of keys) waiting.delete(key);
+      const keys: string[] = [];
+      for (const key of waiting) {
+        keys.push(key);
+        waiting.delete(key);
+        if (keys.length === MAX_OPERATIONS) break;
+      }
       try {
         await store.commit(keys.map(writeOf));
       } catch (error) {

@@ -10,10 +10,8 @@ import { script } from './scripting.ts';
 
 export type { BootDeps } from './desk.ts';
 
-/** How often silence is looked at. */
-const TICK = duration('10s');
-/** Every so many ticks, which sessions are too old. */
-const SWEEP = 6;
+/** How often it is looked what came to its end: sessions wait in a queue for that, so it costs nothing when nothing did. */
+const TICK = duration('1s');
 
 export interface RunningBootService extends BootService {
   /** Ends what is overdue: machines that fell silent, sessions that are too old. Called by a timer. */
@@ -29,10 +27,9 @@ export interface RunningBootService extends BootService {
 export function createBootService(deps: BootDeps): RunningBootService {
   const desk = createDesk(deps);
   let stop: () => void = () => {};
-  let ticks = 0;
   const tick = (): void => {
     failSilent(desk);
-    if (ticks++ % SWEEP === 0) desk.roster.sweep();
+    desk.roster.sweep();
   };
   const schedule = (): void => {
     stop = deps.clock.after(TICK, () => {

@@ -150,7 +150,8 @@ function believe(desk: Desk, live: LiveSession, member: Member, given: MachineRe
   roster.sessions.mark(live, step);
   roster.sessions.touch(live);
   if (step === 'ready' || step === 'failed') roster.sessions.close(live, step);
-  else if (step === 'kernel') live.deadline = (desk.clock.monotonic() + timeoutOf(desk, live)) as Millis;
+  else if (step === 'kernel')
+    roster.sessions.expect(live, (desk.clock.monotonic() + timeoutOf(desk, live)) as Millis);
   roster.move(member, step, {
     session: live.session.id,
     ...(step === 'ready' ? { bootsWithoutReady: 0 } : {}),

@@ -315,7 +315,7 @@ async function give(
   sessions.set(live, { profile: verdict.profile, image: verdict.image, peer: plainAddress(request.peer) });
   sessions.mark(live, 'script');
   live.baseUrl = request.baseUrl;
-  live.deadline = (desk.clock.monotonic() + configTimeout(rendered)) as Millis;
+  sessions.expect(live, (desk.clock.monotonic() + configTimeout(rendered)) as Millis);
   if (first)
     roster.move(member, 'booted', {
       session: live.session.id,

@@ -3,10 +3,10 @@
  * free. Nothing here waits and nothing is proportional to the number of addresses.
  */
 import { type Millis, millis } from '../../base/duration.ts';
+import { ExpiryQueue } from '../../base/expiry.ts';
 import type { Ipv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { BootClient } from '../client.ts';
-import { ExpiryQueue } from './expiry.ts';
 import { isOver, type Lease, type LeaseState, type LeaseView, stateAt } from './lease.ts';
 import { Pool, type PoolRules } from './pool.ts';
 
@@ -42,7 +42,7 @@ export class NetworkLeases {
   readonly #leaseOf = new Map<Mac, AddressEntry>();
   /** Insertion order is age; all offers are held equally long, so the first one ends first. */
   readonly #offerOf = new Map<Mac, AddressEntry>();
-  readonly #due = new ExpiryQueue();
+  readonly #due = new ExpiryQueue<Ipv4>();
   readonly #queued = new Set<Ipv4>();
   readonly #probed = new Map<Ipv4, Millis>();
   /** Who took an address from another server; insertion order is age. It says who asks for files, and binds nobody. */

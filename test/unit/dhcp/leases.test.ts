@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { type Millis, millis } from '../../../src/base/duration.ts';
 import { MusterError } from '../../../src/base/errors.ts';
+import { ExpiryQueue } from '../../../src/base/expiry.ts';
 import { broadcastOf, cidr, formatIpv4, type Ipv4, ipv4 } from '../../../src/base/ipv4.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
-import { ExpiryQueue } from '../../../src/pxe/dhcp/expiry.ts';
 import { readLease } from '../../../src/pxe/dhcp/lease.ts';
 import { openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
 import { inPool, Pool } from '../../../src/pxe/dhcp/pool.ts';
@@ -144,8 +144,8 @@ describe('the pool', () => {
 it('what is due comes out in the order in which it is due', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 1000 }), { maxLength: 200 }), (times) => {
-      const queue = new ExpiryQueue();
-      for (const [n, at] of times.entries()) queue.add(n as Ipv4, at as Millis);
+      const queue = new ExpiryQueue<number>();
+      for (const [n, at] of times.entries()) queue.add(n, at as Millis);
       const out: number[] = [];
       for (let a = queue.take(millis(1000)); a !== undefined; a = queue.take(millis(1000)))
         out.push(times[a]!);

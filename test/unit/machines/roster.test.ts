@@ -211,6 +211,66 @@ describe('sessions', () => {
     expect(sessions.size).toBe(0);
   });
 
+  it('that fell silent all at once are over a few at a time, and all of them in the end', () => {
+    const { clock, sessions } = setup();
+    const lives = Array.from({ length: 2000 }, (_, n) => sessions.open(of(`m${n}`)));
+    clock.advance(millis(OPENING_WINDOW + 1));
+    const open = () => lives.filter((live) => live.session.closed === undefined).length;
+    sessions.sweep();
+    expect(open()).toBeGreaterThan(1000);
+    expect(open()).toBeLessThan(2000);
+    for (let n = 0; n < 20; n++) sessions.sweep();
+    expect(open()).toBe(0);
+  });
+
+  it('are not over while something is heard of them, however often that was looked at', () => {
+    const { clock, sessions } = setup();
+    const live = sessions.open(of('a'));
+    for (let n = 0; n < 20; n++) {
+      clock.advance(millis(OPENING_WINDOW - 1));
+      sessions.sweep();
+      expect(sessions.opening('a')).toBe(live);
+      sessions.touch(live);
+    }
+    clock.advance(OPENING_WINDOW);
+    sessions.sweep();
+    expect(sessions.opening('a')).toBe(live);
+    clock.advance(millis(1));
+    sessions.sweep();
+    expect(live.session.closed).toMatchObject({ why: 'expired' });
+  });
+
+  it('stay while they are the last of their machine, and go when another took their place and they are long over', () => {
+    const { clock, sessions } = setup();
+    const first = sessions.open(of('a'));
+    sessions.promote(first);
+    sessions.close(first, 'ready');
+    clock.advance(duration('24h'));
+    sessions.sweep();
+    expect(sessions.current('a')).toBe(first);
+    const second = sessions.open(of('a'));
+    sessions.promote(second);
+    sessions.sweep();
+    expect(sessions.size).toBe(1);
+    expect(sessions.current('a')).toBe(second);
+  });
+
+  it('are overdue once, also when their deadline was set anew or nearer', () => {
+    const { clock, sessions } = setup();
+    const live = sessions.open(of('a'));
+    sessions.promote(live);
+    const from = clock.monotonic();
+    sessions.expect(live, millis(from + 60_000));
+    sessions.expect(live, millis(from + 30_000));
+    sessions.expect(live, millis(from + 40_000));
+    clock.advance(millis(39_999));
+    expect(sessions.overdue()).toEqual([]);
+    clock.advance(millis(1));
+    expect(sessions.overdue()).toEqual([live]);
+    clock.advance(duration('1h'));
+    expect(sessions.overdue()).toEqual([]);
+  });
+
   it('of machines that boot outlast a flood of DISCOVERs', () => {
     const { sessions } = setup(10);
     const booting = sessions.open(of('a'));

@@ -1,22 +1,21 @@
-/** A queue of addresses by the time at which something about them ends: a binary heap, smallest first. */
-import type { Millis } from '../../base/duration.ts';
-import type { Ipv4 } from '../../base/ipv4.ts';
+/** A queue of things by the time at which something about them ends: a binary heap, smallest first. */
+import type { Millis } from './duration.ts';
 
-interface Due {
+interface Due<T> {
   readonly at: Millis;
-  readonly address: Ipv4;
+  readonly item: T;
 }
 
-export class ExpiryQueue {
-  readonly #heap: Due[] = [];
+export class ExpiryQueue<T> {
+  readonly #heap: Due<T>[] = [];
 
   get size(): number {
     return this.#heap.length;
   }
 
-  add(address: Ipv4, at: Millis): void {
+  add(item: T, at: Millis): void {
     const heap = this.#heap;
-    const due: Due = { at, address };
+    const due: Due<T> = { at, item };
     let here = heap.length;
     heap.push(due);
     while (here > 0) {
@@ -28,17 +27,17 @@ export class ExpiryQueue {
     heap[here] = due;
   }
 
-  /** Takes the address that is due first, if it is due by `now`. */
-  take(now: Millis): Ipv4 | undefined {
+  /** Takes what is due first, if it is due by `now`. */
+  take(now: Millis): T | undefined {
     const heap = this.#heap;
     const first = heap[0];
     if (first === undefined || first.at > now) return undefined;
     const last = heap.pop()!;
     if (heap.length > 0) this.#sink(last);
-    return first.address;
+    return first.item;
   }
 
-  #sink(due: Due): void {
+  #sink(due: Due<T>): void {
     const heap = this.#heap;
     let here = 0;
     for (;;) {
