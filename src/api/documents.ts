@@ -4,7 +4,7 @@ import { MusterError } from '../base/errors.ts';
 import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/desk.ts';
-import type { ApplyResult, ChangeOptions, Entry, Origin } from '../resources/catalog.ts';
+import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
 import { API_VERSION, type Document, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
@@ -187,6 +187,48 @@ export const deleteDocument: H = async (request, deps) => {
   }
   return json({ kind, name, action: 'deleted', dryRun });
 };
+
+/**
+ * Body: JSON `{"documents": [{"kind", "name"}, …]}`. Checked as one change, and deleted as one up to what the store takes at once;
+ * more in steps, what names others first. Machines that were only seen are forgotten.
+ */
+export const deleteDocuments: H = async (request, { catalog, roster }) => {
+  const dryRun = flag(request.query, 'dryRun');
+  const wanted = targetsOf(await readText(request)).filter(
+    ({ kind, name }) =>
+      !flag(request.query, 'ignoreNotFound') ||
+      catalog.get(kind, name) !== undefined ||
+      (kind === 'Machine' && roster.get(name) !== undefined),
+  );
+  const onlySeen = ({ kind, name }: Target) =>
+    kind === 'Machine' && !catalog.get(kind, name) && roster.get(name) !== undefined;
+  const documents = wanted.filter((one) => !onlySeen(one));
+  await catalog.deleteAll(documents, { dryRun: true });
+  if (!dryRun) {
+    const order = Object.keys(KINDS);
+    const inOrder = [...documents].sort((a, b) => order.indexOf(b.kind) - order.indexOf(a.kind));
+    for (let from = 0; from < inOrder.length; from += STEP)
+      await catalog.deleteAll(inOrder.slice(from, from + STEP));
+    for (const { name } of wanted.filter(onlySeen)) roster.forget(name);
+  }
+  return json({ dryRun, results: wanted.map((one) => ({ ...one, action: 'deleted' })) });
+};
+
+/** Throws E_USAGE when it is no list of documents' kinds and names. */
+function targetsOf(body: string): readonly Target[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch (cause) {
+    throw new MusterError('E_USAGE', `the body is not JSON: ${(cause as Error).message}`, { cause });
+  }
+  const list = (value as { documents?: unknown } | null)?.documents;
+  const fits = (item: unknown): item is Target =>
+    Object.hasOwn(KINDS, (item as Target | null)?.kind ?? '') && typeof (item as Target).name === 'string';
+  if (!Array.isArray(list) || !list.every(fits))
+    throw new MusterError('E_USAGE', 'documents must be a list of {"kind": "Machine", "name": "…"}');
+  return list.map(({ kind, name }) => ({ kind, name }));
+}
 
 /** Body: YAML or JSON documents; or JSON `{"sources": [{"file", "text"}, …]}`, so that faults name the client's files. */
 export const applyDocuments: H = async (request, deps) => {

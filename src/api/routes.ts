@@ -8,6 +8,7 @@ import type { ApiDeps } from './deps.ts';
 import {
   applyDocuments,
   deleteDocument,
+  deleteDocuments,
   getDocument,
   listDocuments,
   putDocument,
@@ -63,6 +64,13 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     summary:
       'Applies documents, all or nothing: YAML or JSON, or {"sources": [{"file", "text"}]}. Query: dryRun.',
     handler: applyDocuments,
+  },
+  {
+    method: 'POST',
+    path: '/v1/delete',
+    summary:
+      'Deletes documents as one change: {"documents": [{"kind", "name"}]}. Query: dryRun, ignoreNotFound.',
+    handler: deleteDocuments,
   },
   {
     method: 'POST',

@@ -1,9 +1,9 @@
 /** `muster apply -f`, `muster delete` */
 
 import { MusterError } from '../base/errors.ts';
-import type { ApplyResult } from '../resources/catalog.ts';
+import type { ApplyResult, Target } from '../resources/catalog.ts';
 import { parseDocuments } from '../resources/document.ts';
-import { KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
+import { KINDS } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 import { kindAndNames, kindOf } from './names.ts';
@@ -59,29 +59,23 @@ interface RemoveOptions extends Common {
   readonly ignoreNotFound?: boolean;
 }
 
-interface Target {
-  readonly kind: Kind;
-  readonly name: string;
-}
-
-/** `KIND NAME…`, `KIND/NAME…` or the documents of files. Stops at the first that cannot be deleted. */
+/** `KIND NAME…`, `KIND/NAME…` or the documents of files: all of them, or none when one cannot be deleted. */
 export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
   const { filename, ignoreNotFound } = options;
   if (words.length > 0 === (filename !== undefined))
     throw new MusterError('E_USAGE', 'say which: muster delete KIND NAME…, KIND/NAME… or -f FILE');
   const targets = filename === undefined ? targetsOf(words) : await targetsIn(filename, io.signal);
   const client = connectApi(socketPath(options.socket, io.env));
-  for (const { kind, name } of targets) {
-    try {
-      await client.call('DELETE', `/v1/${PLURAL[kind]}/${encodeURIComponent(name)}`, {
-        query: { dryRun: options.dryRun ? 'true' : undefined },
-      });
-    } catch (error) {
-      if (ignoreNotFound && error instanceof MusterError && error.code === 'E_NOT_FOUND') continue;
-      throw error;
-    }
+  const { results } = await client.call<{ readonly results: readonly Target[] }>('POST', '/v1/delete', {
+    query: {
+      dryRun: options.dryRun ? 'true' : undefined,
+      ignoreNotFound: ignoreNotFound ? 'true' : undefined,
+    },
+    body: { json: { documents: targets } },
+    signal: io.signal,
+  });
+  for (const { kind, name } of results)
     io.out(`${kind.toLowerCase()} "${name}" deleted${options.dryRun ? ' (dry run)' : ''}\n`);
-  }
   return EXIT.ok;
 }
 

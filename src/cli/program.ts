@@ -121,7 +121,7 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .command('delete')
     .summary('delete documents, forget machines')
     .description(
-      'Deletes documents of the API, or forgets a machine that was only seen. With -f those of files, what names others first. Stops at the first that cannot be deleted.',
+      'Deletes documents of the API, or forgets a machine that was only seen. With -f those of files. All of them are checked as one change; none is deleted when one cannot be.',
     )
     .argument('[kind]', 'kind, or KIND/NAME')
     .argument('[name...]', 'which; after KIND/NAME more of these, also of other kinds')

@@ -9,7 +9,7 @@ import {
   faultKey,
   idOf,
 } from './candidate.ts';
-import type { Applied, ConfigCheck, Entry } from './catalog.ts';
+import type { Applied, ConfigCheck } from './catalog.ts';
 import { type CatalogView, KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments, checkMachines } from './check.ts';
 import { type Located, validate } from './document.ts';
@@ -39,22 +39,28 @@ export interface Plan {
   readonly warnings: readonly Fault[];
 }
 
+/** Documents that come or become others, or documents that go; all together. */
+export interface Change {
+  readonly put?: readonly Wanted[];
+  readonly drop?: readonly Document[];
+}
+
 /**
  * Checks a change of the API against everything in force. `known` are the errors that are there already and not this change's
  * fault; it is only asked for where they matter. Throws a MusterError with every fault.
  */
 export function plan(
   view: CatalogView,
-  change: { readonly put: readonly Wanted[] } | { readonly drop: Entry },
+  change: Change,
   known: () => readonly CrossFault[],
   checkConfig: ConfigCheck | undefined,
 ): Plan {
-  const put = 'put' in change ? change.put : [];
+  const { put = [], drop = [] } = change;
   refuse(ownershipFaults(view, put));
-  const results =
-    'drop' in change
-      ? [outcome(view, change.drop.document, 'deleted')]
-      : put.map(({ document }) => outcome(view, document));
+  const results = [
+    ...put.map(({ document }) => outcome(view, document)),
+    ...drop.map((document) => outcome(view, document, 'deleted')),
+  ];
   const kinds = new Set(results.map((one) => one.kind));
   // Nothing names a machine, so a change of machines is checked by itself: one of 10,000 costs what one of ten does.
   const machinesOnly = kinds.size === 1 && kinds.has('Machine');
@@ -62,19 +68,20 @@ export function plan(
     ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
     : everything(view, change, known);
   const touched = new Set<DocumentId>(results.map((one): DocumentId => `${one.kind}/${one.name}`));
-  const errors = cross
-    .filter((one) => one.severity === 'error')
-    .map((one) => ('drop' in change ? neededFault(one, change.drop.document) : one.fault));
+  const errors = cross.filter((one) => one.severity === 'error').map((one) => neededFault(one, drop));
   refuse([...errors, ...(checkConfig?.(set, touched) ?? []).map((one) => one.fault)]);
   const warnings = cross.filter((one) => one.severity === 'warning' && touched.has(one.document));
   return { results, warnings: warnings.map((one) => one.fault) };
 }
 
 /** A reference that a deletion would break, told from the side of what is deleted. */
-function neededFault({ fault, document, missing }: CrossFault, dropped: Document): Fault {
-  if (missing !== dropped.kind) return fault;
+function neededFault({ fault, document, missing }: CrossFault, drop: readonly Document[]): Fault {
+  const ofKind = drop.filter(({ kind }) => kind === missing);
+  const named = ofKind.filter(({ metadata }) => fault.message.includes(`"${metadata.name}"`));
+  const dropped = (named.length > 0 ? named : ofKind).map(idOf);
+  if (dropped.length === 0) return fault;
   const how = fault.path?.startsWith('spec.addresses') ? 'holds an address of' : 'is named by';
-  const message = `${idOf(dropped)} ${how} ${document}; change or delete that first`;
+  const message = `${dropped.join(' or ')} ${how} ${document}; change or delete that first`;
   return { code: fault.code, message, ...(fault.at && { at: fault.at }) };
 }
 
@@ -92,11 +99,10 @@ function machinesAlone(view: CatalogView, put: readonly Candidate<'Machine'>[]):
 /** Faults that the change has a part in, or that were not there before. */
 function everything(
   view: CatalogView,
-  change: { readonly put: readonly Wanted[] } | { readonly drop: Entry },
+  { put = [], drop = [] }: Change,
   known: () => readonly CrossFault[],
 ): Checked {
-  const put = 'put' in change ? change.put : [];
-  const set = overlay(view, put, 'drop' in change ? change.drop.document : undefined);
+  const set = overlay(view, put, drop);
   const touched = new Set<DocumentId>(put.map((one) => idOf(one.document)));
   const old = new Set(known().map(faultKey));
   const cross = checkDocuments(set).filter(
@@ -135,7 +141,7 @@ export function fileOwned(id: DocumentId, at: { readonly file: string; readonly 
   return `${id} belongs to ${at.file}:${at.line}; edit it there`;
 }
 
-function overlay(view: CatalogView, put: readonly Wanted[], dropped: Document | undefined): CandidateSet {
+function overlay(view: CatalogView, put: readonly Wanted[], drop: readonly Document[]): CandidateSet {
   const all = view.all();
   const maps: Record<string, Map<string, Candidate>> = {};
   for (const kind of KIND_NAMES) maps[kind] = new Map<string, Candidate>(all[kind]);
@@ -145,7 +151,7 @@ function overlay(view: CatalogView, put: readonly Wanted[], dropped: Document | 
     map.delete(wanted.document.metadata.name);
     map.set(wanted.document.metadata.name, wanted);
   }
-  if (dropped) maps[dropped.kind]!.delete(dropped.metadata.name);
+  for (const { kind, metadata } of drop) maps[kind]!.delete(metadata.name);
   return maps as unknown as CandidateSet;
 }
 

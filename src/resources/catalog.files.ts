@@ -15,6 +15,7 @@ import type {
   Entry,
   LiveCatalog,
   Origin,
+  Target,
 } from './catalog.ts';
 import { CatalogView, KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments } from './check.ts';
@@ -140,15 +141,29 @@ class FilesAndStore implements LiveCatalog {
   }
 
   delete(kind: Kind, name: string, options: ChangeOptions = {}): Promise<ApplyResult> {
+    return this.deleteAll([{ kind, name }], options);
+  }
+
+  deleteAll(targets: readonly Target[], options: ChangeOptions = {}): Promise<ApplyResult> {
     return this.#next(async () => {
-      const entry = this.#view.get(kind, name) as Entry | undefined;
-      if (!entry) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
-      if (entry.origin.from === 'file')
-        throw new MusterError('E_FILE_OWNED', fileOwned(idOf(entry.document), entry.origin.at));
-      const planned = this.#plan({ drop: entry });
-      const key = KEY.document(kind, name);
-      const expect = this.#expected(entry, options);
-      return this.#commit(planned, [{ key, delete: true, expect: expect as number }], options);
+      const entries = [...new Map(targets.map((one) => [`${one.kind}/${one.name}`, one])).values()].map(
+        ({ kind, name }) => {
+          const entry = this.#view.get(kind, name) as Entry | undefined;
+          if (!entry) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
+          if (entry.origin.from === 'file')
+            throw new MusterError('E_FILE_OWNED', fileOwned(idOf(entry.document), entry.origin.at));
+          return entry;
+        },
+      );
+      this.#refuseTooMany(entries.length, options);
+      const planned = this.#plan({ drop: entries.map(({ document }) => document) });
+      const writes = entries.map((entry): Write => {
+        const { kind, metadata } = entry.document;
+        // a document of the API has a revision
+        const expect = this.#expected(entry, options) as number;
+        return { key: KEY.document(kind, metadata.name), delete: true, expect };
+      });
+      return this.#commit(planned, writes, options);
     });
   }
 
@@ -183,12 +198,7 @@ class FilesAndStore implements LiveCatalog {
   }
 
   async #apply(wanted: readonly Wanted[], options: ChangeOptions): Promise<ApplyResult> {
-    const extra = options.alsoWrite?.length ?? 0;
-    if (!options.dryRun && wanted.length + extra > MAX_OPERATIONS)
-      throw new MusterError(
-        'E_STORE_LIMIT',
-        `${wanted.length} documents at once; at most ${MAX_OPERATIONS - extra}`,
-      );
+    this.#refuseTooMany(wanted.length, options);
     const planned = this.#plan({ put: wanted });
     const writes: Write[] = [];
     for (const { kind, name, action, after } of planned.results) {
@@ -199,6 +209,12 @@ class FilesAndStore implements LiveCatalog {
       writes.push({ key: KEY.document(kind, name), put, expect });
     }
     return this.#commit(planned, writes, options);
+  }
+
+  #refuseTooMany(documents: number, { dryRun, alsoWrite }: ChangeOptions): void {
+    const most = MAX_OPERATIONS - (alsoWrite?.length ?? 0);
+    if (!dryRun && documents > most)
+      throw new MusterError('E_STORE_LIMIT', `${documents} documents at once; at most ${most}`);
   }
 
   #plan(change: Parameters<typeof plan>[1]): Plan {

@@ -39,6 +39,12 @@ export interface ChangeOptions {
   readonly alsoWrite?: readonly Write[];
 }
 
+/** Which document. */
+export interface Target {
+  readonly kind: Kind;
+  readonly name: string;
+}
+
 export interface Applied {
   readonly kind: Kind;
   readonly name: string;
@@ -71,6 +77,8 @@ export interface LiveCatalog extends Catalog {
   ): Promise<ApplyResult>;
   /** Deletes a document of the API. E_NOT_FOUND, E_FILE_OWNED, E_CONFLICT, E_REFERENCE when others need it. */
   delete(kind: Kind, name: string, options?: ChangeOptions): Promise<ApplyResult>;
+  /** As {@link delete}, of several documents as one change, all or nothing; E_STORE_LIMIT as with {@link apply}. */
+  deleteAll(targets: readonly Target[], options?: ChangeOptions): Promise<ApplyResult>;
   /** Faults of the files and documents as they are now; their last good versions are in force. */
   faults(): readonly Fault[];
   /** What will not work yet, e.g. a profile whose image is missing. */

@@ -178,6 +178,24 @@ describe('apply, diff, delete', () => {
       expect(await muster('delete', ...words)).toMatchObject({ code: 2, out: '' });
   });
 
+  it('delete all or nothing, and check as one change also when dry', async () => {
+    const profile = 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: api1}\nspec: {boot: hold}\n---\n';
+    const name = file('two.yaml', profile + machine('mm', '52:54:00:aa:00:02').replace('worker', 'api1'));
+    await muster('apply', '-f', name);
+    expect(await muster('delete', '-f', name, '--dry-run')).toEqual({
+      code: 0,
+      out: 'machine "mm" deleted (dry run)\nprofile "api1" deleted (dry run)\n',
+      err: '',
+    });
+    expect(await muster('delete', 'machine/mm', 'machine/nobody')).toEqual({
+      code: 1,
+      out: '',
+      err: expect.stringContaining('there is no Machine "nobody" (E_NOT_FOUND)'),
+    });
+    expect((await muster('get', 'machine', 'mm', '-o', 'name')).code).toBe(0);
+    expect((await muster('delete', 'profile/api1', 'machine/mm')).code).toBe(0);
+  });
+
   it('say who needs what is to be deleted', async () => {
     const profile = 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: api1}\nspec: {boot: hold}\n---\n';
     const text = profile + machine('mm', '52:54:00:aa:00:02').replace('worker', 'api1');

@@ -342,6 +342,21 @@ describe('the API', () => {
     expect((await refusal(one.delete('Profile', 'worker'))).code).toBe('E_NOT_FOUND');
   });
 
+  test('deletes together what names each other, or nothing, and says which is needed', async () => {
+    const one = await catalog();
+    await one.applyText(WORKER + machine('m', '01', ', profile: worker'), 'x.yaml');
+    const both = [
+      { kind: 'Profile', name: 'worker' },
+      { kind: 'Machine', name: 'm' },
+    ] as const;
+    const dry = await one.deleteAll(both, { dryRun: true });
+    expect(dry.results).toMatchObject(both.map((target) => ({ ...target, action: 'deleted' })));
+    expect((await refusal(one.deleteAll([...both, { kind: 'Image', name: 'x' }]))).code).toBe('E_NOT_FOUND');
+    expect(one.get('Machine', 'm')).toBeDefined();
+    await one.deleteAll(both);
+    expect([one.get('Machine', 'm'), one.get('Profile', 'worker')]).toEqual([undefined, undefined]);
+  });
+
   test('a freed MAC may be taken, also in the same change', async () => {
     const one = await catalog();
     await one.apply([value('a', '01'), value('b', '02')]);
