@@ -178,6 +178,19 @@ describe('on a segment of its own', () => {
   });
 });
 
+/** dnsmasq in a namespace, as a DHCP server or relay alone; `ready` is what it says when it is. */
+function dnsmasq(namespace: string, options: readonly string[], ready: RegExp) {
+  const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
+  const plain = [
+    '--keep-in-foreground',
+    '--port=0',
+    '--conf-file=/dev/null',
+    '--log-facility=-',
+    '--user=root',
+  ];
+  return daemon(namespace, [command, ...plain, ...options], ready, env);
+}
+
 describe('behind a relay (dnsmasq --dhcp-relay)', () => {
   let muster: Muster;
   let relay: Awaited<ReturnType<typeof daemon>>;
@@ -192,16 +205,7 @@ describe('behind a relay (dnsmasq --dhcp-relay)', () => {
     ip('-n', 'far', 'link', 'set', 'eth0', 'up');
     ip('route', 'add', '10.88.0.0/24', 'via', '10.77.0.2');
     execFileSync('ip', ['netns', 'exec', 'relay', 'sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward']);
-    const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
-    const flags = [
-      '--keep-in-foreground',
-      '--port=0',
-      '--conf-file=/dev/null',
-      '--log-facility=-',
-      '--user=root',
-      '--log-dhcp',
-    ];
-    relay = await daemon('relay', [command, ...flags, '--dhcp-relay=10.88.0.1,10.77.0.1'], /DHCP relay/, env);
+    relay = await dnsmasq('relay', ['--log-dhcp', '--dhcp-relay=10.88.0.1,10.77.0.1'], /DHCP relay/);
     muster = await startMuster(
       ['br-a'],
       `${rack(`{mode: server, probe: off, ${POOL}}`)}---
@@ -249,22 +253,9 @@ describe('beside another DHCP server (dnsmasq)', () => {
     attach('one', 'br-a');
     ip('-n', 'other', 'addr', 'add', '10.77.0.9/24', 'dev', 'eth0');
     ip('-n', 'one', 'route', 'add', 'default', 'dev', 'eth0');
-    const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
-    const flags = [
-      '--keep-in-foreground',
-      '--port=0',
-      '--conf-file=/dev/null',
-      '--log-facility=-',
-      '--user=root',
-      '--no-ping',
-    ];
     const leases = `--dhcp-leasefile=${join(HOME, 'dnsmasq.leases')}`;
-    other = await daemon(
-      'other',
-      [command, ...flags, leases, '--dhcp-range=10.77.0.50,10.77.0.60'],
-      /DHCP, IP range/,
-      env,
-    );
+    const range = '--dhcp-range=10.77.0.50,10.77.0.60';
+    other = await dnsmasq('other', ['--no-ping', leases, range], /DHCP, IP range/);
     muster = await startMuster(['br-a'], rack('{mode: proxy}'));
   });
   afterAll(async () => {

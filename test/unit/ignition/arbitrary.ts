@@ -3,46 +3,43 @@ import fc from 'fast-check';
 import { templateLiteral } from '../../../src/ignition/template.ts';
 import { type NodeConfig, nodeConfig } from '../../../src/resources/nodeconfig.ts';
 
-const text = fc
-  .string({
-    unit: fc.constantFrom(
-      'a',
-      'Z',
-      '0',
-      ' ',
-      '\n',
-      '\t',
-      ':',
-      '#',
-      '-',
-      '"',
-      "'",
-      '\\',
-      '|',
-      '>',
-      '%',
-      '&',
-      '*',
-      '!',
-      '?',
-      '{',
-      '}',
-      '[',
-      ']',
-      '$',
-      '`',
-      '\r',
-      '\u0085',
-      '\u2028',
-      '\ufeff',
-      '\x7f',
-      '\x01',
-      '😀',
-      'é',
-    ),
-    maxLength: 40,
-  })
-  .map(templateLiteral);
+/** Characters that YAML, shells or cloud-init read as something else than themselves. */
+export const awkward = fc.constantFrom(
+  'a',
+  'Z',
+  '0',
+  ' ',
+  '\n',
+  '\t',
+  ':',
+  '#',
+  '-',
+  '"',
+  "'",
+  '\\',
+  '|',
+  '>',
+  '%',
+  '&',
+  '*',
+  '!',
+  '?',
+  '{',
+  '}',
+  '[',
+  ']',
+  '$',
+  '`',
+  '\r',
+  '\u0085',
+  '\u2028',
+  '\ufeff',
+  '\x7f',
+  '\x01',
+  '😀',
+  'é',
+);
+const text = fc.string({ unit: awkward, maxLength: 40 }).map(templateLiteral);
 const word = fc.stringMatching(/^[a-z][a-z0-9]{0,7}$/);
 const path = fc
   .array(
