@@ -18,7 +18,7 @@ import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
 import { firmwareDocument } from '../src/pxe/dhcp/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
-import { reportTexts } from './report-texts.ts';
+import { agentTexts, reportTexts } from './script-texts.ts';
 
 const made = (from: string): string => `<!-- Written by \`make docs\` from ${from}; change it there. -->\n\n`;
 
@@ -180,6 +180,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/firmware.md', firmwareDocument()],
     ...resourcePages(),
     ['src/ignition/report/texts.ts', reportTexts()],
+    ['src/agent/texts.ts', agentTexts()],
     ...ignitionPages(),
   ]);
 }

@@ -36,12 +36,39 @@ export const CHECKS = {
   cgroup2: 'unified control groups',
   swapless: 'no swap is in use',
   module: 'NAME: the kernel has it, built in or loaded',
-  port: 'N: nothing but our own service listens there',
-  mtu: 'ADDRESS OCTETS: a packet so large reaches that member in one piece',
+  port: 'N [COMMAND…]: nobody but these processes listens there',
+  mtu: 'ADDRESS OCTETS: a packet so large reaches that member in one piece, if it answers at all',
   fsync: 'DIRECTORY MS: 99 of 100 fdatasync end within so many milliseconds',
-  'machine-id': 'there is one, and it is not the one of an image',
+  'machine-id': '[ID…]: there is one, and it is none of these (those of images)',
 } as const;
 export type CheckName = keyof typeof CHECKS;
+
+/** Why the agent itself did not do a plan to its end: codes besides the names of checks and what a plan's own `hold` says. */
+export const AGENT_HOLDS = {
+  'bad-plan':
+    'The plan did not arrive whole, or a part of it does not have its hash; nothing was done. It is fetched again.',
+  'unknown-line':
+    'The plan says something that this agent does not know; nothing was done. Give the machine a newer agent.',
+  'write-failed':
+    'A file or directory could not be written; the text says which and why (a full disk, a read-only system).',
+  'key-failed': 'A key or a request for a certificate could not be made.',
+  'no-key': 'A file needs a key that the machine does not have; its certificate has to be asked for again.',
+  'create-data':
+    'The disk was not made the data disk: looked at again, it is not what the plan takes it for.',
+  'data-mount': 'The data filesystem, or a directory of it, could not be mounted.',
+  'no-data-filesystem': 'The plan needs the data filesystem, and it is not mounted.',
+  'foreign-marker': 'The data disk belongs to another cluster, founding, member or machine.',
+  guard: 'etcd was not begun anew: the filesystem is another one, or there are data already.',
+  'etcd-runs': 'etcd still answers, so its data were not moved away.',
+  'fetch-failed': 'A file could not be fetched from the boot server; the text says which and why.',
+  'wrong-hash': 'What the boot server sent is not what the plan names. It was thrown away.',
+  'unpack-failed': 'An archive could not be unpacked.',
+  'load-failed': 'Kernel settings, modules or the hostname could not be set.',
+  'unit-failed':
+    'A unit could not be enabled, started, reloaded or stopped; `journalctl -u UNIT` on the machine says why.',
+  failed: 'A line of the plan was not done, and no reason was found.',
+} as const;
+export type AgentHold = keyof typeof AGENT_HOLDS;
 
 export type PlanLine =
   /** Makes the leaf's key if there is none, and sends a request (PKCS #10) with the next poll. */
@@ -65,7 +92,10 @@ export type PlanLine =
     }
   /** Ends the plan with hold `guard` unless this filesystem is mounted and etcd has no WAL there: before `state=new`. */
   | { readonly do: 'guard-new'; readonly filesystem: string }
-  /** Takes etcd's data away, into `etcd.removed-N` beside it, if its marker of membership is `member`: before joining anew. */
+  /**
+   * Takes etcd's data away, into `etcd.removed-MEMBER` beside it, once: where that directory is, nothing is done, so the data of the
+   * membership that follows stay. `member` is the id of the membership that ended. Not while etcd answers (hold `etcd-runs`).
+   */
   | { readonly do: 'set-aside-etcd'; readonly member: string }
   | { readonly do: 'check'; readonly check: CheckName; readonly of: readonly string[] }
   | { readonly do: 'directory'; readonly mode: number; readonly path: string }
@@ -95,11 +125,14 @@ export type PlanLine =
       readonly sha256: string;
     }
   | { readonly do: 'link'; readonly to: string; readonly path: string; readonly onlyIfAbsent: boolean }
-  /** A file, or an empty directory. */
+  /** A file or link, or an empty directory. */
   | { readonly do: 'remove'; readonly path: string }
-  /** Runs `sysctl --system` or `modprobe` once its inputs changed: `command` is one of a fixed list. */
+  /** `sysctl --system`, `modprobe` for /etc/modules-load.d, or the hostname of /etc/hostname: once for each digest and boot. */
   | { readonly do: 'load'; readonly what: 'sysctl' | 'modules' | 'hostname'; readonly digest: string }
-  /** The unit runs, enabled, and was (re)started since `digest`, which covers everything it reads at start, changed. */
+  /**
+   * The unit runs, enabled, and was (re)started since `digest`, which covers everything it reads at start, changed. A oneshot needs
+   * RemainAfterExit=yes, or it runs again with every plan.
+   */
   | { readonly do: 'run'; readonly unit: string; readonly digest: string }
   /** As `run`, but reloaded instead of restarted when it runs already. */
   | { readonly do: 'reload'; readonly unit: string; readonly digest: string }

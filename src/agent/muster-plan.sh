@@ -1,0 +1,209 @@
+#!/bin/sh
+# The part of the agent that does what a plan says; read in by muster-agent.sh, whose functions and variables it uses.
+# shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
+
+me=$(id -u):$(id -g)
+
+# Whether line $1 is one that we know, whole, and with words that can only mean what they should.
+understood() {
+  case $1 in 'hold '?*' '?*) return 0 ;; *[!A-Za-z0-9@%+=:,._/\ -]* | */..*) return 1 ;; esac
+  # shellcheck disable=SC2086 # words of the set above
+  set -- $1
+  path=/
+  case "$1 $#" in
+    'request 3' | 'load 3' | 'run 3' | 'reload 3') plain="$2 $3" ;;
+    'mount-data 2' | 'guard-new 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
+    'marker 5') plain="$2 $3 $4 $5" ;;
+    'check '*) plain=${2:-.} ;;
+    'create-data 3') path=$2 plain=$3 ;;
+    'bind 3' | 'directory 3') path=$3 plain=$2 ;;
+    'put 4' | 'fetch 5') path=$4 plain="$2 $3" ;;
+    'put-with-key 6') path=$4 plain="$2 $3 $5 $6" ;;
+    'unpack 4' | 'link 4') path=$3 plain=$2 ;;
+    'remove 2') path=$2 plain='' ;;
+    *) return 1 ;;
+  esac
+  case $path in /*) ;; *) return 1 ;; esac
+  case " $plain" in */* | *' -'* | *' .'*) return 1 ;; esac
+}
+
+# Whether the plan that was unpacked into $stage is whole, and all of it is known.
+whole() {
+  first_line "$stage/plan"
+  digest=${value#muster-plan 1 }
+  tail -n +2 "$stage/plan" >"$stage/lines" && sum "$stage/lines" && [ "$value" = "$digest" ] || hold bad-plan 'the plan does not have the digest that it names' || return 1
+  while IFS= read -r line <&3; do
+    understood "$line" || hold unknown-line "agent $version does not know: $line" || return 1
+    case $line in put*) line=${line#* * } && echo "${line%% *}  files/${line%% *}" ;; esac
+  done 3<"$stage/lines" >"$stage/sums"
+  [ ! -s "$stage/sums" ] || (cd "$stage" && sha256sum -c sums >/dev/null 2>&1) || hold bad-plan 'a file of the plan does not have its hash'
+}
+
+# The plan in $run/body: first all of it is checked, then it is done line by line.
+apply() {
+  stage=$run/plan hold_code='' hold_text=''
+  rm -rf "$stage"
+  mkdir -p "$stage" && try bad-plan tar -xf "$run/body" -C "$stage" && whole && rm -rf "$run/applied" "$run/requests" && while IFS= read -r line <&3; do
+    perform "$line" || hold failed "$line" || break
+  done 3<"$stage/lines"
+  rm -rf "$stage" "$run/body"
+  [ -z "$hold_code" ] && try write-failed keep "$run/applied" "$digest"
+}
+
+perform() {
+  line=$1
+  # shellcheck disable=SC2086 # words of the set that understood() takes
+  set -- $1
+  case $1 in
+    hold) line=${line#hold } && hold "$2" "${line#* }" ;;
+    request) request "$2" "$3" ;;
+    create-data) try create-data sh "$here/muster-disk.sh" create "$data" "$2" "$3" && mount_data "$3" ;;
+    mount-data) mount_data "$2" ;;
+    bind) bind "$2" "$3" ;;
+    marker) marker "$2 $3 $4 $5" ;;
+    guard-new) guard "$2" ;;
+    set-aside-etcd) set_aside "$2" ;;
+    check) shift && check "$@" ;;
+    directory) try write-failed directory "$2" "$root$3" ;;
+    put) put "$stage/files/$3" "$2" "$4" ;;
+    put-with-key) with_key "$stage/files/$3" "$home/keys/$5.key" "$6" && put "$stage/with-key" "$2" "$4" ;;
+    fetch) fetch "$2" "$3" "$root$4" "$5" ;;
+    unpack) unpack "$2" "$root$3" "$4" ;;
+    link) link "$2" "$root$3" "$4" ;;
+    remove) remove "$2" "$root$2" ;;
+    load) load "$2" "$3" ;;
+    run) unit restart "$2" "$3" ;;
+    reload) unit reload "$2" "$3" ;;
+    stop) stop "$2" ;;
+    step) try write-failed keep "$run/step" "$2" ;;
+  esac
+}
+
+# --- the lines
+
+request() {
+  key=$home/keys/$1.key
+  try key-failed mkdir -p "$run/requests" && make_key "$2" "$key" && make_request "$key" "$run/requests/$1"
+}
+
+mounted_or_hold() {
+  [ -n "$mounted" ] || hold no-data-filesystem 'the data filesystem is not mounted'
+}
+
+bind() {
+  mounted_or_hold || return 1
+  want="$(findmnt -nro MAJ:MIN -M "$state") /$1"
+  found=$(findmnt -nro MAJ:MIN,FSROOT -M "$root$2")
+  [ "$found" != "$want" ] || return 0
+  [ -z "$found" ] || hold data-mount "$2 is another mount already: $found" || return 1
+  above "$state/$1/" && above "$root$2/" && changing "$2" && try data-mount mount --bind "$state/$1" "$root$2"
+}
+
+marker() {
+  mounted_or_hold || return 1
+  first_line "$state/marker"
+  if [ -z "$value" ]; then try write-failed keep "$state/marker" "$1"; else
+    [ "$value" = "$1" ] || hold foreign-marker "the data disk is of $value, not of $1"
+  fi
+}
+
+guard() {
+  wal
+  [ "$mounted $filesystem $wal" = "yes $1 absent" ] || hold guard "etcd does not begin anew: ${mounted:-not} mounted, filesystem ${filesystem:-none} for $1, WAL $wal"
+}
+
+# The name of the directory says that it was done, so that data that come later are not taken away.
+set_aside() {
+  gone=$state/etcd.removed-$1
+  [ ! -e "$gone" ] || return 0
+  etcd_health
+  [ "$etcd" = down ] || hold etcd-runs 'etcd still answers; its data are not moved' || return 1
+  if [ -e "$state/etcd" ]; then try write-failed mv -T "$state/etcd" "$gone"; else try write-failed mkdir -p "$gone"; fi && try write-failed sync "$state"
+}
+
+# A check that passed is not made again in this boot: what we start takes ports and disk for itself.
+check() {
+  passed=$run/passed.$(printf '%s.' "$@" | tr / _)
+  [ -e "$passed" ] || { try "$1" sh "$here/muster-check.sh" "$@" && try write-failed touch "$passed"; }
+}
+
+# Whether $1 is a plain file of mode $2 and ours, with SHA-256 $3.
+is_there() {
+  [ -f "$1" ] && [ ! -L "$1" ] && [ "$(stat -c '%a %u:%g' "$1")" = "$2 $me" ] && sum "$1" && [ "$value" = "$3" ]
+}
+
+put() {
+  sum "$1" || hold write-failed "$1 cannot be read" || return 1
+  is_there "$root$3" "$2" "$value" || { changing "$3" && try write-failed replace "$1" "$2" "$root$3"; }
+}
+
+with_key() {
+  [ -s "$2" ] || hold no-key "this machine has no key ${2##*/}" || return 1
+  { cat "$1" && if [ "$3" = base64 ]; then base64 -w 0 "$2" && echo; else cat "$2"; fi; } >"$stage/with-key" || hold write-failed "no room in $run"
+}
+
+directory() {
+  above "$2/" || return 1
+  [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
+}
+
+# What URL $1 serves, with SHA-256 $2, in $3. What was cut off is gone on with.
+get() {
+  above "$3" && { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ] || try fetch-failed curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \
+    --connect-timeout 10 --speed-time 30 --speed-limit 1000 --continue-at - --output "$3" "$1"; } && sum "$3" || return 1
+  [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; }
+}
+
+fetch() {
+  new=${3%/*}/.muster-get.$2
+  is_there "$3" "$1" "$2" ||
+    { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" && try write-failed mv -fT "$new" "$3"; }
+}
+
+unpack() {
+  new=$2/.muster-get.$1
+  [ -e "$2/.muster-$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
+    try write-failed sync -f "$2" && try write-failed mv -T "$new" "$2/.muster-$1" && try write-failed truncate -s 0 "$2/.muster-$1"; }
+}
+
+link() {
+  if [ "$1" = absent ] && { [ -e "$2" ] || [ -L "$2" ]; }; then return 0; fi
+  new=${2%/*}/.muster-new.${2##*/}
+  { [ -L "$2" ] && [ "$(readlink "$2")" = "$3" ]; } || { above "$2" && changing "$2" && try write-failed ln -sfn "$3" "$new" && try write-failed mv -fT "$new" "$2"; }
+}
+
+remove() {
+  if [ -d "$2" ] && [ ! -L "$2" ]; then try write-failed rmdir "$2"; elif [ -e "$2" ] || [ -L "$2" ]; then changing "$1" && try write-failed rm -f "$2"; fi
+}
+
+load() {
+  first_line "$run/loaded.$1"
+  [ "$value" != "$2" ] || return 0
+  case $1 in
+    sysctl) try load-failed sysctl --quiet --system ;;
+    modules) for file in "$root"/etc/modules-load.d/*.conf; do
+      while read -r name; do
+        case $name in [a-zA-Z0-9]*) try load-failed modprobe "$name" || return 1 ;; esac
+      done <"$file"
+    done ;;
+    hostname) try load-failed cp "$root/etc/hostname" "$root/proc/sys/kernel/hostname" ;;
+  esac && try write-failed keep "$run/loaded.$1" "$2"
+}
+
+# Unit $2 runs, and was started or $1ed since digest $3. One that runs since before we changed anything in this boot is up to date.
+unit() {
+  [ ! -e "$run/daemon-reload" ] || { try unit-failed systemctl daemon-reload && rm -f "$run/daemon-reload"; } || return 1
+  first_line "$run/unit.$2"
+  verb=start
+  if systemctl is-active --quiet "$2"; then
+    [ "$value" != "$3" ] || return 0
+    if [ -n "$value" ] || [ -e "$run/changed" ]; then verb=$1; fi
+  fi
+  try unit-failed systemctl enable --quiet "$2" && try unit-failed systemctl "$verb" "$2" && try write-failed keep "$run/unit.$2" "$3"
+}
+
+stop() {
+  ! systemctl is-active --quiet "$1" || try unit-failed systemctl stop "$1" || return 1
+  ! systemctl is-enabled --quiet "$1" 2>/dev/null || try unit-failed systemctl disable --quiet "$1" || return 1
+  rm -f "$run/unit.$1"
+}

@@ -1,0 +1,45 @@
+/** Writing a tar (ustar, POSIX.1-2017 pax, "ustar Interchange Format"): plain files only, the same octets for the same input. */
+
+export interface TarEntry {
+  /** At most 100 octets of ASCII. */
+  readonly name: string;
+  readonly content: Uint8Array;
+}
+
+const BLOCK = 512;
+/** Sizes have eleven octal digits. */
+const LARGEST = 8 ** 11;
+
+/** Mode 0600, owner root, date zero: a plan's digest must not depend on who wrote it when. */
+function header({ name, content }: TarEntry): Buffer {
+  if (!/^[\x21-\x7e]{1,100}$/.test(name)) throw new RangeError(`not a name for tar: ${name}`);
+  if (content.length >= LARGEST) throw new RangeError(`too large for tar: ${name}`);
+  const block = Buffer.alloc(BLOCK);
+  const octal = (value: number, at: number, width: number): void => {
+    block.write(value.toString(8).padStart(width - 1, '0'), at, 'latin1');
+  };
+  block.write(name, 0, 'latin1');
+  octal(0o600, 100, 8);
+  octal(0, 108, 8);
+  octal(0, 116, 8);
+  octal(content.length, 124, 12);
+  octal(0, 136, 12);
+  block.fill(' ', 148, 156);
+  block.write('0', 156, 'latin1');
+  block.write('ustar\u000000', 257, 'latin1');
+  const sum = block.reduce((total, octet) => total + octet, 0);
+  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+  return block;
+}
+
+/** The archive, with the two zero blocks that end it. Throws RangeError for names that do not fit. */
+export function tar(entries: Iterable<TarEntry>): Buffer {
+  const parts: Uint8Array[] = [];
+  for (const entry of entries) {
+    const rest = entry.content.length % BLOCK;
+    parts.push(header(entry), entry.content);
+    if (rest > 0) parts.push(Buffer.alloc(BLOCK - rest));
+  }
+  parts.push(Buffer.alloc(2 * BLOCK));
+  return Buffer.concat(parts);
+}

@@ -1,0 +1,788 @@
+/**
+ * The agent's scripts and unit as they are written into configurations: `make docs` makes this of the files beside it, which
+ * shellcheck reads and the tests run.
+ */
+
+export const AGENT_SCRIPT = `#!/bin/sh
+# The agent of a machine in a Muster cluster: says what is, and does what the plan says. It decides nothing.
+#
+#     muster-agent.sh [once]
+#
+# src/agent/README.md of Muster tells what is said and what a plan holds. \`once\` polls once: exit 0 when no hold is left to say.
+# MUSTER_ROOT stands before every path, so that several agents run on one host. Needs curl, openssl, tar, coreutils, util-linux.
+# Every change is staged, synced and renamed, so it may be killed anywhere: run again, it ends in the same state.
+set -u
+umask 077
+LC_ALL=C
+export LC_ALL
+unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
+
+version=1
+root=$(readlink -f "\${MUSTER_ROOT:-/}")
+root=\${root%/}
+here=\${0%/*}
+state=$root/var/lib/muster
+run=$root/run/muster
+etc=$root/etc/muster
+cr=$(printf '\\r')
+
+# --- small things
+
+say() {
+  printf 'muster-agent: %s\\n' "$1" >&2
+}
+
+# Ends the plan; the first reason counts.
+hold() {
+  [ -n "$hold_code" ] || { hold_code=$1 && hold_text=$(printf '%s' "$2" | tr -s '\\0-\\37\\177' ' ' | head -c 400) && say "$1: $hold_text"; }
+  return 1
+}
+
+# Runs the rest. If it fails, hold $1 with what it said.
+try() {
+  try_code=$1
+  shift
+  try_said=$("$@" 2>&1) || hold "$try_code" "\${try_said:-$1 failed}"
+}
+
+# The first line of file $1 as \`value\`; empty when there is none.
+first_line() {
+  value=
+  { [ -r "$1" ] && read -r value <"$1"; } 2>/dev/null
+  :
+}
+
+setting() {
+  value=
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in "$1="*) value=\${line#*=} ;; esac
+  done <"$etc/agent.conf"
+}
+
+# SHA-256 of file $1 as \`value\`.
+sum() {
+  value=$(sha256sum <"$1") && value=\${value%% *}
+}
+
+number() {
+  case $1 in '' | *[!0-9]* | ????????????????*) return 1 ;; esac
+}
+
+# The directory of $1, readable for others.
+above() {
+  [ -d "\${1%/*}" ] || (umask 022 && mkdir -p "\${1%/*}")
+}
+
+# File $1 becomes $3 with mode $2.
+replace() {
+  new=\${3%/*}/.muster-new.\${3##*/}
+  above "$3" && rm -rf "$new" && cp "$1" "$new" && chmod "$2" "$new" && sync "$new" && mv -fT "$new" "$3" && sync "\${3%/*}" && return 0
+  rm -f "$new"
+  return 1
+}
+
+# Text $2 becomes file $1, for the agent alone.
+keep() {
+  printf '%s\\n' "$2" >"$run/keep" && replace "$run/keep" 600 "$1"
+}
+
+# Said before path $1 changes: what runs is no longer sure to be up to date, and the service manager may have to read units again.
+changing() {
+  [ -e "$run/changed" ] || try write-failed touch "$run/changed" || return 1
+  case $1 in */systemd/system/*) try write-failed touch "$run/daemon-reload" ;; esac
+}
+
+# --- the data filesystem
+
+# Sets disk, device, filesystem, mounted, detail.
+look() {
+  disk=none device='' filesystem='' mounted='' detail='muster-disk.sh said nothing'
+  found=$(sh "$here/muster-disk.sh" look "$data")
+  while IFS='=' read -r name value; do
+    case $name in disk) disk=$value ;; device) device=$value ;; filesystem) filesystem=$value ;; mounted) mounted=$value ;; detail) detail=$value ;; esac
+  done <<FOUND
+$found
+FOUND
+}
+
+mount_data() {
+  [ -n "$mounted" ] || changing "$state" || return 1
+  try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" && look && settle
+}
+
+# Sets wal: whether etcd has one.
+wal() {
+  wal=absent
+  [ -z "$data" ] || [ -n "$mounted" ] || wal=unknown
+  for file in "$state"/etcd/member/wal/*.wal; do [ ! -e "$file" ] || wal=present; done
+}
+
+# A member without quorum answers in five seconds, so one that takes its time is alive.
+etcd_health() {
+  etcd=alive
+  found=$(curl -q --silent --noproxy '*' --max-time 2 --output /dev/null --write-out '%{http_code}' "$etcd_url/health")
+  case $?$found in 7*) etcd=down ;; 0200) etcd=serving ;; esac
+}
+
+# --- keys and certificates
+
+# Sets home, where keys lie: on the data filesystem if it is this machine's, else where they are lost at reboot.
+settle() {
+  home=$run/agent
+  mkdir -p "$home/keys"
+  [ -z "$data" ] || [ -n "$mounted" ] || return 0
+  first_line "$state/marker"
+  # Another machine's disk: its certificate is not ours, and nothing is written to it.
+  case "$value " in ' ' | *" $machine ")
+    if [ ! -e "$state/agent" ]; then
+      printf '%s\\n' "$machine" >"$home/owner" && above "$state/agent" && rm -rf "$state/.agent" && cp -R "$home" "$state/.agent" &&
+        sync -f "$state" && mv -T "$state/.agent" "$state/agent" && sync "$state"
+    fi ;;
+  esac
+  first_line "$state/agent/owner"
+  [ "$value" != "$machine" ] || { rm -rf "$home" && home=$state/agent; }
+}
+
+# A key by algorithm $1 in file $2, unless one is there.
+make_key() {
+  [ ! -s "$2" ] || return 0
+  case $1 in
+    ECDSA-P256) try key-failed openssl ecparam -genkey -name prime256v1 -noout -out "$run/key" ;;
+    RSA-*) try key-failed openssl genpkey -quiet -algorithm RSA -pkeyopt "rsa_keygen_bits:\${1#RSA-}" -out "$run/key" ;;
+  esac && try key-failed replace "$run/key" 600 "$2" && rm -f "$run/key"
+}
+
+# A certificate request of key $1 in $2. Whose it is decides the server.
+make_request() {
+  printf '[req]\\ndistinguished_name=dn\\n[dn]\\n' >"$run/req.cnf" &&
+    try key-failed openssl req -new -sha256 -config "$run/req.cnf" -key "$1" -subj "/CN=$machine" -out "$2"
+}
+
+# Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our clock may be wrong.
+believed() {
+  openssl verify -no_check_time -CAfile "$etc/ca.crt" "$1" >/dev/null 2>&1 &&
+    [ "$(openssl x509 -in "$1" -noout -pubkey)" = "$(openssl pkey -in "$home/agent.key" -pubout)" ]
+}
+
+redeem() {
+  setting ticket
+  [ -n "$value" ] || { say 'there is no ticket' && return 1; }
+  printf '%s' "$value" >"$run/ticket" && make_key ECDSA-P256 "$home/agent.key" && make_request "$home/agent.key" "$run/agent.csr" || return 1
+  ask /agent/redeem --data-urlencode "session=$session" --data-urlencode "ticket@$run/ticket" --data-urlencode "csr@$run/agent.csr"
+  rm -f "$run/ticket"
+  [ "$status" = 200 ] || { say "no certificate for the ticket: $status $said" && return 1; }
+  believed "$run/body" || { say 'the certificate for the ticket is not one of our CA for our key' && return 1; }
+  replace "$run/body" 600 "$home/agent.crt"
+}
+
+# --- talking
+
+# Posts to path $1 with further arguments of curl: sets status (000 when there is no answer), said, retry; the body is in $run/body.
+ask() {
+  to=$server$1
+  shift
+  rm -f "$run/headers" "$run/body"
+  said=$(curl -q --silent --show-error --http1.1 --proto =https --tlsv1.2 --noproxy '*' --cacert "$etc/ca.crt" --capath "$run/none" \\
+    --connect-timeout 10 --max-time 120 --dump-header "$run/headers" --output "$run/body" --write-out '%{http_code}' "$@" "$to" 2>&1)
+  failed=$?
+  status=\${said#"\${said%???}"} said=\${said%???} retry=
+  [ "$failed" = 0 ] || status=000
+  [ "$failed" != 60 ] || unbelieved
+  [ -r "$run/headers" ] || return 0
+  while IFS=': ' read -r name value; do
+    value=\${value%"$cr"}
+    number "$value" || continue
+    case $name in
+      [Rr]etry-[Aa]fter) retry=$value ;;
+      [Mm]uster-[Tt]ime) [ "$value" -le $(($(date +%s) + 60)) ] || set_clock "$value" ;;
+      [Mm]uster-[Rr]evision) [ "$value" -le "$revision" ] || { revision=$value && keep "$home/revision" "$value"; } ;;
+    esac
+  done <"$run/headers"
+}
+
+# The server's certificate is not valid here: the CA or the clock is wrong. Only the way of boot reports is left to say so, once.
+unbelieved() {
+  [ -e "$run/unbelieved" ] || [ ! -r "$etc/muster-report.sh" ] ||
+    { touch "$run/unbelieved" && sh "$etc/muster-report.sh" failed "the agent does not believe the certificate of $server; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $said" & }
+}
+
+set_clock() {
+  setting_of=$1
+  setting clock
+  [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $setting_of" && date -s "@$setting_of" >/dev/null; }
+}
+
+# Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made.
+first_clock() {
+  setting time
+  first_line_of=$value
+  first_line "$root/proc/uptime"
+  age=$(($(date +%s) - $(stat -c %Y "$etc/agent.conf")))
+  number "$first_line_of" && number "\${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "\${value%%.*}" ] || return 0
+  off=$((first_line_of + age - $(date +%s)))
+  [ "\${off#-}" -le 60 ] || set_clock $((first_line_of + age))
+}
+
+poll() {
+  look
+  [ "$disk" != ours ] || [ -n "$mounted" ] || mount_data "$filesystem"
+  settle
+  { [ -s "$home/agent.crt" ] && believed "$home/agent.crt"; } || redeem || return 1
+  first_line "$home/revision"
+  ! number "$value" || [ "$value" -le "$revision" ] || revision=$value
+  wal
+  etcd_health
+  facts="agent=$version&clock=$(date +%s)&disk=$disk&mounted=$mounted&wal=$wal&etcd=$etcd&revision=$revision"
+  for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step; do
+    first_line "$root/\${name#*:}"
+    facts="$facts&\${name%%:*}=$value"
+  done
+  for file in "$home"/keys/*.key; do
+    [ -s "$file" ] || continue
+    value=$(openssl pkey -in "$file" -pubout -outform DER | sha256sum)
+    name=\${file##*/}
+    facts="$facts&pin.\${name%.key}=\${value%% *}"
+  done
+  [ -z "$mounted" ] || first_line "$state/marker"
+  set -- --data "$facts" --data-urlencode "marker=\${mounted:+$value}" --data-urlencode "device=$device" --data-urlencode "filesystem=$filesystem" \\
+    --data-urlencode "detail=$detail" --data-urlencode "hold=$hold_code" --data-urlencode "holdtext=$hold_text"
+  for file in "$run"/requests/*; do
+    [ ! -s "$file" ] || set -- "$@" --data-urlencode "csr.\${file##*/}@$file"
+  done
+  ask /agent/poll --cert "$home/agent.crt" --key "$home/agent.key" "$@"
+  case $status in
+    200) apply ;;
+    204) ;;
+    401) redeem && retry=0 ;;
+    *) say "$to: $status $said" && return 1 ;;
+  esac
+}
+
+# --- the loop
+
+# shellcheck source=/dev/null
+. "$here/muster-plan.sh"
+[ -r "$etc/agent.conf" ] || { say "there is no $etc/agent.conf" && exit 1; }
+setting server && server=$value
+setting machine && machine=$value
+setting session && session=$value
+setting data && data=$value
+setting etcd && etcd_url=\${value:-http://127.0.0.1:2381}
+revision=0 hold_code='' hold_text='' worse=0 retry=''
+mkdir -p "$run" && rm -rf "$run/plan" "$run/ticket" "$run/key"
+self=$(cat "$0" "$here/muster-plan.sh" | sha256sum)
+first_clock
+while :; do
+  if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)); fi
+  [ "\${1:-}" != once ] || { [ -z "$hold_code" ] && [ "$worse" = 0 ]; exit; }
+  # A new agent came with the plan.
+  [ "$(cat "$0" "$here/muster-plan.sh" | sha256sum)" = "$self" ] || exec sh "$0"
+  # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to a quarter more, so that a
+  # thousand machines do not ask at once.
+  pause=\${retry:-10} least=$(((1 << worse) - 1))
+  [ "$pause" -ge "$least" ] || pause=$least
+  [ "$pause" -le 300 ] || pause=300
+  random=$(od -An -N2 -tu2 /dev/urandom)
+  sleep "$pause.$((random % 10))" && sleep $((random % (pause / 4 + 1)))
+done
+`;
+
+export const PLAN_SCRIPT = `#!/bin/sh
+# The part of the agent that does what a plan says; read in by muster-agent.sh, whose functions and variables it uses.
+# shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
+
+me=$(id -u):$(id -g)
+
+# Whether line $1 is one that we know, whole, and with words that can only mean what they should.
+understood() {
+  case $1 in 'hold '?*' '?*) return 0 ;; *[!A-Za-z0-9@%+=:,._/\\ -]* | */..*) return 1 ;; esac
+  # shellcheck disable=SC2086 # words of the set above
+  set -- $1
+  path=/
+  case "$1 $#" in
+    'request 3' | 'load 3' | 'run 3' | 'reload 3') plain="$2 $3" ;;
+    'mount-data 2' | 'guard-new 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
+    'marker 5') plain="$2 $3 $4 $5" ;;
+    'check '*) plain=\${2:-.} ;;
+    'create-data 3') path=$2 plain=$3 ;;
+    'bind 3' | 'directory 3') path=$3 plain=$2 ;;
+    'put 4' | 'fetch 5') path=$4 plain="$2 $3" ;;
+    'put-with-key 6') path=$4 plain="$2 $3 $5 $6" ;;
+    'unpack 4' | 'link 4') path=$3 plain=$2 ;;
+    'remove 2') path=$2 plain='' ;;
+    *) return 1 ;;
+  esac
+  case $path in /*) ;; *) return 1 ;; esac
+  case " $plain" in */* | *' -'* | *' .'*) return 1 ;; esac
+}
+
+# Whether the plan that was unpacked into $stage is whole, and all of it is known.
+whole() {
+  first_line "$stage/plan"
+  digest=\${value#muster-plan 1 }
+  tail -n +2 "$stage/plan" >"$stage/lines" && sum "$stage/lines" && [ "$value" = "$digest" ] || hold bad-plan 'the plan does not have the digest that it names' || return 1
+  while IFS= read -r line <&3; do
+    understood "$line" || hold unknown-line "agent $version does not know: $line" || return 1
+    case $line in put*) line=\${line#* * } && echo "\${line%% *}  files/\${line%% *}" ;; esac
+  done 3<"$stage/lines" >"$stage/sums"
+  [ ! -s "$stage/sums" ] || (cd "$stage" && sha256sum -c sums >/dev/null 2>&1) || hold bad-plan 'a file of the plan does not have its hash'
+}
+
+# The plan in $run/body: first all of it is checked, then it is done line by line.
+apply() {
+  stage=$run/plan hold_code='' hold_text=''
+  rm -rf "$stage"
+  mkdir -p "$stage" && try bad-plan tar -xf "$run/body" -C "$stage" && whole && rm -rf "$run/applied" "$run/requests" && while IFS= read -r line <&3; do
+    perform "$line" || hold failed "$line" || break
+  done 3<"$stage/lines"
+  rm -rf "$stage" "$run/body"
+  [ -z "$hold_code" ] && try write-failed keep "$run/applied" "$digest"
+}
+
+perform() {
+  line=$1
+  # shellcheck disable=SC2086 # words of the set that understood() takes
+  set -- $1
+  case $1 in
+    hold) line=\${line#hold } && hold "$2" "\${line#* }" ;;
+    request) request "$2" "$3" ;;
+    create-data) try create-data sh "$here/muster-disk.sh" create "$data" "$2" "$3" && mount_data "$3" ;;
+    mount-data) mount_data "$2" ;;
+    bind) bind "$2" "$3" ;;
+    marker) marker "$2 $3 $4 $5" ;;
+    guard-new) guard "$2" ;;
+    set-aside-etcd) set_aside "$2" ;;
+    check) shift && check "$@" ;;
+    directory) try write-failed directory "$2" "$root$3" ;;
+    put) put "$stage/files/$3" "$2" "$4" ;;
+    put-with-key) with_key "$stage/files/$3" "$home/keys/$5.key" "$6" && put "$stage/with-key" "$2" "$4" ;;
+    fetch) fetch "$2" "$3" "$root$4" "$5" ;;
+    unpack) unpack "$2" "$root$3" "$4" ;;
+    link) link "$2" "$root$3" "$4" ;;
+    remove) remove "$2" "$root$2" ;;
+    load) load "$2" "$3" ;;
+    run) unit restart "$2" "$3" ;;
+    reload) unit reload "$2" "$3" ;;
+    stop) stop "$2" ;;
+    step) try write-failed keep "$run/step" "$2" ;;
+  esac
+}
+
+# --- the lines
+
+request() {
+  key=$home/keys/$1.key
+  try key-failed mkdir -p "$run/requests" && make_key "$2" "$key" && make_request "$key" "$run/requests/$1"
+}
+
+mounted_or_hold() {
+  [ -n "$mounted" ] || hold no-data-filesystem 'the data filesystem is not mounted'
+}
+
+bind() {
+  mounted_or_hold || return 1
+  want="$(findmnt -nro MAJ:MIN -M "$state") /$1"
+  found=$(findmnt -nro MAJ:MIN,FSROOT -M "$root$2")
+  [ "$found" != "$want" ] || return 0
+  [ -z "$found" ] || hold data-mount "$2 is another mount already: $found" || return 1
+  above "$state/$1/" && above "$root$2/" && changing "$2" && try data-mount mount --bind "$state/$1" "$root$2"
+}
+
+marker() {
+  mounted_or_hold || return 1
+  first_line "$state/marker"
+  if [ -z "$value" ]; then try write-failed keep "$state/marker" "$1"; else
+    [ "$value" = "$1" ] || hold foreign-marker "the data disk is of $value, not of $1"
+  fi
+}
+
+guard() {
+  wal
+  [ "$mounted $filesystem $wal" = "yes $1 absent" ] || hold guard "etcd does not begin anew: \${mounted:-not} mounted, filesystem \${filesystem:-none} for $1, WAL $wal"
+}
+
+# The name of the directory says that it was done, so that data that come later are not taken away.
+set_aside() {
+  gone=$state/etcd.removed-$1
+  [ ! -e "$gone" ] || return 0
+  etcd_health
+  [ "$etcd" = down ] || hold etcd-runs 'etcd still answers; its data are not moved' || return 1
+  if [ -e "$state/etcd" ]; then try write-failed mv -T "$state/etcd" "$gone"; else try write-failed mkdir -p "$gone"; fi && try write-failed sync "$state"
+}
+
+# A check that passed is not made again in this boot: what we start takes ports and disk for itself.
+check() {
+  passed=$run/passed.$(printf '%s.' "$@" | tr / _)
+  [ -e "$passed" ] || { try "$1" sh "$here/muster-check.sh" "$@" && try write-failed touch "$passed"; }
+}
+
+# Whether $1 is a plain file of mode $2 and ours, with SHA-256 $3.
+is_there() {
+  [ -f "$1" ] && [ ! -L "$1" ] && [ "$(stat -c '%a %u:%g' "$1")" = "$2 $me" ] && sum "$1" && [ "$value" = "$3" ]
+}
+
+put() {
+  sum "$1" || hold write-failed "$1 cannot be read" || return 1
+  is_there "$root$3" "$2" "$value" || { changing "$3" && try write-failed replace "$1" "$2" "$root$3"; }
+}
+
+with_key() {
+  [ -s "$2" ] || hold no-key "this machine has no key \${2##*/}" || return 1
+  { cat "$1" && if [ "$3" = base64 ]; then base64 -w 0 "$2" && echo; else cat "$2"; fi; } >"$stage/with-key" || hold write-failed "no room in $run"
+}
+
+directory() {
+  above "$2/" || return 1
+  [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
+}
+
+# What URL $1 serves, with SHA-256 $2, in $3. What was cut off is gone on with.
+get() {
+  above "$3" && { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ] || try fetch-failed curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \\
+    --connect-timeout 10 --speed-time 30 --speed-limit 1000 --continue-at - --output "$3" "$1"; } && sum "$3" || return 1
+  [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; }
+}
+
+fetch() {
+  new=\${3%/*}/.muster-get.$2
+  is_there "$3" "$1" "$2" ||
+    { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" && try write-failed mv -fT "$new" "$3"; }
+}
+
+unpack() {
+  new=$2/.muster-get.$1
+  [ -e "$2/.muster-$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
+    try write-failed sync -f "$2" && try write-failed mv -T "$new" "$2/.muster-$1" && try write-failed truncate -s 0 "$2/.muster-$1"; }
+}
+
+link() {
+  if [ "$1" = absent ] && { [ -e "$2" ] || [ -L "$2" ]; }; then return 0; fi
+  new=\${2%/*}/.muster-new.\${2##*/}
+  { [ -L "$2" ] && [ "$(readlink "$2")" = "$3" ]; } || { above "$2" && changing "$2" && try write-failed ln -sfn "$3" "$new" && try write-failed mv -fT "$new" "$2"; }
+}
+
+remove() {
+  if [ -d "$2" ] && [ ! -L "$2" ]; then try write-failed rmdir "$2"; elif [ -e "$2" ] || [ -L "$2" ]; then changing "$1" && try write-failed rm -f "$2"; fi
+}
+
+load() {
+  first_line "$run/loaded.$1"
+  [ "$value" != "$2" ] || return 0
+  case $1 in
+    sysctl) try load-failed sysctl --quiet --system ;;
+    modules) for file in "$root"/etc/modules-load.d/*.conf; do
+      while read -r name; do
+        case $name in [a-zA-Z0-9]*) try load-failed modprobe "$name" || return 1 ;; esac
+      done <"$file"
+    done ;;
+    hostname) try load-failed cp "$root/etc/hostname" "$root/proc/sys/kernel/hostname" ;;
+  esac && try write-failed keep "$run/loaded.$1" "$2"
+}
+
+# Unit $2 runs, and was started or $1ed since digest $3. One that runs since before we changed anything in this boot is up to date.
+unit() {
+  [ ! -e "$run/daemon-reload" ] || { try unit-failed systemctl daemon-reload && rm -f "$run/daemon-reload"; } || return 1
+  first_line "$run/unit.$2"
+  verb=start
+  if systemctl is-active --quiet "$2"; then
+    [ "$value" != "$3" ] || return 0
+    if [ -n "$value" ] || [ -e "$run/changed" ]; then verb=$1; fi
+  fi
+  try unit-failed systemctl enable --quiet "$2" && try unit-failed systemctl "$verb" "$2" && try write-failed keep "$run/unit.$2" "$3"
+}
+
+stop() {
+  ! systemctl is-active --quiet "$1" || try unit-failed systemctl stop "$1" || return 1
+  ! systemctl is-enabled --quiet "$1" 2>/dev/null || try unit-failed systemctl disable --quiet "$1" || return 1
+  rm -f "$run/unit.$1"
+}
+`;
+
+export const DISK_SCRIPT = `#!/bin/sh
+# The disk that a machine keeps its data on.
+#
+#     muster-disk.sh look SELECTOR                    what it is now, as lines NAME=VALUE (src/agent/facts.ts: DataDisk)
+#     muster-disk.sh create SELECTOR DEVICE UUID      makes the filesystem, if the selector's one disk is DEVICE and blank
+#     muster-disk.sh mount SELECTOR UUID              mounts it
+#
+# SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a disk must fit all of them. Only
+# whole disks are looked at. A disk on which anything is that anybody could miss is foreign, and is never written to. Paths are
+# below MUSTER_ROOT. On failure the reason is printed. Needs coreutils, util-linux and mkfs.ext4.
+set -fu
+LC_ALL=C
+export LC_ALL
+
+root=$(readlink -f "\${MUSTER_ROOT:-/}")
+root=\${root%/}
+state=$root/var/lib/muster
+selector=$2
+
+fail() {
+  printf '%s\\n' "$1"
+  exit 1
+}
+
+# The first line of file $1 as \`value\`, without white space at its ends; empty when there is none.
+first_line() {
+  value=
+  { [ -r "$1" ] && read -r value <"$1"; } 2>/dev/null
+  :
+}
+
+# Sets disk, device, filesystem, mounted and detail.
+look() {
+  disk=unused device='' filesystem='' mounted='' detail=''
+  [ -n "$selector" ] || return 0
+  fitting=
+  set +f
+  for entry in "$root"/sys/block/*; do
+    name=\${entry##*/}
+    case $name in '*' | loop* | ram* | zram* | sr* | fd* | dm-* | md* | mtd* | *'!'*) continue ;; esac
+    fits "$name" && fitting="$fitting $name"
+  done
+  set -f
+  # shellcheck disable=SC2086 # names, one a word
+  set -- $fitting
+  case $# in
+    0) disk=none detail="no disk fits $selector" ;;
+    1) judge "$1" ;;
+    *) disk=several detail="$* fit $selector" ;;
+  esac
+}
+
+fits() {
+  first_line "$root/sys/block/$1/size"
+  case $value in '' | *[!0-9]*) return 1 ;; esac
+  mib=$((value / 2048))
+  # Less than this is no disk: an empty card reader, a driver's own stub.
+  [ "$mib" -ge 8 ] || return 1
+  for term in $selector; do
+    want=\${term#*=}
+    case $term in
+      path=*) [ "$(readlink -f "$root$want")" = "$root/dev/$1" ] || return 1 ;;
+      serial=*) has_serial "$1" "$want" || return 1 ;;
+      size=*-*)
+        from=\${want%-*} to=\${want#*-}
+        [ "$mib" -ge "\${from:-0}" ] && [ "$mib" -le "\${to:-$mib}" ] || return 1
+        ;;
+      *) return 1 ;;
+    esac
+  done
+}
+
+# The kernel's own word (virtio, NVMe), or udev's link that ends in the serial number (SATA, SAS, USB).
+has_serial() {
+  for file in serial device/serial; do
+    first_line "$root/sys/block/$1/$file"
+    [ "$value" != "$2" ] || return 0
+  done
+  for link in "$root"/dev/disk/by-id/*[_-]"$2"; do
+    [ "$(readlink -f "$link")" != "$root/dev/$1" ] || return 0
+  done
+  return 1
+}
+
+# Whose disk $1 is.
+judge() {
+  device=/dev/$1 node=$root/dev/$1 sys=$root/sys/block/$1 disk=foreign
+  first_line "$sys/size"
+  sectors=$value
+  for part in "$sys"/*/partition; do
+    [ ! -e "$part" ] || { detail='has partitions' && return; }
+  done
+  for holder in "$sys"/holders/*; do
+    [ ! -e "$holder" ] || { detail="is part of \${holder##*/}" && return; }
+  done
+  first_line "$sys/ro"
+  [ "$value" != 1 ] || { detail='is read-only' && return; }
+  label='' type=''
+  found=$(blkid -p -o export "$node" 2>&1)
+  probed=$?
+  while IFS='=' read -r key value; do
+    case $key in LABEL) label=$value ;; TYPE | PTTYPE) type=$value ;; UUID) filesystem=$value ;; esac
+  done <<FOUND
+$found
+FOUND
+  begun=$(dd if="$node" bs=512 skip=$((sectors - 1)) count=1 2>/dev/null | head -c 15 | tr -d '\\0')
+  case $probed in
+    0)
+      [ "$label $type" = 'MUSTER-DATA ext4' ] || { detail="holds $type\${label:+ named $label}" && return; }
+      # The mark of one that is being made is taken off last, before it is ever mounted: nothing is lost.
+      [ "$begun" != MUSTER-DATA-NEW ] || { disk=blank && return; }
+      disk=ours
+      first_line "$sys/dev"
+      [ -z "$value" ] || [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$value" ] || mounted=yes
+      return
+      ;;
+    2) ;;
+    *) detail="cannot be told: \${found:-blkid ended with $probed}" && return ;;
+  esac
+  [ "$begun" != MUSTER-DATA-NEW ] || { disk=blank && return; }
+  found=$(wipefs --noheadings "$node" 2>&1)
+  [ -z "$found" ] || { detail="holds $found" && return; }
+  if zeros 0 && zeros $((sectors / 2048 - 1)); then
+    disk=blank
+  else
+    detail='holds data of an unknown kind; if nobody misses them, write zeros over its first and its last MiB'
+  fi
+}
+
+# Whether MiB $1 of the node can be read and is zero.
+zeros() {
+  [ "$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\\001-\\377' | wc -c)" -eq 1048576 ]
+}
+
+# Text $1 in the last sector, which lies behind the filesystem (mkfs.ext4 wipes the first ones): it tells a filesystem whose making
+# was cut off from somebody's data.
+mark() {
+  { printf '%s' "$1" && head -c $((512 - \${#1})) /dev/zero; } |
+    dd of="$node" bs=512 seek=$((sectors - 1)) iflag=fullblock conv=notrunc,fsync status=none
+}
+
+create() {
+  look
+  [ "$disk $filesystem" != "ours $2" ] || return 0
+  [ "$disk $device" = "blank $1" ] || fail "$1 is not made the data disk: \${device:-it} is $disk\${detail:+, $detail}"
+  { mark MUSTER-DATA-NEW && mkfs.ext4 -q -F -L MUSTER-DATA -U "$2" "$node" $((sectors / 2 - 1024))k && sync "$node" && mark ''; } 2>&1 ||
+    fail "the filesystem was not made on $1"
+}
+
+mount_it() {
+  look
+  [ "$disk $filesystem" = "ours $1" ] || fail "filesystem $1 is not here: \${device:-the disk} is $disk\${detail:+, $detail}\${filesystem:+, with $filesystem}"
+  [ -z "$mounted" ] || return 0
+  mkdir -p "$state" && mount -t ext4 -o noatime "$node" "$state" 2>&1
+}
+
+case $1 in
+  look) look && printf 'disk=%s\\ndevice=%s\\nfilesystem=%s\\nmounted=%s\\ndetail=%s\\n' "$disk" "$device" "$filesystem" "$mounted" "$(printf '%s' "$detail" | tr '\\n' ' ')" ;;
+  create) create "$3" "$4" ;;
+  mount) mount_it "$3" ;;
+  *) fail 'usage: muster-disk.sh look SELECTOR | create SELECTOR DEVICE UUID | mount SELECTOR UUID' ;;
+esac
+`;
+
+export const CHECK_SCRIPT = `#!/bin/sh
+# What a machine must be before it is part of a cluster: \`muster-check.sh NAME [WORD…]\`, names as in CHECKS of src/agent/plan.ts.
+# Prints the reason and fails if it is not so. Paths are below MUSTER_ROOT. Needs coreutils; \`module\` modprobe, \`mtu\` ping.
+set -fu
+LC_ALL=C
+export LC_ALL
+root=\${MUSTER_ROOT:-}
+
+fail() {
+  printf '%s\\n' "$1"
+  exit 1
+}
+
+# Whether process $1 (a directory of /proc) is one that may have the port, and holds the socket with inode $2.
+holds() {
+  read -r name <"$1/comm" || return 1
+  case " $own " in *" $name "*) ;; *) return 1 ;; esac
+  for handle in "$1"/fd/*; do
+    [ "$(readlink "$handle")" != "socket:[$2]" ] || return 0
+  done
+  return 1
+}
+
+# Listening TCP sockets stand in /proc/net with state 0A; an address ends in the port.
+port() {
+  hex=$(printf ':%04X' "$1")
+  for file in tcp tcp6; do
+    [ -r "$root/proc/net/$file" ] || continue
+    while read -r _ at _ in _ _ _ _ _ inode _; do
+      case "$at $in" in *"$hex 0A") ;; *) continue ;; esac
+      free=
+      for process in "$root"/proc/[0-9]*; do
+        if holds "$process" "$inode" 2>/dev/null; then free=yes && break; fi
+      done
+      [ -n "$free" ] || fail "something else listens at TCP port $1"
+    done <"$root/proc/net/$file"
+  done
+}
+
+# A member that does not answer at all says nothing about the way to it.
+mtu() {
+  headers=28
+  case $1 in *:*) headers=48 ;; esac
+  ping -n -q -c 1 -W 2 "$1" >/dev/null 2>&1 || return 0
+  ping -n -q -M 'do' -c 3 -i 0.2 -W 2 -s $(($2 - headers)) "$1" >/dev/null 2>&1 ||
+    fail "$1 answers, but packets of $2 octets do not reach it in one piece"
+}
+
+# As etcd writes: over space that is there already, each write with its sync. dd says how long each took; of 100, the second longest.
+fsync() {
+  file=$1/.muster-fsync
+  { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } || fail "cannot write to $1"
+  at=0
+  worst=$(
+    while [ "$at" -lt 100 ]; do
+      dd if=/dev/zero of="$file" bs=2300 count=1 seek="$at" conv=notrunc oflag=dsync 2>&1
+      at=$((at + 1))
+    done | while read -r _ octets _ rest; do
+      case $octets in bytes) rest=\${rest##*copied, } && echo "\${rest%% *}" ;; esac
+    done | sort -g | tail -n 2 | head -n 1
+  )
+  rm -f "$file"
+  ms=$(printf '%.3f' "$worst" | tr -d '.')
+  ms=\${ms#"\${ms%%[!0]*}"}
+  [ "\${ms:-0}" -le "$2" ] || fail "of 100 small writes to $1 with fdatasync, the second slowest took $ms ms; $2 are allowed"
+}
+
+check=$1
+shift
+case $check in
+  memory)
+    while read -r name kib _; do [ "$name" != MemTotal: ] || break; done <"$root/proc/meminfo"
+    [ $((kib / 1024)) -ge "$1" ] || fail "$((kib / 1024)) MiB of memory; $1 are needed"
+    ;;
+  cpus)
+    count=0
+    while read -r name _; do [ "$name" != processor ] || count=$((count + 1)); done <"$root/proc/cpuinfo"
+    [ "$count" -ge "$1" ] || fail "$count processors; $1 are needed"
+    ;;
+  cgroup2) [ -e "$root/sys/fs/cgroup/cgroup.controllers" ] || fail 'control groups are not the unified ones (version 2)' ;;
+  swapless) [ "$(wc -l <"$root/proc/swaps")" -le 1 ] || fail 'swap is in use' ;;
+  module)
+    [ -e "$root/sys/module/$(printf '%s' "$1" | tr - _)" ] || modprobe "$1" 2>&1 || fail "the kernel has no module $1"
+    ;;
+  port)
+    set +f
+    number=$1
+    shift
+    own=$*
+    port "$number"
+    ;;
+  mtu) mtu "$1" "$2" ;;
+  fsync) fsync "$root$1" "$2" ;;
+  machine-id)
+    id=
+    [ ! -r "$root/etc/machine-id" ] || read -r id <"$root/etc/machine-id"
+    case $id in *[!0-9a-f]* | 00000000000000000000000000000000) id= ;; esac
+    [ \${#id} = 32 ] || fail '/etc/machine-id holds no machine-id'
+    for other in "$@"; do
+      [ "$id" != "$other" ] || fail "machine-id $id is of the image; every machine of it has the same"
+    done
+    ;;
+  *) fail "no check is called $check" ;;
+esac
+`;
+
+export const AGENT_UNIT = `# Talks to the boot server on behalf of this machine of a cluster, and does what its plan says. It needs the whole machine: it
+# mounts, writes below /etc and starts services.
+[Unit]
+Description=Muster agent
+ConditionPathExists=/etc/muster/agent.conf
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/bin/sh /etc/muster/muster-agent.sh
+Restart=always
+RestartSec=2
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+`;

@@ -1,0 +1,268 @@
+/** Plans and facts as they are on the wire (README.md): a plan to tar, a form to facts. Pure. */
+import { createHash } from 'node:crypto';
+import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
+import type { AgentFacts, DataDisk, EtcdFacts, Marker } from './facts.ts';
+import type { Plan, PlanContent, PlanLine } from './plan.ts';
+import { type TarEntry, tar } from './tar.ts';
+
+const sha256 = (octets: Uint8Array | string): string => createHash('sha256').update(octets).digest('hex');
+
+/** Thrown for a plan that the agent would not understand: a fault of whoever wrote the plan. */
+export class UnsayablePlan extends Error {
+  constructor(line: string) {
+    super(`not to be said in a plan: ${line.slice(0, 200)}`);
+    this.name = 'UnsayablePlan';
+  }
+}
+
+const WORD = /^[A-Za-z0-9@%+=:,._/-]+$/;
+/** A word that the agent makes part of a path, or hands to a command. */
+const PLAIN = /^[A-Za-z0-9@%+=:,_][A-Za-z0-9@%+=:,._-]*$/;
+const PATH = /^\/[A-Za-z0-9@%+=:,._/-]+$/;
+
+const octetsOf = (content: PlanContent): Uint8Array =>
+  'text' in content ? Buffer.from(content.text, 'utf8') : content.octets;
+
+const modeText = (mode: number): string => mode.toString(8).padStart(3, '0');
+
+interface Said {
+  readonly plain?: readonly string[];
+  readonly path?: string;
+  readonly words?: readonly string[];
+  readonly text: string;
+}
+
+/** The words of a line; `hash` gives a content's name. */
+function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
+  const of = (...words: readonly (string | number)[]): string => [line.do, ...words].join(' ');
+  switch (line.do) {
+    case 'request':
+      return { plain: [line.leaf, line.algorithm], text: of(line.leaf, line.algorithm) };
+    case 'create-data':
+      return { plain: [line.filesystem], path: line.device, text: of(line.device, line.filesystem) };
+    case 'mount-data':
+    case 'guard-new':
+      return { plain: [line.filesystem], text: of(line.filesystem) };
+    case 'bind':
+      return { plain: [line.directory], path: line.path, text: of(line.directory, line.path) };
+    case 'marker': {
+      const words = [line.cluster, line.founding, line.member, line.machine];
+      return { plain: words, text: of(...words) };
+    }
+    case 'set-aside-etcd':
+      return { plain: [line.member], text: of(line.member) };
+    case 'check':
+      return { plain: [line.check], words: line.of, text: of(line.check, ...line.of) };
+    case 'directory':
+      return { path: line.path, text: of(modeText(line.mode), line.path) };
+    case 'put':
+      return { path: line.path, text: of(modeText(line.mode), hash(line.content), line.path) };
+    case 'put-with-key':
+      return {
+        plain: [line.leaf],
+        path: line.path,
+        text: of(modeText(line.mode), hash(line.content), line.path, line.leaf, line.append),
+      };
+    case 'fetch':
+      return {
+        plain: [line.sha256],
+        path: line.path,
+        words: [line.url],
+        text: of(modeText(line.mode), line.sha256, line.path, line.url),
+      };
+    case 'unpack':
+      return {
+        plain: [line.sha256],
+        path: line.directory,
+        words: [line.url],
+        text: of(line.sha256, line.directory, line.url),
+      };
+    case 'link':
+      return {
+        path: line.path,
+        words: [line.to],
+        text: of(line.onlyIfAbsent ? 'absent' : 'always', line.path, line.to),
+      };
+    case 'remove':
+      return { path: line.path, text: of(line.path) };
+    case 'load':
+      return { plain: [line.digest], text: of(line.what, line.digest) };
+    case 'run':
+    case 'reload':
+      return { plain: [line.unit, line.digest], text: of(line.unit, line.digest) };
+    case 'stop':
+      return { plain: [line.unit], text: of(line.unit) };
+    case 'step':
+      return { plain: [line.step], text: of(line.step) };
+    case 'hold':
+      // The only text for people: one line, whatever it was made of.
+      return {
+        plain: [line.code],
+        text: of(line.code, line.text.replace(/[\s\p{Cc}]+/gu, ' ').trim() || '-'),
+      };
+  }
+}
+
+function lineText(line: PlanLine, hash: (content: PlanContent) => string): string {
+  const { plain = [], path = '/-', words = [], text } = said(line, hash);
+  const fits =
+    plain.every((word) => PLAIN.test(word)) &&
+    PATH.test(path) &&
+    words.every((word) => WORD.test(word)) &&
+    (line.do === 'hold' || !text.includes('/..'));
+  if (!fits) throw new UnsayablePlan(text);
+  return `${text}\n`;
+}
+
+export interface EncodedPlan {
+  /** SHA-256 over all lines, and by the hashes in them over all content. What `applied` names. */
+  readonly digest: string;
+  /** The lines, for people and tests; without contents. */
+  readonly text: string;
+  readonly tar: Buffer;
+}
+
+/** Throws UnsayablePlan for a value that the agent would refuse or misread. */
+export function encodePlan(plan: Plan): EncodedPlan {
+  const files = new Map<string, TarEntry>();
+  const hash = (content: PlanContent): string => {
+    const octets = octetsOf(content);
+    const name = sha256(octets);
+    files.set(name, { name: `files/${name}`, content: octets });
+    return name;
+  };
+  const lines = plan.lines.map((line) => lineText(line, hash)).join('');
+  const digest = sha256(lines);
+  const text = `muster-plan 1 ${digest}\n${lines}`;
+  return {
+    digest,
+    text,
+    tar: tar([{ name: 'plan', content: Buffer.from(text, 'utf8') }, ...files.values()]),
+  };
+}
+
+/** Octets of a poll's form: a dozen certificate requests by RSA-4096 take 30 KiB. */
+export const FACTS_LIMIT = 128 * 1024;
+
+export type DecodedFacts =
+  | { readonly ok: true; readonly facts: AgentFacts }
+  /** For the log: which field, and what is wrong with it. */
+  | { readonly ok: false; readonly text: string };
+
+/** Fields that are words: nothing that could be mistaken for something else when it is logged or compared. */
+const TOKEN = /^[\x21-\x7e]{1,200}$/;
+const HEX64 = /^[0-9a-f]{64}$/;
+/** For people: what a machine says of itself is shown, so control characters and excess go. */
+const forPeople = (text: string): string =>
+  text
+    .replace(/[\s\p{Cc}\p{Cf}]+/gu, ' ')
+    .trim()
+    .slice(0, 500);
+
+const LEAVES: ReadonlySet<string> = new Set(LEAF_NAMES);
+const DISK_STATES = ['unused', 'none', 'several', 'blank', 'foreign', 'ours'] as const;
+
+class NotFacts extends Error {}
+
+/** The facts of a poll's body (form-urlencoded). Unknown fields are skipped: a newer agent may say more. Never throws. */
+export function decodeFacts(body: string): DecodedFacts {
+  if (body.length > FACTS_LIMIT) return { ok: false, text: `more than ${FACTS_LIMIT} octets` };
+  try {
+    return { ok: true, facts: factsOf(new URLSearchParams(body)) };
+  } catch (error) {
+    if (error instanceof NotFacts) return { ok: false, text: error.message };
+    throw error;
+  }
+}
+
+function factsOf(form: URLSearchParams): AgentFacts {
+  const optional = (name: string, pattern: RegExp = TOKEN): string | undefined => {
+    const value = form.get(name) ?? '';
+    if (value === '') return undefined;
+    if (!pattern.test(value)) throw new NotFacts(`${name} is not understood`);
+    return value;
+  };
+  const needed = (name: string, pattern: RegExp = TOKEN): string => {
+    const value = optional(name, pattern);
+    if (value === undefined) throw new NotFacts(`${name} is missing`);
+    return value;
+  };
+  const oneOf = <T extends string>(name: string, values: readonly T[]): T => {
+    const value = needed(name) as T;
+    if (!values.includes(value)) throw new NotFacts(`${name} is not understood`);
+    return value;
+  };
+  const text = (name: string): string => forPeople(form.get(name) ?? '');
+
+  const disk = (): DataDisk => {
+    const state = oneOf('disk', DISK_STATES);
+    switch (state) {
+      case 'unused':
+        return { state };
+      case 'none':
+      case 'several':
+        return { state, detail: text('detail') };
+      case 'blank':
+        return { state, device: needed('device', PATH) };
+      case 'foreign':
+        return { state, device: needed('device', PATH), detail: text('detail') };
+      case 'ours':
+        return {
+          state,
+          device: needed('device', PATH),
+          filesystem: needed('filesystem', /^[0-9A-Fa-f-]{1,64}$/).toLowerCase(),
+          mounted: form.get('mounted') === 'yes',
+        };
+    }
+  };
+  const etcd: EtcdFacts = {
+    wal: oneOf('wal', ['present', 'absent', 'unknown']),
+    health: oneOf('etcd', ['serving', 'alive', 'down']),
+  };
+  const marker = markerOf(form.get('marker') ?? '');
+  const applied = optional('applied', HEX64);
+  const step = optional('step', PLAIN);
+  const code = optional('hold', PLAIN);
+  const revision = optional('revision', /^[0-9]{1,15}$/);
+  return {
+    agent: needed('agent'),
+    bootId: needed('bootid'),
+    // A machine may have none yet; its own check says so.
+    machineId: optional('machineid') ?? '',
+    clock: Number(needed('clock', /^-?[0-9]{1,12}$/)) * 1000,
+    disk: disk(),
+    etcd,
+    pins: byLeaf(form, 'pin.', (value) => (HEX64.test(value) ? value : undefined)),
+    requests: byLeaf(form, 'csr.', (value) => value),
+    ...(marker && { marker }),
+    ...(applied !== undefined && { applied }),
+    ...(step !== undefined && { step }),
+    ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
+    ...(revision !== undefined && { seenRevision: Number(revision) }),
+  };
+}
+
+/** One that is not ours to read is a marker all the same: of nobody we know. */
+function markerOf(line: string): Marker | undefined {
+  if (line === '') return undefined;
+  const words = line.split(' ');
+  const [cluster, founding, member, machine] = words.map((word) => (PLAIN.test(word) ? word : '?'));
+  if (words.length !== 4) return { cluster: '?', founding: '?', member: '?', machine: '?' };
+  return { cluster: cluster!, founding: founding!, member: member!, machine: machine! };
+}
+
+function byLeaf(
+  form: URLSearchParams,
+  prefix: string,
+  read: (value: string) => string | undefined,
+): ReadonlyMap<LeafName, string> {
+  const found = new Map<LeafName, string>();
+  for (const [name, value] of form) {
+    if (!name.startsWith(prefix)) continue;
+    const leaf = name.slice(prefix.length);
+    const taken = LEAVES.has(leaf) ? read(value) : undefined;
+    if (taken === undefined) throw new NotFacts(`${name.slice(0, 60)} is not understood`);
+    found.set(leaf as LeafName, taken);
+  }
+  return found;
+}

@@ -1,0 +1,90 @@
+/** The agent by the shells that machines have, with the real curl, openssl and tar, against a server that answers as ours does. */
+import fs from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { PlanLine } from '../../../src/agent/plan.ts';
+import { Desk, Machine, openssl, SHELLS } from './kit.ts';
+
+let desk: Desk;
+let machine: Machine;
+
+beforeEach(async () => {
+  desk = await Desk.open();
+  machine = new Machine(desk);
+});
+
+afterEach(() => {
+  machine.close();
+  desk.close();
+});
+
+const put = (path: string, text: string, mode = 0o644): PlanLine => ({
+  do: 'put',
+  mode,
+  path,
+  content: { text },
+});
+const D1 = '1'.repeat(64);
+const D2 = '2'.repeat(64);
+
+describe.for(SHELLS)('by %s', (shell) => {
+  test('a machine redeems its ticket, says what it is, and does what the plan says', async () => {
+    const digest = desk.plan([
+      { do: 'request', leaf: 'etcd-peer', algorithm: 'ECDSA-P256' },
+      { do: 'directory', mode: 0o700, path: '/var/lib/etcd' },
+      put('/etc/kubernetes/pki/ca.crt', 'certificate\n'),
+      put('/etc/kubernetes/a b'.replace(' ', '_'), '', 0o600),
+      { do: 'put', mode: 0o755, path: '/opt/tool', content: { octets: Uint8Array.of(0, 255, 10, 13) } },
+      { do: 'link', path: '/etc/kubernetes/ca.crt', to: 'pki/ca.crt', onlyIfAbsent: false },
+      { do: 'run', unit: 'kubelet.service', digest: D1 },
+      { do: 'step', step: 'files' },
+    ]);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.asked.map(({ path, by }) => [path, by])).toEqual([
+      ['/agent/redeem', undefined],
+      ['/agent/poll', 'cp1'],
+    ]);
+    expect(desk.facts()).toMatchObject({
+      agent: '1',
+      bootId: 'b0070000-0000-4000-8000-000000000001',
+      machineId: '0123456789abcdef0123456789abcdef',
+      disk: { state: 'unused' },
+      etcd: { wal: 'absent', health: 'down' },
+      pins: new Map(),
+    });
+    expect(Math.abs(desk.facts().clock - Date.now())).toBeLessThan(60_000);
+    expect(machine.read('/etc/kubernetes/pki/ca.crt')).toBe('certificate\n');
+    expect(machine.mode('/etc/kubernetes/pki/ca.crt')).toBe('644');
+    expect(machine.mode('/etc/kubernetes/pki')).toBe('755');
+    expect(machine.mode('/etc/kubernetes/a_b')).toBe('600');
+    expect(machine.mode('/var/lib/etcd')).toBe('700');
+    expect(fs.readFileSync(machine.path('/opt/tool'))).toEqual(Buffer.from([0, 255, 10, 13]));
+    expect(fs.readlinkSync(machine.path('/etc/kubernetes/ca.crt'))).toBe('pki/ca.crt');
+    expect(machine.told()).toEqual(['enable kubelet.service', 'start kubelet.service']);
+
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.asked).toHaveLength(3);
+    const { applied, step, pins, requests } = desk.facts();
+    expect({ applied, step }).toEqual({ applied: digest, step: 'files' });
+    const key = openssl(['pkey', '-in', machine.path('/var/lib/muster/agent/keys/etcd-peer.key'), '-pubout']);
+    expect(openssl(['req', '-verify', '-noout', '-pubkey'], requests.get('etcd-peer')!)).toBe(key);
+    expect(pins.get('etcd-peer')).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  test('a unit is restarted once for each digest, and starts after a reboot', async () => {
+    const said = async (digest: string, restart: 'run' | 'reload' = 'run') => {
+      desk.plan([
+        put('/etc/systemd/system/a.service', '[Service]\n'),
+        { do: restart, unit: 'a.service', digest },
+      ]);
+      expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+      return machine.told();
+    };
+    expect(await said(D1)).toEqual(['daemon-reload ', 'enable a.service', 'start a.service']);
+    expect(await said(D1)).toEqual([]);
+    expect(await said(D2)).toEqual(['enable a.service', 'restart a.service']);
+    expect(await said(D2)).toEqual([]);
+    expect(await said(D1, 'reload')).toEqual(['enable a.service', 'reload a.service']);
+    machine.reboot();
+    expect(await said(D1)).toEqual(['enable a.service', 'start a.service']);
+  });
+});

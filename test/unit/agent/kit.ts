@@ -1,0 +1,298 @@
+/** One machine in a directory, with the real agent, and a server of node:https that answers as ours does. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import type { TLSSocket } from 'node:tls';
+import type { AgentFacts } from '../../../src/agent/facts.ts';
+import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
+import { decodeFacts, encodePlan } from '../../../src/agent/wire.ts';
+import { ManualClock } from '../../../src/base/clock.ts';
+import type { Millis } from '../../../src/base/duration.ts';
+import { readCsr } from '../../../src/pki/csr.ts';
+import type { ClusterNames } from '../../../src/pki/hierarchy.ts';
+import { PrivateKey } from '../../../src/pki/keys.ts';
+import { trustBundle } from '../../../src/pki/keyset.ts';
+import { openPki, type Pki } from '../../../src/pki/pki.ts';
+import { MUSTER_SCOPE } from '../../../src/pki/records.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+
+export const SOURCE = path.join(import.meta.dirname, '../../../src/agent');
+/** Both shells that machines have. */
+export const SHELLS = [['dash'], ['busybox', 'sh']] as const;
+export type Shell = readonly string[];
+
+const NAMES: ClusterNames = {
+  name: 'lab',
+  dnsDomain: 'cluster.local',
+  serviceAddresses: ['10.96.0.1'],
+  endpointNames: { dns: [], ips: [] },
+};
+
+/** What the server was asked. */
+export interface Asked {
+  readonly path: string;
+  readonly form: URLSearchParams;
+  /** Common name of the client's certificate. */
+  readonly by?: string;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers?: Record<string, string>;
+  readonly body?: Uint8Array | string;
+  /** Closes the connection after so many octets of the body. */
+  readonly cutAt?: number;
+}
+
+export class Desk {
+  readonly asked: Asked[] = [];
+  readonly ticket = 'tick/et+1 =&';
+  /** What the next polls get; when none is left, 204. */
+  readonly answers: Answer[] = [];
+  /** Instead of the real answer to `redeem`. */
+  readonly redeemAnswers: Answer[] = [];
+  authority = '';
+  url = '';
+  #server!: https.Server;
+  #pki!: Pki;
+
+  static async open(): Promise<Desk> {
+    const desk = new Desk();
+    const clock = new ManualClock(Date.now() as Millis);
+    desk.#pki = openPki({ store: openMemoryStore(), clock, vault: vaultFrom(newVaultKey(), 'test') });
+    const keysets = await desk.#pki.found(MUSTER_SCOPE);
+    desk.authority = trustBundle(keysets.get('transport-ca')!);
+    const key = await PrivateKey.generate();
+    const holder = { name: 'boot', addresses: ['127.0.0.1'] };
+    const order = { leaf: 'muster-server', holder, cluster: NAMES, publicKey: key.publicKey() } as const;
+    const { certificate } = await desk.#pki.issue(MUSTER_SCOPE, order);
+    desk.#server = https.createServer(
+      { cert: certificate, key: key.pem(), ca: desk.authority, requestCert: true, rejectUnauthorized: false },
+      (request, response) => {
+        const parts: Buffer[] = [];
+        request.on('data', (part: Buffer) => parts.push(part));
+        request.on('end', () => {
+          const socket = request.socket as TLSSocket;
+          const asked: Asked = {
+            path: request.url!,
+            form: new URLSearchParams(Buffer.concat(parts).toString()),
+            ...(socket.authorized && { by: String(socket.getPeerCertificate().subject.CN) }),
+          };
+          desk.asked.push(asked);
+          void desk.#answer(asked).then(({ status, headers, body = '', cutAt }) => {
+            const whole = Buffer.from(body as string);
+            response.writeHead(status, { 'Content-Length': whole.length, ...headers });
+            if (cutAt === undefined) response.end(whole);
+            else response.write(whole.subarray(0, cutAt), () => socket.destroy());
+          });
+        });
+      },
+    );
+    await new Promise<void>((resolve) => desk.#server.listen(0, '127.0.0.1', resolve));
+    desk.url = `https://127.0.0.1:${(desk.#server.address() as AddressInfo).port}`;
+    return desk;
+  }
+
+  close(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+
+  /** The certificate of `leaf` for what a request proves. */
+  async certify(csr: string, machine = 'cp1'): Promise<string> {
+    const read = readCsr(csr);
+    if (!read.ok) throw new Error(read.text);
+    const order = {
+      leaf: 'agent',
+      holder: { name: machine, addresses: [] },
+      cluster: NAMES,
+      publicKey: read.publicKey,
+    } as const;
+    return (await this.#pki.issue(MUSTER_SCOPE, order)).certificate;
+  }
+
+  async #answer({ path: asked, form, by }: Asked): Promise<Answer> {
+    if (asked === '/agent/redeem') {
+      const given = this.redeemAnswers.shift();
+      if (given) return given;
+      if (form.get('ticket') !== this.ticket || form.get('session') !== 'S-1') return { status: 403 };
+      return { status: 200, body: await this.certify(form.get('csr')!) };
+    }
+    if (by === undefined) return { status: 401 };
+    return this.answers.shift() ?? { status: 204, headers: { 'Retry-After': '1' } };
+  }
+
+  /** The next poll gets this plan. Returns its digest. */
+  plan(lines: readonly PlanLine[], more: Partial<Plan> & Omit<Answer, 'status'> = {}): string {
+    const { digest, tar } = encodePlan({ lines, pollSeconds: 0 });
+    this.answers.push({ status: 200, body: tar, ...more, headers: { 'Retry-After': '0', ...more.headers } });
+    return digest;
+  }
+
+  /** What the last poll said. */
+  facts(): AgentFacts {
+    const last = this.asked.findLast(({ path: asked }) => asked === '/agent/poll');
+    const decoded = decodeFacts(last?.form.toString() ?? '');
+    if (!decoded.ok) throw new Error(decoded.text);
+    return decoded.facts;
+  }
+}
+
+/** A service manager that remembers, in $MUSTER_ROOT/units, and writes down what it is told to do. */
+const SYSTEMCTL = `#!/bin/sh
+units=$MUSTER_ROOT/units
+mkdir -p "$units"
+verb=$1
+shift
+[ "\${1:-}" != --quiet ] || shift
+case $verb in
+  is-active) [ -e "$units/$1.active" ] ; exit ;;
+  is-enabled) [ -e "$units/$1.enabled" ] ; exit ;;
+esac
+echo "$verb \${1:-}" >>"$units/log"
+[ ! -e "$units/\${1:-none}.broken" ] || { echo "Job for $1 failed."; exit 1; }
+case $verb in
+  enable) : >"$units/$1.enabled" ;;
+  disable) rm -f "$units/$1.enabled" ;;
+  start | restart) : >"$units/$1.active" ;;
+  stop) rm -f "$units/$1.active" ;;
+esac
+exit 0
+`;
+
+export class Machine {
+  readonly root: string;
+  readonly #children: ChildProcess[] = [];
+
+  constructor(desk: Desk, settings: Record<string, string> = {}) {
+    this.root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agent-'));
+    this.write('/etc/muster/ca.crt', desk.authority);
+    const conf = { server: desk.url, machine: 'cp1', session: 'S-1', ticket: desk.ticket, ...settings };
+    this.write(
+      '/etc/muster/agent.conf',
+      Object.entries(conf)
+        .map(([name, value]) => `${name}=${value}\n`)
+        .join(''),
+    );
+    fs.chmodSync(this.path('/etc/muster/agent.conf'), 0o600);
+    this.write('/etc/machine-id', `${'0123456789abcdef'.repeat(2)}\n`);
+    this.write('/proc/sys/kernel/random/boot_id', 'b0070000-0000-4000-8000-000000000001\n');
+    this.write('/proc/uptime', '100.00 50.00\n');
+    this.command('systemctl', SYSTEMCTL);
+  }
+
+  path(at: string): string {
+    return path.join(this.root, at);
+  }
+
+  write(at: string, text: string | Uint8Array): void {
+    fs.mkdirSync(path.dirname(this.path(at)), { recursive: true });
+    fs.writeFileSync(this.path(at), text);
+  }
+
+  read(at: string): string {
+    return fs.readFileSync(this.path(at), 'utf8');
+  }
+
+  exists(at: string): boolean {
+    return fs.lstatSync(this.path(at), { throwIfNoEntry: false }) !== undefined;
+  }
+
+  mode(at: string): string {
+    return (fs.statSync(this.path(at)).mode & 0o7777).toString(8);
+  }
+
+  /** A command that stands in for the host's. */
+  command(name: string, script: string): void {
+    this.write(`/bin/${name}`, script);
+    fs.chmodSync(this.path(`/bin/${name}`), 0o755);
+  }
+
+  /** What the service manager was told, since the last look. */
+  told(): string[] {
+    const log = this.path('/units/log');
+    if (!fs.existsSync(log)) return [];
+    const lines = fs.readFileSync(log, 'utf8').trim().split('\n');
+    fs.rmSync(log);
+    return lines;
+  }
+
+  /** Lost at reboot: /run, and what runs. */
+  reboot(): void {
+    fs.rmSync(this.path('/run'), { recursive: true, force: true });
+    if (!this.exists('/units')) return;
+    for (const name of fs.readdirSync(this.path('/units')))
+      if (name.endsWith('.active')) fs.rmSync(this.path(`/units/${name}`));
+  }
+
+  /** The environment of the agent. */
+  env(more: Record<string, string> = {}): NodeJS.ProcessEnv {
+    return {
+      PATH: `${this.path('/bin')}:${process.env.PATH}:/usr/sbin:/sbin`,
+      MUSTER_ROOT: this.root,
+      ...more,
+    };
+  }
+
+  /** Polls once. Resolves to exit status (or the signal that ended it) and what it said. */
+  async poll(
+    shell: Shell = SHELLS[0],
+    env: Record<string, string> = {},
+  ): Promise<{ status: number | string; said: string }> {
+    const child = this.start(shell, ['once'], env);
+    let said = '';
+    child.stdout!.on('data', (part) => (said += part));
+    child.stderr!.on('data', (part) => (said += part));
+    return new Promise((resolve) =>
+      child.on('close', (code, signal) => resolve({ status: code ?? signal!, said })),
+    );
+  }
+
+  /** In a process group of its own, so that it can be killed with all that it runs. */
+  start(
+    shell: Shell = SHELLS[0],
+    args: readonly string[] = [],
+    env: Record<string, string> = {},
+  ): ChildProcess {
+    const child = spawn(shell[0]!, [...shell.slice(1), path.join(SOURCE, 'muster-agent.sh'), ...args], {
+      env: this.env(env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    this.#children.push(child);
+    return child;
+  }
+
+  /** Every file with mode and content, but what is lost at reboot. */
+  tree(): Record<string, string> {
+    const found: Record<string, string> = {};
+    const visit = (at: string): void => {
+      const full = this.path(at);
+      const stat = fs.lstatSync(full);
+      const mode = (stat.mode & 0o7777).toString(8);
+      if (stat.isSymbolicLink()) found[at] = `-> ${fs.readlinkSync(full)}`;
+      else if (stat.isDirectory()) {
+        found[at] = mode;
+        for (const name of fs.readdirSync(full)) visit(path.join(at, name));
+      } else found[at] = `${mode} ${fs.readFileSync(full, 'latin1')}`;
+    };
+    for (const at of ['/etc', '/var', '/opt']) if (this.exists(at)) visit(at);
+    return found;
+  }
+
+  close(): void {
+    for (const child of this.#children)
+      if (child.exitCode === null && child.signalCode === null)
+        try {
+          process.kill(-child.pid!, 'SIGKILL');
+        } catch {}
+    fs.rmSync(this.root, { recursive: true, force: true });
+  }
+}
+
+export const openssl = (args: readonly string[], input?: string): string =>
+  execFileSync('openssl', args, { encoding: 'utf8', input: input ?? '', stdio: ['pipe', 'pipe', 'ignore'] });
