@@ -1,19 +1,41 @@
 /** etcd as a service of the host, for members without kubelet. */
-import type { PlanLine } from '../../agent/plan.ts';
-import type { ClusterMachine, FullCluster } from '../full.ts';
+import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
+import type { ClusterMachine, Flags, FullCluster } from '../full.ts';
 import { commandLine, type Founding } from '../manifests.ts';
 import { put, sections } from './lines.ts';
 
 const UNIT = '/etc/systemd/system/muster-etcd.service';
 export const ETCD_SERVICE = 'muster-etcd.service';
 
+/** What etcd begins with, for this boot of the machine alone: gone with the next, so that no disk can make it begin again. */
+export const ETCD_GRANT = '/run/muster/etcd-founding.env';
+/** Beside the data, as soon as there were any: `new` is refused from then on. */
+export const ETCD_STARTED = `${AGENT_PATHS.state}/etcd-started`;
+
 /** An argument in `ExecStart=`, quoted. */
 const argument = (text: string): string =>
   `"${text.replace(/[\\"]/g, '\\$&').replaceAll('$', '$$$$').replaceAll('%', '%%')}"`;
 
-/** One flag a line. `etcd` is found where systemd looks for programs: /usr/local/bin before Debian's /usr/bin. */
-export function etcdUnit(full: FullCluster, machine: ClusterMachine, founding: Founding): string {
-  const flags = commandLine(full.flags.etcd, machine, founding);
+const isOfFounding = (flag: string): boolean => flag.startsWith('initial-cluster');
+
+const flagsOf = (full: FullCluster, founding: boolean): Flags =>
+  Object.fromEntries(Object.entries(full.flags.etcd).filter(([flag]) => isOfFounding(flag) === founding));
+
+/** The grant's file: the flags of founding, which hold no white space. */
+export const etcdGrant = (full: FullCluster, machine: ClusterMachine, founding: Founding): string =>
+  `MUSTER_ETCD_FOUNDING=${commandLine(flagsOf(full, true), machine, founding).join(' ')}\n`;
+
+/**
+ * One flag a line. `etcd` is found where systemd looks for programs: /usr/local/bin before Debian's /usr/bin.
+ *
+ * The guard: with data it starts, whatever else is there. Without, only by a grant of this boot, and by `new` only where there never
+ * were data.
+ */
+export function etcdUnit(full: FullCluster, machine: ClusterMachine): string {
+  const flags = commandLine(flagsOf(full, false), machine);
+  const wal = `${full.etcd.dataDirectory}/member/wal`;
+  const guard = `test -d ${wal} || case "$$MUSTER_ETCD_FOUNDING" in *state=existing*) ;; *state=new*) test ! -e ${ETCD_STARTED} ;; *) false ;; esac`;
+  const started = `n=0; until test -d ${wal}; do n=$$((n + 1)); test $$n -lt 100 || exit 0; sleep 0.1; done; : >>${ETCD_STARTED}`;
   return sections(
     [
       'Unit',
@@ -31,7 +53,10 @@ export function etcdUnit(full: FullCluster, machine: ClusterMachine, founding: F
       [
         // Not notify: it says that it is ready only with a quorum, and the others may come much later.
         'Type=exec',
-        `ExecStart=etcd \\\n  ${flags.map(argument).join(' \\\n  ')}`,
+        `EnvironmentFile=-${ETCD_GRANT}`,
+        `ExecStartPre=/bin/sh -c '${guard}'`,
+        `ExecStart=etcd \\\n  ${flags.map(argument).join(' \\\n  ')} \\\n  $MUSTER_ETCD_FOUNDING`,
+        `ExecStartPost=/bin/sh -c '${started}'`,
         'Restart=always',
         'RestartSec=2',
         'LimitNOFILE=65536',
@@ -44,16 +69,9 @@ export function etcdUnit(full: FullCluster, machine: ClusterMachine, founding: F
   );
 }
 
-export const etcdServiceLine = (full: FullCluster, machine: ClusterMachine, founding: Founding): PlanLine =>
-  put(UNIT, etcdUnit(full, machine, founding));
+export const etcdServiceLine = (full: FullCluster, machine: ClusterMachine): PlanLine =>
+  put(UNIT, etcdUnit(full, machine));
 
-/**
- * What a restart is worth: flags and trust, which etcd reads when it starts (its own certificates it reads with every
- * handshake). Not what it was founded with: once it has data these flags mean nothing.
- */
-export function etcdReads(full: FullCluster, machine: ClusterMachine): string {
-  const lasting = Object.fromEntries(
-    Object.entries(full.flags.etcd).filter(([flag]) => !flag.startsWith('initial-cluster')),
-  );
-  return commandLine(lasting, machine).join('\n');
-}
+/** What a restart is worth: flags and trust, which etcd reads when it starts. Its own certificates it reads with every handshake. */
+export const etcdReads = (full: FullCluster, machine: ClusterMachine): string =>
+  commandLine(flagsOf(full, false), machine).join('\n');

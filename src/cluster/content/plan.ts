@@ -113,7 +113,7 @@ function etcdService(
   const reads = put('/flags', etcdReads(full, machine));
   const trust = POD_READS.etcd!;
   return [
-    etcdServiceLine(full, machine, founding),
+    etcdServiceLine(full, machine),
     {
       do: 'run',
       unit: ETCD_SERVICE,

@@ -148,7 +148,7 @@ const RULES: readonly Rule[] = [
     rule: 'the grant, again for the same four',
     of: ({ known: { record }, facts }) =>
       !record!.founded && record!.grants[facts.member] === facts.filesystem
-        ? { do: 'found', founding: newFounding(record!) }
+        ? { do: 'found', founding: newFounding(record!), filesystem: facts.filesystem }
         : undefined,
   },
   {
@@ -175,7 +175,7 @@ const RULES: readonly Rule[] = [
       if (stage !== 'start' || !added || filesystem !== facts.filesystem) return undefined;
       const listed = view?.members.find(({ id }) => id === added.id);
       return listed?.learner && listed.name === ''
-        ? { do: 'join', founding: existing(record!, added.members) }
+        ? { do: 'join', founding: existing(record!, added.members), filesystem: facts.filesystem }
         : undefined;
     },
   },

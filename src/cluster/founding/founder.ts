@@ -76,6 +76,9 @@ const VIEW_KEPT = millis(1000);
 /** Within this, members report the quorum themselves. */
 const FOUNDING_TAKES = millis(30_000);
 
+/** A letter first: words of a plan do not begin with `-`. */
+const newId = (): string => `f${randomId()}`;
+
 interface Seat {
   readonly asked: Map<string, MemberFacts>;
   opened: boolean;
@@ -194,7 +197,7 @@ export function createFounder(deps: FounderDeps): Founder {
   /** One change that follows from what is known, or undefined when all is settled. */
   const change = (known: Known, facts: MemberFacts): { record: FoundingRecord; why: string } | undefined => {
     const now = clock.now();
-    const opening = openByAsking(known, { now, id: randomId() });
+    const opening = openByAsking(known, { now, id: newId() });
     if (opening) return { record: opening, why: 'opened by all members, asked and empty' };
     const late = bindLate(known, facts);
     if (late) return { record: late, why: `bound late: ${facts.member} to ${facts.filesystem}` };
@@ -299,7 +302,7 @@ export function createFounder(deps: FounderDeps): Founder {
       seat.members = members;
       return inTurn(seat, async () => {
         const now = await read(cluster);
-        const id = randomId();
+        const id = newId();
         const ordered = openByPerson(knownOf(cluster, seat, now.record), { now: clock.now(), id });
         if (!ordered.ok) throw new MusterError('E_FOUNDING', `${cluster}: ${ordered.text}`);
         if (!(await write(ordered.record, now, 'opened by a person')))

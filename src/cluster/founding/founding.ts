@@ -102,9 +102,9 @@ export interface Known {
 
 export type EtcdDecision =
   /** The grant: etcd may start with `state=new`. */
-  | { readonly do: 'found'; readonly founding: Founding }
+  | { readonly do: 'found'; readonly founding: Founding; readonly filesystem: string }
   /** It was added as a learner: etcd may start with `state=existing`. */
-  | { readonly do: 'join'; readonly founding: Founding }
+  | { readonly do: 'join'; readonly founding: Founding; readonly filesystem: string }
   /** It has its data: etcd starts, and what it is told of a founding does not matter to it. */
   | { readonly do: 'start'; readonly founding: Founding }
   /** Its data are gone and a quorum of the others stands: the executor removes and re-adds it. Its etcd stays stopped meanwhile. */

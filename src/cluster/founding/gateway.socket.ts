@@ -1,0 +1,193 @@
+/**
+ * etcd as the boot host reaches it: its JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with a client certificate of the
+ * cluster's own etcd CA. Keys and values are base64, 64-bit numbers are decimal texts.
+ */
+import https from 'node:https';
+import type { Clock } from '../../base/clock.ts';
+import { leafOf } from '../../pki/hierarchy.ts';
+import { PrivateKey } from '../../pki/keys.ts';
+import { trustBundle } from '../../pki/keyset.ts';
+import type { Pki } from '../../pki/pki.ts';
+import type { EtcdGateway } from './founder.ts';
+import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
+import { clientUrl, peerUrl } from './quorum.ts';
+
+/** etcd answers a linearizable read without quorum after 5 s; a healthy one in milliseconds. */
+const PATIENCE_MS = 3000;
+const ANSWER_LIMIT = 1024 * 1024;
+
+interface Credentials {
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+  readonly until: number;
+}
+
+export interface GatewayDeps {
+  readonly pki: Pki;
+  readonly clock: Clock;
+  /** Aborts when the daemon stops. */
+  readonly signal: AbortSignal;
+}
+
+/** The boot host's certificate is made anew in every life of the server; it is never stored. */
+export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: string) => EtcdGateway {
+  const gateways = new Map<string, EtcdGateway>();
+  return (cluster) => {
+    const known = gateways.get(cluster);
+    if (known) return known;
+    let credentials: Promise<Credentials> | undefined;
+    const current = async (): Promise<Credentials> => {
+      const held = await credentials?.catch(() => undefined);
+      if (held && held.until > clock.now()) return held;
+      credentials = issue(pki, clock, cluster);
+      return credentials;
+    };
+    const made = gatewayOf(async (url, body) => post(url, body, await current(), signal));
+    gateways.set(cluster, made);
+    return made;
+  };
+}
+
+async function issue(pki: Pki, clock: Clock, cluster: string): Promise<Credentials> {
+  const key = await PrivateKey.generate();
+  const keysets = await pki.keysets(cluster);
+  const issued = await pki.issue(cluster, {
+    leaf: 'muster-etcd-client',
+    holder: { name: 'muster', addresses: [] },
+    cluster: { name: cluster, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
+    publicKey: key.publicKey(),
+  });
+  return {
+    // As long as a rotation takes to be noticed.
+    until: clock.now() + Math.min(leafOf('muster-etcd-client').lifetime / 2, 3_600_000),
+    ca: trustBundle(keysets.get('etcd-ca')!),
+    cert: issued.certificate,
+    key: key.pem(),
+  };
+}
+
+type Post = (url: string, body: object) => Promise<unknown>;
+
+/** The gateway over any way to post; the protocol is here, the socket below. */
+export function gatewayOf(postTo: Post): EtcdGateway {
+  /** The first member that takes it; a refusal of one that has no leader is no answer. */
+  const any = async (members: readonly MemberAddress[], path: string, body: object): Promise<unknown> => {
+    let last: unknown = new Error('etcd has no members');
+    for (const { address } of members) {
+      try {
+        return await postTo(clientUrl(address) + path, body);
+      } catch (error) {
+        last = error instanceof EtcdRefusal || !(last instanceof EtcdRefusal) ? error : last;
+      }
+    }
+    throw last;
+  };
+  const reads = (address: string): Promise<boolean> =>
+    postTo(`${clientUrl(address)}/v3/kv/range`, { key: NOTHING, count_only: true }).then(
+      () => true,
+      () => false,
+    );
+  const lives = (address: string): Promise<boolean> =>
+    postTo(`${clientUrl(address)}/v3/maintenance/status`, {}).then(
+      () => true,
+      () => false,
+    );
+  return {
+    async view(members) {
+      const reading = await Promise.all(
+        members.map(async (one) => ({ ...one, ok: await reads(one.address) })),
+      );
+      // It has just answered a linearizable read: its list is no older than that.
+      const asked = reading.find(({ ok }) => ok);
+      if (!asked) return undefined;
+      const list = listOf(await postTo(`${clientUrl(asked.address)}/v3/cluster/member/list`, {}));
+      const healthy = await Promise.all(
+        list.members.map(async (member) => {
+          const at = reading.find(({ address }) => member.peerUrls.includes(peerUrl(address)));
+          if (!at) return false;
+          return member.learner ? lives(at.address) : at.ok;
+        }),
+      );
+      return {
+        clusterId: list.clusterId,
+        members: list.members.map((member, n) => ({ ...member, healthy: healthy[n]! })),
+      };
+    },
+    remove: async (members, id) => void (await any(members, '/v3/cluster/member/remove', { ID: id })),
+    addLearner: async (members, url) =>
+      void (await any(members, '/v3/cluster/member/add', { peerURLs: [url], isLearner: true })),
+    promote: async (members, id) => void (await any(members, '/v3/cluster/member/promote', { ID: id })),
+  };
+}
+
+/** The key of one zero octet: nobody's. */
+const NOTHING = Buffer.from([0]).toString('base64');
+
+/** etcd answered, and refused. */
+class EtcdRefusal extends Error {}
+
+type Fields = Readonly<Record<string, unknown>>;
+const fieldsOf = (value: unknown): Fields =>
+  typeof value === 'object' && value !== null ? (value as Fields) : {};
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+function listOf(answer: unknown): Pick<EtcdView, 'clusterId'> & {
+  readonly members: readonly Omit<EtcdMember, 'healthy'>[];
+} {
+  const { header, members } = fieldsOf(answer);
+  if (!Array.isArray(members)) throw new Error('etcd named no members');
+  return {
+    clusterId: textOf(fieldsOf(header).cluster_id),
+    members: members.map((member: unknown) => {
+      const { ID, name, peerURLs, isLearner } = fieldsOf(member);
+      return {
+        id: textOf(ID),
+        name: textOf(name),
+        peerUrls: Array.isArray(peerURLs) ? peerURLs.map(textOf) : [],
+        learner: isLearner === true,
+      };
+    }),
+  };
+}
+
+function post(
+  url: string,
+  body: object,
+  { ca, cert, key }: Credentials,
+  signal: AbortSignal,
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const late = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+    const request = https.request(
+      url,
+      { method: 'POST', ca, cert, key, signal: late, agent: false, minVersion: 'TLSv1.2' },
+      (response) => {
+        const parts: Buffer[] = [];
+        let octets = 0;
+        response.on('data', (part: Buffer) => {
+          octets += part.length;
+          if (octets > ANSWER_LIMIT) request.destroy(new Error('etcd answers with more than is taken'));
+          else parts.push(part);
+        });
+        response.on('error', reject);
+        response.on('end', () => {
+          const text = Buffer.concat(parts).toString();
+          if (response.statusCode === 200) resolve(parsed(text));
+          else
+            reject(new EtcdRefusal(textOf(fieldsOf(parsed(text)).error) || `status ${response.statusCode}`));
+        });
+      },
+    );
+    request.on('error', reject);
+    request.end(JSON.stringify(body));
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

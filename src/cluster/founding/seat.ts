@@ -1,0 +1,103 @@
+/** The founding's part of a member's plan: its decision as lines, an order for etcd, or a hold. */
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { PlanLine } from '../../agent/plan.ts';
+import { ETCD_GRANT, ETCD_SERVICE, ETCD_STARTED, etcdGrant } from '../content/etcd-service.ts';
+import { put } from '../content/lines.ts';
+import type { EtcdPart, EtcdSeat } from '../etcd-part.ts';
+import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
+import { type Founding, MANIFEST_DIRECTORY } from '../manifests.ts';
+import type { Founder } from './founder.ts';
+import type { EtcdDecision, HoldCode, MemberAddress, MemberFacts } from './founding.ts';
+
+/** The hold of a machine whose etcd is stopped and cannot start by itself; said back, it lets a replacement begin. */
+export const FENCED = 'etcd-fenced';
+
+export const membersOf = (full: FullCluster): readonly MemberAddress[] =>
+  withRole(full, 'etcd').map((machine) => ({ name: machine.name, address: addressOf(machine) }));
+
+/** A machine's facts as the founding takes them; undefined while its data filesystem is not mounted. */
+export function memberFacts(
+  machine: string,
+  { disk, marker, etcd, hold, seenRevision }: AgentFacts,
+): MemberFacts | undefined {
+  if (disk.state !== 'ours' || !disk.mounted) return undefined;
+  return {
+    member: machine,
+    machine,
+    filesystem: disk.filesystem,
+    ...(marker && { marker }),
+    etcd,
+    ...(seenRevision === undefined ? {} : { seenRevision }),
+    fenced: hold?.code === FENCED,
+  };
+}
+
+export function createSeat(founder: Founder): EtcdSeat {
+  return async (full, machine, facts) => {
+    const known = memberFacts(machine.name, facts);
+    if (!known) return held('no-data-disk', 'The data filesystem is not mounted.', 5);
+    const decision = await founder.ask(full.name, membersOf(full), known);
+    return partOf(full, machine, decision);
+  };
+}
+
+const held = (code: string, text: string, pollSeconds: number): EtcdPart => ({
+  lines: [],
+  hold: { code, text, stop: true },
+  pollSeconds,
+});
+
+/** Seconds until the machine asks again: others are waited for, or a person. */
+const pollOf = (code: HoldCode): number =>
+  code === 'waiting-for-members' ? 1 : code === 'no-quorum' || code === 'replacing-other' ? 2 : 10;
+
+export function partOf(full: FullCluster, machine: ClusterMachine, decision: EtcdDecision): EtcdPart {
+  const service = full.etcd.runs === 'service';
+  switch (decision.do) {
+    case 'found':
+    case 'join':
+      return {
+        lines: [
+          markerLine(full, machine, decision.founding),
+          { do: 'guard-new', filesystem: decision.filesystem },
+          ...(service ? grantLines(full, machine, decision.founding) : []),
+        ],
+        founding: decision.founding,
+        pollSeconds: 1,
+      };
+    case 'start':
+      return {
+        lines: [
+          markerLine(full, machine, decision.founding),
+          ...(service ? [put(ETCD_STARTED, ''), remove(ETCD_GRANT)] : []),
+        ],
+        founding: decision.founding,
+      };
+    case 'replace':
+      return {
+        lines: service
+          ? [remove(ETCD_GRANT), { do: 'stop', unit: ETCD_SERVICE }]
+          : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)],
+        hold: { code: FENCED, text: `It is removed from etcd and added anew: ${decision.why}.`, stop: true },
+        pollSeconds: 1,
+      };
+    case 'hold':
+      return held(decision.code, decision.text, pollOf(decision.code));
+  }
+}
+
+const remove = (path: string): PlanLine => ({ do: 'remove', path });
+
+/** The token is the founding's id behind `muster-`. */
+const markerLine = (full: FullCluster, machine: ClusterMachine, { token }: Founding): PlanLine => ({
+  do: 'marker',
+  cluster: full.name,
+  founding: token.slice('muster-'.length),
+  member: machine.name,
+  machine: machine.name,
+});
+
+/** A member that joins anew may have had data on this filesystem; one that founds may not. */
+const grantLines = (full: FullCluster, machine: ClusterMachine, founding: Founding): readonly PlanLine[] => [
+  put(ETCD_GRANT, etcdGrant(full, machine, founding), 0o600),
+];
