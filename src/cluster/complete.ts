@@ -57,6 +57,7 @@ const FIXED: Readonly<Record<string, string>> = {
   'endpoint.port': 'spec.kubernetes.endpoint',
   'etcd.topology': 'spec.kubernetes.etcd.topology',
   'etcd.runs': 'spec.kubernetes.etcd.runs',
+  'cni.plugin': 'spec.kubernetes.cni',
   'etcd.minor': 'overrides.versions.etcd',
 };
 
@@ -178,6 +179,12 @@ interface Given {
   readonly machines: readonly ClusterMachine[];
 }
 
+/** As flannel publishes them together. */
+const FLANNEL_IMAGES = {
+  flannel: 'ghcr.io/flannel-io/flannel:v0.28.4',
+  'flannel-cni-plugin': 'ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1',
+} as const;
+
 /** MiB of memory: kubeadm's 1,700 MB for a control plane, Kubespray's 1 GB for a worker less what a kernel keeps. */
 const MEMORY_MIB = { 'control-plane': 1600, etcd: 256, worker: 800 } as const;
 
@@ -269,6 +276,9 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   build.put(['etcd', 'minor'], etcdMinor, 'derived', 'versions.etcd');
   const dataDirectory = build.put(['etcd', 'dataDirectory'], '/var/lib/etcd', 'default', 'kubeadm');
   build.put(['versions', 'containerd'], '1.7.24', 'default', "Debian 13's");
+  build.put(['cni', 'plugin'], spec.cni ?? 'flannel', given(spec.cni), 'cni');
+  for (const [what, reference] of Object.entries(FLANNEL_IMAGES))
+    build.put(['cni', 'images', what], reference, 'default', 'flannel 0.28');
   build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'where installers of CNI put theirs');
   build.put(['mirrors'], spec.mirrors ?? [], given(spec.mirrors), 'mirrors');
   for (const [role, mebibytes] of Object.entries(MEMORY_MIB))

@@ -7,32 +7,50 @@ import type { Plan, PlanLine } from '../agent/plan.ts';
 import type { AgentDesk, AgentIdentity } from '../agent/protocol.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
+import type { Log } from '../base/log.ts';
 import type { EventSink } from '../events/event.ts';
 import { readCsr } from '../pki/csr.ts';
 import { type Held, handout } from '../pki/handout.ts';
 import { type LeafName, leavesFor } from '../pki/hierarchy.ts';
 import type { PublicKey } from '../pki/keys.ts';
+import { trustBundle } from '../pki/keyset.ts';
 import type { Keysets, Pki } from '../pki/pki.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';
 import type { Catalog } from '../resources/catalog.ts';
+import type { Store } from '../store/store.ts';
 import { type Certificates, openCertificates } from './certificates.ts';
 import { type Completions, followClusters } from './completed.ts';
 import { dataPart } from './content/data.ts';
 import { hold } from './content/lines.ts';
+import { type ObjectsPart, objectsPart } from './content/objects-unit.ts';
 import { planLines } from './content/plan.ts';
 import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
 import type { ClusterMachine, FullCluster } from './full.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
+import { type AppliedObjects, openAppliedObjects } from './objects/applied.ts';
+import { bundleOf } from './objects/bundle.ts';
 
 export interface DeskDeps {
   readonly catalog: Catalog;
   readonly pki: Pki;
   readonly clock: Clock;
   readonly events: EventSink;
+  readonly store: Store;
+  readonly log: Log;
   /** The founding's word on members of etcd. */
   readonly etcd: EtcdSeat;
   /** A new UUID for a data filesystem. */
   readonly newFilesystem: () => string;
+  /** Binaries and registries that this boot host has; absent: machines bring theirs. */
+  readonly supplies?: (full: FullCluster, machine: ClusterMachine) => Supplies;
+}
+
+/** What machines get from the boot host besides their configuration. */
+export interface Supplies {
+  /** Lines that put binaries down. */
+  readonly binaries: readonly PlanLine[];
+  /** Registries that are asked first, see {@link FullCluster.mirrors}. */
+  readonly mirrors: readonly string[];
 }
 
 export interface ClusterDesk {
@@ -76,12 +94,14 @@ class Desk {
   readonly #deps: DeskDeps;
   readonly #completions: Completions;
   readonly #certificates: Certificates;
+  readonly #objects: AppliedObjects;
   readonly #keysets = new Map<string, { readonly keysets: Keysets; readonly until: Millis }>();
 
   constructor(deps: DeskDeps, completions: Completions, certificates: Certificates) {
     this.#deps = deps;
     this.#completions = completions;
     this.#certificates = certificates;
+    this.#objects = openAppliedObjects(deps);
   }
 
   async plan(identity: AgentIdentity, facts: AgentFacts): Promise<Plan> {
@@ -123,7 +143,8 @@ class Desk {
         ...data.lines,
         hold('waiting-for-members', 'No member of etcd was here yet; the keys of the cluster are made then.'),
       );
-    const leaves = await this.#leaves(asking, keysets);
+    const objects = await this.#objectsOf(asking, keysets);
+    const leaves = await this.#leaves(asking, keysets, objects !== undefined);
     if (leaves.requests.length > 0)
       return {
         lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
@@ -137,9 +158,18 @@ class Desk {
       leaves: leaves.held,
       servers: apiServers(full, machine),
     });
+    const supplies = this.#deps.supplies?.(full, machine);
     const waiting = etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     return {
-      lines: planLines({ full, machine, data: data.lines, etcd, pki }),
+      lines: planLines({
+        full: { ...full, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
+        machine,
+        data: data.lines,
+        etcd,
+        pki,
+        binaries: supplies?.binaries,
+        objects,
+      }),
       pollSeconds: etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled),
     };
   }
@@ -164,9 +194,17 @@ class Desk {
     return keysets;
   }
 
+  /** The in-cluster objects, on a control plane that has not applied them yet. */
+  async #objectsOf({ full, machine, facts }: Asking, keysets: Keysets): Promise<ObjectsPart | undefined> {
+    if (!machine.roles.includes('control-plane')) return undefined;
+    const part = objectsPart(machine, bundleOf(full, trustBundle(keysets.get('ca')!)));
+    const due = await this.#objects.isDue(full.name, machine.name, part.digest, facts);
+    return due ? part : undefined;
+  }
+
   /** Certificates of the machine's keys, and the requests that are still needed. */
-  async #leaves({ full, machine, facts }: Asking, keysets: Keysets) {
-    const leaves = leavesOf(machine);
+  async #leaves({ full, machine, facts }: Asking, keysets: Keysets, applies: boolean) {
+    const leaves = leavesOf(machine, applies);
     let refused = false;
     const get = async (leaf: LeafName) => {
       const request = this.#request(machine.name, leaf, facts);
@@ -200,8 +238,8 @@ class Desk {
 }
 
 /** The agent's own certificate comes with its ticket; the applier's when there is something to apply. */
-const leavesOf = (machine: ClusterMachine): readonly LeafName[] =>
-  leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && leaf !== 'applier');
+const leavesOf = (machine: ClusterMachine, applies: boolean): readonly LeafName[] =>
+  leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && (leaf !== 'applier' || applies));
 
 async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
   return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;

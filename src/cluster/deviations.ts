@@ -75,3 +75,18 @@ export const CLUSTER_DEVIATIONS = {
 } as const satisfies Readonly<Record<string, ClusterDeviation>>;
 
 export type ClusterDeviationName = keyof typeof CLUSTER_DEVIATIONS;
+
+/** The same for in-cluster objects, as `KIND NAMESPACE/NAME FIELD`. */
+export const OBJECT_DEVIATIONS = {
+  network: {
+    fields: /kube-flannel|^ClusterRole(Binding)? \/flannel$/,
+    reason: 'The network between pods, which kubeadm leaves to a person.',
+  },
+  localApi: {
+    fields: /^ConfigMap kube-system\/kube-proxy data\.kubeconfig\.conf\.clusters\.default\.cluster\.server$/,
+    reason:
+      'kube-proxy reaches the API on its own machine, through the balancer there: no virtual address and no name stands between.',
+  },
+} as const satisfies Readonly<Record<string, ClusterDeviation>>;
+
+export type ObjectDeviationName = keyof typeof OBJECT_DEVIATIONS;

@@ -78,6 +78,11 @@ export interface FullCluster {
     readonly minor: EtcdMinor;
     readonly dataDirectory: string;
   };
+  /** The network between pods. `none`: a person brings one. */
+  readonly cni: {
+    readonly plugin: 'flannel' | 'none';
+    readonly images: { readonly flannel: string; readonly 'flannel-cni-plugin': string };
+  };
   /** Directory of CNI plugins. */
   readonly cniPlugins: string;
   /** Registries that are asked before the one of an image's name; URLs. */

@@ -231,6 +231,9 @@ export const kubernetesSpec = z.strictObject({
     description: 'Algorithm of all keys. Default ECDSA-P256.',
   }),
   registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
+  cni: z.enum(['flannel', 'none']).optional().meta({
+    description: 'The network between pods. Default flannel; none: you bring one.',
+  }),
   mirrors: z
     .array(z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }))
     .optional()

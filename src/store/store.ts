@@ -70,6 +70,7 @@ export interface Store {
  *     machine/NAME              MachineStatus
  *     session/ID                BootSession
  *     lease/NETWORK/ADDRESS     Lease
+ *     objects/CLUSTER/MACHINE   what a control plane applied (src/cluster/objects/applied.ts)
  *
  * Every value is JSON with a number `v`: the version of its shape.
  */

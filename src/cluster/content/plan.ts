@@ -14,6 +14,7 @@ import { containerdLines } from './containerd.ts';
 import { ETCD_SERVICE, etcdReads, etcdServiceLine } from './etcd-service.ts';
 import { kubeletLines, readByKubelet } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
+import type { ObjectsPart } from './objects-unit.ts';
 import { systemLines } from './system.ts';
 
 export interface PlanOf {
@@ -26,13 +27,13 @@ export interface PlanOf {
   /** The PKI's files, see src/pki/handout.ts. */
   readonly pki: readonly MachineFile[];
   /** Binaries, put down before what runs them. */
-  readonly binaries?: readonly PlanLine[];
-  /** The last lines: what is run once and needs all others. */
-  readonly last?: readonly PlanLine[];
+  readonly binaries?: readonly PlanLine[] | undefined;
+  /** In-cluster objects that this machine still has to apply. */
+  readonly objects?: ObjectsPart | undefined;
 }
 
 export function planLines(of: PlanOf): readonly PlanLine[] {
-  const { full, machine, data, etcd, binaries = [], last = [] } = of;
+  const { full, machine, data, etcd, binaries = [], objects } = of;
   const kubernetes = runsKubelet(machine);
   const pki = of.pki.map(lineOf);
   const containerd = kubernetes ? containerdLines(full) : undefined;
@@ -52,6 +53,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...(balancer?.files ?? []),
     ...kubelet,
     ...manifestLines(full, machine, etcd?.founding, pki),
+    ...(objects?.files ?? []),
     step('files'),
     ...etcdService(full, machine, etcd?.founding, pki),
     ...(containerd ? [containerd.run] : []),
@@ -66,7 +68,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
         ]
       : []),
     step('units'),
-    ...last,
+    ...(objects ? [objects.run, step('objects')] : []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
   ];
 }

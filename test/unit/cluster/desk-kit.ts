@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
+import { silentLog } from '../../../src/base/log.ts';
 import { createDesk, type DeskDeps } from '../../../src/cluster/desk.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
@@ -72,6 +73,8 @@ export async function rig(
     catalog: known.catalog,
     pki,
     clock,
+    store,
+    log: silentLog,
     events: { record: (event) => events.push(event) },
     etcd: options.etcd ?? granted,
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { duration } from '../../../src/base/duration.ts';
+import { silentLog } from '../../../src/base/log.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
 import { factsOf } from '../pki/kit.ts';
 import { clusterDocument, machineDocument, rig, settle, TestMachine } from './desk-kit.ts';
@@ -61,6 +62,8 @@ test('a server that starts anew gives the same certificates for the same keys', 
     catalog: one.known.catalog,
     pki: one.pki,
     clock: one.clock,
+    store: one.store,
+    log: silentLog,
     events: { record: () => undefined },
     etcd: async () => ({ lines: [], founding: (await import('./kit.ts')).FOUNDING }),
     newFilesystem: () => 'x',
@@ -72,13 +75,29 @@ test('a certificate is renewed for the same key when a third of its life is left
   const { desk, pki, clock } = await rig();
   const machine = new TestMachine('cp1');
   await settle(desk, machine);
+  machine.keys.delete('applier');
   const count = (await pki.issued('golden')).length;
   clock.advance(duration('240d'));
   await settle(desk, machine);
   expect((await pki.issued('golden')).length).toBe(count);
   clock.advance(duration('10d'));
   await settle(desk, machine);
-  expect((await pki.issued('golden')).length).toBe(2 * count);
+  expect((await pki.issued('golden')).length).toBe(2 * count - 1);
+});
+
+test('a control plane gets the credential for in-cluster objects until it has applied them, and anew for others', async () => {
+  const { desk, known } = await rig();
+  const machine = new TestMachine('cp1');
+  const applies = async () => {
+    const { lines } = await settle(desk, machine);
+    return lines.some((line) => line.do === 'run' && line.unit === 'muster-objects.service');
+  };
+  expect(await applies()).toBe(true);
+  expect(await applies()).toBe(true);
+  machine.keys.delete('applier');
+  expect(await applies()).toBe(false);
+  known.put(clusterDocument({ dnsDomain: 'other.local' }));
+  expect(await applies()).toBe(true);
 });
 
 test('another address of a machine means other certificates, only where it is named in them', async () => {

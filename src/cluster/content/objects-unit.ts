@@ -1,0 +1,81 @@
+/**
+ * The unit that puts the in-cluster objects in place, on every control plane: it waits for the API on its own machine, and three at once do
+ * no harm, since applying is idempotent. When it is done it removes its credential, which says to Muster that it is done.
+ */
+import { createHash } from 'node:crypto';
+import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
+import type { ClusterMachine } from '../full.ts';
+import { type Bundle, manifestText } from '../objects/bundle.ts';
+import { put, sections } from './lines.ts';
+
+const DIRECTORY = '/etc/muster/objects';
+const CREDENTIAL = '/run/muster/applier.conf';
+const UNIT = '/etc/systemd/system/muster-objects.service';
+
+const LABELS = [
+  'node-role.kubernetes.io/control-plane=',
+  // The control planes are behind the endpoint, not behind Services of type LoadBalancer.
+  'node.kubernetes.io/exclude-from-external-load-balancers=',
+];
+
+/** A label that a kubelet may not give its own node; the taint it gives itself when it registers. */
+const script = ({ name }: ClusterMachine): string => `#!/bin/sh
+# Puts the objects of the cluster in place; started anew by systemd until all of it is done.
+set -eu
+export KUBECONFIG=${CREDENTIAL}
+until kubectl get --raw /readyz >/dev/null 2>&1; do sleep 1; done
+kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
+kubectl get -o name -f ${DIRECTORY}/created.yaml
+kubectl apply --server-side --force-conflicts --field-manager=muster -f ${DIRECTORY}/applied.yaml
+kubectl label --overwrite node ${name} ${LABELS.join(' ')}
+rm -f ${AGENT_PATHS.keys}/applier.key ${CREDENTIAL}
+`;
+
+const unit = sections(
+  [
+    'Unit',
+    [
+      'Description=Objects of the cluster, put in place by Muster',
+      'After=kubelet.service',
+      'StartLimitIntervalSec=0',
+      // After a reboot they are there already; the plan starts it when they changed.
+      `ConditionPathExists=${CREDENTIAL}`,
+    ],
+  ],
+  [
+    'Service',
+    [
+      // Not oneshot: whoever starts it would wait for the API.
+      'Type=exec',
+      'RemainAfterExit=yes',
+      `ExecStart=/bin/sh ${DIRECTORY}/apply.sh`,
+      'Restart=on-failure',
+      'RestartSec=2',
+    ],
+  ],
+  ['Install', ['WantedBy=multi-user.target']],
+);
+
+/** What a control plane applies, and its digest: another one means that it is applied again. */
+export interface ObjectsPart {
+  readonly files: readonly PlanLine[];
+  readonly digest: string;
+  readonly run: PlanLine;
+}
+
+export function objectsPart(machine: ClusterMachine, bundle: Bundle): ObjectsPart {
+  const texts = [manifestText(bundle.created), manifestText(bundle.applied), script(machine), unit] as const;
+  const hash = createHash('sha256');
+  for (const text of texts) hash.update(`${text.length}\n${text}`);
+  const digest = hash.digest('hex');
+  return {
+    digest,
+    files: [
+      put(`${DIRECTORY}/created.yaml`, texts[0]),
+      put(`${DIRECTORY}/applied.yaml`, texts[1]),
+      put(`${DIRECTORY}/apply.sh`, texts[2]),
+      put(UNIT, texts[3]),
+    ],
+    run: { do: 'run', unit: 'muster-objects.service', digest },
+  };
+}

@@ -1,0 +1,32 @@
+/** All in-cluster objects of a cluster as one text, in the order in which one needs the other. */
+import { yamlText } from '../../ignition/yaml-text.ts';
+import type { FullCluster } from '../full.ts';
+import { corednsConfig, corednsObjects } from './coredns.ts';
+import { flannelObjects } from './flannel.ts';
+import { kubeProxyObjects } from './kube-proxy.ts';
+import { kubeadmObjects } from './kubeadm.ts';
+import { asPlain, type KubeObject } from './object.ts';
+
+export interface Bundle {
+  /** Ours: put in order whenever they are applied. */
+  readonly applied: readonly KubeObject[];
+  /** People's from then on: made when they are missing. */
+  readonly created: readonly KubeObject[];
+}
+
+/** `caBundle`: the cluster's CA, every trusted generation, PEM. */
+export function bundleOf(full: FullCluster, caBundle: string): Bundle {
+  return {
+    applied: [
+      ...kubeadmObjects(full, caBundle),
+      ...kubeProxyObjects(full),
+      ...(full.cni.plugin === 'flannel' ? flannelObjects(full) : []),
+      ...corednsObjects(full),
+    ],
+    created: [corednsConfig(full)],
+  };
+}
+
+/** As kubectl reads them. */
+export const manifestText = (objects: readonly KubeObject[]): string =>
+  objects.map((object) => yamlText(asPlain(object))).join('---\n');

@@ -1,0 +1,154 @@
+/** Names inside the cluster: CoreDNS as kubeadm sets it up. */
+import type { FullCluster } from '../full.ts';
+import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
+
+const SYSTEM = 'kube-system';
+const LABEL = { 'k8s-app': 'kube-dns' } as const;
+
+export const corefile = (dnsDomain: string): string => `.:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes ${dnsDomain} in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    prometheus :9153
+    forward . /etc/resolv.conf {
+       max_concurrent 1000
+    }
+    cache 30 {
+       disable success ${dnsDomain}
+       disable denial ${dnsDomain}
+    }
+    loop
+    reload
+    loadbalance
+}
+`;
+
+/** The Corefile; people edit it, so that it is only put there when it is missing. */
+export const corednsConfig = (full: FullCluster): KubeObject =>
+  configMap('coredns', SYSTEM, { Corefile: corefile(full.dnsDomain) });
+
+const port = (name: string, number: number, protocol: 'UDP' | 'TCP') => ({
+  containerPort: number,
+  name,
+  protocol,
+});
+
+const probe = (path: string, at: string, failureThreshold: number, timing: object) => ({
+  failureThreshold,
+  httpGet: { path, port: at, scheme: 'HTTP' },
+  ...timing,
+});
+
+const deployment = (full: FullCluster): KubeObject => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { labels: LABEL, name: 'coredns', namespace: SYSTEM },
+  spec: {
+    replicas: 2,
+    selector: { matchLabels: LABEL },
+    strategy: { rollingUpdate: { maxUnavailable: 1 }, type: 'RollingUpdate' },
+    template: {
+      metadata: { labels: LABEL },
+      spec: {
+        affinity: {
+          podAntiAffinity: {
+            preferredDuringSchedulingIgnoredDuringExecution: [
+              {
+                podAffinityTerm: {
+                  labelSelector: {
+                    matchExpressions: [{ key: 'k8s-app', operator: 'In', values: ['kube-dns'] }],
+                  },
+                  topologyKey: 'kubernetes.io/hostname',
+                },
+                weight: 100,
+              },
+            ],
+          },
+        },
+        containers: [
+          {
+            args: ['-conf', '/etc/coredns/Corefile'],
+            image: full.images.coredns,
+            imagePullPolicy: 'IfNotPresent',
+            livenessProbe: probe('/health', 'liveness-probe', 5, {
+              initialDelaySeconds: 60,
+              successThreshold: 1,
+              timeoutSeconds: 5,
+            }),
+            name: 'coredns',
+            ports: [
+              port('dns', 53, 'UDP'),
+              port('dns-tcp', 53, 'TCP'),
+              port('metrics', 9153, 'TCP'),
+              port('liveness-probe', 8080, 'TCP'),
+              port('readiness-probe', 8181, 'TCP'),
+            ],
+            readinessProbe: probe('/ready', 'readiness-probe', 3, {}),
+            resources: { limits: { memory: '170Mi' }, requests: { cpu: '100m', memory: '70Mi' } },
+            securityContext: {
+              allowPrivilegeEscalation: false,
+              capabilities: { add: ['NET_BIND_SERVICE'], drop: ['ALL'] },
+              readOnlyRootFilesystem: true,
+            },
+            volumeMounts: [{ mountPath: '/etc/coredns', name: 'config-volume', readOnly: true }],
+          },
+        ],
+        dnsPolicy: 'Default',
+        nodeSelector: { 'kubernetes.io/os': 'linux' },
+        priorityClassName: 'system-cluster-critical',
+        serviceAccountName: 'coredns',
+        tolerations: [
+          { key: 'CriticalAddonsOnly', operator: 'Exists' },
+          { effect: 'NoSchedule', key: 'node-role.kubernetes.io/control-plane' },
+        ],
+        volumes: [
+          {
+            configMap: { items: [{ key: 'Corefile', path: 'Corefile' }], name: 'coredns' },
+            name: 'config-volume',
+          },
+        ],
+      },
+    },
+  },
+});
+
+const service = (full: FullCluster): KubeObject => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: {
+    annotations: { 'prometheus.io/port': '9153', 'prometheus.io/scrape': 'true' },
+    labels: { ...LABEL, 'kubernetes.io/cluster-service': 'true', 'kubernetes.io/name': 'CoreDNS' },
+    name: 'kube-dns',
+    namespace: SYSTEM,
+  },
+  spec: {
+    clusterIP: full.serviceAddresses.dns[0],
+    clusterIPs: full.serviceAddresses.dns,
+    ipFamilyPolicy: full.serviceAddresses.dns.length > 1 ? 'RequireDualStack' : 'SingleStack',
+    ports: [
+      { name: 'dns', port: 53, protocol: 'UDP', targetPort: 53 },
+      { name: 'dns-tcp', port: 53, protocol: 'TCP', targetPort: 53 },
+      { name: 'metrics', port: 9153, protocol: 'TCP', targetPort: 9153 },
+    ],
+    selector: LABEL,
+  },
+});
+
+export const corednsObjects = (full: FullCluster): readonly KubeObject[] => [
+  serviceAccount('coredns', SYSTEM),
+  clusterRole(
+    'system:coredns',
+    { resources: ['endpoints', 'services', 'pods', 'namespaces'], verbs: ['list', 'watch'] },
+    { groups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['list', 'watch'] },
+  ),
+  bindCluster('system:coredns', 'system:coredns', account('coredns', SYSTEM)),
+  service(full),
+  deployment(full),
+];

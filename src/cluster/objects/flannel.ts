@@ -1,0 +1,138 @@
+/**
+ * Flannel: a VXLAN between the machines, pods' networks as kube-controller-manager gave them to the nodes. It reaches the API on
+ * its own machine, so that Services need not work before it does.
+ */
+import type { FullCluster } from '../full.ts';
+import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
+
+const SPACE = 'kube-flannel';
+const LABEL = { app: 'flannel', tier: 'node' } as const;
+
+const CNI = {
+  name: 'cbr0',
+  cniVersion: '0.3.1',
+  plugins: [
+    { type: 'flannel', delegate: { hairpinMode: true, isDefaultGateway: true } },
+    { type: 'portmap', capabilities: { portMappings: true } },
+  ],
+} as const;
+
+const json = (value: unknown): string => `${JSON.stringify(value, undefined, 2)}\n`;
+
+function networkConfiguration({ networks: { pods } }: FullCluster): unknown {
+  const ipv4 = pods.find((text) => !text.includes(':'));
+  const ipv6 = pods.find((text) => text.includes(':'));
+  return {
+    ...(ipv4 === undefined ? { EnableIPv4: false } : { Network: ipv4 }),
+    ...(ipv6 !== undefined && { EnableIPv6: true, IPv6Network: ipv6 }),
+    EnableNFTables: false,
+    // VXLAN's own port (RFC 7348) instead of the kernel's older 8472.
+    Backend: { Type: 'vxlan', Port: 4789 },
+  };
+}
+
+const directory = (name: string, path: string) => ({ hostPath: { path, type: 'DirectoryOrCreate' }, name });
+
+function daemonSet(full: FullCluster): KubeObject {
+  const { flannel, 'flannel-cni-plugin': plugin } = full.cni.images;
+  const copies = (
+    name: string,
+    image: string,
+    from: string,
+    to: string,
+    volumeMounts: readonly unknown[],
+  ) => ({
+    args: ['-f', from, to],
+    command: ['cp'],
+    image,
+    name,
+    volumeMounts,
+  });
+  const config = { mountPath: '/etc/kube-flannel', name: 'flannel-cfg' };
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { labels: LABEL, name: 'kube-flannel-ds', namespace: SPACE },
+    spec: {
+      selector: { matchLabels: LABEL },
+      template: {
+        metadata: { labels: LABEL },
+        spec: {
+          containers: [
+            {
+              args: ['--ip-masq', '--kube-subnet-mgr'],
+              command: ['/opt/bin/flanneld'],
+              env: [
+                { name: 'POD_NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } },
+                { name: 'POD_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
+                { name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' },
+                { name: 'KUBERNETES_SERVICE_PORT', value: '6443' },
+                { name: 'EVENT_QUEUE_DEPTH', value: '5000' },
+              ],
+              image: flannel,
+              name: 'kube-flannel',
+              resources: { requests: { cpu: '100m', memory: '50Mi' } },
+              securityContext: { capabilities: { add: ['NET_ADMIN', 'NET_RAW'] }, privileged: false },
+              volumeMounts: [
+                { mountPath: '/run/flannel', name: 'run' },
+                config,
+                { mountPath: '/run/xtables.lock', name: 'xtables-lock' },
+              ],
+            },
+          ],
+          hostNetwork: true,
+          initContainers: [
+            copies('install-cni-plugin', plugin, '/flannel', '/opt/cni/bin/flannel', [
+              { mountPath: '/opt/cni/bin', name: 'cni-plugin' },
+            ]),
+            copies(
+              'install-cni',
+              flannel,
+              '/etc/kube-flannel/cni-conf.json',
+              '/etc/cni/net.d/10-flannel.conflist',
+              [{ mountPath: '/etc/cni/net.d', name: 'cni' }, config],
+            ),
+          ],
+          nodeSelector: { 'kubernetes.io/os': 'linux' },
+          priorityClassName: 'system-node-critical',
+          serviceAccountName: 'flannel',
+          tolerations: [
+            { effect: 'NoSchedule', operator: 'Exists' },
+            { effect: 'NoExecute', operator: 'Exists' },
+          ],
+          volumes: [
+            directory('run', '/run/flannel'),
+            directory('cni-plugin', full.cniPlugins),
+            directory('cni', '/etc/cni/net.d'),
+            { configMap: { name: 'kube-flannel-cfg' }, name: 'flannel-cfg' },
+            { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
+          ],
+        },
+      },
+    },
+  };
+}
+
+export const flannelObjects = (full: FullCluster): readonly KubeObject[] => [
+  {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    // It needs the host's network and capabilities.
+    metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' }, name: SPACE },
+  },
+  serviceAccount('flannel', SPACE),
+  clusterRole(
+    'flannel',
+    { resources: ['pods'], verbs: ['get'] },
+    { resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
+    { resources: ['nodes/status'], verbs: ['patch'] },
+  ),
+  bindCluster('flannel', 'flannel', account('flannel', SPACE)),
+  configMap(
+    'kube-flannel-cfg',
+    SPACE,
+    { 'cni-conf.json': json(CNI), 'net-conf.json': json(networkConfiguration(full)) },
+    { labels: LABEL },
+  ),
+  daemonSet(full),
+];
