@@ -11,12 +11,16 @@ const GPT_TYPES: Readonly<Record<string, string>> = { swap: 'S', vfat: 'U' };
  * Partitions and file systems, for `bootcmd`: before fstab is written and mounted. cc_disk_setup can only give percentages
  * of a disk. A table that already has these labels, and a file system that is there, are left as they are, so the same
  * configuration may come again with every boot; a disk with another table is only replaced when the document says so.
+ *
+ * Mounted here too, as write_files comes before cc_mounts: a file whose path lies on one of these disks would else be written under
+ * its mount, where nobody sees it. cc_mounts then finds them mounted and adds them to fstab.
  */
 export function diskScript(disks: readonly NodeDisk[]): string {
   const lines = [
     'set -eu',
     'fail() { echo "muster: $*" >&2; echo "disks: $*" >/run/muster-failed; exit 1; }',
     'labels() { lsblk --noheadings --raw --output PARTLABEL "$1" | sed "/^$/d" | tr "\\n" " "; }',
+    'mounted() { mountpoint -q "$2" || { mkdir -p "$2" && mount "/dev/disk/by-partlabel/$1" "$2"; } || fail "$1 cannot be mounted on $2"; }',
     'filesystem() { udevadm settle; device=/dev/disk/by-partlabel/$1; [ -n "$(blkid -p -o value -s TYPE "$device")" ] || "$2" ${3:+"$3"} "$device"; }',
   ];
   for (const disk of disks) {
@@ -39,6 +43,14 @@ export function diskScript(disks: readonly NodeDisk[]): string {
       if (maker) lines.push(`filesystem ${shellWord(one.label)} ${maker[0]} ${shellWord(maker[1])}`);
     }
   }
+  const mounts = disks
+    .flatMap((disk) => disk.partitions ?? [])
+    .flatMap(({ label, filesystem, mount }) =>
+      mount && filesystem && filesystem !== 'swap' ? [{ label, mount }] : [],
+    )
+    // what lies on another comes after it
+    .sort((a, b) => a.mount.length - b.mount.length);
+  for (const { label, mount } of mounts) lines.push(`mounted ${shellWord(label)} ${shellWord(mount)}`);
   return `${lines.join('\n')}\n`;
 }
 

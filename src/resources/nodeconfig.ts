@@ -163,7 +163,9 @@ export const nodeDisk = z.strictObject({
           .optional()
           .meta({ description: '0 or absent: the rest of the disk.' }),
         filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional(),
-        mount: absolutePath.optional(),
+        mount: absolutePath
+          .optional()
+          .meta({ description: 'Where it is mounted, before files are written: those below it lie on it.' }),
       }),
     )
     .optional(),

@@ -163,6 +163,28 @@ describe('cloud-init', () => {
     ).toBe(written);
   });
 
+  test('disks are mounted before files are written, what lies on another after it', () => {
+    const { bootcmd, mounts } = userData({
+      disks: [
+        {
+          device: '/dev/vda',
+          partitions: [
+            { label: 'inner', sizeMiB: 64, filesystem: 'xfs', mount: '/srv/data/inner' },
+            { label: 'swap', sizeMiB: 64, filesystem: 'swap' },
+            { label: 'raw', sizeMiB: 64 },
+          ],
+        },
+        { device: '/dev/vdb', partitions: [{ label: 'data', filesystem: 'ext4', mount: '/srv/data' }] },
+      ],
+    }) as { bootcmd: string[]; mounts: string[][] };
+    const script = bootcmd.join('\n');
+    const lines = script.split('\n').filter((line) => line.startsWith('mounted '));
+    expect(lines).toEqual(['mounted data /srv/data', 'mounted inner /srv/data/inner']);
+    expect(script.indexOf('mkfs.ext4')).toBeLessThan(script.indexOf('mounted data'));
+    // fstab has them too, and the swap
+    expect(mounts.map(([, where]) => where)).toEqual(['/srv/data/inner', 'none', '/srv/data']);
+  });
+
   test('extra documents go over ours: mappings merge, lists are appended, values replace', () => {
     const data = userData({
       units: [{ name: 'a.service', enabled: true, contents: '[Unit]\n' }],
