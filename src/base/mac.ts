@@ -3,6 +3,8 @@
 /** A MAC address in its one canonical spelling: lower case, colons, e.g. `52:54:00:aa:00:01`. */
 export type Mac = string & { readonly __mac: true };
 
+const CANONICAL = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/;
+const HYPHENS = /^[0-9a-f]{2}(?:-[0-9a-f]{2}){5}$/;
 const SPELLINGS = [
   /^([0-9a-f]{1,2})[:-]([0-9a-f]{1,2})[:-]([0-9a-f]{1,2})[:-]([0-9a-f]{1,2})[:-]([0-9a-f]{1,2})[:-]([0-9a-f]{1,2})$/,
   /^([0-9a-f]{2})([0-9a-f]{2})\.([0-9a-f]{2})([0-9a-f]{2})\.([0-9a-f]{2})([0-9a-f]{2})$/,
@@ -14,6 +16,11 @@ const SPELLINGS = [
  * PXELINUX's BOOTIF `01-52-54-…`). Returns undefined when the text is none of these.
  */
 export function parseMac(text: string): Mac | undefined {
+  if (text.length === 17) {
+    // As nearly all are written, ours among them.
+    if (CANONICAL.test(text)) return text as Mac;
+    if (HYPHENS.test(text)) return text.replaceAll('-', ':') as Mac;
+  }
   let plain = text.trim().toLowerCase();
   if (/^01-([0-9a-f]{2}-){5}[0-9a-f]{2}$/.test(plain)) plain = plain.slice(3);
   for (const spelling of SPELLINGS) {

@@ -427,7 +427,10 @@ function viewOf(member: Member): KnownMachine {
 
 /** Without the fields that a change set to undefined. */
 function prune(status: { [K in keyof MachineStatus]: MachineStatus[K] | undefined }): MachineStatus {
-  return Object.fromEntries(
-    Object.entries(status).filter(([, value]) => value !== undefined),
-  ) as unknown as MachineStatus;
+  const pruned: Record<string, unknown> = {};
+  for (const name in status) {
+    const value = status[name as keyof MachineStatus];
+    if (value !== undefined) pruned[name] = value;
+  }
+  return pruned as unknown as MachineStatus;
 }

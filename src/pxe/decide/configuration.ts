@@ -9,6 +9,7 @@ import type { ServedNetwork } from '../network.ts';
 
 /** Sessions whose rendered configuration is kept. A machine fetches its four documents within seconds of each other. */
 const KEPT = 1024;
+const HOSTS_KEPT = 64;
 
 export interface ConfigurationOf {
   readonly member: Member;
@@ -49,6 +50,18 @@ export function createConfigurations(deps: {
     string,
     { readonly entry: Entry<'Machine'> | undefined; readonly layers: readonly ConfigLayer[] }
   >();
+
+  /** Host names by base URL: a network has one. */
+  const hosts = new Map<string, string>();
+  const hostOf = (baseUrl: string): string => {
+    let host = hosts.get(baseUrl);
+    if (host === undefined) {
+      if (hosts.size >= HOSTS_KEPT) hosts.clear();
+      host = new URL(baseUrl).hostname;
+      hosts.set(baseUrl, host);
+    }
+    return host;
+  };
 
   /** The same list for as long as it says the same: rendering keeps what it merged of it. */
   const layers = (member: Member, profile: string): readonly ConfigLayer[] => {
@@ -96,7 +109,7 @@ export function createConfigurations(deps: {
           : {}),
         profile: { name: wanted.profile },
         ...(spec?.cluster ? { cluster: { name: spec.cluster } } : {}),
-        boot: { url: `${baseUrl}/boot/${session}`, session, server: new URL(baseUrl).hostname },
+        boot: { url: `${baseUrl}/boot/${session}`, session, server: hostOf(baseUrl) },
       },
       image,
       // A system that runs from memory is born anew with every boot: cloud-init must take it for a new instance.

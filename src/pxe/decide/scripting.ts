@@ -6,6 +6,7 @@ import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import { readIdentity } from '../../machines/identity.ts';
+import type { Identity } from '../../machines/machine.ts';
 import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
@@ -40,7 +41,7 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
   if (isForeign(desk, asker)) return turnAway(desk, asker);
   const request = { ...asked, network: asked.network ?? networkOf(desk, told) };
   const who = desk.whois(evidence);
-  const member = recorded(desk, who, request, bootMac);
+  const member = recorded(desk, who, request, identity, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
   const live = sessionOf(desk, subject, told, request, bootMac);
   const prepared = prepare(desk, who, live, request, member);
@@ -94,12 +95,11 @@ function recorded(
   desk: Desk,
   who: Whois,
   request: ScriptRequest,
+  identity: Identity,
   bootMac: Mac | undefined,
 ): Member | undefined {
-  const { macs, ...rest } = readIdentity(request.identity);
   const sighting = {
-    ...rest,
-    macs,
+    ...identity,
     bootMac,
     arch: request.arch,
     firmware: request.firmware,

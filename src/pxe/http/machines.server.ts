@@ -51,6 +51,7 @@ export interface MachineHttp {
 export async function startMachineHttp(options: MachineHttpOptions): Promise<MachineHttp> {
   const limits = { ...MACHINE_HTTP_LIMITS, ...options.limits };
   const log = options.log.child({ room: 'http' });
+  const own = { ...options, log };
   let closing = false;
   const server = http.createServer(
     {
@@ -63,7 +64,7 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
     },
     (request, response) => {
       if (closing) response.shouldKeepAlive = false;
-      handle(request, response, { ...options, log }, limits);
+      handle(request, response, own, limits);
     },
   );
   // a client that stops taking what it asked for
@@ -71,7 +72,7 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   // "Expect: 100-continue": a body that would be refused is refused before it is sent
   server.on('checkContinue', (request, response) => {
     if (Number(request.headers['content-length'] ?? 0) <= limits.bodyBytes) response.writeContinue();
-    handle(request, response, { ...options, log }, limits);
+    handle(request, response, own, limits);
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
     refuseNoise(error, socket as Socket, options.metrics),
@@ -148,15 +149,26 @@ function contextOf(
   limits: HttpLimits,
 ): ServeContext {
   const { socket } = request;
+  const networks = options.networks();
+  const before = contexts.get(socket);
+  if (before?.networks === networks) return before.context;
   const peer = plainAddress(socket.remoteAddress);
   const local = plainAddress(socket.localAddress);
-  const network = networkOf(options.networks(), parseIpv4(peer), parseIpv4(local));
+  const network = networkOf(networks, parseIpv4(peer), parseIpv4(local));
   // not the Host header: firmware leaves the port out of it (§B.4), and it is the client's text
   const baseUrl = network
     ? `http://${formatIpv4(network.serverAddress)}:${network.httpPort}`
     : `http://${local}:${socket.localPort}`;
-  return { ...options, peer, network, baseUrl, limits };
+  const context = { ...options, peer, network, baseUrl, limits };
+  contexts.set(socket, { networks, context });
+  return context;
 }
+
+/** A connection's ends do not change; its network can, with the documents. */
+const contexts = new WeakMap<
+  Socket,
+  { readonly networks: readonly ServedNetwork[]; readonly context: ServeContext }
+>();
 
 /** IPv4 in its own spelling, also when it came over a dual-stack socket. */
 function plainAddress(address: string | undefined): string {

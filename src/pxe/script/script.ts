@@ -163,22 +163,16 @@ export function bootScript(input: BootScriptInput): string {
     ...Object.entries(ours).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`])),
     ...input.kernelArguments,
   ]);
+  const kernel = `kernel --name vmlinuz ${assetUrl(baseUrl, input.kernel, 'kernel')} BOOTIF=01-\${netX/mac:hexhyp} ${line}`;
   return [
     '#!ipxe',
     say(`${input.machine} boots ${input.image} as ${input.profile}`),
     'imgfree ||',
-    ...retried(
-      'kernel',
-      `kernel --name vmlinuz ${assetUrl(baseUrl, input.kernel, 'kernel')} BOOTIF=01-\${netX/mac:hexhyp} ${line}`,
-      'the kernel does not load',
-      'failed',
-    ),
-    ...initrds.flatMap((initrd, index) =>
-      retried(
-        `initrd${index}`,
-        `initrd --name ${initrd.name} ${initrd.url}`,
-        `${initrd.name} does not load`,
-        'failed',
+    around('kernel', 'the kernel does not load', 'failed').replace(HERE, () => kernel),
+    ...initrds.map(({ name, url }, index) =>
+      around(`initrd${index}`, `${name} does not load`, 'failed').replace(
+        HERE,
+        () => `initrd --name ${name} ${url}`,
       ),
     ),
     'boot ||',
@@ -188,6 +182,20 @@ export function bootScript(input: BootScriptInput): string {
     ),
     '',
   ].join('\n');
+}
+
+/** Stands for a command that is put in later; no script has it. */
+const HERE = '\0';
+const surroundings = new Map<string, string>();
+
+/** {@link retried} as one text around a command that is put in at {@link HERE}: written once, for all machines. */
+function around(label: string, what: string, failed: string): string {
+  let text = surroundings.get(label);
+  if (text === undefined) {
+    text = retried(label, HERE, what, failed).join('\n');
+    surroundings.set(label, text);
+  }
+  return text;
 }
 
 export interface HoldScriptInput extends ScriptBase {
