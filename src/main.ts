@@ -1,7 +1,9 @@
 /**
  * The daemon, wired: state → cores → listeners → ready. Nothing is decided here.
  */
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { openAgents } from './agent/agents.ts';
 import { startApi } from './api/api.server.ts';
 import { artifactRoutes } from './api/artifacts.ts';
 import { assetRoutes } from './api/assets.ts';
@@ -9,11 +11,16 @@ import type { Readiness } from './api/deps.ts';
 import { openArtifactBook } from './artifacts/book.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import { type InheritedSocket, inheritedSockets } from './base/inherited.ts';
+import { formatIpv4 } from './base/ipv4.ts';
 import { createMetrics, type Metrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
 import { createLog, type DaemonLog } from './base/pino.files.ts';
 import { VERSION } from './base/version.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
+import { createDesk } from './cluster/desk.ts';
+import { createFounder } from './cluster/founding/founder.ts';
+import { createGateways } from './cluster/founding/gateway.socket.ts';
+import { createSeat } from './cluster/founding/seat.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
 import { logEvents } from './events/to-log.ts';
@@ -21,6 +28,9 @@ import { checkConfigurations } from './ignition/check.ts';
 import { render } from './ignition/render.ts';
 import { acceptMachine } from './machines/accept.ts';
 import { openRoster } from './machines/roster.ts';
+import { openPki } from './pki/pki.ts';
+import { openSecrets } from './pki/secrets.ts';
+import { startVault } from './pki/vault-key.files.ts';
 import { openAssets } from './pxe/assets/assets.files.ts';
 import { createBootService } from './pxe/decide/boot-service.ts';
 import { startDhcp } from './pxe/dhcp/dhcp.socket.ts';
@@ -54,7 +64,7 @@ function tftpSockets(sockets: readonly InheritedSocket[]) {
  * Ready when leases and sessions can be made durable and a network is served, if there is one; what else is wrong is said, and
  * keeps nobody waiting.
  */
-function readiness(networks: LiveNetworks, { catalog, disk, journal }: State): Readiness {
+function readiness(networks: LiveNetworks, { catalog, disk, journal, agents }: State): Readiness {
   const served = networks.served();
   const checks = [
     {
@@ -70,7 +80,9 @@ function readiness(networks: LiveNetworks, { catalog, disk, journal }: State): R
     detail: message,
   }));
   const events = { name: 'event journal', ok: !journal.failing };
-  return { ready: checks.every(({ ok }) => ok), checks: [...checks, events, ...faults] };
+  const fault = agents.fault();
+  const listener = fault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: fault }];
+  return { ready: checks.every(({ ok }) => ok), checks: [...checks, events, ...listener, ...faults] };
 }
 
 /** What every room takes. */
@@ -123,7 +135,25 @@ async function openState(
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const roster = await openRoster({ ...common, store, catalog, events });
   closing.defer(() => roster.close());
-  return { events, journal, disk, store, catalog, assets, artifacts, leases, roster };
+  const vault = startVault({
+    file: options.vaultKey,
+    credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
+    state: options.state,
+    sealed: (await store.list('pki/')).records.length > 0,
+    warn: (text) => log.warn({}, text),
+  });
+  const pki = openPki({ store, vault, clock });
+  const secrets = openSecrets({ store, vault });
+  const agents = await openAgents({
+    ...common,
+    store,
+    pki,
+    secrets,
+    catalog,
+    roster,
+    events,
+  });
+  return { events, journal, disk, store, catalog, assets, artifacts, leases, roster, pki, agents };
 }
 
 type State = Awaited<ReturnType<typeof openState>>;
@@ -136,7 +166,7 @@ async function listen(
   closing: AsyncDisposableStack,
   stop: () => void,
 ) {
-  const { catalog, roster, leases, assets, artifacts, events, store } = state;
+  const { catalog, roster, leases, assets, artifacts, events, store, agents, pki } = state;
   const sockets = inheritedSockets(process.env, process.pid);
   const networks = followNetworks({
     ...common,
@@ -161,6 +191,22 @@ async function listen(
     await Promise.all(listeners.map((close) => close()));
   });
   const machines = { ...common, networks: networks.served, boot, assets, events, subjectOf };
+  const gateway = createGateways({ ...common, pki });
+  const founder = createFounder({ ...common, store, events, gateway });
+  closing.defer(() => founder.close());
+  await founder.resume();
+  const etcd = createSeat(founder);
+  const desk = createDesk({ ...common, store, catalog, pki, events, etcd, newFilesystem: randomUUID });
+  closing.defer(() => desk.close());
+  // Before any configuration leaves: it says where agents are listened to, and our CA.
+  await agents.listen({
+    host: '0.0.0.0',
+    port: options.agentPort,
+    desk: desk.plan,
+    addresses: () => networks.served().map(({ serverAddress }) => formatIpv4(serverAddress)),
+    ticketed: (session) => boot.ticketed(session),
+  });
+  listeners.push(() => agents.close());
   // HTTP comes first: its port is part of what DHCP says.
   const http = await startMachineHttp({ ...machines, listen: httpListener(sockets, options.httpPort) });
   listeners.push(() => http.close());

@@ -29,5 +29,13 @@ export interface AgentIdentity {
   readonly address: string;
 }
 
+/** What the listener knows besides. */
+export interface PollContext {
+  /** Of our store, now. */
+  readonly revision: number;
+  /** The machine was told a higher one: our store is older than what the machine has seen, so it was restored or lost. */
+  readonly rolledBack: boolean;
+}
+
 /** The side that decides; the listener gives it facts and carries its plan. Throws MusterError for what is not ready (503). */
-export type AgentDesk = (identity: AgentIdentity, facts: AgentFacts) => Promise<Plan>;
+export type AgentDesk = (identity: AgentIdentity, facts: AgentFacts, context?: PollContext) => Promise<Plan>;

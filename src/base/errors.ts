@@ -212,6 +212,31 @@ export const ERRORS = {
     http: 500,
     fix: 'The record was changed or moved; restore it from a backup of the store.',
   },
+  // agents
+  E_TICKET: {
+    title: 'A ticket is refused.',
+    who: 'machine',
+    http: 403,
+    fix: '`muster events MACHINE` shows why; a new boot has a new ticket.',
+  },
+  E_TICKET_KEY: {
+    title: 'Two keys asked in the name of one machine.',
+    who: 'operator',
+    http: 409,
+    fix: 'Find out who asked; then `muster machine rearm MACHINE`, which lets the next key have a certificate.',
+  },
+  E_AGENT_CERTIFICATE: {
+    title: "An agent's certificate is not believed.",
+    who: 'machine',
+    http: 401,
+    fix: '`muster events MACHINE` shows why; `muster machine rearm MACHINE` and a new boot give it a new one.',
+  },
+  E_AGENT_WAIT: {
+    title: 'There is nothing to tell this machine yet.',
+    who: 'muster',
+    http: 503,
+    fix: 'The agent asks again; the message says what is waited for.',
+  },
   // networks
   E_NETWORK_UNSERVED: {
     title: 'A network cannot be served from this host.',

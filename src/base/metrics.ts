@@ -29,6 +29,11 @@ export const METRICS = {
     help: 'Requests of machines, by route and status.',
     labels: ['route', 'status'],
   },
+  muster_agent_requests_total: {
+    type: 'counter',
+    help: "Requests of agents, by route and status; a handshake that failed is route 'handshake', status 0.",
+    labels: ['route', 'status'],
+  },
   muster_http_sent_bytes_total: { type: 'counter', help: 'Octets of asset bodies sent by HTTP.', labels: [] },
   muster_api_requests_total: {
     type: 'counter',

@@ -1,5 +1,6 @@
 /** What `muster serve` is told: flags, each mirrored by an environment variable, as one value. */
 
+import { DEFAULT_AGENT_PORT } from '../agent/protocol.ts';
 import { MusterError } from '../base/errors.ts';
 import { DEFAULT_SOCKET } from '../base/paths.ts';
 
@@ -24,6 +25,10 @@ export interface ServeOptions {
   readonly interfaces: readonly string[];
   /** Port of the HTTP listener for machines. */
   readonly httpPort: number;
+  /** Port of the HTTPS listener for agents; open only when there is a cluster. */
+  readonly agentPort: number;
+  /** File of the key that private keys at rest are encrypted with; undefined: the credential, or one in the state directory. */
+  readonly vaultKey: string | undefined;
   /** Where /metrics, /healthz, /readyz and /version are served by TCP; undefined: nowhere. */
   readonly metricsListen: HostPort | undefined;
   /** Directories with boot loaders, searched in order. */
@@ -73,6 +78,19 @@ export const SERVE_SETTINGS = {
     env: 'MUSTER_HTTP_PORT',
     about: 'TCP port from which machines fetch scripts, configuration and images',
     fallback: '8080',
+  },
+  agentPort: {
+    flag: '--agent-port <port>',
+    env: 'MUSTER_AGENT_PORT',
+    about: 'TCP port on which agents of clusters are answered by HTTPS; open only when there is a cluster',
+    fallback: String(DEFAULT_AGENT_PORT),
+  },
+  vaultKey: {
+    flag: '--vault-key <file>',
+    env: 'MUSTER_VAULT_KEY',
+    about:
+      'file (mode 0600) of the key that private keys at rest are encrypted with; else the systemd credential muster-vault-key, else one is made in the state directory',
+    fallback: '',
   },
   metricsListen: {
     flag: '--metrics-listen <host:port>',
@@ -132,12 +150,15 @@ export function serveOptions(
   if (!LOG_LEVELS.includes(level.value as LogLevel))
     throw new MusterError('E_USAGE', `${level.source}: "${level.value}" is none of ${LOG_LEVELS.join(', ')}`);
   const http = one('httpPort');
+  const agents = one('agentPort');
   return {
     config: one('config').value,
     state: one('state').value ?? SERVE_SETTINGS.state.fallback,
     socket: one('socket').value ?? SERVE_SETTINGS.socket.fallback,
     interfaces: values('interface').list,
     httpPort: portOf(http.value ?? '', http.source),
+    agentPort: portOf(agents.value ?? '', agents.source),
+    vaultKey: one('vaultKey').value,
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,

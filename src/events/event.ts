@@ -36,6 +36,14 @@ export const EVENT_KINDS = {
   'machine.conflict': 'Two machines claim one identity.',
   'certificate.refused': "A machine's request for a certificate was refused.",
   'cluster.founding': 'The founding of etcd went on: opened, evidence, a member replaced.',
+  'agent.certificate': "A machine's agent got its certificate for a ticket.",
+  'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
+  'agent.alarm':
+    'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',
+  'agent.rearmed': "An operator ended a machine's alarm; the fields say what became of its certificate.",
+  'agent.alive': "A machine's agent was heard for the first time in this boot.",
+  'agent.step': "A machine's agent came to a step of its plan.",
+  'agent.held': "A machine's agent does not go on; the reason says why.",
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',
   'document.invalid':

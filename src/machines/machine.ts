@@ -55,6 +55,26 @@ export interface MachineStatus {
   readonly bootsWithoutReady: number;
   /** Tail of the log that a failed boot sent, at most 16 KiB. */
   readonly logTail?: string;
+  /** What its agent said last; only what changed, the heartbeats are in memory (heartbeats.ts). */
+  readonly agent?: AgentStatus;
+  /** Somebody else may have this machine's credentials. Stays until `muster machine rearm`. */
+  readonly alarm?: Alarm;
+}
+
+/** What a machine's agent says of its work, over its own certificate. */
+export interface AgentStatus {
+  /** When one of the other fields changed. */
+  readonly since: Millis;
+  readonly version: string;
+  readonly bootId: string;
+  /** How far it is in its plan. */
+  readonly step?: string;
+  /** Why it does not go on. */
+  readonly hold?: Reason;
+}
+
+export interface Alarm extends Reason {
+  readonly at: Millis;
 }
 
 /** A machine as cores see it: its document if it has one, its status. */
@@ -99,6 +119,8 @@ export interface BootSession {
   readonly loader?: string;
   /** Address from which the script was fetched: reports are expected from there (or from an address of the machine's own). */
   readonly peer?: string;
+  /** When its configuration first carried a ticket (tickets.ts). */
+  readonly ticketAt?: Millis;
 }
 
 /** What a machine reports: POST to {@link import('../pxe/http/routes.ts').MACHINE_ROUTES} `report`. */

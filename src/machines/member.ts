@@ -5,7 +5,8 @@ import type { Mac } from '../base/mac.ts';
 import type { Reason } from '../events/event.ts';
 import type { Entry } from '../resources/catalog.ts';
 import type { Write } from '../store/store.ts';
-import type { KnownMachine, MachineStatus } from './machine.ts';
+import type { Heartbeats } from './heartbeats.ts';
+import type { AgentStatus, Alarm, KnownMachine, MachineStatus } from './machine.ts';
 import type { PhaseEvent } from './phases.ts';
 import type { Evidence, Recognition } from './recognition.ts';
 import type { LiveSession, Sessions } from './sessions.ts';
@@ -28,10 +29,13 @@ export interface StatusChange {
   readonly session?: string;
   readonly bootsWithoutReady?: number;
   readonly logTail?: string | undefined;
+  readonly agent?: AgentStatus | undefined;
+  readonly alarm?: Alarm | undefined;
 }
 
 export interface Roster {
   readonly sessions: Sessions;
+  readonly heartbeats: Heartbeats;
   readonly size: number;
   get(name: string): Member | undefined;
   /** Ordered by name. */

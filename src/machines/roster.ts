@@ -12,6 +12,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { EventSink } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
 import { KEY, type Store, type Write } from '../store/store.ts';
+import { createHeartbeats, type Heartbeats } from './heartbeats.ts';
 import { type KnownMachine, type MachineStatus, PHASES, type Phase } from './machine.ts';
 import type { Member, Roster, StatusChange } from './member.ts';
 import { type PhaseEvent, transition } from './phases.ts';
@@ -66,6 +67,7 @@ export async function openRoster(deps: RosterDeps): Promise<Roster> {
 
 class MemoryRoster implements Roster {
   readonly sessions: Sessions;
+  readonly heartbeats: Heartbeats;
   readonly #deps: RosterDeps;
   readonly #members = new Map<string, Own>();
   /** Those without document, the one not seen for longest first. */
@@ -82,6 +84,7 @@ class MemoryRoster implements Roster {
   constructor(deps: RosterDeps) {
     this.#deps = deps;
     this.sessions = createSessions(deps);
+    this.heartbeats = createHeartbeats(deps);
     this.#filledAt = deps.clock.monotonic();
     this.#behind = createWriteBehind({ ...deps, writeOf: (key) => this.#writeOf(key) });
   }

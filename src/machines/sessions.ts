@@ -46,6 +46,8 @@ export interface LiveSession {
   deadline?: Millis;
   /** When it is looked at next; monotonic. Other places that it has in the queue count for nothing. */
   lookAt?: Millis | undefined;
+  /** When its configuration first carried a ticket; monotonic. */
+  ticketAt?: Millis;
   /** How its machine reaches us, for what is rendered without a request at hand. */
   baseUrl?: string;
 }
@@ -60,6 +62,8 @@ export interface Sessions {
   /** Whether its id is believed: not closed, not too old. */
   isLive(live: LiveSession): boolean;
   touch(live: LiveSession): void;
+  /** Notes that its configuration carries a ticket; `again`: its time begins anew. True when that changed something. */
+  ticketed(live: LiveSession, again?: boolean): boolean;
   /** Adds the step if it is not there yet. */
   mark(live: LiveSession, step: SessionStep): void;
   set(
@@ -204,6 +208,12 @@ export function createSessions({
     touch(live) {
       live.touchedAt = clock.monotonic();
     },
+    ticketed(live, again = false) {
+      if (live.ticketAt !== undefined && !again) return false;
+      live.ticketAt = clock.monotonic();
+      live.session = { ...live.session, ticketAt: clock.now() };
+      return true;
+    },
     mark(live, step) {
       if (live.session.steps.some((one) => one.step === step)) return;
       live.session = { ...live.session, steps: [...live.session.steps, { step, at: clock.now() }] };
@@ -263,6 +273,10 @@ export function createSessions({
         const openedAt = (now - age) as Millis;
         const given = session.steps.some((one) => one.step === 'script') && session.profile !== undefined;
         const live: LiveSession = { session, openedAt, touchedAt: openedAt, stored: true, given };
+        // A document may have left just before this server went down.
+        if (session.ticketAt !== undefined)
+          live.ticketAt = (now - Math.max(0, wall - session.ticketAt)) as Millis;
+        else if (given) live.ticketAt = now;
         if (session.closed) live.closedAt = openedAt;
         else if (!given) live.touchedAt = now;
         admit(live);

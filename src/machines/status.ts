@@ -85,6 +85,14 @@ const maybe = (value: unknown, fits: (value: unknown) => boolean): boolean =>
 const isText = (value: unknown): boolean => typeof value === 'string';
 const oneOf = (values: readonly string[]) => (value: unknown) => values.includes(value as string);
 const isReason = (value: unknown): boolean => isObject(value) && isText(value.code) && isText(value.text);
+const isAgent = (value: unknown): boolean =>
+  isObject(value) &&
+  isTime(value.since) &&
+  isText(value.version) &&
+  isText(value.bootId) &&
+  maybe(value.step, isText) &&
+  maybe(value.hold, isReason);
+const isAlarm = (value: unknown): boolean => isReason(value) && isTime((value as Fields).at);
 
 const SEEN_TEXTS = ['uuid', 'serial', 'manufacturer', 'product', 'assetTag', 'network', 'address'];
 
@@ -112,7 +120,9 @@ export function readStatus(text: string): MachineStatus | undefined {
     maybe(status.lastSeen, isTime) &&
     maybe(status.reason, isReason) &&
     maybe(status.session, isText) &&
-    maybe(status.logTail, isText);
+    maybe(status.logTail, isText) &&
+    maybe(status.agent, isAgent) &&
+    maybe(status.alarm, isAlarm);
   return sound ? (status as unknown as MachineStatus) : undefined;
 }
 
@@ -131,6 +141,7 @@ export function readSession(text: string): BootSession | undefined {
     Array.isArray(session.steps) &&
     session.steps.every(isStep) &&
     maybe(session.closed, isEnd) &&
+    maybe(session.ticketAt, isTime) &&
     SESSION_TEXTS.every((name) => maybe(session[name], isText));
   return sound ? (session as unknown as BootSession) : undefined;
 }

@@ -25,6 +25,7 @@ import {
   PKI_KEY,
   rewrapKeyset,
 } from './records.ts';
+import { rewrapSecret } from './secrets.ts';
 import type { Vault } from './vault.ts';
 import { type Signer, type SubjectName, signer } from './x509.ts';
 
@@ -41,6 +42,8 @@ export interface IssueOrder {
   readonly holder: Holder;
   readonly cluster: ClusterNames;
   readonly publicKey: PublicKey;
+  /** Written with the ledger's entry or not at all: what makes this certificate the one that counts. */
+  readonly also?: (issued: IssuedCertificate) => readonly Write[];
 }
 
 export interface Pki {
@@ -52,11 +55,16 @@ export interface Pki {
   keysets(scope: string): Promise<Keysets>;
   /** One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile (E_CONFLICT otherwise). */
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
-  /** Signs and enters into the ledger; the certificate is returned when the entry is durable. */
+  /**
+   * Signs and enters into the ledger; the certificate is returned when the entry is durable. E_CONFLICT when an expectation of
+   * `also` does not hold: then nothing was written, and the certificate is nobody's.
+   */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
+  /** The ledger's entry of this serial number. */
+  issuedOne(scope: string, serial: string): Promise<IssuedCertificate | undefined>;
   /** The ledger of a scope, by serial number. */
   issued(scope: string): Promise<readonly IssuedCertificate[]>;
-  /** Seals every private key with the vault's primary key. Returns how many keysets were written. */
+  /** Seals everything sealed with the vault's primary key. Returns how many records were written. */
   rewrap(): Promise<number>;
 }
 
@@ -131,7 +139,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
       return after;
     },
 
-    async issue(scope, { leaf, holder, cluster, publicKey }) {
+    async issue(scope, { leaf, holder, cluster, publicKey, also }) {
       const row = leafOf(leaf);
       const { ready, generation } = await signerOf(scope, row.parent);
       const now = clock.now();
@@ -153,9 +161,15 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
         put: encodeIssued(issued),
         expect: 'absent',
       };
-      const result = await store.commit([write]);
-      if (!result.ok) throw new MusterError('E_CONFLICT', `serial number ${made.serial} exists already`);
-      return issued;
+      const result = await store.commit([write, ...(also?.(issued) ?? [])]);
+      if (result.ok) return issued;
+      const keys = result.conflicts.map(({ key }) => key).join(', ');
+      throw new MusterError('E_CONFLICT', `somebody else was first: ${keys}`);
+    },
+
+    async issuedOne(scope, serial) {
+      const record = await store.get(PKI_KEY.issued(scope, serial));
+      return record && decodeIssued(record.key, record.value);
     },
 
     async issued(scope) {
@@ -167,8 +181,11 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
       let written = 0;
       const { records } = await store.list(PKI_KEY.all);
       for (const { key, value, revision } of records) {
-        if (!/^pki\/[^/]+\/keyset\//.test(key)) continue;
-        const again = rewrapKeyset(key, value, vault);
+        const again = key.startsWith(PKI_KEY.secrets)
+          ? rewrapSecret(key, value, vault)
+          : /^pki\/[^/]+\/keyset\//.test(key)
+            ? rewrapKeyset(key, value, vault)
+            : undefined;
         if (again === undefined) continue;
         const result = await store.commit([{ key, put: again, expect: revision }]);
         if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile; repeat`);

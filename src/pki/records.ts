@@ -3,6 +3,7 @@
  *
  *     pki/SCOPE/keyset/NAME     Keyset: ca, etcd-ca, front-proxy-ca, sa; transport-ca
  *     pki/SCOPE/issued/SERIAL   IssuedCertificate
+ *     pki/_muster/secret/NAME   a sealed text: secrets.ts
  *
  * SCOPE is a cluster's name, or `_muster` for what is Muster's own (no cluster can be called that).
  */
@@ -21,6 +22,8 @@ export const PKI_KEY = {
   keysets: (scope: string) => `pki/${scope}/keyset/`,
   issued: (scope: string, serial: string) => `pki/${scope}/issued/${serial}`,
   allIssued: (scope: string) => `pki/${scope}/issued/`,
+  secret: (name: string) => `pki/${MUSTER_SCOPE}/secret/${name}`,
+  secrets: `pki/${MUSTER_SCOPE}/secret/`,
   all: 'pki/',
 } as const;
 

@@ -30,6 +30,40 @@ export function openVault(options: {
   return vaultFrom(text, options.file);
 }
 
+/** In the state directory, when no other place is named. */
+export const VAULT_KEY_FILE = 'vault.key';
+
+/**
+ * As {@link openVault}, for a server's start: `file` if one is named (it must be there), else the credential, else the one in the state
+ * directory, which is made when there is nothing yet that was sealed with another. `warn` is told what an operator should know.
+ */
+export function startVault(options: {
+  readonly file: string | undefined;
+  readonly credentialsDirectory: string | undefined;
+  readonly state: string;
+  /** Whether the store holds what a vault key sealed. */
+  readonly sealed: boolean;
+  readonly warn: (text: string) => void;
+}): Vault {
+  const { file, credentialsDirectory, state, sealed, warn } = options;
+  if (file !== undefined) return openVault({ file });
+  const own = path.join(state, VAULT_KEY_FILE);
+  const credential =
+    credentialsDirectory !== undefined && fs.existsSync(path.join(credentialsDirectory, VAULT_CREDENTIAL));
+  if (!credential && !fs.existsSync(own)) {
+    if (sealed)
+      throw new MusterError(
+        'E_VAULT_KEY',
+        `the store has keys that were sealed with a vault key, and there is none: neither --vault-key nor the credential ${VAULT_CREDENTIAL} is given, and ${own} does not exist`,
+      );
+    createVaultKey(own);
+    warn(
+      `${own} was made: the key that private keys are encrypted with lies beside them. Keep a copy elsewhere, and rather give --vault-key or the credential ${VAULT_CREDENTIAL}`,
+    );
+  }
+  return openVault({ file: own, credentialsDirectory });
+}
+
 function read(file: string): string {
   try {
     return fs.readFileSync(file, 'utf8');
@@ -49,11 +83,22 @@ export function createVaultKey(file: string): boolean {
     } finally {
       fs.closeSync(handle);
     }
+    syncDirectory(path.dirname(file));
     return true;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw new MusterError('E_VAULT_KEY', `${file} cannot be made: ${(cause as NodeJS.ErrnoException).code}`, {
       cause,
     });
+  }
+}
+
+/** So that the file's name survives a power cut as well as its content. */
+function syncDirectory(directory: string): void {
+  const handle = fs.openSync(directory, 'r');
+  try {
+    fs.fsyncSync(handle);
+  } finally {
+    fs.closeSync(handle);
   }
 }

@@ -23,6 +23,8 @@ const UNKNOWN: Verdict = judge({ kind: 'unknown' });
 /** Who asks, what its script would do, and what its documents say. */
 interface Asker {
   readonly subject: string;
+  /** Whose the session is. */
+  readonly opens: string;
   readonly member: Member | undefined;
   readonly outline: Verdict;
 }
@@ -33,7 +35,7 @@ export function answer(desk: Desk, client: BootClient, network: ServedNetwork, s
   const { member, subject } = asker;
   const standing = member && desk.standing(member, network);
   const pxe = desk.pxeFor(standing?.machinePxe, network, client.vendorClass);
-  const live = sessionOf(desk, subject, client, network);
+  const live = sessionOf(desk, asker.opens, client, network);
   const ran = loaderRan(desk, live, client, step);
   const decision = decide({
     stage: client.stage,
@@ -57,7 +59,10 @@ export function answer(desk: Desk, client: BootClient, network: ServedNetwork, s
     ...(standing?.address === undefined ? {} : { reservedAddress: standing.address }),
     ...(standing?.hostname === undefined ? {} : { hostname: standing.hostname }),
     // An unknown machine has nothing that a restart may not forget: its session starts over.
-    writes: step !== 'offer' && member?.entry && !live.stored ? [desk.roster.sessionWrite(live)] : NO_WRITES,
+    writes:
+      step !== 'offer' && member?.entry && asker.opens === subject && !live.stored
+        ? [desk.roster.sessionWrite(live)]
+        : NO_WRITES,
   };
 }
 
@@ -90,15 +95,29 @@ function recognise(desk: Desk, client: BootClient, network: ServedNetwork): Aske
     const who = desk.whois({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid });
     if (who.kind === 'conflict') {
       const verdict = judge({ kind: 'conflict', machines: who.machines });
-      return { subject: client.mac, member: undefined, outline: verdict };
+      return { subject: client.mac, opens: client.mac, member: undefined, outline: verdict };
     }
     member = who.kind === 'known' ? who.member : roster.discover({ ...sighting, uuid: client.uuid });
-    if (member === undefined) return { subject: client.mac, member: undefined, outline: UNKNOWN };
+    if (member === undefined)
+      return { subject: client.mac, opens: client.mac, member: undefined, outline: UNKNOWN };
   }
   // A UUID is learned once from DHCP; one that differs later is settled by the script, which knows more.
   const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
   roster.see(member, known === undefined ? { ...sighting, uuid: client.uuid } : sighting);
-  return { subject: member.name, member, outline: desk.standing(member, network).outline };
+  const { outline, recognised } = desk.standing(member, network);
+  if (
+    recognised.kind === 'known' &&
+    outline.kind !== 'ignore' &&
+    roster.heartbeats.alive(member.name) !== undefined
+  )
+    // A machine that runs is given no session; who asks in its name waits in one of its address.
+    return {
+      subject: member.name,
+      opens: client.mac,
+      member,
+      outline: judge({ ...recognised, alive: true }),
+    };
+  return { subject: member.name, opens: member.name, member, outline };
 }
 
 /** The session that this packet belongs to: that which is opening, or a new one. */

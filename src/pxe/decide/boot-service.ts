@@ -1,11 +1,12 @@
 /** The boot service: what the protocol servers ask, wired to roster, documents and store. */
 import { duration } from '../../base/duration.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
+import type { TicketFacts } from '../../machines/tickets.ts';
 import type { BootService } from '../boot.ts';
 import { answer } from './answer.ts';
 import { type BootDeps, createDesk } from './desk.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
-import { config, failSilent, report } from './reporting.ts';
+import { config, failSilent, report, ticketed } from './reporting.ts';
 import { script } from './scripting.ts';
 
 export type { BootDeps } from './desk.ts';
@@ -18,6 +19,8 @@ export interface RunningBootService extends BootService {
   tick(): void;
   /** What a machine would get now, and why. Throws E_NOT_FOUND for a machine or network that nobody has. */
   explain(question: ExplainQuestion): Explanation;
+  /** What a ticket of this boot session is good for; undefined when there is no such session. */
+  ticketed(session: string): TicketFacts | undefined;
   /** The configuration that a machine would get. Throws E_NOT_FOUND, E_REFERENCE, E_CONFIG. */
   render(machine: string): Rendered;
   /** Stops the timer and following the documents. */
@@ -44,6 +47,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     script: (request) => script(desk, request),
     config: (session, file, baseUrl) => config(desk, session, file, baseUrl),
     report: (session, given, peer) => report(desk, session, given, peer),
+    ticketed: (session) => ticketed(desk, session),
     explain: (question) => explain(desk, question),
     needs: (sha256) => desk.needed().has(sha256),
     render: (machine) => renderPreview(desk, machine),

@@ -1,11 +1,15 @@
 /** First-boot configuration of a session: layers joined, rendered once, kept while nothing it depends on changes. */
-import type { Fault } from '../../base/errors.ts';
+import type { AgentBoot } from '../../agent/agents.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
 import { formatCidr, formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { ConfigLayer, Render, Rendered } from '../../ignition/rendered.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { Catalog, Entry } from '../../resources/catalog.ts';
 import type { ServedNetwork } from '../network.ts';
+
+/** Stands where a session's id will be. */
+export const PREVIEW_SESSION = 'PREVIEW';
 
 /** Sessions whose rendered configuration is kept. A machine fetches its four documents within seconds of each other. */
 const KEPT = 1024;
@@ -38,8 +42,9 @@ export interface Configurations {
 export function createConfigurations(deps: {
   readonly catalog: Catalog;
   readonly render: Render;
+  readonly agents?: AgentBoot;
 }): Configurations {
-  const { catalog, render } = deps;
+  const { catalog, render, agents } = deps;
   const kept = new Map<
     string,
     { readonly entry: Entry<'Machine'> | undefined; readonly result: ConfigurationResult }
@@ -75,6 +80,25 @@ export function createConfigurations(deps: {
     return made;
   };
 
+  /** What puts the agent on a machine of a cluster; the narrowest data disk counts. */
+  const agentLayer = (wanted: ConfigurationOf): ConfigLayer | ConfigurationResult | undefined => {
+    const machine = wanted.member.name;
+    const cluster = agents?.clusterOf(machine);
+    if (agents === undefined || cluster === undefined) return undefined;
+    const spec = wanted.member.entry?.document.spec;
+    const data =
+      spec?.dataDisk ??
+      catalog.get('Profile', wanted.profile)?.document.spec.dataDisk ??
+      catalog.get('Cluster', cluster)?.document.spec.dataDisk;
+    const session = wanted.session === PREVIEW_SESSION ? undefined : wanted.session;
+    try {
+      return agents.layer({ machine, session, host: new URL(wanted.baseUrl).hostname, data });
+    } catch (error) {
+      if (error instanceof MusterError) return { ok: false, faults: error.faults };
+      throw error;
+    }
+  };
+
   const compute = (wanted: ConfigurationOf): ConfigurationResult => {
     const image = catalog.get('Image', wanted.image)?.document.spec;
     if (!image)
@@ -87,8 +111,11 @@ export function createConfigurations(deps: {
     const uuid = spec?.uuid ?? seen.uuid;
     const serial = spec?.serial ?? seen.serial;
     const { network, session, baseUrl } = wanted;
+    const agent = agentLayer(wanted);
+    if (agent !== undefined && 'ok' in agent) return agent;
+    const others = layers(wanted.member, wanted.profile);
     return render({
-      layers: layers(wanted.member, wanted.profile),
+      layers: agent === undefined ? others : [agent, ...others],
       context: {
         machine: {
           name: wanted.member.name,
@@ -119,7 +146,7 @@ export function createConfigurations(deps: {
 
   return {
     of(wanted) {
-      const key = `${wanted.session} ${wanted.baseUrl} ${wanted.profile} ${wanted.image} ${wanted.address ?? ''}`;
+      const key = `${wanted.session} ${wanted.baseUrl} ${wanted.profile} ${wanted.image} ${wanted.address ?? ''} ${agents?.version ?? 0}`;
       const found = kept.get(key);
       if (found && found.entry === wanted.member.entry) return found.result;
       const result = compute(wanted);

@@ -23,7 +23,13 @@ export function reason(code: ReasonCode, particulars?: string): DecisionReason {
 export type Recognised =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'conflict'; readonly machines: readonly string[] }
-  | { readonly kind: 'known'; readonly selection: Selection; readonly bootsWithoutReady: number };
+  | {
+      readonly kind: 'known';
+      readonly selection: Selection;
+      readonly bootsWithoutReady: number;
+      /** Its agent was heard so lately that it cannot be the one that boots. */
+      readonly alive?: boolean;
+    };
 
 /** What the script's verdict needs beyond that. `undefined` means: not looked at (DHCP does not ask for it). */
 export interface Readiness {
@@ -59,6 +65,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
   const { profile } = selection;
   const boot = profile.spec.boot ?? 'image';
   if (boot === 'ignore') return { kind: 'ignore', reason: reason('profile_ignores', `(${profile.name})`) };
+  if (machine.alive) return hold('alive');
   if (boot === 'hold') return hold('profile_holds', `(${profile.name})`);
   if (boot === 'disk') return { kind: 'disk', reason: reason('profile_disk', `(${profile.name})`) };
   if (machine.bootsWithoutReady >= BOOT_LIMIT)
@@ -162,6 +169,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return recorded
         ? `muster machine accept ${subject} --profile PROFILE`
         : `muster machine add ${mac ?? 'MAC'} --profile PROFILE`;
+    case 'alive':
+      return `nothing if ${subject} is rebooting: it goes on within a minute; else somebody asks in its name (muster events ${subject})`;
     case 'boot_loop':
       return `muster machine accept ${subject}`;
     case 'address_mismatch':

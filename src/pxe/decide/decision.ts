@@ -21,6 +21,7 @@ export const REASONS = {
   loader_loop: 'The loader that was handed out came back without being able to fetch a script.',
   config_invalid: "The machine's configuration does not render.",
   identity_conflict: 'The identity fits several machines.',
+  alive: 'The machine runs: its agent was heard moments ago. Who asks in its name gets nothing.',
   address_mismatch:
     "The request came from an address that is not this machine's, and in none of its boot sessions.",
   network_off: 'DHCP is off on this network.',

@@ -1,4 +1,5 @@
 /** What the boot service keeps at hand: per machine, what follows from documents and status, computed once per change. */
+import type { AgentBoot } from '../../agent/agents.ts';
 import type { Clock } from '../../base/clock.ts';
 import { contains, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
@@ -33,6 +34,8 @@ export interface BootDeps {
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly log: Log;
+  /** Machines of clusters; absent: there are none. */
+  readonly agents?: AgentBoot;
   /** Addresses that a hardware address holds a lease on, to know a machine's reports by. */
   readonly leasedAddresses?: (mac: Mac) => readonly string[];
 }

@@ -11,6 +11,7 @@ import { type Match, POINTS, type Recognition } from '../../machines/recognition
 import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';
 import type { ServedNetwork } from '../network.ts';
+import { PREVIEW_SESSION } from './configuration.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { type Desk, selectionOf } from './desk.ts';
@@ -49,9 +50,6 @@ export interface Explanation {
   readonly faults: readonly string[];
   readonly events: readonly MusterEvent[];
 }
-
-/** Stands where a session's id will be. */
-export const PREVIEW_SESSION = 'PREVIEW';
 
 /** Option 93 of the firmware that is asked about. */
 const ARCH_CODES: Readonly<Record<string, number>> = {
@@ -144,7 +142,10 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
     recognition.kind === 'conflict'
       ? { verdict: judge({ kind: 'conflict', machines: conflicting }) }
       : member?.entry
-        ? prepareFor(desk, member, preparation(member, network, arch, mac, question.firmware))
+        ? prepareFor(desk, member, {
+            ...preparation(member, network, arch, mac, question.firmware),
+            alive: roster.heartbeats.alive(member.name) !== undefined,
+          })
         : { verdict: judge({ kind: 'unknown' }) };
   return {
     subject: (named ?? member)?.name ?? mac!,
@@ -206,7 +207,9 @@ function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
   if (!network) return {};
   const pxe = desk.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
   const outline =
-    recognition.kind === 'known' && member ? desk.standing(member, network).outline : prepared.verdict;
+    recognition.kind === 'known' && member && prepared.verdict.reason.code !== 'alive'
+      ? desk.standing(member, network).outline
+      : prepared.verdict;
   const facts = {
     mode: network.mode,
     verdict: outline,
@@ -314,6 +317,7 @@ function stateSteps(desk: Desk, one: Case): readonly ExplainStep[] {
     },
     { step: 'boots', result: `${bootsWithoutReady} since it was last ready; held after ${BOOT_LIMIT}` },
   ];
+  steps.push(...agentSteps(desk, member));
   const live =
     desk.roster.sessions.opening(member.name) ??
     (session === undefined ? undefined : desk.roster.sessions.get(session));
@@ -326,6 +330,36 @@ function stateSteps(desk: Desk, one: Case): readonly ExplainStep[] {
     });
   }
   return steps;
+}
+
+/** What its agent said last, and whether somebody else may speak in its name. */
+function agentSteps(desk: Desk, { name, status }: Member): readonly ExplainStep[] {
+  const { agent, alarm } = status;
+  const beat = desk.roster.heartbeats.last(name);
+  const heard =
+    beat?.bootId === undefined
+      ? 'not heard since this server started'
+      : `heard ${Math.round((desk.clock.monotonic() - beat.at) / 1000)} s ago from ${beat.address}`;
+  return [
+    ...(agent === undefined
+      ? []
+      : [
+          {
+            step: 'agent',
+            result: `${heard}${agent.step === undefined ? '' : `, step ${agent.step}`}${agent.hold ? ', held' : ''}`,
+            ...(agent.hold ? { reason: agent.hold } : {}),
+          },
+        ]),
+    ...(alarm === undefined
+      ? []
+      : [
+          {
+            step: 'alarm',
+            result: `since ${new Date(alarm.at).toISOString()}; muster machine rearm ${name} ends it`,
+            reason: { code: alarm.code, text: alarm.text },
+          },
+        ]),
+  ];
 }
 
 function eventStep(event: MusterEvent): ExplainStep {

@@ -10,7 +10,7 @@ import type { LiveSession } from '../../machines/sessions.ts';
 import type { ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { judge, reason, type Verdict } from './decide.ts';
-import type { Desk } from './desk.ts';
+import { type Desk, selectionOf } from './desk.ts';
 
 /** Whether it is we who give the machine its address there. */
 export function givesAddress(desk: Desk, network: ServedNetwork, member: Member | undefined): boolean {
@@ -58,4 +58,17 @@ export function verdictOnForeign(desk: Desk, { request, found }: Asker): Verdict
   const documented = found.kind === 'known' && desk.roster.get(found.match.name)?.entry !== undefined;
   if (!documented) return judge({ kind: 'unknown' });
   return { kind: 'hold', reason: reason('address_mismatch', `(${plainAddress(request.peer)})`) };
+}
+
+/**
+ * What one is told who asks in the name of a machine that runs: its agent was heard so lately that it cannot be the one that boots. A
+ * machine that was cut off and is back already waits for as long. Undefined for everybody else, and where the profile ignores it.
+ */
+export function verdictOnAlive(desk: Desk, { request, found }: Asker): Verdict | undefined {
+  if (found.kind !== 'known') return undefined;
+  const member = desk.roster.get(found.match.name);
+  if (member === undefined || desk.roster.heartbeats.alive(member.name) === undefined) return undefined;
+  const selection = selectionOf(member, request.network?.name, desk.profiles());
+  const verdict = judge({ kind: 'known', selection, bootsWithoutReady: 0, alive: true });
+  return verdict.reason.code === 'alive' ? verdict : undefined;
 }

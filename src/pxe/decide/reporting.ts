@@ -13,7 +13,8 @@ import {
   REPORT_STEPS,
 } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
-import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
+import { CONFIG_TIMEOUT, type LiveSession, MAX_SESSION_AGE } from '../../machines/sessions.ts';
+import type { TicketFacts } from '../../machines/tickets.ts';
 import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
 import type { ConfigurationResult } from './configuration.ts';
 import type { Desk } from './desk.ts';
@@ -54,6 +55,9 @@ export function config(desk: Desk, id: string, file: ConfigFile, baseUrl: string
   const body = result.value.files[file];
   if (body === undefined)
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
+  // From here its ticket's time runs; one of these documents carries it.
+  if (desk.agents?.clusterOf(subject) !== undefined && file !== 'meta-data' && file !== 'network-config')
+    if (desk.roster.sessions.ticketed(live)) desk.roster.saveLater(live);
   desk.events.record({
     kind: 'config.served',
     subject,
@@ -127,9 +131,14 @@ export async function report(
  * meaning any, where another DHCP server gives the addresses: it may give the system another one than it gave iPXE.
  */
 function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
-  const expected = new Set<string>();
   const network = desk.servedNetworks().find(({ name }) => name === live.session.network);
-  if (network === undefined || !givesAddress(desk, network, member)) return expected;
+  if (network === undefined || !givesAddress(desk, network, member)) return new Set();
+  return ownAddresses(desk, live, member);
+}
+
+/** Addresses of this machine in this boot: where its script was fetched, what its documents, configuration and leases give it. */
+function ownAddresses(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
+  const expected = new Set<string>();
   if (live.session.peer !== undefined) expected.add(live.session.peer);
   const spec = member.entry?.document.spec;
   for (const address of spec?.addresses ?? []) expected.add(address);
@@ -141,6 +150,28 @@ function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlyS
     for (const mac of new Set([...((spec?.macs ?? []) as Mac[]), ...member.status.seen.macs]))
       for (const address of desk.leasedAddresses(mac)) expected.add(address);
   return expected;
+}
+
+/** What a ticket of this session is good for; undefined when there is no such session. Wherever the addresses come from, they are told apart. */
+export function ticketed(desk: Desk, id: string): TicketFacts | undefined {
+  const { sessions } = desk.roster;
+  const live = sessions.get(id);
+  if (live === undefined) return undefined;
+  const { session } = live;
+  const member = desk.roster.get(session.machine);
+  const over = session.closed !== undefined && session.closed.why !== 'ready';
+  const now = desk.clock.monotonic();
+  return {
+    session,
+    current:
+      live.given &&
+      !over &&
+      sessions.current(session.machine) === live &&
+      now - live.openedAt < MAX_SESSION_AGE,
+    accepted: member?.entry !== undefined && desk.agents?.clusterOf(session.machine) !== undefined,
+    age: live.ticketAt === undefined ? undefined : ((now - live.ticketAt) as Millis),
+    addresses: member === undefined ? new Set() : ownAddresses(desk, live, member),
+  };
 }
 
 function believe(desk: Desk, live: LiveSession, member: Member, given: MachineReport): void {

@@ -16,7 +16,7 @@ import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import type { Desk, Whois } from './desk.ts';
 import { selectionOf } from './desk.ts';
-import { type Asker, isForeign, verdictOnForeign } from './foreign.ts';
+import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
 import { suits } from './loaders.ts';
 
 /** In the session of one who did not say from which address it boots. */
@@ -38,7 +38,9 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
   const mac = bootMac ?? (told?.session.mac === NO_MAC ? undefined : told?.session.mac);
   const evidence = { ...identity, bootMac: mac };
   const asker = { request: asked, told, mac, found: roster.recognise(evidence) };
-  if (isForeign(desk, asker)) return turnAway(desk, asker);
+  if (isForeign(desk, asker)) return turnAway(desk, asker, verdictOnForeign(desk, asker));
+  const alive = verdictOnAlive(desk, asker);
+  if (alive !== undefined) return turnAway(desk, asker, alive);
   const request = { ...asked, network: asked.network ?? networkOf(desk, told) };
   const who = desk.whois(evidence);
   const member = recorded(desk, who, request, identity, bootMac);
@@ -68,10 +70,10 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
 }
 
 /**
- * Holds one whose address is not the machine's, and leaves the machine alone: nothing of what the request says is noted, and it
+ * Holds one whose address is not the machine's, or whose machine runs, and leaves the machine alone: nothing of what the request says is noted, and it
  * learns no session of the machine's. It waits in a session of its own address's.
  */
-function turnAway(desk: Desk, asker: Asker): ScriptAnswer {
+function turnAway(desk: Desk, asker: Asker, verdict: Verdict): ScriptAnswer {
   const { request, mac, found } = asker;
   const { sessions } = desk.roster;
   const peer = plainAddress(request.peer);
@@ -80,7 +82,6 @@ function turnAway(desk: Desk, asker: Asker): ScriptAnswer {
     sessions.opening(peer) ?? sessions.open({ machine: peer, mac: NO_MAC, network: network ?? '' });
   sessions.touch(live);
   const subject = found.kind === 'known' ? found.match.name : (mac ?? peer);
-  const verdict = verdictOnForeign(desk, asker);
   desk.decided(subject, live, 'script', network, verdict, { address: peer });
   return refuse(desk, live, undefined, subject, request, verdict, false);
 }
@@ -180,12 +181,15 @@ export interface PrepareFor {
   readonly session: string;
   readonly baseUrl: string;
   readonly peer: string | undefined;
+  /** Its agent was heard moments ago. */
+  readonly alive?: boolean;
 }
 
 /** For a documented machine: selection, image, assets, configuration. Also what explain and preview go by. */
 export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparation {
   const selection = selectionOf(member, on.network?.name, desk.profiles());
-  const machine: Recognised = { kind: 'known', selection, bootsWithoutReady: on.bootsWithoutReady };
+  const { bootsWithoutReady, alive = false } = on;
+  const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive };
   const outline = judge(machine);
   if (outline.kind !== 'script') return { verdict: outline };
   const image = desk.catalog.get('Image', outline.image)?.document.spec;

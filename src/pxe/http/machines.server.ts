@@ -8,6 +8,12 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
 import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
+import {
+  closeGracefully,
+  type HttpLimits,
+  limitConnections,
+  MACHINE_HTTP_LIMITS,
+} from '../../base/limits.server.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
@@ -15,7 +21,6 @@ import type { OpenedAssets } from '../assets/assets.ts';
 import type { BootService } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Answer, textAnswer, wait } from './answer.ts';
-import { closeGracefully, type HttpLimits, limitConnections, MACHINE_HTTP_LIMITS } from './limits.server.ts';
 import { send } from './reply.server.ts';
 import { MACHINE_ROUTES } from './routes.ts';
 import { type ServeContext, serve } from './serve.server.ts';

@@ -1,12 +1,12 @@
 /** One function a route: what a machine asked for, from the boot service or the assets. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { MusterError } from '../../base/errors.ts';
+import type { HttpLimits } from '../../base/limits.server.ts';
 import type { ConfigFile } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { entryScript, startScript } from '../script/script.ts';
 import { type Answer, script, textAnswer, wait } from './answer.ts';
 import { askedBy, reportIn } from './asked.ts';
-import type { HttpLimits } from './limits.server.ts';
 import type { MachineHttpOptions } from './machines.server.ts';
 import { type FileReply, send, sendFile } from './reply.server.ts';
 import type { Target } from './target.ts';

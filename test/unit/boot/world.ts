@@ -1,4 +1,5 @@
 /** A boot service over real roster, catalogue, store and event log, with a clock that stands still until told. */
+import type { AgentBoot, AgentsDeps } from '../../../src/agent/agents.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -89,7 +90,14 @@ interface FetchMore extends Partial<Identity> {
 
 export async function world(
   documents: readonly object[] = [],
-  kept: { store?: Store; clock?: ManualClock; assets?: Set<string>; leases?: Map<Mac, string> } = {},
+  kept: {
+    store?: Store;
+    clock?: ManualClock;
+    assets?: Set<string>;
+    leases?: Map<Mac, string>;
+    /** Opens the agents' side on these parts. */
+    agents?: (parts: Omit<AgentsDeps, 'pki' | 'secrets'>) => Promise<AgentBoot>;
+  } = {},
 ): Promise<World> {
   const clock = kept.clock ?? new ManualClock();
   const store = kept.store ?? openMemoryStore();
@@ -113,7 +121,9 @@ export async function world(
     httpPort: 8080,
   });
   const network = joined.networks[0]!;
+  const agents = await kept.agents?.({ store, catalog, roster, events, clock, log, metrics });
   const boot = createBootService({
+    ...(agents && { agents }),
     catalog,
     roster,
     assets: store_,

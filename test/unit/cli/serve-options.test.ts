@@ -9,6 +9,8 @@ describe('settings of the server', () => {
       socket: '/run/muster/muster.sock',
       interfaces: [],
       httpPort: 8080,
+      agentPort: 8443,
+      vaultKey: undefined,
       metricsListen: undefined,
       loaders: ['/usr/lib/ipxe'],
       logLevel: 'info',

@@ -53,6 +53,9 @@ describe('the verdict on a machine', () => {
     [known(boots, BOOT_LIMIT - 1), {}, 'script', 'boots_profile'],
     [known(boots, BOOT_LIMIT), {}, 'hold', 'boot_loop'],
     [known(boots, BOOT_LIMIT + 7), { image: { missing: 'x' } }, 'hold', 'boot_loop'],
+    [{ ...known(boots, BOOT_LIMIT), alive: true } as Recognised, {}, 'hold', 'alive'],
+    [{ ...known(selected({ boot: 'disk' })), alive: true } as Recognised, {}, 'hold', 'alive'],
+    [{ ...known(selected({ boot: 'ignore' })), alive: true } as Recognised, {}, 'ignore', 'profile_ignores'],
     // The loop guard counts boots of images; a disk is left to itself.
     [known(selected({ boot: 'disk' }), 99), {}, 'disk', 'profile_disk'],
   ];

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
-import { MACHINE_HTTP_LIMITS } from '../../../src/pxe/http/limits.server.ts';
+import { MACHINE_HTTP_LIMITS } from '../../../src/base/limits.server.ts';
 import { ask, type Rig, raw, rig } from './rig.ts';
 
 let server: Rig;

@@ -1,16 +1,19 @@
-/** Bounds on what clients can take of the HTTP listener, and its orderly end. */
-import type { Server } from 'node:http';
+/** Bounds on what clients can take of a listener for machines (HTTP, and HTTPS for agents), and its orderly end. */
+import type { Server as HttpServer } from 'node:http';
+import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import type { Clock } from '../../base/clock.ts';
-import type { Millis } from '../../base/duration.ts';
-import type { Log } from '../../base/log.ts';
+import type { Clock } from './clock.ts';
+import type { Millis } from './duration.ts';
+import type { Log } from './log.ts';
+
+type Server = HttpServer | HttpsServer;
 
 export interface HttpLimits {
   readonly connections: number;
   /** By client address. */
   readonly perClient: number;
   readonly headerBytes: number;
-  /** Of a report. */
+  /** Of a request's body. */
   readonly bodyBytes: number;
   /** From the connection's, or the last answer's, end until all headers are here. */
   readonly headersTimeout: Millis;

@@ -1,0 +1,204 @@
+/**
+ * The agents' listener: HTTPS with Muster's own CA on both sides. The handshake checks a client's chain; whose the certificate is, and
+ * whether it still counts, is asked of the ledger for every request (door.ts). Every client is bounded as on the HTTP listener.
+ */
+import { constants, X509Certificate } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import type { Clock } from '../base/clock.ts';
+import { MusterError } from '../base/errors.ts';
+import {
+  closeGracefully,
+  type HttpLimits,
+  limitConnections,
+  MACHINE_HTTP_LIMITS,
+} from '../base/limits.server.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { ServerCertificate } from '../pki/server-certificate.ts';
+import { type Door, type DoorAnswer, MAX_FORM_OCTETS, type ShownCertificate } from './door.ts';
+import { AGENT_ROUTES } from './protocol.ts';
+
+export interface AgentServerOptions {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly certificate: ServerCertificate;
+  readonly door: Door;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly limits?: Partial<HttpLimits>;
+}
+
+export interface AgentServer {
+  readonly port: number;
+  /** Takes another certificate or CA; connections that are open keep theirs. */
+  renew(certificate: ServerCertificate): void;
+  close(): Promise<void>;
+}
+
+/** An agent opens one connection at a time; a machine that is behind an address translator shares it with its rack. */
+export const AGENT_LIMITS: HttpLimits = { ...MACHINE_HTTP_LIMITS, bodyBytes: MAX_FORM_OCTETS, perClient: 64 };
+
+/** Until a client has shaken hands. */
+const HANDSHAKE_MS = 10_000;
+const RETRY_AFTER_SECONDS = 5;
+
+const contextOf = ({ certificate, key, authority }: ServerCertificate): https.ServerOptions => ({
+  cert: certificate,
+  key: key.pem(),
+  ca: authority,
+});
+
+/** Rejects with E_PORT_IN_USE or E_SOCKET_OPEN. */
+export async function startAgentServer(options: AgentServerOptions): Promise<AgentServer> {
+  const limits = { ...AGENT_LIMITS, ...options.limits };
+  const log = options.log.child({ room: 'agents' });
+  const server = https.createServer(
+    {
+      ...contextOf(options.certificate),
+      minVersion: 'TLSv1.2',
+      // Who has no certificate yet redeems a ticket; who shows a bad one is told so instead of being cut off.
+      requestCert: true,
+      rejectUnauthorized: false,
+      // A resumed session would carry the judgement of an older handshake.
+      secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
+      handshakeTimeout: HANDSHAKE_MS,
+      maxHeaderSize: limits.headerBytes,
+      headersTimeout: limits.headersTimeout,
+      requestTimeout: limits.requestTimeout,
+      keepAliveTimeout: limits.keepAlive,
+      connectionsCheckingInterval: limits.checkEvery,
+    },
+    (request, response) => void handle(request, response, options, limits, log),
+  );
+  server.setTimeout(limits.stalled);
+  server.on('checkContinue', (request, response) => {
+    if (Number(request.headers['content-length'] ?? 0) <= limits.bodyBytes) response.writeContinue();
+    void handle(request, response, options, limits, log);
+  });
+  server.on('tlsClientError', () => count(options.metrics, 'handshake', 0));
+  server.on('clientError', (_error, socket) => socket.destroy());
+  limitConnections(server, limits, log);
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options.listen)));
+    server.listen({ ...options.listen, backlog: 4096 }, resolve);
+  });
+  server.on('error', (error) => log.error({ error: error.message }, "the agents' listener failed"));
+  return {
+    port: (server.address() as AddressInfo).port,
+    renew: (certificate) => server.setSecureContext({ ...contextOf(certificate), minVersion: 'TLSv1.2' }),
+    close: () => closeGracefully(server, options.clock, limits.grace),
+  };
+}
+
+function listenError(error: NodeJS.ErrnoException, where: AgentServerOptions['listen']): MusterError {
+  const taken = error.code === 'EADDRINUSE';
+  return new MusterError(
+    taken ? 'E_PORT_IN_USE' : 'E_SOCKET_OPEN',
+    `agents' listener, --agent-port ${where.port}: ${taken ? 'already in use' : error.message}`,
+    { cause: error },
+  );
+}
+
+const count = (metrics: Metrics, route: string, status: number): void =>
+  metrics.add('muster_agent_requests_total', { route, status: String(status) });
+
+type Route = keyof typeof AGENT_ROUTES;
+
+async function handle(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: AgentServerOptions,
+  limits: HttpLimits,
+  log: Log,
+): Promise<void> {
+  response.on('error', () => {});
+  const path = (request.url ?? '').split('?')[0];
+  const route = (Object.keys(AGENT_ROUTES) as Route[]).find((name) => AGENT_ROUTES[name].path === path);
+  const answer = await answerTo(route, request, response, options.door, limits).catch((error: unknown) =>
+    failure(error, log),
+  );
+  count(options.metrics, route ?? 'none', answer.status);
+  send(response, answer);
+}
+
+async function answerTo(
+  route: Route | undefined,
+  request: IncomingMessage,
+  response: ServerResponse,
+  door: Door,
+  limits: HttpLimits,
+): Promise<DoorAnswer> {
+  if (route === undefined) return said(404, 'E_NOT_FOUND: agents ask for what docs/ports.md lists.');
+  const { method } = AGENT_ROUTES[route];
+  if (request.method !== method) return said(405, `E_METHOD: this takes ${method}.`, { allow: method });
+  const body = await readBody(request, limits.bodyBytes);
+  if (body === undefined) {
+    response.shouldKeepAlive = false;
+    return said(413, `E_TOO_LARGE: a form has at most ${limits.bodyBytes} octets.`);
+  }
+  const address = request.socket.remoteAddress ?? '';
+  return route === 'redeem'
+    ? door.redeem(body, address)
+    : door.poll(body, shownBy(request.socket as TLSSocket), address);
+}
+
+/** The client's certificate if the handshake found its chain good; all else is as none. */
+function shownBy(socket: TLSSocket): ShownCertificate | undefined {
+  if (!socket.authorized) return undefined;
+  const { raw } = socket.getPeerCertificate();
+  if (raw === undefined) return undefined;
+  const certificate = new X509Certificate(raw);
+  return {
+    serial: certificate.serialNumber.toLowerCase(),
+    spki: certificate.publicKey.export({ type: 'spki', format: 'der' }),
+  };
+}
+
+const said = (status: number, text: string, headers: DoorAnswer['headers'] = {}): DoorAnswer => ({
+  status,
+  contentType: 'text/plain; charset=utf-8',
+  body: `${text}\n`,
+  headers,
+});
+
+/** A refusal says its code first, so that the agent's log and the operator's events use one word. */
+function failure(error: unknown, log: Log): DoorAnswer {
+  const known = error instanceof MusterError;
+  if (!known) log.error({ err: error }, 'a request of an agent failed');
+  const code = known ? error.code : 'E_INTERNAL';
+  if (known && error.kind.http < 500) return said(error.kind.http, `${code}: ${error.message}`);
+  // Not ready, or our own fault: no reason for a machine to give up.
+  const why = known && error.code === 'E_AGENT_WAIT' ? `: ${error.message}` : '';
+  return said(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });
+}
+
+function send(response: ServerResponse, { status, contentType, body, headers }: DoorAnswer): void {
+  const length = body === undefined ? 0 : Buffer.byteLength(body);
+  response.writeHead(status, {
+    ...(contentType === undefined ? {} : { 'content-type': contentType }),
+    ...(status === 204 ? {} : { 'content-length': length }),
+    'cache-control': 'no-store',
+    ...headers,
+  });
+  response.end(body);
+}
+
+/** The body as UTF-8 text, or undefined when it is larger than `limit`: then the rest is not waited for. */
+async function readBody(request: IncomingMessage, limit: number): Promise<string | undefined> {
+  if (Number(request.headers['content-length'] ?? 0) > limit) return undefined;
+  const parts: Buffer[] = [];
+  let octets = 0;
+  for await (const part of request) {
+    octets += (part as Buffer).length;
+    if (octets > limit) return undefined;
+    parts.push(part as Buffer);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(parts));
+  } catch (cause) {
+    throw new MusterError('E_USAGE', 'the form is not UTF-8 text', { cause });
+  }
+}

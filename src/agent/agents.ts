@@ -1,0 +1,232 @@
+/**
+ * The agents' side of the boot host, from the first cluster on: transport CA and listener are there when a Cluster with Kubernetes is;
+ * its certificate follows the host's addresses and the calendar. A boot host without clusters opens no port and makes no keys.
+ */
+import type { Clock } from '../base/clock.ts';
+import { duration } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { EventSink } from '../events/event.ts';
+import type { ConfigLayer } from '../ignition/rendered.ts';
+import type { KnownMachine } from '../machines/machine.ts';
+import type { Roster } from '../machines/roster.ts';
+import { createTickets, type TicketFacts, type Tickets } from '../machines/tickets.ts';
+import type { Pki } from '../pki/pki.ts';
+import { MUSTER_SCOPE } from '../pki/records.ts';
+import type { Secrets } from '../pki/secrets.ts';
+import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
+import type { Catalog } from '../resources/catalog.ts';
+import type { DataDiskSelector } from '../resources/kinds.ts';
+import type { Store } from '../store/store.ts';
+import { type AgentServer, startAgentServer } from './agent.server.ts';
+import { rearmMachine } from './alarm.ts';
+import { createDoor } from './door.ts';
+import { type Identities, openIdentities } from './identities.ts';
+import { type AgentSettings, agentLayer, type DataSelector } from './layer.ts';
+import { followMemberships, type Memberships } from './memberships.ts';
+import type { AgentDesk } from './protocol.ts';
+
+export interface AgentsDeps {
+  readonly store: Store;
+  readonly pki: Pki;
+  readonly secrets: Secrets;
+  readonly catalog: Catalog;
+  readonly roster: Roster;
+  readonly events: EventSink;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Told of the settings of every layer that is made; tests look there for tickets. */
+  readonly made?: (settings: AgentSettings) => void;
+}
+
+/** What is known only when machines are served. */
+export interface AgentsListen {
+  readonly host: string;
+  readonly port: number;
+  readonly desk: AgentDesk;
+  /** Our addresses on the served networks: the names in the certificate. */
+  readonly addresses: () => readonly string[];
+  readonly ticketed: (session: string) => TicketFacts | undefined;
+}
+
+/** For whom a layer is. */
+export interface LayerOf {
+  readonly machine: string;
+  /** Id of the boot session; undefined for a preview, which shows no ticket. */
+  readonly session: string | undefined;
+  /** Our address as this machine reaches it. */
+  readonly host: string;
+  readonly data: DataDiskSelector | undefined;
+}
+
+/** What the boot service takes of it. */
+export interface AgentBoot {
+  /** The cluster with agents that this machine is of. Constant time. */
+  clusterOf(machine: string): string | undefined;
+  /** The layer that puts the agent on this machine. Throws E_AGENT_WAIT while the transport CA is not there. */
+  layer(of: LayerOf): ConfigLayer;
+  /** Changes when the same machine would get another layer. */
+  readonly version: number;
+}
+
+export interface Agents extends AgentBoot {
+  readonly identities: Identities;
+  readonly memberships: Memberships;
+  /** Listens as soon as there is a cluster. Rejects with E_PORT_IN_USE, E_SOCKET_OPEN when there is one now. */
+  listen(options: AgentsListen): Promise<void>;
+  /** Looks at addresses, clusters and the certificate now. */
+  refresh(): Promise<void>;
+  /** The port that is listened on. */
+  port(): number | undefined;
+  /** Why it does not listen although it should. */
+  fault(): string | undefined;
+  /** See {@link rearmMachine}. */
+  rearm(name: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
+  close(): Promise<void>;
+}
+
+/** Interfaces get their addresses late, and a certificate ends on some day. */
+const LOOK_EVERY = duration('10s');
+/** In the place of a ticket where people look. */
+const NO_TICKET = '[secret]';
+
+export async function openAgents(deps: AgentsDeps): Promise<Agents> {
+  const { store, pki, secrets, catalog, roster, clock, log } = deps;
+  const identities = await openIdentities({ store, log });
+  const memberships = followMemberships(catalog);
+  // Who was ready may run: nothing was heard of it while this process was not there to hear.
+  roster.heartbeats.suppose(
+    identities
+      .list()
+      .flatMap(({ machine }) => (roster.get(machine)?.status.phase === 'ready' ? [machine] : [])),
+  );
+
+  let options: AgentsListen | undefined;
+  let tickets: Tickets | undefined;
+  let server: AgentServer | undefined;
+  let certificate: ServerCertificate | undefined;
+  let trusted: ReadonlySet<string> = new Set();
+  let version = 0;
+  let named = '';
+  let failed: string | undefined;
+  let stopped = false;
+  let cancel: () => void = () => {};
+  let looking: Promise<void> = Promise.resolve();
+
+  const take = async (): Promise<ServerCertificate> => {
+    const next = await serverCertificate({ pki, secrets, clock }, options!.addresses());
+    const keyset = (await pki.keysets(MUSTER_SCOPE)).get('transport-ca')!;
+    trusted = new Set(keyset.trusted.map(({ id }) => id));
+    if (next.authority !== certificate?.authority) version++;
+    if (next.certificate !== certificate?.certificate || next.authority !== certificate?.authority)
+      server?.renew(next);
+    certificate = next;
+    return next;
+  };
+
+  const start = async (listen: AgentsListen): Promise<void> => {
+    tickets ??= createTickets(await secrets.key('tickets'));
+    const door = createDoor({
+      ...deps,
+      ...listen,
+      tickets,
+      identities,
+      trusted: () => trusted,
+      revision: async () => (await store.list('founding/')).revision,
+    });
+    const { host, port } = listen;
+    server = await startAgentServer({ ...deps, door, listen: { host, port }, certificate: await take() });
+    log.info({ agents: server.port }, 'listening for agents');
+  };
+
+  /** When the certificate was last looked at for its own sake. */
+  let lookedAt = 0;
+  const RENEWAL_MS = 3_600_000;
+
+  const look = async (): Promise<void> => {
+    if (stopped || options === undefined || memberships.size === 0) return;
+    if (server === undefined) return start(options);
+    const now = options.addresses().join(' ');
+    if (now === named && clock.monotonic() - lookedAt < RENEWAL_MS) return;
+    named = now;
+    lookedAt = clock.monotonic();
+    await take();
+  };
+
+  /** One after the other; what fails is said once and tried again. */
+  const refresh = (): Promise<void> => {
+    looking = looking.catch(() => {}).then(look);
+    return looking;
+  };
+  const quietly = (): void =>
+    void refresh().then(
+      () => {
+        failed = undefined;
+      },
+      (error: unknown) => {
+        const text = error instanceof MusterError ? `${error.code} ${error.message}` : String(error);
+        if (text !== failed) log.error({ error: text }, 'agents cannot be listened to; trying again');
+        failed = text;
+      },
+    );
+  const schedule = (): void => {
+    if (stopped) return;
+    cancel = clock.after(LOOK_EVERY, () => {
+      quietly();
+      schedule();
+    });
+  };
+  const unsubscribe = memberships.subscribe(quietly);
+
+  return {
+    identities,
+    memberships,
+    get version() {
+      return version;
+    },
+    clusterOf: (machine) => memberships.of(machine),
+    layer({ machine, session, host, data }) {
+      if (certificate === undefined || options === undefined || tickets === undefined)
+        throw new MusterError('E_AGENT_WAIT', 'the listener for agents is not up yet');
+      const ticket = session === undefined ? NO_TICKET : tickets.of({ id: session, machine }).reveal();
+      const settings: AgentSettings = {
+        server: `https://${host}:${server?.port ?? options.port}`,
+        machine,
+        session: session ?? 'PREVIEW',
+        ticket,
+        authority: certificate.authority,
+        now: clock.now(),
+        setsClock: true,
+        ...(data === undefined ? {} : { data: selectorOf(data) }),
+      };
+      deps.made?.(settings);
+      return agentLayer(settings);
+    },
+    async listen(given) {
+      options = given;
+      await refresh();
+      schedule();
+    },
+    refresh,
+    port: () => server?.port,
+    fault: () => failed,
+    rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
+    async close() {
+      stopped = true;
+      cancel();
+      unsubscribe();
+      memberships.close();
+      await looking.catch(() => {});
+      await server?.close();
+    },
+  };
+}
+
+/** A size is named by its whole MiB. */
+const selectorOf = ({ path, serial, sizeMiB }: DataDiskSelector): DataSelector => ({
+  ...(path === undefined ? {} : { path }),
+  ...(serial === undefined ? {} : { serial }),
+  ...(sizeMiB === undefined ? {} : { minMiB: sizeMiB, maxMiB: sizeMiB }),
+});

@@ -1,0 +1,60 @@
+/** The alarm of a machine whose credentials two systems may hold, and the operator's word that ends it. */
+import type { Clock } from '../base/clock.ts';
+import { MusterError } from '../base/errors.ts';
+import type { EventSink, Reason } from '../events/event.ts';
+import type { KnownMachine } from '../machines/machine.ts';
+import type { Roster } from '../machines/roster.ts';
+import type { Identities } from './identities.ts';
+
+export interface AlarmDeps {
+  readonly roster: Roster;
+  readonly identities: Identities;
+  readonly events: EventSink;
+  readonly clock: Clock;
+}
+
+/** Durable when it resolves. The first reason stays: it says when it began. */
+export async function raiseAlarm(
+  { roster, events, clock }: Omit<AlarmDeps, 'identities'>,
+  machine: string,
+  reason: Reason,
+  address: string,
+): Promise<void> {
+  const member = roster.get(machine);
+  if (member === undefined) return;
+  events.record({ kind: 'agent.alarm', subject: machine, reason, fields: { address } });
+  if (member.status.alarm !== undefined) return;
+  const text = `${reason.text} (from ${address})`;
+  roster.change(member, { alarm: { code: reason.code, text, at: clock.now() } });
+  await roster.commit([member], []);
+}
+
+/**
+ * `muster machine rearm`: the alarm ends. `keep`: the certificate that was given out was the machine's own and stays. Otherwise it is no
+ * longer believed, and the next key that comes with the ticket of the machine's present boot has one; its time begins anew.
+ *
+ * Throws E_NOT_FOUND.
+ */
+export async function rearmMachine(
+  { roster, identities, events }: AlarmDeps,
+  name: string,
+  { keep }: { readonly keep: boolean },
+): Promise<KnownMachine> {
+  const member = roster.get(name);
+  if (member === undefined)
+    throw new MusterError('E_NOT_FOUND', `there is no machine "${name}"; \`muster get machines\` lists them`);
+  const before = keep ? undefined : await identities.revoke(name);
+  const current = roster.sessions.current(name);
+  if (!keep) {
+    roster.heartbeats.forget(name);
+    if (current?.ticketAt !== undefined) roster.sessions.ticketed(current, true);
+  }
+  roster.change(member, { alarm: undefined });
+  await roster.commit([member], !keep && current ? [current] : []);
+  events.record({
+    kind: 'agent.rearmed',
+    subject: name,
+    fields: { kept: keep, ...(before === undefined ? {} : { serial: before.serial }) },
+  });
+  return roster.view(member);
+}

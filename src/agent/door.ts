@@ -1,0 +1,163 @@
+/** What agents ask, answered: whose certificate is it, what does its machine say, what is it told. No sockets. */
+import { createHash } from 'node:crypto';
+import { MusterError } from '../base/errors.ts';
+import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
+import { printable } from '../machines/identity.ts';
+import type { AgentStatus } from '../machines/machine.ts';
+import { plainAddress } from '../machines/reports.ts';
+import type { Member } from '../machines/roster.ts';
+import { raiseAlarm } from './alarm.ts';
+import type { AgentFacts } from './facts.ts';
+import { readForm } from './form.ts';
+import type { AgentDesk, AgentIdentity } from './protocol.ts';
+import { type RedeemDeps, redeem } from './redeem.ts';
+import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
+
+export interface DoorDeps extends RedeemDeps {
+  readonly desk: AgentDesk;
+  /** Of the store, now. */
+  readonly revision: () => Promise<number>;
+  /** Ids of the transport CA's trusted generations. */
+  readonly trusted: () => ReadonlySet<string>;
+}
+
+/** A client certificate whose chain was checked against the trusted generations. */
+export interface ShownCertificate {
+  /** Hexadecimal, lower case. */
+  readonly serial: string;
+  /** DER of its SubjectPublicKeyInfo. */
+  readonly spki: Buffer;
+}
+
+export interface DoorAnswer {
+  readonly status: number;
+  readonly contentType?: string;
+  readonly body?: string | Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Octets of a form. */
+export const MAX_FORM_OCTETS = FACTS_LIMIT;
+
+const PEM = 'application/x-pem-file';
+const TAR = 'application/x-tar';
+
+export interface Door {
+  /** Throws E_USAGE, E_TICKET, E_TICKET_KEY. */
+  redeem(body: string, address: string): Promise<DoorAnswer>;
+  /** `certificate`: undefined when none was shown, or one of somebody else's CA. Throws E_AGENT_CERTIFICATE, E_USAGE, what the desk throws. */
+  poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<DoorAnswer>;
+}
+
+export function createDoor(deps: DoorDeps): Door {
+  return {
+    async redeem(body, address) {
+      const form = readForm(body);
+      const field = (name: string): string => {
+        const value = form.get(name);
+        if (value === undefined) throw new MusterError('E_USAGE', `the form lacks ${name}`);
+        return value;
+      };
+      const request = { session: field('session'), ticket: field('ticket'), csr: field('csr'), address };
+      return { status: 200, contentType: PEM, body: await redeem(deps, request), headers: {} };
+    },
+
+    async poll(body, certificate, peer) {
+      const address = plainAddress(peer);
+      const { identity, member } = believed(deps, certificate, address);
+      const read = decodeFacts(body);
+      if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
+      const { facts } = read;
+      await heard(deps, member, facts, address);
+      const revision = await deps.revision();
+      const rolledBack = facts.seenRevision !== undefined && facts.seenRevision > revision;
+      const plan = await deps.desk(identity, facts, { revision, rolledBack });
+      const { digest, tar } = encodePlan(plan);
+      const headers = {
+        'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
+        'muster-time': String(Math.floor(deps.clock.now() / 1000)),
+        // What a machine was told once must not be told less later: that is what a rolled-back store is known by.
+        'muster-revision': String(Math.max(revision, facts.seenRevision ?? 0)),
+      };
+      return digest === facts.applied
+        ? { status: 204, headers }
+        : { status: 200, contentType: TAR, body: tar, headers };
+    },
+  };
+}
+
+/** Why a certificate is not believed. */
+const DISBELIEF = {
+  no_certificate: "No certificate of Muster's transport CA was shown, or one that has ended.",
+  not_current:
+    'The certificate was never handed out to an agent, or another one counts for its machine by now.',
+  other_key: 'The key is not the one that this certificate was handed out for.',
+  distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
+  machine_gone: 'The machine has no document any more.',
+} as const;
+
+/** Whose certificate it is, by the ledger: what stands in its subject is not looked at. */
+function believed(
+  { identities, roster, events, trusted }: DoorDeps,
+  shown: ShownCertificate | undefined,
+  address: string,
+): { readonly identity: AgentIdentity; readonly member: Member } {
+  const record = shown && identities.holder(shown.serial);
+  const member = record && roster.get(record.machine);
+  const refuse = (code: keyof typeof DISBELIEF): never => {
+    const reason = { code, text: DISBELIEF[code] };
+    events.record({
+      kind: 'agent.refused',
+      subject: record?.machine ?? address,
+      reason,
+      fields: { address, ...(shown ? { serial: shown.serial } : {}) },
+    });
+    throw new MusterError('E_AGENT_CERTIFICATE', reason.text);
+  };
+  if (shown === undefined) return refuse('no_certificate');
+  if (record === undefined) return refuse('not_current');
+  if (createHash('sha256').update(shown.spki).digest('hex') !== record.pin) return refuse('other_key');
+  if (!trusted().has(record.generation)) return refuse('distrusted');
+  if (member?.entry === undefined) return refuse('machine_gone');
+  return { identity: { machine: record.machine, serial: record.serial, address }, member };
+}
+
+const MAX_CODE = 64;
+const MAX_TEXT = 500;
+
+/** Notes that the machine lives, and what its agent says that is new. */
+async function heard(deps: DoorDeps, member: Member, facts: AgentFacts, address: string): Promise<void> {
+  const { roster, events, clock } = deps;
+  const subject = member.name;
+  const bootId = printable(facts.bootId, MAX_CODE);
+  const beat = roster.heartbeats.beat(subject, { bootId, address });
+  if (beat === 'returned') {
+    const text = 'Two systems use one certificate of this machine in turns: it was copied.';
+    await raiseAlarm(deps, subject, { code: 'copied', text }, address);
+  }
+  const before = member.status.agent;
+  const step = facts.step === undefined ? undefined : printable(facts.step, MAX_CODE);
+  const hold =
+    facts.hold === undefined
+      ? undefined
+      : { code: printable(facts.hold.code, MAX_CODE), text: printable(facts.hold.text, MAX_TEXT) };
+  const version = printable(facts.agent, MAX_CODE);
+  const rebooted = before?.bootId !== bootId;
+  const moved = before?.step !== step;
+  const held = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
+  if (!rebooted && !moved && !held && before?.version === version) return;
+  const agent: AgentStatus = {
+    since: clock.now(),
+    version,
+    bootId,
+    ...(step === undefined ? {} : { step }),
+    ...(hold === undefined ? {} : { hold }),
+  };
+  roster.change(member, { agent });
+  const session = member.status.session;
+  const record = (kind: 'agent.alive' | 'agent.step' | 'agent.held', more: object): void =>
+    events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
+  if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
+  if (moved && step !== undefined) record('agent.step', { fields: { step } });
+  if (held && hold !== undefined) record('agent.held', { reason: hold });
+}

@@ -1,0 +1,136 @@
+/**
+ * Which certificate is whose: the one that counts for each machine. Records, so that a restart forgets nothing, and in memory, since
+ * every poll asks.
+ *
+ *     agent/MACHINE     the certificate that counts
+ *     ticket/SESSION    who redeemed that session's ticket: one key, for good
+ */
+import { z } from 'zod';
+import type { Millis } from '../base/duration.ts';
+import type { Log } from '../base/log.ts';
+import type { Store, Write } from '../store/store.ts';
+
+const identityRecord = z.object({
+  v: z.literal(1),
+  machine: z.string(),
+  serial: z.string(),
+  /** Pin of its public key. */
+  pin: z.string(),
+  /** Of the transport CA. */
+  generation: z.string(),
+  session: z.string(),
+  at: z.int().transform((value) => value as Millis),
+});
+export type AgentRecord = Omit<z.output<typeof identityRecord>, 'v'>;
+
+const redeemedRecord = z.object({
+  v: z.literal(1),
+  session: z.string(),
+  machine: z.string(),
+  /** SHA-256 of the ticket. */
+  ticket: z.string(),
+  pin: z.string(),
+  serial: z.string(),
+  address: z.string(),
+  at: z.int().transform((value) => value as Millis),
+});
+export type Redeemed = Omit<z.output<typeof redeemedRecord>, 'v'>;
+
+export const AGENT_KEY = {
+  agents: 'agent/',
+  agent: (machine: string) => `agent/${machine}`,
+  ticket: (session: string) => `ticket/${session}`,
+} as const;
+
+export interface Identities {
+  get(machine: string): AgentRecord | undefined;
+  /** The machine whose present certificate has this serial number. Constant time. */
+  holder(serial: string): AgentRecord | undefined;
+  list(): readonly AgentRecord[];
+  /** Who redeemed this session's ticket. */
+  redeemed(session: string): Promise<Redeemed | undefined>;
+  /** Writes that make this certificate the machine's, if nobody else redeemed the ticket or made another one count meanwhile. */
+  writes(redeemed: Redeemed, generation: string): readonly Write[];
+  /** To be called when those writes are durable. */
+  took(machine: string): Promise<void>;
+  /** No certificate of this machine counts any more, and its session's ticket is as if never redeemed. */
+  revoke(machine: string): Promise<AgentRecord | undefined>;
+}
+
+export async function openIdentities({
+  store,
+  log,
+}: {
+  readonly store: Store;
+  readonly log: Log;
+}): Promise<Identities> {
+  const byMachine = new Map<string, AgentRecord & { readonly revision: number }>();
+  const bySerial = new Map<string, AgentRecord>();
+  const set = (record: AgentRecord, revision: number): void => {
+    const before = byMachine.get(record.machine);
+    if (before !== undefined) bySerial.delete(before.serial);
+    byMachine.set(record.machine, { ...record, revision });
+    bySerial.set(record.serial, record);
+  };
+  for (const { key, value, revision } of (await store.list(AGENT_KEY.agents)).records) {
+    const read = identityRecord.safeParse(json(value));
+    if (read.success) set(read.data, revision);
+    else log.warn({ key }, 'a stored record cannot be read and is passed over');
+  }
+  const refresh = async (machine: string): Promise<void> => {
+    const record = await store.get(AGENT_KEY.agent(machine));
+    const read = record && identityRecord.safeParse(json(record.value));
+    if (record && read?.success) set(read.data, record.revision);
+  };
+  return {
+    get: (machine) => byMachine.get(machine),
+    holder: (serial) => bySerial.get(serial),
+    list: () => [...byMachine.values()],
+    async redeemed(session) {
+      const record = await store.get(AGENT_KEY.ticket(session));
+      if (record === undefined) return undefined;
+      return redeemedRecord.parse(json(record.value));
+    },
+    writes(redeemed, generation) {
+      const { machine, session } = redeemed;
+      const before = byMachine.get(machine);
+      const { serial, pin, at } = redeemed;
+      return [
+        {
+          key: AGENT_KEY.ticket(session),
+          put: JSON.stringify({ v: 1, ...redeemed }),
+          expect: 'absent',
+        },
+        {
+          key: AGENT_KEY.agent(machine),
+          put: JSON.stringify({ v: 1, machine, serial, pin, generation, session, at }),
+          expect: before?.revision ?? 'absent',
+        },
+        // The ticket of an earlier boot is no longer taken anyway.
+        ...(before !== undefined && before.session !== session
+          ? [{ key: AGENT_KEY.ticket(before.session), delete: true } as const]
+          : []),
+      ];
+    },
+    took: refresh,
+    async revoke(machine) {
+      const before = byMachine.get(machine);
+      if (before === undefined) return undefined;
+      await store.commit([
+        { key: AGENT_KEY.agent(machine), delete: true },
+        { key: AGENT_KEY.ticket(before.session), delete: true },
+      ]);
+      byMachine.delete(machine);
+      bySerial.delete(before.serial);
+      return before;
+    },
+  };
+}
+
+function json(value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch {
+    return undefined;
+  }
+}

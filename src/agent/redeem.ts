@@ -1,0 +1,155 @@
+/**
+ * A ticket and a key become a certificate, once: the first key that is durable has it, the same key gets the same answer for as long
+ * as the boot session lasts (a lost answer bricks nothing), and another key is refused, recorded and alarmed. Which of the two was the
+ * machine's own nobody here can know.
+ */
+import type { Clock } from '../base/clock.ts';
+import { type ErrorCode, MusterError } from '../base/errors.ts';
+import type { EventSink } from '../events/event.ts';
+import { plainAddress } from '../machines/reports.ts';
+import type { Roster } from '../machines/roster.ts';
+import {
+  ALARMING,
+  judgeTicket,
+  TICKET_LIFETIME,
+  TICKET_REFUSALS,
+  type TicketFacts,
+  type TicketRefusal,
+  type Tickets,
+} from '../machines/tickets.ts';
+import { readCsr } from '../pki/csr.ts';
+import type { PublicKey } from '../pki/keys.ts';
+import type { Pki } from '../pki/pki.ts';
+import { MUSTER_SCOPE } from '../pki/records.ts';
+import { NO_CLUSTER } from '../pki/server-certificate.ts';
+import { raiseAlarm } from './alarm.ts';
+import type { Identities, Redeemed } from './identities.ts';
+
+export interface RedeemDeps {
+  readonly tickets: Tickets;
+  readonly identities: Identities;
+  readonly pki: Pki;
+  readonly roster: Roster;
+  readonly events: EventSink;
+  readonly clock: Clock;
+  /** What is known of a boot session that a ticket may be of. */
+  readonly ticketed: (session: string) => TicketFacts | undefined;
+}
+
+export interface RedeemRequest {
+  readonly session: string;
+  readonly ticket: string;
+  /** PKCS #10, PEM. */
+  readonly csr: string;
+  /** Source address of the connection. */
+  readonly address: string;
+}
+
+/** Who was first may change between looking and writing; more often than this it is not chance. */
+const ATTEMPTS = 4;
+
+/** Resolves to the certificate, PEM, when it is durable. Throws E_TICKET, E_TICKET_KEY, and what the store throws. */
+export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<string> {
+  const facts = deps.ticketed(request.session);
+  const address = plainAddress(request.address);
+  const fits = facts !== undefined && deps.tickets.fits(facts.session, request.ticket);
+  const refuse = (why: TicketRefusal, more = ''): Promise<never> =>
+    refused(deps, { facts, address, session: request.session }, why, more);
+  const wrong = judgeTicket(facts, { fits, address });
+  if (wrong !== undefined || facts === undefined) return refuse(wrong ?? 'session_unknown');
+  const read = readCsr(request.csr);
+  if (!read.ok) return refuse('bad_request', ` (${read.text})`);
+  const key = read.publicKey;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const found = await standing(deps, facts, key.pin());
+    if (typeof found === 'string') return refuse(found);
+    if (found !== undefined) return found.certificate;
+    const made = await issue(deps, facts, key, address);
+    if (made !== undefined) return made;
+  }
+  return refuse('other_key');
+}
+
+/** The certificate that this key has already; why it gets none; or undefined: it may have one. */
+async function standing(
+  { identities, roster, pki }: RedeemDeps,
+  { session, age }: TicketFacts,
+  pin: string,
+): Promise<{ readonly certificate: string } | TicketRefusal | undefined> {
+  const { machine, id } = session;
+  const redeemed = await identities.redeemed(id);
+  const counts = identities.get(machine);
+  if (redeemed !== undefined) {
+    if (redeemed.pin !== pin || counts?.serial !== redeemed.serial) return 'other_key';
+    const ledger = await pki.issuedOne(MUSTER_SCOPE, redeemed.serial);
+    return ledger === undefined ? 'other_key' : { certificate: ledger.certificate };
+  }
+  if (roster.get(machine)?.status.alarm !== undefined) return 'alarmed';
+  if (age === undefined || age > TICKET_LIFETIME) return 'too_late';
+  if (counts !== undefined && counts.pin !== pin && roster.heartbeats.alive(machine)?.bootId !== undefined)
+    return 'alive';
+  return undefined;
+}
+
+/** Undefined when somebody else was first. */
+async function issue(
+  { identities, pki, events, clock, tickets }: RedeemDeps,
+  { session }: TicketFacts,
+  publicKey: PublicKey,
+  address: string,
+): Promise<string | undefined> {
+  const { machine, id } = session;
+  const redeemed = (serial: string): Redeemed => ({
+    session: id,
+    machine,
+    ticket: tickets.hash(session),
+    pin: publicKey.pin(),
+    serial,
+    address,
+    at: clock.now(),
+  });
+  try {
+    const { certificate, serial, notAfter } = await pki.issue(MUSTER_SCOPE, {
+      leaf: 'agent',
+      holder: { name: machine, addresses: [] },
+      cluster: NO_CLUSTER,
+      publicKey,
+      also: (issued) => identities.writes(redeemed(issued.serial), issued.issuer.generation),
+    });
+    await identities.took(machine);
+    events.record({
+      kind: 'agent.certificate',
+      subject: machine,
+      session: id,
+      fields: { serial, address, until: new Date(notAfter).toISOString() },
+    });
+    return certificate;
+  } catch (error) {
+    if (!(error instanceof MusterError) || error.code !== 'E_CONFLICT') throw error;
+    await identities.took(machine);
+    return undefined;
+  }
+}
+
+/** Records the refusal at the machine that it concerns, raises the alarm where it is one, and throws it. */
+async function refused(
+  deps: RedeemDeps,
+  asked: { readonly facts: TicketFacts | undefined; readonly address: string; readonly session: string },
+  why: TicketRefusal,
+  more: string,
+): Promise<never> {
+  const { facts, address } = asked;
+  const reason = { code: why, text: `${TICKET_REFUSALS[why]}${more}` };
+  // Who cannot name the session's ticket is nobody in particular.
+  const known = facts !== undefined && why !== 'ticket_wrong';
+  deps.events.record({
+    kind: 'agent.refused',
+    subject: facts?.session.machine ?? address,
+    ...(facts === undefined ? {} : { session: facts.session.id }),
+    reason,
+    fields: { address },
+  });
+  if (known && ALARMING.includes(why)) await raiseAlarm(deps, facts.session.machine, reason, address);
+  const code: ErrorCode = ALARMING.includes(why) ? 'E_TICKET_KEY' : 'E_TICKET';
+  throw new MusterError(code, reason.text);
+}

@@ -1,0 +1,63 @@
+/** Secret texts of Muster's own that are no keyset, sealed in the store: what tickets are derived from, the listener's key. */
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { MusterError } from '../base/errors.ts';
+import type { Store } from '../store/store.ts';
+import { PKI_KEY } from './records.ts';
+import type { Envelope, Vault } from './vault.ts';
+
+const secretRecord = z.strictObject({
+  v: z.literal(1),
+  sealed: z.looseObject({ v: z.int(), kid: z.string() }),
+});
+
+function sealedIn(record: string, value: string): Envelope {
+  let json: unknown;
+  try {
+    json = JSON.parse(value);
+  } catch {
+    json = undefined;
+  }
+  const read = secretRecord.safeParse(json);
+  if (!read.success) throw new MusterError('E_PKI', `${record} is not a sealed text of a version known here`);
+  return read.data.sealed as Envelope;
+}
+
+const encode = (sealed: Envelope): string => JSON.stringify({ v: 1, sealed });
+
+/** The record sealed by the vault's primary; undefined when it is already. */
+export function rewrapSecret(record: string, value: string, vault: Vault): string | undefined {
+  const sealed = sealedIn(record, value);
+  return sealed.kid === vault.primary ? undefined : encode(vault.rewrap(record, sealed));
+}
+
+export interface Secrets {
+  /** Throws E_VAULT_KEY, E_VAULT_RECORD, E_PKI. */
+  get(name: string): Promise<string | undefined>;
+  put(name: string, text: string): Promise<void>;
+  /** 32 random octets, made when first asked for. */
+  key(name: string): Promise<Buffer>;
+}
+
+export function openSecrets({ store, vault }: { readonly store: Store; readonly vault: Vault }): Secrets {
+  const get = async (name: string): Promise<string | undefined> => {
+    const record = await store.get(PKI_KEY.secret(name));
+    return record && vault.open(record.key, sealedIn(record.key, record.value));
+  };
+  return {
+    get,
+    async put(name, text) {
+      const key = PKI_KEY.secret(name);
+      await store.commit([{ key, put: encode(vault.seal(key, text)) }]);
+    },
+    async key(name) {
+      const there = await get(name);
+      if (there !== undefined) return Buffer.from(there, 'base64');
+      const made = randomBytes(32);
+      const key = PKI_KEY.secret(name);
+      const sealed = encode(vault.seal(key, made.toString('base64')));
+      const result = await store.commit([{ key, put: sealed, expect: 'absent' }]);
+      return result.ok ? made : Buffer.from((await get(name))!, 'base64');
+    },
+  };
+}

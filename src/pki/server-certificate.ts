@@ -1,0 +1,87 @@
+/** The certificate of Muster's own listener for agents: renewed in good time, and when the host's addresses change. */
+import { X509Certificate } from 'node:crypto';
+import { z } from 'zod';
+import type { Clock } from '../base/clock.ts';
+import { formatIp, parseIp } from '../base/ip.ts';
+import type { ClusterNames } from './hierarchy.ts';
+import { PrivateKey } from './keys.ts';
+import { type Keyset, trustBundle } from './keyset.ts';
+import type { Pki } from './pki.ts';
+import { MUSTER_SCOPE } from './records.ts';
+import type { Secrets } from './secrets.ts';
+
+/** DNS name of the listener besides its addresses. */
+export const SERVER_NAME = 'muster';
+const SECRET = 'server';
+
+export interface ServerCertificate {
+  readonly certificate: string;
+  readonly key: PrivateKey;
+  /** All trusted generations of the transport CA, PEM. */
+  readonly authority: string;
+}
+
+const stored = z.strictObject({ certificate: z.string(), key: z.string(), generation: z.string() });
+
+/** Muster's own leaves carry no name of a cluster. */
+export const NO_CLUSTER: ClusterNames = {
+  name: '',
+  dnsDomain: '',
+  serviceAddresses: [],
+  endpointNames: { dns: [], ips: [] },
+};
+
+/**
+ * The one in the store if it names exactly these addresses, is of the CA's primary generation and has a third of its life left;
+ * else a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6 as text.
+ */
+export async function serverCertificate(
+  { pki, secrets, clock }: { readonly pki: Pki; readonly secrets: Secrets; readonly clock: Clock },
+  addresses: readonly string[],
+): Promise<ServerCertificate> {
+  const keyset = (await pki.found(MUSTER_SCOPE)).get('transport-ca')!;
+  const authority = trustBundle(keyset);
+  const text = await secrets.get(SECRET);
+  const there = text === undefined ? undefined : stored.parse(JSON.parse(text));
+  if (
+    there !== undefined &&
+    there.generation === keyset.primary &&
+    suits(there.certificate, addresses, clock.now())
+  )
+    return { certificate: there.certificate, key: PrivateKey.fromPem(there.key), authority };
+  return { ...(await renew({ pki, secrets }, keyset, addresses)), authority };
+}
+
+async function renew(
+  { pki, secrets }: { readonly pki: Pki; readonly secrets: Secrets },
+  keyset: Keyset,
+  addresses: readonly string[],
+): Promise<Omit<ServerCertificate, 'authority'>> {
+  const key = await PrivateKey.generate();
+  const { certificate } = await pki.issue(MUSTER_SCOPE, {
+    leaf: 'muster-server',
+    holder: { name: SERVER_NAME, addresses },
+    cluster: NO_CLUSTER,
+    publicKey: key.publicKey(),
+  });
+  await secrets.put(SECRET, JSON.stringify({ certificate, key: key.pem(), generation: keyset.primary }));
+  return { certificate, key };
+}
+
+/** A leaf's life is a year; the transport's begins in 2000, so what is left counts. */
+const RENEW_BEFORE_MS = 120 * 24 * 3_600_000;
+
+function suits(pem: string, addresses: readonly string[], now: number): boolean {
+  const certificate = new X509Certificate(pem);
+  if (Date.parse(certificate.validTo) - now < RENEW_BEFORE_MS) return false;
+  const named = (certificate.subjectAltName ?? '')
+    .split(', ')
+    .flatMap((name) => (name.startsWith('IP Address:') ? [plain(name.slice('IP Address:'.length))] : []));
+  const wanted = addresses.map(plain);
+  return wanted.length === named.length && wanted.every((address) => named.includes(address));
+}
+
+const plain = (text: string): string => {
+  const address = parseIp(text);
+  return address === undefined ? text : formatIp(address);
+};

@@ -1,0 +1,196 @@
+/** A boot host with a cluster, its agents' listener on loopback, and machines that openssl and curl play. */
+import { execFile, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { openAgents } from '../../../src/agent/agents.ts';
+import type { AgentFacts } from '../../../src/agent/facts.ts';
+import type { AgentSettings } from '../../../src/agent/layer.ts';
+import type { Plan } from '../../../src/agent/plan.ts';
+import type { AgentDesk, AgentIdentity, PollContext } from '../../../src/agent/protocol.ts';
+import type { Mac } from '../../../src/base/mac.ts';
+import { openPki, type Pki } from '../../../src/pki/pki.ts';
+import { openSecrets } from '../../../src/pki/secrets.ts';
+import { newVaultKey, type Vault, vaultFrom } from '../../../src/pki/vault.ts';
+import type { ScriptAnswer } from '../../../src/pxe/boot.ts';
+import * as boot from '../boot/world.ts';
+
+export const CP1_MAC = '52:54:00:aa:00:11' as Mac;
+export const CP2_MAC = '52:54:00:aa:00:12' as Mac;
+/** Where curl comes from. */
+export const LOOPBACK = '127.0.0.1';
+
+export const CLUSTER = [
+  boot.NETWORK,
+  boot.IMAGE,
+  boot.WORKER,
+  boot.machine('cp1', [CP1_MAC], { profile: 'worker', addresses: ['10.77.0.11'] }),
+  boot.machine('cp2', [CP2_MAC], { profile: 'worker', addresses: ['10.77.0.12'] }),
+  boot.machine('alone', [boot.MAC3], { profile: 'worker' }),
+  boot.document('Cluster', 'one', {
+    kubernetes: { version: '1.36', endpoint: 'api.one.test', controlPlanes: ['cp1', 'cp2'] },
+  }),
+];
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: string;
+  readonly body: Buffer;
+}
+
+export interface World extends boot.World {
+  readonly agents: Awaited<ReturnType<typeof openAgents>>;
+  readonly pki: Pki;
+  readonly directory: string;
+  /** What the desk was asked, and what it answers. */
+  readonly asked: { identity: AgentIdentity; facts: AgentFacts; context: PollContext }[];
+  plan: Plan;
+  /** The settings that the last rendered configuration carried, by machine. */
+  readonly settings: Map<string, AgentSettings>;
+  /** Boots a machine until its configuration was fetched: its ticket. */
+  configured(mac: Mac, address?: string): Promise<{ session: string; ticket: string }>;
+  /** A fresh key and its request. */
+  key(name: string): { readonly key: string; readonly csr: string };
+  /** curl with Muster's CA alone. */
+  curl(route: string, form: Readonly<Record<string, string>>, more?: readonly string[]): Promise<Answer>;
+  redeem(of: { session: string; ticket: string }, csr: string): Promise<Answer>;
+  /** Polls as the machine whose key and certificate these are. */
+  poll(key: string, certificate: string, facts?: Readonly<Record<string, string>>): Promise<Answer>;
+  again(): Promise<World>;
+  close(): Promise<void>;
+}
+
+export const FACTS = {
+  agent: '1',
+  bootid: 'boot-1',
+  machineid: 'f'.repeat(32),
+  clock: '1700000000',
+  disk: 'unused',
+  wal: 'absent',
+  etcd: 'down',
+} as const;
+
+const run = promisify(execFile);
+
+export async function open(
+  documents: readonly object[] = CLUSTER,
+  kept: { base?: boot.World; vault?: Vault } = {},
+): Promise<World> {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agents-'));
+  const vault = kept.vault ?? vaultFrom(newVaultKey(), 'test');
+  const settings = new Map<string, AgentSettings>();
+  const state = { plan: { lines: [], pollSeconds: 5 } as Plan };
+  const asked: World['asked'] = [];
+  let agents!: World['agents'];
+  let pki!: Pki;
+  const base = await boot.world(kept.base ? [] : documents, {
+    ...(kept.base && { store: kept.base.store, clock: kept.base.clock, assets: kept.base.assets }),
+    async agents(parts) {
+      pki = openPki({ ...parts, vault });
+      agents = await openAgents({
+        ...parts,
+        pki,
+        secrets: openSecrets({ store: parts.store, vault }),
+        made: (of) => void settings.set(of.machine, of),
+      });
+      return agents;
+    },
+  });
+  const desk: AgentDesk = async (identity, facts, context) => {
+    asked.push({ identity, facts, context: context! });
+    return state.plan;
+  };
+  await agents.listen({
+    host: LOOPBACK,
+    port: 0,
+    desk,
+    addresses: () => ['10.77.0.1', LOOPBACK],
+    ticketed: (session) => {
+      const facts = base.boot.ticketed(session);
+      // All machines of the test speak from loopback.
+      return (
+        facts && { ...facts, addresses: new Set([...facts.addresses, ...(elsewhere ? [] : [LOOPBACK])]) }
+      );
+    },
+  });
+  let elsewhere = false;
+  const ca = path.join(directory, 'ca.crt');
+  fs.writeFileSync(
+    ca,
+    [...(await pki.keysets('_muster')).values()]
+      .map(({ trusted }) => trusted.map(({ certificate }) => certificate).join(''))
+      .join(''),
+  );
+  let answers = 0;
+  const curl: World['curl'] = async (route, form, more = []) => {
+    const out = path.join(directory, `answer-${answers++}`);
+    const fields = Object.entries(form).flatMap(([name, value]) => ['--data-urlencode', `${name}=${value}`]);
+    const { stdout } = await run('curl', [
+      ...['-q', '-sS', '--cacert', ca, '--capath', '/nonexistent', '-D', '-', '-o', out, '--max-time', '20'],
+      ...more,
+      ...fields,
+      `https://${LOOPBACK}:${agents.port()}${route}`,
+    ]);
+    return {
+      status: Number(/^HTTP\/1.1 (\d+)/m.exec(stdout)![1]),
+      headers: stdout.toLowerCase(),
+      body: fs.existsSync(out) ? fs.readFileSync(out) : Buffer.alloc(0),
+    };
+  };
+  const close = async () => {
+    await agents.close();
+    base.boot.close();
+    fs.rmSync(directory, { recursive: true, force: true });
+  };
+  return {
+    ...base,
+    agents,
+    pki,
+    directory,
+    asked,
+    settings,
+    get plan() {
+      return state.plan;
+    },
+    set plan(plan) {
+      state.plan = plan;
+    },
+    async configured(mac, address) {
+      elsewhere = address !== undefined;
+      const answer: ScriptAnswer = await base.powerOn(mac, { peer: address ?? '10.77.0.101' });
+      const session = answer.session!.id;
+      const document = base.boot.config(session, 'user-data', 'http://10.77.0.1:8080');
+      if (!document.ok) throw new Error(document.why);
+      const { ticket } = settings.get(answer.session!.machine)!;
+      return { session, ticket };
+    },
+    key(name) {
+      const key = path.join(directory, `${name}.key`);
+      execFileSync('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', key]);
+      const csr = execFileSync('openssl', [
+        'req',
+        '-new',
+        '-key',
+        key,
+        '-subj',
+        '/CN=whatever/O=system:masters',
+      ]);
+      return { key, csr: String(csr) };
+    },
+    curl,
+    redeem: ({ session, ticket }, csr) => curl('/agent/redeem', { session, ticket, csr }),
+    async poll(key, certificate, facts = {}) {
+      const file = path.join(directory, `cert-${answers++}.crt`);
+      fs.writeFileSync(file, certificate);
+      return curl('/agent/poll', { ...FACTS, ...facts }, ['--cert', file, '--key', key]);
+    },
+    async again() {
+      await close();
+      await base.roster.close();
+      await base.catalog.close();
+      return open(documents, { base, vault });
+    },
+    close,
+  };
+}
