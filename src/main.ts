@@ -17,9 +17,11 @@ import { connectServiceManager } from './base/notify.files.ts';
 import { createLog, type DaemonLog } from './base/pino.files.ts';
 import { VERSION } from './base/version.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
+import { followClusters } from './cluster/completed.ts';
 import { createDesk } from './cluster/desk.ts';
 import { createFounder } from './cluster/founding/founder.ts';
 import { createGateways } from './cluster/founding/gateway.socket.ts';
+import { foundingOrders } from './cluster/founding/orders.ts';
 import { createSeat } from './cluster/founding/seat.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
@@ -196,6 +198,8 @@ async function listen(
   closing.defer(() => founder.close());
   await founder.resume();
   const etcd = createSeat(founder);
+  const clusters = followClusters(catalog);
+  closing.defer(() => clusters.close());
   const desk = createDesk({ ...common, store, catalog, pki, events, etcd, newFilesystem: randomUUID });
   closing.defer(() => desk.close());
   // Before any configuration leaves: it says where agents are listened to, and our CA.
@@ -225,6 +229,7 @@ async function listen(
       events,
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot,
+      founding: foundingOrders(clusters, founder),
       daemon: {
         version: VERSION,
         startedAt: common.clock.now(),

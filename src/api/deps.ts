@@ -3,6 +3,8 @@ import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import type { FoundingStatus } from '../cluster/founding/founder.ts';
+import type { FoundingRecord } from '../cluster/founding/founding.ts';
 import type { EventLog } from '../events/event.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
 import type { KnownMachine } from '../machines/machine.ts';
@@ -48,6 +50,12 @@ export interface ApiDeps {
   readonly leases: Pick<LeaseBook, 'list'>;
   /** What a machine would get, and its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render'>;
+  /** The founding of clusters' etcd. Both throw E_NOT_FOUND for a cluster that is not there. */
+  readonly founding: {
+    readonly status: (cluster: string) => Promise<FoundingStatus>;
+    /** A person's order to open it with those that have asked. Throws E_FOUNDING with what stands against it. */
+    readonly order: (cluster: string) => Promise<FoundingRecord>;
+  };
   readonly events: EventLog;
   readonly daemon: Daemon;
   readonly metrics: Metrics;

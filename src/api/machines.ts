@@ -12,7 +12,7 @@ import { type ApiRequest, type Handler, json, readText } from './handler.ts';
 type H = Handler<ApiDeps>;
 
 /** The fields of a small JSON body: strings and lists of strings only. Throws E_USAGE naming what is wrong. */
-async function fieldsOf<K extends string>(
+export async function fieldsOf<K extends string>(
   request: ApiRequest,
   known: readonly K[],
 ): Promise<Partial<Record<K, string>>> {

@@ -4,6 +4,7 @@
  */
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
+import { foundCluster, showFounding } from './clusters.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   applyDocuments,
@@ -89,6 +90,18 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/machines/:name/accept',
     summary: 'Accepts a machine that was seen, or lets a held one try again: {"profile", "name"}.',
     handler: acceptMachine,
+  },
+  {
+    method: 'GET',
+    path: '/v1/clusters/:name/founding',
+    summary: "How far the founding of a cluster's etcd is, and what each member was told.",
+    handler: showFounding,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/found',
+    summary: 'Opens the founding with the members that have asked: {"confirm": the name once more}.',
+    handler: foundCluster,
   },
   {
     method: 'GET',

@@ -25,6 +25,7 @@ export type Register = (program: Command, io: Io, finish: Finish) => void;
 const HEADING = {
   documents: 'Documents:',
   machines: 'Machines:',
+  clusters: 'Clusters:',
   images: 'Images and the lab:',
   server: 'Server:',
   other: 'Other:',
@@ -48,6 +49,7 @@ export function buildProgram(io: Io, finish: Finish, registers: readonly Registe
     );
   documentVerbs(program, io, finish);
   machineVerbs(program, io, finish);
+  clusterVerbs(program, io, finish);
   program.commandsGroup(HEADING.images);
   for (const register of registers) register(program, io, finish);
   serverVerbs(program, io, finish);
@@ -204,6 +206,33 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(SOCKET)
     .action(async (name: string, options) =>
       finish(await (await import('./machine.ts')).accept(name, options, io)),
+    );
+}
+
+function clusterVerbs(program: Command, io: Io, finish: Finish): void {
+  program.commandsGroup(HEADING.clusters);
+  const cluster = program
+    .command('cluster')
+    .description('What is done with clusters beyond their documents.');
+  cluster
+    .command('founding')
+    .description("How far the founding of a cluster's etcd is, and what each member was told.")
+    .argument('<cluster>', 'name')
+    .addOption(output('table', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./cluster.ts')).founding(name, options, io)),
+    );
+  cluster
+    .command('found')
+    .description(
+      'Opens the founding with the members that have asked, without waiting for those that are absent. Without this it opens when all have asked.',
+    )
+    .argument('<cluster>', 'name')
+    .option('--confirm <name>', "the cluster's name once more")
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./cluster.ts')).found(name, options, io)),
     );
 }
 

@@ -9,6 +9,9 @@ import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { followClusters } from '../../../src/cluster/completed.ts';
+import { createFounder } from '../../../src/cluster/founding/founder.ts';
+import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
@@ -93,12 +96,23 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     log,
   });
   const state = { ready: true };
+  const clusters = followClusters(catalog);
+  const founder = createFounder({
+    store,
+    clock,
+    log,
+    events,
+    gateway: () => {
+      throw new Error('no etcd here');
+    },
+  });
   const deps: ApiDeps = {
     catalog,
     roster,
     accept: (name, options) => acceptMachine({ catalog, roster, events }, name, options),
     leases,
     preview: boot,
+    founding: foundingOrders(clusters, founder),
     events,
     metrics,
     clock,
@@ -130,6 +144,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     async close() {
       await api.close();
       boot.close();
+      clusters.close();
       leases.close();
       await roster.close();
       await catalog.close();

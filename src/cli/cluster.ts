@@ -1,0 +1,69 @@
+/** `muster cluster founding`, `muster cluster found` */
+import { MusterError } from '../base/errors.ts';
+import type { FoundingStatus } from '../cluster/founding/founder.ts';
+import type { EtcdDecision } from '../cluster/founding/founding.ts';
+import { connectApi } from './client.socket.ts';
+import { EXIT, type Io, socketPath } from './io.ts';
+import { formatOf, jsonText, yamlText } from './output.ts';
+
+export interface FoundingOptions {
+  readonly socket?: string;
+  readonly output?: string;
+}
+
+const pathOf = (cluster: string, what: string): string =>
+  `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
+
+/** How far the founding is, a line for each member. */
+export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const api = connectApi(socketPath(options.socket, io.env));
+  const status = await api.call<FoundingStatus>('GET', pathOf(cluster, 'founding'));
+  if (format !== 'table') {
+    io.out(format === 'json' ? jsonText(status) : yamlText(status));
+    return EXIT.ok;
+  }
+  const { record } = status;
+  const state = !record
+    ? 'not opened'
+    : record.founded
+      ? `founded at ${new Date(record.founded.at).toISOString()}`
+      : `opened at ${new Date(record.openedAt).toISOString()}, no quorum yet`;
+  io.out(`etcd of ${cluster}: ${state}${record ? `, founding ${record.id}` : ''}\n`);
+  for (const { name, asked, filesystem, data, health, decision } of status.members)
+    io.out(
+      asked
+        ? `  ${name}: data ${data}, etcd ${health}, filesystem ${filesystem}: ${decision ? wordOf(decision) : ''}\n`
+        : `  ${name}: has not asked since the server started\n`,
+    );
+  if (record?.replacing)
+    io.out(
+      `  replacing ${record.replacing.member}: next is ${record.replacing.stage}${status.waiting ? `; ${status.waiting}` : ''}\n`,
+    );
+  return EXIT.ok;
+}
+
+const wordOf = (decision: EtcdDecision): string =>
+  decision.do === 'hold' ? `held (${decision.code}): ${decision.text}` : decision.do;
+
+export interface FoundOptions {
+  readonly socket?: string;
+  readonly confirm?: string;
+}
+
+/** A person's order: the name, typed once more. */
+export async function found(cluster: string, options: FoundOptions, io: Io): Promise<number> {
+  if (options.confirm !== cluster)
+    throw new MusterError(
+      'E_USAGE',
+      `this founds etcd without asking the members that are absent: if one of them has data, they are lost to the new cluster; if that is right, add --confirm ${cluster}`,
+    );
+  const api = connectApi(socketPath(options.socket, io.env));
+  const record = await api.call<{ readonly id: string; readonly grants: Readonly<Record<string, string>> }>(
+    'POST',
+    pathOf(cluster, 'found'),
+    { body: { json: { confirm: options.confirm } } },
+  );
+  io.out(`cluster/${cluster} opened: founding ${record.id} with ${Object.keys(record.grants).join(', ')}\n`);
+  return EXIT.ok;
+}

@@ -1,0 +1,37 @@
+/** What people ask and order of foundings, by the cluster's name. */
+import { MusterError } from '../../base/errors.ts';
+import type { Completions } from '../completed.ts';
+import type { Founder, FoundingStatus } from './founder.ts';
+import type { FoundingRecord, MemberAddress } from './founding.ts';
+import { membersOf } from './seat.ts';
+
+export interface FoundingOrders {
+  readonly status: (cluster: string) => Promise<FoundingStatus>;
+  readonly order: (cluster: string) => Promise<FoundingRecord>;
+}
+
+export function foundingOrders(completions: Pick<Completions, 'get'>, founder: Founder): FoundingOrders {
+  const members = (cluster: string): readonly MemberAddress[] | undefined => {
+    const full = completions.get(cluster)?.full;
+    return full && membersOf(full);
+  };
+  return {
+    async status(cluster) {
+      const status = await founder.status(cluster, members(cluster) ?? []);
+      // The record outlives the document.
+      if (!status.record && members(cluster) === undefined) throw missing(cluster);
+      return status;
+    },
+    order(cluster) {
+      const known = members(cluster);
+      if (known === undefined) throw missing(cluster);
+      return founder.order(cluster, known);
+    },
+  };
+}
+
+const missing = (cluster: string): MusterError =>
+  new MusterError(
+    'E_NOT_FOUND',
+    `there is no Cluster "${cluster}" with a complete specification; \`muster get clusters\` lists them`,
+  );
