@@ -1,6 +1,6 @@
 /** Binaries and container images over the operators' API: names for files that the asset store has already. */
 import { z } from 'zod';
-import { type Artifact, type ArtifactBook, artifactName, filesOf } from '../artifacts/book.ts';
+import { type Artifact, type ArtifactBook, artifactName, checkArtifact, filesOf } from '../artifacts/book.ts';
 import { type Arch, contentsOf, MAX_MANIFEST_BYTES } from '../artifacts/oci.ts';
 import { formatReference, isDigest, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
@@ -80,9 +80,8 @@ export function artifactRoutes(book: ArtifactBook, assets: Assets): readonly Rou
       }),
     });
   const enter: Handler<ApiDeps> = async (request) => {
-    const artifacts = await Promise.all(
-      readEntries(await readText(request)).map((one) => complete(one, assets)),
-    );
+    const entries = readEntries(await readText(request));
+    const artifacts = (await Promise.all(entries.map((one) => complete(one, assets)))).map(checkArtifact);
     const items = artifacts.map((artifact) => {
       const name = artifactName(artifact);
       const before = book.get(name);

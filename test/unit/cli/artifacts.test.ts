@@ -43,7 +43,7 @@ let world: World;
 let store: Store;
 let assets: Assets;
 let book: ArtifactBook;
-let api: Awaited<ReturnType<typeof startApi>>;
+let api: Awaited<ReturnType<typeof startApi>> | undefined;
 let socket: string;
 let directory: string;
 let closing: (() => void)[] = [];
@@ -58,14 +58,20 @@ beforeEach(async () => {
     log: silentLog,
   });
   book = await openArtifactBook(store);
-  socket = path.join(directory, 'artifacts.sock');
+  await serveApi();
+});
+/** The API over the book as it is now; what answered before ends. */
+async function serveApi(): Promise<void> {
+  await api?.close();
+  socket = path.join(directory, `artifacts${fs.readdirSync(directory).length}.sock`);
   const routes = [...assetRoutes(assets, book), ...artifactRoutes(book, assets)];
   api = await startApi({ listen: { socket }, routes, deps: world.deps });
-});
+}
 afterEach(async () => {
   for (const close of closing) close();
   closing = [];
-  await api.close();
+  await api?.close();
+  api = undefined;
   await world.close();
 });
 
@@ -266,7 +272,13 @@ describe('muster artifacts plan, ls, verify, rm', () => {
       `tool:1=${file('t', 't')}`,
     );
     await muster('import', out);
-    expect((await openArtifactBook(store)).list()).toEqual(book.list());
+    const again = await openArtifactBook(store);
+    expect(again.list()).toEqual(book.list());
+    book = again;
+    await serveApi();
+    expect((await muster('import', out)).out).toBe(
+      'image/example.org/a:1 unchanged\nbinary/tool/1/x86_64 unchanged\n',
+    );
     expect(await muster('verify')).toMatchObject({ code: 0 });
     fs.rmSync(assets.find(digestOf('t'))!.path);
     expect(await muster('verify')).toMatchObject({
