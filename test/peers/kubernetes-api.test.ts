@@ -1,0 +1,193 @@
+/**
+ * A control plane's plan against real Kubernetes: etcd and kube-apiserver run as their manifests say, and the in-cluster objects are applied
+ * by the script of the plan, by three at once. Needs MUSTER_ARTIFACTS, a directory with binaries in `bin`.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { load } from 'js-yaml';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Plan } from '../../src/agent/plan.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+
+const artifacts = process.env.MUSTER_ARTIFACTS;
+const ADDRESS = '10.0.0.11';
+const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
+
+describe.skipIf(artifacts === undefined)('with the binaries of Kubernetes', () => {
+  const bin = path.join(artifacts ?? '', 'bin');
+  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-kubernetes-'));
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+  const running: ChildProcess[] = [];
+
+  /** A text of the plan with the machine's root in front of its paths. */
+  const placed = (text: string): string => text.replace(/(?<![\w.])\/(etc|var|run)\/(?!ssl)/g, `${root}/$1/`);
+  const inside = (file: string): string => path.join(root, file);
+
+  function put(plan: Plan, machine: TestMachine): void {
+    for (const line of plan.lines) {
+      if (line.do === 'link') {
+        fs.mkdirSync(path.dirname(inside(line.path)), { recursive: true });
+        fs.symlinkSync(inside(line.to), inside(line.path));
+      }
+      if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) continue;
+      const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';
+      const appended =
+        line.do === 'put-with-key' && line.append === 'base64'
+          ? `${Buffer.from(key).toString('base64')}\n`
+          : key;
+      fs.mkdirSync(path.dirname(inside(line.path)), { recursive: true });
+      fs.writeFileSync(inside(line.path), placed(line.content.text) + appended, { mode: line.mode });
+    }
+  }
+
+  /** Runs what a static pod would. */
+  function start(pod: string): void {
+    // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it
+    const manifest = load(fs.readFileSync(inside(`/etc/kubernetes/manifests/${pod}.yaml`), 'utf8')) as any;
+    const [program, ...flags] = manifest.spec.containers[0].command as string[];
+    // To a file: a pipe that nobody empties while a command is waited for would hold them up.
+    const log = fs.openSync(inside(`/${pod}.log`), 'a');
+    const child = spawn(path.join(bin, program!), flags, { env, stdio: ['ignore', log, log] });
+    fs.closeSync(log);
+    running.push(child);
+  }
+
+  const run = (program: string, ...args: readonly string[]): string =>
+    execFileSync(path.join(bin, program), args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  const kubectl = (...args: readonly string[]): string =>
+    run('kubectl', '--kubeconfig', inside('/etc/kubernetes/admin.conf'), ...args);
+
+  /** The plan's script in a place of its own, with a credential of its own: one of three control planes. */
+  function applyAs(n: number): Promise<{ code: number | null; output: string }> {
+    const credential = inside(`/run/muster/applier-${n}.conf`);
+    fs.copyFileSync(inside('/run/muster/applier.conf'), credential);
+    const script = fs
+      .readFileSync(inside('/etc/muster/objects/apply.sh'), 'utf8')
+      .replaceAll(inside('/run/muster/applier.conf'), credential);
+    const child = spawn('sh', ['-c', script], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    running.push(child);
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)));
+    return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })));
+  }
+
+  beforeAll(async () => {
+    execFileSync('ip', ['address', 'add', `${ADDRESS}/24`, 'dev', 'lo']);
+    const { desk } = await rig({
+      spec: { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: [], sans: [] },
+      etcd: async () => ({ lines: [], founding: FOUNDING }),
+    });
+    const machine = new TestMachine('cp1');
+    put(await settle(desk, machine), machine);
+    fs.mkdirSync(inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
+    start('etcd');
+    start('kube-apiserver');
+  });
+
+  afterAll(async () => {
+    const ended = running.map((child) =>
+      child.exitCode === null && child.signalCode === null
+        ? new Promise((resolve) => child.once('exit', resolve))
+        : undefined,
+    );
+    for (const child of running) child.kill('SIGKILL');
+    await Promise.all(ended);
+    fs.rmSync(root, { recursive: true, force: true });
+  });
+
+  test('three control planes apply the objects at once, and all are there', async () => {
+    const applier = inside('/run/muster/applier.conf');
+    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'cp1' } };
+    fs.writeFileSync(inside('/node.json'), JSON.stringify(node));
+    const all = [1, 2, 3].map(applyAs);
+    // kubelet registers when the API answers; until then the scripts end in failure and are started anew.
+    await expect
+      .poll(() => run('kubectl', '--kubeconfig', applier, 'apply', '-f', inside('/node.json')), {
+        timeout: 100_000,
+        interval: 500,
+      })
+      .toContain('node/cp1');
+    const first = await Promise.all(all);
+    const again = await Promise.all(
+      first.map(({ code }, n) => (code === 0 ? { code, output: '' } : applyAs(n + 1))),
+    );
+    expect(again.filter(({ code }) => code !== 0)).toEqual([]);
+    expect(kubectl('get', 'node', 'cp1', '--show-labels')).toContain('control-plane');
+    expect(
+      kubectl('get', '-n', 'kube-system', 'deploy/coredns', 'ds/kube-proxy', '-o', 'name').split('\n'),
+    ).toContain('deployment.apps/coredns');
+    expect(kubectl('get', '-n', 'kube-flannel', 'ds', '-o', 'name').trim()).toBe(
+      'daemonset.apps/kube-flannel-ds',
+    );
+    expect(fs.existsSync(inside('/run/muster/applier-1.conf'))).toBe(false);
+  });
+
+  test('applying again changes nothing', () => {
+    const versions = () =>
+      kubectl(
+        'get',
+        'cm,ds,deploy,svc,role,rolebinding',
+        '-A',
+        '-o',
+        'jsonpath={.items[*].metadata.resourceVersion}',
+      );
+    const before = versions();
+    const file = inside('/etc/muster/objects/applied.yaml');
+    kubectl('apply', '--server-side', '--force-conflicts', '--field-manager=muster', '-f', file);
+    expect(versions()).toBe(before);
+  });
+
+  test('a Corefile that a person changed stays as it is', async () => {
+    kubectl('patch', '-n', 'kube-system', 'configmap/coredns', '-p', '{"data":{"Corefile":"mine"}}');
+    expect((await applyAs(1)).code).toBe(0);
+    expect(kubectl('get', '-n', 'kube-system', 'cm/coredns', '-o', 'jsonpath={.data.Corefile}')).toBe('mine');
+  });
+
+  test('anyone may read how to reach the cluster, and nothing else', () => {
+    const anonymous = (url: string) =>
+      execFileSync(
+        'curl',
+        ['-s', '--cacert', inside('/etc/kubernetes/pki/ca-bundle.crt'), `https://127.0.0.1:6443${url}`],
+        {
+          encoding: 'utf8',
+        },
+      );
+    expect(anonymous('/api/v1/namespaces/kube-public/configmaps/cluster-info')).toContain(
+      'certificate-authority-data',
+    );
+    expect(anonymous('/api/v1/namespaces/kube-system/configmaps/kubeadm-config')).toContain('Forbidden');
+  });
+
+  test('kubeadm makes tokens, reads its configuration, and finds every certificate in force', () => {
+    const admin = inside('/etc/kubernetes/admin.conf');
+    expect(run('kubeadm', 'token', 'create', '--kubeconfig', admin)).toMatch(/^[a-z0-9]{6}\.[a-z0-9]{16}$/m);
+    expect(run('kubeadm', 'config', 'images', 'list', '--kubernetes-version', 'v1.36.3')).toContain(
+      'kube-apiserver',
+    );
+    // As kubelet shows its static pods; kubeadm reads addresses from their annotations.
+    for (const pod of ['etcd', 'kube-apiserver']) {
+      // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it
+      const manifest = load(fs.readFileSync(inside(`/etc/kubernetes/manifests/${pod}.yaml`), 'utf8')) as any;
+      manifest.metadata.name += '-cp1';
+      manifest.metadata.annotations['kubernetes.io/config.mirror'] = 'x';
+      manifest.spec.nodeName = 'cp1';
+      fs.writeFileSync(inside('/pod.json'), JSON.stringify(manifest));
+      run('kubectl', '--kubeconfig', admin, 'create', '-f', inside('/pod.json'));
+    }
+    // kubeadm looks for kubeconfigs in /etc/kubernetes alone: an /etc of this namespace's own.
+    for (const name of ['upper', 'work']) fs.mkdirSync(inside(name));
+    const options = `lowerdir=/etc,upperdir=${inside('upper')},workdir=${inside('work')}`;
+    execFileSync('mount', ['-t', 'overlay', 'overlay', '-o', options, '/etc']);
+    try {
+      fs.symlinkSync(inside('/etc/kubernetes'), '/etc/kubernetes');
+      const listed = run('kubeadm', 'certs', 'check-expiration');
+      expect(listed).not.toContain('Error');
+      // Made for a person on demand, and on no machine.
+      expect(listed.match(/MISSING! .*/g)?.map((line) => line.trim())).toEqual(['MISSING! super-admin.conf']);
+    } finally {
+      execFileSync('umount', ['/etc']);
+    }
+  });
+});
