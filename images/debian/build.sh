@@ -11,6 +11,8 @@ export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
 
 here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
+# shellcheck source=images/common.sh
+. "$project/images/common.sh"
 suite=trixie kernel=generic firmware='' cache=$project/.cache/images mirror='' security='' force='' key_only=''
 
 usage() {
@@ -38,7 +40,7 @@ recipe=$(
   cd "$project"
   {
     echo "$suite $kernel $firmware"
-    find images/debian src/ignition/report -type f | LC_ALL=C sort | while read -r file; do
+    find images/common.sh images/debian src/ignition/report -type f | LC_ALL=C sort | while read -r file; do
       sha256sum "$file"
       stat -c %a "$file"
     done
@@ -49,18 +51,8 @@ if [ -n "$key_only" ]; then
   echo "$out"
   exit 0
 fi
-if [ -z "$force" ] && [ -f "$out/image.json" ]; then
-  echo "$out"
-  exit 0
-fi
-
-for tool in mmdebstrap mksquashfs zstd; do
-  command -v "$tool" >/dev/null 2>&1 || missing="${missing:-} $tool"
-done
-if [ -n "${missing:-}" ]; then
-  echo "build.sh: missing:$missing; install with: scripts/packages.sh install" >&2
-  exit 1
-fi
+built "$out" "$force"
+need mmdebstrap mksquashfs zstd
 
 # The mirrors of the host's own release; that of the image's is on the same ones.
 # shellcheck source=/dev/null
@@ -92,17 +84,8 @@ for name in Acquire::http::Proxy Acquire::https::Proxy Acquire::Check-Valid-Unti
 done
 
 packages=$(sed 's/#.*//' "$here/packages.txt" | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
-# Whoever comes second waits and takes what the first has built.
-mkdir -p "$cache"
-exec 9>"$out.lock"
-flock 9
-if [ -z "$force" ] && [ -f "$out/image.json" ]; then
-  echo "$out"
-  exit 0
-fi
-work=$(mktemp -d "${TMPDIR:-/tmp}/muster-image.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+only_builder "$out" "$force"
+scratch image
 started=$(date +%s)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$project" log -1 --format=%ct -- images/debian 2>/dev/null || true)}
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(stat -c %Y "$0")}"
@@ -172,10 +155,11 @@ mmdebstrap --quiet --variant=minbase --format=tar --components="$components" --i
   "$suite" - "deb $mirror $suite $components" "deb $mirror $suite-updates $components" ${security_line:+"$security_line"} \
   >"$work/root.tar"
 echo "installed after $(($(date +%s) - started)) s; compressing" >&2
-mksquashfs - "$work/root.squashfs" -tar -quiet -no-progress -noappend -comp zstd -Xcompression-level 15 -b 256K <"$work/root.tar" 2>"$work/squash.log" ||
+# The tar has no entry for its root, which would be open to all.
+mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noappend \
+  -comp zstd -Xcompression-level 15 -b 256K <"$work/root.tar" 2>"$work/squash.log" ||
   { cat "$work/squash.log" >&2; exit 1; }
 
-describe() { printf '{"name": "%s", "sha256": "%s", "size": %s}' "$1" "$(sha256sum "$work/$1" | cut -d' ' -f1)" "$(stat -c %s "$work/$1")"; }
 {
   read -r kernel_version
   read -r cloud_init
@@ -193,9 +177,9 @@ cat >"$work/image.json" <<JSON
   "cloudInitVersion": "$cloud_init",
   "sourceDateEpoch": $SOURCE_DATE_EPOCH,
   "kernelArguments": ["boot=muster", "console=tty0", "console=ttyS0,115200n8"],
-  "kernel": $(describe kernel),
-  "initrd": $(describe initrd),
-  "root": $(describe root.squashfs)
+  "kernel": $(describe "$work/kernel" kernel),
+  "initrd": $(describe "$work/initrd" initrd),
+  "root": $(describe "$work/root.squashfs" root.squashfs)
 }
 JSON
 mkdir -p "$out"

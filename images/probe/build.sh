@@ -11,6 +11,8 @@ export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
 
 here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
+# shellcheck source=images/common.sh
+. "$project/images/common.sh"
 kernel=cloud cache=$project/.cache/images force='' key_only=''
 
 while [ $# -gt 0 ]; do
@@ -35,71 +37,33 @@ case $kernel in
   *) echo "build.sh: --kernel is cloud or generic" >&2 && exit 2 ;;
 esac
 
-for tool in busybox cpio zstd xz; do
-  command -v "$tool" >/dev/null 2>&1 || missing="${missing:-} $tool"
-done
-if [ -n "${missing:-}" ]; then
-  echo "build.sh: missing:$missing; install with: scripts/packages.sh install" >&2
-  exit 1
-fi
-# linux-image-cloud-amd64 depends on the real package of today.
-real=$(apt-cache depends --important "$package" 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }')
-if [ -z "$real" ]; then
-  echo "build.sh: apt knows no $package; run: apt-get update" >&2
-  exit 1
-fi
+need busybox cpio zstd xz
+real=$(real_package "$package")
 recipe=$(
   cd "$project"
   {
     echo "$kernel $real"
-    sha256sum images/probe/*.sh src/ignition/report/muster-report.sh
+    sha256sum images/common.sh images/probe/*.sh src/ignition/report/muster-report.sh
   } | sha256sum | cut -c1-16
 )
 out=$cache/probe-$kernel-$recipe
-if [ -n "$key_only" ] || { [ -z "$force" ] && [ -f "$out/image.json" ]; }; then
+if [ -n "$key_only" ]; then
   echo "$out"
   exit 0
 fi
-
-# Whoever comes second waits and takes what the first has built.
-mkdir -p "$cache"
-exec 9>"$out.lock"
-flock 9
-if [ -z "$force" ] && [ -f "$out/image.json" ]; then
-  echo "$out"
-  exit 0
-fi
-work=$(mktemp -d "${TMPDIR:-/tmp}/muster-probe.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+built "$out" "$force"
+only_builder "$out" "$force"
+scratch probe
 started=$(date +%s)
 echo "building the probe system from $real: some 10 seconds, 30 to 100 MB to fetch" >&2
-# apt as root fetches as the user _apt, who may not look into a private directory.
-chmod 755 "$work"
-(cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$real" >&2)
-mkdir "$work/kernel"
-dpkg-deb -x "$work"/linux-image-*.deb "$work/kernel"
+fetch_package "$real" "$work"
+unpack_kernel "$work"/linux-image-*.deb "$work/kernel"
 version=$(basename "$work"/kernel/boot/vmlinuz-* | sed 's/^vmlinuz-//')
-# busybox inserts them as they are
-find "$work/kernel" -name '*.ko.xz' -exec xz -d {} +
 
 root=$work/root
-mkdir -p "$root/bin" "$root/dev" "$root/etc/muster" "$root/modules" "$root/proc" "$root/run" "$root/sys"
-# In the order in which they must be inserted (a module's .modinfo section says what it needs): what a module depends on comes first. One that is built in has no file.
-order() {
-  for module; do
-    file=$(find "$work/kernel" -name "$(echo "$module" | sed 's/[-_]/[-_]/g').ko" | head -n 1)
-    [ -n "$file" ] || continue
-    # shellcheck disable=SC2046 # names, one a word
-    (order $(tr '\0' '\n' <"$file" | sed -n 's/^depends=//p' | tr ',' ' '))
-    echo "$file"
-  done
-}
+mkdir -p "$root/bin" "$root/dev" "$root/etc/muster" "$root/proc" "$root/run" "$root/sys"
 # shellcheck disable=SC2086 # names, one a word
-order $modules | awk '!seen[$0]++' | while read -r file; do
-  cp "$file" "$root/modules/"
-  basename "$file"
-done >"$root/modules/order"
+put_modules "$work/kernel" "$root/modules" $modules
 cp "$(command -v busybox)" "$root/bin/busybox"
 "$root/bin/busybox" --list | while read -r applet; do
   [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
@@ -107,13 +71,9 @@ done
 install -m 755 "$here/init.sh" "$root/init"
 install -m 755 "$here/udhcpc.sh" "$root/udhcpc.sh"
 install -m 755 "$project/src/ignition/report/muster-report.sh" "$root/etc/muster/muster-report.sh"
-# Same input, same octets: fixed times, order, owners and inode numbers.
-find "$root" -exec touch -h -d @0 {} +
-(cd "$root" && find . -print0 | LC_ALL=C sort -z | cpio --null --quiet --create --format=newc --owner=0:0 --reproducible) |
-  zstd -q -19 -o "$work/initrd"
+archive "$root" | zstd -q -19 -o "$work/initrd"
 cp "$work/kernel/boot/vmlinuz-$version" "$work/vmlinuz"
 
-describe() { printf '{"name": "%s", "sha256": "%s", "size": %s}' "$1" "$(sha256sum "$work/$2" | cut -d' ' -f1)" "$(stat -c %s "$work/$2")"; }
 cat >"$work/image.json" <<JSON
 {
   "name": "probe",
@@ -124,8 +84,8 @@ cat >"$work/image.json" <<JSON
   "configFormat": "cloud-init",
   "kernelVersion": "$version",
   "kernelArguments": ["console=tty0", "console=ttyS0,115200n8"],
-  "kernel": $(describe kernel vmlinuz),
-  "initrd": $(describe initrd initrd)
+  "kernel": $(describe "$work/vmlinuz" kernel),
+  "initrd": $(describe "$work/initrd" initrd)
 }
 JSON
 mkdir -p "$out"
