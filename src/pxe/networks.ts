@@ -90,7 +90,7 @@ function locate(
   // Not attached: its machines speak through relays, and must be told an address that they can route to.
   if (wanted !== undefined) return { address: wanted };
   return {
-    fault: `no interface of this host has an address inside ${spec.subnet}; give one an address there, or, for a subnet behind relays, name this host's address with spec.address`,
+    fault: `no interface of this host has an address inside ${spec.subnet}; give one that has a link an address there, or, for a subnet behind relays, name this host's address with spec.address`,
   };
 }
 
