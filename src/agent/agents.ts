@@ -82,6 +82,8 @@ export interface Agents extends AgentBoot {
   port(): number | undefined;
   /** Why it does not listen although it should. */
   fault(): string | undefined;
+  /** Serial number of the certificate that counts. */
+  certificateOf(machine: string): string | undefined;
   /** See {@link rearmMachine}. */
   rearm(name: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   close(): Promise<void>;
@@ -212,6 +214,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     refresh,
     port: () => server?.port,
     fault: () => failed,
+    certificateOf: (machine) => identities.get(machine)?.serial,
     rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
     async close() {
       stopped = true;

@@ -9,6 +9,7 @@ import type { EventLog } from '../events/event.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
+import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
@@ -56,6 +57,15 @@ export interface ApiDeps {
     /** A person's order to open it with those that have asked. Throws E_FOUNDING with what stands against it. */
     readonly order: (cluster: string) => Promise<FoundingRecord>;
   };
+  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued'>;
+  readonly agents: {
+    /** Serial number of the agent's certificate that counts. */
+    certificateOf(machine: string): string | undefined;
+    /** Throws E_NOT_FOUND. */
+    rearm(machine: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
+  };
+  /** A kubeconfig with a fresh certificate: secret. Throws E_NOT_FOUND, E_USAGE, E_CLUSTER, E_PKI. */
+  readonly kubeconfig: (cluster: string, user: string) => Promise<string>;
   readonly events: EventLog;
   readonly daemon: Daemon;
   readonly metrics: Metrics;

@@ -19,6 +19,7 @@ import { listEvents } from './events.ts';
 import { type Handler, json, type Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
+import { kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
 
 const index: Handler<ApiDeps> = () =>
   json({ routes: OPERATOR_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
@@ -90,6 +91,25 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/machines/:name/accept',
     summary: 'Accepts a machine that was seen, or lets a held one try again: {"profile", "name"}.',
     handler: acceptMachine,
+  },
+  {
+    method: 'POST',
+    path: '/v1/machines/:name/rearm',
+    summary: "Ends a machine's alarm. Query: keep, or the next key that comes has a certificate.",
+    handler: rearmMachine,
+  },
+  {
+    method: 'GET',
+    path: '/v1/pki',
+    summary: 'Keysets, and every certificate handed out: to whom, until when.',
+    handler: pkiStatus,
+  },
+  { method: 'GET', path: '/v1/pki/:cluster', summary: 'The same of one cluster.', handler: pkiStatus },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/kubeconfig',
+    summary: 'A kubeconfig with a fresh admin certificate for a working day; secret. Query: user.',
+    handler: kubeconfig,
   },
   {
     method: 'GET',

@@ -96,7 +96,12 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'PROFILE', cell: (item) => item.status.profile ?? machine(item)?.profile },
     { heading: 'ADDRESS', cell: (item) => item.status.seen?.address ?? machine(item)?.addresses?.[0] },
     { heading: 'AGE', cell: (item) => age(item.status.since) },
-    { heading: 'REASON', cell: (item) => item.status.reason?.code },
+    {
+      heading: 'REASON',
+      cell: ({ status }) =>
+        status.alarm ? `ALARM:${status.alarm.code}` : (status.reason?.code ?? status.agent?.hold?.code),
+    },
+    { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
     {
       heading: 'MACS',
       wide: true,

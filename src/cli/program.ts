@@ -50,6 +50,7 @@ export function buildProgram(io: Io, finish: Finish, registers: readonly Registe
   documentVerbs(program, io, finish);
   machineVerbs(program, io, finish);
   clusterVerbs(program, io, finish);
+  trustVerbs(program, io, finish);
   program.commandsGroup(HEADING.images);
   for (const register of registers) register(program, io, finish);
   serverVerbs(program, io, finish);
@@ -206,6 +207,43 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(SOCKET)
     .action(async (name: string, options) =>
       finish(await (await import('./machine.ts')).accept(name, options, io)),
+    );
+  machine
+    .command('rearm')
+    .description(
+      'Ends the alarm of a machine in whose name two keys asked. Its certificate is no longer believed, and the next key that comes with the ticket of its present boot has one.',
+    )
+    .argument('<machine>', 'as `muster get machines` lists it, or a MAC')
+    .option('--keep', 'its certificate was its own and stays')
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./trust.ts')).rearm(name, options, io)),
+    );
+}
+
+function trustVerbs(program: Command, io: Io, finish: Finish): void {
+  program.commandsGroup(HEADING.clusters);
+  program
+    .command('kubeconfig')
+    .summary('a fresh admin certificate for a person')
+    .description(
+      'Prints a kubeconfig for the endpoint of a cluster, with an admin certificate and key made for this call, good for 12 hours. It is secret.',
+    )
+    .argument('<cluster>', 'name of the Cluster')
+    .option('--user <name>', 'who it is for, as audit logs will show it; default: who calls')
+    .addOption(SOCKET)
+    .action(async (cluster: string, options) =>
+      finish(await (await import('./trust.ts')).kubeconfig(cluster, options, io)),
+    );
+  const pki = program.command('pki').description('Keys and certificates.');
+  pki
+    .command('status')
+    .description('Every keyset, and every certificate that was handed out: to whom, until when.')
+    .argument('[cluster]', 'only of this cluster')
+    .addOption(output('table', 'wide', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (cluster: string | undefined, options) =>
+      finish(await (await import('./trust.ts')).pkiStatus(cluster, options, io)),
     );
 }
 

@@ -36,6 +36,7 @@ export const EVENT_KINDS = {
   'machine.conflict': 'Two machines claim one identity.',
   'certificate.refused': "A machine's request for a certificate was refused.",
   'cluster.founding': 'The founding of etcd went on: opened, evidence, a member replaced.',
+  'cluster.kubeconfig': 'A kubeconfig was made for a person.',
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':

@@ -60,6 +60,8 @@ export interface Pki {
    * `also` does not hold: then nothing was written, and the certificate is nobody's.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
+  /** Clusters that have keys, by name, and Muster's own scope. */
+  scopes(): Promise<readonly string[]>;
   /** The ledger's entry of this serial number. */
   issuedOne(scope: string, serial: string): Promise<IssuedCertificate | undefined>;
   /** The ledger of a scope, by serial number. */
@@ -165,6 +167,12 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
       if (result.ok) return issued;
       const keys = result.conflicts.map(({ key }) => key).join(', ');
       throw new MusterError('E_CONFLICT', `somebody else was first: ${keys}`);
+    },
+
+    async scopes() {
+      const { records } = await store.list(PKI_KEY.all);
+      const keysets = records.filter(({ key }) => /^pki\/[^/]+\/keyset\//.test(key));
+      return [...new Set(keysets.map(({ key }) => key.split('/')[1]!))];
     },
 
     async issuedOne(scope, serial) {

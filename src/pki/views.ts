@@ -41,8 +41,8 @@ export interface CertificateView {
   readonly issuer: string;
   readonly notBefore: string;
   readonly notAfter: string;
-  /** `expiring`: less than a fifth of its life is left. */
-  readonly state: 'valid' | 'expiring' | 'expired';
+  /** `expiring`: less than a fifth of its life is left. `superseded`: an agent's that is not believed any more. */
+  readonly state: 'valid' | 'expiring' | 'expired' | 'superseded';
 }
 
 export function certificateView(issued: IssuedCertificate, now: Millis): CertificateView {

@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { type Agents, openAgents } from '../../../src/agent/agents.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
@@ -12,10 +13,14 @@ import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import { followClusters } from '../../../src/cluster/completed.ts';
 import { createFounder } from '../../../src/cluster/founding/founder.ts';
 import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
+import { personKubeconfig } from '../../../src/cluster/person.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
+import { openPki, type Pki } from '../../../src/pki/pki.ts';
+import { openSecrets } from '../../../src/pki/secrets.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { createBootService, type RunningBootService } from '../../../src/pxe/decide/boot-service.ts';
 import { type LeaseBook, openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
 import { joinNetworks } from '../../../src/pxe/networks.ts';
@@ -31,6 +36,8 @@ export interface World {
   readonly roster: Roster;
   readonly leases: LeaseBook;
   readonly boot: RunningBootService;
+  readonly pki: Pki;
+  readonly agents: Agents;
   /** Whether /readyz says so. */
   ready: boolean;
   readonly metricsPort: number;
@@ -95,6 +102,10 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     clock,
     log,
   });
+  const vault = vaultFrom(newVaultKey(), 'test');
+  const pki = openPki({ store, vault, clock });
+  const secrets = openSecrets({ store, vault });
+  const agents = await openAgents({ store, pki, secrets, catalog, roster, events, clock, log, metrics });
   const state = { ready: true };
   const clusters = followClusters(catalog);
   const founder = createFounder({
@@ -113,6 +124,9 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     leases,
     preview: boot,
     founding: foundingOrders(clusters, founder),
+    pki,
+    agents,
+    kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),
     events,
     metrics,
     clock,
@@ -134,6 +148,8 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     roster,
     leases,
     boot,
+    pki,
+    agents,
     get ready() {
       return state.ready;
     },
@@ -143,6 +159,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     metricsPort: api.metricsPort!,
     async close() {
       await api.close();
+      await agents.close();
       boot.close();
       clusters.close();
       leases.close();

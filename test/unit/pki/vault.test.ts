@@ -5,8 +5,15 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { openPki } from '../../../src/pki/pki.ts';
+import { openSecrets } from '../../../src/pki/secrets.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
-import { createVaultKey, openVault, VAULT_CREDENTIAL } from '../../../src/pki/vault-key.files.ts';
+import {
+  createVaultKey,
+  openVault,
+  startVault,
+  VAULT_CREDENTIAL,
+  VAULT_KEY_FILE,
+} from '../../../src/pki/vault-key.files.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import { temporary } from './kit.ts';
 
@@ -104,4 +111,60 @@ test('a systemd credential comes before the file', () => {
   expect(openVault({ file, credentialsDirectory: directory.path }).primary).toBe(
     vaultFrom(theirs, '').primary,
   );
+});
+
+const started = (state: string, more: Partial<Parameters<typeof startVault>[0]> = {}) => {
+  const warnings: string[] = [];
+  const vault = startVault({
+    file: undefined,
+    credentialsDirectory: undefined,
+    state,
+    sealed: false,
+    warn: (text) => warnings.push(text),
+    ...more,
+  });
+  return { vault, warnings };
+};
+
+test('a first start without a vault key makes one for its owner alone and says so once', () => {
+  using directory = temporary();
+  const first = started(directory.path);
+  const file = path.join(directory.path, VAULT_KEY_FILE);
+  expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  expect(first.warnings).toEqual([expect.stringContaining('lies beside them')]);
+  const second = started(directory.path, { sealed: true });
+  expect(second.warnings).toEqual([]);
+  expect(second.vault.primary).toBe(first.vault.primary);
+});
+
+test('no new vault key is made where keys were sealed with another one', () => {
+  using directory = temporary();
+  expect(() => started(directory.path, { sealed: true })).toThrow(/and there is none/);
+  expect(fs.readdirSync(directory.path)).toEqual([]);
+});
+
+test('a vault key that is named must be there; a credential counts before the one in the state directory', () => {
+  using directory = temporary();
+  expect(() => started(directory.path, { file: path.join(directory.path, 'gone') })).toThrow(
+    /E_VAULT_KEY|ENOENT/,
+  );
+  const own = started(directory.path).vault.primary;
+  directory.write(VAULT_CREDENTIAL, `${newVaultKey()}\n`);
+  const credential = started(directory.path, { credentialsDirectory: directory.path }).vault;
+  expect(credential.primary).not.toBe(own);
+  fs.chmodSync(path.join(directory.path, VAULT_KEY_FILE), 0o640);
+  expect(() => started(directory.path)).toThrow(/others than its owner can read/);
+});
+
+test('a secret text is made once, sealed, and opens after the vault key was rotated', async () => {
+  const store = openMemoryStore();
+  const [old, next] = [newVaultKey(), newVaultKey()];
+  const secrets = openSecrets({ store, vault: vaultFrom(old, 'a') });
+  const [one, other] = await Promise.all([secrets.key('tickets'), secrets.key('tickets')]);
+  expect(one).toEqual(other);
+  expect(JSON.stringify((await store.list('')).records)).not.toContain(one.toString('base64'));
+  const both = vaultFrom(`${next}\n${old}`, 'b');
+  expect(await openPki({ store, vault: both, clock: systemClock }).rewrap()).toBe(1);
+  const rotated = openSecrets({ store, vault: vaultFrom(next, 'c') });
+  expect(await rotated.key('tickets')).toEqual(one);
 });

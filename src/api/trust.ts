@@ -1,0 +1,61 @@
+/** Handlers for keys, certificates and what follows from two keys in one machine's name. No private key leaves but a person's own. */
+import { MusterError } from '../base/errors.ts';
+import { MUSTER_SCOPE } from '../pki/records.ts';
+import { type CertificateView, pkiStatusView } from '../pki/views.ts';
+import type { ApiDeps } from './deps.ts';
+import { type ApiRequest, flag, type Handler, json, text } from './handler.ts';
+import { findMachine } from './machines.ts';
+
+type H = Handler<ApiDeps>;
+
+/** What Muster's own keys are called where clusters are listed. */
+const OWN = 'muster';
+
+/** Keys and certificates of one cluster, or of Muster itself. */
+export interface ScopeStatus extends ReturnType<typeof pkiStatusView> {
+  readonly scope: string;
+  /** Whose: a cluster's, or this boot host's own transport CA. */
+  readonly of: 'cluster' | 'muster';
+}
+
+async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise<ScopeStatus> {
+  const own = scope === MUSTER_SCOPE;
+  const view = pkiStatusView((await pki.keysets(scope)).values(), await pki.issued(scope), clock.now());
+  const counts = (one: CertificateView): CertificateView =>
+    one.leaf === 'agent' && one.state !== 'expired' && agents.certificateOf(one.to) !== one.serial
+      ? { ...one, state: 'superseded' }
+      : one;
+  return {
+    scope: own ? OWN : scope,
+    of: own ? 'muster' : 'cluster',
+    ...view,
+    certificates: own ? view.certificates.map(counts) : view.certificates,
+  };
+}
+
+/** Every scope that has keys; with a cluster in the path only that. */
+export const pkiStatus: H = async (request, deps) => {
+  const { cluster } = request.params;
+  const scopes = await deps.pki.scopes();
+  const wanted = cluster === undefined ? scopes : scopes.filter((one) => one === cluster);
+  if (cluster !== undefined && wanted.length === 0)
+    throw new MusterError('E_NOT_FOUND', `there are no keys of a cluster "${cluster}" here`);
+  return json({ kind: 'PkiStatus', items: await Promise.all(wanted.map((scope) => statusOf(scope, deps))) });
+};
+
+const required = (request: ApiRequest, name: string): string => {
+  const value = request.query.get(name);
+  if (value === null || value === '') throw new MusterError('E_USAGE', `say ${name}: ?${name}=…`);
+  return value;
+};
+
+export const kubeconfig: H = async (request, deps) => {
+  const config = await deps.kubeconfig(request.params.name ?? '', required(request, 'user'));
+  const answer = text(config, 'application/yaml');
+  return { ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } };
+};
+
+export const rearmMachine: H = async (request, deps) => {
+  const { name } = findMachine(request.params.name ?? '', deps);
+  return json(await deps.agents.rearm(name, { keep: flag(request.query, 'keep') }));
+};

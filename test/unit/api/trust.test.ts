@@ -1,0 +1,117 @@
+/** Keys, certificates and kubeconfigs as operators get them, by the command line over the socket; openssl judges. */
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { load } from 'js-yaml';
+import { afterEach, expect, test } from 'vitest';
+import { PrivateKey } from '../../../src/pki/keys.ts';
+import { MUSTER_SCOPE } from '../../../src/pki/records.ts';
+import { NO_CLUSTER } from '../../../src/pki/server-certificate.ts';
+import { run } from '../cli/run.ts';
+import { DOCUMENTS, openWorld, type World } from './world.ts';
+
+const CLUSTER = `${DOCUMENTS}---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp1}
+spec: {macs: ["52:54:00:aa:00:11"], profile: worker, addresses: [10.77.0.11]}
+---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: one}
+spec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1]}}
+`;
+
+let world: World;
+afterEach(() => world.close());
+
+const muster = (...args: string[]) => run(args, { socket: world.socket });
+
+test('a kubeconfig is for the endpoint, with a certificate of this call that the cluster’s CA signed', async () => {
+  world = await openWorld(CLUSTER);
+  const early = await muster('kubeconfig', 'one', '--user', 'jane');
+  expect([early.code, early.err]).toEqual([1, expect.stringContaining('one has no keys yet')]);
+  await world.pki.found('one');
+  const { code, out } = await muster('kubeconfig', 'one', '--user', 'jane');
+  expect(code).toBe(0);
+  const config = load(out) as {
+    clusters: { cluster: { server: string; 'certificate-authority-data': string } }[];
+    users: { name: string; user: { 'client-certificate-data': string; 'client-key-data': string } }[];
+  };
+  expect(config.clusters[0]!.cluster.server).toBe('https://api.one.test:6443');
+  const { user } = config.users[0]!;
+  const file = (name: string, base64: string): string => {
+    const at = path.join(world.directory, name);
+    fs.writeFileSync(at, Buffer.from(base64, 'base64'));
+    return at;
+  };
+  const [ca, certificate] = [
+    file('ca.crt', config.clusters[0]!.cluster['certificate-authority-data']),
+    file('jane.crt', user['client-certificate-data']),
+  ];
+  const at = String(Math.floor(world.clock.now() / 1000));
+  execFileSync('openssl', ['verify', '-attime', at, '-purpose', 'sslclient', '-CAfile', ca, certificate]);
+  const read = new X509Certificate(fs.readFileSync(certificate));
+  expect(read.subject).toBe('O=kubeadm:cluster-admins\nCN=jane');
+  expect(Date.parse(read.validTo) - world.clock.now()).toBe(12 * 3_600_000);
+  const key = PrivateKey.fromPem(Buffer.from(user['client-key-data'], 'base64').toString());
+  expect(read.checkPrivateKey(key.object)).toBe(true);
+  const again = await muster('kubeconfig', 'one', '--user', 'jane');
+  expect(again.out).not.toBe(out);
+  const events = JSON.stringify(world.deps.events.list({ subject: 'Cluster/one' }));
+  expect(events).toContain('cluster.kubeconfig');
+  expect(events).toContain('"user":"jane"');
+});
+
+test('a kubeconfig is refused for a user that is one of Kubernetes’ own, and for no cluster', async () => {
+  world = await openWorld(CLUSTER);
+  await world.pki.found('one');
+  for (const user of ['system:admin', '', 'a b', '-x'.repeat(40)]) {
+    const answer = await muster('kubeconfig', 'one', `--user=${user}`);
+    expect(answer.code, user).not.toBe(0);
+  }
+  expect((await muster('kubeconfig', 'two', '--user', 'jane')).err).toContain('E_NOT_FOUND');
+  expect(await world.pki.issued('one')).toHaveLength(0);
+});
+
+test('the status of keys lists every certificate, and shows no private key', async () => {
+  world = await openWorld(CLUSTER);
+  expect((await muster('pki', 'status')).err).toContain('No keys yet');
+  await world.pki.found('one');
+  await world.pki.found(MUSTER_SCOPE);
+  await muster('kubeconfig', 'one', '--user', 'jane');
+  const key = await PrivateKey.generate();
+  await world.pki.issue(MUSTER_SCOPE, {
+    leaf: 'agent',
+    holder: { name: 'cp1', addresses: [] },
+    cluster: NO_CLUSTER,
+    publicKey: key.publicKey(),
+  });
+  const { out } = await muster('pki', 'status');
+  expect(out).toMatch(/^one +etcd-ca +[0-9a-f]{16} +primary/m);
+  expect(out).toMatch(/^muster +transport-ca/m);
+  expect(out).toMatch(/^one +person +jane +valid/m);
+  // Nobody's certificate counts that the machine's record does not name.
+  expect(out).toMatch(/^muster +agent +cp1 +superseded/m);
+  const all = JSON.parse((await muster('pki', 'status', '-o', 'json')).out) as { scope: string }[];
+  expect(all.map(({ scope }) => scope).sort()).toEqual(['muster', 'one']);
+  expect(JSON.stringify(all)).not.toMatch(/PRIVATE|sealed|"ct"/);
+  const one = JSON.parse((await muster('pki', 'status', 'one', '-o', 'json')).out) as { scope: string }[];
+  expect(one.map(({ scope }) => scope)).toEqual(['one']);
+  expect((await muster('pki', 'status', 'two')).code).toBe(1);
+});
+
+test('an alarm stands in the list of machines until the machine is rearmed', async () => {
+  world = await openWorld(CLUSTER);
+  const member = world.roster.get('cp1')!;
+  world.roster.change(member, { alarm: { code: 'other_key', text: 'two keys', at: world.clock.now() } });
+  expect((await muster('get', 'machines')).out).toMatch(/^cp1 .*ALARM:other_key$/m);
+  expect((await muster('explain', 'cp1')).out).toContain('two keys [other_key]');
+  expect(await muster('machine', 'rearm', 'cp1', '--keep')).toMatchObject({
+    code: 0,
+    out: 'machine/cp1 rearmed\n',
+  });
+  expect((await muster('get', 'machines')).out).not.toContain('ALARM');
+  expect((await muster('machine', 'rearm', 'nobody')).err).toContain('E_NOT_FOUND');
+});
