@@ -15,7 +15,7 @@ unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 version=1
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
-here=${0%/*}
+case $0 in */*) here=${0%/*} ;; *) here=. ;; esac
 state=$root/var/lib/muster
 run=$root/run/muster
 etc=$root/etc/muster
@@ -153,6 +153,12 @@ make_request() {
     try key-failed openssl req -new -sha256 -config "$run/req.cnf" -key "$1" -subj "/CN=$machine" -out "$2"
 }
 
+# SHA-256 of the public key of key $1.
+pin() {
+  sum=$(openssl pkey -in "$1" -pubout -outform DER | sha256sum)
+  printf '%s' "${sum%% *}"
+}
+
 # Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our clock may be wrong.
 believed() {
   openssl verify -no_check_time -CAfile "$etc/ca.crt" "$1" >/dev/null 2>&1 &&
@@ -202,23 +208,23 @@ unbelieved() {
 }
 
 set_clock() {
-  setting_of=$1
   setting clock
-  [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $setting_of" && date -s "@$setting_of" >/dev/null; }
+  [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $1" && date -s "@$1" >/dev/null; }
 }
 
 # Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made.
 first_clock() {
   setting time
-  first_line_of=$value
+  made=$value
   first_line "$root/proc/uptime"
   age=$(($(date +%s) - $(stat -c %Y "$etc/agent.conf")))
-  number "$first_line_of" && number "${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "${value%%.*}" ] || return 0
-  off=$((first_line_of + age - $(date +%s)))
-  [ "${off#-}" -le 60 ] || set_clock $((first_line_of + age))
+  number "$made" && number "${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "${value%%.*}" ] || return 0
+  off=$((made + age - $(date +%s)))
+  [ "${off#-}" -le 60 ] || set_clock $((made + age))
 }
 
 poll() {
+  hold_code=$plan_code hold_text=$plan_text
   look
   [ "$disk" != ours ] || [ -n "$mounted" ] || mount_data "$filesystem"
   settle
@@ -227,28 +233,29 @@ poll() {
   ! number "$value" || [ "$value" -le "$revision" ] || revision=$value
   wal
   etcd_health
-  facts="agent=$version&clock=$(date +%s)&disk=$disk&mounted=$mounted&wal=$wal&etcd=$etcd&revision=$revision"
+  [ -z "$mounted" ] || first_line "$state/marker"
+  set -- agent="$version" clock="$(date +%s)" disk="$disk" device="$device" filesystem="$filesystem" mounted="$mounted" detail="$detail" \
+    marker="${mounted:+$value}" wal="$wal" etcd="$etcd" revision="$revision" hold="$hold_code" holdtext="$hold_text"
   for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step; do
     first_line "$root/${name#*:}"
-    facts="$facts&${name%%:*}=$value"
+    set -- "$@" "${name%%:*}=$value"
   done
   for file in "$home"/keys/*.key; do
-    [ -s "$file" ] || continue
-    value=$(openssl pkey -in "$file" -pubout -outform DER | sha256sum)
     name=${file##*/}
-    facts="$facts&pin.${name%.key}=${value%% *}"
+    [ ! -s "$file" ] || set -- "$@" "pin.${name%.key}=$(pin "$file")"
   done
-  [ -z "$mounted" ] || first_line "$state/marker"
-  set -- --data "$facts" --data-urlencode "marker=${mounted:+$value}" --data-urlencode "device=$device" --data-urlencode "filesystem=$filesystem" \
-    --data-urlencode "detail=$detail" --data-urlencode "hold=$hold_code" --data-urlencode "holdtext=$hold_text"
   for file in "$run"/requests/*; do
-    [ ! -s "$file" ] || set -- "$@" --data-urlencode "csr.${file##*/}@$file"
+    [ ! -s "$file" ] || set -- "$@" "csr.${file##*/}@$file"
+  done
+  for name in "$@"; do
+    set -- "$@" --data-urlencode "$name"
+    shift
   done
   ask /agent/poll --cert "$home/agent.crt" --key "$home/agent.key" "$@"
   case $status in
     200) apply ;;
     204) ;;
-    401) redeem && retry=0 ;;
+    401) redeem && return 1 ;;
     *) say "$to: $status $said" && return 1 ;;
   esac
 }
@@ -263,9 +270,12 @@ setting machine && machine=$value
 setting session && session=$value
 setting data && data=$value
 setting etcd && etcd_url=${value:-http://127.0.0.1:2381}
-revision=0 hold_code='' hold_text='' worse=0 retry=''
+revision=0 worse=0 retry=''
+hold_code='' hold_text=''
 mkdir -p "$run" && rm -rf "$run/plan" "$run/ticket" "$run/key"
 self=$(cat "$0" "$here/muster-plan.sh" | sha256sum)
+first_line "$run/hold"
+plan_code=${value%% *} plan_text=${value#* }
 first_clock
 while :; do
   if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)); fi

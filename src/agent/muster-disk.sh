@@ -151,6 +151,7 @@ mount_it() {
   look
   [ "$disk $filesystem" = "ours $1" ] || fail "filesystem $1 is not here: ${device:-the disk} is $disk${detail:+, $detail}${filesystem:+, with $filesystem}"
   [ -z "$mounted" ] || return 0
+  [ -z "$(findmnt -nro SOURCE -M "$state")" ] || fail "something else is mounted at /var/lib/muster: $(findmnt -nro SOURCE -M "$state")"
   mkdir -p "$state" && mount -t ext4 -o noatime "$node" "$state" 2>&1
 }
 

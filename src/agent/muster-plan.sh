@@ -10,7 +10,7 @@ understood() {
   # shellcheck disable=SC2086 # words of the set above
   set -- $1
   path=/
-  case "$1 $#" in
+  case "${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') plain="$2 $3" ;;
     'mount-data 2' | 'guard-new 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
     'marker 5') plain="$2 $3 $4 $5" ;;
@@ -31,23 +31,31 @@ understood() {
 whole() {
   first_line "$stage/plan"
   digest=${value#muster-plan 1 }
-  tail -n +2 "$stage/plan" >"$stage/lines" && sum "$stage/lines" && [ "$value" = "$digest" ] || hold bad-plan 'the plan does not have the digest that it names' || return 1
-  while IFS= read -r line <&3; do
+  { tail -n +2 "$stage/plan" >"$stage/lines" && sum "$stage/lines" && [ "$value" = "$digest" ]; } || hold bad-plan 'the plan does not have the digest that it names' || return 1
+  touch "$stage/sums"
+  while IFS= read -r line; do
     understood "$line" || hold unknown-line "agent $version does not know: $line" || return 1
-    case $line in put*) line=${line#* * } && echo "${line%% *}  files/${line%% *}" ;; esac
-  done 3<"$stage/lines" >"$stage/sums"
+    case $line in put*) line=${line#* * } && { echo "${line%% *}  files/${line%% *}" >>"$stage/sums" || return 1; } ;; esac
+  done <"$stage/lines" || return 1
   [ ! -s "$stage/sums" ] || (cd "$stage" && sha256sum -c sums >/dev/null 2>&1) || hold bad-plan 'a file of the plan does not have its hash'
 }
 
-# The plan in $run/body: first all of it is checked, then it is done line by line.
+# The plan in $run/body: first all of it is checked, then it is done line by line. Fails unless it ends, or is held, as it says.
 apply() {
-  stage=$run/plan hold_code='' hold_text=''
+  stage=$run/plan hold_code='' hold_text='' held=''
   rm -rf "$stage"
-  mkdir -p "$stage" && try bad-plan tar -xf "$run/body" -C "$stage" && whole && rm -rf "$run/applied" "$run/requests" && while IFS= read -r line <&3; do
-    perform "$line" || hold failed "$line" || break
-  done 3<"$stage/lines"
+  if mkdir -p "$stage" && try bad-plan tar -xf "$run/body" -C "$stage" && whole && rm -rf "$run/applied" "$run/requests"; then
+    while IFS= read -r line <&3; do
+      perform "$line" || hold failed "not done: $line" || break
+    done 3<"$stage/lines" || hold write-failed "cannot read $stage"
+    [ -n "$hold_code" ] || try write-failed keep "$run/applied" "$digest"
+  else
+    hold write-failed "no room in $run"
+  fi
   rm -rf "$stage" "$run/body"
-  [ -z "$hold_code" ] && try write-failed keep "$run/applied" "$digest"
+  plan_code=$hold_code plan_text=$hold_text
+  if [ -z "$hold_code" ]; then rm -f "$run/hold"; else keep "$run/hold" "$hold_code $hold_text"; fi
+  [ -z "$hold_code" ] || [ -n "$held" ]
 }
 
 perform() {
@@ -55,7 +63,7 @@ perform() {
   # shellcheck disable=SC2086 # words of the set that understood() takes
   set -- $1
   case $1 in
-    hold) line=${line#hold } && hold "$2" "${line#* }" ;;
+    hold) held=yes && line=${line#hold } && hold "$2" "${line#* }" ;;
     request) request "$2" "$3" ;;
     create-data) try create-data sh "$here/muster-disk.sh" create "$data" "$2" "$3" && mount_data "$3" ;;
     mount-data) mount_data "$2" ;;
@@ -114,6 +122,7 @@ guard() {
 
 # The name of the directory says that it was done, so that data that come later are not taken away.
 set_aside() {
+  [ -z "$data" ] || mounted_or_hold || return 1
   gone=$state/etcd.removed-$1
   [ ! -e "$gone" ] || return 0
   etcd_health
@@ -147,23 +156,34 @@ directory() {
   [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
 }
 
-# What URL $1 serves, with SHA-256 $2, in $3. What was cut off is gone on with.
+# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has no room, is thrown away.
+pull() {
+  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --speed-time 30 --speed-limit 1000 \
+    --continue-at - --output "$2" "$1" && return 0
+  case $? in 22 | 23 | 33 | 36) rm -f "$2" ;; esac
+  return 1
+}
+
+# What URL $1 serves, with SHA-256 $2, in $3.
 get() {
-  above "$3" && { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ] || try fetch-failed curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \
-    --connect-timeout 10 --speed-time 30 --speed-limit 1000 --continue-at - --output "$3" "$1"; } && sum "$3" || return 1
+  { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ]; } || { above "$3" && try fetch-failed pull "$1" "$3" && sum "$3"; } || return 1
   [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; }
 }
 
 fetch() {
   new=${3%/*}/.muster-get.$2
-  is_there "$3" "$1" "$2" ||
-    { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" && try write-failed mv -fT "$new" "$3"; }
+  is_there "$3" "$1" "$2" || { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" &&
+    try write-failed mv -fT "$new" "$3" && try write-failed sync "${3%/*}"; }
 }
 
+# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive wrote over is unpacked anew.
 unpack() {
   new=$2/.muster-get.$1
-  [ -e "$2/.muster-$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
-    try write-failed sync -f "$2" && try write-failed mv -T "$new" "$2/.muster-$1" && try write-failed truncate -s 0 "$2/.muster-$1"; }
+  for old in "$2"/.muster-unpacked.*; do
+    case $(cat "$stage/lines") in *"unpack ${old##*.} ${2#"$root"} "*) ;; *) rm -f "$old" ;; esac
+  done
+  [ -e "$2/.muster-unpacked.$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
+    try write-failed sync -f "$2" && try write-failed truncate -s 0 "$new" && try write-failed mv -T "$new" "$2/.muster-unpacked.$1"; }
 }
 
 link() {

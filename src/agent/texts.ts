@@ -20,7 +20,7 @@ unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 version=1
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
-here=\${0%/*}
+case $0 in */*) here=\${0%/*} ;; *) here=. ;; esac
 state=$root/var/lib/muster
 run=$root/run/muster
 etc=$root/etc/muster
@@ -158,6 +158,12 @@ make_request() {
     try key-failed openssl req -new -sha256 -config "$run/req.cnf" -key "$1" -subj "/CN=$machine" -out "$2"
 }
 
+# SHA-256 of the public key of key $1.
+pin() {
+  sum=$(openssl pkey -in "$1" -pubout -outform DER | sha256sum)
+  printf '%s' "\${sum%% *}"
+}
+
 # Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our clock may be wrong.
 believed() {
   openssl verify -no_check_time -CAfile "$etc/ca.crt" "$1" >/dev/null 2>&1 &&
@@ -207,23 +213,23 @@ unbelieved() {
 }
 
 set_clock() {
-  setting_of=$1
   setting clock
-  [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $setting_of" && date -s "@$setting_of" >/dev/null; }
+  [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $1" && date -s "@$1" >/dev/null; }
 }
 
 # Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made.
 first_clock() {
   setting time
-  first_line_of=$value
+  made=$value
   first_line "$root/proc/uptime"
   age=$(($(date +%s) - $(stat -c %Y "$etc/agent.conf")))
-  number "$first_line_of" && number "\${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "\${value%%.*}" ] || return 0
-  off=$((first_line_of + age - $(date +%s)))
-  [ "\${off#-}" -le 60 ] || set_clock $((first_line_of + age))
+  number "$made" && number "\${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "\${value%%.*}" ] || return 0
+  off=$((made + age - $(date +%s)))
+  [ "\${off#-}" -le 60 ] || set_clock $((made + age))
 }
 
 poll() {
+  hold_code=$plan_code hold_text=$plan_text
   look
   [ "$disk" != ours ] || [ -n "$mounted" ] || mount_data "$filesystem"
   settle
@@ -232,28 +238,29 @@ poll() {
   ! number "$value" || [ "$value" -le "$revision" ] || revision=$value
   wal
   etcd_health
-  facts="agent=$version&clock=$(date +%s)&disk=$disk&mounted=$mounted&wal=$wal&etcd=$etcd&revision=$revision"
+  [ -z "$mounted" ] || first_line "$state/marker"
+  set -- agent="$version" clock="$(date +%s)" disk="$disk" device="$device" filesystem="$filesystem" mounted="$mounted" detail="$detail" \\
+    marker="\${mounted:+$value}" wal="$wal" etcd="$etcd" revision="$revision" hold="$hold_code" holdtext="$hold_text"
   for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step; do
     first_line "$root/\${name#*:}"
-    facts="$facts&\${name%%:*}=$value"
+    set -- "$@" "\${name%%:*}=$value"
   done
   for file in "$home"/keys/*.key; do
-    [ -s "$file" ] || continue
-    value=$(openssl pkey -in "$file" -pubout -outform DER | sha256sum)
     name=\${file##*/}
-    facts="$facts&pin.\${name%.key}=\${value%% *}"
+    [ ! -s "$file" ] || set -- "$@" "pin.\${name%.key}=$(pin "$file")"
   done
-  [ -z "$mounted" ] || first_line "$state/marker"
-  set -- --data "$facts" --data-urlencode "marker=\${mounted:+$value}" --data-urlencode "device=$device" --data-urlencode "filesystem=$filesystem" \\
-    --data-urlencode "detail=$detail" --data-urlencode "hold=$hold_code" --data-urlencode "holdtext=$hold_text"
   for file in "$run"/requests/*; do
-    [ ! -s "$file" ] || set -- "$@" --data-urlencode "csr.\${file##*/}@$file"
+    [ ! -s "$file" ] || set -- "$@" "csr.\${file##*/}@$file"
+  done
+  for name in "$@"; do
+    set -- "$@" --data-urlencode "$name"
+    shift
   done
   ask /agent/poll --cert "$home/agent.crt" --key "$home/agent.key" "$@"
   case $status in
     200) apply ;;
     204) ;;
-    401) redeem && retry=0 ;;
+    401) redeem && return 1 ;;
     *) say "$to: $status $said" && return 1 ;;
   esac
 }
@@ -268,9 +275,12 @@ setting machine && machine=$value
 setting session && session=$value
 setting data && data=$value
 setting etcd && etcd_url=\${value:-http://127.0.0.1:2381}
-revision=0 hold_code='' hold_text='' worse=0 retry=''
+revision=0 worse=0 retry=''
+hold_code='' hold_text=''
 mkdir -p "$run" && rm -rf "$run/plan" "$run/ticket" "$run/key"
 self=$(cat "$0" "$here/muster-plan.sh" | sha256sum)
+first_line "$run/hold"
+plan_code=\${value%% *} plan_text=\${value#* }
 first_clock
 while :; do
   if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)); fi
@@ -299,7 +309,7 @@ understood() {
   # shellcheck disable=SC2086 # words of the set above
   set -- $1
   path=/
-  case "$1 $#" in
+  case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') plain="$2 $3" ;;
     'mount-data 2' | 'guard-new 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
     'marker 5') plain="$2 $3 $4 $5" ;;
@@ -320,23 +330,31 @@ understood() {
 whole() {
   first_line "$stage/plan"
   digest=\${value#muster-plan 1 }
-  tail -n +2 "$stage/plan" >"$stage/lines" && sum "$stage/lines" && [ "$value" = "$digest" ] || hold bad-plan 'the plan does not have the digest that it names' || return 1
-  while IFS= read -r line <&3; do
+  { tail -n +2 "$stage/plan" >"$stage/lines" && sum "$stage/lines" && [ "$value" = "$digest" ]; } || hold bad-plan 'the plan does not have the digest that it names' || return 1
+  touch "$stage/sums"
+  while IFS= read -r line; do
     understood "$line" || hold unknown-line "agent $version does not know: $line" || return 1
-    case $line in put*) line=\${line#* * } && echo "\${line%% *}  files/\${line%% *}" ;; esac
-  done 3<"$stage/lines" >"$stage/sums"
+    case $line in put*) line=\${line#* * } && { echo "\${line%% *}  files/\${line%% *}" >>"$stage/sums" || return 1; } ;; esac
+  done <"$stage/lines" || return 1
   [ ! -s "$stage/sums" ] || (cd "$stage" && sha256sum -c sums >/dev/null 2>&1) || hold bad-plan 'a file of the plan does not have its hash'
 }
 
-# The plan in $run/body: first all of it is checked, then it is done line by line.
+# The plan in $run/body: first all of it is checked, then it is done line by line. Fails unless it ends, or is held, as it says.
 apply() {
-  stage=$run/plan hold_code='' hold_text=''
+  stage=$run/plan hold_code='' hold_text='' held=''
   rm -rf "$stage"
-  mkdir -p "$stage" && try bad-plan tar -xf "$run/body" -C "$stage" && whole && rm -rf "$run/applied" "$run/requests" && while IFS= read -r line <&3; do
-    perform "$line" || hold failed "$line" || break
-  done 3<"$stage/lines"
+  if mkdir -p "$stage" && try bad-plan tar -xf "$run/body" -C "$stage" && whole && rm -rf "$run/applied" "$run/requests"; then
+    while IFS= read -r line <&3; do
+      perform "$line" || hold failed "not done: $line" || break
+    done 3<"$stage/lines" || hold write-failed "cannot read $stage"
+    [ -n "$hold_code" ] || try write-failed keep "$run/applied" "$digest"
+  else
+    hold write-failed "no room in $run"
+  fi
   rm -rf "$stage" "$run/body"
-  [ -z "$hold_code" ] && try write-failed keep "$run/applied" "$digest"
+  plan_code=$hold_code plan_text=$hold_text
+  if [ -z "$hold_code" ]; then rm -f "$run/hold"; else keep "$run/hold" "$hold_code $hold_text"; fi
+  [ -z "$hold_code" ] || [ -n "$held" ]
 }
 
 perform() {
@@ -344,7 +362,7 @@ perform() {
   # shellcheck disable=SC2086 # words of the set that understood() takes
   set -- $1
   case $1 in
-    hold) line=\${line#hold } && hold "$2" "\${line#* }" ;;
+    hold) held=yes && line=\${line#hold } && hold "$2" "\${line#* }" ;;
     request) request "$2" "$3" ;;
     create-data) try create-data sh "$here/muster-disk.sh" create "$data" "$2" "$3" && mount_data "$3" ;;
     mount-data) mount_data "$2" ;;
@@ -403,6 +421,7 @@ guard() {
 
 # The name of the directory says that it was done, so that data that come later are not taken away.
 set_aside() {
+  [ -z "$data" ] || mounted_or_hold || return 1
   gone=$state/etcd.removed-$1
   [ ! -e "$gone" ] || return 0
   etcd_health
@@ -436,23 +455,34 @@ directory() {
   [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
 }
 
-# What URL $1 serves, with SHA-256 $2, in $3. What was cut off is gone on with.
+# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has no room, is thrown away.
+pull() {
+  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --speed-time 30 --speed-limit 1000 \\
+    --continue-at - --output "$2" "$1" && return 0
+  case $? in 22 | 23 | 33 | 36) rm -f "$2" ;; esac
+  return 1
+}
+
+# What URL $1 serves, with SHA-256 $2, in $3.
 get() {
-  above "$3" && { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ] || try fetch-failed curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \\
-    --connect-timeout 10 --speed-time 30 --speed-limit 1000 --continue-at - --output "$3" "$1"; } && sum "$3" || return 1
+  { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ]; } || { above "$3" && try fetch-failed pull "$1" "$3" && sum "$3"; } || return 1
   [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; }
 }
 
 fetch() {
   new=\${3%/*}/.muster-get.$2
-  is_there "$3" "$1" "$2" ||
-    { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" && try write-failed mv -fT "$new" "$3"; }
+  is_there "$3" "$1" "$2" || { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" &&
+    try write-failed mv -fT "$new" "$3" && try write-failed sync "\${3%/*}"; }
 }
 
+# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive wrote over is unpacked anew.
 unpack() {
   new=$2/.muster-get.$1
-  [ -e "$2/.muster-$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
-    try write-failed sync -f "$2" && try write-failed mv -T "$new" "$2/.muster-$1" && try write-failed truncate -s 0 "$2/.muster-$1"; }
+  for old in "$2"/.muster-unpacked.*; do
+    case $(cat "$stage/lines") in *"unpack \${old##*.} \${2#"$root"} "*) ;; *) rm -f "$old" ;; esac
+  done
+  [ -e "$2/.muster-unpacked.$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
+    try write-failed sync -f "$2" && try write-failed truncate -s 0 "$new" && try write-failed mv -T "$new" "$2/.muster-unpacked.$1"; }
 }
 
 link() {
@@ -651,6 +681,7 @@ mount_it() {
   look
   [ "$disk $filesystem" = "ours $1" ] || fail "filesystem $1 is not here: \${device:-the disk} is $disk\${detail:+, $detail}\${filesystem:+, with $filesystem}"
   [ -z "$mounted" ] || return 0
+  [ -z "$(findmnt -nro SOURCE -M "$state")" ] || fail "something else is mounted at /var/lib/muster: $(findmnt -nro SOURCE -M "$state")"
   mkdir -p "$state" && mount -t ext4 -o noatime "$node" "$state" 2>&1
 }
 

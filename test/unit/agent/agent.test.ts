@@ -1,8 +1,7 @@
 /** The agent by the shells that machines have, with the real curl, openssl and tar, against a server that answers as ours does. */
 import fs from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { PlanLine } from '../../../src/agent/plan.ts';
-import { Desk, Machine, openssl, SHELLS } from './kit.ts';
+import { Desk, Machine, openssl, put, SHELLS } from './kit.ts';
 
 let desk: Desk;
 let machine: Machine;
@@ -17,12 +16,6 @@ afterEach(() => {
   desk.close();
 });
 
-const put = (path: string, text: string, mode = 0o644): PlanLine => ({
-  do: 'put',
-  mode,
-  path,
-  content: { text },
-});
 const D1 = '1'.repeat(64);
 const D2 = '2'.repeat(64);
 

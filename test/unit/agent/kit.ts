@@ -32,6 +32,13 @@ const NAMES: ClusterNames = {
   endpointNames: { dns: [], ips: [] },
 };
 
+export const put = (at: string, text: string, mode = 0o644): PlanLine => ({
+  do: 'put',
+  mode,
+  path: at,
+  content: { text },
+});
+
 /** What the server was asked. */
 export interface Asked {
   readonly path: string;
@@ -252,17 +259,21 @@ export class Machine {
     );
   }
 
-  /** In a process group of its own, so that it can be killed with all that it runs. */
+  /** `AGENT` in `env` names another script. In a process group of its own, so that it can be killed with all that it runs. */
   start(
     shell: Shell = SHELLS[0],
     args: readonly string[] = [],
     env: Record<string, string> = {},
   ): ChildProcess {
-    const child = spawn(shell[0]!, [...shell.slice(1), path.join(SOURCE, 'muster-agent.sh'), ...args], {
-      env: this.env(env),
-      stdio: ['ignore', 'pipe', 'pipe'],
-      detached: true,
-    });
+    const child = spawn(
+      shell[0]!,
+      [...shell.slice(1), env.AGENT ?? path.join(SOURCE, 'muster-agent.sh'), ...args],
+      {
+        env: this.env(env),
+        stdio: ['ignore', 'pipe', 'pipe'],
+        detached: true,
+      },
+    );
     this.#children.push(child);
     return child;
   }

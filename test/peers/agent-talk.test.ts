@@ -1,0 +1,228 @@
+/** How the agent comes to be believed, whom it believes, and when it asks again. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Desk, Machine, openssl, put, SHELLS, SOURCE } from '../unit/agent/kit.ts';
+
+let desk: Desk;
+let machine: Machine;
+
+beforeEach(async () => {
+  desk = await Desk.open();
+  machine = new Machine(desk);
+});
+
+afterEach(() => {
+  machine.close();
+  desk.close();
+});
+
+const setting = (line: string): void =>
+  fs.appendFileSync(machine.path('/etc/muster/agent.conf'), `${line}\n`);
+
+test('a machine does not give its ticket to a server of another CA, and says so where boot reports go', async () => {
+  const other = await Desk.open();
+  machine.write('/etc/muster/ca.crt', other.authority);
+  machine.write(
+    '/etc/muster/muster-report.sh',
+    'echo "$@" >"$MUSTER_ROOT/report.new"; mv "$MUSTER_ROOT/report.new" "$MUSTER_ROOT/report"\n',
+  );
+  other.close();
+  const { status, said } = await machine.poll();
+  expect(status).toBe(1);
+  expect(said).toContain('certificate');
+  expect(desk.asked).toEqual([]);
+  await expect.poll(() => machine.exists('/report'), { timeout: 20_000 }).toBe(true);
+  expect(machine.read('/report')).toMatch(
+    /^failed the agent does not believe the certificate of https:.* its clock says 2/,
+  );
+});
+
+test('neither proxies nor certificates of the environment, nor a .curlrc, come between agent and server', async () => {
+  const home = machine.path('/home');
+  machine.write('/home/.curlrc', 'insecure\nproxy = http://127.0.0.1:9\n');
+  const proxies = Object.fromEntries(
+    ['http_proxy', 'https_proxy', 'HTTPS_PROXY', 'ALL_PROXY'].map((name) => [name, 'http://127.0.0.1:9']),
+  );
+  expect(await machine.poll(SHELLS[0], { HOME: home, ...proxies, CURL_CA_BUNDLE: '/dev/null' })).toEqual({
+    status: 0,
+    said: '',
+  });
+  const other = await Desk.open();
+  machine.write('/system.crt', desk.authority);
+  machine.write('/etc/muster/ca.crt', other.authority);
+  other.close();
+  const before = desk.asked.length;
+  const system = machine.path('/system.crt');
+  expect(
+    (await machine.poll(SHELLS[0], { HOME: home, SSL_CERT_FILE: system, CURL_CA_BUNDLE: system })).status,
+  ).toBe(1);
+  expect(desk.asked).toHaveLength(before);
+});
+
+test('the ticket and keys are readable for nobody else, stand on no command line, and lie nowhere but in their place', async () => {
+  const log = machine.path('/argv');
+  for (const name of ['curl', 'openssl', 'cp', 'mv', 'tar', 'sync']) {
+    const real = ['/usr/bin', '/bin'].map((at) => path.join(at, name)).find((at) => fs.existsSync(at))!;
+    machine.command(name, `#!/bin/sh\nprintf '%s\\n' "$*" >>"${log}"\nexec ${real} "$@"\n`);
+  }
+  const withKey = { do: 'put-with-key', mode: 0o600, leaf: 'kubelet' } as const;
+  desk.plan([
+    { do: 'request', leaf: 'kubelet', algorithm: 'ECDSA-P256' },
+    { do: 'request', leaf: 'etcd-peer', algorithm: 'RSA-2048' },
+    { ...withKey, path: '/etc/kubelet.pem', append: 'pem', content: { text: 'certificate\n' } },
+    { ...withKey, path: '/etc/kubelet.conf', append: 'base64', content: { text: 'client-key-data: ' } },
+  ]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  const home = '/var/lib/muster/agent';
+  const key = machine.read(`${home}/keys/kubelet.key`);
+  expect(key).toMatch(/^-----BEGIN EC PRIVATE KEY-----\n/);
+  expect(machine.read('/etc/kubelet.pem')).toBe(`certificate\n${key}`);
+  expect(machine.read('/etc/kubelet.conf')).toBe(`client-key-data: ${Buffer.from(key).toString('base64')}\n`);
+  for (const at of ['/agent.key', '/keys/kubelet.key', '/keys/etcd-peer.key'])
+    expect(machine.mode(home + at)).toBe('600');
+  for (const at of [home, `${home}/keys`, '/run/muster']) expect(machine.mode(at)).toBe('700');
+  const argv = fs.readFileSync(log, 'utf8');
+  expect(argv).toContain('/agent/redeem');
+  for (const secret of [desk.ticket, 'PRIVATE', key.split('\n')[1]!]) expect(argv).not.toContain(secret);
+  const left = fs.readdirSync(machine.path('/run/muster'), { recursive: true, encoding: 'utf8' });
+  for (const name of left) {
+    const full = machine.path(`/run/muster/${name}`);
+    if (fs.statSync(full).isFile()) expect(fs.readFileSync(full, 'utf8')).not.toMatch(/PRIVATE|tick\/et/);
+  }
+});
+
+test('a lost answer to the ticket costs nothing: the same key asks again', async () => {
+  desk.redeemAnswers.push(
+    { status: 200, body: 'x'.repeat(5000), cutAt: 10 },
+    { status: 503 },
+    { status: 200, body: 'not a certificate' },
+  );
+  for (let n = 0; n < 3; n++) expect((await machine.poll()).status).toBe(1);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  const requests = desk.asked
+    .filter(({ path: asked }) => asked === '/agent/redeem')
+    .map(({ form }) => form.get('csr')!);
+  expect(requests).toHaveLength(4);
+  expect(new Set(requests.map((csr) => openssl(['req', '-noout', '-pubkey'], csr))).size).toBe(1);
+});
+
+test('a certificate for another key is no answer to the ticket', async () => {
+  const key = machine.path('/other.key');
+  openssl(['ecparam', '-genkey', '-name', 'prime256v1', '-noout', '-out', key]);
+  const csr = openssl(['req', '-new', '-key', key, '-subj', '/CN=x']);
+  desk.redeemAnswers.push({ status: 200, body: await desk.certify(csr) });
+  expect((await machine.poll()).status).toBe(1);
+  expect(machine.exists('/var/lib/muster/agent/agent.crt')).toBe(false);
+});
+
+test('a certificate that is not believed any more is asked for anew with the ticket, by the same key', async () => {
+  await machine.poll();
+  const before = machine.read('/var/lib/muster/agent/agent.crt');
+  desk.answers.push({ status: 401 });
+  expect((await machine.poll()).status).toBe(1);
+  expect(desk.asked.map(({ path: asked }) => asked)).toEqual([
+    '/agent/redeem',
+    '/agent/poll',
+    '/agent/poll',
+    '/agent/redeem',
+  ]);
+  expect(machine.read('/var/lib/muster/agent/agent.crt')).not.toBe(before);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+});
+
+/** A clock of the machine's own: `date` is so many seconds off; curl and openssl see the host's. */
+function clockOff(seconds: number): void {
+  const off = machine.path('/off');
+  machine.write('/off', `${seconds}\n`);
+  machine.command(
+    'date',
+    `#!/bin/sh
+read -r off <"${off}"
+case $1 in
+  -s) echo $((\${2#@} - $(/bin/date +%s))) >"${off}" ;;
+  +%s) echo $(($(/bin/date +%s) + off)) ;;
+  *) exec /bin/date "$@" ;;
+esac
+`,
+  );
+}
+const off = () => Number(machine.read('/off'));
+const now = () => Math.floor(Date.now() / 1000);
+
+test('the clock goes forward to the server’s time if it may, and only when it is more than a minute behind', async () => {
+  const after = async (mine: number): Promise<number> => {
+    clockOff(mine);
+    desk.answers.push({ status: 204, headers: { 'Muster-Time': String(now()) } });
+    await machine.poll();
+    return off();
+  };
+  expect(await after(-7200)).toBe(-7200);
+  setting('clock=set');
+  expect(Math.abs(await after(-7200))).toBeLessThan(60);
+  expect(await after(-10)).toBe(-10);
+  expect(await after(7200)).toBe(7200);
+  expect(desk.facts().clock / 1000 - now()).toBeGreaterThan(7000);
+});
+
+test.for([
+  ['ten years behind', -315_360_000],
+  ['ten years ahead', 315_360_000],
+  ['at the beginning of 1970', -Math.floor(Date.now() / 1000) + 30],
+] as const)('a clock %s is set by the first configuration before anything is asked', async ([, mine]) => {
+  clockOff(mine);
+  const written = now() - 20;
+  setting(`clock=set\ntime=${written}`);
+  fs.utimesSync(machine.path('/etc/muster/agent.conf'), written + mine, written + mine);
+  await machine.poll();
+  expect(Math.abs(off())).toBeLessThan(15);
+});
+
+test('a first configuration of an earlier boot says nothing about the time', async () => {
+  clockOff(0);
+  // Written a day ago, and it said a time an hour before; this boot was 100 seconds ago.
+  setting(`clock=set\ntime=${now() - 90_000}`);
+  fs.utimesSync(machine.path('/etc/muster/agent.conf'), now() - 86_400, now() - 86_400);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(off()).toBe(0);
+});
+
+test('the highest revision that the server ever told is said back, also after a restart', async () => {
+  await machine.poll();
+  for (const revision of ['41', '7', 'x']) {
+    desk.answers.push({ status: 204, headers: { 'Muster-Revision': revision } });
+    await machine.poll();
+  }
+  await machine.poll();
+  expect(desk.facts().seenRevision).toBe(41);
+});
+
+test('it asks again after what the server says; after failures it waits longer each time', async () => {
+  machine.command(
+    'sleep',
+    '#!/bin/sh\necho "$1" >>"$MUSTER_ROOT/slept"\n[ "$(wc -l <"$MUSTER_ROOT/slept")" -lt 20 ] || exec /bin/sleep 1000\n',
+  );
+  const answers = [30, 0, undefined, 100_000].map((retry) => ({
+    status: 204,
+    headers: retry === undefined ? {} : { 'Retry-After': String(retry) },
+  }));
+  const failures = Array.from({ length: 6 }, () => ({ status: 503, headers: { 'Retry-After': '2' } }));
+  desk.answers.push(...answers, ...failures);
+  machine.start();
+  const slept = () => (machine.exists('/slept') ? machine.read('/slept').trim().split('\n').map(Number) : []);
+  await expect.poll(() => slept().length, { timeout: 100_000 }).toBe(20);
+  const least = slept().filter((_, n) => n % 2 === 0);
+  const more = slept().filter((_, n) => n % 2 === 1);
+  expect(least.map(Math.floor)).toEqual([30, 0, 10, 300, 2, 3, 7, 15, 31, 63]);
+  // At random, so only its bounds are known.
+  for (const [n, pause] of least.entries()) expect(more[n]).toBeLessThanOrEqual(Math.floor(pause) / 4);
+});
+
+test('a new agent that came with a plan takes over', async () => {
+  for (const name of ['muster-agent.sh', 'muster-plan.sh', 'muster-disk.sh', 'muster-check.sh'])
+    fs.copyFileSync(path.join(SOURCE, name), machine.path(`/etc/muster/${name}`));
+  const newer = machine.read('/etc/muster/muster-agent.sh').replace(/^version=.*$/m, 'version=next');
+  desk.plan([put('/etc/muster/muster-agent.sh', newer, 0o755)]);
+  machine.start(SHELLS[0], [], { AGENT: machine.path('/etc/muster/muster-agent.sh') });
+  await expect.poll(() => desk.asked.at(-1)?.form.get('agent'), { timeout: 100_000 }).toBe('next');
+});

@@ -1,0 +1,222 @@
+/** Plans to tar and forms to facts. */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { PlanLine } from '../../../src/agent/plan.ts';
+import { tar } from '../../../src/agent/tar.ts';
+import { decodeFacts, encodePlan, FACTS_LIMIT, UnsayablePlan } from '../../../src/agent/wire.ts';
+
+const of = (...lines: readonly PlanLine[]) => encodePlan({ lines, pollSeconds: 10 });
+const put = (at: string, text: string): PlanLine => ({ do: 'put', mode: 0o644, path: at, content: { text } });
+
+describe('tar', () => {
+  test.for([['tar'], ['busybox', 'tar']])(
+    '%s unpacks what we write, octet for octet',
+    ([command, ...args]) => {
+      const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-tar-'));
+      try {
+        fc.assert(
+          fc.property(
+            fc.uniqueArray(
+              fc.record({
+                name: fc
+                  .stringMatching(/^[a-z0-9]{1,20}(\/[a-zA-Z0-9._-]{1,64})?$/)
+                  .filter((name) => !/\/\.+$/.test(name)),
+                content: fc.uint8Array({ maxLength: 1600 }),
+              }),
+              { selector: ({ name }) => name.split('/')[0]!, maxLength: 5 },
+            ),
+            (entries) => {
+              const at = fs.mkdtempSync(path.join(directory, 'x'));
+              execFileSync(command!, [...args, '-xf', '-', '-C', at], { input: tar(entries) });
+              for (const { name, content } of entries)
+                expect(fs.readFileSync(path.join(at, name)).equals(Buffer.from(content))).toBe(true);
+            },
+          ),
+          { numRuns: 25 },
+        );
+      } finally {
+        fs.rmSync(directory, { recursive: true });
+      }
+    },
+  );
+
+  test('names that do not fit the format are refused', () => {
+    for (const name of ['', 'x'.repeat(101), 'ü', 'a b', 'a\nb'])
+      expect(() => tar([{ name, content: Buffer.alloc(0) }])).toThrow(RangeError);
+  });
+});
+
+describe('a plan', () => {
+  test('has the same octets for the same lines, and another digest for another content', () => {
+    expect(of(put('/a', 'x')).tar.equals(of(put('/a', 'x')).tar)).toBe(true);
+    expect(of(put('/a', 'x')).digest).not.toBe(of(put('/a', 'y')).digest);
+  });
+
+  test('carries a content once, however often it is put', () => {
+    const one = of(put('/a', 'same')).tar;
+    expect(of(put('/a', 'same'), put('/b', 'same')).tar).toHaveLength(one.length);
+  });
+
+  test('says every line in the words of the README', () => {
+    const content = { text: 'x' };
+    const sha = '2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881';
+    const lines: readonly (readonly [PlanLine, string])[] = [
+      [{ do: 'request', leaf: 'etcd-peer', algorithm: 'ECDSA-P256' }, 'request etcd-peer ECDSA-P256'],
+      [{ do: 'create-data', device: '/dev/vda', filesystem: 'u-1' }, 'create-data /dev/vda u-1'],
+      [{ do: 'mount-data', filesystem: 'u-1' }, 'mount-data u-1'],
+      [{ do: 'bind', directory: 'etcd', path: '/var/lib/etcd' }, 'bind etcd /var/lib/etcd'],
+      [{ do: 'marker', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'marker c f m n'],
+      [{ do: 'guard-new', filesystem: 'u-1' }, 'guard-new u-1'],
+      [{ do: 'set-aside-etcd', member: '8e9e05c52164694d' }, 'set-aside-etcd 8e9e05c52164694d'],
+      [{ do: 'check', check: 'port', of: ['2379', 'etcd'] }, 'check port 2379 etcd'],
+      [{ do: 'directory', mode: 0o700, path: '/d' }, 'directory 700 /d'],
+      [{ do: 'put', mode: 0o40, path: '/p', content }, `put 040 ${sha} /p`],
+      [
+        { do: 'put-with-key', mode: 0o600, path: '/p', content, leaf: 'kubelet', append: 'pem' },
+        `put-with-key 600 ${sha} /p kubelet pem`,
+      ],
+      [
+        { do: 'fetch', mode: 0o755, path: '/p', url: 'http://10.0.0.1:8080/assets/x/y', sha256: sha },
+        `fetch 755 ${sha} /p http://10.0.0.1:8080/assets/x/y`,
+      ],
+      [{ do: 'unpack', directory: '/d', url: 'http://h/x', sha256: sha }, `unpack ${sha} /d http://h/x`],
+      [{ do: 'link', to: '../x', path: '/l', onlyIfAbsent: true }, 'link absent /l ../x'],
+      [{ do: 'remove', path: '/p' }, 'remove /p'],
+      [{ do: 'load', what: 'sysctl', digest: 'd' }, 'load sysctl d'],
+      [{ do: 'run', unit: 'a@1.service', digest: 'd' }, 'run a@1.service d'],
+      [{ do: 'reload', unit: 'a.service', digest: 'd' }, 'reload a.service d'],
+      [{ do: 'stop', unit: 'a.service' }, 'stop a.service'],
+      [{ do: 'step', step: 'etcd' }, 'step etcd'],
+      [{ do: 'hold', code: 'no-quorum', text: 'two\nlines\u0000 ' }, 'hold no-quorum two lines'],
+    ];
+    for (const [line, text] of lines) expect(of(line).text.split('\n')[1]).toBe(text);
+  });
+
+  test('that the agent would refuse or misread is not written', () => {
+    const wrong: readonly PlanLine[] = [
+      put('relative', ''),
+      put('/a b', ''),
+      put('/a/../b', ''),
+      put('/a\nremove /etc', ''),
+      put('/', ''),
+      { do: 'run', unit: '-x', digest: 'd' },
+      { do: 'run', unit: 'a/b', digest: 'd' },
+      { do: 'run', unit: 'a', digest: '' },
+      { do: 'step', step: '' },
+      { do: 'bind', directory: '../etc', path: '/x' },
+      { do: 'check', check: 'fsync', of: ['$(x)'] },
+      { do: 'link', to: 'a b', path: '/x', onlyIfAbsent: false },
+      { do: 'hold', code: 'a b', text: 'x' },
+    ];
+    for (const line of wrong) expect(() => of(line)).toThrow(UnsayablePlan);
+  });
+});
+
+const FACTS = {
+  agent: '1',
+  bootid: 'b',
+  machineid: 'm',
+  clock: '1700000000',
+  disk: 'unused',
+  wal: 'absent',
+  etcd: 'down',
+};
+const decode = (fields: Record<string, string>) => decodeFacts(new URLSearchParams(fields).toString());
+
+describe('facts', () => {
+  test('are read from a form', () => {
+    const pin = 'a'.repeat(64);
+    const read = decode({
+      ...FACTS,
+      disk: 'ours',
+      device: '/dev/nvme0n1',
+      filesystem: '5EED0000-1111-4222-8333-444455556666',
+      mounted: 'yes',
+      marker: 'c f m n',
+      wal: 'present',
+      etcd: 'serving',
+      applied: pin,
+      step: 'etcd',
+      hold: 'guard',
+      holdtext: ' a\nb\u001b[31m ',
+      revision: '77',
+      'pin.kubelet': pin,
+      'csr.kubelet': 'PEM',
+      later: 'unknown',
+    });
+    expect(read).toEqual({
+      ok: true,
+      facts: {
+        agent: '1',
+        bootId: 'b',
+        machineId: 'm',
+        clock: 1_700_000_000_000,
+        disk: {
+          state: 'ours',
+          device: '/dev/nvme0n1',
+          filesystem: '5eed0000-1111-4222-8333-444455556666',
+          mounted: true,
+        },
+        marker: { cluster: 'c', founding: 'f', member: 'm', machine: 'n' },
+        etcd: { wal: 'present', health: 'serving' },
+        applied: pin,
+        step: 'etcd',
+        hold: { code: 'guard', text: 'a b [31m' },
+        seenRevision: 77,
+        pins: new Map([['kubelet', pin]]),
+        requests: new Map([['kubelet', 'PEM']]),
+      },
+    });
+  });
+
+  test('with a field that is missing or wrong are refused by its name', () => {
+    const wrong: readonly (readonly [Record<string, string>, string])[] = [
+      [{ ...FACTS, agent: '' }, 'agent'],
+      [{ ...FACTS, clock: 'soon' }, 'clock'],
+      [{ ...FACTS, disk: 'mine' }, 'disk'],
+      [{ ...FACTS, disk: 'blank' }, 'device'],
+      [{ ...FACTS, disk: 'ours', device: '/dev/vda' }, 'filesystem'],
+      [{ ...FACTS, wal: 'maybe' }, 'wal'],
+      [{ ...FACTS, etcd: '' }, 'etcd'],
+      [{ ...FACTS, applied: 'x' }, 'applied'],
+      [{ ...FACTS, revision: '-1' }, 'revision'],
+      [{ ...FACTS, 'pin.kubelet': 'x' }, 'pin.kubelet'],
+      [{ ...FACTS, 'csr.nobody': 'x' }, 'csr.nobody'],
+      [{ ...FACTS, bootid: 'a b' }, 'bootid'],
+    ];
+    for (const [fields, name] of wrong)
+      expect([name, decode(fields)]).toEqual([name, { ok: false, text: expect.stringContaining(name) }]);
+    expect(decodeFacts('x'.repeat(FACTS_LIMIT + 1)).ok).toBe(false);
+  });
+
+  test('a marker that nobody of us wrote is not taken for none', () => {
+    for (const marker of ['garbage', 'a b c d e', 'a b c \u00ff'])
+      expect(decode({ ...FACTS, marker })).toMatchObject({ facts: { marker: { machine: '?' } } });
+  });
+
+  test('of any octets are read or refused, and what is for people holds no control characters', () => {
+    const name = fc.oneof(
+      fc.constantFrom(...Object.keys(FACTS), 'holdtext', 'detail', 'hold', 'marker', 'device'),
+      fc.string(),
+    );
+    const octets = fc.uint8Array({ maxLength: 60 }).map((some) => Buffer.from(some).toString('latin1'));
+    const value = fc.oneof(
+      octets,
+      fc.constantFrom('ours', 'several', 'foreign', '/dev/x', 'guard', '1', 'a b c d'),
+    );
+    fc.assert(
+      fc.property(fc.dictionary(name, value), octets, (fields, tail) => {
+        const read = decodeFacts(`${new URLSearchParams({ ...FACTS, ...fields })}${tail}`);
+        if (!read.ok) return;
+        const { hold, disk } = read.facts;
+        const said = `${hold?.code ?? ''}${hold?.text ?? ''}${'detail' in disk ? disk.detail : ''}`;
+        expect(said).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
