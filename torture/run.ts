@@ -4,7 +4,6 @@
  * console as acknowledged. Then the same with a store that does not sync, which must be caught: else the test proves nothing.
  */
 import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -71,6 +70,10 @@ function generator(seed: number): () => number {
   };
 }
 
+/** Whoever stops the run stops its QEMU, which would else go on by itself. */
+const stopping = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
+
 /** An empty ext4, as mkfs makes it. */
 async function freshDisk(): Promise<VolatileDisk> {
   const directory = await mkdtemp(join(tmpdir(), 'muster-torture-'));
@@ -105,16 +108,21 @@ async function boot(
       ...['-blockdev', `driver=nbd,node-name=disk,server.type=unix,server.path=${socket}`],
       ...['-device', 'virtio-blk-pci,drive=disk,write-cache=on'],
     ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    { stdio: ['ignore', 'pipe', 'pipe'], signal: stopping.signal, killSignal: 'SIGKILL' },
   );
   const console = new GuestConsole(SILENCE_MS);
+  qemu.on('error', (error) => console.end(`QEMU: ${error.message}`));
   let complaints = '';
   qemu.stdout.setEncoding('utf8').on('data', (text: string) => console.take(text));
   qemu.stderr.setEncoding('utf8').on('data', (text: string) => {
     complaints += text;
   });
-  const closed = once(qemu, 'close');
-  qemu.once('close', () => console.end(`QEMU ended. ${complaints}`));
+  const closed = new Promise<void>((resolve) => {
+    qemu.once('close', () => {
+      console.end(`QEMU ended. ${complaints}`);
+      resolve();
+    });
+  });
   try {
     await until(console, server);
   } finally {
