@@ -16,8 +16,8 @@ const SECRET_FIELDS = [
 ];
 
 export interface DaemonLog extends Log {
-  /** Writes what is still buffered; call before the process ends. */
-  flush(): void;
+  /** Resolves when what was logged before is written; call before the process ends. Never rejects. */
+  flush(): Promise<void>;
   /** The same log for lines that carry no secrets by what they are (events): looking for some costs half of such a line. */
   readonly unredacted: Log;
 }
@@ -31,7 +31,8 @@ export function createLog(options: {
   readonly pretty: boolean;
   readonly fd?: number;
 }): DaemonLog {
-  const destination = pino.destination({ dest: options.fd ?? 1, sync: false });
+  // With a least length of 0 nothing tells when a write that is under way has ended.
+  const destination = pino.destination({ dest: options.fd ?? 1, sync: false, minLength: 1 });
   const stream = options.pretty
     ? { write: (line: string) => void destination.write(prettyLine(line)) }
     : destination;
@@ -48,13 +49,8 @@ export function createLog(options: {
     },
     stream,
   );
-  const flush = (): void => {
-    try {
-      destination.flushSync();
-    } catch {
-      // The reader of the log has gone, or the stream never opened: there is nobody left to tell.
-    }
-  };
+  // An error means that the reader of the log has gone: there is nobody left to tell.
+  const flush = (): Promise<void> => new Promise((resolve) => destination.flush(() => resolve()));
   const unredacted = logger.child({}, { redact: [] });
   return Object.assign(logger, { flush, unredacted }) as unknown as DaemonLog;
 }

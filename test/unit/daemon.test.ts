@@ -11,21 +11,21 @@ const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-daemon-'));
 afterAll(() => fs.rmSync(directory, { recursive: true, force: true }));
 
 /** What `write` leaves in a log of `level`. */
-function logged(
+async function logged(
   options: { level: string; pretty: boolean },
   write: (log: ReturnType<typeof createLog>) => void,
-): string {
+): Promise<string> {
   const file = path.join(directory, `log-${Math.random()}`);
   const fd = fs.openSync(file, 'w');
   const log = createLog({ ...options, fd });
   write(log);
-  log.flush();
+  await log.flush();
   return fs.readFileSync(file, 'utf8');
 }
 
 describe("the daemon's log", () => {
-  it('is a line of JSON with a readable time and level', () => {
-    const text = logged({ level: 'info', pretty: false }, (log) =>
+  it('is a line of JSON with a readable time and level', async () => {
+    const text = await logged({ level: 'info', pretty: false }, (log) =>
       log.child({ room: 'dhcp' }).info({ mac: 'x' }, 'hello'),
     );
     expect(JSON.parse(text)).toEqual({
@@ -37,8 +37,8 @@ describe("the daemon's log", () => {
     });
   });
 
-  it('leaves out what is less important than its level', () => {
-    const text = logged({ level: 'warn', pretty: false }, (log) => {
+  it('leaves out what is less important than its level', async () => {
+    const text = await logged({ level: 'warn', pretty: false }, (log) => {
       log.info({}, 'no');
       log.error({}, 'yes');
       expect(log.isLevelEnabled('info')).toBe(false);
@@ -47,27 +47,27 @@ describe("the daemon's log", () => {
     expect(text).not.toContain('"no"');
   });
 
-  it('never shows what is secret', () => {
-    const text = logged({ level: 'info', pretty: false }, (log) =>
+  it('never shows what is secret', async () => {
+    const text = await logged({ level: 'info', pretty: false }, (log) =>
       log.info({ passwordHash: 'hunter2', user: { token: 'hunter2', name: 'core' } }, 'applied'),
     );
     expect(text).not.toContain('hunter2');
     expect(text).toContain('core');
   });
 
-  it('shows the stack of an error', () => {
-    const text = logged({ level: 'info', pretty: false }, (log) =>
+  it('shows the stack of an error', async () => {
+    const text = await logged({ level: 'info', pretty: false }, (log) =>
       log.error({ err: new TypeError('oops') }, 'failed'),
     );
     expect(JSON.parse(text).err).toMatchObject({ type: 'TypeError', message: 'oops' });
   });
 
-  it('is one readable line on a terminal, whatever a machine sent', () => {
+  it('is one readable line on a terminal, whatever a machine sent', async () => {
     const line = prettyLine(
       '{"level":"info","time":"2026-11-20T10:15:02.123Z","mac":"52:54:00:aa:00:01","class":"a\\u001b[31m b","n":5,"msg":"two\\nlines"}',
     );
     expect(line).toBe('10:15:02 INFO  two\\nlines mac=52:54:00:aa:00:01 class="a\\u001b[31m b" n=5\n');
-    const text = logged({ level: 'info', pretty: true }, (log) => log.info({ a: 1 }, 'hello'));
+    const text = await logged({ level: 'info', pretty: true }, (log) => log.info({ a: 1 }, 'hello'));
     expect(text).toMatch(/^\d\d:\d\d:\d\d INFO {2}hello a=1\n$/);
   });
 });

@@ -196,10 +196,10 @@ describe('recognition', () => {
         }),
       );
     }
-    const started = performance.now();
+    const started = process.cpuUsage();
     for (let n = 0; n < 1000; n++)
       known.recognise({ bootMac: NEW, macs: [NEW, BMC], uuid: U, serial: 'SN-1' });
-    expect(performance.now() - started).toBeLessThan(500);
+    expect(process.cpuUsage(started).user / 1000).toBeLessThan(500);
   });
 });
 

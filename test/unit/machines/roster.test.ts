@@ -32,9 +32,9 @@ describe('the roster', () => {
     for (let from = 0; from < 10_000; from += 100)
       await catalog.apply(Array.from({ length: 100 }, (_, n) => node(`n${from + n}`, mac(from + n))));
     await roster.close();
-    const started = performance.now();
+    const started = process.cpuUsage();
     const again = await open(store);
-    expect(performance.now() - started).toBeLessThan(5000);
+    expect(process.cpuUsage(started).user / 1000).toBeLessThan(5000);
     expect(again.roster.size).toBe(10_000);
     for (const n of [0, 4711, 9999]) expect(again.roster.byMac(mac(n))!.name).toBe(`n${n}`);
   });
