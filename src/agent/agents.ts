@@ -91,6 +91,8 @@ export interface Agents extends AgentBoot {
 
 /** Interfaces get their addresses late, and a certificate ends on some day. */
 const LOOK_EVERY = duration('10s');
+/** So long a generation of the CA that was distrusted is believed, and a certificate that ends is kept. */
+const CERTIFICATE_EVERY = duration('1m');
 /** In the place of a ticket where people look. */
 const NO_TICKET = '[secret]';
 
@@ -145,13 +147,12 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
 
   /** When the certificate was last looked at for its own sake. */
   let lookedAt = 0;
-  const RENEWAL_MS = 3_600_000;
 
   const look = async (): Promise<void> => {
     if (stopped || options === undefined || memberships.size === 0) return;
     if (server === undefined) return start(options);
     const now = options.addresses().join(' ');
-    if (now === named && clock.monotonic() - lookedAt < RENEWAL_MS) return;
+    if (now === named && clock.monotonic() - lookedAt < CERTIFICATE_EVERY) return;
     named = now;
     lookedAt = clock.monotonic();
     await take();

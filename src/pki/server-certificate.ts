@@ -32,8 +32,8 @@ export const NO_CLUSTER: ClusterNames = {
 };
 
 /**
- * The one in the store if it names exactly these addresses, is of the CA's primary generation and has a third of its life left;
- * else a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6 as text.
+ * The one in the store if it names these addresses (and perhaps more: interfaces get theirs one after the other), is of the CA's primary
+ * generation and has a third of its life left; else a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6 as text.
  */
 export async function serverCertificate(
   { pki, secrets, clock }: { readonly pki: Pki; readonly secrets: Secrets; readonly clock: Clock },
@@ -78,7 +78,7 @@ function suits(pem: string, addresses: readonly string[], now: number): boolean 
     .split(', ')
     .flatMap((name) => (name.startsWith('IP Address:') ? [plain(name.slice('IP Address:'.length))] : []));
   const wanted = addresses.map(plain);
-  return wanted.length === named.length && wanted.every((address) => named.includes(address));
+  return wanted.every((address) => named.includes(address));
 }
 
 const plain = (text: string): string => {

@@ -1,0 +1,247 @@
+/** The listener itself: what openssl says of it, what it bounds, and what noise does to it. */
+import { execFile, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import tls from 'node:tls';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { startAgentServer } from '../../../src/agent/agent.server.ts';
+import { MAX_FORM_OCTETS } from '../../../src/agent/door.ts';
+import { readForm } from '../../../src/agent/form.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import type { Millis } from '../../../src/base/duration.ts';
+import { MusterError } from '../../../src/base/errors.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { openSecrets } from '../../../src/pki/secrets.ts';
+import { type ServerCertificate, serverCertificate } from '../../../src/pki/server-certificate.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import * as pki from '../pki/kit.ts';
+import { CP1_MAC, LOOPBACK, open, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await open();
+});
+afterAll(() => world.close());
+
+const ca = () => path.join(world.directory, 'ca.crt');
+const s_client = (...more: string[]): Promise<string> =>
+  new Promise((resolve) => {
+    const where = ['s_client', '-connect', `${LOOPBACK}:${world.agents.port()}`, '-CAfile', ca(), ...more];
+    const child = execFile('openssl', where, { timeout: 20_000 }, (_error, out, err) => resolve(out + err));
+    child.stdin!.end();
+  });
+
+describe('the listener for agents', () => {
+  it('shows a certificate that openssl verifies for its addresses and no others', async () => {
+    const text = await s_client('-verify_return_error', '-verify_ip', '10.77.0.1');
+    expect(text).toContain('Verify return code: 0 (ok)');
+    expect(text).toContain('Acceptable client certificate CA names');
+    expect(text).toContain('CN = muster-transport');
+    expect(await s_client('-verify_return_error', '-verify_ip', '10.77.0.2')).toContain(
+      'IP address mismatch',
+    );
+    expect(await s_client('-verify_return_error', '-verify_hostname', 'muster')).toContain(
+      'Verify return code: 0',
+    );
+  });
+
+  it('speaks TLS 1.3 and 1.2 and nothing older, and resumes no session', async () => {
+    expect(await s_client('-tls1_3')).toContain('TLSv1.3');
+    const older = await s_client('-tls1_2');
+    expect(older).toContain('Protocol  : TLSv1.2');
+    expect(older).not.toContain('TLS session ticket:');
+    expect(await s_client('-tls1_1', '-cipher', 'ALL:@SECLEVEL=0')).toContain(
+      'no peer certificate available',
+    );
+  });
+
+  it('answers what it does not serve with a code', async () => {
+    expect((await world.curl('/agent/other', { a: '1' })).status).toBe(404);
+    expect((await world.curl('/agent/poll', {})).status).toBe(405);
+    const large = path.join(world.directory, 'large');
+    fs.writeFileSync(large, `ticket=${'x'.repeat(MAX_FORM_OCTETS)}`);
+    const answer = await world
+      .curl('/agent/redeem', {}, ['--data-binary', `@${large}`, '-H', 'Expect:'])
+      .catch((error: Error) => error.message);
+    // Told so, or cut off while still sending.
+    if (typeof answer === 'string') expect(answer).toMatch(/curl: \((55|56)\)/);
+    else expect(answer.status).toBe(413);
+    for (const form of [{}, { session: 'x' }, { session: 'x', ticket: 'y' }])
+      expect((await world.curl('/agent/redeem', { agent: '1', ...form })).status).toBe(400);
+  });
+
+  it('takes another certificate while it runs: connections that are open stay', async () => {
+    const { pki: keys, store, clock } = await pki.world();
+    const secrets = openSecrets({ store, vault: vaultFrom(newVaultKey(), 'test') });
+    const make = (...addresses: string[]): Promise<ServerCertificate> =>
+      serverCertificate({ pki: keys, secrets, clock }, addresses);
+    const certificate = await make(LOOPBACK);
+    expect((await make(LOOPBACK)).certificate).toBe(certificate.certificate);
+    // Interfaces come late after a restart; that is no reason for another certificate.
+    expect((await make()).certificate).toBe(certificate.certificate);
+    const server = await startAgentServer({
+      listen: { host: LOOPBACK, port: 0 },
+      certificate,
+      door: {
+        redeem: async () => ({ status: 200, headers: {} }),
+        poll: async () => ({ status: 204, headers: {} }),
+      },
+      log: silentLog,
+      clock: systemClock,
+      metrics: world.metrics,
+    });
+    const connect = (): Promise<tls.TLSSocket> =>
+      new Promise((resolve, reject) => {
+        const socket: tls.TLSSocket = tls.connect(
+          { host: LOOPBACK, port: server.port, ca: certificate.authority },
+          () => resolve(socket),
+        );
+        socket.once('error', reject);
+      });
+    const before = await connect();
+    const next = await make(LOOPBACK, '10.9.9.9');
+    expect(next.certificate).not.toBe(certificate.certificate);
+    server.renew(next);
+    const after = await connect();
+    expect(after.getPeerCertificate().subjectaltname).toContain('10.9.9.9');
+    const answered = new Promise<string>((resolve) =>
+      before.once('data', (octets) => resolve(String(octets))),
+    );
+    before.write('POST /agent/poll HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n');
+    expect(await answered).toMatch(/^HTTP\/1.1 204/);
+    clock.advance((300 * 24 * 3_600_000) as Millis);
+    const late = await make(LOOPBACK, '10.9.9.9');
+    expect(late.certificate).not.toBe(next.certificate);
+    before.destroy();
+    after.destroy();
+    await server.close();
+  });
+
+  it('is not stopped by what is no TLS, no HTTP and no form', async () => {
+    const raw = net.connect({ host: LOOPBACK, port: world.agents.port()! });
+    raw.on('error', () => {});
+    const closed = new Promise((resolve) => raw.once('close', resolve));
+    raw.write('GET / HTTP/1.1\r\n\r\n');
+    await closed;
+    const odd = tls.connect({ host: LOOPBACK, port: world.agents.port()!, ca: fs.readFileSync(ca()) });
+    odd.on('error', () => {});
+    const cut = new Promise((resolve) => odd.once('close', resolve));
+    odd.once('secureConnect', () => odd.write('\0\0\0\r\n\r\n'));
+    await cut;
+    expect(await s_client()).toContain('Verify return code: 0 (ok)');
+    await vi.waitFor(async () =>
+      expect(await world.metrics.text()).toContain(
+        'muster_agent_requests_total{route="handshake",status="0"}',
+      ),
+    );
+  });
+});
+
+describe('forms', () => {
+  it('of any octets are read or refused with E_USAGE, and what is read is what was written', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (text) => {
+        try {
+          readForm(text);
+        } catch (error) {
+          expect(error).toBeInstanceOf(MusterError);
+          expect((error as MusterError).code).toBe('E_USAGE');
+        }
+      }),
+      { numRuns: 3000, seed: 7 },
+    );
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.stringMatching(/^[a-z][a-z0-9.-]{0,20}$/), fc.string({ unit: 'grapheme' }), {
+          maxKeys: 20,
+        }),
+        (fields) => {
+          const wanted = Object.entries(fields).filter(
+            ([, value]) => !value.includes('\0') && value.isWellFormed(),
+          );
+          const body = wanted.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+          expect([...readForm(body)]).toEqual(wanted);
+        },
+      ),
+      { numRuns: 500, seed: 7 },
+    );
+    for (const twice of ['a=1&a=2', 'a', '=1', 'a=%', 'a=%ff', 'a=%00', 'A=1', 'a=1&'])
+      expect(() => readForm(twice), twice).toThrow(MusterError);
+  });
+
+  it('of redeeming, changed anywhere, give nobody a certificate and raise no alarm', async () => {
+    const ticket = await world.configured(CP1_MAC);
+    const { csr } = world.key('fuzz');
+    const good = { session: ticket.session, ticket: ticket.ticket, csr };
+    const body = Object.entries(good)
+      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+      .join('&');
+    const agent = tls.connect({ host: LOOPBACK, port: world.agents.port()!, ca: fs.readFileSync(ca()) });
+    await new Promise((resolve) => agent.once('secureConnect', resolve));
+    let text = '';
+    let wake = () => {};
+    agent.on('data', (octets) => {
+      text += octets;
+      wake();
+    });
+    const post = async (form: Buffer): Promise<number> => {
+      text = '';
+      agent.write(`POST /agent/redeem HTTP/1.1\r\nhost: x\r\ncontent-length: ${form.length}\r\n\r\n`);
+      agent.write(form);
+      for (;;) {
+        const head = /^HTTP\/1.1 (\d+)[\s\S]*?content-length: (\d+)\r\n[\s\S]*?\r\n\r\n/i.exec(text);
+        if (head && text.length >= head[0].length + Number(head[2])) return Number(head[1]);
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    };
+    const seen = new Set<number>();
+    await fc.assert(
+      fc.asyncProperty(fc.nat(body.length - 1), fc.nat(255), fc.nat(4), async (at, octet, how) => {
+        const octets = Buffer.from(body, 'latin1');
+        const changed =
+          how === 0
+            ? octets.subarray(0, at)
+            : how === 1
+              ? Buffer.concat([octets.subarray(0, at), Buffer.from([octet]), octets.subarray(at)])
+              : Buffer.from(octets);
+        if (how > 1) changed[at] = octet;
+        if (changed.equals(octets)) return;
+        const status = await post(changed);
+        seen.add(status);
+        // A change outside what is signed (line breaks, text around the request) leaves the same key: then it is the machine's own.
+        if (status === 200) expect(world.agents.identities.get('cp1')).toBeDefined();
+        else expect([400, 403]).toContain(status);
+      }),
+      { numRuns: 400, seed: 11 },
+    );
+    expect(seen).toContain(403);
+    expect(seen).toContain(400);
+    const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
+    expect(new Set(agents.map(({ publicKey }) => publicKey)).size).toBeLessThanOrEqual(1);
+    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+    // And the machine itself still gets its own.
+    expect(await post(Buffer.from(body))).toBe(200);
+    agent.destroy();
+  });
+});
+
+it('the certificate that a machine gets is verified by openssl as a client’s of our CA', async () => {
+  const ticket = await world.configured(CP1_MAC);
+  world.clock.advance(60_000 as Millis);
+  await world.agents.rearm('cp1', { keep: false });
+  const { csr } = world.key('judge');
+  const { body } = await world.redeem(ticket, csr);
+  const file = path.join(world.directory, 'judge.crt');
+  fs.writeFileSync(file, body);
+  const at = String(Math.floor(world.clock.now() / 1000));
+  const verdict = execFileSync(
+    'openssl',
+    ['verify', '-x509_strict', '-purpose', 'sslclient', '-attime', at, '-CAfile', ca(), file],
+    { encoding: 'utf8' },
+  );
+  expect(verdict).toContain('OK');
+});
