@@ -17,6 +17,7 @@ import { connectServiceManager } from './base/notify.files.ts';
 import { createLog, type DaemonLog } from './base/pino.files.ts';
 import { VERSION } from './base/version.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
+import { checkAll } from './cluster/check-documents.ts';
 import { followClusters } from './cluster/completed.ts';
 import { createDesk } from './cluster/desk.ts';
 import { createFounder } from './cluster/founding/founder.ts';
@@ -27,7 +28,6 @@ import { personKubeconfig } from './cluster/person.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
 import { logEvents } from './events/to-log.ts';
-import { checkConfigurations } from './ignition/check.ts';
 import { render } from './ignition/render.ts';
 import { acceptMachine } from './machines/accept.ts';
 import { openRoster } from './machines/roster.ts';
@@ -126,7 +126,7 @@ async function openState(
     ...(options.config === undefined ? {} : { directory: options.config }),
     store,
     events,
-    checkConfig: checkConfigurations,
+    checkConfig: checkAll,
   });
   closing.defer(() => catalog.close());
   const assets = await openAssets({

@@ -1,10 +1,63 @@
-/** Handlers for clusters beyond their documents: the founding of etcd. */
+/** Handlers for clusters beyond their documents: the full specification, plans of machines, the founding of etcd. */
 import { MusterError } from '../base/errors.ts';
+import { type ClusterFault, type Completed, complete } from '../cluster/complete.ts';
+import { machineNames, machinesOf } from '../cluster/completed.ts';
+import { previewText } from '../cluster/content/preview.ts';
+import type { FullCluster, Provenance } from '../cluster/full.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
 
 type H = Handler<ApiDeps>;
+
+/** What a cluster is made of, every value with where it came from. */
+export interface FullView {
+  readonly name: string;
+  /** Absent when there is an error among the faults. */
+  readonly full?: FullCluster;
+  readonly provenance: Readonly<Record<string, Provenance>>;
+  readonly faults: readonly ClusterFault[];
+}
+
+function completedOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Completed {
+  const spec = catalog.get('Cluster', name)?.document.spec.kubernetes;
+  if (spec === undefined)
+    throw new MusterError('E_NOT_FOUND', `there is no Cluster "${name}" with spec.kubernetes`);
+  const addressesOf = (machine: string) => {
+    const found = catalog.get('Machine', machine)?.document.spec;
+    return found && (found.addresses ?? []);
+  };
+  return complete(name, spec, machinesOf(spec, addressesOf));
+}
+
+export const showFull: H = (request, deps) => {
+  const name = request.params.name ?? '';
+  const { full, provenance, faults } = completedOf(deps, name);
+  const view: FullView = {
+    name,
+    ...(full && { full }),
+    provenance: Object.fromEntries(provenance),
+    faults,
+  };
+  return json(view);
+};
+
+/** What a machine of a cluster is told to do once it has its certificates, as text; no secret is in it. */
+export const showPlan: H = (request, deps) => {
+  const name = request.params.name ?? '';
+  const cluster = deps.catalog
+    .list('Cluster')
+    .find(({ document: { spec } }) => spec.kubernetes && machineNames(spec.kubernetes).has(name));
+  if (cluster === undefined)
+    throw new MusterError('E_NOT_FOUND', `no Cluster gives the machine "${name}" a role`);
+  const { full, faults } = completedOf(deps, cluster.document.metadata.name);
+  const machine = full?.machines.find((one) => one.name === name);
+  if (full === undefined || machine === undefined)
+    throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is left out of its cluster`, {
+      faults: faults.map(({ fault }) => fault),
+    });
+  return json({ machine: name, cluster: full.name, plan: previewText(full, machine) });
+};
 
 /** What is known of a cluster's founding, and what each member was told last. */
 export const showFounding: H = async (request, { founding }) =>

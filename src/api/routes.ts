@@ -4,7 +4,7 @@
  */
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
-import { foundCluster, showFounding } from './clusters.ts';
+import { foundCluster, showFounding, showFull, showPlan } from './clusters.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   applyDocuments,
@@ -110,6 +110,18 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/clusters/:name/kubeconfig',
     summary: 'A kubeconfig with a fresh admin certificate for a working day; secret. Query: user.',
     handler: kubeconfig,
+  },
+  {
+    method: 'GET',
+    path: '/v1/machines/:name/plan',
+    summary: 'What a machine of a cluster is told to do once it has its certificates.',
+    handler: showPlan,
+  },
+  {
+    method: 'GET',
+    path: '/v1/clusters/:name/full',
+    summary: "A cluster's full specification, with where each value came from.",
+    handler: showFull,
   },
   {
     method: 'GET',

@@ -1,4 +1,4 @@
-/** `muster cluster founding`, `muster cluster found` */
+/** `muster cluster plan`, `muster cluster founding`, `muster cluster found` */
 import { MusterError } from '../base/errors.ts';
 import type { FoundingStatus } from '../cluster/founding/founder.ts';
 import type { EtcdDecision } from '../cluster/founding/founding.ts';
@@ -13,6 +13,17 @@ export interface FoundingOptions {
 
 const pathOf = (cluster: string, what: string): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
+
+/** What a machine is told to do once it has its certificates. */
+export async function plan(machine: string, options: { readonly socket?: string }, io: Io): Promise<number> {
+  const api = connectApi(socketPath(options.socket, io.env));
+  const shown = await api.call<{ readonly plan: string }>(
+    'GET',
+    `/v1/machines/${encodeURIComponent(machine)}/plan`,
+  );
+  io.out(shown.plan);
+  return EXIT.ok;
+}
 
 /** How far the founding is, a line for each member. */
 export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {

@@ -1,4 +1,5 @@
 /** `muster get KIND [NAME…]` */
+import type { FullView } from '../api/clusters.ts';
 import type { LeaseView } from '../api/deps.ts';
 import type { Shown } from '../api/documents.ts';
 import { MusterError } from '../base/errors.ts';
@@ -20,6 +21,8 @@ export interface GetOptions {
   readonly watch?: boolean;
   /** False with --no-headers. */
   readonly headers?: boolean;
+  /** The full specification of a cluster. */
+  readonly full?: boolean;
 }
 
 /** How items are printed. */
@@ -38,6 +41,7 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
   if (other === 'leases') return await getLeases(client, names, look, io);
   if (other === 'events') return await getEvents(client, names, look, io);
   const kind = kindOf(word);
+  if (options.full) return await getFull(client, kind, names, look, io);
   const fits = selected(options.selector);
   if (options.watch) {
     const show = printer(kind, look, io);
@@ -64,6 +68,51 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
   else print(items, COLUMNS[kind], { ...look, format, single: names.length === 1, what: PLURAL[kind] }, io);
   return EXIT.ok;
 }
+
+interface FullRow {
+  readonly path: string;
+  readonly value: string;
+  readonly from: string;
+  readonly by: string;
+}
+
+const FULL_COLUMNS: readonly Column<FullRow>[] = [
+  { heading: 'PATH', cell: ({ path }) => path },
+  { heading: 'VALUE', cell: ({ value }) => value },
+  { heading: 'FROM', cell: ({ from }) => from },
+  { heading: 'BY', cell: ({ by }) => by },
+];
+
+/** `muster get cluster NAME --full`: a line for each value; what does not work goes to the error output. */
+async function getFull(
+  client: ApiClient,
+  kind: Kind,
+  [name, ...more]: readonly string[],
+  { format, headings }: Look,
+  io: Io,
+): Promise<number> {
+  if (kind !== 'Cluster' || name === undefined || more.length > 0 || format === 'name')
+    throw new MusterError(
+      'E_USAGE',
+      'write it `muster get cluster NAME --full`, with -o table, json or yaml',
+    );
+  const view = await client.call<FullView>('GET', `/v1/clusters/${encodeURIComponent(name)}/full`);
+  for (const { fault, severity } of view.faults)
+    io.err(`${severity}: ${fault.path === undefined ? '' : `${fault.path}: `}${fault.message}\n`);
+  if (format === 'json' || format === 'yaml') io.out((format === 'json' ? jsonText : yamlText)(view));
+  else if (view.full) {
+    const rows = Object.entries(view.provenance).map(([path, { from, by }]) => {
+      const value = valueAt(view.full, path);
+      return { path, value: typeof value === 'string' ? value : JSON.stringify(value), from, by };
+    });
+    io.out(tablePrinter(FULL_COLUMNS, { wide: format === 'wide', headings })(rows));
+  }
+  return view.full ? EXIT.ok : EXIT.failure;
+}
+
+/** Names of flags have no dots. */
+const valueAt = (value: unknown, path: string): unknown =>
+  path.split('.').reduce((here, step) => (here as Readonly<Record<string, unknown>>)[step], value);
 
 /** Prints items of a kind as they come: a table that goes on, or one document after the other. */
 function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readonly Shown[]) => void {

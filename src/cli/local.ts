@@ -8,9 +8,9 @@ import { type Fault, MusterError } from '../base/errors.ts';
 import { broadcastOf, cidr, contains, type Ipv4, ipv4 } from '../base/ipv4.ts';
 import { silentLog } from '../base/log.ts';
 import { createMetrics, type Metrics } from '../base/metrics.ts';
+import { checkAll } from '../cluster/check-documents.ts';
 import type { EventLog } from '../events/event.ts';
 import { createEventLog } from '../events/log.ts';
-import { checkConfigurations } from '../ignition/check.ts';
 import { render } from '../ignition/render.ts';
 import { openRoster, type Roster } from '../machines/roster.ts';
 import type { AssetStore, ServedFile } from '../pxe/assets/assets.ts';
@@ -66,7 +66,7 @@ export async function openLocal(options: {
     log,
     clock,
     signal: stop.signal,
-    checkConfig: checkConfigurations,
+    checkConfig: checkAll,
   });
   stop.abort();
   refuse(documents.faults());

@@ -116,6 +116,7 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .option('-l, --selector <labels>', 'only with these labels: key=value,key!=value')
     .option('-w, --watch', 'go on with what changes')
     .option('--no-headers', 'no line of headings')
+    .option('--full', 'of one cluster: every derived value, and where it came from')
     .addOption(SOCKET)
     .action(async (kind: string, names: string[], options) =>
       finish(await (await import('./get.ts')).get([kind, ...names], options, io)),
@@ -252,6 +253,14 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
   const cluster = program
     .command('cluster')
     .description('What is done with clusters beyond their documents.');
+  cluster
+    .command('plan')
+    .description('What a machine of a cluster is told to do once it has its certificates: lines and files.')
+    .argument('<machine>', 'name')
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./cluster.ts')).plan(name, options, io)),
+    );
   cluster
     .command('founding')
     .description("How far the founding of a cluster's etcd is, and what each member was told.")

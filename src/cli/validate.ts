@@ -1,6 +1,6 @@
 /** `muster validate`: documents checked as the server would check them, without one. */
 import { MusterError } from '../base/errors.ts';
-import { checkConfigurations } from '../ignition/check.ts';
+import { checkAll } from '../cluster/check-documents.ts';
 import { idOf } from '../resources/candidate.ts';
 import { reconcile } from '../resources/file-layer.ts';
 import { EXIT, faultsText, type Io, printWarnings } from './io.ts';
@@ -20,8 +20,7 @@ export async function validate(
     changes: new Map(sources.map((source) => [source.file, source])),
     api: new Map(),
     known: [],
-    extra: (set) =>
-      checkConfigurations(set, undefined).map((found) => ({ ...found, severity: 'error' as const })),
+    extra: (set) => checkAll(set, undefined).map((found) => ({ ...found, severity: 'error' as const })),
   });
   const faults = [
     ...[...result.files.values()].flatMap((file) => file.faults),

@@ -159,11 +159,17 @@ function assignMachines(
     if (has.has('worker') && has.size > 1)
       faults.push(error('workers', `${name} is a worker and ${[...has].find((role) => role !== 'worker')}`));
     const machine = known.get(name);
+    // A cluster is founded and runs without a worker that is to come; not without knowing where its control planes are.
+    const isWorker = has.size === 1 && has.has('worker');
+    const until = (message: string): ClusterFault => ({
+      ...error('', isWorker ? `${message}; until then the cluster goes without it` : message),
+      severity: isWorker ? 'warning' : 'error',
+    });
     if (machine === undefined)
-      faults.push(error('', `there is no Machine "${name}"${didYouMean(name, known.keys())}`));
+      faults.push(until(`there is no Machine "${name}"${didYouMean(name, known.keys())}`));
     else if (machine.addresses.length === 0)
       faults.push(
-        error('', `Machine "${name}" needs an address of its own (spec.addresses): others reach it there`),
+        until(`Machine "${name}" needs an address of its own (spec.addresses): others reach it there`),
       );
     else result.push({ name, roles: [...has], addresses: machine.addresses });
   }

@@ -116,7 +116,9 @@ class Desk {
     const { full, faults } = cluster;
     const machine = full?.machines.find(({ name }) => name === identity.machine);
     if (full === undefined || machine === undefined) {
-      const [first] = faults.filter(({ severity }) => severity === 'error');
+      const first =
+        faults.find(({ severity }) => severity === 'error') ??
+        faults.find(({ fault }) => fault.message.includes(`"${identity.machine}"`));
       return only(POLL.held, hold('cluster-faulty', first?.fault.message ?? 'The Cluster is incomplete.'));
     }
     return this.#planOf({ full, machine, facts });

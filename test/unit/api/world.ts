@@ -10,6 +10,7 @@ import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { checkAll } from '../../../src/cluster/check-documents.ts';
 import { followClusters } from '../../../src/cluster/completed.ts';
 import { createFounder } from '../../../src/cluster/founding/founder.ts';
 import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
@@ -81,7 +82,15 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
   const log = silentLog;
   const store = openMemoryStore();
   const events = createEventLog({ clock, log, perSubject: 100, subjects: 100 });
-  const catalog = await openCatalog({ directory: config, store, events, log, clock, metrics });
+  const catalog = await openCatalog({
+    directory: config,
+    store,
+    events,
+    log,
+    clock,
+    metrics,
+    checkConfig: checkAll,
+  });
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const file = { path: '/', size: 1, modified: new Date(0) };

@@ -124,9 +124,14 @@ test.for([
     'error workers: cp1 is a worker and control-plane',
   ],
   [
-    'a machine that does not exist',
-    { workers: ['w3'] },
-    'error spec.kubernetes: there is no Machine "w3"; did you mean "w1"?',
+    'a control plane that does not exist',
+    { controlPlanes: ['cp1', 'cp2', 'cp4'] },
+    'error spec.kubernetes: there is no Machine "cp4"; did you mean "cp1"?',
+  ],
+  [
+    'a worker that is not there yet',
+    { workers: ['w1', 'w3'] },
+    'warning spec.kubernetes: there is no Machine "w3"; did you mean "w1"?; until then the cluster goes without it',
   ],
   [
     'overlapping networks',
@@ -257,8 +262,8 @@ test('two machines with one address, and one without any, are refused', () => {
     machine.name === 'w2' ? { ...machine, addresses: ['10.0.0.21'] } : machine,
   );
   expect(faults({}, twice)).toEqual(['error machines (w2): 10.0.0.21 is the address of w1 as well']);
-  const none = MACHINES.map((machine) => (machine.name === 'w2' ? { ...machine, addresses: [] } : machine));
-  expect(faults({}, none)[0]).toMatch(/Machine "w2" needs an address/);
+  const none = MACHINES.map((machine) => (machine.name === 'cp2' ? { ...machine, addresses: [] } : machine));
+  expect(faults({}, none)[0]).toMatch(/^error .*Machine "cp2" needs an address/);
 });
 
 test('a network of pods with too little room for the machines is refused', () => {

@@ -1,0 +1,87 @@
+/** Whether every Cluster can be completed, asked when documents are applied: what would not work is refused with its field. */
+import { checkConfigurations } from '../ignition/check.ts';
+import { type Candidate, type CandidateSet, type DocumentId, spotOf } from '../resources/candidate.ts';
+import type { ConfigCheck } from '../resources/catalog.ts';
+import { parsePath } from '../resources/document.ts';
+import type { KubernetesSpec } from '../resources/kinds.ts';
+import { complete, type MachineFacts } from './complete.ts';
+import { machineNames } from './completed.ts';
+
+type Found = ReturnType<ConfigCheck>[number];
+
+/** Configurations of machines, and Clusters. */
+export const checkAll: ConfigCheck = (candidates, changed) => [
+  ...checkConfigurations(candidates, changed),
+  ...checkClusters(candidates, changed),
+];
+
+/**
+ * Faults of the Clusters concerned by `changed` (undefined: all). A Machine that is not there yet, or has no address yet, is no
+ * fault: it may be accepted later, and is held until the Cluster is whole. A change of machines is told only of what is wrong with these.
+ */
+export const checkClusters: ConfigCheck = (candidates, changed) => {
+  const owners = new Map<string, string>();
+  return [...candidates.Cluster.values()].flatMap((cluster) => {
+    const { spec, metadata } = cluster.document;
+    if (spec.kubernetes === undefined) return [];
+    const names = machineNames(spec.kubernetes);
+    const found = sharedMachines(cluster, names, owners);
+    const itself = !changed || changed.has(`Cluster/${metadata.name}`);
+    const machines = [...names].filter((name) => changed?.has(`Machine/${name}`));
+    if (!itself && machines.length === 0) return [];
+    const all = [...found, ...faultsOf(cluster, spec.kubernetes, candidates)];
+    return itself ? all : all.filter(({ other }) => machines.some((name) => other === `Machine/${name}`));
+  });
+};
+
+/** Machines that another Cluster names already. */
+function sharedMachines(
+  cluster: Candidate<'Cluster'>,
+  names: ReadonlySet<string>,
+  owners: Map<string, string>,
+): Found[] {
+  const { name } = cluster.document.metadata;
+  return [...names].flatMap((machine) => {
+    const owner = owners.get(machine);
+    owners.set(machine, owner ?? name);
+    return owner === undefined
+      ? []
+      : [found(cluster, 'spec.kubernetes', `${machine} is a machine of Cluster ${owner} already`, machine)];
+  });
+}
+
+/** From the range for benchmarks (RFC 2544): stands for an address that is not known yet. */
+const placeholder = (n: number): string => `198.18.${n >> 8}.${n & 255}`;
+
+function faultsOf(
+  cluster: Candidate<'Cluster'>,
+  spec: KubernetesSpec,
+  candidates: CandidateSet,
+): readonly Found[] {
+  const unknown = new Set<string>();
+  const machines = [...machineNames(spec)].map((name, n): MachineFacts => {
+    const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
+    if (addresses.length > 0) return { name, addresses };
+    unknown.add(name);
+    return { name, addresses: [placeholder(n)] };
+  });
+  const { faults } = complete(cluster.document.metadata.name, spec, machines);
+  return faults.flatMap(({ fault, severity }) => {
+    const machine = /^spec\.kubernetes\.machines \((.+)\)$/.exec(fault.path ?? '')?.[1];
+    if (severity !== 'error' || (machine !== undefined && unknown.has(machine))) return [];
+    const path = machine === undefined ? (fault.path ?? 'spec.kubernetes') : 'spec.kubernetes';
+    return [
+      found(cluster, path, machine === undefined ? fault.message : `${machine}: ${fault.message}`, machine),
+    ];
+  });
+}
+
+function found(cluster: Candidate<'Cluster'>, path: string, message: string, machine?: string): Found {
+  const document: DocumentId = `Cluster/${cluster.document.metadata.name}`;
+  const at = spotOf(cluster, parsePath(path));
+  return {
+    fault: { code: 'E_CLUSTER', message: `${document}: ${message}`, path, ...(at && { at }) },
+    document,
+    ...(machine !== undefined && { other: `Machine/${machine}` as DocumentId }),
+  };
+}

@@ -1,0 +1,114 @@
+/** Clusters that would not work are refused when they are applied, with the line that is wrong. */
+import { expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
+import { MusterError } from '../../../src/base/errors.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { checkAll } from '../../../src/cluster/check-documents.ts';
+import { openCatalog } from '../../../src/resources/catalog.files.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+
+const catalog = () =>
+  openCatalog({
+    store: openMemoryStore(),
+    events: { record: () => undefined },
+    log: silentLog,
+    clock: systemClock,
+    checkConfig: checkAll,
+  });
+
+const machine = (name: string, n: number, address = `10.0.0.${n}`) => `---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: ${name}}
+spec: {macs: ["52:54:00:00:00:${n}"], addresses: [${address}]}
+`;
+const NETWORKS = ['10.0.0.0/24', '10.9.0.0/24']
+  .map(
+    (subnet, n) => `---
+apiVersion: muster/v1
+kind: Network
+metadata: {name: lan${n}}
+spec: {subnet: ${subnet}, dhcp: {mode: "off"}}
+`,
+  )
+  .join('');
+const MACHINES = ['cp1', 'cp2', 'cp3', 'w1'].map((name, n) => machine(name, 11 + n)).join('');
+const cluster = (more = '', name = 'blue') => `---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: ${name}}
+spec:
+  kubernetes:
+    version: "1.36"
+    endpoint: api.${name}.test
+    controlPlanes: [cp1, cp2, cp3]
+    workers: [w1]
+${more}`;
+
+/** Faults as `line path: message` of what applying the text says; empty when it is taken. */
+async function refused(text: string, before = ''): Promise<readonly string[]> {
+  const one = await catalog();
+  try {
+    await one.applyText(NETWORKS, 'networks.yaml');
+    if (before !== '') await one.applyText(before, 'before.yaml');
+    await one.applyText(text, 'c.yaml');
+    return [];
+  } catch (error) {
+    if (!(error instanceof MusterError)) throw error;
+    return error.faults.map(({ at, path, message }) => `${at?.line ?? '-'} ${path}: ${message}`);
+  } finally {
+    await one.close();
+  }
+}
+
+test('a whole cluster is taken, in one text and in any order', async () => {
+  expect(await refused(cluster() + MACHINES)).toEqual([]);
+  expect(await refused(cluster())).toEqual([]);
+  expect(await refused(MACHINES, cluster())).toEqual([]);
+});
+
+test.for([
+  [
+    '    networks: {pods: [10.96.0.0/12]}\n',
+    /^\d+ spec\.kubernetes\.networks\.services: Cluster\/blue: 10\.96\.0\.0\/16 overlaps 10\.96\.0\.0\/12 of/,
+  ],
+  [
+    '    networks: {machines: [10.0.1.0/24]}\n',
+    /^\d+ spec\.kubernetes: Cluster\/blue: cp1: 10\.0\.0\.11 is outside of networks\.machines/,
+  ],
+  [
+    '    overrides: {versions: {kubelet: 1.37.0}}\n',
+    /^31 spec\.kubernetes\.overrides\.versions\.kubelet: Cluster\/blue: 1\.37\.0 is newer than kube-apiserver/,
+  ],
+  [
+    '    overrides:\n      flags:\n        kube-apiserver:\n          audit-log-pth: x\n',
+    /^34 spec\.kubernetes\.overrides\.flags\.kube-apiserver\.audit-log-pth: .*did you mean "audit-log-path"\?/,
+  ],
+] as const)('%j is refused with its line', async ([more, expected]) => {
+  const faults = await refused(MACHINES + cluster(more));
+  expect(
+    faults.find((one) => expected.test(one)),
+    faults.join('\n'),
+  ).toBeDefined();
+});
+
+test('an even number of etcd members is refused before any machine is there', async () => {
+  const two = cluster().replace('[cp1, cp2, cp3]', '[cp1, cp2]');
+  expect(await refused(two)).toEqual([
+    '9 spec.kubernetes.controlPlanes: Cluster/blue: 2 members of etcd bear no more failures than 1; make them an odd number',
+  ]);
+});
+
+test('a machine that moves out of the machines’ network is refused, and others go on', async () => {
+  const before = MACHINES + cluster('    networks: {machines: [10.0.0.0/24]}\n');
+  const moved = await refused(machine('cp1', 11, '10.9.0.1'), before);
+  expect(moved).toHaveLength(1);
+  expect(moved[0]).toContain('cp1: 10.9.0.1 is outside of networks.machines');
+  expect(await refused(machine('w1', 14, '10.0.0.99'), before)).toEqual([]);
+});
+
+test('a machine is of one cluster', async () => {
+  const faults = await refused(cluster('', 'green'), MACHINES + cluster());
+  expect(faults.every((one) => /is a machine of Cluster (blue|green) already/.test(one))).toBe(true);
+  expect(faults).toHaveLength(4);
+});
