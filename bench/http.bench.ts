@@ -149,7 +149,7 @@ export const suite: BenchSuite = {
               better: 'more',
               aim: 10_000,
               ifMissed:
-                'The main thread spends about 0.2 ms a script: a session made durable (one commit), recognition, the configuration rendered, the text, the events and their log lines. In a profile on a busy machine logging was 24 %, half of it looking for secrets, which event lines no longer do; writing the script 6.5 %. Not profiled again since.',
+                'The main thread spends more than 0.1 ms a script. Profile in process (without HTTP and log, docs/decisions/0025): 14 % collecting garbage, 13 % what the machine gets, of which 10 % its configuration, 11 % handing three records (session, status, the session before) to the store thread, 10 % the text, 7 % making the records, 6 % reading the query, 4 % events; the rest in small parts. On top of that come HTTP (not measured by itself) and two log lines a script. A run is two seconds from a fresh start: code is still being compiled in the first of them (seen: the first 10,000 scripts cost a fifth to a half more).',
             },
             start: {
               name: 'Start to first answer, 10,000 machines known',

@@ -41,7 +41,7 @@ export interface LiveSession {
   /** What the last OFFER took for granted: the ACK repeats it. */
   offered?: { readonly stage: string; readonly loaderRan: boolean };
   /** The last decision that became an event. */
-  decided?: string;
+  decided?: { readonly subject: string; readonly at: string; readonly kind: string; readonly code: string };
   /** When silence becomes failure; monotonic. Set by {@link Sessions.expect}. */
   deadline?: Millis;
   /** When it is looked at next; monotonic. Other places that it has in the queue count for nothing. */

@@ -84,12 +84,6 @@ function ordinary(desk: Desk, client: BootClient, network: ServedNetwork): BootA
 
 function recognise(desk: Desk, client: BootClient, network: ServedNetwork): Asker {
   const { roster } = desk;
-  const sighting = {
-    bootMac: client.mac,
-    arch: client.arch,
-    firmware: client.firmware,
-    network: network.name,
-  };
   let member = roster.byMac(client.mac);
   if (member === undefined) {
     const who = desk.whois({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid });
@@ -97,13 +91,13 @@ function recognise(desk: Desk, client: BootClient, network: ServedNetwork): Aske
       const verdict = judge({ kind: 'conflict', machines: who.machines });
       return { subject: client.mac, opens: client.mac, member: undefined, outline: verdict };
     }
-    member = who.kind === 'known' ? who.member : roster.discover({ ...sighting, uuid: client.uuid });
+    member = who.kind === 'known' ? who.member : roster.discover(sightingOf(client, network, client.uuid));
     if (member === undefined)
       return { subject: client.mac, opens: client.mac, member: undefined, outline: UNKNOWN };
   }
   // A UUID is learned once from DHCP; one that differs later is settled by the script, which knows more.
   const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
-  roster.see(member, known === undefined ? { ...sighting, uuid: client.uuid } : sighting);
+  roster.see(member, sightingOf(client, network, known === undefined ? client.uuid : undefined));
   const { outline, recognised } = desk.standing(member, network);
   if (
     recognised.kind === 'known' &&
@@ -118,6 +112,16 @@ function recognise(desk: Desk, client: BootClient, network: ServedNetwork): Aske
       outline: judge({ ...recognised, alive: true }),
     };
   return { subject: member.name, opens: member.name, member, outline };
+}
+
+function sightingOf(client: BootClient, network: ServedNetwork, uuid: string | undefined) {
+  return {
+    bootMac: client.mac,
+    arch: client.arch,
+    firmware: client.firmware,
+    network: network.name,
+    uuid,
+  };
 }
 
 /** The session that this packet belongs to: that which is opening, or a new one. */

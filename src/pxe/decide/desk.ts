@@ -153,19 +153,21 @@ export function createDesk(deps: BootDeps): Desk {
       return { kind: 'known', member };
     },
     decided(subject, live, at, network, decision, fields = {}) {
-      const key = `${subject} ${at} ${decision.kind} ${decision.reason.code}`;
-      if (live.decided === key) return false;
-      live.decided = key;
-      metrics.add('muster_boot_decisions_total', { kind: decision.kind, reason: decision.reason.code });
+      const { kind, reason } = decision;
+      const last = live.decided;
+      if (last?.subject === subject && last.at === at && last.kind === kind && last.code === reason.code)
+        return false;
+      live.decided = { subject, at, kind, code: reason.code };
+      metrics.add('muster_boot_decisions_total', { kind, reason: reason.code });
       events.record({
         kind: 'boot.decision',
         subject,
         session: live.session.id,
         ...(network ? { network } : {}),
-        reason: decision.reason,
+        reason,
         fields: {
           stage: at,
-          decision: decision.kind,
+          decision: kind,
           ...fields,
           ...(decision.kind === 'loader' ? { loader: decision.loader } : {}),
           ...(decision.kind === 'script' ? { profile: decision.profile, image: decision.image } : {}),

@@ -98,19 +98,11 @@ function stageOf(
   return 'none';
 }
 
-/** What the options of its software say of a client, whatever its addresses. */
-interface Software {
-  readonly stage: BootStage;
-  readonly code: number | undefined;
-  readonly vendor: string | undefined;
-  readonly user: string | undefined;
-  readonly ipxeVersion: string | undefined;
-  readonly quirks: readonly QuirkId[];
-}
+/** A client without what is its own. */
+type Kind = Omit<BootClient, 'mac' | 'uuid' | 'relay'>;
 
-const SOFTWARE_OPTIONS = [OPTION.vendorClass, OPTION.userClass, OPTION.architecture, OPTION.ipxe] as const;
-
-function readSoftware(packet: DhcpPacket): Software {
+/** What the options of its software say of a client; `oui` of a Raspberry Pi, `identified` by a UUID. */
+function readKind(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
   const quirks: QuirkId[] = [];
   const vendorRaw = packet.options.get(OPTION.vendorClass);
   // Some clients end the text with a NUL (netboot-protocols §C.28).
@@ -119,61 +111,71 @@ function readSoftware(packet: DhcpPacket): Software {
   const user = userRaw && userClass(userRaw);
   const ipxe = readIpxe(packet, user?.text);
   if (ipxe && user?.raw) quirks.push('ipxe-raw-user-class');
+  const hasArch = packet.options.has(OPTION.architecture);
+
   let code = archCode(packet, vendor);
-  const stage = stageOf(vendor, ipxe, code, packet.options.has(OPTION.architecture));
+  const stage = stageOf(vendor, ipxe, code, hasArch);
+  const pi = stage !== 'none' && oui;
   if (code === 9) {
     code = 7;
     quirks.push('arch-9-is-x64');
   }
-  return { stage, code, vendor, user: user?.text, ipxeVersion: ipxe?.version, quirks };
+  if (pi && code === 0) {
+    code = RPIBOOT;
+    quirks.push('raspberry-pi-says-x86');
+  }
+  if (stage === 'pxe' && vendor === undefined) quirks.push('request-without-vendor-class');
+  const known = code === undefined ? undefined : architecture(code);
+  if (stage !== 'none' && !identified) quirks.push('no-machine-id');
+  const family = pi ? 'raspberry-pi' : vendor?.startsWith('U-Boot') ? 'u-boot' : undefined;
+  if (family === 'u-boot') quirks.push('u-boot-vendor-class');
+  return {
+    stage,
+    ...(code === undefined ? {} : { archCode: code }),
+    ...(known?.arch ? { arch: known.arch } : {}),
+    ...(known?.firmware ? { firmware: known.firmware } : {}),
+    ...(vendor === undefined ? {} : { vendorClass: vendor }),
+    ...(user === undefined ? {} : { userClass: user.text }),
+    ...(family === undefined ? {} : { family }),
+    ...(ipxe?.version === undefined ? {} : { ipxeVersion: ipxe.version }),
+    ...(quirks.length === 0 ? {} : { quirks }),
+  };
 }
 
-/** A rack's machines run few kinds of software: read once each. */
-const read = new Map<string, Software>();
-const READ_KEPT = 256;
+/** All that {@link readKind} looks at. */
+const KIND_OPTIONS = [OPTION.vendorClass, OPTION.userClass, OPTION.architecture, OPTION.ipxe] as const;
+/** A rack's machines are of few kinds: each is read once. */
+const kinds = new Map<string, Kind>();
+const KINDS_KEPT = 256;
+/** No firmware says so much; what somebody made up is not kept. */
+const KEY_KEPT = 1024;
 
-function softwareOf(packet: DhcpPacket): Software {
-  let key = '';
-  for (const code of SOFTWARE_OPTIONS) {
+function kindOf(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
+  let key = `${oui} ${identified}`;
+  for (const code of KIND_OPTIONS) {
     const value = packet.options.get(code);
     // The length keeps one option's end apart from the next one's beginning.
-    key += value === undefined ? '-' : `${value.length}:${value.toString('latin1')}`;
+    key += value === undefined ? ' -' : ` ${value.length}:${value.toString('latin1')}`;
   }
-  let software = read.get(key);
-  if (software === undefined) {
-    if (read.size >= READ_KEPT) read.clear();
-    software = readSoftware(packet);
-    read.set(key, software);
+  let kind = kinds.get(key);
+  if (kind === undefined) {
+    kind = readKind(packet, oui, identified);
+    if (kinds.size >= KINDS_KEPT) kinds.clear();
+    if (key.length <= KEY_KEPT) kinds.set(key, kind);
   }
-  return software;
+  return kind;
 }
 
 /** Reads the client off a packet for which {@link hasMac} holds. Text from the wire is made printable. */
 export function classify(packet: DhcpPacket): BootClient {
   const mac: Mac = macFromBytes(packet.chaddr);
-  const software = softwareOf(packet);
-  const { stage, code: said, vendor, user, ipxeVersion } = software;
-  const quirks: QuirkId[] = [...software.quirks];
-  const pi = stage !== 'none' && RASPBERRY_PI.some((oui) => mac.startsWith(oui));
-  const misnamed = pi && said === 0;
-  const code = misnamed ? RPIBOOT : said;
-  if (misnamed) quirks.push('raspberry-pi-says-x86');
-  if (stage === 'pxe' && vendor === undefined) quirks.push('request-without-vendor-class');
-  const known = code === undefined ? undefined : architecture(code);
   const machine = uuid(packet);
-  if (stage !== 'none' && machine === undefined) quirks.push('no-machine-id');
-  const family = pi ? 'raspberry-pi' : vendor?.startsWith('U-Boot') ? 'u-boot' : undefined;
-  if (family === 'u-boot') quirks.push('u-boot-vendor-class');
-  const client: { -readonly [K in keyof BootClient]: BootClient[K] } = { mac, stage };
+  const oui = RASPBERRY_PI.some((block) => mac.startsWith(block));
+  const client: { -readonly [K in keyof BootClient]: BootClient[K] } = {
+    ...kindOf(packet, oui, machine !== undefined),
+    mac,
+  };
   if (machine !== undefined) client.uuid = machine;
-  if (code !== undefined) client.archCode = code;
-  if (known?.arch) client.arch = known.arch;
-  if (known?.firmware) client.firmware = known.firmware;
-  if (vendor !== undefined) client.vendorClass = vendor;
-  if (user !== undefined) client.userClass = user;
   if (packet.giaddr !== 0) client.relay = packet.giaddr;
-  if (family !== undefined) client.family = family;
-  if (ipxeVersion !== undefined) client.ipxeVersion = ipxeVersion;
-  if (quirks.length > 0) client.quirks = quirks;
   return client;
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Mac } from '../../../src/base/mac.ts';
 import { ARCHITECTURES } from '../../../src/pxe/dhcp/architectures.ts';
 import { classify } from '../../../src/pxe/dhcp/classify.ts';
 import { decode } from '../../../src/pxe/dhcp/packet.ts';
@@ -32,6 +33,41 @@ describe('a client', () => {
     ],
     ['u-boot-discover', { stage: 'pxe', family: 'u-boot', vendorClass: 'U-Boot' }],
   ])('%s is read off its packet', (name, expected) => expect(client(capture(name))).toMatchObject(expected));
+
+  it('is read for itself, however many others run the same software', () => {
+    const vendor: [number, string] = [60, 'PXEClient:Arch:00000:UNDI:002001'];
+    const id = uuidOption('00112233445566778899aabbccddeeff00');
+    const plain = of({ options: [vendor] });
+    const identified = of({ options: [vendor, id] });
+    const pi = of({ mac: 'b8:27:eb:00:00:01' as Mac, options: [vendor] });
+    expect(plain).toMatchObject({ archCode: 0, quirks: ['no-machine-id'] });
+    expect(plain).not.toHaveProperty('uuid');
+    expect(identified).toMatchObject({ archCode: 0, uuid: expect.any(String) });
+    expect(identified).not.toHaveProperty('quirks');
+    expect(pi).toMatchObject({ family: 'raspberry-pi', mac: 'b8:27:eb:00:00:01' });
+    for (const [options, expected] of [
+      [{ options: [vendor] }, plain],
+      [{ options: [vendor, id] }, identified],
+      [{ mac: 'b8:27:eb:00:00:01' as Mac, options: [vendor] }, pi],
+    ] as const)
+      expect(of(options as Parameters<typeof of>[0])).toEqual(expected);
+    // what one option says is not taken for the next one's
+    expect(
+      of({
+        options: [
+          [60, 'x'],
+          [77, 'yz'],
+        ],
+      }),
+    ).not.toEqual(
+      of({
+        options: [
+          [60, 'xy'],
+          [77, 'z'],
+        ],
+      }),
+    );
+  });
 
   it('without any sign of booting is an ordinary one', () => {
     expect(of({ options: [[60, 'dhcpcd-9.4.1:Linux-6.1']] })).toEqual({

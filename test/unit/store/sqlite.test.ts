@@ -9,7 +9,7 @@ import { createMetrics } from '../../../src/base/metrics.ts';
 import { FORMAT, MIGRATIONS } from '../../../src/store/sqlite-format.ts';
 import { openDatabase } from '../../../src/store/sqlite-open.files.ts';
 import type { Store } from '../../../src/store/store.ts';
-import type { StoreThreadData } from '../../../src/store/wire.ts';
+import type { StoreThreadData, ThreadRequest } from '../../../src/store/wire.ts';
 import { codeOf, openAt, take, temporaryDirectory } from './stores.ts';
 
 const never = new AbortController().signal;
@@ -309,6 +309,41 @@ describe('a full disk', () => {
     expect(text).toContain('muster_store_commits_total{outcome="conflict"} 1');
     expect(text).toContain('muster_store_commit_seconds_count 7');
   });
+});
+
+test('commits gather while a group is being written; a second group goes only when it is worth a message', async () => {
+  const posted: number[] = [];
+  const gate = Promise.withResolvers<void>();
+  const store = await openAt(path, {
+    startThread: (workerData) => {
+      const thread = new Worker(new URL('../../../src/store/sqlite-thread.files.ts', import.meta.url), {
+        workerData,
+      });
+      const post = thread.postMessage.bind(thread);
+      thread.postMessage = (request: ThreadRequest) => {
+        // one write each: its number, key, value, expectation
+        posted.push(request.commits.length / 4);
+        void gate.promise.then(() => post(request));
+      };
+      return thread;
+    },
+  });
+  const results: Promise<unknown>[] = [];
+  const commitInTurns = async (count: number) => {
+    for (let n = 0; n < count; n++) {
+      results.push(store.commit([{ key: `key/${results.length}`, put: '1' }]));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  await commitInTurns(20);
+  expect(posted).toEqual([1]);
+  await commitInTurns(60);
+  expect(posted).toEqual([1, 64]);
+  gate.resolve();
+  await Promise.all(results);
+  expect(posted.reduce((sum, one) => sum + one)).toBe(80);
+  await store.close();
+  expect(posted.length).toBeLessThan(6);
 });
 
 describe('a store whose thread breaks down', () => {
