@@ -49,8 +49,8 @@ beforeAll(async () => {
   );
   for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (text) => (log += text));
   client = connectApi(socket);
-  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 20_000 });
-});
+  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 50_000 });
+}, 60_000);
 
 afterAll(() => {
   child.kill('SIGKILL');

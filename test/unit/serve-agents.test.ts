@@ -1,0 +1,163 @@
+/** The daemon as a process with a cluster: from a machine's first script to its plan, by HTTP, curl and openssl. No root. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash, X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { load } from 'js-yaml';
+import { afterAll, expect, it, vi } from 'vitest';
+import { connectApi } from '../../src/cli/client.socket.ts';
+
+const ROOT = path.join(import.meta.dirname, '../..');
+const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agents-'));
+const socket = path.join(dir, 'run', 'muster.sock');
+const client = connectApi(socket);
+const KERNEL = Buffer.from('a kernel');
+const MAC = '52:54:00:aa:00:11';
+
+const DOCUMENTS = `apiVersion: muster/v1
+kind: Image
+metadata: {name: small}
+spec:
+  os: debian
+  arch: x86_64
+  kernel: {sha256: ${createHash('sha256').update(KERNEL).digest('hex')}}
+  configFormat: cloud-init
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: node}
+spec: {image: small}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp1}
+spec: {macs: ["${MAC}"], profile: node, addresses: [10.77.0.11]}
+---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: one}
+spec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1]}}
+`;
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const probe = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as net.AddressInfo;
+      probe.close(() => resolve(port));
+    });
+  });
+
+let child: ChildProcess;
+let log = '';
+
+async function start(http: number, agents: number): Promise<void> {
+  log = '';
+  child = spawn(
+    process.execPath,
+    [
+      ...[path.join(ROOT, 'src/cli/main.ts'), 'serve', '--config', path.join(dir, 'config')],
+      ...['--state', path.join(dir, 'state'), '--socket', socket],
+      ...['--http-port', String(http), '--agent-port', String(agents)],
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (text) => (log += text));
+  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 60_000 });
+}
+
+const kill = (): Promise<void> =>
+  new Promise((resolve) => {
+    child.once('exit', () => resolve());
+    child.kill('SIGKILL');
+  });
+
+afterAll(async () => {
+  await kill();
+  fs.rmSync(dir, { recursive: true, force: true });
+});
+
+interface WrittenFile {
+  readonly path: string;
+  readonly content: string;
+  readonly encoding?: string;
+  readonly permissions?: string;
+}
+
+const contentOf = ({ content, encoding = '' }: WrittenFile): string => {
+  if (encoding === '') return content;
+  const octets = Buffer.from(content, 'base64');
+  return String(encoding.startsWith('gz') ? gunzipSync(octets) : octets);
+};
+
+it('takes a machine of a cluster from its first script to its plan, and is the same after it was killed', async () => {
+  const [http, agents] = [await freePort(), await freePort()];
+  fs.mkdirSync(path.join(dir, 'config'));
+  fs.writeFileSync(path.join(dir, 'config', 'all.yaml'), DOCUMENTS);
+  await start(http, agents);
+  await client.call('PUT', `/v1/assets/${createHash('sha256').update(KERNEL).digest('hex')}`, {
+    body: KERNEL,
+  });
+
+  const base = `http://127.0.0.1:${http}`;
+  const script = await (await fetch(`${base}/script.ipxe?mac=${MAC}&arch=x86_64`)).text();
+  const session = /\/boot\/([A-Za-z0-9_-]+)/.exec(script)![1]!;
+  const userData = await (await fetch(`${base}/boot/${session}/user-data`)).text();
+  const files = new Map(
+    (load(userData) as { write_files: WrittenFile[] }).write_files.map((one) => [one.path, one]),
+  );
+  const settings = Object.fromEntries(
+    contentOf(files.get('/etc/muster/agent.conf')!)
+      .trim()
+      .split('\n')
+      .map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]),
+  );
+  expect(settings).toMatchObject({ machine: 'cp1', session, server: `https://127.0.0.1:${agents}` });
+  expect(String(files.get('/etc/muster/agent.conf')!.permissions)).toBe('0600');
+  expect(script).not.toContain(settings.ticket);
+
+  const file = (name: string): string => path.join(dir, name);
+  fs.writeFileSync(file('ca.crt'), contentOf(files.get('/etc/muster/ca.crt')!));
+  execFileSync('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', file('key')]);
+  execFileSync('openssl', ['req', '-new', '-key', file('key'), '-subj', '/CN=x', '-out', file('csr')]);
+  // The listener's certificate names the addresses of served networks; there is none here, so its name is asked for.
+  const curl = (route: string, ...more: string[]): Buffer =>
+    execFileSync('curl', [
+      ...['-q', '-sS', '--fail', '--cacert', file('ca.crt'), '--capath', '/nonexistent', '--max-time', '30'],
+      ...['--resolve', `muster:${agents}:127.0.0.1`, ...more, `https://muster:${agents}${route}`],
+    ]);
+  const redeem = (): string => {
+    const data = [
+      '--data',
+      `session=${session}&ticket=${settings.ticket}`,
+      '--data-urlencode',
+      `csr@${file('csr')}`,
+    ];
+    return String(curl('/agent/redeem', ...data));
+  };
+  const certificate = redeem();
+  expect(new X509Certificate(certificate).subject).toBe('O=muster:agents\nCN=cp1');
+  fs.writeFileSync(file('crt'), certificate);
+  const facts = 'agent=1&bootid=b1&machineid=m1&clock=1700000000&disk=unused&wal=absent&etcd=down';
+  const poll = (): string => {
+    const tar = curl('/agent/poll', '--cert', file('crt'), '--key', file('key'), '--data', facts);
+    return execFileSync('tar', ['-xOf', '-', 'plan'], { input: tar, encoding: 'utf8' });
+  };
+  expect(poll()).toMatch(/^muster-plan 1 [0-9a-f]{64}\n/);
+  const shown = await client.call<{ status: { agent: { bootId: string } } }>('GET', '/v1/machines/cp1');
+  expect(shown.status.agent.bootId).toBe('b1');
+
+  await kill();
+  await start(http, agents);
+  expect(redeem()).toBe(certificate);
+  expect(poll()).toMatch(/^muster-plan 1 /);
+  const { items } = await client.call<{ items: { of: string; certificates: { leaf: string }[] }[] }>(
+    'GET',
+    '/v1/pki',
+  );
+  const own = items.find((one) => one.of === 'muster')!;
+  expect(own.certificates.map(({ leaf }) => leaf).sort()).toEqual(['agent', 'muster-server']);
+  expect(log).not.toContain(settings.ticket);
+}, 240_000);
