@@ -2,57 +2,21 @@
  * The unit as it is shipped under a real systemd: sandbox, sockets by the generator, reload, restart, activation. In namespaces
  * of its own with the host's file system read-only (systemd-guest.sh). Root, inside scripts/in-namespace.sh.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { underSystemd } from './under-systemd.ts';
 
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-manager-'));
 const facts = new Map<string, string>();
 let everything = '';
 
-/** Where control groups of the second version are, on hosts that have only those and on those that have both. */
-function cgroupRoot(): string {
-  const line = fs
-    .readFileSync('/proc/mounts', 'utf8')
-    .split('\n')
-    .find((mount) => mount.split(' ')[2] === 'cgroup2');
-  if (!line) throw new Error('no cgroup2 file system is mounted; systemd needs one');
-  return line.split(' ')[1]!;
-}
-
-/** Removes a control group, children first. Its last processes may take a moment to be gone. */
-async function removeGroup(group: string): Promise<void> {
-  for (const entry of fs.readdirSync(group, { withFileTypes: true }))
-    if (entry.isDirectory()) await removeGroup(path.join(group, entry.name));
-  await vi.waitFor(() => fs.rmdirSync(group), { timeout: 10_000, interval: 100 });
-}
-
 beforeAll(async () => {
   fs.chmodSync(dir, 0o755);
   execFileSync('make', ['install', `DESTDIR=${dir}`], { stdio: ['ignore', 'ignore', 'inherit'] });
-  const group = path.join(cgroupRoot(), `muster-test-${process.pid}`);
-  fs.mkdirSync(group);
-  const guest = path.join(import.meta.dirname, 'systemd-guest.sh');
-  const namespaces = 'unshare --net --mount --pid --ipc --uts --cgroup --fork --kill-child --mount-proc';
-  const done = spawnSync(
-    'timeout',
-    [
-      '-k',
-      '2',
-      '90',
-      'sh',
-      '-c',
-      `echo $$ >"$0"/cgroup.procs && exec ${namespaces} sh "$1" "$2"`,
-      group,
-      guest,
-      dir,
-    ],
-    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  await removeGroup(group);
-  everything = done.stdout + done.stderr;
+  everything = await underSystemd('systemd-guest.sh', [dir]);
   const probe = /=== probe\n([\s\S]*?)\nEND/.exec(everything)?.[1] ?? '';
   for (const line of probe.split('\n')) {
     const at = line.indexOf(': ');

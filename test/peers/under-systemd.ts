@@ -1,0 +1,38 @@
+/** Runs a script as the first process of new namespaces, where it becomes a systemd of its own. Root, inside scripts/in-namespace.sh. */
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { vi } from 'vitest';
+
+const NAMESPACES = 'unshare --net --mount --pid --ipc --uts --cgroup --fork --kill-child --mount-proc';
+
+/** Where control groups of the second version are, on hosts that have only those and on those that have both. */
+function cgroupRoot(): string {
+  const line = fs
+    .readFileSync('/proc/mounts', 'utf8')
+    .split('\n')
+    .find((mount) => mount.split(' ')[2] === 'cgroup2');
+  if (!line) throw new Error('no cgroup2 file system is mounted; systemd needs one');
+  return line.split(' ')[1]!;
+}
+
+/** Removes a control group, children first. Its last processes may take a moment to be gone. */
+async function removeGroup(group: string): Promise<void> {
+  for (const entry of fs.readdirSync(group, { withFileTypes: true }))
+    if (entry.isDirectory()) await removeGroup(path.join(group, entry.name));
+  await vi.waitFor(() => fs.rmdirSync(group), { timeout: 10_000, interval: 100 });
+}
+
+/** `script` of this directory with `words`; everything that it and its systemd said. Ended after 90 s. */
+export async function underSystemd(script: string, words: readonly string[]): Promise<string> {
+  const group = path.join(cgroupRoot(), `muster-test-${process.pid}-${script.replace(/\W/g, '-')}`);
+  fs.mkdirSync(group);
+  const guest = path.join(import.meta.dirname, script);
+  const enter = `echo $$ >"$0"/cgroup.procs && exec ${NAMESPACES} sh "$@"`;
+  const done = spawnSync('timeout', ['-k', '2', '90', 'sh', '-c', enter, group, guest, ...words], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  await removeGroup(group);
+  return done.stdout + done.stderr;
+}
