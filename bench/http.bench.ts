@@ -149,7 +149,7 @@ export const suite: BenchSuite = {
               better: 'more',
               aim: 10_000,
               ifMissed:
-                'The main thread spends more than 0.1 ms a script. Profile in process (without HTTP and log, docs/decisions/0025): 14 % collecting garbage, 13 % what the machine gets, of which 10 % its configuration, 11 % handing three records (session, status, the session before) to the store thread, 10 % the text, 7 % making the records, 6 % reading the query, 4 % events; the rest in small parts. On top of that come HTTP (not measured by itself) and two log lines a script. A run is two seconds from a fresh start: code is still being compiled in the first of them (seen: the first 10,000 scripts cost a fifth to a half more).',
+                'The main thread spends more than 0.1 ms a script. Profile in process (without HTTP and log, docs/decisions/0025): 14 % collecting garbage, 13 % what the machine gets, of which 10 % its configuration, 11 % handing three records (session, status, the session before) to the store thread, 10 % the text, 7 % making the records, 6 % reading the query, 4 % events; the rest in small parts. On top of that come HTTP (not measured by itself) and two log lines a script. A run is two seconds from a fresh start: code is still being compiled in the first of them (seen: the first 10,000 scripts cost 5 to 45 % more).',
             },
             start: {
               name: 'Start to first answer, 10,000 machines known',

@@ -12,9 +12,11 @@ import type { Metrics } from '../base/metrics.ts';
 import type { EventSink } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
 import { KEY, type Store, type Write } from '../store/store.ts';
+import { DiscoveryRate } from './discovery-rate.ts';
 import { createHeartbeats, type Heartbeats } from './heartbeats.ts';
 import { type KnownMachine, type MachineStatus, PHASES, type Phase } from './machine.ts';
 import type { Member, Roster, StatusChange } from './member.ts';
+import { prune, statusWrite, viewOf } from './member-record.ts';
 import { type PhaseEvent, transition } from './phases.ts';
 import { createRecognitionIndex, type Evidence, type Recognition } from './recognition.ts';
 import { createSessions, type LiveSession, type Sessions } from './sessions.ts';
@@ -33,8 +35,6 @@ export type { Member, Roster, StatusChange } from './member.ts';
 
 /** At most this many machines that have no document; the one not seen for longest is dropped. */
 export const MAX_DISCOVERED = 20_000;
-/** New discoveries: this many at once, then this many a second. More is a flood; those machines are answered, not recorded. */
-export const DISCOVERY = { burst: 2_000, perSecond: 100 } as const;
 
 type Own = { -readonly [K in keyof Member]: Member[K] };
 
@@ -76,8 +76,7 @@ class MemoryRoster implements Roster {
   readonly #index = createRecognitionIndex();
   readonly #phases = new Map<Phase, number>(PHASES.map((phase) => [phase, 0]));
   readonly #behind: WriteBehind;
-  #tokens: number = DISCOVERY.burst;
-  #filledAt: Millis;
+  readonly #rate: DiscoveryRate;
   #unsubscribe: () => void = () => {};
   #started = false;
 
@@ -85,7 +84,7 @@ class MemoryRoster implements Roster {
     this.#deps = deps;
     this.sessions = createSessions(deps);
     this.heartbeats = createHeartbeats(deps);
-    this.#filledAt = deps.clock.monotonic();
+    this.#rate = new DiscoveryRate(deps.clock);
     this.#behind = createWriteBehind({ ...deps, writeOf: (key) => this.#writeOf(key) });
   }
 
@@ -133,7 +132,7 @@ class MemoryRoster implements Roster {
   }
 
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined {
-    if (!this.#mayDiscover()) return undefined;
+    if (!this.#rate.take()) return undefined;
     if (this.#discovered.size >= MAX_DISCOVERED) this.#remove(this.#discovered.values().next().value!);
     const now = this.#deps.clock.now();
     const plain = `m-${sighting.bootMac.replaceAll(':', '')}`;
@@ -397,43 +396,4 @@ class MemoryRoster implements Roster {
       this.#claim(member);
     }
   }
-
-  /** A bucket that fills with time: a flood of invented addresses costs neither memory nor disk. */
-  #mayDiscover(): boolean {
-    const now = this.#deps.clock.monotonic();
-    const filled = this.#tokens + ((now - this.#filledAt) / 1000) * DISCOVERY.perSecond;
-    this.#tokens = Math.min(DISCOVERY.burst, filled);
-    this.#filledAt = now;
-    if (this.#tokens < 1) return false;
-    this.#tokens--;
-    return true;
-  }
-}
-
-function statusWrite(member: Member): Write {
-  return { key: KEY.machine(member.name), put: JSON.stringify(withLastSeen(member)) };
-}
-
-function withLastSeen(member: Member): MachineStatus {
-  return member.lastSeen === undefined ? member.status : { ...member.status, lastSeen: member.lastSeen };
-}
-
-function viewOf(member: Member): KnownMachine {
-  const document = member.entry?.document;
-  return {
-    name: member.name,
-    ...(document ? { spec: document.spec } : {}),
-    ...(document?.metadata.labels ? { labels: document.metadata.labels } : {}),
-    status: withLastSeen(member),
-  };
-}
-
-/** Without the fields that a change set to undefined. */
-function prune(status: { [K in keyof MachineStatus]: MachineStatus[K] | undefined }): MachineStatus {
-  const pruned: Record<string, unknown> = {};
-  for (const name in status) {
-    const value = status[name as keyof MachineStatus];
-    if (value !== undefined) pruned[name] = value;
-  }
-  return pruned as unknown as MachineStatus;
 }

@@ -1,0 +1,34 @@
+/** A member as its record in the store, and as others see it. */
+import { KEY, type Write } from '../store/store.ts';
+import type { KnownMachine, MachineStatus } from './machine.ts';
+import type { Member } from './member.ts';
+
+/** What the store keeps of it. */
+export function statusWrite(member: Member): Write {
+  return { key: KEY.machine(member.name), put: JSON.stringify(withLastSeen(member)) };
+}
+
+function withLastSeen(member: Member): MachineStatus {
+  return member.lastSeen === undefined ? member.status : { ...member.status, lastSeen: member.lastSeen };
+}
+
+/** What others see of it. */
+export function viewOf(member: Member): KnownMachine {
+  const document = member.entry?.document;
+  return {
+    name: member.name,
+    ...(document ? { spec: document.spec } : {}),
+    ...(document?.metadata.labels ? { labels: document.metadata.labels } : {}),
+    status: withLastSeen(member),
+  };
+}
+
+/** Without the fields that a change set to undefined. */
+export function prune(status: { [K in keyof MachineStatus]: MachineStatus[K] | undefined }): MachineStatus {
+  const pruned: Record<string, unknown> = {};
+  for (const name in status) {
+    const value = status[name as keyof MachineStatus];
+    if (value !== undefined) pruned[name] = value;
+  }
+  return pruned as unknown as MachineStatus;
+}
