@@ -40,6 +40,7 @@ import { startDhcp } from './pxe/dhcp/dhcp.socket.ts';
 import { openLeaseBook } from './pxe/dhcp/leases.ts';
 import { createHolders } from './pxe/holders.ts';
 import { startMachineHttp } from './pxe/http/machines.server.ts';
+import { serveRegistry } from './pxe/http/registry.server.ts';
 import { hostAddresses } from './pxe/interfaces.files.ts';
 import { followNetworks, type LiveNetworks } from './pxe/live-networks.ts';
 import { startTftp } from './pxe/tftp/tftp.socket.ts';
@@ -210,6 +211,8 @@ async function listen(
     desk: desk.plan,
     addresses: () => networks.served().map(({ serverAddress }) => formatIpv4(serverAddress)),
     ticketed: (session) => boot.ticketed(session),
+    others: (request, response) =>
+      serveRegistry(request, response, { book: artifacts, assets, metrics: common.metrics }),
   });
   listeners.push(() => agents.close());
   // HTTP comes first: its port is part of what DHCP says.

@@ -29,7 +29,11 @@ export interface AgentServerOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly limits?: Partial<HttpLimits>;
+  /** Who answers what is no route of agents: resolves to the status sent, or to undefined when nothing was sent. Never rejects. */
+  readonly others?: Others;
 }
+
+export type Others = (request: IncomingMessage, response: ServerResponse) => Promise<number | undefined>;
 
 export interface AgentServer {
   readonly port: number;
@@ -117,6 +121,13 @@ async function handle(
   response.on('error', () => {});
   const path = (request.url ?? '').split('?')[0];
   const route = (Object.keys(AGENT_ROUTES) as Route[]).find((name) => AGENT_ROUTES[name].path === path);
+  if (route === undefined) {
+    const status = await options.others?.(request, response);
+    if (status !== undefined) {
+      count(options.metrics, 'others', status);
+      return;
+    }
+  }
   const answer = await answerTo(route, request, response, options.door, limits).catch((error: unknown) =>
     failure(error, log),
   );

@@ -19,7 +19,7 @@ import { type ServerCertificate, serverCertificate } from '../pki/server-certifi
 import type { Catalog } from '../resources/catalog.ts';
 import type { DataDiskSelector } from '../resources/kinds.ts';
 import type { Store } from '../store/store.ts';
-import { type AgentServer, startAgentServer } from './agent.server.ts';
+import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { rearmMachine } from './alarm.ts';
 import { createDoor } from './door.ts';
 import { type Identities, openIdentities } from './identities.ts';
@@ -49,6 +49,8 @@ export interface AgentsListen {
   /** Our addresses on the served networks: the names in the certificate. */
   readonly addresses: () => readonly string[];
   readonly ticketed: (session: string) => TicketFacts | undefined;
+  /** Who answers what agents do not ask for: the registry. */
+  readonly others?: Others;
 }
 
 /** For whom a layer is. */
@@ -140,8 +142,14 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       trusted: () => trusted,
       revision: async () => (await store.list('founding/')).revision,
     });
-    const { host, port } = listen;
-    server = await startAgentServer({ ...deps, door, listen: { host, port }, certificate: await take() });
+    const { host, port, others } = listen;
+    server = await startAgentServer({
+      ...deps,
+      door,
+      listen: { host, port },
+      certificate: await take(),
+      ...(others && { others }),
+    });
     log.info({ agents: server.port }, 'listening for agents');
   };
 

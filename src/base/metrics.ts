@@ -31,7 +31,7 @@ export const METRICS = {
   },
   muster_agent_requests_total: {
     type: 'counter',
-    help: "Requests of agents, by route and status; a handshake that failed is route 'handshake', status 0.",
+    help: "Requests of agents, by route and status; a handshake that failed is route 'handshake', status 0; the registry's is 'others'.",
     labels: ['route', 'status'],
   },
   muster_http_sent_bytes_total: { type: 'counter', help: 'Octets of asset bodies sent by HTTP.', labels: [] },

@@ -17,18 +17,17 @@ export const BINARIES = [
 ] as const;
 export type BinaryName = (typeof BINARIES)[number];
 
-/** What the machines need beyond Kubernetes itself. containerd 2.3.0 to 2.3.3 fail with a pause image by digest. */
+/** What the machines need beyond Kubernetes itself and containerd. */
 interface Tools {
-  readonly containerd: string;
   readonly runc: string;
   readonly crictl: string;
   readonly 'cni-plugins': string;
 }
 
 export const TOOLS: Readonly<Record<Minor, Tools>> = {
-  '1.34': { containerd: '2.3.4', runc: '1.3.6', crictl: '1.34.0', 'cni-plugins': '1.9.1' },
-  '1.35': { containerd: '2.3.4', runc: '1.3.6', crictl: '1.35.0', 'cni-plugins': '1.9.1' },
-  '1.36': { containerd: '2.3.4', runc: '1.3.6', crictl: '1.36.0', 'cni-plugins': '1.9.1' },
+  '1.34': { runc: '1.3.6', crictl: '1.34.0', 'cni-plugins': '1.9.1' },
+  '1.35': { runc: '1.3.6', crictl: '1.35.0', 'cni-plugins': '1.9.1' },
+  '1.36': { runc: '1.3.6', crictl: '1.36.0', 'cni-plugins': '1.9.1' },
 };
 
 export interface RequiredBinary {
@@ -60,7 +59,7 @@ const VERSION_OF: Readonly<Record<BinaryName, (full: FullCluster) => string>> = 
   kubelet: (full) => full.versions.kubelet,
   kubectl: (full) => full.versions['kube-apiserver'],
   kubeadm: (full) => full.versions['kube-apiserver'],
-  containerd: (full) => TOOLS[full.kubernetes.minor].containerd,
+  containerd: (full) => full.versions.containerd,
   runc: (full) => TOOLS[full.kubernetes.minor].runc,
   crictl: (full) => TOOLS[full.kubernetes.minor].crictl,
   'cni-plugins': (full) => TOOLS[full.kubernetes.minor]['cni-plugins'],
