@@ -43,6 +43,7 @@ import { startMachineHttp } from './pxe/http/machines.server.ts';
 import { serveRegistry } from './pxe/http/registry.server.ts';
 import { hostAddresses } from './pxe/interfaces.files.ts';
 import { followNetworks, type LiveNetworks } from './pxe/live-networks.ts';
+import { createSupplies } from './pxe/supplies.ts';
 import { startTftp } from './pxe/tftp/tftp.socket.ts';
 import { openCatalog } from './resources/catalog.files.ts';
 import { openSqliteStore } from './store/sqlite.files.ts';
@@ -202,7 +203,22 @@ async function listen(
   const etcd = createSeat(founder);
   const clusters = followClusters(catalog);
   closing.defer(() => clusters.close());
-  const desk = createDesk({ ...common, store, catalog, pki, events, etcd, newFilesystem: randomUUID });
+  const supplies = createSupplies({
+    networks: networks.served,
+    roster,
+    book: artifacts,
+    agentPort: agents.port,
+  });
+  const desk = createDesk({
+    ...common,
+    store,
+    catalog,
+    pki,
+    events,
+    etcd,
+    newFilesystem: randomUUID,
+    supplies,
+  });
   closing.defer(() => desk.close());
   // Before any configuration leaves: it says where agents are listened to, and our CA.
   await agents.listen({

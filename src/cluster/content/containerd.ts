@@ -12,6 +12,8 @@ const CERTS = '/etc/containerd/certs.d';
 /** Consulted for every registry that has no directory of its own. */
 const MIRRORS = `${CERTS}/_default/hosts.toml`;
 const UNIT = '/etc/systemd/system/containerd.service';
+/** Where supplies.ts puts it, as an archive or by itself. */
+const PROGRAM = ['/usr/local', '/usr/local/bin/containerd'];
 export const CONTAINERD_SOCKET = 'unix:///run/containerd/containerd.sock';
 
 /** Text in TOML: a basic string. JSON's escapes are TOML's. */
@@ -71,7 +73,11 @@ const unit = sections(
   ['Install', ['WantedBy=multi-user.target']],
 );
 
-export function containerdLines(full: FullCluster): {
+/** `binaries`: what is put down besides; another containerd is started anew, its containers run on. */
+export function containerdLines(
+  full: FullCluster,
+  binaries: readonly PlanLine[] = [],
+): {
   readonly files: readonly PlanLine[];
   readonly run: PlanLine;
 } {
@@ -85,6 +91,6 @@ export function containerdLines(full: FullCluster): {
     ...(full.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(full.mirrors))] : []),
   ];
   // hosts.toml is read with every pull.
-  const digest = digestOf(files, (path) => path === CONFIG || path === UNIT);
+  const digest = digestOf([...files, ...binaries], (path) => [CONFIG, UNIT, ...PROGRAM].includes(path));
   return { files, run: { do: 'run', unit: 'containerd.service', digest } };
 }

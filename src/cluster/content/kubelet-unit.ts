@@ -50,4 +50,5 @@ export const kubeletLines = (full: FullCluster, machine: ClusterMachine): readon
 
 /** What kubelet reads when it starts. Its certificates, and the CA that it believes, it reads again by itself. */
 export const readByKubelet = (path: string): boolean =>
-  [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf'].includes(path) || /^\/var\/lib\/kubelet\/[^/]+$/.test(path);
+  [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf', '/usr/local/bin/kubelet'].includes(path) ||
+  /^\/var\/lib\/kubelet\/[^/]+$/.test(path);

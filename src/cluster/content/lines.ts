@@ -42,9 +42,14 @@ export function lineOf({ path, mode, content }: MachineFile): PlanLine {
 const octetsOf = (content: PlanContent): string | Uint8Array =>
   'text' in content ? content.text : content.octets;
 
-/** SHA-256 over the files of `lines` that `chosen` names, with their paths and modes; the order of lines does not matter. */
+/**
+ * SHA-256 over the files of `lines` that `chosen` names, with their paths and modes; the order of lines does not matter. Archives are named
+ * by the directory that they are unpacked into.
+ */
 export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => boolean): string {
   const parts = lines.flatMap((line) => {
+    if (line.do === 'fetch') return chosen(line.path) ? [`${line.path} ${line.mode} ${line.sha256}\n`] : [];
+    if (line.do === 'unpack') return chosen(line.directory) ? [`${line.directory} ${line.sha256}\n`] : [];
     if ((line.do !== 'put' && line.do !== 'put-with-key') || !chosen(line.path)) return [];
     return [
       `${line.path} ${line.mode} ${createHash('sha256').update(octetsOf(line.content)).digest('hex')}\n`,

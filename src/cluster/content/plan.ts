@@ -36,7 +36,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   const { full, machine, data, etcd, binaries = [], objects } = of;
   const kubernetes = runsKubelet(machine);
   const pki = of.pki.map(lineOf);
-  const containerd = kubernetes ? containerdLines(full) : undefined;
+  const containerd = kubernetes ? containerdLines(full, binaries) : undefined;
   const balancer = machine.roles.includes('worker') ? balancerLines(full, pki) : undefined;
   const kubelet = kubernetes ? kubeletLines(full, machine) : [];
   return [
@@ -63,7 +63,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
           {
             do: 'run',
             unit: 'kubelet.service',
-            digest: digestOf([...kubelet, ...pki], readByKubelet),
+            digest: digestOf([...kubelet, ...pki, ...binaries], readByKubelet),
           } as const,
         ]
       : []),

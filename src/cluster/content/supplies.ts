@@ -1,0 +1,74 @@
+/**
+ * Binaries that the boot host has, as lines that put them down, in the directories where installers of each put theirs. What is not
+ * here, the machine's image has: nothing is removed, and `/usr/local` comes before `/usr` in every search path.
+ */
+import type { PlanLine } from '../../agent/plan.ts';
+import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
+import { type Arch, OCI_ARCH } from '../../artifacts/oci.ts';
+import { type BinaryName, type RequiredBinary, requiredArtifacts } from '../artifacts.ts';
+import type { ClusterMachine, FullCluster } from '../full.ts';
+import { directory } from './lines.ts';
+
+export interface SuppliesOf {
+  readonly full: FullCluster;
+  readonly machine: ClusterMachine;
+  readonly arch: Arch;
+  readonly book: Pick<ArtifactBook, 'binary'>;
+  /** Where the machine fetches the file of that hash. */
+  readonly urlOf: (sha256: string, name: string) => string;
+}
+
+const PROGRAMS = '/usr/local/bin';
+/** etcd's archive has one directory with its version and processor in the name. */
+const ETCD = '/usr/local/lib/muster/etcd';
+const ETCD_PROGRAMS = ['etcd', 'etcdctl', 'etcdutl'] as const;
+
+/** Where the archive of a publisher is unpacked. */
+const ARCHIVE: Readonly<Record<BinaryName, (full: FullCluster) => string>> = {
+  kubelet: () => PROGRAMS,
+  kubectl: () => PROGRAMS,
+  kubeadm: () => PROGRAMS,
+  // its archive has a directory bin
+  containerd: () => '/usr/local',
+  runc: () => PROGRAMS,
+  crictl: () => PROGRAMS,
+  'cni-plugins': (full) => full.cniPlugins,
+  etcd: () => ETCD,
+};
+
+/** Lines for those of the machine's roles that are in the book. */
+export function binaryLines({ full, machine, arch, book, urlOf }: SuppliesOf): readonly PlanLine[] {
+  const required = requiredArtifacts(full, arch).filter(
+    (one): one is RequiredBinary =>
+      one.kind === 'binary' && one.roles.some((role) => machine.roles.includes(role)),
+  );
+  return required.flatMap(({ name, version }) => {
+    const found = book.binary(name, version, arch);
+    return found === undefined ? [] : linesOf(full, name, found, urlOf(found.sha256, name));
+  });
+}
+
+function linesOf(
+  full: FullCluster,
+  name: BinaryName,
+  { sha256, form, version, arch }: BinaryArtifact,
+  url: string,
+): readonly PlanLine[] {
+  if (form === 'file') {
+    const path = `${PROGRAMS}/${name}`;
+    return [directory(PROGRAMS), { do: 'fetch', mode: 0o755, path, url, sha256 }];
+  }
+  const target = ARCHIVE[name](full);
+  const lines: readonly PlanLine[] = [directory(target), { do: 'unpack', directory: target, url, sha256 }];
+  if (name !== 'etcd') return lines;
+  const inside = `${ETCD}/etcd-v${version}-linux-${OCI_ARCH[arch]}`;
+  const links = ETCD_PROGRAMS.map(
+    (program): PlanLine => ({
+      do: 'link',
+      to: `${inside}/${program}`,
+      path: `${PROGRAMS}/${program}`,
+      onlyIfAbsent: false,
+    }),
+  );
+  return [...lines, directory(PROGRAMS), ...links];
+}

@@ -1,0 +1,41 @@
+/** What this boot host supplies a cluster's machine with, and under which addresses the machine finds it. */
+import type { ArtifactBook } from '../artifacts/book.ts';
+import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
+import { binaryLines } from '../cluster/content/supplies.ts';
+import type { DeskDeps, Supplies } from '../cluster/desk.ts';
+import type { Roster } from '../machines/roster.ts';
+import { machinePath } from './http/routes.ts';
+import type { ServedNetwork } from './network.ts';
+
+export interface SuppliesDeps {
+  readonly networks: () => readonly ServedNetwork[];
+  readonly roster: Pick<Roster, 'get'>;
+  readonly book: Pick<ArtifactBook, 'binary'>;
+  /** Of the agents' listener, where the registry is. */
+  readonly agentPort: () => number | undefined;
+}
+
+const NOTHING: Supplies = { binaries: [], mirrors: [] };
+
+/** Nothing for a machine that has no address on a network that is served here: it could not reach us by any address that we know. */
+export function createSupplies({
+  networks,
+  roster,
+  book,
+  agentPort,
+}: SuppliesDeps): NonNullable<DeskDeps['supplies']> {
+  return (full, machine) => {
+    const addresses = machine.addresses.flatMap((text) => parseIpv4(text) ?? []);
+    const network = networks().find(({ subnet }) => addresses.some((address) => contains(subnet, address)));
+    if (network === undefined) return NOTHING;
+    const host = formatIpv4(network.serverAddress);
+    const port = agentPort();
+    const arch = roster.get(machine.name)?.status.seen?.arch ?? 'x86_64';
+    const urlOf = (sha256: string, name: string) =>
+      `http://${host}:${network.httpPort}${machinePath('asset', { sha256, name })}`;
+    return {
+      binaries: binaryLines({ full, machine, arch, book, urlOf }),
+      mirrors: port === undefined ? [] : [`https://${host}:${port}`],
+    };
+  };
+}

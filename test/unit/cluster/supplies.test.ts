@@ -1,0 +1,120 @@
+/** Binaries of the boot host in a machine's plan. */
+import { expect, test } from 'vitest';
+import { type BinaryArtifact, openArtifactBook } from '../../../src/artifacts/book.ts';
+import { cidr, ipv4 } from '../../../src/base/ipv4.ts';
+import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
+import { planLines } from '../../../src/cluster/content/plan.ts';
+import { binaryLines } from '../../../src/cluster/content/supplies.ts';
+import type { ServedNetwork } from '../../../src/pxe/network.ts';
+import { createSupplies } from '../../../src/pxe/supplies.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+import { full } from './kit.ts';
+
+const FULL = full();
+const [cp1] = FULL.machines;
+const worker = FULL.machines.find(({ name }) => name === 'w1')!;
+const HASH = 'ab'.repeat(32);
+
+const binary = (name: string, version: string, form: 'file' | 'tar', sha256 = HASH): BinaryArtifact => ({
+  kind: 'binary',
+  name,
+  version,
+  arch: 'x86_64',
+  sha256,
+  size: 1,
+  form,
+});
+async function bookWith(...artifacts: readonly BinaryArtifact[]) {
+  const book = await openArtifactBook(openMemoryStore());
+  await book.put(artifacts);
+  return book;
+}
+const urlOf = (sha256: string, name: string) => `http://h/${sha256}/${name}`;
+
+test('a program by itself is fetched where it is found first, an archive is unpacked where its publisher means it', async () => {
+  const book = await bookWith(
+    binary('kubelet', '1.36.3', 'file'),
+    binary('containerd', FULL.versions.containerd, 'tar'),
+    binary('cni-plugins', '1.9.1', 'tar'),
+  );
+  const lines = binaryLines({ full: FULL, machine: worker, arch: 'x86_64', book, urlOf });
+  const url = (name: string) => `http://h/${HASH}/${name}`;
+  expect(lines.filter((line) => line.do !== 'directory')).toEqual([
+    { do: 'fetch', mode: 0o755, path: '/usr/local/bin/kubelet', url: url('kubelet'), sha256: HASH },
+    { do: 'unpack', directory: '/usr/local', url: url('containerd'), sha256: HASH },
+    { do: 'unpack', directory: '/opt/cni/bin', url: url('cni-plugins'), sha256: HASH },
+  ]);
+});
+
+test("programs out of etcd's archive are linked from where they are found, on members only", async () => {
+  const book = await bookWith(binary('etcd', '3.6.8', 'tar'));
+  const lines = binaryLines({ full: FULL, machine: cp1!, arch: 'x86_64', book, urlOf });
+  expect(lines).toContainEqual({
+    do: 'link',
+    to: '/usr/local/lib/muster/etcd/etcd-v3.6.8-linux-amd64/etcdctl',
+    path: '/usr/local/bin/etcdctl',
+    onlyIfAbsent: false,
+  });
+  expect(binaryLines({ full: FULL, machine: worker, arch: 'x86_64', book, urlOf })).toEqual([]);
+});
+
+test('another version or processor is not taken', async () => {
+  const book = await bookWith(binary('kubelet', '1.36.2', 'file'));
+  expect(binaryLines({ full: FULL, machine: worker, arch: 'x86_64', book, urlOf })).toEqual([]);
+  const own = await bookWith(binary('kubelet', '1.36.3', 'file'));
+  expect(binaryLines({ full: FULL, machine: worker, arch: 'aarch64', book: own, urlOf })).toEqual([]);
+});
+
+test('another binary restarts what runs it, and nothing else', async () => {
+  const digests = (name: 'kubelet' | 'containerd', sha256: string) => {
+    const binaries =
+      name === 'kubelet'
+        ? ([{ do: 'fetch', mode: 0o755, path: '/usr/local/bin/kubelet', url: 'http://h', sha256 }] as const)
+        : ([{ do: 'unpack', directory: '/usr/local', url: 'http://h', sha256 }] as const);
+    const lines = planLines({ full: FULL, machine: worker, data: [], pki: [], binaries });
+    return new Map(lines.flatMap((line) => (line.do === 'run' ? [[line.unit, line.digest] as const] : [])));
+  };
+  for (const name of ['kubelet', 'containerd'] as const) {
+    const [a, b] = [digests(name, HASH), digests(name, 'cd'.repeat(32))];
+    const changed = [...a].filter(([unit, digest]) => b.get(unit) !== digest).map(([unit]) => unit);
+    expect(changed).toEqual([`${name}.service`]);
+  }
+});
+
+test('every binary that a cluster requires has a place, for both processors', async () => {
+  for (const arch of ['x86_64', 'aarch64'] as const)
+    for (const form of ['file', 'tar'] as const) {
+      const required = requiredArtifacts(FULL, arch).filter((one) => one.kind === 'binary');
+      const book = await bookWith(
+        ...required.map(({ name, version }) => ({ ...binary(name, version, form), arch })),
+      );
+      const lines = binaryLines({ full: FULL, machine: cp1!, arch, book, urlOf });
+      const brought = lines.filter((line) => line.do === 'fetch' || line.do === 'unpack');
+      expect(brought).toHaveLength(required.length);
+      for (const line of lines) if (line.do === 'unpack') expect(line.directory).toMatch(/^\//);
+    }
+});
+
+test('the machine is told the address by which it reaches this host; without one it is told nothing', async () => {
+  const network = {
+    name: 'lan',
+    subnet: cidr('10.0.0.0/24'),
+    serverAddress: ipv4('10.0.0.1'),
+    httpPort: 8080,
+  } as ServedNetwork;
+  const book = await bookWith(binary('kubelet', '1.36.3', 'file'));
+  const supplies = (networks: readonly ServedNetwork[]) =>
+    createSupplies({
+      networks: () => networks,
+      roster: { get: () => undefined },
+      book,
+      agentPort: () => 8443,
+    });
+  const { binaries, mirrors } = supplies([network])(FULL, worker);
+  expect(mirrors).toEqual(['https://10.0.0.1:8443']);
+  expect(binaries).toContainEqual(
+    expect.objectContaining({ do: 'fetch', url: `http://10.0.0.1:8080/assets/${HASH}/kubelet` }),
+  );
+  const elsewhere = { ...network, subnet: cidr('192.168.0.0/24') };
+  expect(supplies([elsewhere])(FULL, worker)).toEqual({ binaries: [], mirrors: [] });
+});
