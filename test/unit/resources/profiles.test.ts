@@ -5,7 +5,8 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { checkConfigurations } from '../../../src/ignition/check.ts';
+import { checkAll } from '../../../src/cluster/check-documents.ts';
+import { followClusters } from '../../../src/cluster/completed.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { KINDS, type Kind } from '../../../src/resources/kinds.ts';
@@ -28,7 +29,7 @@ test('profiles/ is a working directory: no fault, and no warning but for the ima
     events: { record: () => {} },
     log: silentLog,
     clock: systemClock,
-    checkConfig: checkConfigurations,
+    checkConfig: checkAll,
   });
   await catalog.close();
   expect(catalog.faults()).toEqual([]);
@@ -37,6 +38,23 @@ test('profiles/ is a working directory: no fault, and no warning but for the ima
   );
   for (const kind of ['Network', 'Cluster', 'Profile', 'Machine'] as const)
     expect(catalog.list(kind).length, kind).toBeGreaterThan(0);
+});
+
+test('the example of a cluster is whole beside the rest of profiles/', async () => {
+  const catalog = await openCatalog({
+    directory: path.join(ROOT, 'profiles'),
+    store: openMemoryStore(),
+    events: { record: () => {} },
+    log: silentLog,
+    clock: systemClock,
+    checkConfig: checkAll,
+  });
+  const files = ['profiles/machines/blue.yaml.example', 'profiles/clusters/blue.yaml.example'];
+  await catalog.applyTexts(files.map((file) => ({ file, text: read(file) })));
+  const completed = followClusters(catalog).get('blue');
+  expect(completed?.faults).toEqual([]);
+  expect(completed?.full?.machines).toHaveLength(5);
+  await catalog.close();
 });
 
 const samples = tracked.filter((file) => /^profiles\/.*\.ya?ml(\.example)?$/.test(file));
