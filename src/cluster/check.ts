@@ -195,6 +195,7 @@ function checkAddresses(full: FullCluster, found: Found): void {
         found.push(fault('error', where, `${text} is outside of networks.machines (${machines.join(', ')})`));
     }
   }
+  checkVirtualAddress(full, owners, found);
   const endpoint = parseIp(full.endpoint.host);
   if (endpoint === undefined) return;
   if ([...pods, ...services].some((network) => networkHolds(ipNetwork(network), endpoint)))
@@ -206,6 +207,34 @@ function checkAddresses(full: FullCluster, found: Found): void {
         'warning',
         'endpoint',
         `it is the address of ${owner}: without that machine nobody reaches the API`,
+      ),
+    );
+}
+
+function checkVirtualAddress(full: FullCluster, owners: ReadonlyMap<string, string>, found: Found): void {
+  const { virtualAddress, networks, endpoint } = full;
+  if (virtualAddress === undefined) return;
+  const { address } = virtualAddress;
+  const where = 'virtualAddress.address';
+  const parsed = parseIp(address);
+  const owner = owners.get(address);
+  const holds = (network: string) => parsed !== undefined && networkHolds(ipNetwork(network), parsed);
+  if (parsed === undefined)
+    found.push(
+      fault('error', where, `"${address}" is not an address; name one, since the endpoint is a name`),
+    );
+  else if (owner !== undefined)
+    found.push(fault('error', where, `${address} is the address of ${owner}; it needs one that is nobody's`));
+  else if (networks.machines.length > 0 && !networks.machines.some(holds))
+    found.push(
+      fault('error', where, `${address} is outside of networks.machines (${networks.machines.join(', ')})`),
+    );
+  if (endpoint.port !== 6443)
+    found.push(
+      fault(
+        'error',
+        'endpoint',
+        `port ${endpoint.port}: at the virtual address the apiserver itself answers, at 6443`,
       ),
     );
 }

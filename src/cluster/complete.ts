@@ -58,6 +58,7 @@ const FIXED: Readonly<Record<string, string>> = {
   'etcd.topology': 'spec.kubernetes.etcd.topology',
   'etcd.runs': 'spec.kubernetes.etcd.runs',
   'cni.plugin': 'spec.kubernetes.cni',
+  'virtualAddress.address': 'spec.kubernetes.virtualAddress.address',
   'etcd.minor': 'overrides.versions.etcd',
 };
 
@@ -233,7 +234,26 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     'derived',
     'tenth address of networks.services',
   );
-  const names = [endpoint.host, ...(spec.sans ?? [])];
+  const virtual = spec.virtualAddress && {
+    ...spec.virtualAddress,
+    address: spec.virtualAddress.address ?? endpoint.host,
+  };
+  if (virtual) {
+    const address = build.put(
+      ['virtualAddress', 'address'],
+      virtual.address,
+      virtual.address === endpoint.host ? 'derived' : 'spec',
+      virtual.address === endpoint.host ? 'endpoint' : 'virtualAddress.address',
+    );
+    build.put(['virtualAddress', 'interface'], virtual.interface, 'spec', 'virtualAddress.interface');
+    build.put(
+      ['virtualAddress', 'routerId'],
+      virtual.routerId ?? routerIdOf(address),
+      virtual.routerId === undefined ? 'derived' : 'spec',
+      virtual.routerId === undefined ? 'virtualAddress.address' : 'virtualAddress.routerId',
+    );
+  }
+  const names = [...new Set([endpoint.host, ...(virtual ? [virtual.address] : []), ...(spec.sans ?? [])])];
   build.put(
     ['sans', 'dns'],
     names.filter((one) => parseIp(one) === undefined),
@@ -310,6 +330,12 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   for (const part of ['config', 'controlPlaneConfig'] as const)
     for (const [field, { value, by }] of Object.entries(config[part]))
       build.put(['kubelet', part, field], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+}
+
+/** Two clusters on one segment have two addresses, and so two numbers. */
+function routerIdOf(address: string): number {
+  const last = Number(/\.([0-9]{1,3})$/.exec(address)?.[1] ?? 0);
+  return last >= 1 && last <= 255 ? last : 51;
 }
 
 function nthText(network: string, n: number): string[] {

@@ -78,6 +78,14 @@ export interface FullCluster {
     readonly minor: EtcdMinor;
     readonly dataDirectory: string;
   };
+  /** The endpoint's address, held by one control plane at a time; absent: there is none, or somebody else's. */
+  readonly virtualAddress?: {
+    readonly address: string;
+    /** The control planes' network device on that segment. */
+    readonly interface: string;
+    /** VRRP's number of the group, 1 to 255; one a segment. */
+    readonly routerId: number;
+  };
   /** The network between pods. `none`: a person brings one. */
   readonly cni: {
     readonly plugin: 'flannel' | 'none';

@@ -203,6 +203,24 @@ export const kubernetesSpec = z.strictObject({
   endpoint: z
     .string()
     .meta({ description: 'How people reach the API: a name or address, with a port unless it is 6443.' }),
+  virtualAddress: z
+    .strictObject({
+      address: z.string().optional().meta({
+        description: "Default: the endpoint's, when that is an address. It goes into the certificates.",
+      }),
+      interface: z
+        .string()
+        .regex(/^[a-zA-Z0-9._-]{1,15}$/, 'not the name of a network device')
+        .meta({ description: "The control planes' network device, e.g. eth0." }),
+      routerId: z.int().min(1).max(255).optional().meta({
+        description: "VRRP's number of the group, one a segment. Default: the address's last octet, or 51.",
+      }),
+    })
+    .optional()
+    .meta({
+      description:
+        'One control plane at a time has this address (keepalived, VRRP). Absent: you bring a balancer or names.',
+    }),
   controlPlanes: z.array(name).min(1).meta({ description: 'Machines that are control planes.' }),
   workers: machineNames('Machines that are workers.'),
   etcd: z

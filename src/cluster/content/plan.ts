@@ -16,6 +16,7 @@ import { kubeletLines, readByKubelet } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { systemLines } from './system.ts';
+import { virtualAddressLines } from './virtual-address.ts';
 
 export interface PlanOf {
   readonly full: FullCluster;
@@ -38,6 +39,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   const pki = of.pki.map(lineOf);
   const containerd = kubernetes ? containerdLines(full, binaries) : undefined;
   const balancer = machine.roles.includes('worker') ? balancerLines(full, pki) : undefined;
+  const address = virtualAddressLines(full, machine);
   const kubelet = kubernetes ? kubeletLines(full, machine) : [];
   return [
     ...data,
@@ -51,6 +53,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...binaries,
     ...(containerd?.files ?? []),
     ...(balancer?.files ?? []),
+    ...(address?.files ?? []),
     ...kubelet,
     ...manifestLines(full, machine, etcd?.founding, pki),
     ...(objects?.files ?? []),
@@ -58,6 +61,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...etcdService(full, machine, etcd?.founding, pki),
     ...(containerd ? [containerd.run] : []),
     ...(balancer ? [balancer.run] : []),
+    ...(address ? [address.run] : []),
     ...(kubernetes
       ? [
           {

@@ -244,6 +244,26 @@ test.for([
     'error overrides.networks.pods: a string where a list belongs',
   ],
   [
+    'a virtual address that is a machine’s',
+    { virtualAddress: { address: '10.0.0.12', interface: 'eth0' } },
+    "error virtualAddress.address: 10.0.0.12 is the address of cp2; it needs one that is nobody's",
+  ],
+  [
+    'a virtual address that is none',
+    { virtualAddress: { interface: 'eth0' } },
+    'error virtualAddress.address: "api.golden.test" is not an address; name one, since the endpoint is a name',
+  ],
+  [
+    'a virtual address outside the network',
+    { networks: { machines: ['10.0.0.0/24'] }, virtualAddress: { address: '10.0.1.1', interface: 'eth0' } },
+    'error virtualAddress.address: 10.0.1.1 is outside of networks.machines (10.0.0.0/24)',
+  ],
+  [
+    'a virtual address at another port',
+    { endpoint: 'api.golden.test:443', virtualAddress: { address: '10.0.0.10', interface: 'eth0' } },
+    'error endpoint: port 443: at the virtual address the apiserver itself answers, at 6443',
+  ],
+  [
     'machines of etcd without external',
     { etcd: { machines: ['cp1'] } },
     'error etcd.machines: only with topology external; stacked members are on the control planes',
@@ -299,6 +319,14 @@ test('names of certificates come from the full specification', () => {
     serviceAddresses: ['10.96.0.1'],
     endpointNames: { dns: ['api.golden.test'], ips: ['10.0.0.10'] },
   });
+});
+
+test('a virtual address is the endpoint’s unless it is said, and is in the certificates', () => {
+  const cluster = full({ endpoint: '10.0.0.10', sans: [], virtualAddress: { interface: 'eth0' } });
+  expect(cluster.virtualAddress).toEqual({ address: '10.0.0.10', interface: 'eth0', routerId: 10 });
+  const named = full({ sans: [], virtualAddress: { address: '10.0.0.10', interface: 'eth0', routerId: 7 } });
+  expect(named.virtualAddress?.routerId).toBe(7);
+  expect(clusterNames(named).endpointNames).toEqual({ dns: ['api.golden.test'], ips: ['10.0.0.10'] });
 });
 
 test('every flag that is given by default is known to that version', () => {

@@ -232,3 +232,23 @@ test('units start after everything that they read, and their digests cover it', 
   expect(digest(after, 'kubelet.service')).not.toBe(digest(before, 'kubelet.service'));
   expect(digest(after, 'containerd.service')).toBe(digest(before, 'containerd.service'));
 });
+
+test('control planes hold the virtual address in turn, each asking its own apiserver and knowing the others', async () => {
+  const { desk } = await rig({
+    spec: { endpoint: '10.0.0.10', sans: [], virtualAddress: { interface: 'eth0' } },
+  });
+  const { lines } = await settle(desk, new TestMachine('cp2'));
+  const config = lines.flatMap((line) =>
+    line.do === 'put' && line.path === '/etc/muster/keepalived.conf' && 'text' in line.content
+      ? [line.content.text]
+      : [],
+  )[0];
+  expect(config).toContain('unicast_src_ip 10.0.0.12');
+  expect(config).toContain('  unicast_peer {\n    10.0.0.11\n    10.0.0.13\n  }');
+  expect(config).toContain('10.0.0.10/32 dev eth0');
+  expect(lines).toContainEqual(expect.objectContaining({ do: 'reload', unit: 'muster-address.service' }));
+  const worker = await settle(desk, new TestMachine('w1', { state: 'unused' }));
+  expect(worker.lines.filter((line) => line.do === 'reload')).toMatchObject([
+    { unit: 'muster-balancer.service' },
+  ]);
+});
