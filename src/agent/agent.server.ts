@@ -164,6 +164,7 @@ function shownBy(socket: TLSSocket): ShownCertificate | undefined {
   const certificate = new X509Certificate(raw);
   return {
     serial: certificate.serialNumber.toLowerCase(),
+    notAfter: Date.parse(certificate.validTo),
     spki: certificate.publicKey.export({ type: 'spki', format: 'der' }),
   };
 }

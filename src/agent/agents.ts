@@ -114,6 +114,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   let server: AgentServer | undefined;
   let certificate: ServerCertificate | undefined;
   let trusted: ReadonlySet<string> = new Set();
+  let primary = '';
   let version = 0;
   let named = '';
   let failed: string | undefined;
@@ -125,6 +126,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     const next = await serverCertificate({ pki, secrets, clock }, options!.addresses());
     const keyset = (await pki.keysets(MUSTER_SCOPE)).get('transport-ca')!;
     trusted = new Set(keyset.trusted.map(({ id }) => id));
+    ({ primary } = keyset);
     if (next.authority !== certificate?.authority) version++;
     if (next.certificate !== certificate?.certificate || next.authority !== certificate?.authority)
       server?.renew(next);
@@ -140,6 +142,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       tickets,
       identities,
       trusted: () => trusted,
+      primary: () => primary,
       revision: async () => (await store.list('founding/')).revision,
     });
     const { host, port, others } = listen;

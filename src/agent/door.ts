@@ -9,16 +9,19 @@ import type { Member } from '../machines/roster.ts';
 import { raiseAlarm } from './alarm.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
+import type { AgentRecord } from './identities.ts';
 import type { AgentDesk, AgentIdentity } from './protocol.ts';
 import { type RedeemDeps, redeem } from './redeem.ts';
+import { renewal } from './renewal.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
 
 export interface DoorDeps extends RedeemDeps {
   readonly desk: AgentDesk;
   /** Of the store, now. */
   readonly revision: () => Promise<number>;
-  /** Ids of the transport CA's trusted generations. */
+  /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
+  readonly primary: () => string;
 }
 
 /** A client certificate whose chain was checked against the trusted generations. */
@@ -27,6 +30,8 @@ export interface ShownCertificate {
   readonly serial: string;
   /** DER of its SubjectPublicKeyInfo. */
   readonly spki: Buffer;
+  /** Ms since 1970. */
+  readonly notAfter: number;
 }
 
 export interface DoorAnswer {
@@ -64,14 +69,18 @@ export function createDoor(deps: DoorDeps): Door {
 
     async poll(body, certificate, peer) {
       const address = plainAddress(peer);
-      const { identity, member } = believed(deps, certificate, address);
+      const { identity, member, shown, record } = believed(deps, certificate, address);
       const read = decodeFacts(body);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
       const { facts } = read;
       await heard(deps, member, facts, address);
       const revision = await deps.revision();
       const rolledBack = facts.seenRevision !== undefined && facts.seenRevision > revision;
-      const plan = await deps.desk(identity, facts, { revision, rolledBack });
+      if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
+      const wanted = await deps.desk(identity, facts, { revision, rolledBack });
+      const current = deps.identities.get(record.machine) ?? record;
+      // First: what stops the plan must not stop this.
+      const plan = { ...wanted, lines: [...(await renewal(deps, current, shown, facts)), ...wanted.lines] };
       const { digest, tar } = encodePlan(plan);
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
@@ -101,7 +110,12 @@ function believed(
   { identities, roster, events, trusted }: DoorDeps,
   shown: ShownCertificate | undefined,
   address: string,
-): { readonly identity: AgentIdentity; readonly member: Member } {
+): {
+  readonly identity: AgentIdentity;
+  readonly member: Member;
+  readonly shown: ShownCertificate;
+  readonly record: AgentRecord;
+} {
   const record = shown && identities.holder(shown.serial);
   const member = record && roster.get(record.machine);
   const refuse = (code: keyof typeof DISBELIEF): never => {
@@ -117,9 +131,10 @@ function believed(
   if (shown === undefined) return refuse('no_certificate');
   if (record === undefined) return refuse('not_current');
   if (createHash('sha256').update(shown.spki).digest('hex') !== record.pin) return refuse('other_key');
-  if (!trusted().has(record.generation)) return refuse('distrusted');
+  const generation = record.next?.serial === shown.serial ? record.next.generation : record.generation;
+  if (!trusted().has(generation)) return refuse('distrusted');
   if (member?.entry === undefined) return refuse('machine_gone');
-  return { identity: { machine: record.machine, serial: record.serial, address }, member };
+  return { identity: { machine: record.machine, serial: shown.serial, address }, member, shown, record };
 }
 
 const MAX_CODE = 64;

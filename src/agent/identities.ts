@@ -20,6 +20,8 @@ const identityRecord = z.object({
   generation: z.string(),
   session: z.string(),
   at: z.int().transform((value) => value as Millis),
+  /** Made to follow this one, for the same key; counts as well. */
+  next: z.object({ serial: z.string(), generation: z.string() }).optional(),
 });
 export type AgentRecord = Omit<z.output<typeof identityRecord>, 'v'>;
 
@@ -44,13 +46,17 @@ export const AGENT_KEY = {
 
 export interface Identities {
   get(machine: string): AgentRecord | undefined;
-  /** The machine whose present certificate has this serial number. Constant time. */
+  /** The machine whose present certificate, or the one to follow it, has this serial number. Constant time. */
   holder(serial: string): AgentRecord | undefined;
   list(): readonly AgentRecord[];
   /** Who redeemed this session's ticket. */
   redeemed(session: string): Promise<Redeemed | undefined>;
   /** Writes that make this certificate the machine's, if nobody else redeemed the ticket or made another one count meanwhile. */
   writes(redeemed: Redeemed, generation: string): readonly Write[];
+  /** Writes that note a certificate as the one to follow the machine's present one, if nothing changed meanwhile. */
+  renewing(machine: string, next: NonNullable<AgentRecord['next']>): readonly Write[];
+  /** The machine spoke with the one that was to follow: the one before counts no more. */
+  renewed(machine: string): Promise<void>;
   /** To be called when those writes are durable. */
   took(machine: string): Promise<void>;
   /** No certificate of this machine counts any more, and its session's ticket is as if never redeemed. */
@@ -68,9 +74,9 @@ export async function openIdentities({
   const bySerial = new Map<string, AgentRecord>();
   const set = (record: AgentRecord, revision: number): void => {
     const before = byMachine.get(record.machine);
-    if (before !== undefined) bySerial.delete(before.serial);
+    if (before !== undefined) for (const serial of serials(before)) bySerial.delete(serial);
     byMachine.set(record.machine, { ...record, revision });
-    bySerial.set(record.serial, record);
+    for (const serial of serials(record)) bySerial.set(serial, record);
   };
   for (const { key, value, revision } of (await store.list(AGENT_KEY.agents)).records) {
     const read = identityRecord.safeParse(json(value));
@@ -112,6 +118,25 @@ export async function openIdentities({
           : []),
       ];
     },
+    renewing(machine, next) {
+      const { revision, ...record } = byMachine.get(machine)!;
+      return [
+        { key: AGENT_KEY.agent(machine), put: JSON.stringify({ v: 1, ...record, next }), expect: revision },
+      ];
+    },
+    async renewed(machine) {
+      const found = byMachine.get(machine);
+      if (found?.next === undefined) return;
+      const { revision, next, ...record } = found;
+      await store.commit([
+        {
+          key: AGENT_KEY.agent(machine),
+          put: JSON.stringify({ v: 1, ...record, ...next }),
+          expect: revision,
+        },
+      ]);
+      await refresh(machine);
+    },
     took: refresh,
     async revoke(machine) {
       const before = byMachine.get(machine);
@@ -121,11 +146,16 @@ export async function openIdentities({
         { key: AGENT_KEY.ticket(before.session), delete: true },
       ]);
       byMachine.delete(machine);
-      bySerial.delete(before.serial);
+      for (const serial of serials(before)) bySerial.delete(serial);
       return before;
     },
   };
 }
+
+const serials = ({ serial, next }: AgentRecord): readonly string[] => [
+  serial,
+  ...(next ? [next.serial] : []),
+];
 
 function json(value: string): unknown {
   try {

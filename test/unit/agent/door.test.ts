@@ -254,6 +254,35 @@ describe('a poll', () => {
     expect(answer.status).toBe(401);
   });
 
+  it('brings the next certificate for the same key in good time; both count until the machine speaks with the new one', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    world.plan = { lines: [{ do: 'hold', code: 'later', text: 'wait' }], pollSeconds: 5 };
+    const plan = async (pem: string) => {
+      const answer = await world.poll(key, pem);
+      expect(answer.status).toBe(200);
+      const lines = execFileSync('tar', ['-xOf', '-', 'plan'], {
+        input: answer.body,
+        encoding: 'utf8',
+      }).split('\n');
+      const put = lines.find((line) => line.startsWith('put '));
+      const file = put && `files/${put.split(' ')[2]}`;
+      const next = file && execFileSync('tar', ['-xOf', '-', file], { input: answer.body, encoding: 'utf8' });
+      return { put, next };
+    };
+    expect((await plan(certificate)).put).toBeUndefined();
+    world.clock.advance(duration('250d'));
+    const { put, next } = await plan(certificate);
+    expect(put).toMatch(/^put 0?600 [0-9a-f]{64} \/run\/muster\/agent\/agent\.crt$/);
+    expect(new X509Certificate(next!).serialNumber).not.toBe(new X509Certificate(certificate).serialNumber);
+    // A lost answer: the same one again.
+    expect((await plan(certificate)).next).toBe(next);
+    expect((await plan(next!)).put).toBeUndefined();
+    expect((await world.poll(key, certificate)).status).toBe(401);
+    const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
+    expect(agents).toHaveLength(2);
+  });
+
   it('shows step and hold of the agent at its machine', async () => {
     world = await open();
     const { key, certificate } = await joined();

@@ -1,0 +1,73 @@
+/**
+ * An agent's certificate is renewed before it ends, and when another generation of the transport CA signs: for the same key, by a line in
+ * its plan. Both count until the machine has spoken with the new one.
+ */
+import { createPublicKey } from 'node:crypto';
+import type { Clock } from '../base/clock.ts';
+import { duration } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
+import { PublicKey } from '../pki/keys.ts';
+import type { Pki } from '../pki/pki.ts';
+import { MUSTER_SCOPE } from '../pki/records.ts';
+import { NO_CLUSTER } from '../pki/server-certificate.ts';
+import type { AgentFacts } from './facts.ts';
+import type { AgentRecord, Identities } from './identities.ts';
+import { AGENT_PATHS, type PlanLine } from './plan.ts';
+
+/** A third of a year's life. */
+export const RENEW_BEFORE = duration('120d');
+
+export interface RenewalDeps {
+  readonly identities: Identities;
+  readonly pki: Pki;
+  readonly clock: Clock;
+  /** Id of the transport CA's generation that signs. */
+  readonly primary: () => string;
+}
+
+export interface Renewed {
+  /** DER of the SubjectPublicKeyInfo. */
+  readonly spki: Buffer;
+  /** Ms since 1970. */
+  readonly notAfter: number;
+}
+
+/** The line that puts the next certificate in its place, if it is time for one. */
+export async function renewal(
+  { identities, pki, clock, primary }: RenewalDeps,
+  record: AgentRecord,
+  shown: Renewed,
+  facts: AgentFacts,
+): Promise<readonly PlanLine[]> {
+  if (shown.notAfter - clock.now() > RENEW_BEFORE && record.generation === primary()) return [];
+  const certificate = await next({ identities, pki }, record, shown.spki);
+  if (certificate === undefined) return [];
+  const mounted = facts.disk.state === 'ours' && facts.disk.mounted;
+  // Where the agent keeps it while it has no data filesystem.
+  const path = mounted ? AGENT_PATHS.certificate : `${AGENT_PATHS.run}/agent/agent.crt`;
+  return [{ do: 'put', mode: 0o600, path, content: { text: certificate } }];
+}
+
+/** The one that was made for this renewal already, or a new one; undefined when somebody else makes one at this moment. */
+async function next(
+  { identities, pki }: Pick<RenewalDeps, 'identities' | 'pki'>,
+  record: AgentRecord,
+  spki: Buffer,
+): Promise<string | undefined> {
+  if (record.next !== undefined) return (await pki.issuedOne(MUSTER_SCOPE, record.next.serial))?.certificate;
+  try {
+    const { certificate } = await pki.issue(MUSTER_SCOPE, {
+      leaf: 'agent',
+      holder: { name: record.machine, addresses: [] },
+      cluster: NO_CLUSTER,
+      publicKey: new PublicKey(createPublicKey({ key: spki, format: 'der', type: 'spki' })),
+      also: ({ serial, issuer }) =>
+        identities.renewing(record.machine, { serial, generation: issuer.generation }),
+    });
+    await identities.took(record.machine);
+    return certificate;
+  } catch (error) {
+    if (error instanceof MusterError && error.code === 'E_CONFLICT') return undefined;
+    throw error;
+  }
+}
