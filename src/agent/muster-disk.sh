@@ -8,7 +8,7 @@
 # SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a disk must fit all of them. Only
 # whole disks are looked at. A disk on which anything is that anybody could miss is foreign, and is never written to. Paths are
 # below MUSTER_ROOT. On failure the reason is printed. Needs coreutils, util-linux and mkfs.ext4.
-set -fu
+set -u
 LC_ALL=C
 export LC_ALL
 
@@ -34,13 +34,11 @@ look() {
   disk=unused device='' filesystem='' mounted='' detail=''
   [ -n "$selector" ] || return 0
   fitting=
-  set +f
   for entry in "$root"/sys/block/*; do
     name=${entry##*/}
     case $name in '*' | loop* | ram* | zram* | sr* | fd* | dm-* | md* | mtd* | *'!'*) continue ;; esac
     fits "$name" && fitting="$fitting $name"
   done
-  set -f
   # shellcheck disable=SC2086 # names, one a word
   set -- $fitting
   case $# in

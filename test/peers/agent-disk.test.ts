@@ -1,100 +1,273 @@
-/** The agent's data filesystem on real block devices: loop devices under the names of disks. Root, inside scripts/in-namespace.sh. */
-import { execFileSync, spawnSync } from 'node:child_process';
+/** The agent's data filesystem on real block devices. Root, inside scripts/in-namespace.sh. */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Desk, Machine } from '../unit/agent/kit.ts';
+import { Desk, Machine, put, SHELLS } from '../unit/agent/kit.ts';
+import { Disks, MIB } from './agent-disks.ts';
 
-const MIB = 1024 * 1024;
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 
 let desk: Desk;
-let machine: Machine;
-let loops: string[];
+let open: { machine: Machine; disks: Disks }[];
 
 beforeEach(async () => {
   desk = await Desk.open();
-  loops = [];
-  machine = undefined as unknown as Machine;
+  open = [];
 });
 
 afterEach(() => {
-  unmount();
-  for (const loop of loops) spawnSync('losetup', ['--detach', loop]);
-  machine.close();
+  for (const { machine, disks } of open) {
+    disks.close();
+    machine.close();
+  }
   desk.close();
 });
 
-/** All mounts of the machine, the last first. */
-function unmount(): void {
-  const mounts = fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
-  for (const line of mounts.reverse()) {
-    const at = line.split(' ')[4] ?? '';
-    if (at.startsWith(`${machine.root}/`)) execFileSync('umount', [at]);
-  }
-}
-
 /** A machine whose selector is `data`. */
-function start(data: string): void {
-  machine = new Machine(desk, { data });
+function start(data: string, settings: Record<string, string> = {}) {
+  const machine = new Machine(desk, { data, ...settings });
+  const disks = new Disks(machine);
+  open.push({ machine, disks });
+  return { machine, disks };
 }
 
-/** A disk of the machine: a loop device under a disk's name, in /dev and /sys as the kernel has it. */
-function disk(name: string, mib: number, serial: string): { file: string; loop: string } {
-  const file = machine.path(`/${name}.img`);
-  fs.writeFileSync(file, '');
-  fs.truncateSync(file, mib * MIB);
-  return plug(name, file, serial);
-}
+const MARKER = { do: 'marker', cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
+const CREATE: PlanLine = { do: 'create-data', device: '/dev/vdb', filesystem: UUID };
 
-function plug(name: string, file: string, serial: string): { file: string; loop: string } {
-  const loop = execFileSync('losetup', ['--find', '--show', file], { encoding: 'utf8' }).trim();
-  loops.push(loop);
-  const number = /[0-9]+$/.exec(loop)![0];
-  fs.mkdirSync(machine.path('/dev'), { recursive: true });
-  execFileSync('mknod', [machine.path(`/dev/${name}`), 'b', '7', number]);
-  machine.write(`/sys/block/${name}/size`, `${fs.statSync(file).size / 512}\n`);
-  machine.write(`/sys/block/${name}/dev`, `7:${number}\n`);
-  machine.write(`/sys/block/${name}/serial`, `  ${serial} \n`);
-  machine.write(`/sys/block/${name}/ro`, '0\n');
-  return { file, loop };
-}
+test.for(SHELLS)(
+  'by %s, a blank disk becomes the data filesystem; certificate, marker and data are there after a reboot without a ticket',
+  async (shell) => {
+    const { machine, disks } = start('serial=S2');
+    disks.add('vda', 64, 'S1');
+    disks.add('vdb', 64, 'S2');
+    const lines: readonly PlanLine[] = [
+      CREATE,
+      MARKER,
+      { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
+      { do: 'bind', directory: 'containerd', path: '/var/lib/containerd' },
+      { do: 'guard-new', filesystem: UUID },
+      { do: 'step', step: 'data' },
+    ];
+    desk.plan(lines);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.facts().disk).toEqual({ state: 'blank', device: '/dev/vdb' });
+    expect(desk.facts().etcd.wal).toBe('unknown');
+    expect(machine.read('/var/lib/muster/marker')).toBe('lab f1 cp1 cp1\n');
+    machine.write('/var/lib/containerd/image', 'layer');
+    expect(machine.read('/var/lib/muster/containerd/image')).toBe('layer');
+    expect(machine.exists('/run/muster/agent')).toBe(false);
+    desk.plan(lines);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
 
-const CREATE: readonly PlanLine[] = [
-  { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
-  { do: 'marker', cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' },
-  { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
-  { do: 'bind', directory: 'containerd', path: '/var/lib/containerd' },
-  { do: 'guard-new', filesystem: UUID },
-  { do: 'step', step: 'data' },
+    disks.unmount();
+    machine.reboot();
+    const settings = machine.read('/etc/muster/agent.conf');
+    machine.write('/etc/muster/agent.conf', settings.replace(/^ticket=.*\n/m, ''));
+    const asked = desk.asked.length;
+    desk.plan([{ do: 'mount-data', filesystem: UUID }, ...lines]);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
+    expect(desk.facts()).toMatchObject({
+      disk: { state: 'ours', device: '/dev/vdb', filesystem: UUID, mounted: true },
+      marker: { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' },
+      etcd: { wal: 'absent' },
+    });
+    expect(machine.read('/var/lib/containerd/image')).toBe('layer');
+  },
+);
+
+/** What somebody might miss, and how it got onto the disk. */
+const FOREIGN: readonly (readonly [string, (file: string) => void])[] = [
+  ['ext4', (file) => execFileSync('mkfs.ext4', ['-q', '-F', file])],
+  ['ext4 with our label but not whole', (file) => execFileSync('mkswap', ['-L', 'MUSTER-DATA', file])],
+  ['swap', (file) => execFileSync('mkswap', [file])],
+  ['a partition table', (file) => execFileSync('sfdisk', ['--quiet', file], { input: 'label: gpt\n,\n' })],
+  ['an MBR', (file) => execFileSync('sfdisk', ['--quiet', file], { input: 'label: dos\n,\n' })],
+  [
+    'a GPT of which only the copy at the end is left',
+    (file) => {
+      execFileSync('sfdisk', ['--quiet', file], { input: 'label: gpt\n,\n' });
+      const disk = fs.openSync(file, 'r+');
+      fs.writeSync(disk, Buffer.alloc(MIB), 0, MIB, 0);
+      fs.closeSync(disk);
+    },
+  ],
+  [
+    'octets that nobody knows',
+    (file) => {
+      const disk = fs.openSync(file, 'r+');
+      fs.writeSync(disk, Buffer.from('x'), 0, 1, 700_000);
+      fs.closeSync(disk);
+    },
+  ],
 ];
 
-test('a blank disk becomes the data filesystem; certificate, marker and data are there after a reboot without a ticket', async () => {
-  start('serial=S2');
-  disk('vda', 64, 'S1');
-  disk('vdb', 64, 'S2');
-  desk.plan(CREATE);
-  expect(await machine.poll()).toEqual({ status: 0, said: '' });
-  expect(desk.facts().disk).toEqual({ state: 'blank', device: '/dev/vdb' });
-  expect(machine.read('/var/lib/muster/marker')).toBe('lab f1 cp1 cp1\n');
-  machine.write('/var/lib/containerd/image', 'layer');
-  expect(machine.read('/var/lib/muster/containerd/image')).toBe('layer');
-  expect(machine.exists('/run/muster/agent')).toBe(false);
+test.for(FOREIGN)(
+  'a disk with %s is foreign, and is not touched, even if a plan says so',
+  async ([, fill]) => {
+    const { machine, disks } = start('serial=S2');
+    const file = disks.add('vdb', 64, 'S2');
+    disks.unplug('vdb');
+    fill(file);
+    const before = createHash('sha256').update(fs.readFileSync(file)).digest('hex');
+    disks.plug('vdb', file, 'S2');
+    desk.plan([CREATE, put('/etc/after', '')]);
+    expect((await machine.poll()).status).toBe(1);
+    await machine.poll();
+    expect(desk.facts().disk).toEqual({
+      state: 'foreign',
+      device: '/dev/vdb',
+      detail: expect.stringMatching(/^(holds|has|cannot) /),
+    });
+    expect(desk.facts().hold).toMatchObject({
+      code: 'create-data',
+      text: expect.stringContaining('foreign'),
+    });
+    expect(machine.exists('/etc/after')).toBe(false);
+    disks.close();
+    expect(createHash('sha256').update(fs.readFileSync(file)).digest('hex')).toBe(before);
+  },
+);
 
-  unmount();
-  machine.reboot();
-  machine.write(
-    '/etc/muster/agent.conf',
-    machine.read('/etc/muster/agent.conf').replace(/^ticket=.*\n/m, ''),
-  );
-  const tickets = desk.asked.length;
-  desk.plan([{ do: 'mount-data', filesystem: UUID }, ...CREATE]);
-  expect(await machine.poll()).toEqual({ status: 0, said: '' });
-  expect(desk.asked.slice(tickets).map(({ path: asked }) => asked)).toEqual(['/agent/poll']);
-  expect(desk.facts()).toMatchObject({
-    disk: { state: 'ours', device: '/dev/vdb', filesystem: UUID, mounted: true },
-    marker: { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' },
-    etcd: { wal: 'absent' },
+test('partitions, holders and a write lock that the kernel knows of make a disk foreign', async () => {
+  const { machine, disks } = start('serial=S2');
+  disks.add('vdb', 64, 'S2');
+  const sys = '/sys/block/vdb';
+  for (const [at, text] of [
+    [`${sys}/vdb1/partition`, '1\n'],
+    [`${sys}/holders/dm-0`, ''],
+  ] as const) {
+    machine.write(at, text);
+    await machine.poll();
+    expect(desk.facts().disk).toMatchObject({ state: 'foreign' });
+    fs.rmSync(machine.path(at));
+  }
+  machine.write(`${sys}/ro`, '1\n');
+  await machine.poll();
+  expect(desk.facts().disk).toMatchObject({ state: 'foreign', detail: 'is read-only' });
+});
+
+test('a selector takes the one disk that fits all of it; none and several are said', async () => {
+  const { machine, disks } = start('serial=S2');
+  disks.add('vda', 64, 'S1');
+  disks.add('vdb', 96, 'S2');
+  disks.add('loop7', 64, 'S2');
+  machine.write('/dev/disk/by-id/x', '');
+  fs.rmSync(machine.path('/dev/disk/by-id/x'));
+  fs.symlinkSync('../../vda', machine.path('/dev/disk/by-id/ata-MODEL_LINK1'));
+  const look = async (data: string) => {
+    const settings = machine.read('/etc/muster/agent.conf');
+    machine.write('/etc/muster/agent.conf', settings.replace(/^data=.*$/m, `data=${data}`));
+    await machine.poll();
+    const { disk } = desk.facts();
+    return 'device' in disk ? disk.device : disk.state;
+  };
+  expect(await look('serial=S2')).toBe('/dev/vdb');
+  expect(await look('serial=LINK1')).toBe('/dev/vda');
+  expect(await look('path=/dev/disk/by-id/ata-MODEL_LINK1')).toBe('/dev/vda');
+  expect(await look('path=/dev/vdb size=90-')).toBe('/dev/vdb');
+  expect(await look('size=-64')).toBe('/dev/vda');
+  expect(await look('size=10-100')).toBe('several');
+  expect(await look('size=65-95')).toBe('none');
+  expect(await look('path=/dev/vdb serial=S1')).toBe('none');
+  expect(await look('model=x')).toBe('none');
+});
+
+test('a disk is not made anew under another name than the plan’s, nor when it already is another filesystem', async () => {
+  const { machine, disks } = start('serial=S2');
+  disks.add('vdb', 64, 'S2');
+  desk.plan([{ ...CREATE, device: '/dev/vda' } as PlanLine]);
+  expect((await machine.poll()).said).toContain('create-data');
+  desk.plan([CREATE]);
+  expect((await machine.poll()).status).toBe(0);
+  desk.plan([{ ...CREATE, filesystem: UUID.replace('5eed', 'beef') } as PlanLine]);
+  expect((await machine.poll()).said).toContain('create-data');
+  await machine.poll();
+  expect(desk.facts().disk).toMatchObject({ filesystem: UUID });
+});
+
+test('the disk of another machine: its certificate is not used, nothing is written to it, and the marker is said', async () => {
+  const first = start('serial=S2');
+  const file = first.disks.add('vdb', 64, 'S2');
+  desk.plan([CREATE, MARKER]);
+  expect((await first.machine.poll()).status).toBe(0);
+  first.disks.close();
+  const listing = () => execFileSync('debugfs', ['-R', 'ls -l /', file], { encoding: 'utf8' });
+  const before = listing();
+
+  const second = start('serial=S2', { machine: 'cp2' });
+  second.disks.plug('vdb', file, 'S2');
+  const asked = desk.asked.length;
+  desk.plan([{ ...MARKER, member: 'cp2', machine: 'cp2' }]);
+  expect((await second.machine.poll()).said).toContain('foreign-marker');
+  expect(desk.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/redeem', '/agent/poll']);
+  expect(desk.facts().marker).toMatchObject({ machine: 'cp1' });
+  second.disks.unmount();
+  expect(listing()).toBe(before);
+});
+
+test('etcd does not begin anew where a WAL is, or on another filesystem; what was removed is set aside once', async () => {
+  const { machine, disks } = start('serial=S2');
+  disks.add('vdb', 64, 'S2');
+  desk.plan([CREATE, { do: 'guard-new', filesystem: UUID }]);
+  expect((await machine.poll()).status).toBe(0);
+  desk.plan([{ do: 'guard-new', filesystem: UUID.replace('5eed', 'beef') }, put('/etc/after', '')]);
+  expect((await machine.poll()).said).toContain('guard');
+  machine.write('/var/lib/muster/etcd/member/wal/0.wal', 'old');
+  desk.plan([{ do: 'guard-new', filesystem: UUID }, put('/etc/after', '')]);
+  expect((await machine.poll()).said).toContain('guard');
+  expect(machine.exists('/etc/after')).toBe(false);
+  const aside: readonly PlanLine[] = [{ do: 'set-aside-etcd', member: '8e9e05' }];
+  desk.plan(aside);
+  expect((await machine.poll()).status).toBe(0);
+  expect(machine.read('/var/lib/muster/etcd.removed-8e9e05/member/wal/0.wal')).toBe('old');
+  machine.write('/var/lib/muster/etcd/member/wal/0.wal', 'new');
+  desk.plan(aside);
+  expect((await machine.poll()).status).toBe(0);
+  await machine.poll();
+  expect(desk.facts().etcd.wal).toBe('present');
+  expect(machine.read('/var/lib/muster/etcd/member/wal/0.wal')).toBe('new');
+});
+
+test('a full disk is a hold, nothing is half written, and the plan goes on when there is room', async () => {
+  const { machine } = start('');
+  fs.mkdirSync(machine.path('/opt'));
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', machine.path('/opt')]);
+  machine.write('/opt/ballast', Buffer.alloc(900 * 1024));
+  const lines: readonly PlanLine[] = [
+    { do: 'put', mode: 0o644, path: '/opt/large', content: { octets: Buffer.alloc(400 * 1024, 'x') } },
+    { do: 'run', unit: 'a.service', digest: 'd' },
+  ];
+  desk.plan(lines);
+  expect((await machine.poll()).status).toBe(1);
+  await machine.poll();
+  expect(desk.facts().hold).toMatchObject({
+    code: 'write-failed',
+    text: expect.stringContaining('No space left'),
   });
-  expect(machine.read('/var/lib/containerd/image')).toBe('layer');
+  expect(fs.readdirSync(machine.path('/opt'))).toEqual(['ballast']);
+  expect(machine.told()).toEqual([]);
+  fs.rmSync(machine.path('/opt/ballast'));
+  desk.plan(lines);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(machine.told()).toEqual(['enable a.service', 'start a.service']);
+});
+
+test('with no room to stage a plan, nothing of it is done, and the reason arrives', async () => {
+  const { machine } = start('');
+  await machine.poll();
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=300k', 'tmpfs', machine.path('/run')]);
+  const content = { octets: Buffer.alloc(400 * 1024, 'x') };
+  desk.plan([put('/etc/one', ''), { do: 'put', mode: 0o644, path: '/etc/large', content }]);
+  desk.plan([
+    put('/etc/one', ''),
+    { do: 'put', mode: 0o644, path: '/etc/large', content: { octets: Buffer.alloc(160 * 1024) } },
+  ]);
+  machine.command('sleep', '#!/bin/sh\n');
+  machine.start();
+  const holds = () => desk.asked.map(({ form }) => form.get('hold'));
+  await expect.poll(holds, { timeout: 100_000 }).toContain('bad-plan');
+  expect(machine.exists('/etc/one')).toBe(false);
 });

@@ -60,6 +60,8 @@ export class Desk {
   readonly ticket = 'tick/et+1 =&';
   /** What the next polls get; when none is left, 204. */
   readonly answers: Answer[] = [];
+  /** Instead of 204: this plan for whoever has not applied it. */
+  standing?: readonly PlanLine[];
   /** Instead of the real answer to `redeem`. */
   readonly redeemAnswers: Answer[] = [];
   authority = '';
@@ -130,7 +132,13 @@ export class Desk {
       return { status: 200, body: await this.certify(form.get('csr')!) };
     }
     if (by === undefined) return { status: 401 };
-    return this.answers.shift() ?? { status: 204, headers: { 'Retry-After': '1' } };
+    const given = this.answers.shift();
+    if (given) return given;
+    if (this.standing) {
+      const plan = encodePlan({ lines: this.standing, pollSeconds: 0 });
+      if (form.get('applied') !== plan.digest) return { status: 200, body: plan.tar };
+    }
+    return { status: 204, headers: { 'Retry-After': '1' } };
   }
 
   /** The next poll gets this plan. Returns its digest. */
