@@ -755,7 +755,8 @@ fsync() {
   rm -f "$file"
   ms=$(printf '%.3f' "$worst" | tr -d '.')
   ms=\${ms#"\${ms%%[!0]*}"}
-  [ "\${ms:-0}" -le "$2" ] || fail "of 100 small writes to $1 with fdatasync, the second slowest took $ms ms; $2 are allowed"
+  ms=\${ms:-0}
+  [ "$ms" -le "$2" ] || fail "of 100 small writes to $1 with fdatasync, the second slowest took $ms ms; $2 are allowed"
 }
 
 check=$1

@@ -1,0 +1,153 @@
+/** What a machine must be: each check against a machine that is so, and one that is not. */
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { PlanLine } from '../../src/agent/plan.ts';
+import { Desk, Machine, SHELLS, SOURCE } from '../unit/agent/kit.ts';
+
+let desk: Desk;
+let machine: Machine;
+
+beforeEach(async () => {
+  desk = await Desk.open();
+  machine = new Machine(desk);
+});
+
+afterEach(() => {
+  machine.close();
+  desk.close();
+});
+
+/** What a check says; empty when the machine is as it must be. By both shells, which must agree. */
+function check(...words: readonly string[]): string {
+  const said = SHELLS.map(([shell, ...args]) => {
+    const file = path.join(SOURCE, 'muster-check.sh');
+    const done = spawnSync(shell, [...args, file, ...words], { env: machine.env(), encoding: 'utf8' });
+    expect(done.stderr).toBe('');
+    expect(done.stdout === '').toBe(done.status === 0);
+    return done.stdout.trim();
+  });
+  expect(said[1]?.replace(/[0-9]+ ms;/, 'N ms;')).toBe(said[0]?.replace(/[0-9]+ ms;/, 'N ms;'));
+  return said[0]!;
+}
+
+test('memory and processors are counted', () => {
+  machine.write('/proc/meminfo', 'MemTotal:        2097152 kB\nMemFree:          1000 kB\n');
+  machine.write('/proc/cpuinfo', 'processor\t: 0\nmodel name\t: x\n\nprocessor\t: 1\nmodel name\t: x\n');
+  expect(check('memory', '2048')).toBe('');
+  expect(check('memory', '2049')).toBe('2048 MiB of memory; 2049 are needed');
+  expect(check('cpus', '2')).toBe('');
+  expect(check('cpus', '3')).toBe('2 processors; 3 are needed');
+});
+
+test('control groups, swap and modules are looked for where the kernel says them', () => {
+  expect(check('cgroup2')).toContain('control groups');
+  machine.write('/sys/fs/cgroup/cgroup.controllers', 'cpu\n');
+  expect(check('cgroup2')).toBe('');
+  machine.write('/proc/swaps', 'Filename Type Size Used Priority\n');
+  expect(check('swapless')).toBe('');
+  machine.write('/proc/swaps', 'Filename Type Size Used Priority\n/dev/vda2 partition 1 0 -2\n');
+  expect(check('swapless')).toBe('swap is in use');
+  fs.mkdirSync(machine.path('/sys/module/br_netfilter'), { recursive: true });
+  expect(check('module', 'br-netfilter')).toBe('');
+});
+
+test('a module that is not there is loaded, or it is said', () => {
+  const load = (script: string) => {
+    machine.command('modprobe', script);
+    const file = path.join(SOURCE, 'muster-check.sh');
+    return spawnSync('dash', [file, 'module', 'overlay'], { env: machine.env(), encoding: 'utf8' }).stdout;
+  };
+  expect(load('#!/bin/sh\nexit 0\n')).toBe('');
+  expect(load('#!/bin/sh\necho "modprobe: FATAL: not found"\nexit 1\n')).toBe(
+    'modprobe: FATAL: not found\nthe kernel has no module overlay\n',
+  );
+});
+
+test('a machine-id must be one, and not that of an image', () => {
+  const own = '0123456789abcdef'.repeat(2);
+  expect(check('machine-id')).toBe('');
+  expect(check('machine-id', 'f'.repeat(32))).toBe('');
+  expect(check('machine-id', 'f'.repeat(32), own)).toContain('of the image');
+  for (const id of ['', 'uninitialized\n', `${'0'.repeat(32)}\n`, 'abc\n']) {
+    machine.write('/etc/machine-id', id);
+    expect(check('machine-id')).toContain('no machine-id');
+  }
+});
+
+test('a port is free, or held by a process that may', async () => {
+  fs.rmSync(machine.path('/proc'), { recursive: true });
+  fs.symlinkSync('/proc', machine.path('/proc'));
+  const program =
+    'const s = require("net").createServer().listen(0, process.argv[1], () => console.log(s.address().port))';
+  for (const host of ['127.0.0.1', '::1']) {
+    const child = spawn(process.execPath, ['-e', program, host], { stdio: ['ignore', 'pipe', 'inherit'] });
+    try {
+      const number = await new Promise<string>((resolve) =>
+        child.stdout.once('data', (data) => resolve(String(data).trim())),
+      );
+      const name = fs.readFileSync(`/proc/${child.pid}/comm`, 'utf8').trim();
+      expect(check('port', number)).toBe(`something else listens at TCP port ${number}`);
+      expect(check('port', number, 'etcd')).toBe(`something else listens at TCP port ${number}`);
+      expect(check('port', number, 'etcd', name)).toBe('');
+    } finally {
+      child.kill('SIGKILL');
+    }
+  }
+  const free = net.createServer();
+  await new Promise<void>((resolve) => free.listen(0, '127.0.0.1', resolve));
+  const { port } = free.address() as net.AddressInfo;
+  await new Promise((resolve) => free.close(resolve));
+  expect(check('port', String(port))).toBe('');
+});
+
+test('writes with their sync are timed, and the file is gone afterwards', () => {
+  fs.mkdirSync(machine.path('/data'));
+  expect(check('fsync', '/data', '60000')).toBe('');
+  expect(check('fsync', '/data', '-1')).toMatch(/^of 100 small writes .* took [0-9]+ ms; -1 are allowed$/);
+  expect(fs.readdirSync(machine.path('/data'))).toEqual([]);
+  machine.write('/file', '');
+  expect(check('fsync', '/file', '10')).toContain('cannot write to');
+});
+
+test('slow writes are told from fast ones', () => {
+  // dd as it reports 97 fast writes and 3 slow ones.
+  machine.command(
+    'dd',
+    `#!/bin/sh
+case "$*" in *count=100*) exit 0 ;; esac
+n=\${*##*seek=}
+n=\${n%% *}
+took=0.00012
+[ "$n" -lt 97 ] || took=0.0451
+printf '1+0 records in\\n1+0 records out\\n2300 bytes (2.3 kB, 2.2 KiB) copied, %s s, 1 MB/s\\n' "$took" >&2
+`,
+  );
+  fs.mkdirSync(machine.path('/data'));
+  const file = path.join(SOURCE, 'muster-check.sh');
+  const said = (limit: string) =>
+    spawnSync('dash', [file, 'fsync', '/data', limit], { env: machine.env(), encoding: 'utf8' }).stdout;
+  expect(said('46')).toBe('');
+  expect(said('44')).toContain('took 45 ms');
+});
+
+test('the agent holds with the name of the check, and does not repeat one that passed', async () => {
+  machine.write('/proc/swaps', 'Filename\n/dev/vda2\n');
+  machine.write('/proc/meminfo', 'MemTotal: 2097152 kB\n');
+  const lines: readonly PlanLine[] = [
+    { do: 'check', check: 'memory', of: ['2048'] },
+    { do: 'check', check: 'swapless', of: [] },
+    { do: 'step', step: 'checked' },
+  ];
+  desk.plan(lines);
+  await machine.poll();
+  machine.write('/proc/meminfo', 'MemTotal: 1 kB\n');
+  await machine.poll();
+  expect(desk.facts().hold).toEqual({ code: 'swapless', text: 'swap is in use' });
+  expect(desk.facts().step).toBeUndefined();
+  machine.write('/proc/swaps', 'Filename\n');
+  desk.plan(lines);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+});
