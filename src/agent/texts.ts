@@ -742,7 +742,7 @@ mtu() {
 # As etcd writes: over space that is there already, each write with its sync. dd says how long each took; of 100, the second longest.
 fsync() {
   file=$1/.muster-fsync
-  { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } || fail "cannot write to $1"
+  { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } 2>/dev/null || fail "cannot write to $1"
   at=0
   worst=$(
     while [ "$at" -lt 100 ]; do
