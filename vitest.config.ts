@@ -22,6 +22,8 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 120_000,
           fileParallelism: false,
+          // Of tests that wait for others most of the time; two cores carry three racks of etcd.
+          maxConcurrency: 3,
         },
       },
       {

@@ -25,10 +25,18 @@ new_enough() {
     dpkg-query -W -f '${Version}' "$2" 2>/dev/null | grep -q bpo
 }
 
+# Where package $1 of suite $2 is unpacked.
+place() {
+  case $2 in
+    stable | backports) echo "$peers/$1" ;;
+    *) echo "$peers/$1-$2" ;;
+  esac
+}
+
 missing() {
   rows | while read -r package suite how _; do
     if [ "$how" = unpack ]; then
-      [ -e "$peers/$package/.unpacked" ] || echo "$package $suite $how"
+      [ -e "$(place "$package" "$suite")/.unpacked" ] || echo "$package $suite $how"
     elif ! installed "$package" || ! new_enough "$suite" "$package"; then
       echo "$package $suite $how"
     fi
@@ -73,8 +81,11 @@ install() {
       [ "${VERSION_CODENAME:-}" != bookworm ] || release="-t bookworm-backports"
       apt-get $with install -y -qq --no-install-recommends $release $newer >/dev/null
     fi
-    for package in $(echo "$wanted" | awk '$3 == "unpack" { print $1 }'); do
+    for package in $(echo "$wanted" | awk '$3 == "unpack" && $2 != "trixie" { print $1 }'); do
       unpack "$package"
+    done
+    for package in $(echo "$wanted" | awk '$3 == "unpack" && $2 == "trixie" { print $1 }'); do
+      unpack_newer "$package" trixie
     done
   }
 }
@@ -94,6 +105,27 @@ unpack() {
     dpkg-deb -x "$deb" "$into"
   done
   rm -rf "$into.deb"
+  : >"$into/.unpacked"
+}
+
+# One package of a newer suite, without what it needs: for programs that bring everything with them. The suite's list of packages is
+# kept apart, so that nothing else is taken from there.
+unpack_newer() {
+  into=$(place "$1" "$2")
+  lists=$PWD/.cache/apt-$2
+  rm -rf "$into" "$into.deb" "$lists"
+  mkdir -p "$into" "$into.deb" "$lists/parts" "$lists/lists/partial"
+  chmod 777 "$into.deb"
+  # shellcheck disable=SC2016 # apt expands it
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $VERSION_CODENAME" | head -n 1)
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $2 main" >"$lists/parts/newer.list"
+  apart="-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$lists/parts -o Dir::State::Lists=$lists/lists"
+  # shellcheck disable=SC2086 # options, one a word
+  apt-get -qq $apart update
+  # shellcheck disable=SC2086 # options, one a word
+  (cd "$into.deb" && apt-get -qq $apart download "$1")
+  dpkg-deb -x "$into.deb"/*.deb "$into"
+  rm -rf "$into.deb" "$lists"
   : >"$into/.unpacked"
 }
 

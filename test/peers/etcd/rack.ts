@@ -4,7 +4,6 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
@@ -13,17 +12,44 @@ import type { FoundingStatus } from '../../../src/cluster/founding/founder.ts';
 import { attach, bridge, ip, run } from '../dhcp-segment.ts';
 import { unpacked } from '../unpacked.ts';
 import { callApi } from './api.ts';
+import { Writer } from './writer.ts';
 
 /** Nothing here takes as long on a machine that is not stuck. */
-export const PATIENCE_S = 120;
+export const PATIENCE_S = 240;
 
 export const NAMES = ['m1', 'm2', 'm3'] as const;
 export type Name = (typeof NAMES)[number];
-export const ADDRESS: Readonly<Record<Name, string>> = { m1: '10.9.0.11', m2: '10.9.0.12', m3: '10.9.0.13' };
-const SERVER = '10.9.0.1';
 const mac = (name: Name): string => `52:54:00:09:00:0${name.slice(1)}`;
 
-const sleep = (ms: number): Promise<void> => new Promise((done) => systemClock.after(millis(ms), done));
+/** A network of its own for each rack, so that several run side by side. */
+interface Segment {
+  readonly number: number;
+  readonly server: string;
+  readonly host: string;
+  address(name: Name): string;
+  namespace(name: Name): string;
+}
+
+let segments = 0;
+
+function makeSegment(): Segment {
+  const number = ++segments;
+  const subnet = `10.9.${number}`;
+  bridge(`br-e${number}`, `${subnet}.254/24`);
+  const join = (namespace: string, address: string, hardware?: string): string => {
+    attach(namespace, `br-e${number}`, hardware);
+    ip('-n', namespace, 'addr', 'add', `${address}/24`, 'dev', 'eth0');
+    return namespace;
+  };
+  const address = (name: Name): string => `${subnet}.1${name.slice(1)}`;
+  const namespace = (name: Name): string => `e${number}${name}`;
+  const host = join(`e${number}host`, `${subnet}.1`);
+  for (const name of NAMES) join(namespace(name), address(name), mac(name));
+  return { number, server: `${subnet}.1`, host, address, namespace };
+}
+
+/** Between two looks at something that changes by itself. */
+export const pause = (): Promise<void> => new Promise((done) => systemClock.after(millis(100), done));
 
 /** Asks again until `what` is so; the last error or `why` says what was there instead. */
 export async function until<T>(
@@ -44,8 +70,21 @@ export async function until<T>(
     }
     if (systemClock.monotonic() > end)
       throw new Error(`not within ${seconds} s: ${what}\n${last}\n${await why()}`);
-    await sleep(100);
+    await pause();
   }
+}
+
+/** Others look for a free device at the same moment: the first that sets it up has it. */
+function attached(file: string): string {
+  for (let attempt = 1; ; attempt++)
+    try {
+      return String(
+        execFileSync('losetup', ['--find', '--show', file], { stdio: ['ignore', 'pipe', 'pipe'] }),
+      ).trim();
+    } catch (error) {
+      if (attempt === 50) throw error;
+      execFileSync('sleep', ['0.1']);
+    }
 }
 
 /** A disk in a file, on a loop device while it is in a machine. */
@@ -60,7 +99,7 @@ export class Disk {
   }
 
   get loop(): string {
-    this.#loop ??= String(execFileSync('losetup', ['--find', '--show', this.file])).trim();
+    this.#loop ??= attached(this.file);
     return this.#loop;
   }
 
@@ -71,6 +110,16 @@ export class Disk {
   get device(): string {
     const { rdev } = fs.statSync(this.loop);
     return `${rdev >> 8}:${rdev & 0xff}`;
+  }
+
+  /** Makes it somebody's data disk, with that marker. */
+  mark(marker: string): void {
+    const at = fs.mkdtempSync('/run/marking-');
+    execFileSync('mkfs.ext4', ['-q', '-F', '-L', 'MUSTER-DATA', this.loop, `${this.sectors / 2 - 1024}k`]);
+    execFileSync('mount', ['-t', 'ext4', this.loop, at]);
+    fs.writeFileSync(join(at, 'marker'), `${marker}\n`);
+    execFileSync('umount', [at]);
+    fs.rmdirSync(at);
   }
 
   release(): void {
@@ -84,16 +133,20 @@ export class Machine {
   readonly name: Name;
   readonly address: string;
   readonly #home: string;
+  readonly #segment: Segment;
   disk: Disk;
+  /** What the last network boot put down. */
+  #first: string | undefined;
   #process: ChildProcess | undefined;
   #ended: Promise<void> = Promise.resolve();
   #boots = 0;
   #pid = 0;
 
-  constructor(name: Name, home: string) {
+  constructor(name: Name, home: string, segment: Segment) {
     this.name = name;
-    this.address = ADDRESS[name];
+    this.address = segment.address(name);
     this.#home = home;
+    this.#segment = segment;
     this.disk = new Disk(home);
   }
 
@@ -101,16 +154,35 @@ export class Machine {
     return this.#process !== undefined;
   }
 
-  /** From the network: the boot script opens a session, the configuration brings the agent. Waits for a server that is away. */
+  /**
+   * From the network: the boot script opens a session, the configuration brings the agent. Waits for a server that is away, or that
+   * takes the machine for alive.
+   */
   async powerOn(): Promise<void> {
     const first = join(this.#home, `${this.name}-first-${++this.#boots}`);
-    await until(`${this.name} boots`, async () => this.#fetch(first), undefined, 240);
+    await until(`${this.name} boots`, async () => this.#fetch(first), undefined, 2 * PATIENCE_S);
+    this.#first = first;
+    await this.#run(first);
+  }
+
+  async #run(first: string): Promise<void> {
     const root = join(this.#home, `${this.name}-root-${this.#boots}`);
-    fs.mkdirSync(root);
+    fs.mkdirSync(root, { recursive: true });
+    const log = fs.openSync(join(this.#home, `${this.name}.log`), 'a');
     const child = spawn(
       'ip',
       [
-        ...['netns', 'exec', this.name, 'unshare', '--mount', '--uts', '--pid', '--fork', '--kill-child'],
+        ...[
+          'netns',
+          'exec',
+          this.#segment.namespace(this.name),
+          'unshare',
+          '--mount',
+          '--uts',
+          '--pid',
+          '--fork',
+          '--kill-child',
+        ],
         ...[
           'sh',
           resolve('test/peers/etcd/machine.sh'),
@@ -121,13 +193,7 @@ export class Machine {
         ],
         join(this.#home, 'tools'),
       ],
-      {
-        stdio: [
-          'ignore',
-          fs.openSync(join(this.#home, `${this.name}.log`), 'a'),
-          fs.openSync(join(this.#home, `${this.name}.log`), 'a'),
-        ],
-      },
+      { stdio: ['ignore', log, log] },
     );
     this.#process = child;
     this.#ended = new Promise((done) => child.on('close', () => done()));
@@ -136,17 +202,25 @@ export class Machine {
 
   async #fetch(first: string): Promise<boolean> {
     const ask = async (url: string) => {
-      const { code, output } = await run(this.name, ['curl', '-sSf', '-m', '10', url]);
+      const { code, output } = await run(this.#segment.namespace(this.name), [
+        'curl',
+        '-sSf',
+        '-m',
+        '10',
+        url,
+      ]);
       if (code !== 0) throw new Error(`${url}: ${output}`);
       return output;
     };
     const id = `mac=${mac(this.name)}&macs=${mac(this.name)}&arch=x86_64&platform=efi`;
-    const script = await ask(`http://${SERVER}:8080/script.ipxe?${id}`);
+    const script = await ask(`http://${this.#segment.server}:8080/script.ipxe?${id}`);
     const session =
       /\/boot\/([A-Za-z0-9_-]{22})\//.exec(script)?.[1] ??
       /muster\.url=\S*\/boot\/([A-Za-z0-9_-]+)/.exec(script)?.[1];
     if (session === undefined) throw new Error(script);
-    const document = JSON.parse(await ask(`http://${SERVER}:8080/boot/${session}/ignition`)) as Ignition;
+    const document = JSON.parse(
+      await ask(`http://${this.#segment.server}:8080/boot/${session}/ignition`),
+    ) as Ignition;
     fs.rmSync(first, { recursive: true, force: true });
     for (const { path, mode = 0o644, contents } of document.storage.files) {
       fs.mkdirSync(join(first, dirname(path)), { recursive: true });
@@ -155,6 +229,11 @@ export class Machine {
     fs.mkdirSync(join(first, 'etc'), { recursive: true });
     fs.writeFileSync(join(first, 'etc/machine-id'), `${this.name.slice(1).repeat(32)}\n`);
     return true;
+  }
+
+  /** Whether the machine has the file or directory. */
+  has(path: string): boolean {
+    return this.#pid !== 0 && fs.existsSync(`/proc/${this.#pid}/root${path}`);
   }
 
   /** A file as the machine sees it; undefined when it is off or has none. */
@@ -180,7 +259,16 @@ export class Machine {
     this.#pid = 0;
   }
 
+  /** Off and on. With its certificate on its disk it starts from what it has, as an installed system does. */
   async cycle(): Promise<void> {
+    const installed = this.has('/var/lib/muster/agent/agent.crt');
+    await this.powerOff();
+    if (installed && this.#first !== undefined) await this.#run(this.#first);
+    else await this.powerOn();
+  }
+
+  /** Off and on again from the network, as a machine without a system of its own. */
+  async reboot(): Promise<void> {
     await this.powerOff();
     await this.powerOn();
   }
@@ -236,13 +324,15 @@ function childOf(pid: number): number | undefined {
 /** The boot host: a process that can be killed at any moment, and a state directory. */
 export class BootHost {
   readonly home: string;
+  readonly #namespace: string;
   readonly state: string;
   readonly socket: string;
   #process: ChildProcess | undefined;
   #ended: Promise<void> = Promise.resolve();
 
-  constructor(home: string, documents: string) {
+  constructor(home: string, namespace: string, documents: string) {
     this.home = home;
+    this.#namespace = namespace;
     this.state = join(home, 'state');
     this.socket = join(home, 'm.sock');
     fs.mkdirSync(join(home, 'config'));
@@ -252,9 +342,10 @@ export class BootHost {
   async start(): Promise<void> {
     const log = fs.openSync(join(this.home, 'muster.log'), 'a');
     const child = spawn(
-      resolve('bin/muster'),
+      'ip',
       [
-        ...['serve', '--interface', 'br-etcd', '--config', join(this.home, 'config'), '--state', this.state],
+        ...['netns', 'exec', this.#namespace, resolve('bin/muster'), 'serve', '--interface', 'eth0'],
+        ...['--config', join(this.home, 'config'), '--state', this.state],
         ...['--socket', this.socket, '--loaders', '/usr/lib/ipxe'],
       ],
       { stdio: ['ignore', log, log] },
@@ -330,6 +421,11 @@ export interface Rack {
   readonly all: readonly Machine[];
   newDisk(): Disk;
   founding(): Promise<FoundingStatus>;
+  /** `muster …` on the boot host. */
+  muster(...words: string[]): Promise<{ readonly code: number; readonly output: string }>;
+  readonly writer: Writer;
+  /** Every write that was acknowledged is there, on every member. */
+  nothingLost(): Promise<void>;
   /** Waits for the founding's word on a member. */
   decision(name: Name, wanted: string): Promise<void>;
   /** All three are voters that answer. */
@@ -338,25 +434,23 @@ export interface Rack {
   close(): Promise<void>;
 }
 
-let segments = 0;
+export interface Etcd {
+  /** As the Cluster's document names it. */
+  readonly version: string;
+  readonly program: string;
+}
+
+const DEBIAN_12: Etcd = { version: '3.4.23-0', program: unpacked('etcd-server', 'usr/bin/etcd').command };
 
 /** Everything off and nothing known: machines with blank disks, an empty store. */
-export async function openRack(
-  version = '3.4.23-0',
-  etcd = unpacked('etcd-server', 'usr/bin/etcd'),
-): Promise<Rack> {
-  const home = fs.mkdtempSync(join(tmpdir(), 'muster-etcd-ha-'));
-  if (segments++ === 0) {
-    bridge('br-etcd', `${SERVER}/24`);
-    for (const name of NAMES) {
-      attach(name, 'br-etcd', mac(name));
-      ip('-n', name, 'addr', 'add', `${ADDRESS[name]}/24`, 'dev', 'eth0');
-    }
-  }
+export async function openRack(etcd: Etcd = DEBIAN_12): Promise<Rack> {
+  // In memory: the disks of a busy host would make etcd wait, and nothing here hangs on them.
+  const home = fs.mkdtempSync('/run/etcd-ha-');
+  const segment = makeSegment();
   fs.mkdirSync(join(home, 'tools'));
   fs.copyFileSync('test/peers/etcd/tools/systemctl', join(home, 'tools/systemctl'));
   fs.chmodSync(join(home, 'tools/systemctl'), 0o755);
-  fs.copyFileSync(etcd.command, join(home, 'tools/etcd'));
+  fs.copyFileSync(etcd.program, join(home, 'tools/etcd'));
   fs.chmodSync(join(home, 'tools/etcd'), 0o755);
   const kernel = 'a kernel\n';
   const hash = String(execFileSync('sha256sum', { input: kernel })).slice(0, 64);
@@ -365,22 +459,22 @@ export async function openRack(
 apiVersion: muster/v1
 kind: Machine
 metadata: {name: ${name}}
-spec: {macs: ['${mac(name)}'], profile: member, addresses: [${ADDRESS[name]}]}
+spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(name)}]}
 `,
   );
-  const host = new BootHost(
-    home,
-    DOCUMENTS.replace('KERNEL', hash).replace('ETCD', version) + documents.join(''),
-  );
+  const text = DOCUMENTS.replaceAll('10.9.0.', `10.9.${segment.number}.`)
+    .replace('KERNEL', hash)
+    .replace('ETCD', etcd.version);
+  const host = new BootHost(home, segment.host, text + documents.join(''));
   await host.start();
   const put = await callApi(host.socket, 'PUT', `/v1/assets/${hash}`, kernel);
   if (put.status >= 300) throw new Error(`the image: ${put.status} ${put.text}`);
-  const machines = Object.fromEntries(NAMES.map((name) => [name, new Machine(name, home)])) as Record<
-    Name,
-    Machine
-  >;
+  const machines = Object.fromEntries(
+    NAMES.map((name) => [name, new Machine(name, home, segment)]),
+  ) as Record<Name, Machine>;
   const all = Object.values(machines);
   const disks: Disk[] = all.map(({ disk }) => disk);
+  const writer = new Writer(all);
   const founding = async () =>
     JSON.parse((await callApi(host.socket, 'GET', '/v1/clusters/one/founding')).text) as FoundingStatus;
   const state = async () =>
@@ -395,6 +489,27 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${ADDRESS[name]}]}
     all,
     founding,
     state,
+    writer,
+    muster: (...words) =>
+      new Promise((done) => {
+        const child = spawn(resolve('bin/muster'), [...words, '--socket', host.socket], {
+          stdio: ['ignore', 'pipe', 'pipe'],
+        });
+        let output = '';
+        for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
+        child.on('close', (code) => done({ code: code ?? -1, output }));
+      }),
+    async nothingLost() {
+      await writer.stop();
+      if (writer.acknowledged.size === 0) throw new Error('nothing was written at all');
+      for (const machine of all) {
+        const missing = await until(`${machine.name} answers`, () => writer.missing(machine), state);
+        if (missing.length > 0)
+          throw new Error(
+            `${machine.name} lacks ${missing.length} of ${writer.acknowledged.size}, e.g. ${missing.slice(0, 5)}`,
+          );
+      }
+    },
     newDisk() {
       const disk = new Disk(home);
       disks.push(disk);
@@ -423,10 +538,11 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${ADDRESS[name]}]}
       );
     },
     async close() {
+      await writer.stop();
       await Promise.all(all.map((machine) => machine.powerOff()));
       await host.kill();
       for (const disk of disks) disk.release();
-      fs.rmSync(home, { recursive: true, force: true });
+      fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }

@@ -1,0 +1,218 @@
+/** The founder over a store, with etcd played: what is written before an answer, who is replaced how, and what a restart goes on with. */
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { createFounder, type EtcdGateway } from '../../../src/cluster/founding/founder.ts';
+import {
+  type EtcdDecision,
+  type EtcdMember,
+  HOLDS,
+  type MemberFacts,
+} from '../../../src/cluster/founding/founding.ts';
+import { peerUrl } from '../../../src/cluster/founding/quorum.ts';
+import { decodeFounding, foundingKey } from '../../../src/cluster/founding/record.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+import type { Store } from '../../../src/store/store.ts';
+
+const MEMBERS = [1, 2, 3].map((n) => ({ name: `m${n}`, address: `10.0.0.${n}` }));
+
+/** etcd as far as the founder sees it; `refusals` are said before a call is done. */
+class PlayedEtcd implements EtcdGateway {
+  members: EtcdMember[] = [];
+  readonly calls: string[] = [];
+  refusals: string[] = [];
+
+  #said(call: string): void {
+    this.calls.push(call);
+    const refusal = this.refusals.shift();
+    if (refusal !== undefined) throw new Error(refusal);
+  }
+
+  form(): void {
+    this.members = MEMBERS.map(({ name, address }) => ({
+      id: `id-${name}`,
+      name,
+      peerUrls: [peerUrl(address)],
+      learner: false,
+      healthy: true,
+    }));
+  }
+
+  change(id: string, change: Partial<EtcdMember>): void {
+    this.members = this.members.map((one) => (one.id === id ? { ...one, ...change } : one));
+  }
+
+  view: EtcdGateway['view'] = async () =>
+    this.members.length === 0 ? undefined : { clusterId: 'c', members: this.members };
+
+  remove: EtcdGateway['remove'] = async (_, id) => {
+    this.#said(`remove ${id}`);
+    this.members = this.members.filter((one) => one.id !== id);
+  };
+
+  addLearner: EtcdGateway['addLearner'] = async (_, url) => {
+    this.#said('add');
+    this.members.push({
+      id: `new-${this.calls.length}`,
+      name: '',
+      peerUrls: [url],
+      learner: true,
+      healthy: false,
+    });
+  };
+
+  promote: EtcdGateway['promote'] = async (_, id) => {
+    this.#said(`promote ${id}`);
+    this.change(id, { learner: false });
+  };
+}
+
+function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
+  const founder = createFounder({
+    store,
+    clock: systemClock,
+    log: silentLog,
+    events: { record: () => undefined },
+    gateway: () => etcd,
+  });
+  const record = async () => {
+    const found = await store.get(foundingKey('one'));
+    return found && decodeFounding(found.key, found.value);
+  };
+  const ask = async (name: string, facts: Partial<MemberFacts> = {}): Promise<EtcdDecision> => {
+    const id = (await record())?.id;
+    const marker = id &&
+      facts.etcd?.wal === 'present' && { cluster: 'one', founding: id, member: name, machine: name };
+    return founder.ask('one', MEMBERS, {
+      member: name,
+      machine: name,
+      filesystem: `F-${name}`,
+      etcd: { wal: 'absent', health: 'down' },
+      fenced: false,
+      ...(marker && { marker }),
+      ...facts,
+    });
+  };
+  return { store, etcd, founder, record, ask };
+}
+
+const SERVING: Partial<MemberFacts> = { etcd: { wal: 'present', health: 'serving' } };
+
+async function founded() {
+  const all = world();
+  for (const { name } of MEMBERS) await all.ask(name);
+  all.etcd.form();
+  for (const { name } of MEMBERS) await all.ask(name, SERVING);
+  return all;
+}
+
+const eventually = async (what: () => Promise<boolean>): Promise<void> => {
+  while (!(await what())) await new Promise((next) => setImmediate(next));
+};
+
+test('the opening is stored before anybody is told, and each member is bound to the disk that it named', async () => {
+  const { ask, record } = world();
+  expect(await ask('m1')).toMatchObject({ do: 'hold', code: 'waiting-for-members' });
+  expect(await ask('m2')).toMatchObject({ do: 'hold', code: 'waiting-for-members' });
+  expect(await record()).toBeUndefined();
+  expect(await ask('m3')).toMatchObject({ do: 'found', filesystem: 'F-m3' });
+  expect(await record()).toMatchObject({
+    openedBy: 'all-asked',
+    grants: { m1: 'F-m1', m2: 'F-m2', m3: 'F-m3' },
+  });
+  expect(await ask('m1')).toMatchObject({ do: 'found', founding: { state: 'new', members: MEMBERS } });
+  expect(await ask('m1', { filesystem: 'other' })).toMatchObject({ do: 'hold', code: 'other-filesystem' });
+});
+
+test('two servers on one store cannot both open: the second finds the record of the first', async () => {
+  const store = openMemoryStore();
+  const [one, two] = [world(store), world(store)];
+  for (const { ask } of [one, two]) {
+    await ask('m1');
+    await ask('m2');
+  }
+  const [first, second] = await Promise.all([one.ask('m3'), two.ask('m3')]);
+  expect(first).toMatchObject({ do: 'found' });
+  expect(second).toEqual(first);
+});
+
+test('a lost disk is replaced in four steps; what etcd refuses for now is asked again', async () => {
+  const { ask, etcd, record, founder } = await founded();
+  etcd.change('id-m2', { healthy: false });
+  const lost = { filesystem: 'F-new' };
+  // Not before the machine has confirmed that its etcd is stopped.
+  expect(await ask('m2', lost)).toMatchObject({ do: 'replace' });
+  expect((await record())!.replacing).toBeUndefined();
+  etcd.refusals = ['etcdserver: unhealthy cluster'];
+  expect(await ask('m2', { ...lost, fenced: true })).toMatchObject({ do: 'replace' });
+  await eventually(async () => (await record())!.replacing?.stage === 'start');
+  const added = etcd.members.at(-1)!;
+  expect(await ask('m2', { ...lost, fenced: true })).toMatchObject({
+    do: 'join',
+    founding: { state: 'existing' },
+  });
+  etcd.refusals = ['etcdserver: can only promote a learner member which is in sync with leader'];
+  etcd.change(added.id, { name: 'm2', healthy: true });
+  await eventually(async () => (await record())!.replacing === undefined);
+  expect((await record())!.joined.m2).toBe('F-new');
+  expect(etcd.calls).toEqual([
+    'remove id-m2',
+    'remove id-m2',
+    'add',
+    `promote ${added.id}`,
+    `promote ${added.id}`,
+  ]);
+  expect(await ask('m2', { ...SERVING, ...lost })).toMatchObject({
+    do: 'start',
+    founding: { state: 'existing' },
+  });
+  expect(await ask('m2', SERVING)).toMatchObject({ do: 'hold', code: 'removed-disk' });
+  await founder.close();
+});
+
+test('a replacement that an earlier life of the server began is gone on with from where etcd stands', async () => {
+  const { ask, etcd, record, founder, store } = await founded();
+  etcd.change('id-m3', { healthy: false });
+  await ask('m3', { filesystem: 'F-new', fenced: true });
+  await founder.close();
+  // The learner was added, and that was not written down.
+  const before = (await record())!;
+  const { address, member, filesystem } = before.replacing!;
+  const stopped = { ...before, replacing: { address, member, filesystem, stage: 'add' } };
+  await store.commit([{ key: foundingKey('one'), put: JSON.stringify(stopped) }]);
+  etcd.members = etcd.members.filter(({ id }) => id !== 'id-m3' && !id.startsWith('new-'));
+  await etcd.addLearner(MEMBERS, peerUrl('10.0.0.3'));
+  const calls = etcd.calls.length;
+  const next = world(store, etcd);
+  await next.founder.resume();
+  await eventually(async () => (await record())!.replacing?.stage === 'start');
+  expect(etcd.calls).toHaveLength(calls);
+  await next.founder.close();
+});
+
+test('without quorum of the others nobody is removed', async () => {
+  const { ask, etcd } = await founded();
+  etcd.members = [];
+  expect(await ask('m2', { filesystem: 'F-2', fenced: true })).toMatchObject({
+    do: 'hold',
+    code: 'no-quorum',
+  });
+  expect(await ask('m3', { filesystem: 'F-3', fenced: true })).toMatchObject({
+    do: 'hold',
+    code: 'no-quorum',
+  });
+  expect(etcd.calls).toEqual([]);
+});
+
+test('a record that cannot be read founds nothing and starts nothing', async () => {
+  const { ask, store } = world();
+  await store.commit([{ key: foundingKey('one'), put: '{"v":2}' }]);
+  await expect(ask('m1')).rejects.toThrow('not a founding of a version known here');
+});
+
+test('docs/founding.md has every hold, with what ends it', () => {
+  const page = readFileSync('docs/founding.md', 'utf8');
+  const rows = [...page.matchAll(/^\| `([a-z-]+)` \| .+ \| .+ \|$/gm)].map(([, code]) => code);
+  expect(rows).toEqual(Object.keys(HOLDS));
+});
