@@ -89,6 +89,7 @@ export interface FullCluster {
   /** The network between pods. `none`: a person brings one. */
   readonly cni: {
     readonly plugin: 'flannel' | 'none';
+    /** An empty name of the plugin's image: the plugin is on the machines already. */
     readonly images: { readonly flannel: string; readonly 'flannel-cni-plugin': string };
   };
   /** Directory of CNI plugins. */

@@ -4,6 +4,7 @@
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { FullCluster } from '../full.ts';
+import { FLANNEL_CNI } from '../objects/flannel.ts';
 import { parseVersion } from '../versions.ts';
 import { digestOf, put, sections } from './lines.ts';
 
@@ -88,6 +89,9 @@ export function containerdLines(
       '/etc/crictl.yaml',
       `runtime-endpoint: ${CONTAINERD_SOCKET}\nimage-endpoint: ${CONTAINERD_SOCKET}\ntimeout: 10\n`,
     ),
+    ...(full.cni.plugin === 'flannel'
+      ? [put('/etc/cni/net.d/10-flannel.conflist', `${JSON.stringify(FLANNEL_CNI, undefined, 2)}\n`)]
+      : []),
     ...(full.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(full.mirrors))] : []),
   ];
   // hosts.toml is read with every pull.

@@ -8,7 +8,8 @@ import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceA
 const SPACE = 'kube-flannel';
 const LABEL = { app: 'flannel', tier: 'node' } as const;
 
-const CNI = {
+/** What containerd does for each pod. Put down by the plan: no image then needs a program that copies files. */
+export const FLANNEL_CNI = {
   name: 'cbr0',
   cniVersion: '0.3.1',
   plugins: [
@@ -35,19 +36,6 @@ const directory = (name: string, path: string) => ({ hostPath: { path, type: 'Di
 
 function daemonSet(full: FullCluster): KubeObject {
   const { flannel, 'flannel-cni-plugin': plugin } = full.cni.images;
-  const copies = (
-    name: string,
-    image: string,
-    from: string,
-    to: string,
-    volumeMounts: readonly unknown[],
-  ) => ({
-    args: ['-f', from, to],
-    command: ['cp'],
-    image,
-    name,
-    volumeMounts,
-  });
   const config = { mountPath: '/etc/kube-flannel', name: 'flannel-cfg' };
   return {
     apiVersion: 'apps/v1',
@@ -81,18 +69,17 @@ function daemonSet(full: FullCluster): KubeObject {
             },
           ],
           hostNetwork: true,
-          initContainers: [
-            copies('install-cni-plugin', plugin, '/flannel', '/opt/cni/bin/flannel', [
-              { mountPath: '/opt/cni/bin', name: 'cni-plugin' },
-            ]),
-            copies(
-              'install-cni',
-              flannel,
-              '/etc/kube-flannel/cni-conf.json',
-              '/etc/cni/net.d/10-flannel.conflist',
-              [{ mountPath: '/etc/cni/net.d', name: 'cni' }, config],
-            ),
-          ],
+          ...(plugin !== '' && {
+            initContainers: [
+              {
+                args: ['-f', '/flannel', '/opt/cni/bin/flannel'],
+                command: ['cp'],
+                image: plugin,
+                name: 'install-cni-plugin',
+                volumeMounts: [{ mountPath: '/opt/cni/bin', name: 'cni-plugin' }],
+              },
+            ],
+          }),
           nodeSelector: { 'kubernetes.io/os': 'linux' },
           priorityClassName: 'system-node-critical',
           serviceAccountName: 'flannel',
@@ -102,8 +89,7 @@ function daemonSet(full: FullCluster): KubeObject {
           ],
           volumes: [
             directory('run', '/run/flannel'),
-            directory('cni-plugin', full.cniPlugins),
-            directory('cni', '/etc/cni/net.d'),
+            ...(plugin === '' ? [] : [directory('cni-plugin', full.cniPlugins)]),
             { configMap: { name: 'kube-flannel-cfg' }, name: 'flannel-cfg' },
             { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
           ],
@@ -131,7 +117,7 @@ export const flannelObjects = (full: FullCluster): readonly KubeObject[] => [
   configMap(
     'kube-flannel-cfg',
     SPACE,
-    { 'cni-conf.json': json(CNI), 'net-conf.json': json(networkConfiguration(full)) },
+    { 'net-conf.json': json(networkConfiguration(full)) },
     { labels: LABEL },
   ),
   daemonSet(full),

@@ -111,6 +111,15 @@ test('without a network of ours there is no flannel', () => {
   expect(ids.filter((id) => id.includes('flannel'))).toEqual([]);
 });
 
+test('flannel copies its plugin only from an image that is named', () => {
+  const text = (plugin: string) =>
+    manifestText(
+      bundleOf(full({ overrides: { cni: { images: { 'flannel-cni-plugin': plugin } } } }), 'CA\n').applied,
+    );
+  expect(text('x.example/plugin:1')).toContain('image: "x.example/plugin:1"');
+  expect(text('')).not.toContain('initContainers');
+});
+
 test('dual stack reaches Services, kube-proxy and flannel', () => {
   const dual = full(
     {
