@@ -131,6 +131,10 @@ const IMAGE_ROLES: Readonly<Record<keyof FullCluster['images'], readonly Cluster
   pause: ALL,
 };
 
+/** Of the network between pods, as objects/flannel.ts names them. */
+const networkImages = ({ cni }: FullCluster): readonly string[] =>
+  cni.plugin === 'none' ? [] : [...new Set(Object.values(cni.images))];
+
 /** Binaries first, then images; only those of roles that some machine has. */
 export function requiredArtifacts(
   full: FullCluster,
@@ -151,7 +155,15 @@ export function requiredArtifacts(
         roles: IMAGE_ROLES[name],
       }),
     );
-  return [...binaries, ...images];
+  const network = networkImages(full).map(
+    (reference): RequiredImage => ({
+      kind: 'image',
+      reference,
+      arch,
+      roles: NODES,
+    }),
+  );
+  return [...binaries, ...images, ...network];
 }
 
 /** The SHA-256 of `file` in a publisher's list, or undefined: lines `HASH  FILE`, `HASH *FILE`, or one hash alone. */

@@ -341,7 +341,7 @@ describe('muster artifacts pull', () => {
             'www-authenticate': `Bearer realm="http://${request.headers.host}/token",service="x"`,
           })
           .end();
-      request.url = request.url!.replace('/v2/', '/v2/registry.k8s.io/');
+      request.url = request.url!.replace(/^\/([^/]+)\/v2\//, '/v2/$1/');
       void serveRegistry(request, response, {
         book: upstreamBook,
         assets: upstream,
@@ -363,7 +363,9 @@ describe('muster artifacts pull', () => {
       '--mirror',
       `${from}=${publisher}`,
     ]);
-    const pulled = await muster('pull', 'blue', ...mirror, '--mirror', `https://registry.k8s.io=${base}`);
+    const hosts = new Set(images.map((name) => name.split('/')[0]!));
+    const registries = [...hosts].flatMap((host) => ['--mirror', `https://${host}=${base}/${host}`]);
+    const pulled = await muster('pull', 'blue', ...mirror, ...registries);
     expect(pulled).toMatchObject({ code: 0, err: '' });
     expect(await muster('plan', 'blue')).toMatchObject({ code: 0 });
     expect(book.list().filter(({ kind }) => kind === 'image')).toEqual(upstreamBook.list());
@@ -372,7 +374,13 @@ describe('muster artifacts pull', () => {
 
   it('says of each that cannot be had why, and exits with failure', async () => {
     const nothing = await listen((_request, response) => void response.writeHead(404).end());
-    const mirror = ['https://dl.k8s.io', 'https://github.com', 'https://registry.k8s.io'];
+    const mirror = [
+      'https://dl.k8s.io',
+      'https://github.com',
+      'https://registry.k8s.io',
+      'https://docker.io',
+      'https://ghcr.io',
+    ];
     const { code, err } = await muster(
       'pull',
       'blue',
@@ -380,7 +388,7 @@ describe('muster artifacts pull', () => {
     );
     expect(code).toBe(1);
     expect(err).toMatch(/^binary\/kubelet\/1\.36\.2\/x86_64: .* 404 .*\(E_FETCH_REFUSED\)$/m);
-    expect(err).toMatch(/^15 of 15 could not be fetched/m);
+    expect(err).toMatch(/^17 of 17 could not be fetched/m);
   });
 });
 
