@@ -42,7 +42,8 @@ hold() {
 try() {
   try_code=$1
   shift
-  try_said=$("$@" 2>&1) || hold "$try_code" "\${try_said:-$1 failed}"
+  # What a service manager starts must not keep our files open, the lock above all.
+  try_said=$("$@" 2>&1 3>&- 9>&-) || hold "$try_code" "\${try_said:-$1 failed}"
 }
 
 # The first line of file $1 as \`value\`; empty when there is none.
@@ -209,7 +210,7 @@ ask() {
 # The server's certificate is not valid here: the CA or the clock is wrong. Only the way of boot reports is left to say so, once.
 unbelieved() {
   [ -e "$run/unbelieved" ] || [ ! -r "$etc/muster-report.sh" ] ||
-    { touch "$run/unbelieved" && sh "$etc/muster-report.sh" failed "the agent does not believe the certificate of $server; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $said" & }
+    { touch "$run/unbelieved" && sh "$etc/muster-report.sh" failed "the agent does not believe the certificate of $server; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $said" 9>&- & }
 }
 
 set_clock() {
@@ -277,7 +278,11 @@ setting data && data=$value
 setting etcd && etcd_url=\${value:-http://127.0.0.1:2381}
 revision=0 worse=0 retry=''
 hold_code='' hold_text=''
-mkdir -p "$run" && rm -rf "$run/plan" "$run/ticket" "$run/key"
+mkdir -p "$run"
+# Two would take each other's plan away; a person's \`once\` waits for nobody.
+exec 9>"$run/lock"
+flock -n 9 || { say 'another agent runs already' && exit 1; }
+rm -rf "$run/plan" "$run/ticket" "$run/key"
 self=$(cat "$0" "$here/muster-plan.sh" | sha256sum)
 first_line "$run/hold"
 plan_code=\${value%% *} plan_text=\${value#* }

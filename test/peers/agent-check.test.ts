@@ -151,3 +151,11 @@ test('the agent holds with the name of the check, and does not repeat one that p
   desk.plan(lines);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
 });
+
+test('the unit is accepted by systemd-analyze without a word', () => {
+  const unit = path.join(SOURCE, 'muster-agent.service');
+  const done = spawnSync('systemd-analyze', ['verify', '--man=no', '--recursive-errors=no', unit], {
+    encoding: 'utf8',
+  });
+  expect({ status: done.status, said: done.stdout + done.stderr }).toEqual({ status: 0, said: '' });
+});

@@ -226,3 +226,22 @@ test('a new agent that came with a plan takes over', async () => {
   machine.start(SHELLS[0], [], { AGENT: machine.path('/etc/muster/muster-agent.sh') });
   await expect.poll(() => desk.asked.at(-1)?.form.get('agent'), { timeout: 100_000 }).toBe('next');
 });
+
+test('what an agent started and left behind does not keep the next one from running', async () => {
+  machine.command(
+    'systemctl',
+    '#!/bin/sh\n[ "$1" != is-active ] || exit 1\n[ "$1" != start ] || /bin/sleep 1000 >/dev/null 2>&1 &\n',
+  );
+  desk.plan([{ do: 'run', unit: 'a.service', digest: 'd' }]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+});
+
+test('a second agent leaves the first alone', async () => {
+  machine.command('sleep', '#!/bin/sh\n: >"$MUSTER_ROOT/asleep"\nexec /bin/sleep 1000\n');
+  machine.start();
+  await expect.poll(() => machine.exists('/asleep'), { timeout: 100_000 }).toBe(true);
+  const asked = desk.asked.length;
+  expect(await machine.poll()).toEqual({ status: 1, said: 'muster-agent: another agent runs already\n' });
+  expect(desk.asked).toHaveLength(asked);
+});

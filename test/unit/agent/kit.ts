@@ -305,10 +305,10 @@ export class Machine {
 
   close(): void {
     for (const child of this.#children)
-      if (child.exitCode === null && child.signalCode === null)
-        try {
-          process.kill(-child.pid!, 'SIGKILL');
-        } catch {}
+      try {
+        // The group: what the agent started may outlive it.
+        process.kill(-child.pid!, 'SIGKILL');
+      } catch {}
     fs.rmSync(this.root, { recursive: true, force: true });
   }
 }
