@@ -48,5 +48,6 @@ install: node_modules ## Install command, service and units: DESTDIR=, PREFIX=/u
 	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh
 
 .PHONY: torture
-torture: node_modules ## Power cuts under load: the store on a boot host in QEMU, 20 times
+torture: node_modules ## Power cuts under load: the store in QEMU, 20 times; then etcd's members lose their disks, 20 times (root)
 	$(NODE) torture/run.ts
+	scripts/in-namespace.sh npx vitest run --project torture

@@ -1,6 +1,9 @@
 import { defineConfig } from 'vitest/config';
 
-/** Three stages, each a project: `unit` (no root, under a minute), `peers` (root, namespaces, real peers), `lab` (QEMU). */
+/**
+ * Three stages, each a project: `unit` (no root, under a minute), `peers` (root, namespaces, real peers), `lab` (QEMU). And `torture`,
+ * which runs when asked for.
+ */
 export default defineConfig({
   test: {
     // Vitest leaves one core free by itself, which on a machine of two doubles the time of the unit stage.
@@ -24,6 +27,14 @@ export default defineConfig({
           fileParallelism: false,
           // Of tests that wait for others most of the time; two cores carry three racks of etcd.
           maxConcurrency: 3,
+        },
+      },
+      {
+        test: {
+          name: 'torture',
+          include: ['torture/**/*.test.ts'],
+          hookTimeout: 120_000,
+          fileParallelism: false,
         },
       },
       {

@@ -122,6 +122,12 @@ export class Disk {
     fs.rmdirSync(at);
   }
 
+  /** Off for good. */
+  discard(): void {
+    this.release();
+    fs.rmSync(dirname(this.file), { recursive: true });
+  }
+
   release(): void {
     if (this.#loop === undefined) return;
     execFileSync('losetup', ['-d', this.#loop]);
