@@ -95,6 +95,8 @@ class Desk {
   readonly #completions: Completions;
   readonly #certificates: Certificates;
   readonly #objects: AppliedObjects;
+  /** By the specification, then by machine and CA: made once for each state of the documents. */
+  readonly #parts = new WeakMap<FullCluster, Map<string, ObjectsPart>>();
   readonly #keysets = new Map<string, { readonly keysets: Keysets; readonly until: Millis }>();
 
   constructor(deps: DeskDeps, completions: Completions, certificates: Certificates) {
@@ -199,7 +201,11 @@ class Desk {
   /** The in-cluster objects, on a control plane that has not applied them yet. */
   async #objectsOf({ full, machine, facts }: Asking, keysets: Keysets): Promise<ObjectsPart | undefined> {
     if (!machine.roles.includes('control-plane')) return undefined;
-    const part = objectsPart(machine, bundleOf(full, trustBundle(keysets.get('ca')!)));
+    const caBundle = trustBundle(keysets.get('ca')!);
+    const known = this.#parts.get(full) ?? new Map<string, ObjectsPart>();
+    this.#parts.set(full, known);
+    const part = known.get(machine.name + caBundle) ?? objectsPart(machine, bundleOf(full, caBundle));
+    known.set(machine.name + caBundle, part);
     const due = await this.#objects.isDue(full.name, machine.name, part.digest, facts);
     return due ? part : undefined;
   }
