@@ -133,7 +133,7 @@ const IMAGE_ROLES: Readonly<Record<keyof FullCluster['images'], readonly Cluster
 
 /** Of the network between pods, as objects/flannel.ts names them. */
 const networkImages = ({ cni }: FullCluster): readonly string[] =>
-  cni.plugin === 'none' ? [] : [...new Set(Object.values(cni.images))];
+  cni.plugin === 'none' ? [] : [...new Set(Object.values(cni.images))].filter((image) => image !== '');
 
 /** Binaries first, then images; only those of roles that some machine has. */
 export function requiredArtifacts(
