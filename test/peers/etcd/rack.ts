@@ -207,12 +207,13 @@ export class Machine {
   }
 
   async #fetch(first: string): Promise<boolean> {
-    const ask = async (url: string) => {
+    const ask = async (url: string, ...more: string[]) => {
       const { code, output } = await run(this.#segment.namespace(this.name), [
         'curl',
         '-sSf',
         '-m',
         '10',
+        ...more,
         url,
       ]);
       if (code !== 0) throw new Error(`${url}: ${output}`);
@@ -232,6 +233,9 @@ export class Machine {
       fs.mkdirSync(join(first, dirname(path)), { recursive: true });
       fs.writeFileSync(join(first, path), decoded(contents ?? {}), { mode });
     }
+    // As the system's own report says it; else so many boots without one are a loop.
+    for (const step of ['kernel', 'configured', 'ready'])
+      await ask(`http://${this.#segment.server}:8080/boot/${session}/report`, '-d', `step=${step}`);
     fs.mkdirSync(join(first, 'etc'), { recursive: true });
     fs.writeFileSync(join(first, 'etc/machine-id'), `${this.name.slice(1).repeat(32)}\n`);
     return true;
