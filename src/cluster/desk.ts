@@ -256,7 +256,8 @@ async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
 /** A machine that is no member marks its data filesystem too, so that its disk is not taken for another machine's. */
 function markerOf({ full, machine, facts }: Asking): EtcdPart | undefined {
   if (facts.disk.state !== 'ours') return undefined;
-  const marker = { cluster: full.name, founding: '-', member: '-', machine: machine.name };
+  // Words of a marker begin with a letter or digit: the agent takes none that a command could read as an option.
+  const marker = { cluster: full.name, founding: 'none', member: 'none', machine: machine.name };
   const there = facts.marker;
   const foreign =
     there !== undefined &&

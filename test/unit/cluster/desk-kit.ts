@@ -1,7 +1,9 @@
 /** A boot host's desk, and machines that do what its plans say, with keys of their own and openssl's requests. */
+
 import { execFileSync } from 'node:child_process';
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
+import { encodePlan } from '../../../src/agent/wire.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createDesk, type DeskDeps } from '../../../src/cluster/desk.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
@@ -149,6 +151,8 @@ export async function settle(
       { machine: machine.name, serial: '1', address: '10.0.0.1' },
       machine.facts(),
     );
+    // Refuses a word that the agent would refuse.
+    encodePlan(plan);
     if (plan.pollSeconds > 0) return plan;
     await machine.obey(plan);
   }

@@ -184,7 +184,7 @@ test('a worker whose data disk is marked by another machine is held before anyth
   const worker = new TestMachine('w1');
   await settle(desk, worker);
   const swapped = new TestMachine('w2', worker.disk);
-  swapped.marker = { cluster: 'golden', founding: '-', member: '-', machine: 'w1' };
+  swapped.marker = { cluster: 'golden', founding: 'none', member: 'none', machine: 'w1' };
   const { lines } = await settle(desk, swapped);
   expect(lines.at(-1)).toMatchObject({ do: 'hold', code: 'foreign-marker' });
   expect(lines.filter((line) => line.do === 'put')).toEqual([]);
