@@ -17,8 +17,9 @@ beforeEach(async () => {
   open = [];
 });
 
-afterEach(() => {
+afterEach(async () => {
   for (const { machine, disks } of open) {
+    await machine.stop();
     disks.close();
     machine.close();
   }

@@ -50,7 +50,7 @@ export class Disks {
     const mounts = fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
     for (const line of mounts.reverse()) {
       const at = line.split(' ')[4] ?? '';
-      if (at.startsWith(`${this.#machine.root}/`)) execFileSync('umount', [at]);
+      if (at.startsWith(`${this.#machine.root}/`)) unmount(at);
     }
   }
 
@@ -58,4 +58,13 @@ export class Disks {
     this.unmount();
     for (const loop of this.#loops) spawnSync('losetup', ['--detach', loop]);
   }
+}
+
+/** What was killed a moment ago may still hold it. */
+function unmount(at: string): void {
+  for (let tries = 50; tries > 0; tries--) {
+    if (spawnSync('umount', [at]).status === 0) return;
+    execFileSync('sleep', ['0.1']);
+  }
+  execFileSync('umount', [at]);
 }

@@ -1,5 +1,6 @@
 /** One machine in a directory, with the real agent, and a server of node:https that answers as ours does. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -303,14 +304,26 @@ export class Machine {
     return found;
   }
 
+  /** Ends every agent, and all that it started; resolves when the agents are gone, what they started may take a moment more. */
+  async stop(): Promise<void> {
+    for (const child of this.#children.splice(0)) {
+      const gone = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined;
+      kill(child.pid!);
+      await gone;
+    }
+  }
+
   close(): void {
-    for (const child of this.#children)
-      try {
-        // The group: what the agent started may outlive it.
-        process.kill(-child.pid!, 'SIGKILL');
-      } catch {}
+    for (const { pid } of this.#children) kill(pid!);
     fs.rmSync(this.root, { recursive: true, force: true });
   }
+}
+
+/** Kills a process group, if there is one: what an agent started may outlive it. */
+function kill(group: number): void {
+  try {
+    process.kill(-group, 'SIGKILL');
+  } catch {}
 }
 
 export const openssl = (args: readonly string[], input?: string): string =>
