@@ -1,6 +1,7 @@
 /** How the code is written, where a machine can tell. */
 import { expect, test } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
+import { NEED_ARTIFACTS } from '../artifacts.ts';
 import { read, sources, trackedFiles, withoutComments } from './tree.ts';
 
 const EDGE = /\.(server|socket|files)\.ts$/;
@@ -48,6 +49,14 @@ test('no test is skipped, focused or empty', () => {
     (file) => file.endsWith('.test.ts') && !file.startsWith('test/audit/'),
   );
   expect(findings(/\b(it|test|describe)\.(only|skip|todo|fails)\b/, files)).toEqual([]);
+});
+
+test('only what needs artifacts that CI cannot have is skipped by a condition, and it stands in the one list', () => {
+  const files = sources('test').filter(
+    (file) => file.endsWith('.test.ts') && !file.startsWith('test/audit/'),
+  );
+  const skipping = files.filter((file) => /\.(skipIf|runIf)\b|\bskip\(/.test(withoutComments(read(file))));
+  expect(skipping).toEqual(Object.keys(NEED_ARTIFACTS));
 });
 
 test('within a file, every test has a name of its own', () => {

@@ -1,6 +1,6 @@
 /**
  * A control plane's plan against real Kubernetes: etcd and kube-apiserver run as their manifests say, and the in-cluster objects are applied
- * by the script of the plan, by three at once. Needs MUSTER_ARTIFACTS, a directory with binaries in `bin`.
+ * by the script of the plan, by three at once. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -9,14 +9,14 @@ import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Plan } from '../../src/agent/plan.ts';
+import { ARTIFACTS } from '../artifacts.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
 
-const artifacts = process.env.MUSTER_ARTIFACTS;
 const ADDRESS = '10.0.0.11';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
 
-describe.skipIf(artifacts === undefined)('with the binaries of Kubernetes', () => {
-  const bin = path.join(artifacts ?? '', 'bin');
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+  const bin = path.join(ARTIFACTS ?? '', 'bin');
   const root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-kubernetes-'));
   const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
   const running: ChildProcess[] = [];
