@@ -28,11 +28,10 @@ const IF_MISSED =
 
 /** What was seen, and what is only suspected. */
 const P99_IF_MISSED =
-  'Seen: what stops the main thread is collecting garbage (a scavenge of 32 MB of young objects; 5 MB of them survived before, ' +
-  '2.3 MB now). In one quiet run at 2,000/s the 99th of 100 took 2.3 ms and the slowest answer 9 ms; beside other work on two ' +
-  'processors the thread waits for one, which Kea with several threads does less. Suspected: the first seconds after the start, ' +
-  'when every session is new and code is still being compiled, cost the main thread twice as much (seen), and the ' +
-  'measured three seconds can fall among them.';
+  'Seen: what stops the main thread is collecting garbage (a scavenge of 32 MB of young objects, 2.3 MB of which survive), and that it waits ' +
+  'for a processor: there are two, the load generator takes one and the collector helper threads the other, where Kea has a thread for each packet. ' +
+  'In a quiet run of four seconds at 2,000/s the 99th of 100 took 2.3 ms and the slowest answer 9 ms; here half of saturation is about twice that rate. ' +
+  'Suspected, not measured: the first seconds after the start, in which a session costs twice as much (seen), fall among the measured ones.';
 
 interface Place {
   readonly what: string;

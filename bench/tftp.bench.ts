@@ -21,7 +21,7 @@ const PORTS = { ours: 69, atftpd: 6970, 'tftpd-hpa': 6971 } as const;
 const KNOWN = 10_000;
 
 const MISSED_BLOCKWISE =
-  'Seen: a file begins 0.3 ms later than with atftpd (0.6 instead of 0.3; 0.2 of it hands the request to the thread that sends it, so that no DHCP packet waits behind data), and a block costs 12 µs of processor, 8 of them the kernel (receive, send, epoll) as with atftpd, 4 in Node (its send and receive, the step) where atftpd needs 1. Client and server take turns at every block, so the difference shows in full: 20 ms for 1 MiB on a quiet machine, atftpd 16, of which atftp itself takes about 3 to start.';
+  'Seen: a file begins 0.3 ms later than with atftpd (0.6 instead of 0.3; 0.2 of it hands the request to the thread that sends it, so that no DHCP packet waits behind data), and a block costs 12 µs of processor, 8 of them the kernel (receive, send, epoll) as with atftpd, 4 in Node (its send and receive, the step) where atftpd needs 1. Client and server take turns at every block, so the difference shows in full.';
 const MISSED_WINDOWED =
   'Seen: as much of the kernel as atftpd (7 µs a packet), 2.5 µs a packet in Node where atftpd needs 0.6. With many clients on the same cores a fifth of the sending threads is task switches: each packet wakes a client that preempts the thread (30,000 forced switches for 64 MiB; 2,000 at nice -10, and then 240 to 300 MB/s instead of 190), which does not happen to a thread per client that sleeps between windows. Four or eight threads instead of two changed nothing that stands out of the noise. Suspected: not so with clients on other machines.';
 
