@@ -20,7 +20,12 @@ export interface ScopeStatus extends ReturnType<typeof pkiStatusView> {
 
 async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise<ScopeStatus> {
   const own = scope === MUSTER_SCOPE;
-  const view = pkiStatusView((await pki.keysets(scope)).values(), await pki.issued(scope), clock.now());
+  const view = pkiStatusView(
+    (await pki.keysets(scope)).values(),
+    await pki.issued(scope),
+    clock.now(),
+    await pki.encryption(scope),
+  );
   const counts = (one: CertificateView): CertificateView =>
     one.leaf === 'agent' && one.state !== 'expired' && agents.certificateOf(one.to) !== one.serial
       ? { ...one, state: 'superseded' }

@@ -21,7 +21,7 @@ const KEYSET_COLUMNS: readonly Column<KeysetRow>[] = [
   { heading: 'GENERATION', cell: (row) => row.id },
   { heading: 'STATE', cell: (row) => row.state },
   { heading: 'SINCE', cell: (row) => day(row.createdAt) },
-  { heading: 'PIN', wide: true, cell: (row) => row.pin },
+  { heading: 'PIN', wide: true, cell: (row) => row.pin ?? '' },
 ];
 
 const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [

@@ -267,6 +267,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     'endpoint and sans',
   );
   build.put(['keys'], spec.keys ?? 'ECDSA-P256', given(spec.keys), 'keys');
+  build.put(['encryptSecrets'], spec.encryptSecrets ?? true, given(spec.encryptSecrets), 'encryptSecrets');
 
   const etcd = build.put(['versions', 'etcd'], release.etcd, 'version', `Kubernetes ${minor}`);
   const coredns = build.put(['versions', 'coredns'], release.coredns, 'version', `Kubernetes ${minor}`);

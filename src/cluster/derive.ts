@@ -1,5 +1,6 @@
 /** Flags and settings of every component, as kubeadm gives them but for the deviations in `deviations.ts`. */
 import { ipNetwork, parseIpNetwork, urlHost } from '../base/ip.ts';
+import { ENCRYPTION } from '../pki/encryption.ts';
 import {
   AUTHORITIES,
   KUBELET_SERVING,
@@ -97,6 +98,7 @@ function apiserverFlags({ services, dnsDomain, etcdMembers, port }: FlagFacts): 
       'client-ca-file': BUNDLE.ca,
       'enable-admission-plugins': 'NodeRestriction',
       'enable-bootstrap-token-auth': 'true',
+      'encryption-provider-config': ENCRYPTION.path,
       'etcd-cafile': BUNDLE.etcd,
       'etcd-certfile': `${PKI_DIRECTORY}/apiserver-etcd-client.crt`,
       'etcd-keyfile': `${PKI_DIRECTORY}/apiserver-etcd-client.key`,

@@ -10,6 +10,7 @@ import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { EventSink } from '../events/event.ts';
 import { readCsr } from '../pki/csr.ts';
+import type { EncryptionKeyset } from '../pki/encryption.ts';
 import { type Held, handout } from '../pki/handout.ts';
 import { type LeafName, leavesFor } from '../pki/hierarchy.ts';
 import type { PublicKey } from '../pki/keys.ts';
@@ -90,6 +91,12 @@ interface Asking {
   readonly facts: AgentFacts;
 }
 
+/** Of a cluster, and Muster's own. */
+interface Keys {
+  readonly keysets: Keysets;
+  readonly encryption: EncryptionKeyset | undefined;
+}
+
 class Desk {
   readonly #deps: DeskDeps;
   readonly #completions: Completions;
@@ -97,7 +104,7 @@ class Desk {
   readonly #objects: AppliedObjects;
   /** By the specification, then by machine and CA: made once for each state of the documents. */
   readonly #parts = new WeakMap<FullCluster, Map<string, ObjectsPart>>();
-  readonly #keysets = new Map<string, { readonly keysets: Keysets; readonly until: Millis }>();
+  readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
 
   constructor(deps: DeskDeps, completions: Completions, certificates: Certificates) {
     this.#deps = deps;
@@ -140,13 +147,14 @@ class Desk {
         pollSeconds: etcd.pollSeconds ?? POLL.held,
       };
 
-    const keysets = await this.#keysetsOf(full, isMember);
-    if (keysets === undefined)
+    const keys = await this.#keysOf(full, isMember);
+    if (keys === undefined)
       return only(
         POLL.soon,
         ...data.lines,
         hold('waiting-for-members', 'No member of etcd was here yet; the keys of the cluster are made then.'),
       );
+    const { keysets, encryption } = keys;
     const objects = await this.#objectsOf(asking, keysets);
     const leaves = await this.#leaves(asking, keysets, objects !== undefined);
     if (leaves.requests.length > 0)
@@ -160,6 +168,7 @@ class Desk {
       user: machine.name,
       keysets,
       leaves: leaves.held,
+      encryption: { keyset: encryption, encrypts: full.encryptSecrets },
       servers: apiServers(full, machine),
     });
     const supplies = this.#deps.supplies?.(full, machine);
@@ -187,15 +196,16 @@ class Desk {
    * The cluster's keysets and Muster's own. They are made when the first member of etcd asks that is not held: one that has data
    * which this store knows nothing of is held, so that a lost store makes no second set of keys for a cluster that runs.
    */
-  async #keysetsOf(full: FullCluster, mayFound: boolean): Promise<Keysets | undefined> {
+  async #keysOf(full: FullCluster, mayFound: boolean): Promise<Keys | undefined> {
     const { pki, clock } = this.#deps;
-    const known = this.#keysets.get(full.name);
-    if (known && known.until > clock.monotonic()) return known.keysets;
+    const known = this.#keys.get(full.name);
+    if (known && known.until > clock.monotonic()) return known;
     const own = mayFound ? await pki.found(full.name, full.keys) : await founded(pki, full.name);
     if (own === undefined) return undefined;
     const keysets = new Map([...own, ...((await founded(pki, MUSTER_SCOPE)) ?? [])]);
-    this.#keysets.set(full.name, { keysets, until: (clock.monotonic() + KEYSETS_FRESH) as Millis });
-    return keysets;
+    const keys: Keys = { keysets, encryption: await pki.encryption(full.name) };
+    this.#keys.set(full.name, { ...keys, until: (clock.monotonic() + KEYSETS_FRESH) as Millis });
+    return keys;
   }
 
   /** The in-cluster objects, on a control plane that has not applied them yet. */

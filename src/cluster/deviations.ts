@@ -35,6 +35,14 @@ export const CLUSTER_DEVIATIONS = {
     reason:
       'A bundle for trust, apart from the single certificate that signs: two generations of a CA can be trusted.',
   },
+  encryption: {
+    fields: /^kube-apiserver --encryption-provider-config$/,
+    reason: 'Secrets are encrypted before they reach etcd: its disks, copies and backups do not give them away.',
+  },
+  apiserverDirectory: {
+    fields: /^kube-apiserver (mounts|volumes)\.apiserver\.\S+$/,
+    reason: 'A directory of its own for what only the apiserver reads, so that no other pod sees its keys.',
+  },
   serviceAccountVerifiers: {
     fields: /^kube-apiserver --service-account-key-file$/,
     reason: 'All trusted verifiers in one file: the signing key can be replaced without an outage.',

@@ -71,6 +71,8 @@ export interface FullCluster {
     >
   >;
   readonly keys: KeyAlgorithm;
+  /** Whether what is written to etcd as a Secret is encrypted; what is encrypted already can be read in any case. */
+  readonly encryptSecrets: boolean;
   readonly etcd: {
     readonly topology: 'stacked' | 'external';
     /** As a static pod, or as a service of the host. */

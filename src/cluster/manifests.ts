@@ -1,7 +1,7 @@
 /** The static pods of one control plane or etcd machine. Pure: full specification, machine and founding in, pods out. */
 import { urlHost } from '../base/ip.ts';
 import { type Plain, yamlText } from '../ignition/yaml-text.ts';
-import { KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../pki/hierarchy.ts';
+import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../pki/hierarchy.ts';
 import { addressOf, type ClusterMachine, type Component, type Flags, type FullCluster } from './full.ts';
 import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
 import { ETCD_RELEASES } from './versions.ts';
@@ -139,6 +139,7 @@ export function apiserverPod(full: FullCluster, machine: ClusterMachine): Static
     readinessProbe: readiness(spot, '/readyz'),
     startupProbe: startup(spot, '/livez'),
     mounts: bySort([
+      directory('apiserver', APISERVER_DIRECTORY),
       directory('ca-certs', '/etc/ssl/certs'),
       directory('k8s-certs', PKI_DIRECTORY),
       ...hostCertificates(full),

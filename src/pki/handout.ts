@@ -1,5 +1,6 @@
 /** The PKI files of one machine: which, where, with which mode, and who supplies each key. Pure. */
 import { Secret } from '../base/secret.ts';
+import { ENCRYPTION, type EncryptionKeyset, encryptionConfig } from './encryption.ts';
 import {
   AUTHORITIES,
   AUTHORITY_NAMES,
@@ -50,13 +51,20 @@ export interface HandoutOf {
   /** Those of the cluster, and Muster's own `transport-ca`. */
   readonly keysets: ReadonlyMap<KeysetName, Keyset>;
   readonly leaves: ReadonlyMap<LeafName, Held>;
+  /** How apiservers encrypt Secrets; absent: their file is not among these. */
+  readonly encryption?: { readonly keyset: EncryptionKeyset | undefined; readonly encrypts: boolean };
   /** URL of the endpoint, and of the API on this machine itself. */
   readonly servers: { readonly endpoint: string; readonly local: string };
 }
 
 /** All files, by path. Leaves of the roles that are not in `leaves` are left out. */
 export function handout(of: HandoutOf): readonly MachineFile[] {
-  const files = [...trustFiles(of), ...pairFiles(of), ...serviceAccountFiles(of)];
+  const files = [
+    ...trustFiles(of),
+    ...pairFiles(of),
+    ...serviceAccountFiles(of),
+    ...encryptionFiles(of),
+  ];
   for (const name of leavesFor(of.roles)) {
     const held = of.leaves.get(name);
     if (held !== undefined) files.push(...leafFiles(of, name, held));
@@ -104,6 +112,13 @@ function serviceAccountFiles({ roles, keysets }: HandoutOf): MachineFile[] {
     secret(SERVICE_ACCOUNT.key, MODES.key, key.pem()),
     text(SERVICE_ACCOUNT.publicKey, MODES.publicKey, publicKey.pem()),
     text(SERVICE_ACCOUNT.verifiers, MODES.publicKey, verifiers(keyset)),
+  ];
+}
+
+function encryptionFiles({ roles, encryption }: HandoutOf): MachineFile[] {
+  if (!encryption || !ENCRYPTION.roles.some((role) => roles.includes(role))) return [];
+  return [
+    secret(ENCRYPTION.path, MODES.key, encryptionConfig(encryption.keyset, encryption.encrypts)),
   ];
 }
 

@@ -15,6 +15,8 @@ export const TRANSPORT_BEGINS = Date.UTC(2000, 0, 1) as Millis;
 
 export const PKI_DIRECTORY = '/etc/kubernetes/pki';
 export const KUBERNETES_DIRECTORY = '/etc/kubernetes';
+/** What only kube-apiserver reads: how it encrypts, what it records, what it admits. */
+export const APISERVER_DIRECTORY = `${KUBERNETES_DIRECTORY}/apiserver`;
 
 /** CAs of a cluster, and the one of Muster itself. */
 export const AUTHORITY_NAMES = ['ca', 'etcd-ca', 'front-proxy-ca', 'transport-ca'] as const;

@@ -1,64 +1,75 @@
 /**
- * Generations of a key (a CA's or the service accounts'): one is primary and signs, some are trusted, some no longer. Every change
- * is one of the transitions below, so that a rotation is: add, everybody trusts; promote, everybody re-issues; distrust; forget.
- * Pure; nothing here is printed, see views.ts.
+ * Generations of a key (a CA's, the service accounts', the one that Secrets are encrypted with): one is primary and signs, some are
+ * trusted, some no longer. Every change is one of the transitions below, so that a rotation is: add, everybody trusts; promote,
+ * everybody re-issues; distrust; forget. Pure; nothing here is printed, see views.ts.
  */
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { KeysetName } from './hierarchy.ts';
 import type { PrivateKey, PublicKey } from './keys.ts';
 
-export interface Generation {
-  /** First 16 hexadecimal digits of the key's pin. */
+/** What every generation has, whatever its key is for. */
+export interface Aged {
   readonly id: string;
   readonly createdAt: Millis;
+}
+
+export interface Generation extends Aged {
+  /** First 16 hexadecimal digits of the key's pin. */
+  readonly id: string;
   readonly publicKey: PublicKey;
   readonly key: PrivateKey;
   /** PEM; a CA's own certificate. The service-account key has none. */
   readonly certificate?: string;
 }
 
-export interface Keyset {
-  readonly name: KeysetName;
+export interface KeysetOf<N extends string, G extends Aged> {
+  readonly name: N;
   /** Id of the one that signs; always trusted. */
   readonly primary: string;
   /** In the order in which they came. */
-  readonly trusted: readonly Generation[];
-  readonly distrusted: readonly Generation[];
+  readonly trusted: readonly G[];
+  readonly distrusted: readonly G[];
 }
+export type Keyset = KeysetOf<KeysetName, Generation>;
+/** For what looks at ids alone. */
+type AnyKeyset = KeysetOf<string, Aged>;
 
 export const generationId = (key: PublicKey): string => key.pin().slice(0, 16);
 
-export const foundKeyset = (name: KeysetName, generation: Generation): Keyset => ({
+export const foundKeyset = <N extends string, G extends Aged>(name: N, generation: G): KeysetOf<N, G> => ({
   name,
   primary: generation.id,
   trusted: [generation],
   distrusted: [],
 });
 
-export function primaryOf(keyset: Keyset): Generation {
+export function primaryOf<G extends Aged>(keyset: KeysetOf<string, G>): G {
   return keyset.trusted.find(({ id }) => id === keyset.primary)!;
 }
 
-const refuse = (keyset: Keyset, message: string): never => {
+const refuse = (keyset: AnyKeyset, message: string): never => {
   throw new MusterError('E_KEYSET', `keyset ${keyset.name}: ${message}`);
 };
 
 /** Trusted from now on; it does not sign yet. */
-export function addTrusted(keyset: Keyset, generation: Generation): Keyset {
+export function addTrusted<N extends string, G extends Aged>(
+  keyset: KeysetOf<N, G>,
+  generation: G,
+): KeysetOf<N, G> {
   if ([...keyset.trusted, ...keyset.distrusted].some(({ id }) => id === generation.id))
     refuse(keyset, `generation ${generation.id} is there already`);
   return { ...keyset, trusted: [...keyset.trusted, generation] };
 }
 
 /** Signs from now on. Only what is trusted can. */
-export function promote(keyset: Keyset, id: string): Keyset {
+export function promote<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
   if (!keyset.trusted.some((one) => one.id === id)) refuse(keyset, `${id} is not trusted, so it cannot sign`);
   return { ...keyset, primary: id };
 }
 
 /** No longer trusted. Never the one that signs; so one trusted always remains. */
-export function distrust(keyset: Keyset, id: string): Keyset {
+export function distrust<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
   if (id === keyset.primary) refuse(keyset, `${id} signs; promote another first`);
   const found = keyset.trusted.find((one) => one.id === id) ?? refuse(keyset, `${id} is not trusted`);
   return {
@@ -69,7 +80,7 @@ export function distrust(keyset: Keyset, id: string): Keyset {
 }
 
 /** Takes a distrust back. */
-export function trustAgain(keyset: Keyset, id: string): Keyset {
+export function trustAgain<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
   const found = keyset.distrusted.find((one) => one.id === id) ?? refuse(keyset, `${id} is not distrusted`);
   return {
     ...keyset,
@@ -79,20 +90,20 @@ export function trustAgain(keyset: Keyset, id: string): Keyset {
 }
 
 /** The end of a generation: its key is gone with it. */
-export function forget(keyset: Keyset, id: string): Keyset {
+export function forget<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
   if (!keyset.distrusted.some((one) => one.id === id)) refuse(keyset, `${id} is not distrusted, so it stays`);
   return { ...keyset, distrusted: keyset.distrusted.filter((one) => one.id !== id) };
 }
 
 /** What is wrong with a keyset as read, or undefined. */
-export function keysetFault(keyset: Keyset): string | undefined {
+export function keysetFault(keyset: AnyKeyset): string | undefined {
   const ids = [...keyset.trusted, ...keyset.distrusted].map(({ id }) => id);
   if (new Set(ids).size !== ids.length) return 'a generation stands twice';
   return keyset.trusted.some(({ id }) => id === keyset.primary) ? undefined : 'the primary is not trusted';
 }
 
 /** The one that signs first, then the others. */
-const inOrder = (keyset: Keyset): readonly Generation[] => [
+export const inOrder = <G extends Aged>(keyset: KeysetOf<string, G>): readonly G[] => [
   primaryOf(keyset),
   ...keyset.trusted.filter(({ id }) => id !== keyset.primary),
 ];

@@ -3,6 +3,13 @@ import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Store, Write } from '../store/store.ts';
 import {
+  decodeEncryption,
+  type EncryptionKeyset,
+  encodeEncryption,
+  foundEncryption,
+  rewrapEncryption,
+} from './encryption.ts';
+import {
   type AuthorityName,
   CLUSTER_KEYSETS,
   type ClusterNames,
@@ -47,7 +54,10 @@ export interface IssueOrder {
 }
 
 export interface Pki {
-  /** Makes the keysets of a cluster, or of Muster for `_muster`. Those that are there already are returned as they are. */
+  /**
+   * Makes the keysets of a cluster, with the one that its Secrets are encrypted with, or those of Muster for `_muster`. Those that
+   * are there already are returned as they are.
+   */
   found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
   /** Whether the scope has keysets. */
   isFounded(scope: string): Promise<boolean>;
@@ -55,6 +65,13 @@ export interface Pki {
   keysets(scope: string): Promise<Keysets>;
   /** One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile (E_CONFLICT otherwise). */
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
+  /** What the cluster's Secrets are encrypted with; undefined for one that was founded without. */
+  encryption(scope: string): Promise<EncryptionKeyset | undefined>;
+  /** As `change`. */
+  changeEncryption(
+    scope: string,
+    step: (keyset: EncryptionKeyset) => EncryptionKeyset,
+  ): Promise<EncryptionKeyset>;
   /**
    * Signs and enters into the ledger; the certificate is returned when the entry is durable. E_CONFLICT when an expectation of
    * `also` does not hold: then nothing was written, and the certificate is nobody's.
@@ -73,6 +90,13 @@ export interface Pki {
 export const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
   [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
 
+/** A record with keys, sealed by the vault's primary; undefined when it is already, or holds none. */
+function rewrapped(key: string, value: string, vault: Vault): string | undefined {
+  if (key.startsWith(PKI_KEY.secrets)) return rewrapSecret(key, value, vault);
+  if (/^pki\/[^/]+\/keyset\//.test(key)) return rewrapKeyset(key, value, vault);
+  return /^pki\/[^/]+\/encryption$/.test(key) ? rewrapEncryption(key, value, vault) : undefined;
+}
+
 export function openPki({ store, vault, clock }: PkiDeps): Pki {
   /** By generation; a generation never changes. */
   const signers = new Map<string, Signer>();
@@ -87,6 +111,21 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
     const found = await read(scope);
     if (found.size === 0) throw new MusterError('E_PKI', `${scope} has no keys yet`);
     return found;
+  };
+
+  /** One record through one step, unless somebody else wrote it meanwhile. */
+  const changed = async <K>(
+    key: string,
+    step: (before: K) => K,
+    decode: (key: string, value: string) => K,
+    encode: (after: K) => string,
+  ): Promise<K> => {
+    const record = await store.get(key);
+    if (record === undefined) throw new MusterError('E_PKI', `there is no ${key}`);
+    const after = step(decode(key, record.value));
+    const result = await store.commit([{ key, put: encode(after), expect: record.revision }]);
+    if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile`);
+    return after;
   };
 
   const signerOf = async (scope: string, name: AuthorityName) => {
@@ -118,28 +157,47 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
           foundKeyset(name, await newGeneration(name, { now, ...(algorithm && { algorithm }) })),
         ),
       );
-      const result = await store.commit(
-        made.map((keyset) => ({
+      const encryption = PKI_KEY.encryption(scope);
+      const result = await store.commit([
+        ...made.map((keyset) => ({
           key: PKI_KEY.keyset(scope, keyset.name),
           put: encodeKeyset(scope, keyset, vault),
           expect: 'absent' as const,
         })),
-      );
+        ...(scope === MUSTER_SCOPE
+          ? []
+          : [
+              {
+                key: encryption,
+                put: encodeEncryption(encryption, foundEncryption(now), vault),
+                expect: 'absent' as const,
+              },
+            ]),
+      ]);
       // Somebody else founded it at the same moment: theirs are the keys.
       return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : keysets(scope);
     },
 
-    async change(scope, name, step) {
-      const key = PKI_KEY.keyset(scope, name);
-      const record = await store.get(key);
-      if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
-      const after = step(decodeKeyset(key, record.value, vault));
-      const result = await store.commit([
-        { key, put: encodeKeyset(scope, after, vault), expect: record.revision },
-      ]);
-      if (!result.ok) throw new MusterError('E_CONFLICT', `keyset ${name} of ${scope} was changed meanwhile`);
-      return after;
+    change: (scope, name, step) =>
+      changed(
+        PKI_KEY.keyset(scope, name),
+        step,
+        (key, value) => decodeKeyset(key, value, vault),
+        (after) => encodeKeyset(scope, after, vault),
+      ),
+
+    async encryption(scope) {
+      const record = await store.get(PKI_KEY.encryption(scope));
+      return record && decodeEncryption(record.key, record.value, vault);
     },
+
+    changeEncryption: (scope, step) =>
+      changed(
+        PKI_KEY.encryption(scope),
+        step,
+        (key, value) => decodeEncryption(key, value, vault),
+        (after) => encodeEncryption(PKI_KEY.encryption(scope), after, vault),
+      ),
 
     async issue(scope, { leaf, holder, cluster, publicKey, also }) {
       const row = leafOf(leaf);
@@ -189,11 +247,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
       let written = 0;
       const { records } = await store.list(PKI_KEY.all);
       for (const { key, value, revision } of records) {
-        const again = key.startsWith(PKI_KEY.secrets)
-          ? rewrapSecret(key, value, vault)
-          : /^pki\/[^/]+\/keyset\//.test(key)
-            ? rewrapKeyset(key, value, vault)
-            : undefined;
+        const again = rewrapped(key, value, vault);
         if (again === undefined) continue;
         const result = await store.commit([{ key, put: again, expect: revision }]);
         if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile; repeat`);

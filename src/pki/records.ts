@@ -2,6 +2,7 @@
  * Keysets and the ledger as records of the store. Private keys are sealed; all else is public.
  *
  *     pki/SCOPE/keyset/NAME     Keyset: ca, etcd-ca, front-proxy-ca, sa; transport-ca
+ *     pki/SCOPE/encryption      EncryptionKeyset: encryption.ts
  *     pki/SCOPE/issued/SERIAL   IssuedCertificate
  *     pki/_muster/secret/NAME   a sealed text: secrets.ts
  *
@@ -20,6 +21,7 @@ export const MUSTER_SCOPE = '_muster';
 export const PKI_KEY = {
   keyset: (scope: string, name: KeysetName) => `pki/${scope}/keyset/${name}`,
   keysets: (scope: string) => `pki/${scope}/keyset/`,
+  encryption: (scope: string) => `pki/${scope}/encryption`,
   issued: (scope: string, serial: string) => `pki/${scope}/issued/${serial}`,
   allIssued: (scope: string) => `pki/${scope}/issued/`,
   secret: (name: string) => `pki/${MUSTER_SCOPE}/secret/${name}`,

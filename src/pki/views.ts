@@ -1,8 +1,9 @@
 /** What people may see of keys and certificates: `muster pki status`, API and page. No private key is in any of them. */
 import type { Millis } from '../base/duration.ts';
+import type { EncryptionKeyset } from './encryption.ts';
 import type { MachineFile } from './handout.ts';
 import { discoveryHash } from './keys.ts';
-import type { Generation, Keyset } from './keyset.ts';
+import type { Aged, Keyset, KeysetOf } from './keyset.ts';
 import type { IssuedCertificate } from './records.ts';
 
 const iso = (at: Millis): string => new Date(at).toISOString();
@@ -10,18 +11,30 @@ const iso = (at: Millis): string => new Date(at).toISOString();
 export interface GenerationView {
   readonly id: string;
   readonly createdAt: string;
-  readonly pin: string;
+  /** Of a key pair. */
+  readonly pin?: string;
   readonly state: 'primary' | 'trusted' | 'distrusted';
 }
 
-export function keysetView(keyset: Keyset): {
+export interface KeysetView {
   readonly name: string;
   readonly generations: readonly GenerationView[];
-} {
-  const view = (state: (one: Generation) => GenerationView['state']) => (one: Generation) => ({
+}
+
+export const keysetView = (keyset: Keyset): KeysetView =>
+  generations(keyset, ({ publicKey }) => ({ pin: discoveryHash(publicKey) }));
+
+/** Which keys there are; a symmetric key has nothing else to show. */
+export const encryptionView = (keyset: EncryptionKeyset): KeysetView => generations(keyset, () => ({}));
+
+function generations<G extends Aged>(
+  keyset: KeysetOf<string, G>,
+  more: (one: G) => { readonly pin?: string },
+): KeysetView {
+  const view = (state: (one: G) => GenerationView['state']) => (one: G) => ({
     id: one.id,
     createdAt: iso(one.createdAt),
-    pin: discoveryHash(one.publicKey),
+    ...more(one),
     state: state(one),
   });
   return {
@@ -65,12 +78,13 @@ export function pkiStatusView(
   keysets: Iterable<Keyset>,
   issued: readonly IssuedCertificate[],
   now: Millis,
+  encryption?: EncryptionKeyset,
 ): {
-  readonly keysets: readonly ReturnType<typeof keysetView>[];
+  readonly keysets: readonly KeysetView[];
   readonly certificates: readonly CertificateView[];
 } {
   return {
-    keysets: [...keysets].map(keysetView),
+    keysets: [...[...keysets].map(keysetView), ...(encryption ? [encryptionView(encryption)] : [])],
     certificates: issued
       .toSorted((a, b) => a.notAfter - b.notAfter || (a.serial < b.serial ? -1 : 1))
       .map((one) => certificateView(one, now)),

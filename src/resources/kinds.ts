@@ -248,6 +248,10 @@ export const kubernetesSpec = z.strictObject({
   keys: z.enum(['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096']).optional().meta({
     description: 'Algorithm of all keys. Default ECDSA-P256.',
   }),
+  encryptSecrets: z.boolean().optional().meta({
+    description:
+      'Secrets are encrypted before they reach etcd. Default true. Turned off, those that are encrypted can still be read.',
+  }),
   registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
   cni: z.enum(['flannel', 'none']).optional().meta({
     description: 'The network between pods. Default flannel; none: you bring one.',

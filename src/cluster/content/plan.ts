@@ -4,7 +4,7 @@
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
-import { KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
+import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { EtcdPart } from '../etcd-part.ts';
 import type { ClusterMachine, FullCluster } from '../full.ts';
 import { type Founding, MANIFEST_DIRECTORY, manifestFiles } from '../manifests.ts';
@@ -82,6 +82,7 @@ function directories(machine: ClusterMachine): readonly PlanLine[] {
     directory(KUBERNETES_DIRECTORY),
     directory(PKI_DIRECTORY),
     ...(machine.roles.includes('etcd') ? [directory(`${PKI_DIRECTORY}/etcd`)] : []),
+    ...(machine.roles.includes('control-plane') ? [directory(APISERVER_DIRECTORY, 0o700)] : []),
     ...(runsKubelet(machine)
       ? [directory(MANIFEST_DIRECTORY), directory('/var/lib/kubelet/pki', 0o750)]
       : []),
@@ -92,7 +93,7 @@ function directories(machine: ClusterMachine): readonly PlanLine[] {
 const POD_READS: Readonly<Record<string, RegExp>> = {
   etcd: /\/pki\/etcd\/ca-bundle\.crt$/,
   'kube-apiserver':
-    /\/pki\/(sa\.key|sa-verifiers\.pub|etcd\/ca-bundle\.crt|(apiserver-etcd-client|apiserver-kubelet-client)\.crt)$/,
+    /\/(apiserver\/[^/]+|pki\/(sa\.key|sa-verifiers\.pub|etcd\/ca-bundle\.crt|(apiserver-etcd-client|apiserver-kubelet-client)\.crt))$/,
   'kube-controller-manager':
     /\/(controller-manager\.conf|pki\/(ca-bundle\.crt|sa\.key|front-proxy-ca-bundle\.crt))$/,
   'kube-scheduler': /\/scheduler\.conf$/,

@@ -44,6 +44,48 @@ test.for([
   );
 });
 
+/** The text that a plan puts at `path`. */
+const textAt = (lines: readonly PlanLine[], path: string): string | undefined =>
+  lines.flatMap((line) =>
+    line.do === 'put' && line.path === path && 'text' in line.content ? [line.content.text] : [],
+  )[0];
+
+const ENCRYPTION = '/etc/kubernetes/apiserver/encryption.yaml';
+
+test('every control plane encrypts Secrets with the same key, and no other machine has it', async () => {
+  const { desk } = await rig(EXTERNAL);
+  await settle(desk, new TestMachine('e1'));
+  const texts = new Set<string | undefined>();
+  for (const name of ['cp1', 'cp2', 'cp3'])
+    texts.add(textAt((await settle(desk, new TestMachine(name))).lines, ENCRYPTION));
+  const [text, ...more] = [...texts];
+  expect(more).toEqual([]);
+  expect(text).toMatch(/secretbox[\s\S]*identity/);
+  for (const name of ['e1', 'w1'])
+    expect(textAt((await settle(desk, new TestMachine(name))).lines, ENCRYPTION)).toBeUndefined();
+});
+
+test('encryption turned off keeps the key for reading, and only the apiserver is started anew', async () => {
+  const { desk, known } = await rig();
+  const machine = new TestMachine('cp1');
+  const manifests = async () => {
+    const { lines } = await settle(desk, machine);
+    return new Map(
+      ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'etcd'].map((pod) => [
+        pod,
+        textAt(lines, `/etc/kubernetes/manifests/${pod}.yaml`)!,
+      ]),
+    );
+  };
+  const before = await manifests();
+  known.put(clusterDocument({ encryptSecrets: false }));
+  const after = await manifests();
+  expect(textAt((await settle(desk, machine)).lines, ENCRYPTION)).toMatch(/identity[\s\S]*secretbox/);
+  expect([...after].filter(([pod, text]) => text !== before.get(pod)).map(([pod]) => pod)).toEqual([
+    'kube-apiserver',
+  ]);
+});
+
 test('the same facts give the same plan, with the same certificates', async () => {
   const { desk, pki } = await rig();
   const machine = new TestMachine('cp1');

@@ -177,6 +177,7 @@ test('no view, log line, error or inspection shows a private key', async () => {
   const made = await of.leaves();
   const issued = await of.pki.issued('golden');
   const now = of.clock.now();
+  const encryption = (await of.pki.encryption('golden'))!;
   const files = handout({
     roles: ['control-plane', 'etcd', 'operator'],
     cluster: 'golden',
@@ -196,6 +197,7 @@ test('no view, log line, error or inspection shows a private key', async () => {
   // Every function of the module that makes something to look at; a new one without an example fails here.
   const examples: Record<Exclude<keyof typeof views, never>, () => unknown> = {
     keysetView: () => [...all.values()].map(views.keysetView),
+    encryptionView: () => views.encryptionView(encryption),
     certificateView: () => issued.map((one) => views.certificateView(one, now)),
     pkiStatusView: () => views.pkiStatusView(all.values(), issued, now),
     machineFileView: () => files.map(views.machineFileView),

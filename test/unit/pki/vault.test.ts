@@ -70,7 +70,7 @@ test('a new first line seals, the old line still opens, and after rewrapping it 
   const before = openPki({ store, clock, vault: vaultFrom(first, 'f') });
   const made = await before.found('c');
   const both = openPki({ store, clock, vault: vaultFrom(`# two\n${second}\n${first}\n`, 'f') });
-  expect(await both.rewrap()).toBe(4);
+  expect(await both.rewrap()).toBe(5);
   expect(await both.rewrap()).toBe(0);
   const after = await openPki({ store, clock, vault: vaultFrom(second, 'f') }).keysets('c');
   expect([...after.values()].map(({ primary }) => primary).sort()).toEqual(

@@ -1,0 +1,145 @@
+/**
+ * The keys that kube-apiserver encrypts Secrets with before they reach etcd: a keyset like those of the CAs, of symmetric keys. The
+ * primary encrypts, the other trusted ones are read with; one that is distrusted is handed out no more and kept for backups of its
+ * time. A rotation is: add, every apiserver reads with it; promote, every apiserver writes with it; Secrets are written again; distrust.
+ *
+ * The provider is secretbox (XSalsa20 with Poly1305), docs/decisions/0031: it authenticates, which aescbc does not, and random nonces of
+ * 24 octets never run out, as those of aesgcm do after 200,000 writes. As in Kubernetes' EncryptionConfiguration (v1).
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import type { Millis } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
+import { Secret } from '../base/secret.ts';
+import { yamlText } from '../ignition/yaml-text.ts';
+import { APISERVER_DIRECTORY, type Role } from './hierarchy.ts';
+import { type Aged, foundKeyset, inOrder, type KeysetOf, keysetFault } from './keyset.ts';
+import type { Envelope, Vault } from './vault.ts';
+
+/** The file that kube-apiserver reads, and who gets it. */
+export const ENCRYPTION = {
+  path: `${APISERVER_DIRECTORY}/encryption.yaml`,
+  roles: ['control-plane'] as readonly Role[],
+} as const;
+
+/** Its id is the key's name in etcd, so that every record says which key opens it. */
+export interface EncryptionKey extends Aged {
+  /** 32 octets in base64. */
+  readonly key: Secret;
+}
+
+export type EncryptionKeyset = KeysetOf<'encryption', EncryptionKey>;
+
+const OCTETS = 32;
+
+/** First 16 hexadecimal digits of a hash that says which key it is and nothing about it. */
+const idOf = (octets: Uint8Array): string =>
+  createHash('sha256').update('muster encryption key id\0').update(octets).digest('hex').slice(0, 16);
+
+export function newEncryptionKey(now: Millis): EncryptionKey {
+  const octets = randomBytes(OCTETS);
+  return { id: idOf(octets), createdAt: now, key: new Secret(octets.toString('base64')) };
+}
+
+export const foundEncryption = (now: Millis): EncryptionKeyset =>
+  foundKeyset('encryption', newEncryptionKey(now));
+
+/**
+ * EncryptionConfiguration, YAML; secret. Plain records can always be read, and encrypted ones whatever is written now, so that turning
+ * it on or off needs no two steps. Without a keyset (a cluster that was founded before there were any) nothing is encrypted.
+ */
+export function encryptionConfig(keyset: EncryptionKeyset | undefined, encrypts: boolean): string {
+  const identity = { identity: {} };
+  const keys = keyset ? inOrder(keyset).map(({ id, key }) => ({ name: id, secret: key.reveal() })) : [];
+  const secretbox = keys.length > 0 ? [{ secretbox: { keys } }] : [];
+  return yamlText({
+    apiVersion: 'apiserver.config.k8s.io/v1',
+    kind: 'EncryptionConfiguration',
+    resources: [
+      {
+        providers: encrypts ? [...secretbox, identity] : [identity, ...secretbox],
+        resources: ['secrets'],
+      },
+    ],
+  });
+}
+
+const keyRecord = z.strictObject({
+  id: z.string(),
+  createdAt: z.int(),
+  sealed: z.looseObject({ v: z.int(), kid: z.string() }),
+});
+
+const keysetRecord = z.strictObject({
+  v: z.literal(1),
+  primary: z.string(),
+  trusted: z.array(keyRecord),
+  distrusted: z.array(keyRecord),
+});
+
+const sealName = (record: string, id: string): string => `${record}/${id}`;
+
+/** `record`: the key in the store; what is sealed is bound to it. */
+export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault: Vault): string {
+  const stored = ({ id, createdAt, key }: EncryptionKey) => ({
+    id,
+    createdAt,
+    sealed: vault.seal(sealName(record, id), key.reveal()),
+  });
+  return JSON.stringify({
+    v: 1,
+    primary: keyset.primary,
+    trusted: keyset.trusted.map(stored),
+    distrusted: keyset.distrusted.map(stored),
+  });
+}
+
+/** Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open. */
+export function decodeEncryption(record: string, value: string, vault: Vault): EncryptionKeyset {
+  const read = parsed(record, value);
+  const opened = ({ id, createdAt, sealed }: z.output<typeof keyRecord>): EncryptionKey => {
+    const text = vault.open(sealName(record, id), sealed);
+    const octets = Buffer.from(text, 'base64');
+    if (octets.length !== OCTETS || idOf(octets) !== id)
+      throw new MusterError('E_PKI', `${record}: the key of generation ${id} is another one`);
+    return { id, createdAt: createdAt as Millis, key: new Secret(text) };
+  };
+  const keyset: EncryptionKeyset = {
+    name: 'encryption',
+    primary: read.primary,
+    trusted: read.trusted.map(opened),
+    distrusted: read.distrusted.map(opened),
+  };
+  const fault = keysetFault(keyset);
+  if (fault !== undefined) throw new MusterError('E_PKI', `${record}: ${fault}`);
+  return keyset;
+}
+
+/** The record with every key sealed by the vault's primary; undefined when all are already. */
+export function rewrapEncryption(record: string, value: string, vault: Vault): string | undefined {
+  const read = parsed(record, value);
+  if ([...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))
+    return undefined;
+  const again = (stored: z.output<typeof keyRecord>) => ({
+    ...stored,
+    sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
+  });
+  return JSON.stringify({
+    ...read,
+    trusted: read.trusted.map(again),
+    distrusted: read.distrusted.map(again),
+  });
+}
+
+function parsed(record: string, value: string): z.output<typeof keysetRecord> {
+  let json: unknown;
+  try {
+    json = JSON.parse(value);
+  } catch {
+    json = undefined;
+  }
+  const read = keysetRecord.safeParse(json);
+  if (!read.success)
+    throw new MusterError('E_PKI', `${record} is not a keyset of encryption of a version known here`);
+  return read.data;
+}
