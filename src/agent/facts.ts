@@ -33,6 +33,16 @@ export interface EtcdFacts {
   readonly wal: 'present' | 'absent' | 'unknown';
   /** The local member's own word: `serving` is a linearizable read, so there is a quorum. */
   readonly health: 'serving' | 'alive' | 'down';
+  /** What its process was started with, see {@link ApiserverFacts}. */
+  readonly revision?: string;
+}
+
+/** A kube-apiserver that runs on the machine. */
+export interface ApiserverFacts {
+  /** `ready`: it says so itself. */
+  readonly health: 'ready' | 'alive';
+  /** `MUSTER_REVISION` of its process: what it was started with. `-`: it has none. */
+  readonly revision: string;
 }
 
 export interface AgentFacts {
@@ -47,6 +57,8 @@ export interface AgentFacts {
   /** Of a mounted data filesystem. */
   readonly marker?: Marker;
   readonly etcd: EtcdFacts;
+  /** Absent: none runs here. */
+  readonly apiserver?: ApiserverFacts;
   /** Digest of the plan that was last applied to its end. */
   readonly applied?: string;
   readonly step?: string;

@@ -125,6 +125,26 @@ etcd_health() {
   case $?$found in 7*) etcd=down ;; 0200) etcd=serving ;; esac
 }
 
+# Sets etcdrev and apirev: what their processes were started with; empty when none runs, - when it does not say.
+revisions() {
+  etcdrev='' apirev=''
+  for file in "$root"/proc/[0-9]*/comm; do
+    first_line "$file"
+    case $value in etcd | kube-apiserver) ;; *) continue ;; esac
+    name=$value value=$(tr '\\0\\n' '\\n ' 2>/dev/null <"\${file%comm}environ" | sed -n 's/^MUSTER_REVISION=\\([0-9a-f]\\{1,64\\}\\)$/\\1/p')
+    if [ "$name" = etcd ]; then etcdrev=\${value:--}; else apirev=\${value:--}; fi
+  done
+}
+
+# An apiserver that lets nobody ask without a name is taken at its word that it answers.
+api_health() {
+  api=''
+  [ -n "$apirev" ] || return 0
+  api=alive
+  case $(curl -q --silent --noproxy '*' --max-time 2 --cacert "$root/etc/kubernetes/pki/ca-bundle.crt" --capath "$run/none" \\
+    --output /dev/null --write-out '%{http_code}' "$api_url/readyz") in 200 | 401) api=ready ;; esac
+}
+
 # --- keys and certificates
 
 # Sets home, where keys lie: on the data filesystem if it is this machine's, else where they are lost at reboot.
@@ -239,9 +259,11 @@ poll() {
   ! number "$value" || [ "$value" -le "$revision" ] || revision=$value
   wal
   etcd_health
+  revisions
+  api_health
   [ -z "$mounted" ] || first_line "$state/marker"
   set -- agent="$version" clock="$(date +%s)" disk="$disk" device="$device" filesystem="$filesystem" mounted="$mounted" detail="$detail" \\
-    marker="\${mounted:+$value}" wal="$wal" etcd="$etcd" revision="$revision" hold="$hold_code" holdtext="$hold_text"
+    marker="\${mounted:+$value}" wal="$wal" etcd="$etcd" etcdrev="$etcdrev" api="$api" apirev="$apirev" revision="$revision" hold="$hold_code" holdtext="$hold_text"
   for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step; do
     first_line "$root/\${name#*:}"
     set -- "$@" "\${name%%:*}=$value"
@@ -276,6 +298,7 @@ setting machine && machine=$value
 setting session && session=$value
 setting data && data=$value
 setting etcd && etcd_url=\${value:-http://127.0.0.1:2381}
+setting api && api_url=\${value:-https://127.0.0.1:6443}
 revision=0 worse=0 retry=''
 hold_code='' hold_text=''
 mkdir -p "$run"

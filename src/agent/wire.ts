@@ -1,7 +1,7 @@
 /** Plans and facts as they are on the wire (README.md): a plan to tar, a form to facts. Pure. */
 import { createHash } from 'node:crypto';
 import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
-import type { AgentFacts, DataDisk, EtcdFacts, Marker } from './facts.ts';
+import type { AgentFacts, ApiserverFacts, DataDisk, EtcdFacts, Marker } from './facts.ts';
 import type { Plan, PlanContent, PlanLine } from './plan.ts';
 import { type TarEntry, tar } from './tar.ts';
 
@@ -152,6 +152,7 @@ export type DecodedFacts =
 /** Fields that are words: nothing that could be mistaken for something else when it is logged or compared. */
 const TOKEN = /^[\x21-\x7e]{1,200}$/;
 const HEX64 = /^[0-9a-f]{64}$/;
+const REVISION = /^(-|[0-9a-f]{1,64})$/;
 /** For people: what a machine says of itself is shown, so control characters and excess go. */
 const forPeople = (text: string): string =>
   text
@@ -215,10 +216,17 @@ function factsOf(form: URLSearchParams): AgentFacts {
         };
     }
   };
+  const etcdRevision = optional('etcdrev', REVISION);
   const etcd: EtcdFacts = {
     wal: oneOf('wal', ['present', 'absent', 'unknown']),
     health: oneOf('etcd', ['serving', 'alive', 'down']),
+    ...(etcdRevision !== undefined && { revision: etcdRevision }),
   };
+  const apiserver = (): ApiserverFacts | undefined => {
+    const revision = optional('apirev', REVISION);
+    return revision === undefined ? undefined : { health: oneOf('api', ['ready', 'alive']), revision };
+  };
+  const api = apiserver();
   const marker = markerOf(form.get('marker') ?? '');
   const applied = optional('applied', HEX64);
   const step = optional('step', PLAIN);
@@ -234,6 +242,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     etcd,
     pins: byLeaf(form, 'pin.', (value) => (HEX64.test(value) ? value : undefined)),
     requests: byLeaf(form, 'csr.', (value) => value),
+    ...(api && { apiserver: api }),
     ...(marker && { marker }),
     ...(applied !== undefined && { applied }),
     ...(step !== undefined && { step }),

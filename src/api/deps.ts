@@ -57,7 +57,7 @@ export interface ApiDeps {
     /** A person's order to open it with those that have asked. Throws E_FOUNDING with what stands against it. */
     readonly order: (cluster: string) => Promise<FoundingRecord>;
   };
-  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued'>;
+  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   readonly agents: {
     /** Serial number of the agent's certificate that counts. */
     certificateOf(machine: string): string | undefined;

@@ -1,7 +1,6 @@
 /** Which binaries and container images a cluster is made of, from its full specification; and where their publishers keep them. */
 import type { Arch } from '../artifacts/oci.ts';
 import { OCI_ARCH } from '../artifacts/oci.ts';
-import type { Minor } from './flags.ts';
 import { type ClusterRole, type FullCluster, withRole } from './full.ts';
 
 /** Programs on the machines, besides those of the operating system. */
@@ -12,23 +11,11 @@ export const BINARIES = [
   'containerd',
   'runc',
   'crictl',
+  'nerdctl',
   'cni-plugins',
   'etcd',
 ] as const;
 export type BinaryName = (typeof BINARIES)[number];
-
-/** What the machines need beyond Kubernetes itself and containerd. */
-interface Tools {
-  readonly runc: string;
-  readonly crictl: string;
-  readonly 'cni-plugins': string;
-}
-
-export const TOOLS: Readonly<Record<Minor, Tools>> = {
-  '1.34': { runc: '1.3.6', crictl: '1.34.0', 'cni-plugins': '1.9.1' },
-  '1.35': { runc: '1.3.6', crictl: '1.35.0', 'cni-plugins': '1.9.1' },
-  '1.36': { runc: '1.3.6', crictl: '1.36.0', 'cni-plugins': '1.9.1' },
-};
 
 export interface RequiredBinary {
   readonly kind: 'binary';
@@ -60,9 +47,10 @@ const VERSION_OF: Readonly<Record<BinaryName, (full: FullCluster) => string>> = 
   kubectl: (full) => full.versions['kube-apiserver'],
   kubeadm: (full) => full.versions['kube-apiserver'],
   containerd: (full) => full.versions.containerd,
-  runc: (full) => TOOLS[full.kubernetes.minor].runc,
-  crictl: (full) => TOOLS[full.kubernetes.minor].crictl,
-  'cni-plugins': (full) => TOOLS[full.kubernetes.minor]['cni-plugins'],
+  runc: (full) => full.versions.runc,
+  crictl: (full) => full.versions.crictl,
+  nerdctl: (full) => full.versions.nerdctl,
+  'cni-plugins': (full) => full.versions['cni-plugins'],
   etcd: (full) => withoutBuild(full.versions.etcd),
 };
 
@@ -73,6 +61,7 @@ const ROLES_OF: Readonly<Record<BinaryName, readonly ClusterRole[]>> = {
   containerd: ALL,
   runc: ALL,
   crictl: ALL,
+  nerdctl: NODES,
   'cni-plugins': NODES,
   etcd: ['etcd'],
 };
@@ -105,6 +94,11 @@ function published(name: BinaryName, version: string, arch: Arch): Published {
     case 'crictl': {
       const url = `${github('kubernetes-sigs/cri-tools')}/crictl-v${version}-linux-${cpu}.tar.gz`;
       return { form: 'tar', url, checksums: `${url}.sha256` };
+    }
+    case 'nerdctl': {
+      const base = github('containerd/nerdctl');
+      const url = `${base}/nerdctl-${version}-linux-${cpu}.tar.gz`;
+      return { form: 'tar', url, checksums: `${base}/SHA256SUMS` };
     }
     case 'cni-plugins': {
       const url = `${github('containernetworking/plugins')}/cni-plugins-linux-${cpu}-v${version}.tgz`;

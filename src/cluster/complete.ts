@@ -17,7 +17,7 @@ import {
   type FullCluster,
   type Provenance,
 } from './full.ts';
-import { ETCD_MINORS, type EtcdMinor, minorOf, parseVersion, RELEASES } from './versions.ts';
+import { ETCD_MINORS, type EtcdMinor, minorOf, parseVersion, RELEASES, TOOLS } from './versions.ts';
 
 /** A Machine document, as far as clusters care. */
 export interface MachineFacts {
@@ -60,6 +60,8 @@ const FIXED: Readonly<Record<string, string>> = {
   'cni.plugin': 'spec.kubernetes.cni',
   'virtualAddress.address': 'spec.kubernetes.virtualAddress.address',
   'etcd.minor': 'overrides.versions.etcd',
+  encryptSecrets: 'spec.kubernetes.encryptSecrets',
+  podSecurity: 'spec.kubernetes.podSecurity',
 };
 
 export function complete(name: string, spec: KubernetesSpec, machines: readonly MachineFacts[]): Completed {
@@ -268,6 +270,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   );
   build.put(['keys'], spec.keys ?? 'ECDSA-P256', given(spec.keys), 'keys');
   build.put(['encryptSecrets'], spec.encryptSecrets ?? true, given(spec.encryptSecrets), 'encryptSecrets');
+  build.put(['podSecurity'], spec.podSecurity ?? 'baseline', given(spec.podSecurity), 'podSecurity');
 
   const etcd = build.put(['versions', 'etcd'], release.etcd, 'version', `Kubernetes ${minor}`);
   const coredns = build.put(['versions', 'coredns'], release.coredns, 'version', `Kubernetes ${minor}`);
@@ -303,10 +306,13 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   build.put(['etcd', 'minor'], etcdMinor, 'derived', 'versions.etcd');
   const dataDirectory = build.put(['etcd', 'dataDirectory'], '/var/lib/etcd', 'default', 'kubeadm');
   build.put(['versions', 'containerd'], '1.7.24', 'default', "Debian 13's");
+  for (const [tool, of] of Object.entries(TOOLS[minor]))
+    build.put(['versions', tool], of, 'version', `Kubernetes ${minor}`);
   build.put(['cni', 'plugin'], spec.cni ?? 'flannel', given(spec.cni), 'cni');
   for (const [what, reference] of Object.entries(FLANNEL_IMAGES))
     build.put(['cni', 'images', what], reference, 'default', 'flannel 0.28');
   build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'where installers of CNI put theirs');
+  build.put(['timeServers'], spec.timeServers ?? [], given(spec.timeServers), 'timeServers');
   build.put(['mirrors'], spec.mirrors ?? [], given(spec.mirrors), 'mirrors');
   for (const [role, mebibytes] of Object.entries(MEMORY_MIB))
     build.put(['checks', 'memoryMiB', role], mebibytes, 'default', 'kubeadm and Kubespray');

@@ -2,6 +2,7 @@
 import { ipNetwork, parseIpNetwork, urlHost } from '../base/ip.ts';
 import { ENCRYPTION } from '../pki/encryption.ts';
 import {
+  APISERVER_DIRECTORY,
   AUTHORITIES,
   KUBELET_SERVING,
   KUBERNETES_DIRECTORY,
@@ -83,6 +84,21 @@ function etcdFlags({ etcdMinor, dataDirectory }: FlagFacts): DerivedFlags {
   };
 }
 
+export const ADMISSION_CONFIG = `${APISERVER_DIRECTORY}/admission.yaml`;
+export const AUDIT_POLICY = `${APISERVER_DIRECTORY}/audit-policy.yaml`;
+/** On the data filesystem where the machine has one. */
+export const AUDIT_DIRECTORY = '/var/log/kubernetes';
+
+/** Lines of JSON that compress to less than a tenth: with ten older files some 100 MB, since a live system's disk may be its memory. */
+const AUDIT_LOG = {
+  'audit-log-compress': 'true',
+  'audit-log-maxage': '30',
+  'audit-log-maxbackup': '10',
+  'audit-log-maxsize': '50',
+  'audit-log-path': `${AUDIT_DIRECTORY}/audit.log`,
+  'audit-policy-file': AUDIT_POLICY,
+};
+
 function apiserverFlags({ services, dnsDomain, etcdMembers, port }: FlagFacts): DerivedFlags {
   return {
     'advertise-address': { value: '${machine.address}', by: 'machine' },
@@ -93,6 +109,8 @@ function apiserverFlags({ services, dnsDomain, etcdMembers, port }: FlagFacts): 
     'service-account-issuer': { value: `https://kubernetes.default.svc.${dnsDomain}`, by: 'dnsDomain' },
     'service-cluster-ip-range': { value: services.join(','), by: 'networks.services' },
     ...fixed({
+      ...AUDIT_LOG,
+      'admission-control-config-file': ADMISSION_CONFIG,
       'allow-privileged': 'true',
       'authorization-mode': 'Node,RBAC',
       'client-ca-file': BUNDLE.ca,

@@ -30,6 +30,7 @@ import type { ClusterMachine, FullCluster } from './full.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
 import { type AppliedObjects, openAppliedObjects } from './objects/applied.ts';
 import { bundleOf } from './objects/bundle.ts';
+import { openRollouts, type Rollouts } from './rollout/rollouts.ts';
 
 export interface DeskDeps {
   readonly catalog: Catalog;
@@ -102,6 +103,7 @@ class Desk {
   readonly #completions: Completions;
   readonly #certificates: Certificates;
   readonly #objects: AppliedObjects;
+  readonly #rollouts: Rollouts;
   /** By the specification, then by machine and CA: made once for each state of the documents. */
   readonly #parts = new WeakMap<FullCluster, Map<string, ObjectsPart>>();
   readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
@@ -111,6 +113,7 @@ class Desk {
     this.#completions = completions;
     this.#certificates = certificates;
     this.#objects = openAppliedObjects(deps);
+    this.#rollouts = openRollouts(deps);
   }
 
   async plan(identity: AgentIdentity, facts: AgentFacts): Promise<Plan> {
@@ -172,19 +175,24 @@ class Desk {
       servers: apiServers(full, machine),
     });
     const supplies = this.#deps.supplies?.(full, machine);
-    const waiting = etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
-    return {
-      lines: planLines({
-        full: { ...full, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
-        machine,
-        data: data.lines,
-        etcd,
-        pki,
-        binaries: supplies?.binaries,
-        objects,
-      }),
-      pollSeconds: etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled),
-    };
+    let soon = false;
+    const lines = planLines({
+      full: { ...full, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
+      machine,
+      data: data.lines,
+      etcd,
+      pki,
+      binaries: supplies?.binaries,
+      objects,
+      turn: (wanted) => {
+        const asked = this.#rollouts.ask(full, machine, facts, wanted);
+        ({ soon } = asked);
+        return asked.turn;
+      },
+    });
+    const waiting =
+      soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
+    return { lines, pollSeconds: etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled) };
   }
 
   /** A plan that failed is not repeated without pause. */

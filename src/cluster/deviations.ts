@@ -37,7 +37,18 @@ export const CLUSTER_DEVIATIONS = {
   },
   encryption: {
     fields: /^kube-apiserver --encryption-provider-config$/,
-    reason: 'Secrets are encrypted before they reach etcd: its disks, copies and backups do not give them away.',
+    reason:
+      'Secrets are encrypted before they reach etcd: its disks, copies and backups do not give them away.',
+  },
+  audit: {
+    fields: /^kube-apiserver (--audit-\S+|(mounts|volumes)\.audit\.\S+)$/,
+    reason:
+      'Who changed or read what is recorded from the first request on, on the machine, bounded in size.',
+  },
+  admission: {
+    fields: /^kube-apiserver --admission-control-config-file$/,
+    reason:
+      'Namespaces that name no Pod Security Standard are held to one; by itself Kubernetes admits everything.',
   },
   apiserverDirectory: {
     fields: /^kube-apiserver (mounts|volumes)\.apiserver\.\S+$/,
@@ -74,6 +85,11 @@ export const CLUSTER_DEVIATIONS = {
     fields: /^kubelet --node-ip$/,
     reason:
       'The address that the certificates name, not the one that kubelet guesses; both families for dual stack.',
+  },
+  revision: {
+    fields: /^(kube-apiserver|etcd) env$/,
+    reason:
+      'What the process was started with, so that its agent sees whether a change has arrived: the next machine is changed only then.',
   },
   reads: {
     fields: /^(kube-\S+|etcd) annotations\.muster\/reads$/,

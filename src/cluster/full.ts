@@ -55,6 +55,10 @@ export interface FullCluster {
     readonly kubelet: string;
     /** The one on the machines; the form of its configuration follows from it. */
     readonly containerd: string;
+    readonly runc: string;
+    readonly crictl: string;
+    readonly nerdctl: string;
+    readonly 'cni-plugins': string;
   };
   readonly registry: string;
   /** References, by tag unless overridden by digest. */
@@ -73,6 +77,8 @@ export interface FullCluster {
   readonly keys: KeyAlgorithm;
   /** Whether what is written to etcd as a Secret is encrypted; what is encrypted already can be read in any case. */
   readonly encryptSecrets: boolean;
+  /** Pod Security Standard of namespaces that name none. */
+  readonly podSecurity: 'privileged' | 'baseline' | 'restricted';
   readonly etcd: {
     readonly topology: 'stacked' | 'external';
     /** As a static pod, or as a service of the host. */
@@ -96,6 +102,8 @@ export interface FullCluster {
   };
   /** Directory of CNI plugins. */
   readonly cniPlugins: string;
+  /** Names or addresses; empty: what the machine's network or image says. */
+  readonly timeServers: readonly string[];
   /** Registries that are asked before the one of an image's name; URLs. */
   readonly mirrors: readonly string[];
   /** What machines check of themselves before anything is started. */

@@ -1,9 +1,11 @@
 /** The static pods of one control plane or etcd machine. Pure: full specification, machine and founding in, pods out. */
+import { createHash } from 'node:crypto';
 import { urlHost } from '../base/ip.ts';
 import { type Plain, yamlText } from '../ignition/yaml-text.ts';
 import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../pki/hierarchy.ts';
 import { addressOf, type ClusterMachine, type Component, type Flags, type FullCluster } from './full.ts';
 import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
+import { ROLLED, type Rolled } from './rollout/turn.ts';
 import { ETCD_RELEASES } from './versions.ts';
 
 /** What etcd starts with. `new` is a grant, see the founding; it is never derived here. */
@@ -89,6 +91,12 @@ const directory = (name: string, path: string, readOnly = true): Mount => ({
   readOnly,
 });
 
+/** Where the audit log is, whatever an override says; a log that is turned off or goes to the pod's output needs no place. */
+function auditMount(full: FullCluster): readonly Mount[] {
+  const found = /^(\/.+)\/[^/]+$/.exec(flagValue(full, 'kube-apiserver', 'audit-log-path', '-'));
+  return found ? [directory('audit', found[1]!, false)] : [];
+}
+
 /** kubeadm names a volume after its path. */
 const hostCertificates = (full: FullCluster): readonly Mount[] =>
   full.hostCertificates.map((path) => directory(path.slice(1).replaceAll('/', '-'), path));
@@ -140,6 +148,7 @@ export function apiserverPod(full: FullCluster, machine: ClusterMachine): Static
     startupProbe: startup(spot, '/livez'),
     mounts: bySort([
       directory('apiserver', APISERVER_DIRECTORY),
+      ...auditMount(full),
       directory('ca-certs', '/etc/ssl/certs'),
       directory('k8s-certs', PKI_DIRECTORY),
       ...hostCertificates(full),
@@ -187,6 +196,36 @@ export function schedulerPod(full: FullCluster, machine: ClusterMachine): Static
 const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
   reads === undefined ? pod : { ...pod, annotations: { ...pod.annotations, 'muster/reads': reads } };
 
+/** Environment of a process that is started anew only in turn: what it was started with, so that its agent can tell. */
+export const REVISION = 'MUSTER_REVISION';
+
+export const revisionOf = (text: string): string =>
+  createHash('sha256').update(text).digest('hex').slice(0, 16);
+
+const textOf = (pod: StaticPod): string => yamlText(podManifest(pod) as unknown as Plain);
+
+const isRolled = (name: string): name is Rolled => ROLLED.some((one) => one === name);
+
+export interface ManifestFile {
+  readonly path: string;
+  readonly mode: number;
+  readonly text: string;
+  /** Of pods that change in turn. */
+  readonly rolled?: { readonly pod: Rolled; readonly revision: string };
+}
+
+function manifestFile(pod: StaticPod): ManifestFile {
+  const file = { path: `${MANIFEST_DIRECTORY}/${pod.name}.yaml`, mode: 0o600 };
+  const text = textOf(pod);
+  if (!isRolled(pod.name)) return { ...file, text };
+  const revision = revisionOf(text);
+  return {
+    ...file,
+    text: textOf({ ...pod, env: { [REVISION]: revision } }),
+    rolled: { pod: pod.name, revision },
+  };
+}
+
 /**
  * The manifests of a machine by its roles, as files: mode 0600. etcd's is there only with a founding: without the grant there is
  * nothing to start. `reads` gives a digest of what a pod reads when it starts.
@@ -196,14 +235,10 @@ export function manifestFiles(
   machine: ClusterMachine,
   founding?: Founding,
   reads: (pod: string) => string | undefined = () => undefined,
-): readonly { readonly path: string; readonly mode: number; readonly text: string }[] {
+): readonly ManifestFile[] {
   const pods: StaticPod[] = [];
   if (machine.roles.includes('etcd') && founding) pods.push(etcdPod(full, machine, founding));
   if (machine.roles.includes('control-plane'))
     pods.push(apiserverPod(full, machine), controllerManagerPod(full, machine), schedulerPod(full, machine));
-  return pods.map((pod) => ({
-    path: `${MANIFEST_DIRECTORY}/${pod.name}.yaml`,
-    mode: 0o600,
-    text: yamlText(podManifest(annotated(pod, reads(pod.name))) as unknown as Plain),
-  }));
+  return pods.map((pod) => manifestFile(annotated(pod, reads(pod.name))));
 }

@@ -26,6 +26,7 @@ export interface StaticPod {
   readonly annotations: Readonly<Record<string, string>>;
   readonly image: string;
   readonly command: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
   readonly port: number;
   readonly requests: Readonly<Record<string, string>>;
   readonly livenessProbe: Probe;
@@ -50,6 +51,7 @@ export function podManifest(pod: StaticPod) {
       containers: [
         {
           command: pod.command,
+          ...(pod.env && { env: Object.entries(pod.env).map(([name, value]) => ({ name, value })) }),
           image: pod.image,
           imagePullPolicy: 'IfNotPresent',
           livenessProbe: pod.livenessProbe,

@@ -36,6 +36,8 @@ export const EVENT_KINDS = {
   'machine.conflict': 'Two machines claim one identity.',
   'certificate.refused': "A machine's request for a certificate was refused.",
   'cluster.founding': 'The founding of etcd went on: opened, evidence, a member replaced.',
+  'cluster.rollout':
+    'What a change starts anew is started on one machine after the other: a machine has its turn, or waits too long.',
   'cluster.kubeconfig': 'A kubeconfig was made for a person.',
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',

@@ -59,12 +59,7 @@ export interface HandoutOf {
 
 /** All files, by path. Leaves of the roles that are not in `leaves` are left out. */
 export function handout(of: HandoutOf): readonly MachineFile[] {
-  const files = [
-    ...trustFiles(of),
-    ...pairFiles(of),
-    ...serviceAccountFiles(of),
-    ...encryptionFiles(of),
-  ];
+  const files = [...trustFiles(of), ...pairFiles(of), ...serviceAccountFiles(of), ...encryptionFiles(of)];
   for (const name of leavesFor(of.roles)) {
     const held = of.leaves.get(name);
     if (held !== undefined) files.push(...leafFiles(of, name, held));
@@ -117,9 +112,7 @@ function serviceAccountFiles({ roles, keysets }: HandoutOf): MachineFile[] {
 
 function encryptionFiles({ roles, encryption }: HandoutOf): MachineFile[] {
   if (!encryption || !ENCRYPTION.roles.some((role) => roles.includes(role))) return [];
-  return [
-    secret(ENCRYPTION.path, MODES.key, encryptionConfig(encryption.keyset, encryption.encrypts)),
-  ];
+  return [secret(ENCRYPTION.path, MODES.key, encryptionConfig(encryption.keyset, encryption.encrypts))];
 }
 
 function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): MachineFile[] {

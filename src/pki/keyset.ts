@@ -63,13 +63,19 @@ export function addTrusted<N extends string, G extends Aged>(
 }
 
 /** Signs from now on. Only what is trusted can. */
-export function promote<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
+export function promote<N extends string, G extends Aged>(
+  keyset: KeysetOf<N, G>,
+  id: string,
+): KeysetOf<N, G> {
   if (!keyset.trusted.some((one) => one.id === id)) refuse(keyset, `${id} is not trusted, so it cannot sign`);
   return { ...keyset, primary: id };
 }
 
 /** No longer trusted. Never the one that signs; so one trusted always remains. */
-export function distrust<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
+export function distrust<N extends string, G extends Aged>(
+  keyset: KeysetOf<N, G>,
+  id: string,
+): KeysetOf<N, G> {
   if (id === keyset.primary) refuse(keyset, `${id} signs; promote another first`);
   const found = keyset.trusted.find((one) => one.id === id) ?? refuse(keyset, `${id} is not trusted`);
   return {
@@ -80,7 +86,10 @@ export function distrust<N extends string, G extends Aged>(keyset: KeysetOf<N, G
 }
 
 /** Takes a distrust back. */
-export function trustAgain<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
+export function trustAgain<N extends string, G extends Aged>(
+  keyset: KeysetOf<N, G>,
+  id: string,
+): KeysetOf<N, G> {
   const found = keyset.distrusted.find((one) => one.id === id) ?? refuse(keyset, `${id} is not distrusted`);
   return {
     ...keyset,

@@ -252,10 +252,21 @@ export const kubernetesSpec = z.strictObject({
     description:
       'Secrets are encrypted before they reach etcd. Default true. Turned off, those that are encrypted can still be read.',
   }),
+  podSecurity: z.enum(['privileged', 'baseline', 'restricted']).optional().meta({
+    description:
+      "The Pod Security Standard of namespaces that name none themselves, enforced. Default baseline; privileged is Kubernetes' own.",
+  }),
   registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
   cni: z.enum(['flannel', 'none']).optional().meta({
     description: 'The network between pods. Default flannel; none: you bring one.',
   }),
+  timeServers: z
+    .array(z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9.:-]{0,252}$/, 'not a name or address'))
+    .optional()
+    .meta({
+      description:
+        'Names or addresses that systemd-timesyncd of every machine asks for the time. Absent: as the network or the image says.',
+    }),
   mirrors: z
     .array(z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }))
     .optional()

@@ -89,6 +89,8 @@ export function containerdLines(
       '/etc/crictl.yaml',
       `runtime-endpoint: ${CONTAINERD_SOCKET}\nimage-endpoint: ${CONTAINERD_SOCKET}\ntimeout: 10\n`,
     ),
+    // What people look for is what kubelet started.
+    put('/etc/nerdctl/nerdctl.toml', 'namespace = "k8s.io"\n'),
     ...(full.cni.plugin === 'flannel'
       ? [put('/etc/cni/net.d/10-flannel.conflist', `${JSON.stringify(FLANNEL_CNI, undefined, 2)}\n`)]
       : []),

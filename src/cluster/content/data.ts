@@ -1,6 +1,7 @@
 /** The data filesystem of a machine, and what is kept on it. */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
+import { AUDIT_DIRECTORY } from '../derive.ts';
 import type { ClusterMachine } from '../full.ts';
 import { runsKubelet } from './checks.ts';
 import { directory, hold } from './lines.ts';
@@ -52,6 +53,9 @@ function binds(machine: ClusterMachine): readonly PlanLine[] {
   ];
   return [
     ...kept.map((name): PlanLine => ({ do: 'bind', directory: name, path: `/var/lib/${name}` })),
+    ...(machine.roles.includes('control-plane')
+      ? [{ do: 'bind', directory: 'audit', path: AUDIT_DIRECTORY } as const]
+      : []),
     // etcd refuses a data directory that others may read.
     ...(kept.includes('etcd') ? [directory('/var/lib/etcd', 0o700)] : []),
   ];

@@ -1,7 +1,7 @@
 /** etcd as a service of the host, for members without kubelet. */
 import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
 import type { ClusterMachine, Flags, FullCluster } from '../full.ts';
-import { commandLine, type Founding } from '../manifests.ts';
+import { commandLine, type Founding, REVISION } from '../manifests.ts';
 import { put, sections } from './lines.ts';
 
 const UNIT = '/etc/systemd/system/muster-etcd.service';
@@ -31,7 +31,7 @@ export const etcdGrant = (full: FullCluster, machine: ClusterMachine, founding: 
  * The guard: with data it starts, whatever else is there. Without, only by a grant of this boot, and by `new` only where there never
  * were data.
  */
-export function etcdUnit(full: FullCluster, machine: ClusterMachine): string {
+export function etcdUnit(full: FullCluster, machine: ClusterMachine, revision: string): string {
   const flags = commandLine(flagsOf(full, false), machine);
   const wal = `${full.etcd.dataDirectory}/member/wal`;
   const guard = `test -d ${wal} || case "$$MUSTER_ETCD_FOUNDING" in *state=existing*) ;; *state=new*) test ! -e ${ETCD_STARTED} ;; *) false ;; esac`;
@@ -54,6 +54,7 @@ export function etcdUnit(full: FullCluster, machine: ClusterMachine): string {
         // Not notify: it says that it is ready only with a quorum, and the others may come much later.
         'Type=exec',
         `EnvironmentFile=-${ETCD_GRANT}`,
+        `Environment=${REVISION}=${revision}`,
         `ExecStartPre=/bin/sh -c '${guard}'`,
         `ExecStart=etcd \\\n  ${flags.map(argument).join(' \\\n  ')} \\\n  $MUSTER_ETCD_FOUNDING`,
         `ExecStartPost=/bin/sh -c '${started}'`,
@@ -69,8 +70,8 @@ export function etcdUnit(full: FullCluster, machine: ClusterMachine): string {
   );
 }
 
-export const etcdServiceLine = (full: FullCluster, machine: ClusterMachine): PlanLine =>
-  put(UNIT, etcdUnit(full, machine));
+export const etcdServiceLine = (full: FullCluster, machine: ClusterMachine, revision: string): PlanLine =>
+  put(UNIT, etcdUnit(full, machine, revision));
 
 /** What a restart is worth: flags and trust, which etcd reads when it starts. Its own certificates it reads with every handshake. */
 export const etcdReads = (full: FullCluster, machine: ClusterMachine): string =>

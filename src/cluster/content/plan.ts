@@ -7,7 +7,9 @@ import type { MachineFile } from '../../pki/handout.ts';
 import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { EtcdPart } from '../etcd-part.ts';
 import type { ClusterMachine, FullCluster } from '../full.ts';
-import { type Founding, MANIFEST_DIRECTORY, manifestFiles } from '../manifests.ts';
+import { MANIFEST_DIRECTORY, type ManifestFile, manifestFiles } from '../manifests.ts';
+import type { Revisions, Turn } from '../rollout/turn.ts';
+import { apiserverLines } from './apiserver.ts';
 import { balancerLines } from './balancer.ts';
 import { checkLines, runsKubelet } from './checks.ts';
 import { containerdLines } from './containerd.ts';
@@ -31,6 +33,8 @@ export interface PlanOf {
   readonly binaries?: readonly PlanLine[] | undefined;
   /** In-cluster objects that this machine still has to apply. */
   readonly objects?: ObjectsPart | undefined;
+  /** Asked once what may be started anew now; absent: everything. */
+  readonly turn?: ((wanted: Revisions) => Turn) | undefined;
 }
 
 export function planLines(of: PlanOf): readonly PlanLine[] {
@@ -40,12 +44,14 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   const containerd = kubernetes ? containerdLines(full, binaries) : undefined;
   const balancer = machine.roles.includes('worker') ? balancerLines(full, pki) : undefined;
   const address = virtualAddressLines(full, machine);
+  const apiserver = apiserverLines(full, machine);
+  const started = startedLines(of, [...pki, ...apiserver]);
   const kubelet = kubernetes ? kubeletLines(full, machine) : [];
   return [
     ...data,
     ...(etcd?.lines ?? []),
     ...checkLines(full, machine, data.length > 0),
-    ...systemLines(machine, kubernetes),
+    ...systemLines(full, machine, kubernetes),
     step('system'),
     ...directories(machine),
     ...pki,
@@ -55,10 +61,11 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...(balancer?.files ?? []),
     ...(address?.files ?? []),
     ...kubelet,
-    ...manifestLines(full, machine, etcd?.founding, pki),
+    ...apiserver,
+    ...started.manifests,
     ...(objects?.files ?? []),
     step('files'),
-    ...etcdService(full, machine, etcd?.founding, pki),
+    ...started.service,
     ...(containerd ? [containerd.run] : []),
     ...(balancer ? [balancer.run] : []),
     ...(address ? [address.run] : []),
@@ -74,6 +81,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     step('units'),
     ...(objects ? [objects.run, step('objects')] : []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
+    ...(started.waits === undefined ? [] : [hold('waiting-for-turn', started.waits)]),
   ];
 }
 
@@ -99,32 +107,45 @@ const POD_READS: Readonly<Record<string, RegExp>> = {
   'kube-scheduler': /\/scheduler\.conf$/,
 };
 
-function manifestLines(
-  full: FullCluster,
-  machine: ClusterMachine,
-  founding: Founding | undefined,
-  pki: readonly PlanLine[],
-): readonly PlanLine[] {
-  const reads = (pod: string) => digestOf(pki, (path) => POD_READS[pod]?.test(path) === true);
-  const granted = full.etcd.runs === 'pod' ? founding : undefined;
-  return manifestFiles(full, machine, granted, reads).map(({ path, mode, text }) => put(path, text, mode));
+interface Started {
+  readonly manifests: readonly PlanLine[];
+  readonly service: readonly PlanLine[];
+  /** What is withheld, and why. */
+  readonly waits?: string;
 }
 
+/** Static pods, and etcd where it is a service. What has to wait is left as the machine has it. */
+function startedLines(of: PlanOf, files: readonly PlanLine[]): Started {
+  const { full, machine, etcd } = of;
+  const reads = (pod: string) => digestOf(files, (path) => POD_READS[pod]?.test(path) === true);
+  const founding = full.etcd.runs === 'pod' ? etcd?.founding : undefined;
+  const manifests = manifestFiles(full, machine, founding, reads);
+  const service = etcdService(of, files);
+  const wanted: Revisions = { ...Object.fromEntries(manifests.flatMap(wantedOf)), ...service?.wanted };
+  const turn = Object.keys(wanted).length > 0 ? of.turn?.(wanted) : undefined;
+  const withheld = turn?.do === 'wait' ? turn.changes : [];
+  return {
+    manifests: manifests
+      .filter(({ rolled }) => rolled === undefined || !withheld.includes(rolled.pod))
+      .map(({ path, mode, text }) => put(path, text, mode)),
+    service: service === undefined || withheld.includes('etcd') ? [] : service.lines,
+    ...(turn?.do === 'wait' && { waits: turn.text }),
+  };
+}
+
+const wantedOf = ({ rolled }: ManifestFile) => (rolled ? [[rolled.pod, rolled.revision] as const] : []);
+
 function etcdService(
-  full: FullCluster,
-  machine: ClusterMachine,
-  founding: Founding | undefined,
-  pki: readonly PlanLine[],
-): readonly PlanLine[] {
-  if (full.etcd.runs !== 'service' || founding === undefined) return [];
+  { full, machine, etcd }: PlanOf,
+  files: readonly PlanLine[],
+): { readonly lines: readonly PlanLine[]; readonly wanted: Revisions } | undefined {
+  if (full.etcd.runs !== 'service' || etcd?.founding === undefined) return undefined;
   const reads = put('/flags', etcdReads(full, machine));
   const trust = POD_READS.etcd!;
-  return [
-    etcdServiceLine(full, machine),
-    {
-      do: 'run',
-      unit: ETCD_SERVICE,
-      digest: digestOf([...pki, reads], (path) => path === '/flags' || trust.test(path)),
-    },
-  ];
+  const digest = digestOf([...files, reads], (path) => path === '/flags' || trust.test(path));
+  const revision = digest.slice(0, 16);
+  return {
+    lines: [etcdServiceLine(full, machine, revision), { do: 'run', unit: ETCD_SERVICE, digest }],
+    wanted: { etcd: revision },
+  };
 }

@@ -32,6 +32,8 @@ const ARCHIVE: Readonly<Record<BinaryName, (full: FullCluster) => string>> = {
   containerd: () => '/usr/local',
   runc: () => PROGRAMS,
   crictl: () => PROGRAMS,
+  // its archive has two scripts for users without rights besides
+  nerdctl: () => PROGRAMS,
   'cni-plugins': (full) => full.cniPlugins,
   etcd: () => ETCD,
 };

@@ -1,13 +1,16 @@
-/** The host below Kubernetes: its name, kernel modules and settings. */
+/** The host below Kubernetes: its name, its time, kernel modules and settings. */
 import type { PlanLine } from '../../agent/plan.ts';
-import type { ClusterMachine } from '../full.ts';
-import { digestOf, put } from './lines.ts';
+import type { ClusterMachine, FullCluster } from '../full.ts';
+import { digestOf, put, sections } from './lines.ts';
 
 const FILES = {
   hostname: '/etc/hostname',
   modules: '/etc/modules-load.d/muster.conf',
   sysctl: '/etc/sysctl.d/90-muster.conf',
 } as const;
+
+/** In addition to what the network says; the empty line takes away what other files of the image name. */
+const TIME = '/etc/systemd/timesyncd.conf.d/90-muster.conf';
 
 /** overlay for containerd's snapshots; br_netfilter so that Services work between pods of one machine. */
 export const MODULES = ['overlay', 'br_netfilter'] as const;
@@ -27,8 +30,18 @@ const SYSCTL: readonly (readonly [string, string])[] = [
 ];
 const FORWARD_IPV6: readonly (readonly [string, string])[] = [['net.ipv6.conf.all.forwarding', '1']];
 
-/** For every machine: its name; for those with kubelet the kernel as well. */
-export function systemLines(machine: ClusterMachine, kubernetes: boolean): readonly PlanLine[] {
+function timeLines({ timeServers }: FullCluster): readonly PlanLine[] {
+  if (timeServers.length === 0) return [];
+  const files = [put(TIME, sections(['Time', ['NTP=', `NTP=${timeServers.join(' ')}`]]))];
+  return [...files, { do: 'run', unit: 'systemd-timesyncd.service', digest: digestOf(files, () => true) }];
+}
+
+/** For every machine: its name and time; for those with kubelet the kernel as well. */
+export function systemLines(
+  full: FullCluster,
+  machine: ClusterMachine,
+  kubernetes: boolean,
+): readonly PlanLine[] {
   const files = [
     put(FILES.hostname, `${machine.name}\n`),
     ...(kubernetes
@@ -44,7 +57,12 @@ export function systemLines(machine: ClusterMachine, kubernetes: boolean): reado
     digest: digestOf(files, (path) => path === FILES[what]),
   });
   // Modules first: br_netfilter brings the settings that are set then.
-  return [...files, load('hostname'), ...(kubernetes ? [load('modules'), load('sysctl')] : [])];
+  return [
+    ...files,
+    load('hostname'),
+    ...(kubernetes ? [load('modules'), load('sysctl')] : []),
+    ...timeLines(full),
+  ];
 }
 
 function settings({ addresses }: ClusterMachine): string {

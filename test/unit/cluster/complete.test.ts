@@ -51,7 +51,11 @@ test('every scalar can be overridden, and then says so; but for those that the s
       unknown
     >;
     const again = completed({ overrides });
-    if (/^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin)/.test(path)) {
+    if (
+      /^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin|encryptSecrets|podSecurity)/.test(
+        path,
+      )
+    ) {
       expect(again.faults.map(({ fault }) => fault.path)).toEqual([`spec.kubernetes.overrides.${path}`]);
       continue;
     }

@@ -25,7 +25,9 @@ function shown(line: PlanLine): string {
   if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) return words.join(' ');
   const { text, secret } = line.content;
   if (secret || /-----BEGIN|certificate-authority-data/.test(text)) return words.join(' ');
-  const readable = text.replace(/"?[0-9a-f]{64}"?/g, 'DIGEST');
+  const readable = text
+    .replace(/"?[0-9a-f]{64}"?/g, 'DIGEST')
+    .replace(/(MUSTER_REVISION(?:=|\s+value: ))"?[0-9a-f]{16}"?/g, '$1REVISION');
   return [words.join(' '), ...readable.split('\n').map((one) => (one === '' ? '' : `    ${one}`))]
     .join('\n')
     .trimEnd();
@@ -84,6 +86,58 @@ test('encryption turned off keeps the key for reading, and only the apiserver is
   expect([...after].filter(([pod, text]) => text !== before.get(pod)).map(([pod]) => pod)).toEqual([
     'kube-apiserver',
   ]);
+});
+
+/** The apiserver's revision that a plan puts down; undefined when it leaves the manifest as it is. */
+const revisionIn = (lines: readonly PlanLine[]): string | undefined =>
+  /name: MUSTER_REVISION\s+value: "?([0-9a-f]+)/.exec(
+    textAt(lines, '/etc/kubernetes/manifests/kube-apiserver.yaml') ?? '',
+  )?.[1];
+
+test('what starts apiservers anew reaches one control plane after the other; founding waits for nobody', async () => {
+  const { desk, known, clock } = await rig();
+  const names = ['cp1', 'cp2', 'cp3'] as const;
+  const machines = new Map(names.map((name) => [name, new TestMachine(name)]));
+  const running = new Map<string, string>();
+  const poll = async (name: (typeof names)[number]) => {
+    const revision = running.get(name);
+    const facts = machines.get(name)!.facts({
+      applied: 'f'.repeat(64),
+      ...(revision !== undefined && {
+        etcd: { wal: 'present', health: 'serving' },
+        apiserver: { health: 'ready', revision },
+      }),
+    });
+    return desk.plan({ machine: name, serial: '1', address: '10.0.0.1' }, facts);
+  };
+  for (const name of names) {
+    const { lines } = await settle(desk, machines.get(name)!);
+    expect(lines.filter((line) => line.do === 'hold')).toEqual([]);
+    running.set(name, revisionIn(lines)!);
+  }
+  // All run, and the server is no longer new.
+  clock.advance(duration('1m'));
+  for (const name of names) expect(revisionIn((await poll(name)).lines)).toBe(running.get(name));
+  known.put(clusterDocument({ podSecurity: 'restricted' }));
+  const turn = await poll('cp2');
+  const next = revisionIn(turn.lines)!;
+  expect(next).toMatch(/^[0-9a-f]{16}$/);
+  expect(next).not.toBe(running.get('cp2'));
+  expect(turn.pollSeconds).toBe(2);
+  const waits = await poll('cp1');
+  expect(revisionIn(waits.lines)).toBeUndefined();
+  expect(waits.lines.at(-1)).toMatchObject({
+    do: 'hold',
+    code: 'waiting-for-turn',
+    text: 'cp2 is changed first: its kube-apiserver was not started anew yet.',
+  });
+  expect(waits.pollSeconds).toBe(2);
+  // All else of the plan is done meanwhile.
+  expect(textAt(waits.lines, '/etc/kubernetes/apiserver/admission.yaml')).toContain('enforce: restricted');
+  running.set('cp2', next);
+  await poll('cp2');
+  expect(revisionIn((await poll('cp1')).lines)).toBeDefined();
+  expect(revisionIn((await poll('cp3')).lines)).toBeUndefined();
 });
 
 test('the same facts give the same plan, with the same certificates', async () => {

@@ -9,7 +9,7 @@ import { FOUNDING, full } from '../cluster/kit.ts';
 
 const cluster = full();
 const [machine] = cluster.machines;
-const unit = etcdUnit(cluster, machine!);
+const unit = etcdUnit(cluster, machine!, '0123456789abcdef');
 
 let root: string;
 beforeEach(() => {

@@ -94,7 +94,8 @@ test('a cluster whose keys are older than encryption gets no key on the way: its
 
 test('two steps of a rotation at once: one of them is told to repeat', async () => {
   const { pki, clock } = await world();
-  const add = () => pki.changeEncryption('golden', (keyset) => addTrusted(keyset, newEncryptionKey(clock.now())));
+  const add = () =>
+    pki.changeEncryption('golden', (keyset) => addTrusted(keyset, newEncryptionKey(clock.now())));
   const results = await Promise.allSettled([add(), add()]);
   expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   expect(results.find((one) => one.status === 'rejected')?.reason).toMatchObject({ code: 'E_CONFLICT' });
@@ -133,7 +134,8 @@ test('a record that is another key’s, or none, is refused', () => {
   expect(() => decodeEncryption(record, encodeEncryption(record, headless, vault), vault)).toThrow(
     /the primary is not trusted/,
   );
-  for (const odd of ['', '{}', 'null']) expect(() => decodeEncryption(record, odd, vault)).toThrow(/version known/);
+  for (const odd of ['', '{}', 'null'])
+    expect(() => decodeEncryption(record, odd, vault)).toThrow(/version known/);
 });
 
 test.for([

@@ -45,7 +45,7 @@ function run(
   todo: readonly (readonly [keyof typeof STEPS, number])[],
   each: (keyset: Keyset) => void,
 ): Keyset {
-  let keyset = foundKeyset('ca', generations[0]!);
+  let keyset: Keyset = foundKeyset('ca', generations[0]!);
   for (const [step, n] of todo) {
     try {
       keyset = STEPS[step](keyset, n);

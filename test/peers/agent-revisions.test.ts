@@ -1,0 +1,117 @@
+/** What the agent says of the apiserver and the etcd that run on its machine: real processes, and a server that answers as they do. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Desk, Machine, openssl, SHELLS } from '../unit/agent/kit.ts';
+
+let desk: Desk;
+let machine: Machine;
+const running: ChildProcess[] = [];
+
+beforeEach(async () => {
+  desk = await Desk.open();
+  machine = new Machine(desk);
+});
+
+afterEach(async () => {
+  for (const child of running.splice(0)) {
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await ended;
+  }
+  machine.close();
+  desk.close();
+});
+
+/** A process of that name, as the machine's /proc shows it. */
+function start(name: string, env: Record<string, string>): void {
+  const program = machine.path(`/${name}`);
+  fs.copyFileSync('/bin/sleep', program);
+  fs.chmodSync(program, 0o755);
+  const child = spawn(program, ['1000'], { env, stdio: 'ignore' });
+  running.push(child);
+  fs.mkdirSync(machine.path('/proc'), { recursive: true });
+  fs.symlinkSync(`/proc/${child.pid}`, machine.path(`/proc/${child.pid}`));
+}
+
+/** What answers at /readyz, with a certificate that the machine believes. */
+async function answering(status: () => number): Promise<https.Server> {
+  const key = machine.path('/api.key');
+  const request = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-keyout',
+    key,
+  ];
+  const certificate = openssl([...request, '-subj', '/CN=api', '-addext', 'subjectAltName=IP:127.0.0.1']);
+  machine.write('/etc/kubernetes/pki/ca-bundle.crt', certificate);
+  const server = https.createServer({ key: fs.readFileSync(key), cert: certificate }, ({ url }, response) => {
+    response.statusCode = url === '/readyz' ? status() : 404;
+    response.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  fs.appendFileSync(machine.path('/etc/muster/agent.conf'), `api=https://127.0.0.1:${port}\n`);
+  return server;
+}
+
+test('where neither runs, nothing is said of them', async () => {
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(desk.facts().apiserver).toBeUndefined();
+  expect(desk.facts().etcd.revision).toBeUndefined();
+});
+
+test.for(SHELLS)(
+  'by %o: what each process was started with, whatever else is in its environment',
+  async (shell) => {
+    start('etcd', { A: 'x\nMUSTER_REVISION=f', MUSTER_REVISION: 'e1', Z: '' });
+    start('kube-apiserver', { MUSTER_REVISION: '0123456789abcdef' });
+    start('etcdctl', { MUSTER_REVISION: 'bad' });
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.facts().etcd.revision).toBe('e1');
+    expect(desk.facts().apiserver).toEqual({ health: 'alive', revision: '0123456789abcdef' });
+  },
+);
+
+test('one that somebody else started has no revision', async () => {
+  start('kube-apiserver', { MUSTER_REVISION: 'not one' });
+  start('etcd', {});
+  await machine.poll();
+  expect(desk.facts().apiserver?.revision).toBe('-');
+  expect(desk.facts().etcd.revision).toBe('-');
+});
+
+test.for([
+  [200, 'ready'],
+  [500, 'alive'],
+  [401, 'ready'],
+  [403, 'alive'],
+] as const)('an apiserver that answers %i at /readyz is %s', async ([status, health]) => {
+  const server = await answering(() => status);
+  try {
+    start('kube-apiserver', { MUSTER_REVISION: 'a1' });
+    await machine.poll();
+    expect(desk.facts().apiserver).toEqual({ health, revision: 'a1' });
+  } finally {
+    server.close();
+  }
+});
+
+test('an answer of somebody whom the cluster’s CA does not know is none', async () => {
+  const server = await answering(() => 200);
+  try {
+    machine.write('/etc/kubernetes/pki/ca-bundle.crt', desk.authority);
+    start('kube-apiserver', { MUSTER_REVISION: 'a1' });
+    await machine.poll();
+    expect(desk.facts().apiserver?.health).toBe('alive');
+  } finally {
+    server.close();
+  }
+});

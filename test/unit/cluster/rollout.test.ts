@@ -1,0 +1,350 @@
+/** One machine after the other: whose turn it is, as a table; and the turns of a cluster whose machines restart, blink and vanish. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { AgentFacts } from '../../../src/agent/facts.ts';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { duration, type Millis } from '../../../src/base/duration.ts';
+import type { FullCluster } from '../../../src/cluster/full.ts';
+import { openRollouts } from '../../../src/cluster/rollout/rollouts.ts';
+import { type Heard, type Peer, type Pods, ROLLED, turnOf } from '../../../src/cluster/rollout/turn.ts';
+import type { NewEvent } from '../../../src/events/event.ts';
+import { full } from './kit.ts';
+
+const NOW = duration('1h');
+const ago = (text: string): Millis => (NOW - duration(text)) as Millis;
+
+const OLD = { etcd: 'e1', 'kube-apiserver': 'a1' };
+const works: Heard = { ready: true, revision: 'a1' };
+const member: Heard = { ready: true, revision: 'e1' };
+const bothWork: Pods = { etcd: member, 'kube-apiserver': works };
+
+const peer = (name: string, changes: Partial<Peer> = {}): Peer => ({
+  name,
+  has: ROLLED,
+  at: ago('5s'),
+  pods: bothWork,
+  given: OLD,
+  turned: false,
+  ...changes,
+});
+
+const TWO = [peer('cp2'), peer('cp3')];
+const apiserver = (heard: Partial<Heard>): Pods => ({
+  ...bothWork,
+  'kube-apiserver': { ...works, ...heard },
+});
+
+/** What cp1 is told: `go` or `wait` with what it is about, and the reason. */
+function told(
+  wanted: Partial<typeof OLD>,
+  peers: readonly Peer[],
+  pods: Pods = bothWork,
+  startedAt: Millis = ago('10m'),
+): string {
+  const turn = turnOf({ name: 'cp1', wanted: { ...OLD, ...wanted }, pods }, peers, { now: NOW, startedAt });
+  return [turn.do, turn.changes.join('+') || '-', ...(turn.do === 'wait' ? [turn.text] : [])].join(' ');
+}
+
+const ANOTHER = { 'kube-apiserver': 'a2' };
+const OTHER_ETCD = { etcd: 'e2' };
+const lost = apiserver({ ready: false, lostAt: ago('10s') });
+
+test.for([
+  ['nothing changes: it goes', {}, TWO, bothWork, 'go -'],
+  ['all others work: it goes', ANOTHER, TWO, bothWork, 'go kube-apiserver'],
+  [
+    'both change at once: they go together',
+    { ...ANOTHER, ...OTHER_ETCD },
+    TWO,
+    bothWork,
+    'go etcd+kube-apiserver',
+  ],
+  [
+    'another was given its change and still runs what it ran: it waits',
+    ANOTHER,
+    [peer('cp2', { given: { ...OLD, ...ANOTHER }, turned: true }), peer('cp3')],
+    bothWork,
+    'wait kube-apiserver cp2 is changed first: its kube-apiserver was not started anew yet.',
+  ],
+  [
+    'another was changed and does not answer yet: it waits',
+    ANOTHER,
+    [peer('cp2', { given: ANOTHER, turned: true, pods: apiserver({ ready: false, revision: 'a2' }) })],
+    bothWork,
+    'wait kube-apiserver cp2 is changed first: its kube-apiserver is not ready.',
+  ],
+  [
+    'another was changed and has not answered for an hour: it still waits',
+    ANOTHER,
+    [peer('cp2', { turned: true, unsettledAt: ago('59m'), pods: apiserver({ ready: false }) }), peer('cp3')],
+    bothWork,
+    'wait kube-apiserver cp2 is changed first: its kube-apiserver is not ready.',
+  ],
+  [
+    'another has not answered for a minute by itself: it waits',
+    ANOTHER,
+    [peer('cp2', { unsettledAt: ago('1m'), pods: lost }), peer('cp3')],
+    bothWork,
+    'wait kube-apiserver cp2 is changed first: its kube-apiserver is not ready.',
+  ],
+  [
+    'another has not answered for five minutes by itself, and the third works: it goes',
+    ANOTHER,
+    [peer('cp2', { unsettledAt: ago('5m'), pods: lost }), peer('cp3')],
+    bothWork,
+    'go kube-apiserver',
+  ],
+  [
+    'the only other one has not answered for five minutes: the last apiserver stays',
+    ANOTHER,
+    [peer('cp2', { unsettledAt: ago('5m'), pods: lost })],
+    bothWork,
+    'wait kube-apiserver Without cp2 and cp1 too few kube-apiserver would be left.',
+  ],
+  [
+    'another is switched off: its apiserver goes',
+    ANOTHER,
+    [peer('cp2', { at: ago('1m') }), peer('cp3')],
+    bothWork,
+    'go kube-apiserver',
+  ],
+  [
+    'another is switched off: its etcd stays, since the quorum depends on it',
+    OTHER_ETCD,
+    [peer('cp2', { at: ago('1m') }), peer('cp3')],
+    bothWork,
+    'wait etcd Without cp2 and cp1 too few etcd would be left.',
+  ],
+  [
+    'one of five is switched off: etcd goes',
+    OTHER_ETCD,
+    [peer('cp2', { at: ago('1m') }), peer('cp3'), peer('cp4'), peer('cp5')],
+    bothWork,
+    'go etcd',
+  ],
+  [
+    'it is alone: nothing can be kept, so it goes',
+    { ...ANOTHER, ...OTHER_ETCD },
+    [],
+    bothWork,
+    'go etcd+kube-apiserver',
+  ],
+  [
+    'etcd is elsewhere: machines without it do not count for its quorum',
+    ANOTHER,
+    [peer('e1', { has: ['etcd'], at: ago('1m') }), peer('cp2', { has: ['kube-apiserver'] })],
+    { 'kube-apiserver': works },
+    'go kube-apiserver',
+  ],
+  [
+    'nothing runs here yet: it goes, whatever the others do',
+    { ...ANOTHER, ...OTHER_ETCD },
+    [peer('cp2', { pods: {} })],
+    {},
+    'go -',
+  ],
+  [
+    'its own does not run: it goes',
+    ANOTHER,
+    [peer('cp2', { turned: true, pods: lost })],
+    { etcd: member },
+    'go -',
+  ],
+  [
+    'its own has not answered for a moment: perhaps etcd chose a leader, so it waits like one that works',
+    ANOTHER,
+    [peer('cp2', { turned: true, pods: lost }), peer('cp3')],
+    lost,
+    'wait kube-apiserver cp2 is changed first: its kube-apiserver is not ready.',
+  ],
+  [
+    'its own has not answered for a while: it may be mended although another is not back',
+    ANOTHER,
+    [peer('cp2', { turned: true, pods: lost }), peer('cp3')],
+    apiserver({ ready: false, lostAt: ago('30s') }),
+    'go -',
+  ],
+  [
+    'it cannot tell what its etcd was started with: that is not waited for',
+    OTHER_ETCD,
+    [peer('cp2', { turned: true, pods: lost })],
+    { etcd: { ready: true }, 'kube-apiserver': works },
+    'go -',
+  ],
+] as const)('%s', ([, wanted, peers, pods, expected]) => {
+  expect(told(wanted, peers, pods)).toBe(expected);
+});
+
+test('a server that has just started lets nobody go: what it heard of is perhaps under way', () => {
+  expect(told(ANOTHER, TWO, bothWork, ago('59s'))).toMatch(
+    /^wait kube-apiserver The server has just started/,
+  );
+  expect(told(ANOTHER, TWO, {}, ago('1s'))).toBe('go -');
+  expect(told(ANOTHER, TWO, bothWork, ago('60s'))).toBe('go kube-apiserver');
+});
+
+/** A control plane of three, with what runs on each; its kubelet takes its time. */
+class World {
+  readonly clock = new ManualClock(0 as Millis);
+  readonly events: NewEvent[] = [];
+  readonly cluster: FullCluster = full();
+  readonly machines = this.cluster.machines.slice(0, 3).map((machine) => ({
+    machine,
+    running: 'a1',
+    manifest: 'a1',
+    /** Ticks until kubelet looks, and until what it started answers. */
+    looks: 0,
+    starts: 0,
+    blinks: 0,
+    off: false,
+  }));
+  rollouts = this.#open();
+  wanted = 'a1';
+  /** What makes a started apiserver never answer. */
+  broken = '';
+
+  #open() {
+    return openRollouts({ clock: this.clock, events: { record: (event) => this.events.push(event) } });
+  }
+
+  restartServer(): void {
+    this.rollouts = this.#open();
+  }
+
+  answers(n: number): boolean {
+    const one = this.machines[n]!;
+    return !one.off && one.starts === 0 && one.running !== this.broken;
+  }
+
+  get answering(): number {
+    return this.machines.filter((_, n) => this.answers(n)).length;
+  }
+
+  /** A second: kubelets act, then these machines ask. */
+  tick(asking: readonly number[], kubeletTakes = 3, startTakes = 5): void {
+    this.clock.advance(duration('1s'));
+    for (const one of this.machines) {
+      if (one.starts > 0) one.starts--;
+      if (one.blinks > 0) one.blinks--;
+      if (one.running === one.manifest) continue;
+      if (one.looks > 0) one.looks--;
+      else {
+        one.running = one.manifest;
+        one.starts = startTakes;
+        // Whoever loses an etcd beside an apiserver blinks.
+        for (const other of this.machines) other.blinks = 2;
+      }
+    }
+    for (const n of asking) this.ask(n, kubeletTakes);
+  }
+
+  ask(n: number, kubeletTakes = 0): ReturnType<typeof this.rollouts.ask> | undefined {
+    const one = this.machines[n]!;
+    if (one.off) return undefined;
+    const ready = this.answers(n) && one.blinks === 0;
+    const facts = {
+      etcd: { wal: 'present', health: 'serving', revision: 'e1' },
+      apiserver: { health: ready ? 'ready' : 'alive', revision: one.running },
+    } as unknown as AgentFacts;
+    const asked = this.rollouts.ask(this.cluster, one.machine, facts, {
+      etcd: 'e1',
+      'kube-apiserver': this.wanted,
+    });
+    if (asked.turn.do === 'go' && one.manifest !== this.wanted) {
+      one.manifest = this.wanted;
+      one.looks = kubeletTakes;
+    }
+    return asked;
+  }
+
+  /** All are heard, and the server is no longer new. */
+  settle(): void {
+    for (let n = 0; n < 70; n++) this.tick([0, 1, 2]);
+  }
+}
+
+test('a change reaches three control planes one after the other, two of them always answering', () => {
+  const world = new World();
+  world.settle();
+  world.wanted = 'a2';
+  let fewest = 3;
+  for (let n = 0; n < 60; n++) {
+    world.tick([n % 3]);
+    fewest = Math.min(fewest, world.answering);
+  }
+  expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
+  expect(fewest).toBe(2);
+  const turns = world.events.filter(({ kind }) => kind === 'cluster.rollout');
+  expect(turns.map(({ subject, reason }) => `${subject} ${reason?.code}`).sort()).toEqual([
+    'cp1 turn',
+    'cp2 turn',
+    'cp3 turn',
+  ]);
+});
+
+test('a change that does not start stops at the first machine, is told once after five minutes, and can be mended', () => {
+  const world = new World();
+  world.settle();
+  world.wanted = 'a2';
+  world.broken = 'a2';
+  for (let n = 0; n < 900; n++) world.tick([0, 1, 2]);
+  expect(world.answering).toBe(2);
+  const stalled = world.events.filter(({ reason }) => reason?.code === 'stalled');
+  expect(stalled.map(({ subject }) => subject).sort()).toEqual(['cp2', 'cp3']);
+  expect(stalled[0]?.reason?.text).toContain('cp1 is changed first: its kube-apiserver is not ready.');
+  world.wanted = 'a3';
+  for (let n = 0; n < 120; n++) world.tick([0, 1, 2]);
+  expect(world.machines.map(({ running }) => running)).toEqual(['a3', 'a3', 'a3']);
+});
+
+test('a machine that is switched off in its turn does not hold up the others', () => {
+  const world = new World();
+  world.settle();
+  world.wanted = 'a2';
+  world.tick([0]);
+  world.machines[0]!.off = true;
+  for (let n = 0; n < 120; n++) world.tick([1, 2]);
+  expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
+});
+
+test('who has its turn or waits for it is heard again soon, and nobody else', () => {
+  const world = new World();
+  world.settle();
+  world.wanted = 'a2';
+  expect(world.ask(0, 3)?.soon).toBe(true);
+  expect(world.ask(1)?.soon).toBe(true);
+  for (let n = 0; n < 60; n++) world.tick([0, 1, 2]);
+  expect([0, 1, 2].map((one) => world.ask(one)?.soon)).toEqual([false, false, false]);
+});
+
+test('whoever asks when, and however often the server starts anew, two of three answer all the time, and all are changed', () => {
+  const step = fc.record({
+    asks: fc.subarray([0, 1, 2]),
+    restart: fc.integer({ min: 0, max: 40 }).map((n) => n === 0),
+    blink: fc.integer({ min: 0, max: 2 }),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(step, { maxLength: 150 }),
+      fc.integer({ min: 0, max: 20 }),
+      fc.integer({ min: 1, max: 40 }),
+      (steps, kubeletTakes, startTakes) => {
+        const world = new World();
+        world.settle();
+        world.wanted = 'a2';
+        for (const { asks, restart, blink } of steps) {
+          if (restart) world.restartServer();
+          world.machines[blink]!.blinks = 1;
+          world.tick(asks, kubeletTakes, startTakes);
+          expect(world.answering).toBeGreaterThanOrEqual(2);
+        }
+        for (let n = 0; n < 400; n++) {
+          world.tick([n % 3], kubeletTakes, startTakes);
+          expect(world.answering).toBeGreaterThanOrEqual(2);
+        }
+        expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
+      },
+    ),
+    { seed: 4, numRuns: 50 },
+  );
+});
