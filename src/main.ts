@@ -24,7 +24,7 @@ import { createFounder } from './cluster/founding/founder.ts';
 import { createGateways } from './cluster/founding/gateway.socket.ts';
 import { foundingOrders } from './cluster/founding/orders.ts';
 import { createSeat } from './cluster/founding/seat.ts';
-import { personKubeconfig } from './cluster/person.ts';
+import { personEtcdClient, personKubeconfig } from './cluster/person.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
 import { logEvents } from './events/to-log.ts';
@@ -253,6 +253,7 @@ async function listen(
       pki,
       agents,
       kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),
+      etcdClient: (cluster, user) => personEtcdClient({ completions: clusters, pki, events }, cluster, user),
       daemon: {
         version: VERSION,
         startedAt: common.clock.now(),

@@ -5,6 +5,7 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { FoundingStatus } from '../cluster/founding/founder.ts';
 import type { FoundingRecord } from '../cluster/founding/founding.ts';
+import type { EtcdClient } from '../cluster/person.ts';
 import type { EventLog } from '../events/event.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
 import type { KnownMachine } from '../machines/machine.ts';
@@ -66,6 +67,8 @@ export interface ApiDeps {
   };
   /** A kubeconfig with a fresh certificate: secret. Throws E_NOT_FOUND, E_USAGE, E_CLUSTER, E_PKI. */
   readonly kubeconfig: (cluster: string, user: string) => Promise<string>;
+  /** A client of a cluster's etcd, with a fresh certificate: secret. Throws the same. */
+  readonly etcdClient: (cluster: string, user: string) => Promise<EtcdClient>;
   readonly events: EventLog;
   readonly daemon: Daemon;
   readonly metrics: Metrics;

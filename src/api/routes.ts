@@ -19,7 +19,7 @@ import { listEvents } from './events.ts';
 import { type Handler, json, type Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
-import { kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
+import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
 
 const index: Handler<ApiDeps> = () =>
   json({ routes: OPERATOR_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
@@ -110,6 +110,12 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/clusters/:name/kubeconfig',
     summary: 'A kubeconfig with a fresh admin certificate for a working day; secret. Query: user.',
     handler: kubeconfig,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/etcd-client',
+    summary: "A client of a cluster's etcd with a fresh certificate for a working day; secret. Query: user.",
+    handler: etcdClient,
   },
   {
     method: 'GET',

@@ -60,6 +60,12 @@ export const kubeconfig: H = async (request, deps) => {
   return { ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } };
 };
 
+export const etcdClient: H = async (request, deps) => {
+  const client = await deps.etcdClient(request.params.name ?? '', required(request, 'user'));
+  const answer = json(client);
+  return { ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } };
+};
+
 export const rearmMachine: H = async (request, deps) => {
   const { name } = findMachine(request.params.name ?? '', deps);
   return json(await deps.agents.rearm(name, { keep: flag(request.query, 'keep') }));

@@ -281,6 +281,20 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .action(async (name: string, options) =>
       finish(await (await import('./cluster.ts')).found(name, options, io)),
     );
+  cluster
+    .command('etcd-client')
+    .summary("a fresh client certificate of a cluster's etcd for a person")
+    .description(
+      'Writes ca.crt, client.crt and client.key into a directory, good for 12 hours, and prints what etcdctl takes from its environment; or prints all of it as JSON or YAML. The key is secret: it opens all of etcd.',
+    )
+    .argument('<cluster>', 'name')
+    .argument('[directory]', 'made when missing')
+    .option('--user <name>', 'who it is for, in its subject; default: who calls')
+    .addOption(output('json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (name: string, directory: string | undefined, options) =>
+      finish(await (await import('./etcd-client.files.ts')).etcdClient(name, directory, options, io)),
+    );
 }
 
 function serverVerbs(program: Command, io: Io, finish: Finish): void {

@@ -1,12 +1,17 @@
-/** `muster kubeconfig`: a fresh admin certificate for a person, for a working day. Its key is made here, handed out once and not kept. */
+/**
+ * Access for a person, for a working day: `muster kubeconfig` and `muster cluster etcd-client`. Keys are made here, handed out once and
+ * not kept.
+ */
 import { MusterError } from '../base/errors.ts';
 import { urlHost } from '../base/ip.ts';
 import type { EventSink } from '../events/event.ts';
+import type { KeysetName, LeafName } from '../pki/hierarchy.ts';
 import { PrivateKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
 import { kubeconfigText } from '../pki/kubeconfig.ts';
 import type { Pki } from '../pki/pki.ts';
 import type { Completions } from './completed.ts';
+import { addressOf, type FullCluster, withRole } from './full.ts';
 import { clusterNames } from './names.ts';
 
 export interface PersonDeps {
@@ -19,42 +24,82 @@ export interface PersonDeps {
 const USER = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$/;
 
 /** The file's text: secret. Throws E_NOT_FOUND, E_USAGE for a name that is none, E_CLUSTER, E_PKI while the cluster has no keys. */
-export async function personKubeconfig(
-  { completions, pki, events }: PersonDeps,
-  cluster: string,
-  user: string,
-): Promise<string> {
+export async function personKubeconfig(deps: PersonDeps, cluster: string, user: string): Promise<string> {
+  const full = completed(deps, cluster);
+  const made = await personal(deps, full, user, {
+    leaf: 'person',
+    authority: 'ca',
+    event: 'cluster.kubeconfig',
+  });
+  return kubeconfigText({
+    cluster,
+    server: `https://${urlHost(full.endpoint.host)}:${full.endpoint.port}`,
+    caBundle: made.ca,
+    user,
+    credential: { kind: 'embedded', certificate: made.certificate, key: made.key },
+  });
+}
+
+/** What a client of etcd needs; PEM. The key is secret. */
+export interface EtcdClient {
+  readonly cluster: string;
+  readonly members: readonly { readonly name: string; readonly url: string }[];
+  readonly ca: string;
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** Throws as {@link personKubeconfig}. */
+export async function personEtcdClient(deps: PersonDeps, cluster: string, user: string): Promise<EtcdClient> {
+  const full = completed(deps, cluster);
+  const { ca, certificate, key } = await personal(deps, full, user, {
+    leaf: 'etcd-person',
+    authority: 'etcd-ca',
+    event: 'cluster.etcd-client',
+  });
+  const members = withRole(full, 'etcd').map((machine) => ({
+    name: machine.name,
+    url: `https://${urlHost(addressOf(machine))}:2379`,
+  }));
+  return { cluster, members, ca, certificate, key: key.pem() };
+}
+
+function completed({ completions }: PersonDeps, cluster: string): FullCluster {
+  const found = completions.get(cluster);
+  if (found === undefined)
+    throw new MusterError('E_NOT_FOUND', `there is no Cluster "${cluster}" with spec.kubernetes`);
+  const { full, faults } = found;
+  if (full === undefined)
+    throw new MusterError('E_CLUSTER', `Cluster "${cluster}" cannot be completed`, {
+      faults: faults.map(({ fault }) => fault),
+    });
+  return full;
+}
+
+interface Kind {
+  readonly leaf: LeafName;
+  readonly authority: KeysetName;
+  readonly event: 'cluster.kubeconfig' | 'cluster.etcd-client';
+}
+
+async function personal({ pki, events }: PersonDeps, full: FullCluster, user: string, kind: Kind) {
   if (!USER.test(user))
     throw new MusterError(
       'E_USAGE',
       `"${user}" is not a name for a user: letters, digits and "._@+-", at most 64`,
     );
-  const completed = completions.get(cluster);
-  if (completed === undefined)
-    throw new MusterError('E_NOT_FOUND', `there is no Cluster "${cluster}" with spec.kubernetes`);
-  const { full, faults } = completed;
-  if (full === undefined)
-    throw new MusterError('E_CLUSTER', `Cluster "${cluster}" cannot be completed`, {
-      faults: faults.map(({ fault }) => fault),
-    });
-  const ca = (await pki.keysets(cluster)).get('ca')!;
+  const keyset = (await pki.keysets(full.name)).get(kind.authority)!;
   const key = await PrivateKey.generate(full.keys);
-  const { certificate, serial, notAfter } = await pki.issue(cluster, {
-    leaf: 'person',
+  const { certificate, serial, notAfter } = await pki.issue(full.name, {
+    leaf: kind.leaf,
     holder: { name: user, addresses: [] },
     cluster: clusterNames(full),
     publicKey: key.publicKey(),
   });
   events.record({
-    kind: 'cluster.kubeconfig',
-    subject: `Cluster/${cluster}`,
+    kind: kind.event,
+    subject: `Cluster/${full.name}`,
     fields: { user, serial, until: new Date(notAfter).toISOString() },
   });
-  return kubeconfigText({
-    cluster,
-    server: `https://${urlHost(full.endpoint.host)}:${full.endpoint.port}`,
-    caBundle: trustBundle(ca),
-    user,
-    credential: { kind: 'embedded', certificate, key },
-  });
+  return { ca: trustBundle(keyset), certificate, key };
 }

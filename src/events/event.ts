@@ -39,6 +39,7 @@ export const EVENT_KINDS = {
   'cluster.rollout':
     'What a change starts anew is started on one machine after the other: a machine has its turn, or waits too long.',
   'cluster.kubeconfig': 'A kubeconfig was made for a person.',
+  'cluster.etcd-client': 'A client certificate of etcd was made for a person.',
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':

@@ -316,6 +316,14 @@ export const LEAVES = {
     ['operator'],
     (12 * HOUR) as Millis,
   ),
+  /** `muster cluster etcd-client`: for a person who looks into etcd, copies it or repairs it. */
+  'etcd-person': client(
+    'etcd-ca',
+    ({ name }) => ({ commonName: name }),
+    { form: 'none' },
+    ['operator'],
+    (12 * HOUR) as Millis,
+  ),
   /** The boot host as the one that changes etcd's membership. */
   'muster-etcd-client': client(
     'etcd-ca',

@@ -75,6 +75,39 @@ test('a kubeconfig is refused for a user that is one of Kubernetes’ own, and f
   expect(await world.pki.issued('one')).toHaveLength(0);
 });
 
+test('a client of etcd comes as three files that only their owner reads, with what etcdctl takes from its environment', async () => {
+  world = await openWorld(CLUSTER);
+  await world.pki.found('one');
+  const directory = path.join(world.directory, 'etcd');
+  const { code, out } = await muster('cluster', 'etcd-client', 'one', directory, '--user', 'jane');
+  expect([code, out]).toEqual([
+    0,
+    [
+      "export ETCDCTL_ENDPOINTS='https://10.77.0.11:2379'",
+      ...[
+        ['CACERT', 'ca.crt'],
+        ['CERT', 'client.crt'],
+        ['KEY', 'client.key'],
+      ].map(([name, file]) => `export ETCDCTL_${name}='${directory}/${file}'`),
+      '',
+    ].join('\n'),
+  ]);
+  const at = String(Math.floor(world.clock.now() / 1000));
+  const [ca, certificate, key] = ['ca.crt', 'client.crt', 'client.key'].map((file) =>
+    path.join(directory, file),
+  ) as [string, string, string];
+  execFileSync('openssl', ['verify', '-attime', at, '-purpose', 'sslclient', '-CAfile', ca, certificate]);
+  const read = new X509Certificate(fs.readFileSync(certificate));
+  expect([read.subject, read.issuer]).toEqual(['CN=jane', 'CN=etcd-ca']);
+  expect(read.checkPrivateKey(PrivateKey.fromPem(fs.readFileSync(key, 'utf8')).object)).toBe(true);
+  expect(fs.statSync(key).mode & 0o777).toBe(0o600);
+  expect(JSON.stringify(world.deps.events.list({ subject: 'Cluster/one' }))).toContain('cluster.etcd-client');
+  const printed = JSON.parse((await muster('cluster', 'etcd-client', 'one', '-o', 'json')).out) as object;
+  expect(printed).toMatchObject({ members: [{ name: 'cp1', url: 'https://10.77.0.11:2379' }] });
+  expect((await muster('cluster', 'etcd-client', 'one')).code).toBe(2);
+  expect((await muster('cluster', 'etcd-client', 'two', '-o', 'json')).err).toContain('E_NOT_FOUND');
+});
+
 test('the status of keys lists every certificate, and shows no private key', async () => {
   world = await openWorld(CLUSTER);
   expect((await muster('pki', 'status')).err).toContain('No keys yet');

@@ -14,7 +14,7 @@ import { checkAll } from '../../../src/cluster/check-documents.ts';
 import { followClusters } from '../../../src/cluster/completed.ts';
 import { createFounder } from '../../../src/cluster/founding/founder.ts';
 import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
-import { personKubeconfig } from '../../../src/cluster/person.ts';
+import { personEtcdClient, personKubeconfig } from '../../../src/cluster/person.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
@@ -136,6 +136,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     pki,
     agents,
     kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),
+    etcdClient: (cluster, user) => personEtcdClient({ completions: clusters, pki, events }, cluster, user),
     events,
     metrics,
     clock,
