@@ -32,9 +32,12 @@ say() {
   printf 'muster-agent: %s\\n' "$1" >&2
 }
 
-# Ends the plan; the first reason counts.
+# Ends the plan; the first reason counts. The one that ended the last plan was said then.
 hold() {
-  [ -n "$hold_code" ] || { hold_code=$1 && hold_text=$(printf '%s' "$2" | tr -s '\\0-\\37\\177' ' ' | head -c 400) && say "$1: $hold_text"; }
+  [ -n "$hold_code" ] || {
+    hold_code=$1 hold_text=$(printf '%s' "$2" | tr -s '\\0-\\37\\177' ' ' | head -c 400)
+    [ "$hold_code $hold_text" = "$plan_code $plan_text" ] || say "$1: $hold_text"
+  }
   return 1
 }
 
@@ -840,6 +843,8 @@ ExecStart=/bin/sh /etc/muster/muster-agent.sh
 Restart=always
 RestartSec=2
 UMask=0077
+# It says little, and what it says a person at the machine's console wants to know: why it is held.
+StandardError=journal+console
 
 [Install]
 WantedBy=multi-user.target
