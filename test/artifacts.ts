@@ -3,6 +3,8 @@
  * reaches. test/audit/conventions.test.ts refuses a test that is skipped and does not stand here.
  */
 export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
+  'test/lab/scenarios.test.ts':
+    'scenarios with `artifacts: {given: true}`: what each says in its first lines',
   'test/peers/kubernetes-api.test.ts':
     'bin/ with etcd, kube-apiserver, kubectl and kubeadm, static, of one version of Kubernetes',
 };

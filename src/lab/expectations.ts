@@ -1,6 +1,6 @@
 /** Whether what was seen is what was expected. Pure: one row a check. */
 import { heldFor, type MachineObserved, matches, outcomeOf, phaseOf } from './observed.ts';
-import { type Check, checkOf, type Expectation, spanOf } from './scenario.ts';
+import { type Check, checkOf, type Expectation, spanOf } from './steps.ts';
 
 export interface Verdict {
   readonly text: string;

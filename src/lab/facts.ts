@@ -3,7 +3,7 @@
  * of JSON on the second serial port once the system has reported ready. The probe system does so by itself.
  */
 import type { Facts } from './observed.ts';
-import type { Expectation } from './scenario.ts';
+import type { Expectation } from './steps.ts';
 
 const FACTS = 'MUSTER-FACTS ';
 const PROBE = 'MUSTER-PROBE ';

@@ -1,7 +1,7 @@
 /** A machine of the rack: its disks, its firmware's variables, its QEMU, and what its serial ports have said. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { copyFile, open, readFile, stat, writeFile } from 'node:fs/promises';
+import { copyFile, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
 import { type Running, start } from './process.files.ts';
@@ -16,6 +16,12 @@ export interface Box {
   readonly consoleFile: string;
   powerOn(): Promise<void>;
   powerOff(): Promise<void>;
+  /** The machine is gone at once; what it wrote to its disks is there. */
+  powerCut(): Promise<void>;
+  /** Its blank disks are blank again. Throws E_LAB_TOOL while it is on. */
+  wipe(): Promise<void>;
+  /** Removes disks that are not to be kept; it must be off. */
+  discard(): Promise<void>;
   readonly on: boolean;
   /** Octets that the console has shown. */
   consoleSize(): Promise<number>;
@@ -32,8 +38,13 @@ export async function makeBox(
 ): Promise<Box> {
   const file = (suffix: string) => join(places.directory, `${machine.name}.${suffix}`);
   const disks = machine.disks.map((_, index) => file(`disk${index}`));
-  for (const [index, disk] of machine.disks.entries())
-    await fill(disks[index]!, disk.sizeMiB * MIB, disk.filledWith);
+  const make = async (index: number): Promise<void> => {
+    const { sizeMiB, blank, filledWith } = machine.disks[index]!;
+    if (blank) await hollow(disks[index]!, sizeMiB * MIB);
+    else await fill(disks[index]!, sizeMiB * MIB, filledWith);
+  };
+  const blankDisks = machine.disks.flatMap(({ blank }, index) => (blank ? [index] : []));
+  for (const index of machine.disks.keys()) await make(index);
   const uefi = machine.firmware === 'bios' ? undefined : { code: UEFI.code, variables: file('uefi-vars') };
   if (uefi) {
     try {
@@ -67,6 +78,17 @@ export async function makeBox(
     async powerOff() {
       await qemu?.stop();
     },
+    async powerCut() {
+      await qemu?.kill();
+    },
+    async wipe() {
+      if (qemu?.running) throw new MusterError('E_LAB_TOOL', `${machine.name} is on; cut its power first`);
+      for (const index of blankDisks) await make(index);
+    },
+    async discard() {
+      for (const index of blankDisks)
+        if (!machine.disks[index]!.keep) await rm(disks[index]!, { force: true });
+    },
     get on() {
       return qemu?.running ?? false;
     },
@@ -91,6 +113,12 @@ async function fill(path: string, octets: number, text: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+/** A file of zeros that takes no room. */
+async function hollow(path: string, octets: number): Promise<void> {
+  await writeFile(path, '');
+  await truncate(path, octets);
 }
 
 export async function sha256(path: string): Promise<string> {

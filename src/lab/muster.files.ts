@@ -1,6 +1,7 @@
 /** The boot host of the rack: the real command, spoken to as operators do, by its command line and socket. */
+import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { dump } from 'js-yaml';
 import type { LeaseView } from '../api/deps.ts';
 import { MusterError } from '../base/errors.ts';
@@ -10,7 +11,12 @@ import { MAIN } from './segment.files.ts';
 
 export interface BootHost {
   /** `muster WORDS…`; never throws for an exit code. */
-  muster(words: readonly string[], input?: string): Promise<Output>;
+  muster(
+    words: readonly string[],
+    options?: { readonly input?: string; readonly limitMs?: number },
+  ): Promise<Output>;
+  /** The same for a line of shell, in the run's folder, with `muster` in its PATH. */
+  shell(line: string): Promise<Output>;
   leases(): Promise<readonly LeaseView[]>;
   /** Graceful stop; its exit code. */
   stop(): Promise<number | null>;
@@ -27,6 +33,7 @@ export interface BootHostOptions {
 
 const READY_WITHIN_MS = 30_000;
 const POLL_MS = 200;
+const SHELL_LIMIT_MS = 120_000;
 /** Below /run, which belongs to the namespace: a unix socket's path has to be short. */
 const SOCKET = '/run/muster/muster.sock';
 
@@ -40,14 +47,18 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
   await mkdir(config, { recursive: true });
   await mkdir(state, { recursive: true });
   await writeFile(join(config, 'lab.yaml'), documentsText(options.documents));
-  const env = { MUSTER_SOCKET: SOCKET };
-  const muster = (words: readonly string[], input?: string) =>
-    run([command, ...words], { env, ...(input === undefined ? {} : { input }) });
+  const vaultKey = join(directory, 'vault.key');
+  await writeFile(vaultKey, `muster-vault-1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+  const env = {
+    MUSTER_SOCKET: SOCKET,
+    PATH: [join(project, 'bin'), process.env.PATH].join(delimiter),
+  };
+  const muster: BootHost['muster'] = (words, more = {}) => run([command, ...words], { env, ...more });
   const serve = await start(
     'muster serve',
     [
       ...[command, 'serve', '--config', config, '--state', state, '--socket', SOCKET],
-      ...['--interface', MAIN, '--http-port', '8080', '--loaders', '/usr/lib/ipxe'],
+      ...['--interface', MAIN, '--http-port', '8080', '--loaders', '/usr/lib/ipxe', '--vault-key', vaultKey],
     ],
     { log, env },
   );
@@ -59,6 +70,8 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
   });
   return {
     muster,
+    shell: (line) =>
+      run(['sh', '-c', 'cd "$0" && eval "$1"', directory, line], { env, limitMs: SHELL_LIMIT_MS }),
     async leases() {
       const { code, out } = await muster(['get', 'leases', '-o', 'json']);
       if (code !== 0) return [];

@@ -1,6 +1,7 @@
 /** What a run has seen of its machines: events, what the systems on them said, disks. Values and pure questions to them. */
 import type { MusterEvent } from '../events/event.ts';
-import type { EventMatch, LabMachine } from './scenario.ts';
+import type { LabMachine } from './scenario.ts';
+import type { EventMatch } from './steps.ts';
 
 /** What the system on a machine says of itself: the full system by src/lab/facts.ts, the probe by images/probe/init.sh. */
 export interface Facts {
@@ -123,6 +124,12 @@ export function stepOf(event: MusterEvent): string | undefined {
       return 'discovered';
     case 'machine.accepted':
       return 'accepted';
+    case 'agent.alive':
+      return 'agent';
+    case 'agent.step':
+      return `agent: ${event.fields?.step}`;
+    case 'agent.held':
+      return `agent: held (${event.reason?.code})`;
     case 'machine.phase': {
       const to = event.fields?.to;
       if (to === 'starting') return 'kernel';

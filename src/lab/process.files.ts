@@ -16,6 +16,8 @@ export interface Running {
   readonly running: boolean;
   /** Asks it to end, and after five seconds makes it. */
   stop(): Promise<Exit>;
+  /** Makes it end at once. */
+  kill(): Promise<Exit>;
 }
 
 export interface StartOptions {
@@ -64,6 +66,10 @@ export async function start(
       const result = await ended;
       clearTimeout(timer);
       return result;
+    },
+    async kill() {
+      if (!exit) child.kill('SIGKILL');
+      return await ended;
     },
   };
 }

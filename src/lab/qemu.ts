@@ -65,7 +65,11 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
   }
   for (const [index, path] of places.disks.entries()) {
     args.push('-drive', `if=none,id=d${index},format=raw,file=${path}`);
-    args.push('-device', `virtio-blk-pci,drive=d${index},bootindex=${index + 10}`);
+    const { serial } = machine.disks[index]!;
+    args.push(
+      '-device',
+      `virtio-blk-pci,drive=d${index},bootindex=${index + 10}${serial === undefined ? '' : `,serial=${serial}`}`,
+    );
   }
   return args;
 }

@@ -4,8 +4,8 @@ import { readFacts } from './facts.ts';
 import type { Box } from './machine.files.ts';
 import { heldFor, type MachineObserved, matches, phaseOf, stepOf, subjectsOf } from './observed.ts';
 import { tail } from './report.ts';
-import type { LabMachine, Wait } from './scenario.ts';
-import { waitText } from './scenario.ts';
+import type { LabMachine } from './scenario.ts';
+import { type Wait, waitText } from './steps.ts';
 
 const POLL_MS = 250;
 const MAX_CONSOLE = 4 * 1048576;
@@ -25,11 +25,21 @@ export interface RackOptions {
 
 export interface Rack {
   readonly startedAt: number;
+  /** Since it was opened. */
+  seconds(): number;
   readonly observed: ReadonlyMap<string, MachineObserved>;
   event(event: MusterEvent): void;
   /** Switches these on, in order, as many at once as may be busy; resolves at once. */
   powerOn(names: readonly string[]): void;
   powerOff(names: readonly string[]): Promise<void>;
+  /** All of them at the same moment, without a word to the guests. */
+  powerCut(names: readonly string[]): Promise<void>;
+  /** Makes their blank disks blank again. Throws E_LAB_TOOL for one that is on. */
+  wipe(names: readonly string[]): Promise<void>;
+  /** Resolves with the first event of that cluster, or when the run is over. */
+  clusterSeen(cluster: string): Promise<void>;
+  /** Why to wait no longer for something that no single machine brings: nothing new from any of them. */
+  stalled(): string | undefined;
   /** Undefined when it came; otherwise why not, with the end of the console. */
   wait(wait: Wait): Promise<string | undefined>;
   /** Reads consoles and facts once more and ends watching. */
@@ -44,11 +54,18 @@ interface Watched {
   /** Host clock (ms) of the last event or console octet; undefined while it is off or waits for its turn. */
   progressAt: number | undefined;
   busy: boolean;
+  /** Where events, console and facts of its present power-on begin. */
+  since: { events: number; console: number; facts: number };
 }
 
+/** What was seen since it was switched on last. */
+const present = ({ seen, since }: Watched): Pick<MachineObserved, 'events'> => ({
+  events: seen.events.slice(since.events),
+});
+
 /** A machine is done with the part of its boot that loads the host: it has said what it is, is held, or has failed. */
-const settled = ({ seen }: Watched): boolean =>
-  seen.facts !== undefined || heldFor(seen) !== undefined || phaseOf(seen) === 'failed';
+const settled = (one: Watched): boolean =>
+  one.seen.facts !== undefined || heldFor(present(one)) !== undefined || phaseOf(present(one)) === 'failed';
 
 export function openRack(options: RackOptions): Rack {
   const startedAt = Date.now();
@@ -61,6 +78,7 @@ export function openRack(options: RackOptions): Rack {
       consoleSize: 0,
       progressAt: undefined,
       busy: false,
+      since: { events: 0, console: 0, facts: 0 },
     });
   const bySession = new Map<string, Watched>();
   const queue: Watched[] = [];
@@ -95,7 +113,7 @@ export function openRack(options: RackOptions): Rack {
       one.consoleSize = size;
       one.progressAt = Date.now();
     }
-    const value = readFacts(await one.box.factsText());
+    const value = readFacts((await one.box.factsText()).slice(one.since.facts));
     if (value && value.clock !== one.seen.facts?.value.clock) {
       (one.seen as { facts?: MachineObserved['facts'] }).facts = { value, hostAt: Date.now() };
       one.progressAt = Date.now();
@@ -113,18 +131,56 @@ export function openRack(options: RackOptions): Rack {
   }, POLL_MS);
 
   const holds = async (one: Watched, wait: Wait): Promise<boolean> => {
-    const { seen } = one;
+    const seen = present(one);
     if (wait.phase) return phaseOf(seen) === wait.phase;
     if (wait.held) return heldFor(seen) === wait.held;
     if (wait.event) return seen.events.some((event) => matches(event, wait.event!));
-    if (wait.serial) return new RegExp(wait.serial).test(await one.box.consoleText());
-    return seen.facts !== undefined;
+    if (wait.serial)
+      return new RegExp(wait.serial).test((await one.box.consoleText()).slice(one.since.console));
+    return one.seen.facts !== undefined;
+  };
+
+  const clusters = new Map<string, PromiseWithResolvers<void>>();
+  const clusterOf = (name: string): PromiseWithResolvers<void> => {
+    const found = clusters.get(name) ?? Promise.withResolvers<void>();
+    clusters.set(name, found);
+    return found;
+  };
+  options.signal.addEventListener('abort', () => {
+    for (const { resolve } of clusters.values()) resolve();
+  });
+  let clusterProgressAt = startedAt;
+  const clusterEvent = (event: MusterEvent, name: string): void => {
+    clusterProgressAt = Date.now();
+    clusterOf(name).resolve();
+    const at = Math.max(0, Math.round((event.at - startedAt) / 100) / 10);
+    if (event.kind === 'cluster.founding') options.onStep(at, name, event.reason?.text ?? event.kind);
+  };
+
+  /** What its present power-on shows begins now. */
+  const beginAnew = async (one: Watched): Promise<void> => {
+    one.since = {
+      events: one.seen.events.length,
+      console: (await one.box.consoleText()).length,
+      facts: (await one.box.factsText()).length,
+    };
+    delete one.seen.facts;
+  };
+  const cutOff = async (one: Watched, step: string, off: () => Promise<void>): Promise<void> => {
+    await off();
+    await look(one).catch(() => {});
+    one.busy = false;
+    await beginAnew(one);
+    addStep(one, step, Date.now());
   };
 
   return {
     startedAt,
+    seconds: () => (Date.now() - startedAt) / 1000,
     observed: new Map([...watched].map(([name, { seen }]) => [name, seen])),
     event(event) {
+      if (event.subject.startsWith('Cluster/'))
+        return clusterEvent(event, event.subject.slice('Cluster/'.length));
       let one = event.session === undefined ? undefined : bySession.get(event.session);
       one ??= [...watched.values()].find(({ subjects }) => subjects.has(event.subject));
       if (!one) return;
@@ -135,18 +191,43 @@ export function openRack(options: RackOptions): Rack {
       if (step) addStep(one, step, event.at);
     },
     powerOn(names) {
-      for (const name of names) queue.push(watched.get(name)!);
+      for (const name of names) {
+        const one = watched.get(name)!;
+        // It may have to wait for its turn.
+        one.progressAt = undefined;
+        queue.push(one);
+      }
       startNext();
     },
     async powerOff(names) {
       for (const name of names) {
         const one = watched.get(name)!;
-        await look(one).catch(() => {});
-        await one.box.powerOff();
-        one.busy = false;
-        addStep(one, 'power off', Date.now());
+        await cutOff(one, 'power off', () => one.box.powerOff());
       }
       startNext();
+    },
+    async powerCut(names) {
+      await Promise.all(
+        names.map((name) => {
+          const one = watched.get(name)!;
+          return cutOff(one, 'power cut', () => one.box.powerCut());
+        }),
+      );
+      startNext();
+    },
+    async wipe(names) {
+      for (const name of names) {
+        await watched.get(name)!.box.wipe();
+        addStep(watched.get(name)!, 'disk wiped', Date.now());
+      }
+    },
+    clusterSeen: (cluster) => (options.signal.aborted ? Promise.resolve() : clusterOf(cluster).promise),
+    stalled() {
+      if (options.signal.aborted) return 'the run is over';
+      const times = [...watched.values()].map(({ progressAt }) => progressAt ?? 0);
+      const silent = Date.now() - Math.max(clusterProgressAt, ...times);
+      if (silent <= options.patienceMs) return undefined;
+      return `nothing new from any machine or cluster for ${Math.round(silent / 1000)} s`;
     },
     async wait(wait) {
       const one = watched.get(wait.machine)!;

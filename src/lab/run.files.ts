@@ -3,19 +3,25 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
+import { systemClock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
-import { type Verdict, verdictOf } from './expectations.ts';
+import type { EtcdClient } from '../cluster/person.ts';
+import { openClusters } from './clusters.ts';
+import { verdictOf } from './expectations.ts';
 import { withFacts } from './facts.ts';
 import { type BuiltImage, buildImage } from './images.files.ts';
 import { accelerator } from './kvm.files.ts';
 import { type Box, makeBox } from './machine.files.ts';
-import { type BootHost, documentsText, startBootHost } from './muster.files.ts';
+import { type BootHost, startBootHost } from './muster.files.ts';
 import { hostProcess } from './namespace.files.ts';
+import { play } from './play.files.ts';
 import type { Running } from './process.files.ts';
 import { openRack, type Rack } from './rack.files.ts';
 import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
-import { bootNic, readScenario, type Scenario, type Step, waitText } from './scenario.ts';
+import { bootNic, readScenario, type Scenario } from './scenario.ts';
 import { capture, makeSegments, makeTaps, startDnsmasq, startRouter } from './segment.files.ts';
+import type { Step } from './steps.ts';
+import { addArtifacts } from './supplies.files.ts';
 
 export interface LabOptions {
   /** Root of the checkout or of the installation. */
@@ -93,9 +99,10 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
   const parallel = options.parallel ?? Math.max(2, Math.min(8, availableParallelism()));
   options.say(`${scenario.name}: ${scenario.about.trim()}\n`);
   options.say(
-    `  ${scenario.machines.length} machines, ${accel === 'kvm' ? 'KVM' : `emulation, ${parallel} booting at a time`}; logs in ${directory}\n`,
+    `  ${scenario.machines.length} machines, ${accel === 'kvm' ? 'KVM' : `emulation, ${scenario.together ? scenario.machines.length : parallel} booting at a time`}; logs in ${directory}\n`,
   );
 
+  const boxes = new Map<string, Box>();
   const stopping: (() => Promise<unknown>)[] = [];
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), scenario.limit);
@@ -110,19 +117,18 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
     background.push(await startRouter(options.project, join(directory, 'router.log')));
     if (scenario.dnsmasq)
       background.push(await startDnsmasq(scenario, { project: options.project, directory }));
-    const boxes = new Map<string, Box>();
     for (const [number, machine] of scenario.machines.entries()) {
       const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel });
       boxes.set(machine.name, box);
       stopping.push(() => box.powerOff());
     }
     const before = new Map<string, string[]>();
-    for (const [name, box] of boxes) before.set(name, await box.diskHashes());
+    for (const name of untouched(scenario)) before.set(name, await boxes.get(name)!.diskHashes());
 
     const rack = openRack({
       boxes,
       machines: scenario.machines,
-      parallel,
+      parallel: scenario.together ? scenario.machines.length : parallel,
       patienceMs: scenario.patience,
       captureFile: join(directory, 'main.pcap'),
       onStep: (at, machine, step) => options.say(stepLine(at, machine, step)),
@@ -139,7 +145,15 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
       scenario.images.map((name) => images.get(name)!),
       host,
     );
-    const verdicts = await play(scenario, rack, host, options);
+    await addArtifacts(scenario, host, { project: options.project, say: options.say });
+    const clusters = openClusters({
+      clock: systemClock,
+      client: (cluster) => etcdClient(host, cluster),
+      opened: (cluster) => rack.clusterSeen(cluster),
+      signal,
+    });
+    stopping.unshift(() => clusters.close());
+    const verdicts = await play(scenario, { rack, host, clusters, say: options.say, signal });
     if (limit.signal.aborted)
       verdicts.push({ text: `ends within ${scenario.limit / 1000} s`, ok: false, detail: 'it did not' });
     await settle(scenario, rack, host, boxes, { before, keep: options.keep });
@@ -158,6 +172,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
   } finally {
     clearTimeout(timer);
     for (const stop of stopping) await stop().catch(() => {});
+    for (const box of boxes.values()) await box.discard().catch(() => {});
     // The images are in the cache; a copy in every run's folder would fill the disk.
     await rm(join(directory, 'state/assets'), { recursive: true, force: true });
   }
@@ -177,6 +192,22 @@ async function untilInterrupted(directory: string, options: LabOptions): Promise
   clearInterval(alive);
 }
 
+/** Names of machines whose disks somebody wants to know untouched. */
+const untouched = ({ expect, steps }: Scenario): ReadonlySet<string> =>
+  new Set(
+    [...expect, ...checksOf(steps)].flatMap(({ machine, disksUntouched }) =>
+      disksUntouched ? [machine] : [],
+    ),
+  );
+
+/** Throws while the cluster has no keys. */
+async function etcdClient(host: BootHost, cluster: string): Promise<EtcdClient> {
+  const words = ['cluster', 'etcd-client', cluster, '--user', 'lab', '-o', 'json'];
+  const { code, out, err } = await host.muster(words);
+  if (code !== 0) throw new MusterError('E_LAB_SERVE', `muster ${words.join(' ')}: ${err.trim()}`);
+  return JSON.parse(out) as EtcdClient;
+}
+
 const checksOf = (steps: readonly Step[]) => steps.flatMap((step) => (step.check ? [step.check] : []));
 
 /** As an operator does it: `muster image add`. Throws E_LAB_SERVE. */
@@ -186,40 +217,6 @@ async function addImages(images: readonly BuiltImage[], host: BootHost): Promise
     if (code !== 0)
       throw new MusterError('E_LAB_SERVE', `muster image add --from ${image.directory}: ${err.trim()}`);
   }
-}
-
-/** The scenario's steps, one after the other; what failed on the way. The first failure ends it. */
-async function play(scenario: Scenario, rack: Rack, host: BootHost, options: LabOptions): Promise<Verdict[]> {
-  const verdicts: Verdict[] = [];
-  const add = (verdict: Verdict): boolean => {
-    verdicts.push(verdict);
-    if (!verdict.ok) options.say(`FAIL  ${verdict.text}: ${verdict.detail}\n`);
-    return verdict.ok;
-  };
-  for (const step of scenario.steps) {
-    if (step.powerOn) rack.powerOn(step.powerOn);
-    else if (step.powerOff) await rack.powerOff(step.powerOff);
-    else if (step.check) {
-      if (!add(verdictOf(step.check, rack.observed.get(step.check.machine)!))) return verdicts;
-    } else if (step.wait) {
-      const fault = await rack.wait(step.wait);
-      if (fault !== undefined) {
-        add({
-          text: `comes: ${waitText(step.wait)}`,
-          ok: false,
-          detail: host.running ? fault : `muster serve has ended; ${fault}`,
-        });
-        return verdicts;
-      }
-    } else if (step.muster || step.apply) {
-      const words = step.muster ?? ['apply', '-f', '-'];
-      const { code, out, err } = await host.muster(words, step.apply && documentsText(step.apply));
-      const said = (code === 0 ? out : err).trim();
-      options.say(`          muster ${words.join(' ')}: ${said}\n`);
-      if (!add({ text: `muster ${words.join(' ')}`, ok: code === 0, detail: said })) return verdicts;
-    }
-  }
-  return verdicts;
 }
 
 /** Leases as they are now; then everything is switched off unless kept, and the disks are read again. */
@@ -240,7 +237,9 @@ async function settle(
     const box = boxes.get(machine.name)!;
     // With --keep the disks are read while the machine runs: nothing of ours writes to them behind QEMU's back.
     if (!keep) await box.powerOff();
+    const hashes = before.get(machine.name);
+    if (hashes === undefined) continue;
     const after = await box.diskHashes();
-    seen.disks = after.map((hash, index) => ({ before: before.get(machine.name)![index]!, after: hash }));
+    seen.disks = after.map((hash, index) => ({ before: hashes[index]!, after: hash }));
   }
 }

@@ -1,20 +1,9 @@
 /** A scenario of the virtual rack: machines, what Muster is told of them, what happens, and what must be true at the end. */
 import { z } from 'zod';
-import { duration, type Millis, millis, parseDuration } from '../base/duration.ts';
+import { duration, type Millis } from '../base/duration.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import { cidrText, ipv4Text, mac, name, duration as spanText, uuid } from '../resources/fields.ts';
-
-/** The steps of a boot that a wait can name besides phases. */
-const phase = z.enum([
-  'discovered',
-  'registered',
-  'booting',
-  'starting',
-  'configured',
-  'ready',
-  'failed',
-  'held',
-]);
+import { expectation, type Step, step } from './steps.ts';
 
 const nic = z.strictObject({
   mac,
@@ -28,8 +17,21 @@ const nic = z.strictObject({
 });
 
 const disk = z.strictObject({
-  sizeMiB: z.int().min(1).max(4096).default(32),
-  /** Filled with this text, over and over, so that a single changed octet shows. */
+  sizeMiB: z.int().min(1).max(65536).default(32),
+  serial: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,20}$/, 'at most 20 letters, digits, "-" and "_"')
+    .optional()
+    .meta({ description: 'As the guest sees it: virtio has 20 octets for it.' }),
+  blank: z
+    .literal(true)
+    .optional()
+    .meta({ description: 'Zeros, in a file with holes: a disk from the factory.' }),
+  keep: z
+    .literal(true)
+    .optional()
+    .meta({ description: "A blank disk stays in the run's folder at the end; else it is removed." }),
+  /** Without `blank`: filled with this text, over and over, so that a single changed octet shows. */
   filledWith: z.string().min(1).default('this disk belongs to somebody else\n'),
 });
 
@@ -50,140 +52,6 @@ const labMachine = z.strictObject({
   disks: z.array(disk).default([]),
 });
 
-const fields = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
-const eventMatch = z.strictObject({
-  kind: z.string(),
-  reason: z.string().optional().meta({ description: "The reason's code." }),
-  fields: fields.optional().meta({ description: 'These fields with these values, among others.' }),
-});
-export type EventMatch = z.output<typeof eventMatch>;
-
-const exactlyOne = (keys: readonly string[]) => ({
-  check: (value: object) =>
-    keys.filter((key) => (value as Record<string, unknown>)[key] !== undefined).length === 1,
-  message: `say exactly one of ${keys.join(', ')}`,
-});
-
-const WAITS = ['phase', 'held', 'event', 'facts', 'serial'] as const;
-const oneWait = exactlyOne(WAITS);
-const wait = z
-  .strictObject({
-    machine: z.string(),
-    phase: phase.optional(),
-    held: z.string().optional().meta({ description: 'Held, with this reason.' }),
-    event: eventMatch.optional(),
-    facts: z
-      .literal(true)
-      .optional()
-      .meta({ description: 'Until the system on it has said what it is (MUSTER-FACTS, MUSTER-PROBE).' }),
-    serial: z
-      .string()
-      .optional()
-      .meta({ description: 'Until its console has shown this regular expression.' }),
-  })
-  .refine(oneWait.check, { message: oneWait.message });
-export type Wait = z.output<typeof wait>;
-
-const CHECKS = [
-  'phase',
-  'held',
-  'address',
-  'addresses',
-  'hostname',
-  'file',
-  'user',
-  'unit',
-  'clockWithin',
-  'sessions',
-  'firmware',
-  'event',
-  'noEvent',
-  'disksUntouched',
-  'dhcpServer',
-  'bootedFrom',
-  'document',
-  'serial',
-  'noSerial',
-] as const;
-export type Check = (typeof CHECKS)[number];
-const oneCheck = exactlyOne(CHECKS);
-
-const expectation = z
-  .strictObject({
-    machine: z.string(),
-    phase: phase.optional(),
-    held: z.string().optional().meta({ description: 'Held, with this reason.' }),
-    address: ipv4Text.optional().meta({ description: 'The address that it has a lease for.' }),
-    addresses: z
-      .record(z.string(), z.array(z.string()))
-      .optional()
-      .meta({ description: 'By MAC: exactly these IPv4 addresses, as `ip -j addr` shows them.' }),
-    hostname: z.string().optional(),
-    file: z
-      .strictObject({
-        path: z.string(),
-        mode: z
-          .string()
-          .regex(/^[0-7]{4}$/)
-          .optional(),
-        owner: z.string().optional(),
-        group: z.string().optional(),
-        content: z.string().optional(),
-        absent: z.literal(true).optional(),
-      })
-      .optional(),
-    user: z
-      .strictObject({
-        name: z.string(),
-        uid: z.int().optional(),
-        shell: z.string().optional(),
-        home: z.string().optional(),
-        groups: z.array(z.string()).optional().meta({ description: 'Among others.' }),
-        sshKeys: z.array(z.string()).optional().meta({ description: 'Exactly these.' }),
-        sudo: z.boolean().optional(),
-      })
-      .optional(),
-    unit: z.strictObject({ name: z.string(), state: z.string() }).optional().meta({
-      description: 'As `systemctl is-active` says.',
-    }),
-    clockWithin: spanText.optional().meta({ description: "Its clock is that close to the host's." }),
-    sessions: z.int().min(0).optional().meta({ description: 'That many boot sessions were opened.' }),
-    firmware: z.enum(['bios', 'uefi']).optional().meta({ description: 'As Muster saw it.' }),
-    event: eventMatch.extend({ count: z.int().min(1).optional() }).optional(),
-    noEvent: eventMatch.optional(),
-    disksUntouched: z.literal(true).optional(),
-    dhcpServer: ipv4Text.optional().meta({ description: 'The server that gave it its lease.' }),
-    bootedFrom: mac.optional().meta({ description: 'The network card that its system was told to use.' }),
-    document: z.strictObject({ name: z.string(), contains: z.string() }).optional().meta({
-      description: 'What the probe system received.',
-    }),
-    serial: z.string().optional().meta({ description: 'Its console has shown this regular expression.' }),
-    noSerial: z.string().optional(),
-  })
-  .refine(oneCheck.check, { message: oneCheck.message });
-export type Expectation = z.output<typeof expectation>;
-
-const step = z
-  .strictObject({
-    powerOn: z.array(z.string()).optional().meta({ description: 'These machines, together.' }),
-    powerOff: z.array(z.string()).optional(),
-    wait: wait.optional(),
-    check: expectation.optional().meta({ description: 'Must be true now, not only at the end.' }),
-    muster: z
-      .array(z.string())
-      .min(1)
-      .optional()
-      .meta({ description: 'Words of a command line: ["machine", "accept", "m-525400aa0003"].' }),
-    apply: z
-      .array(z.record(z.string(), z.unknown()))
-      .optional()
-      .meta({ description: 'Documents, by `muster apply`.' }),
-  })
-  .refine(exactlyOne(['powerOn', 'powerOff', 'wait', 'check', 'muster', 'apply']).check, {
-    message: exactlyOne(['powerOn', 'powerOff', 'wait', 'check', 'muster', 'apply']).message,
-  });
-export type Step = z.output<typeof step>;
-
 const scenarioSchema = z.strictObject({
   name,
   about: z.string(),
@@ -197,6 +65,25 @@ const scenarioSchema = z.strictObject({
     })
     .optional()
     .meta({ description: 'Another DHCP server beside, on the main segment.' }),
+  artifacts: z
+    .strictObject({
+      binaries: z
+        .array(
+          z.strictObject({
+            name: z.string(),
+            version: z.string(),
+            package: z.string().meta({ description: 'As scripts/packages.sh has unpacked it.' }),
+            file: z.string().meta({ description: 'Inside the package.' }),
+          }),
+        )
+        .default([]),
+      given: z
+        .literal(true)
+        .optional()
+        .meta({ description: 'What the directory holds that MUSTER_ARTIFACTS names.' }),
+    })
+    .optional()
+    .meta({ description: 'Binaries and container images for the boot host, by `muster artifacts import`.' }),
   documents: z
     .array(z.record(z.string(), z.unknown()))
     .min(1)
@@ -204,6 +91,9 @@ const scenarioSchema = z.strictObject({
   machines: z.array(labMachine).min(1),
   steps: z.array(step).optional().meta({
     description: 'Default: power on all, wait until each is ready and has said what it is.',
+  }),
+  together: z.literal(true).optional().meta({
+    description: 'Machines of one powerOn start at once, however few processors the host has.',
   }),
   limit: spanText.default('15m').meta({ description: 'The whole run.' }),
   patience: spanText.default('60s').meta({ description: 'A wait without any progress of its machine.' }),
@@ -296,7 +186,11 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
     const at = `steps[${index}]`;
     known(one.wait?.machine, `${at}.wait.machine`);
     known(one.check?.machine, `${at}.check.machine`);
-    for (const machine of [...(one.powerOn ?? []), ...(one.powerOff ?? [])]) known(machine, at);
+    for (const machine of [one.powerOn, one.powerOff, one.powerCut, one.wipe, one.etcd?.written?.on].flat())
+      known(machine, at);
+    for (const machine of one.wipe ?? [])
+      if (!scenario.machines.find(({ name }) => name === machine)?.disks.some(({ blank }) => blank))
+        faults.push({ path: at, message: `${machine} has no blank disk` });
   }
   return faults;
 }
@@ -305,20 +199,3 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
 export function bootNic(machine: LabMachine): LabMachine['nics'][number] | undefined {
   return machine.nics.find((card) => card.boot) ?? machine.nics.find((card) => card.segment === 'main');
 }
-
-/** Which of the checks an expectation makes. */
-export function checkOf(expectation: Expectation): Check {
-  return CHECKS.find((key) => expectation[key] !== undefined)!;
-}
-
-/** Which of the waits a wait is. */
-export function waitText(one: Wait): string {
-  if (one.phase) return `${one.machine} to be ${one.phase}`;
-  if (one.held) return `${one.machine} to be held (${one.held})`;
-  if (one.event)
-    return `${one.machine}: event ${one.event.kind}${one.event.reason ? ` (${one.event.reason})` : ''}`;
-  if (one.serial) return `${one.machine} to show /${one.serial}/ on its console`;
-  return `${one.machine} to say what it is`;
-}
-
-export const spanOf = (text: string): Millis => parseDuration(text) ?? millis(0);

@@ -4,7 +4,8 @@ import type { MusterEvent } from '../../../src/events/event.ts';
 import { verdictOf } from '../../../src/lab/expectations.ts';
 import type { Facts, MachineObserved } from '../../../src/lab/observed.ts';
 import { heldFor, outcomeOf, phaseOf } from '../../../src/lab/observed.ts';
-import type { Expectation, LabMachine } from '../../../src/lab/scenario.ts';
+import type { LabMachine } from '../../../src/lab/scenario.ts';
+import type { Expectation } from '../../../src/lab/steps.ts';
 
 const machine: LabMachine = {
   name: 'node-1',

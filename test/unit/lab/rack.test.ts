@@ -37,6 +37,9 @@ test('the firmware boots from the card on the main segment, and the disk comes a
   expect(line).toContain('virtio-blk-pci,drive=d0,bootindex=10');
   expect(line).toContain('-rtc base=2015-01-01T00:00:00');
   expect(line).toContain('serial=U,,12');
+  expect(line).not.toContain('bootindex=10,serial');
+  const data = { ...machine, disks: [{ ...machine.disks[0]!, serial: 'DATA' }] };
+  expect(qemuArguments(data, places).join(' ')).toContain('drive=d0,bootindex=10,serial=DATA');
 });
 
 test('UEFI firmware brings its own network driver and its own variables', () => {

@@ -62,6 +62,25 @@ test('a machine that only has cards on the dead segment must say which it boots 
   expect(faults({ ...smallest(), machines: [machine] })[0]).toContain('none with boot: true');
 });
 
+test('a step says what must come of a command only where there is a command', () => {
+  const steps = (...list: object[]) => faults({ ...smallest(), steps: list });
+  expect(steps({ muster: ['get', 'machines'], says: 'node-1', within: '10s', exitCode: 1 })).toEqual([]);
+  expect(steps({ powerOn: ['node-1'], says: 'x' })[0]).toContain('says, exitCode and within go with muster');
+  expect(steps({ powerOn: ['node-1'], powerCut: ['node-1'] })[0]).toContain('say exactly one of powerOn');
+});
+
+test('only machines that are there are cut off, and only blank disks are wiped', () => {
+  const value = smallest();
+  const at = (...list: object[]) => faults({ ...value, steps: list });
+  expect(at({ powerCut: ['node-9'] })[0]).toContain('no machine of this scenario is called "node-9"');
+  expect(at({ etcd: { cluster: 'one', written: { on: ['node-9'] } } })[0]).toContain('"node-9"');
+  expect(at({ wipe: ['node-1'] })).toEqual(['steps[0]: lab/x.yaml: node-1 has no blank disk']);
+  const disks = [{ serial: 'DATA', blank: true }];
+  expect(
+    faults({ ...value, machines: [{ ...value.machines[0], disks }], steps: [{ wipe: ['node-1'] }] }),
+  ).toEqual([]);
+});
+
 test('a file that is not YAML or not there is an error with its code', async () => {
   await expect(loadScenario('/nonexistent.yaml')).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
   await expect(loadScenario(`${import.meta.dirname}/../../../package-lock.json`)).rejects.toBeInstanceOf(

@@ -1,0 +1,50 @@
+/** A client that writes to every member of an etcd without end, and remembers each write that was acknowledged. */
+import type { Clock } from '../base/clock.ts';
+import { type Millis, millis } from '../base/duration.ts';
+import type { LabEtcd } from './etcd.socket.ts';
+
+/** Between two writes to one member: what emulated machines take beside their boots. */
+const PAUSE = millis(150);
+
+export interface Writer {
+  /** When each write was acknowledged, by its name. */
+  readonly acknowledged: ReadonlyMap<string, Millis>;
+  /** Resolves when the last write is answered. */
+  stop(): Promise<void>;
+}
+
+/** Goes on until stopped; a member that does not answer keeps only its own writes waiting. */
+export function startWriter(etcd: Pick<LabEtcd, 'members' | 'put'>, clock: Clock): Writer {
+  const acknowledged = new Map<string, Millis>();
+  let stopped = false;
+  const pause = () => new Promise<void>((next) => clock.after(PAUSE, next));
+  const writeTo = async (member: string): Promise<void> => {
+    for (let number = 0; !stopped; number++) {
+      const name = `${member}/${String(number).padStart(8, '0')}`;
+      await etcd.put(member, name).then(
+        () => acknowledged.set(name, clock.now()),
+        () => {
+          // Not acknowledged: it may be there or not.
+        },
+      );
+      await pause();
+    }
+  };
+  const writing = Promise.all(etcd.members.map(({ name }) => writeTo(name)));
+  return {
+    acknowledged,
+    async stop() {
+      stopped = true;
+      await writing;
+    },
+  };
+}
+
+/** Acknowledged writes until `until` that are not in `there`. */
+export function lost(
+  { acknowledged }: Pick<Writer, 'acknowledged'>,
+  there: ReadonlySet<string>,
+  until: Millis,
+): readonly string[] {
+  return [...acknowledged].flatMap(([name, at]) => (at <= until && !there.has(name) ? [name] : []));
+}
