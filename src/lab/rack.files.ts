@@ -69,6 +69,7 @@ const settled = (one: Watched): boolean =>
 
 export function openRack(options: RackOptions): Rack {
   const startedAt = Date.now();
+  const opened = performance.now();
   const watched = new Map<string, Watched>();
   for (const machine of options.machines)
     watched.set(machine.name, {
@@ -176,7 +177,7 @@ export function openRack(options: RackOptions): Rack {
 
   return {
     startedAt,
-    seconds: () => (Date.now() - startedAt) / 1000,
+    seconds: () => (performance.now() - opened) / 1000,
     observed: new Map([...watched].map(([name, { seen }]) => [name, seen])),
     event(event) {
       if (event.subject.startsWith('Cluster/'))

@@ -159,12 +159,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
     await settle(scenario, rack, host, boxes, { before, keep: options.keep });
     for (const expectation of scenario.expect)
       verdicts.push(verdictOf(expectation, rack.observed.get(expectation.machine)!));
-    const result = resultOf(
-      scenario.name,
-      (Date.now() - rack.startedAt) / 1000,
-      [...rack.observed.values()],
-      verdicts,
-    );
+    const result = resultOf(scenario.name, rack.seconds(), [...rack.observed.values()], verdicts);
     await writeFile(join(directory, 'result.json'), `${JSON.stringify(result, undefined, 2)}\n`);
     options.say(resultText(result, [...rack.observed.values()]));
     if (options.keep) await untilInterrupted(directory, options);
