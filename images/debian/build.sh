@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds a Debian image that boots from the network into memory: kernel, initrd, root.squashfs, image.json.
 #
-#   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--firmware] [--cache DIR] [--mirror URL] [--force]
+#   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--firmware] [--kubernetes] [--cache DIR] [--mirror URL] [--force]
 #
+# --kubernetes: with what kubernetes.txt lists, for machines of clusters.
 # The mirror is the host's own, from apt's configuration. Prints the directory with the result as its last line. A result is
 # kept under a name made of the recipe's hash, so it is built once for a recipe. As root directly, as anybody else in user
 # namespaces (package uidmap).
@@ -13,7 +14,7 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
-suite=trixie kernel=generic firmware='' cache=$project/.cache/images mirror='' security='' force='' key_only=''
+suite=trixie kernel=generic firmware='' kubernetes='' cache=$project/.cache/images mirror='' security='' force='' key_only=''
 
 usage() {
   sed -n '4p' "$0" | cut -c5- >&2
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
     --suite) suite=${2:-} && shift ;;
     --kernel) kernel=${2:-} && shift ;;
     --firmware) firmware=1 ;;
+    --kubernetes) kubernetes=1 ;;
     --cache) cache=${2:-} && shift ;;
     --mirror) mirror=${2:-} && shift ;;
     --force) force=1 ;;
@@ -39,14 +41,15 @@ case $kernel in generic) kernel_package=linux-image-amd64 ;; cloud) kernel_packa
 recipe=$(
   cd "$project"
   {
-    echo "$suite $kernel $firmware"
+    echo "$suite $kernel $firmware $kubernetes"
     find images/common.sh images/debian src/ignition/report -type f | LC_ALL=C sort | while read -r file; do
       sha256sum "$file"
       stat -c %a "$file"
     done
   } | sha256sum | cut -c1-16
 )
-out=$cache/debian-$release-$kernel-$recipe
+name=debian-$release${kubernetes:+-kubernetes}
+out=$cache/$name-$kernel-$recipe
 if [ -n "$key_only" ]; then
   echo "$out"
   exit 0
@@ -83,7 +86,7 @@ for name in Acquire::http::Proxy Acquire::https::Proxy Acquire::Check-Valid-Unti
   [ -z "$value" ] || apt_options="$apt_options --aptopt=$name\\ \"$value\""
 done
 
-packages=$(sed 's/#.*//' "$here/packages.txt" | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
+packages=$(sed 's/#.*//' "$here/packages.txt" ${kubernetes:+"$here/kubernetes.txt"} | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
 only_builder "$out" "$force"
 scratch image
 started=$(date +%s)
@@ -117,6 +120,10 @@ printf '[Service]\nExecStart=\nExecStart=/usr/lib/systemd/systemd-networkd-wait-
   >/etc/systemd/system/systemd-networkd-wait-online.service.d/muster.conf
 # Boot time work that a system in memory never needs.
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer
+# Daemons of clusters are configured and started by the agent, when the machine's data disk is there.
+for unit in containerd haproxy keepalived; do
+  [ ! -e /usr/lib/systemd/system/$unit.service ] || systemctl disable $unit.service
+done
 passwd -l root
 kernel=$(ls /lib/modules)
 INITRD=Yes update-initramfs -c -k "$kernel"
@@ -166,7 +173,7 @@ mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noa
 } <"$work/versions"
 cat >"$work/image.json" <<JSON
 {
-  "name": "debian-$release",
+  "name": "$name",
   "os": "debian",
   "version": "$release",
   "suite": "$suite",

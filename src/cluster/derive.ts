@@ -10,6 +10,7 @@ import {
   SERVICE_ACCOUNT,
 } from '../pki/hierarchy.ts';
 import { addressOf, type ClusterMachine, type Component, type Value } from './full.ts';
+import { RESOLVER } from './kubelet.ts';
 import { ETCD_RELEASES, type EtcdMinor } from './versions.ts';
 
 interface Derived {
@@ -247,6 +248,7 @@ export function kubeletConfig(facts: {
       containerRuntimeEndpoint: { value: 'unix:///run/containerd/containerd.sock' },
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: 10248 },
+      resolvConf: { value: RESOLVER },
       rotateCertificates: { value: true },
       staticPodPath: { value: '/etc/kubernetes/manifests' },
       tlsCertFile: { value: KUBELET_SERVING.cert },

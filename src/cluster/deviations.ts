@@ -81,6 +81,11 @@ export const CLUSTER_DEVIATIONS = {
     fields: /^kubelet registerWithTaints$/,
     reason: 'The taint is there from registration: kubeadm sets it later, from the first node.',
   },
+  kubeletResolver: {
+    fields: /^kubelet resolvConf$/,
+    reason:
+      'A link that the unit of kubelet sets as kubeadm would decide on the machine: the file of systemd-resolved where that runs, else /etc/resolv.conf.',
+  },
   kubeletNodeIp: {
     fields: /^kubelet --node-ip$/,
     reason:

@@ -3,6 +3,9 @@ import { type Plain, yamlText } from '../ignition/yaml-text.ts';
 import type { ClusterMachine, FullCluster, Value } from './full.ts';
 import { commandLine } from './manifests.ts';
 
+/** What pods get as their resolv.conf: kubelet's unit links it to the right file of the machine. */
+export const RESOLVER = '/run/muster/resolv.conf';
+
 /** KubeletConfiguration of a machine; on control planes with what differs there. */
 export function kubeletConfiguration(
   full: FullCluster,

@@ -1,11 +1,18 @@
 /** kubelet's unit, under the names of kubeadm's package, so that its commands and people find what they know. */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ClusterMachine, FullCluster } from '../full.ts';
-import { kubeletFiles, kubeletUnitFlags } from '../kubelet.ts';
+import { kubeletFiles, kubeletUnitFlags, RESOLVER } from '../kubelet.ts';
 import { put, sections } from './lines.ts';
 
 const UNIT = '/etc/systemd/system/kubelet.service';
 const DROP_IN = '/etc/systemd/system/kubelet.service.d/10-kubeadm.conf';
+
+/** As kubeadm decides on the machine: where systemd-resolved runs, /etc/resolv.conf names 127.0.0.53, which is nobody inside a pod. */
+const linkResolver = [
+  `mkdir -p ${RESOLVER.replace(/\/[^/]*$/, '')}`,
+  `ln -sfn /run/systemd/resolve/resolv.conf ${RESOLVER}`,
+  `[ -e ${RESOLVER} ] || ln -sfn /etc/resolv.conf ${RESOLVER}`,
+].join('; ');
 
 const unit = sections(
   [
@@ -13,11 +20,14 @@ const unit = sections(
     [
       'Description=kubelet: The Kubernetes Node Agent',
       'Wants=network-online.target containerd.service',
-      'After=network-online.target containerd.service',
+      'After=network-online.target containerd.service systemd-resolved.service',
       'StartLimitIntervalSec=0',
     ],
   ],
-  ['Service', ['ExecStart=kubelet', 'Restart=always', 'RestartSec=2']],
+  [
+    'Service',
+    [`ExecStartPre=/bin/sh -c '${linkResolver}'`, 'ExecStart=kubelet', 'Restart=always', 'RestartSec=2'],
+  ],
   ['Install', ['WantedBy=multi-user.target']],
 );
 

@@ -72,10 +72,16 @@ export function clusterConfiguration(full: FullCluster): Plain {
 
 /**
  * kubelet's settings for machines that join by kubeadm: without the files that only Muster puts down (its serving certificate, the
- * bundle of trust).
+ * bundle of trust, the link to the machine's resolv.conf).
  */
 export function sharedKubeletConfiguration({ kubelet: { config } }: FullCluster): Plain {
-  const { tlsCertFile: _, tlsPrivateKeyFile: __, containerRuntimeEndpoint: ___, ...rest } = config;
+  const {
+    tlsCertFile: _,
+    tlsPrivateKeyFile: __,
+    containerRuntimeEndpoint: ___,
+    resolvConf: ____,
+    ...rest
+  } = config;
   const text = JSON.stringify({
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
