@@ -6,6 +6,7 @@ import { PLACES, PORTS } from '../src/api/ports.ts';
 import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
+import { registerAddons } from '../src/cli/addon.ts';
 import { registerArtifacts } from '../src/cli/artifacts.ts';
 import { registerImage } from '../src/cli/image.ts';
 import { registerLab } from '../src/cli/lab.ts';
@@ -142,7 +143,12 @@ export function eventsPage(): string {
 /** Every verb with its arguments and options, from the command tree. */
 export function cliPage(): string {
   const silent = { out() {}, err() {}, env: {}, color: false, signal: new AbortController().signal };
-  const program = buildProgram(silent, () => {}, [registerImage, registerArtifacts, registerLab]);
+  const program = buildProgram(silent, () => {}, [
+    registerAddons,
+    registerImage,
+    registerArtifacts,
+    registerLab,
+  ]);
   const section = (command: Command, path: string): string => {
     const children = command.commands.map((child) => section(child, `${path} ${child.name()}`)).join('');
     if (command.commands.length > 0) return children;

@@ -17,6 +17,7 @@ import { connectServiceManager } from './base/notify.files.ts';
 import { createLog, type DaemonLog } from './base/pino.files.ts';
 import { VERSION } from './base/version.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
+import { openAddons } from './cluster/addons/library.ts';
 import { checkAll } from './cluster/check-documents.ts';
 import { followClusters } from './cluster/completed.ts';
 import { createDesk } from './cluster/desk.ts';
@@ -137,6 +138,7 @@ async function openState(
     log,
   });
   const artifacts = await openArtifactBook(store);
+  const addons = openAddons(assets.read);
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const roster = await openRoster({ ...common, store, catalog, events });
   closing.defer(() => roster.close());
@@ -158,7 +160,7 @@ async function openState(
     roster,
     events,
   });
-  return { events, journal, disk, store, catalog, assets, artifacts, leases, roster, pki, agents };
+  return { events, journal, disk, store, catalog, assets, artifacts, addons, leases, roster, pki, agents };
 }
 
 type State = Awaited<ReturnType<typeof openState>>;
@@ -171,7 +173,7 @@ async function listen(
   closing: AsyncDisposableStack,
   stop: () => void,
 ) {
-  const { catalog, roster, leases, assets, artifacts, events, store, agents, pki } = state;
+  const { catalog, roster, leases, assets, artifacts, addons, events, store, agents, pki } = state;
   const sockets = inheritedSockets(process.env, process.pid);
   const networks = followNetworks({
     ...common,
@@ -218,6 +220,7 @@ async function listen(
     etcd,
     newFilesystem: randomUUID,
     supplies,
+    addons,
   });
   closing.defer(() => desk.close());
   // Before any configuration leaves: it says where agents are listened to, and our CA.
@@ -250,6 +253,7 @@ async function listen(
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot,
       founding: foundingOrders(clusters, founder),
+      addons,
       pki,
       agents,
       kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),

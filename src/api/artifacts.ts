@@ -20,6 +20,7 @@ const entered = z.strictObject({
         sha256: z.string(),
         form: z.enum(['file', 'tar']),
       }),
+      z.strictObject({ kind: z.literal('manifest'), addon: z.string(), sha256: z.string() }),
       z.strictObject({
         kind: z.literal('image'),
         reference: z.string(),
@@ -122,9 +123,10 @@ function readEntries(text: string): readonly ArtifactEntry[] {
 async function complete(entry: ArtifactEntry, assets: Assets): Promise<Artifact> {
   const lacks = (name: string, missing: readonly string[]) =>
     new MusterError('E_ARTIFACT_MISSING', `${name} needs files that are not here: ${missing.join(', ')}`);
-  if (entry.kind === 'binary') {
+  if (entry.kind !== 'image') {
     const file = assets.find(entry.sha256);
-    if (file === undefined) throw lacks(`${entry.name} ${entry.version}`, [entry.sha256]);
+    const name = entry.kind === 'binary' ? `${entry.name} ${entry.version}` : `add-on ${entry.addon}`;
+    if (file === undefined) throw lacks(name, [entry.sha256]);
     return { ...entry, size: file.size };
   }
   const reference = parseReference(entry.reference);

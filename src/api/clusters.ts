@@ -1,5 +1,7 @@
 /** Handlers for clusters beyond their documents: the full specification, plans of machines, the founding of etcd. */
 import { MusterError } from '../base/errors.ts';
+import type { ManifestFile } from '../cluster/addons/addon.ts';
+import { type AddonState, addonsPart } from '../cluster/addons/library.ts';
 import { type ClusterFault, type Completed, complete } from '../cluster/complete.ts';
 import { machineNames, machinesOf } from '../cluster/completed.ts';
 import { previewText } from '../cluster/content/preview.ts';
@@ -43,7 +45,7 @@ export const showFull: H = (request, deps) => {
 };
 
 /** What a machine of a cluster is told to do once it has its certificates, as text; no secret is in it. */
-export const showPlan: H = (request, deps) => {
+export const showPlan: H = async (request, deps) => {
   const name = request.params.name ?? '';
   const cluster = deps.catalog
     .list('Cluster')
@@ -56,7 +58,50 @@ export const showPlan: H = (request, deps) => {
     throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is left out of its cluster`, {
       faults: faults.map(({ fault }) => fault),
     });
-  return json({ machine: name, cluster: full.name, plan: previewText(full, machine) });
+  const { ready } = addonsPart(full.name, await deps.addons.of(full));
+  return json({ machine: name, cluster: full.name, plan: previewText(full, machine, ready) });
+};
+
+/** An add-on as it is shown. */
+export interface AddonView {
+  readonly name: string;
+  /** missing: a file is not here; faulty: a file is no manifest, or a patch does not fit. */
+  readonly state: AddonState['state'];
+  /** What is wrong. */
+  readonly detail?: string;
+  readonly manifests: readonly ManifestFile[];
+  /** How many objects it has, and which images they need; when it is ready. */
+  readonly objects?: number;
+  readonly images?: readonly string[];
+}
+
+function viewOf(state: AddonState): AddonView {
+  const { name, manifests } = state.addon;
+  switch (state.state) {
+    case 'ready':
+      return {
+        name,
+        state: 'ready',
+        manifests,
+        objects: state.rendered.count,
+        images: state.rendered.images,
+      };
+    case 'missing':
+      return { name, state: 'missing', manifests, detail: `not here: ${state.missing.join(', ')}` };
+    case 'faulty':
+      return { name, state: 'faulty', manifests, detail: state.fault };
+  }
+}
+
+/** The add-ons of a cluster, in their order. */
+export const showAddons: H = async (request, deps) => {
+  const name = request.params.name ?? '';
+  const { full, faults } = completedOf(deps, name);
+  if (full === undefined)
+    throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is incomplete`, {
+      faults: faults.map(({ fault }) => fault),
+    });
+  return json({ items: (await deps.addons.of(full)).map(viewOf) });
 };
 
 /** What is known of a cluster's founding, and what each member was told last. */

@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import type { AddonLibrary } from '../cluster/addons/library.ts';
 import type { FoundingStatus } from '../cluster/founding/founder.ts';
 import type { FoundingRecord } from '../cluster/founding/founding.ts';
 import type { EtcdClient } from '../cluster/person.ts';
@@ -58,6 +59,8 @@ export interface ApiDeps {
     /** A person's order to open it with those that have asked. Throws E_FOUNDING with what stands against it. */
     readonly order: (cluster: string) => Promise<FoundingRecord>;
   };
+  /** Add-ons of clusters, with their files. */
+  readonly addons: AddonLibrary;
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   readonly agents: {
     /** Serial number of the agent's certificate that counts. */

@@ -4,7 +4,7 @@
  */
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
-import { foundCluster, showFounding, showFull, showPlan } from './clusters.ts';
+import { foundCluster, showAddons, showFounding, showFull, showPlan } from './clusters.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   applyDocuments,
@@ -128,6 +128,12 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/clusters/:name/full',
     summary: "A cluster's full specification, with where each value came from.",
     handler: showFull,
+  },
+  {
+    method: 'GET',
+    path: '/v1/clusters/:name/addons',
+    summary: 'The add-ons of a cluster: what is here of them, and which images they need.',
+    handler: showAddons,
   },
   {
     method: 'GET',

@@ -3,6 +3,7 @@
  *
  *     artifact/binary/NAME/VERSION/ARCH     BinaryArtifact
  *     artifact/image/REFERENCE              ImageArtifact
+ *     artifact/manifest/ADDON/SHA256        ManifestArtifact
  */
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
@@ -38,19 +39,34 @@ const imageRecord = z.strictObject({
   manifests: z.array(part),
   blobs: z.array(part),
 });
-const artifactRecord = z.discriminatedUnion('kind', [binaryRecord, imageRecord]);
+const manifestRecord = z.strictObject({
+  kind: z.literal('manifest'),
+  /** The add-on that it was brought for. */
+  addon: word,
+  sha256: hash,
+  size: z.int().min(0),
+});
+const artifactRecord = z.discriminatedUnion('kind', [binaryRecord, imageRecord, manifestRecord]);
 
 export type BinaryArtifact = Readonly<z.output<typeof binaryRecord>>;
 export type ImageArtifact = Readonly<z.output<typeof imageRecord>>;
-export type Artifact = BinaryArtifact | ImageArtifact;
+/** A file of objects of Kubernetes. */
+export type ManifestArtifact = Readonly<z.output<typeof manifestRecord>>;
+export type Artifact = BinaryArtifact | ImageArtifact | ManifestArtifact;
 
 const PREFIX = 'artifact/';
 
 /** `binary/kubelet/1.36.2/x86_64`, `image/registry.k8s.io/pause:3.10.2`: the name by which people and the API name it. */
-export const artifactName = (artifact: Artifact): string =>
-  artifact.kind === 'image'
-    ? `image/${artifact.reference}`
-    : `binary/${artifact.name}/${artifact.version}/${artifact.arch}`;
+export function artifactName(artifact: Artifact): string {
+  switch (artifact.kind) {
+    case 'image':
+      return `image/${artifact.reference}`;
+    case 'binary':
+      return `binary/${artifact.name}/${artifact.version}/${artifact.arch}`;
+    case 'manifest':
+      return `manifest/${artifact.addon}/${artifact.sha256}`;
+  }
+}
 
 /** The same artifact, checked. Throws E_ARTIFACT with the field that is wrong. */
 export function checkArtifact(value: unknown): Artifact {
@@ -70,7 +86,7 @@ export function checkArtifact(value: unknown): Artifact {
 
 /** Hashes of the files that it is made of, each once. */
 export function filesOf(artifact: Artifact): readonly { readonly sha256: string; readonly size: number }[] {
-  if (artifact.kind === 'binary') return [{ sha256: artifact.sha256, size: artifact.size }];
+  if (artifact.kind !== 'image') return [{ sha256: artifact.sha256, size: artifact.size }];
   const parts = new Map(
     [...artifact.manifests, ...artifact.blobs].map(({ digest, size }) => [hashOfDigest(digest), size]),
   );

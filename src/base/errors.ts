@@ -256,6 +256,12 @@ export const ERRORS = {
     http: 422,
     fix: 'Give a directory or tar of images (OCI layout or `docker save`) or of binaries, as docs/artifacts.md says.',
   },
+  E_ADDON: {
+    title: "An add-on's manifest or patch cannot be used.",
+    who: 'operator',
+    http: 422,
+    fix: 'Correct what the message names in the add-on, as docs/addons.md says; `muster addon ls CLUSTER` shows the state of each.',
+  },
   E_ARTIFACT_MISSING: {
     title: 'Files that an artifact is made of are not here.',
     who: 'operator',
@@ -269,10 +275,10 @@ export const ERRORS = {
     fix: 'Check the URL and the way there; the same command goes on where it stopped.',
   },
   E_FETCH_REFUSED: {
-    title: 'The server of a URL refuses the file.',
+    title: 'The server of a URL refuses the file, or is not believed.',
     who: 'operator',
     http: 502,
-    fix: 'Check the URL; it may need another version in its path, or credentials.',
+    fix: 'Check the URL; it may need another version in its path, or credentials. A CA of your own is named by NODE_EXTRA_CA_CERTS.',
   },
   E_BUILD: {
     title: 'An image could not be built.',

@@ -1,21 +1,24 @@
 /** `muster artifacts import`: files to the server, then their names. */
+import { createHash } from 'node:crypto';
 import type { ArtifactEntry } from '../api/artifacts.ts';
 import type { Arch } from '../artifacts/oci.ts';
 import { formatReference, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
+import { MAX_MANIFEST_BYTES, readManifest } from '../cluster/addons/manifest.ts';
 import { findArtifacts } from './artifact-find.ts';
 import { treeOf } from './artifact-trees.files.ts';
 import { binaryIn } from './artifacts-pack.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { sizeText } from './image.ts';
 import { progressText } from './image-add.ts';
-import { type AssetSource, hashOf, progressLine, sourceOf } from './image-sources.files.ts';
+import { type AssetSource, hashOf, progressLine, readAll, sourceOf } from './image-sources.files.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { upload } from './upload.ts';
 
 export interface ImportOptions {
   readonly socket?: string;
   readonly binary?: readonly string[];
+  readonly manifest?: readonly string[];
   readonly arch: Arch;
   readonly as?: string;
 }
@@ -44,7 +47,18 @@ export async function importArtifacts(
       files: new Map([[sha256, source]]),
     });
   }
-  if (all.length === 0) throw new MusterError('E_USAGE', 'say what to import: a path, or --binary');
+  for (const text of options.manifest ?? []) {
+    const [, addon, from] = /^([a-z0-9][a-z0-9-]*)=(.+)$/.exec(text) ?? [];
+    if (addon === undefined || from === undefined)
+      throw new MusterError('E_USAGE', `--manifest ${text}: write ADDON=FILE, e.g. metallb=./metallb.yaml`);
+    const source = sourceOf(from);
+    const octets = await readAll(source, MAX_MANIFEST_BYTES, io.signal);
+    readManifest(octets, from);
+    const sha256 = createHash('sha256').update(octets).digest('hex');
+    all.push({ entry: { kind: 'manifest', addon, sha256 }, files: new Map([[sha256, source]]) });
+  }
+  if (all.length === 0)
+    throw new MusterError('E_USAGE', 'say what to import: a path, --binary or --manifest');
   for (const one of all) await bring(one, client, io);
   return EXIT.ok;
 }

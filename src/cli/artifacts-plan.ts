@@ -1,10 +1,11 @@
 /** `muster artifacts plan`: what a cluster needs, beside what is here. */
 import type { ArtifactView } from '../api/artifacts.ts';
+import type { AddonView } from '../api/clusters.ts';
 import type { Shown } from '../api/documents.ts';
 import type { Arch } from '../artifacts/oci.ts';
 import { formatReference, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
-import { type RequiredBinary, type RequiredImage, requiredArtifacts } from '../cluster/artifacts.ts';
+import { type Required, requiredArtifacts } from '../cluster/artifacts.ts';
 import { complete } from '../cluster/complete.ts';
 import type { FullCluster } from '../cluster/full.ts';
 import type { Document } from '../resources/kinds.ts';
@@ -24,27 +25,26 @@ export interface Planned {
   readonly name: string;
   readonly state: 'here' | 'incomplete' | 'missing';
   readonly roles: readonly string[];
-  readonly required: RequiredBinary | RequiredImage;
+  readonly required: Required;
 }
 
-export const requiredName = (required: RequiredBinary | RequiredImage): string => {
+export const requiredName = (required: Required): string => {
   if (required.kind === 'binary') return `binary/${required.name}/${required.version}/${required.arch}`;
+  if (required.kind === 'manifest') return `manifest/${required.addon}/${required.sha256}`;
   const reference = parseReference(required.reference);
   return `image/${reference ? formatReference(reference) : required.reference}`;
 };
 
-/** Pure: what is required, beside what is here. An image by digest is here under whatever tag it has. */
-export function planned(
-  required: readonly (RequiredBinary | RequiredImage)[],
-  here: readonly ArtifactView[],
-): readonly Planned[] {
+/** Pure: what is required, beside what is here. An image by digest is here under whatever tag it has, a manifest for any add-on. */
+export function planned(required: readonly Required[], here: readonly ArtifactView[]): readonly Planned[] {
   return required.map((one) => {
     const name = requiredName(one);
     const digest = one.kind === 'image' ? parseReference(one.reference)?.digest : undefined;
     const found = here.find(
       (item) =>
         item.name === name ||
-        (digest !== undefined && item.artifact.kind === 'image' && item.artifact.digest === digest),
+        (digest !== undefined && item.artifact.kind === 'image' && item.artifact.digest === digest) ||
+        (one.kind === 'manifest' && item.artifact.kind === 'manifest' && item.artifact.sha256 === one.sha256),
     );
     const state = found === undefined ? 'missing' : found.missing.length > 0 ? 'incomplete' : 'here';
     return { name, state, roles: one.roles, required: one };
@@ -69,6 +69,19 @@ export async function fullCluster(client: ApiClient, name: string): Promise<Full
   throw new MusterError('E_CLUSTER', wrong[0]!.message, { faults: wrong });
 }
 
+/** The add-ons of a cluster, with the images that they need as far as their files are here. */
+export const addonsOf = async (client: ApiClient, cluster: string): Promise<readonly AddonView[]> =>
+  (
+    await client.call<{ items: readonly AddonView[] }>(
+      'GET',
+      `/v1/clusters/${encodeURIComponent(cluster)}/addons`,
+    )
+  ).items;
+
+export const imagesOf = (addons: readonly AddonView[]): readonly string[] => [
+  ...new Set(addons.flatMap(({ images = [] }) => images)),
+];
+
 const COLUMNS: readonly Column<Planned>[] = [
   { heading: 'ARTIFACT', cell: ({ name }) => name },
   { heading: 'FOR', cell: ({ roles }) => roles.join(' ') },
@@ -78,9 +91,15 @@ const COLUMNS: readonly Column<Planned>[] = [
 export async function plan(cluster: string, options: PlanOptions, io: Io): Promise<number> {
   const client = connectApi(socketPath(options.socket, io.env));
   const full = await fullCluster(client, cluster);
-  const lines = planned(requiredArtifacts(full, options.arch), await artifactsOf(client));
+  const addons = await addonsOf(client, cluster);
+  const lines = planned(requiredArtifacts(full, options.arch, imagesOf(addons)), await artifactsOf(client));
   if (options.output === 'json') io.out(jsonText(lines));
   else if (options.output === 'yaml') io.out(yamlText(lines));
   else io.out(tableText(COLUMNS, lines, false));
-  return lines.every(({ state }) => state === 'here') ? EXIT.ok : EXIT.failure;
+  for (const { name, state, detail } of addons)
+    if (state === 'missing')
+      io.err(`which images the add-on ${name} needs is seen when its files are here\n`);
+    else if (state === 'faulty') io.err(`the add-on ${name} cannot be used: ${detail}\n`);
+  const good = lines.every(({ state }) => state === 'here') && addons.every(({ state }) => state === 'ready');
+  return good ? EXIT.ok : EXIT.failure;
 }

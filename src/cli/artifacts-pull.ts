@@ -5,15 +5,24 @@ import { hashOfDigest, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
 import {
   publishedHash,
+  type Required,
   type RequiredBinary,
   type RequiredImage,
+  type RequiredManifest,
   requiredArtifacts,
 } from '../cluster/artifacts.ts';
 import { memorySource } from './artifact-trees.files.ts';
 import { artifactsOf } from './artifacts.ts';
 import { bring, type Sourced } from './artifacts-import.ts';
-import { fullCluster, type PlanOptions, planned } from './artifacts-plan.ts';
-import { connectApi } from './client.socket.ts';
+import {
+  addonsOf,
+  fullCluster,
+  imagesOf,
+  type PlanOptions,
+  planned,
+  requiredName,
+} from './artifacts-plan.ts';
+import { type ApiClient, connectApi } from './client.socket.ts';
 import { type AssetSource, readAll, sourceOf } from './image-sources.files.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { connectRegistry } from './registry-source.files.ts';
@@ -29,26 +38,52 @@ export async function pull(cluster: string, options: PullOptions, io: Io): Promi
   const client = connectApi(socketPath(options.socket, io.env));
   const mirrored = mirrors(options.mirror ?? []);
   const full = await fullCluster(client, cluster);
-  const lines = planned(requiredArtifacts(full, options.arch), await artifactsOf(client));
-  const missing = lines.filter(({ state }) => state !== 'here');
+  const round = (required: readonly Required[]) => fetchMissing(required, mirrored, client, io);
+  const before = requiredArtifacts(full, options.arch);
+  const own = await round(before);
+  // Which images add-ons need stands in their files, which are here now.
+  const addons = await addonsOf(client, cluster);
+  const names = new Set(before.map(requiredName));
+  const all = requiredArtifacts(full, options.arch, imagesOf(addons));
+  const theirs = await round(all.filter((one) => !names.has(requiredName(one))));
+  const faulty = addons.filter(({ state }) => state === 'faulty');
+  for (const { name, detail } of faulty) io.err(`the add-on ${name} cannot be used: ${detail}\n`);
+  const [missing, failed] = [own.missing + theirs.missing, own.failed + theirs.failed];
+  if (missing === 0) io.out(`all ${all.length} artifacts of ${cluster} are here\n`);
+  if (failed > 0)
+    io.err(`${failed} of ${missing} could not be fetched; the same command goes on from here\n`);
+  return failed + faulty.length === 0 ? EXIT.ok : EXIT.failure;
+}
+
+async function fetchMissing(
+  required: readonly Required[],
+  mirrored: Mirrored,
+  client: ApiClient,
+  io: Io,
+): Promise<{ readonly missing: number; readonly failed: number }> {
+  const missing = planned(required, await artifactsOf(client)).filter(({ state }) => state !== 'here');
   let failed = 0;
-  for (const { name, required } of missing)
+  for (const { name, required: one } of missing)
     try {
-      const sourced =
-        required.kind === 'binary'
-          ? await binary(required, mirrored, io.signal)
-          : await image(required, mirrored, io.signal);
-      await bring(sourced, client, io);
+      await bring(await sourced(one, mirrored, io.signal), client, io);
     } catch (error) {
       if (io.signal.aborted || !(error instanceof MusterError)) throw error;
       // the others may be there, and what came of this one is kept
       failed++;
       io.err(`${name}: ${error.message} (${error.code})\n`);
     }
-  if (missing.length === 0) io.out(`all ${lines.length} artifacts of ${cluster} are here\n`);
-  if (failed > 0)
-    io.err(`${failed} of ${missing.length} could not be fetched; the same command goes on from here\n`);
-  return failed === 0 ? EXIT.ok : EXIT.failure;
+  return { missing: missing.length, failed };
+}
+
+function sourced(required: Required, mirrored: Mirrored, signal: AbortSignal): Promise<Sourced> {
+  switch (required.kind) {
+    case 'binary':
+      return binary(required, mirrored, signal);
+    case 'image':
+      return image(required, mirrored, signal);
+    case 'manifest':
+      return manifest(required, mirrored);
+  }
 }
 
 type Mirrored = (url: string) => string;
@@ -79,6 +114,18 @@ async function binary(required: RequiredBinary, mirrored: Mirrored, signal: Abor
     );
   return {
     entry: { kind: 'binary', name, version, arch, sha256, form },
+    files: new Map([[sha256, sourceOf(mirrored(url))]]),
+  };
+}
+
+async function manifest({ addon, url, sha256 }: RequiredManifest, mirrored: Mirrored): Promise<Sourced> {
+  if (url === undefined)
+    throw new MusterError(
+      'E_ARTIFACT_MISSING',
+      `it has no url; bring it with \`muster artifacts import --manifest ${addon}=FILE\``,
+    );
+  return {
+    entry: { kind: 'manifest', addon, sha256 },
     files: new Map([[sha256, sourceOf(mirrored(url))]]),
   };
 }

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { Option } from 'commander';
 import type { ArtifactView } from '../api/artifacts.ts';
-import { artifactName, filesOf } from '../artifacts/book.ts';
+import { type Artifact, artifactName, filesOf } from '../artifacts/book.ts';
 import { MusterError } from '../base/errors.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { sizeText } from './image.ts';
@@ -18,14 +18,22 @@ const clientOf = (options: Common, io: Io): ApiClient => connectApi(socketPath(o
 export const artifactsOf = async (client: ApiClient): Promise<readonly ArtifactView[]> =>
   (await client.call<{ items: readonly ArtifactView[] }>('GET', '/v1/artifacts')).items;
 
+function shownName(artifact: Artifact): string {
+  switch (artifact.kind) {
+    case 'image':
+      return artifact.reference;
+    case 'binary':
+      return `${artifact.name} ${artifact.version} ${artifact.arch}`;
+    case 'manifest':
+      return artifact.addon;
+  }
+}
+
 const COLUMNS: readonly Column<ArtifactView>[] = [
   { heading: 'KIND', cell: ({ artifact }) => artifact.kind },
   {
     heading: 'NAME',
-    cell: ({ artifact }) =>
-      artifact.kind === 'image'
-        ? artifact.reference
-        : `${artifact.name} ${artifact.version} ${artifact.arch}`,
+    cell: ({ artifact }) => shownName(artifact),
   },
   { heading: 'SIZE', cell: ({ size }) => sizeText(size) },
   {
@@ -156,11 +164,13 @@ export function registerArtifacts(program: Command, io: Io, finish: (code: numbe
         '  muster artifacts import PATH…                        OCI layouts and archives of docker save (directories or tars);',
         '                                                       what `muster artifacts pack` made',
         '  muster artifacts import --binary kubelet:1.36.2=FILE a program, or a tar with programs',
+        '  muster artifacts import --manifest metallb=FILE      a file of an add-on',
       ].join('\n'),
     )
     .argument('[path...]', 'directories and tars')
     .addOption(new Option('--binary <name:version=file>', 'a binary (repeatable)').argParser(collect))
     .addOption(archOption('processor of --binary'))
+    .addOption(new Option('--manifest <addon=file>', 'a file of an add-on (repeatable)').argParser(collect))
     .option('--as <reference>', 'name of an image that its archive does not name')
     .addOption(socket())
     .action(async (paths: string[], options) =>

@@ -119,8 +119,11 @@ async function* empty(): AsyncIterable<Uint8Array> {}
 function fetchFailed(url: string, error: unknown): never {
   const { cause, message, name } = error as Error;
   if (name === 'AbortError') throw error;
-  const why = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message;
-  throw new MusterError('E_FETCH', `${url}: ${why}`, { cause: error });
+  const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
+  const why = cause instanceof Error ? cause.message || code : message;
+  // a certificate that is not believed now will not be in a minute
+  const kind = /CERT|SIGNATURE/.test(code) ? 'E_FETCH_REFUSED' : 'E_FETCH';
+  throw new MusterError(kind, `${url}: ${why}`, { cause: error });
 }
 
 /** All octets of a small source. Throws E_TOO_LARGE beyond `limit`, and what reading it throws. */

@@ -1,6 +1,7 @@
 /** The command line's entry: the process's streams and signals around the command tree. */
 import { CommanderError } from 'commander';
 import { MusterError } from '../base/errors.ts';
+import { registerAddons } from './addon.ts';
 import { registerArtifacts } from './artifacts.ts';
 import { registerImage } from './image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from './io.ts';
@@ -50,7 +51,7 @@ async function run(args: readonly string[], io: Io): Promise<number> {
   const finish = (result: number): void => {
     code = result;
   };
-  const program = buildProgram(io, finish, [registerImage, registerArtifacts, registerLab]);
+  const program = buildProgram(io, finish, [registerAddons, registerImage, registerArtifacts, registerLab]);
   try {
     await program.parseAsync(args, { from: 'user' });
     return code;

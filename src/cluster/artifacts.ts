@@ -29,6 +29,17 @@ export interface RequiredBinary {
   readonly checksums: string;
 }
 
+/** A file of an add-on. Without a URL it has to be imported. */
+export interface RequiredManifest {
+  readonly kind: 'manifest';
+  readonly addon: string;
+  readonly url?: string | undefined;
+  readonly sha256: string;
+  readonly roles: readonly ClusterRole[];
+}
+
+export type Required = RequiredBinary | RequiredImage | RequiredManifest;
+
 export interface RequiredImage {
   readonly kind: 'image';
   readonly reference: string;
@@ -125,15 +136,22 @@ const IMAGE_ROLES: Readonly<Record<keyof FullCluster['images'], readonly Cluster
   pause: ALL,
 };
 
-/** Of the network between pods, as objects/flannel.ts names them. */
+/** Of the network between pods. */
 const networkImages = ({ cni }: FullCluster): readonly string[] =>
-  cni.plugin === 'none' ? [] : [...new Set(Object.values(cni.images))].filter((image) => image !== '');
+  [...new Set(Object.values(cni.images ?? {}))].filter((image) => image !== '');
 
-/** Binaries first, then images; only those of roles that some machine has. */
+const imagesFor = (references: readonly string[], arch: Arch, roles: readonly ClusterRole[]) =>
+  references.map((reference): RequiredImage => ({ kind: 'image', reference, arch, roles }));
+
+/**
+ * Binaries first, then images, then files of add-ons; only those of roles that some machine has. Which images add-ons need is seen when
+ * their files are here: `ofAddons`, see addons/library.ts.
+ */
 export function requiredArtifacts(
   full: FullCluster,
   arch: Arch,
-): readonly (RequiredBinary | RequiredImage)[] {
+  ofAddons: readonly string[] = [],
+): readonly Required[] {
   const has = (roles: readonly ClusterRole[]) => roles.some((role) => withRole(full, role).length > 0);
   const binaries = BINARIES.filter((name) => has(ROLES_OF[name])).map((name): RequiredBinary => {
     const version = VERSION_OF[name](full);
@@ -149,15 +167,24 @@ export function requiredArtifacts(
         roles: IMAGE_ROLES[name],
       }),
     );
-  const network = networkImages(full).map(
-    (reference): RequiredImage => ({
-      kind: 'image',
-      reference,
-      arch,
-      roles: NODES,
-    }),
-  );
-  return [...binaries, ...images, ...network];
+  const address = full.virtualAddress?.image;
+  const known = [
+    ...images,
+    ...imagesFor(networkImages(full), arch, NODES),
+    ...imagesFor(address === undefined ? [] : [address], arch, ['control-plane']),
+  ];
+  const others = ofAddons.filter((reference) => known.every((one) => one.reference !== reference));
+  return [...binaries, ...known, ...imagesFor(others, arch, NODES), ...manifestsOf(full)];
+}
+
+/** Each file once, under the first add-on that has it. */
+function manifestsOf({ addons }: FullCluster): readonly RequiredManifest[] {
+  const files = new Map<string, RequiredManifest>();
+  for (const { name, manifests } of addons)
+    for (const { url, sha256 } of manifests)
+      if (!files.has(sha256))
+        files.set(sha256, { kind: 'manifest', addon: name, url, sha256, roles: ['control-plane'] });
+  return [...files.values()];
 }
 
 /** The SHA-256 of `file` in a publisher's list, or undefined: lines `HASH  FILE`, `HASH *FILE`, or one hash alone. */

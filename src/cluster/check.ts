@@ -1,10 +1,11 @@
 /** What would not work, found when a Cluster is applied and not when a machine hangs. */
+import { parseReference } from '../artifacts/reference.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../base/ip.ts';
 import { didYouMean } from '../resources/suggest.ts';
 import type { ClusterFault } from './complete.ts';
 import { nodePrefix } from './derive.ts';
 import { FEATURE_GATES, FLAGS, KUBERNETES_COMPONENTS, known, minorsKnowing } from './flags.ts';
-import { COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
+import { addressOfFamily, COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
 import { compareVersions, ETCD_MINORS, knownEtcdFlags, minorOf, parseVersion, RELEASES } from './versions.ts';
 
 type Found = ClusterFault[];
@@ -22,7 +23,20 @@ export function checkFull(full: FullCluster): readonly ClusterFault[] {
   const networksAreReadable = checkNetworks(full, found);
   if (networksAreReadable) checkAddresses(full, found);
   checkFlags(full, found);
+  checkAddons(full, found);
   return found;
+}
+
+/** Their files are not looked at: they may come later. What does not fit then is said by the library of add-ons. */
+function checkAddons({ addons }: FullCluster, found: Found): void {
+  const names = new Set<string>();
+  for (const [n, { name, images }] of addons.entries()) {
+    if (names.has(name)) found.push(fault('error', `addons[${n}].name`, `${name} stands twice`));
+    names.add(name);
+    for (const [at, image] of images.entries())
+      if (parseReference(image) === undefined)
+        found.push(fault('error', `addons[${n}].images[${at}]`, `"${image}" is no reference of an image`));
+  }
 }
 
 function checkVersions(full: FullCluster, found: Found): void {
@@ -179,6 +193,17 @@ function checkAddresses(full: FullCluster, found: Found): void {
           `its first address is not of IPv${primary}, the family of the first service network`,
         ),
       );
+    const missing = services
+      .map((text) => ipNetwork(text).base.family)
+      .find((family) => !addresses.some(({ address }) => address?.family === family));
+    if (missing !== undefined && missing !== primary && machine.roles.some((role) => role !== 'etcd'))
+      found.push(
+        fault(
+          'error',
+          where,
+          `it has no address of IPv${missing}, which networks.services has; dual stack needs both`,
+        ),
+      );
     for (const { text, address } of addresses) {
       if (address === undefined) {
         found.push(fault('error', where, `"${text}" is not an address`));
@@ -214,21 +239,38 @@ function checkAddresses(full: FullCluster, found: Found): void {
 function checkVirtualAddress(full: FullCluster, owners: ReadonlyMap<string, string>, found: Found): void {
   const { virtualAddress, networks, endpoint } = full;
   if (virtualAddress === undefined) return;
-  const { address } = virtualAddress;
-  const where = 'virtualAddress.address';
-  const parsed = parseIp(address);
-  const owner = owners.get(address);
-  const holds = (network: string) => parsed !== undefined && networkHolds(ipNetwork(network), parsed);
-  if (parsed === undefined)
-    found.push(
-      fault('error', where, `"${address}" is not an address; name one, since the endpoint is a name`),
-    );
-  else if (owner !== undefined)
-    found.push(fault('error', where, `${address} is the address of ${owner}; it needs one that is nobody's`));
-  else if (networks.machines.length > 0 && !networks.machines.some(holds))
-    found.push(
-      fault('error', where, `${address} is outside of networks.machines (${networks.machines.join(', ')})`),
-    );
+  const where = 'virtualAddress.addresses';
+  const families = new Set<number>();
+  for (const address of virtualAddress.addresses) {
+    const parsed = parseIp(address);
+    const owner = owners.get(address);
+    const holds = (network: string) => parsed !== undefined && networkHolds(ipNetwork(network), parsed);
+    if (parsed === undefined)
+      found.push(
+        fault('error', where, `"${address}" is not an address; name one, since the endpoint is a name`),
+      );
+    else if (owner !== undefined)
+      found.push(
+        fault('error', where, `${address} is the address of ${owner}; it needs one that is nobody's`),
+      );
+    else if (networks.machines.length > 0 && !networks.machines.some(holds))
+      found.push(
+        fault('error', where, `${address} is outside of networks.machines (${networks.machines.join(', ')})`),
+      );
+    else if (families.has(parsed.family))
+      found.push(fault('error', where, `two addresses of IPv${parsed.family}; at most one a family`));
+    else if (
+      withRole(full, 'control-plane').some((machine) => addressOfFamily(machine, parsed.family) === undefined)
+    )
+      found.push(
+        fault(
+          'error',
+          where,
+          `${address} is of IPv${parsed.family}, of which not every control plane has an address`,
+        ),
+      );
+    if (parsed) families.add(parsed.family);
+  }
   if (endpoint.port !== 6443)
     found.push(
       fault(

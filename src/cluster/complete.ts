@@ -6,6 +6,7 @@ import type { Fault } from '../base/errors.ts';
 import { formatIp, ipNetwork, nthAddress, parseIp } from '../base/ip.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { didYouMean } from '../resources/suggest.ts';
+import type { Addon } from './addons/addon.ts';
 import { Builder, pathText } from './builder.ts';
 import { checkFull } from './check.ts';
 import { componentFlags, kubeletConfig } from './derive.ts';
@@ -16,6 +17,7 @@ import {
   COMPONENTS,
   type FullCluster,
   type Provenance,
+  type Value,
 } from './full.ts';
 import { ETCD_MINORS, type EtcdMinor, minorOf, parseVersion, RELEASES, TOOLS } from './versions.ts';
 
@@ -58,7 +60,9 @@ const FIXED: Readonly<Record<string, string>> = {
   'etcd.topology': 'spec.kubernetes.etcd.topology',
   'etcd.runs': 'spec.kubernetes.etcd.runs',
   'cni.plugin': 'spec.kubernetes.cni',
-  'virtualAddress.address': 'spec.kubernetes.virtualAddress.address',
+  addons: 'spec.kubernetes.addons',
+  'virtualAddress.by': 'spec.kubernetes.virtualAddress.by',
+  'virtualAddress.addresses': 'spec.kubernetes.virtualAddress.addresses',
   'etcd.minor': 'overrides.versions.etcd',
   encryptSecrets: 'spec.kubernetes.encryptSecrets',
   podSecurity: 'spec.kubernetes.podSecurity',
@@ -188,10 +192,20 @@ interface Given {
   readonly machines: readonly ClusterMachine[];
 }
 
-/** As flannel publishes them together. */
-const FLANNEL_IMAGES = {
-  flannel: 'ghcr.io/flannel-io/flannel:v0.28.4',
-  'flannel-cni-plugin': 'ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1',
+/** As their publishers give them together. */
+const NETWORK_IMAGES = {
+  flannel: {
+    by: 'flannel 0.28',
+    images: {
+      flannel: 'ghcr.io/flannel-io/flannel:v0.28.4',
+      'flannel-cni-plugin': 'ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1',
+    },
+  },
+  'kube-router': {
+    by: 'kube-router 2.5',
+    images: { 'kube-router': 'docker.io/cloudnativelabs/kube-router:v2.5.0' },
+  },
+  none: { by: 'none', images: {} },
 } as const;
 
 /** MiB of memory: kubeadm's 1,700 MB for a control plane, Kubespray's 1 GB for a worker less what a kernel keeps. */
@@ -236,26 +250,8 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     'derived',
     'tenth address of networks.services',
   );
-  const virtual = spec.virtualAddress && {
-    ...spec.virtualAddress,
-    address: spec.virtualAddress.address ?? endpoint.host,
-  };
-  if (virtual) {
-    const address = build.put(
-      ['virtualAddress', 'address'],
-      virtual.address,
-      virtual.address === endpoint.host ? 'derived' : 'spec',
-      virtual.address === endpoint.host ? 'endpoint' : 'virtualAddress.address',
-    );
-    build.put(['virtualAddress', 'interface'], virtual.interface, 'spec', 'virtualAddress.interface');
-    build.put(
-      ['virtualAddress', 'routerId'],
-      virtual.routerId ?? routerIdOf(address),
-      virtual.routerId === undefined ? 'derived' : 'spec',
-      virtual.routerId === undefined ? 'virtualAddress.address' : 'virtualAddress.routerId',
-    );
-  }
-  const names = [...new Set([endpoint.host, ...(virtual ? [virtual.address] : []), ...(spec.sans ?? [])])];
+  const virtual = virtualAddress(build, spec, endpoint.host);
+  const names = [...new Set([endpoint.host, ...virtual, ...(spec.sans ?? [])])];
   build.put(
     ['sans', 'dns'],
     names.filter((one) => parseIp(one) === undefined),
@@ -308,9 +304,11 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   build.put(['versions', 'containerd'], '1.7.24', 'default', "Debian 13's");
   for (const [tool, of] of Object.entries(TOOLS[minor]))
     build.put(['versions', tool], of, 'version', `Kubernetes ${minor}`);
-  build.put(['cni', 'plugin'], spec.cni ?? 'flannel', given(spec.cni), 'cni');
-  for (const [what, reference] of Object.entries(FLANNEL_IMAGES))
-    build.put(['cni', 'images', what], reference, 'default', 'flannel 0.28');
+  const plugin = spec.cni ?? 'flannel';
+  build.put(['cni', 'plugin'], plugin, given(spec.cni), 'cni');
+  for (const [what, reference] of Object.entries<string>(NETWORK_IMAGES[plugin].images))
+    build.put(['cni', 'images', what], reference, 'default', NETWORK_IMAGES[plugin].by);
+  build.put(['addons'], addonsOf(spec) as unknown as readonly Value[], given(spec.addons), 'addons');
   build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'where installers of CNI put theirs');
   build.put(['timeServers'], spec.timeServers ?? [], given(spec.timeServers), 'timeServers');
   build.put(['mirrors'], spec.mirrors ?? [], given(spec.mirrors), 'mirrors');
@@ -337,6 +335,38 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   for (const part of ['config', 'controlPlaneConfig'] as const)
     for (const [field, { value, by }] of Object.entries(config[part]))
       build.put(['kubelet', part, field], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+}
+
+const addonsOf = ({ addons = [] }: KubernetesSpec): readonly Addon[] =>
+  addons.map(({ name, manifests = [], objects = [], patches = [], images = [] }) => ({
+    name,
+    manifests,
+    objects,
+    patches,
+    images,
+  }));
+
+/** As its publisher has it. */
+const KUBE_VIP = 'ghcr.io/kube-vip/kube-vip:v1.0.3';
+
+/** The addresses; none when there is no virtual address. */
+function virtualAddress(
+  build: Builder,
+  { virtualAddress: given }: KubernetesSpec,
+  host: string,
+): readonly string[] {
+  if (given === undefined) return [];
+  const put = <T extends Value>(field: string, value: T | undefined, otherwise: T, by: string): T =>
+    value === undefined
+      ? build.put(['virtualAddress', field], otherwise, 'derived', by)
+      : build.put(['virtualAddress', field], value, 'spec', `virtualAddress.${field}`);
+  const by = put('by', given.by, 'keepalived', 'no other choice');
+  const addresses = put('addresses', given.addresses, [host], 'endpoint');
+  put('interface', given.interface, given.interface, '');
+  if (by === 'keepalived')
+    put('routerId', given.routerId, routerIdOf(addresses[0] ?? ''), 'virtualAddress.addresses');
+  else build.put(['virtualAddress', 'image'], KUBE_VIP, 'default', 'kube-vip 1.0');
+  return addresses;
 }
 
 /** Two clusters on one segment have two addresses, and so two numbers. */

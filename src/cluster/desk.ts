@@ -19,6 +19,7 @@ import type { Keysets, Pki } from '../pki/pki.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import type { Store } from '../store/store.ts';
+import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from './addons/library.ts';
 import { type Certificates, openCertificates } from './certificates.ts';
 import { type Completions, followClusters } from './completed.ts';
 import { dataPart } from './content/data.ts';
@@ -45,6 +46,8 @@ export interface DeskDeps {
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: machines bring theirs. */
   readonly supplies?: (full: FullCluster, machine: ClusterMachine) => Supplies;
+  /** Add-ons with their files; absent: there are none. */
+  readonly addons?: AddonLibrary;
 }
 
 /** What machines get from the boot host besides their configuration. */
@@ -85,6 +88,16 @@ export function createDesk(deps: DeskDeps): ClusterDesk {
 
 const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
 
+/** The objects, and the add-ons that are among them. */
+interface MadeObjects {
+  readonly addons: AddonsPart['ready'];
+  readonly part: ObjectsPart;
+}
+
+/** The library gives the same value for what has not changed. */
+const sameAddons = (before: AddonsPart['ready'] | undefined, now: AddonsPart['ready']): boolean =>
+  before?.length === now.length && before.every((one, n) => one === now[n]);
+
 /** What is known of the machine that asks. */
 interface Asking {
   readonly full: FullCluster;
@@ -105,7 +118,7 @@ class Desk {
   readonly #objects: AppliedObjects;
   readonly #rollouts: Rollouts;
   /** By the specification, then by machine and CA: made once for each state of the documents. */
-  readonly #parts = new WeakMap<FullCluster, Map<string, ObjectsPart>>();
+  readonly #parts = new WeakMap<FullCluster, Map<string, MadeObjects>>();
   readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
 
   constructor(deps: DeskDeps, completions: Completions, certificates: Certificates) {
@@ -158,7 +171,9 @@ class Desk {
         hold('waiting-for-members', 'No member of etcd was here yet; the keys of the cluster are made then.'),
       );
     const { keysets, encryption } = keys;
-    const objects = await this.#objectsOf(asking, keysets);
+    const isControlPlane = machine.roles.includes('control-plane');
+    const addons = isControlPlane ? await this.#addonsOf(full) : NO_ADDONS;
+    const objects = isControlPlane ? await this.#objectsOf(asking, keysets, addons) : undefined;
     const leaves = await this.#leaves(asking, keysets, objects !== undefined);
     if (leaves.requests.length > 0)
       return {
@@ -192,7 +207,13 @@ class Desk {
     });
     const waiting =
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
-    return { lines, pollSeconds: etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled) };
+    const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
+    // Said at the end, when all else is done; what stops etcd counts more.
+    if (addons.hold === undefined || etcd?.hold !== undefined) return { lines, pollSeconds };
+    return {
+      lines: [...lines, hold(addons.hold.code, addons.hold.text)],
+      pollSeconds: Math.max(pollSeconds, POLL.held),
+    };
   }
 
   /** A plan that failed is not repeated without pause. */
@@ -217,15 +238,29 @@ class Desk {
   }
 
   /** The in-cluster objects, on a control plane that has not applied them yet. */
-  async #objectsOf({ full, machine, facts }: Asking, keysets: Keysets): Promise<ObjectsPart | undefined> {
-    if (!machine.roles.includes('control-plane')) return undefined;
+  async #objectsOf(
+    { full, machine, facts }: Asking,
+    keysets: Keysets,
+    addons: AddonsPart,
+  ): Promise<ObjectsPart | undefined> {
     const caBundle = trustBundle(keysets.get('ca')!);
-    const known = this.#parts.get(full) ?? new Map<string, ObjectsPart>();
+    const known = this.#parts.get(full) ?? new Map<string, MadeObjects>();
     this.#parts.set(full, known);
-    const part = known.get(machine.name + caBundle) ?? objectsPart(machine, bundleOf(full, caBundle));
-    known.set(machine.name + caBundle, part);
+    const before = known.get(machine.name + caBundle);
+    const made = sameAddons(before?.addons, addons.ready)
+      ? before!
+      : { addons: addons.ready, part: objectsPart(machine, bundleOf(full, caBundle), addons.ready) };
+    known.set(machine.name + caBundle, made);
+    const { part } = made;
     const due = await this.#objects.isDue(full.name, machine.name, part.digest, facts);
     return due ? part : undefined;
+  }
+
+  async #addonsOf(full: FullCluster): Promise<AddonsPart> {
+    const { addons } = this.#deps;
+    return addons === undefined || full.addons.length === 0
+      ? NO_ADDONS
+      : addonsPart(full.name, await addons.of(full));
   }
 
   /** Certificates of the machine's keys, and the requests that are still needed. */

@@ -1,5 +1,6 @@
 /** The full specification of a cluster: everything that its machines are configured from. */
 import type { KeyAlgorithm } from '../pki/keys.ts';
+import type { Addon } from './addons/addon.ts';
 import type { Minor } from './flags.ts';
 import type { EtcdMinor } from './versions.ts';
 
@@ -86,20 +87,26 @@ export interface FullCluster {
     readonly minor: EtcdMinor;
     readonly dataDirectory: string;
   };
-  /** The endpoint's address, held by one control plane at a time; absent: there is none, or somebody else's. */
+  /** The endpoint's addresses, held by one control plane at a time; absent: there are none, or somebody else's. */
   readonly virtualAddress?: {
-    readonly address: string;
+    readonly by: 'keepalived' | 'kube-vip';
+    /** At most one a family. */
+    readonly addresses: readonly string[];
     /** The control planes' network device on that segment. */
     readonly interface: string;
-    /** VRRP's number of the group, 1 to 255; one a segment. */
-    readonly routerId: number;
+    /** keepalived's: VRRP's number of the group, 1 to 255; one a segment. */
+    readonly routerId?: number;
+    /** kube-vip's. */
+    readonly image?: string;
   };
-  /** The network between pods. `none`: a person brings one. */
+  /** The network between pods. `none`: an add-on or a person brings one. */
   readonly cni: {
-    readonly plugin: 'flannel' | 'none';
-    /** An empty name of the plugin's image: the plugin is on the machines already. */
-    readonly images: { readonly flannel: string; readonly 'flannel-cni-plugin': string };
+    readonly plugin: 'flannel' | 'kube-router' | 'none';
+    /** Those of the plugin. An empty name of flannel's CNI plugin: it is on the machines already. */
+    readonly images?: Readonly<Partial<Record<'flannel' | 'flannel-cni-plugin' | 'kube-router', string>>>;
   };
+  /** In the order in which they are applied. */
+  readonly addons: readonly Addon[];
   /** Directory of CNI plugins. */
   readonly cniPlugins: string;
   /** Names or addresses; empty: what the machine's network or image says. */
@@ -133,6 +140,10 @@ export interface Provenance {
 
 /** A machine's address for URLs of others; the first. */
 export const addressOf = (machine: ClusterMachine): string => machine.addresses[0]!;
+
+/** A machine's first address of a family. */
+export const addressOfFamily = ({ addresses }: ClusterMachine, family: 4 | 6): string | undefined =>
+  addresses.find((text) => text.includes(':') === (family === 6));
 
 export const withRole = (full: FullCluster, role: ClusterRole): readonly ClusterMachine[] =>
   full.machines.filter(({ roles }) => roles.includes(role));

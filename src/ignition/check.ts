@@ -54,7 +54,7 @@ function partsOf(
   const profile = spec.profile === undefined ? undefined : candidates.Profile.get(spec.profile)?.document;
   const image =
     profile?.spec.image === undefined ? undefined : candidates.Image.get(profile.spec.image)?.document;
-  const address = spec.addresses?.[0];
+  const address = spec.addresses?.find((text) => !text.includes(':'));
   const number = address === undefined ? undefined : ipv4(address);
   return {
     machine,
@@ -111,7 +111,8 @@ const SESSION = 'the-session-of-a-boot00';
 function inputOf(parts: Parts): RenderInput {
   const { machine, profile, cluster, network } = parts;
   const { spec } = machine;
-  const address = spec.addresses?.[0];
+  const address = spec.addresses?.find((text) => !text.includes(':'));
+  const address6 = spec.addresses?.find((text) => text.includes(':'));
   const net: NetworkSpec | undefined = network?.spec;
   return {
     layers: layers(cluster, profile, machine),
@@ -124,6 +125,7 @@ function inputOf(parts: Parts): RenderInput {
         ...(spec.uuid !== undefined && { uuid: spec.uuid }),
         ...(spec.serial !== undefined && { serial: spec.serial }),
         ...(address !== undefined && { address }),
+        ...(address6 !== undefined && { address6 }),
       },
       ...(net && {
         network: {

@@ -24,6 +24,7 @@ function ethernet(one: NodeInterface): Fields {
   const addresses = one.addresses ?? [];
   const routes = [
     ...(one.gateway === undefined ? [] : [{ to: '0.0.0.0/0', via: one.gateway }]),
+    ...(one.gateway6 === undefined ? [] : [{ to: '::/0', via: one.gateway6 }]),
     ...(one.routes ?? []),
   ];
   const nameservers = {
@@ -34,6 +35,7 @@ function ethernet(one: NodeInterface): Fields {
     ...(one.mac && { match: { macaddress: one.mac } }),
     ...(one.mac && one.name !== undefined && { 'set-name': one.name }),
     dhcp4: one.dhcp4 ?? addresses.length === 0,
+    ...(one.acceptRa !== undefined && { 'accept-ra': one.acceptRa }),
     ...(addresses.length > 0 && { addresses }),
     ...(routes.length > 0 && { routes }),
     ...(Object.keys(nameservers).length > 0 && { nameservers }),

@@ -25,7 +25,8 @@ function networkd(one: NodeInterface, n: number): NodeFile[] {
     '[Network]',
     `DHCP=${dhcp(one) ? 'ipv4' : 'no'}`,
     ...(one.addresses ?? []).map((address) => `Address=${address}`),
-    ...(one.gateway ? [`Gateway=${one.gateway}`] : []),
+    ...(one.acceptRa === undefined ? [] : [`IPv6AcceptRA=${one.acceptRa ? 'yes' : 'no'}`]),
+    ...[one.gateway, one.gateway6].flatMap((gateway) => (gateway ? [`Gateway=${gateway}`] : [])),
     ...(one.nameservers ?? []).map((address) => `DNS=${address}`),
     ...(one.search ? [`Domains=${one.search.join(' ')}`] : []),
     ...(one.routes ?? []).flatMap(({ to, via }) => ['', '[Route]', `Destination=${to}`, `Gateway=${via}`]),
@@ -41,7 +42,7 @@ function networkd(one: NodeInterface, n: number): NodeFile[] {
 
 function keyfile(one: NodeInterface, n: number): NodeFile {
   const name = one.name ?? `nic${n}`;
-  const addresses = one.addresses ?? [];
+  const addresses = ofFamily(one, 4);
   const lines = [
     '[connection]',
     `id=${name}`,
@@ -59,10 +60,10 @@ function keyfile(one: NodeInterface, n: number): NodeFile {
     ...addresses.map(
       (address, i) => `address${i + 1}=${address}${i === 0 && one.gateway ? `,${one.gateway}` : ''}`,
     ),
-    ...(one.routes ?? []).map(({ to, via }, i) => `route${i + 1}=${to},${via}`),
-    ...(one.nameservers ? [`dns=${one.nameservers.map((address) => `${address};`).join('')}`] : []),
+    ...routesAndNames(one, 4),
     ...(one.search ? [`dns-search=${one.search.map((domain) => `${domain};`).join('')}`] : []),
     `may-fail=${one.optional ? 'true' : 'false'}`,
+    ...ipv6Section(one),
   ];
   // NetworkManager ignores keyfiles that others may read.
   return {
@@ -70,6 +71,37 @@ function keyfile(one: NodeInterface, n: number): NodeFile {
     mode: '0600',
     content: text(lines),
   };
+}
+
+const isOf = (text: string, family: 4 | 6): boolean => text.includes(':') === (family === 6);
+const ofFamily = ({ addresses = [] }: NodeInterface, family: 4 | 6): readonly string[] =>
+  addresses.filter((address) => isOf(address, family));
+
+/** NetworkManager keeps the families apart. */
+function routesAndNames({ routes = [], nameservers = [] }: NodeInterface, family: 4 | 6): readonly string[] {
+  const names = nameservers.filter((address) => isOf(address, family));
+  return [
+    ...routes.filter(({ to }) => isOf(to, family)).map(({ to, via }, i) => `route${i + 1}=${to},${via}`),
+    ...(names.length > 0 ? [`dns=${names.map((address) => `${address};`).join('')}`] : []),
+  ];
+}
+
+/** Nothing where nothing of IPv6 is said: NetworkManager then does what routers tell. */
+function ipv6Section(one: NodeInterface): readonly string[] {
+  const addresses = ofFamily(one, 6);
+  const more = routesAndNames(one, 6);
+  if (addresses.length + more.length === 0 && one.acceptRa === undefined) return [];
+  // `manual` takes nothing from routers; `auto` adds what they say to what stands here.
+  const auto = one.acceptRa ?? addresses.length === 0;
+  return [
+    '',
+    '[ipv6]',
+    `method=${auto ? 'auto' : addresses.length > 0 ? 'manual' : 'link-local'}`,
+    ...addresses.map(
+      (address, i) => `address${i + 1}=${address}${i === 0 && one.gateway6 ? `,${one.gateway6}` : ''}`,
+    ),
+    ...more,
+  ];
 }
 
 /** Without sections that hold nothing. */

@@ -26,6 +26,7 @@ export interface TemplateContext {
     readonly uuid?: string;
     readonly serial?: string;
     readonly address?: string;
+    readonly address6?: string;
   };
   readonly network?: {
     readonly name: string;

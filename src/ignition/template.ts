@@ -13,6 +13,7 @@ export const TEMPLATE_NAMES = {
   'machine.uuid': 'SMBIOS UUID, if the machine has one.',
   'machine.serial': 'Serial number, if the machine has one.',
   'machine.address': 'The address reserved for the machine on the network that it boots from, if any.',
+  'machine.address6': 'The first of its own IPv6 addresses, if it has one.',
   'network.name': 'Name of the Network that the machine boots from.',
   'network.gateway': 'Its gateway, if it has one.',
   'network.domain': 'Its domain, if it has one.',

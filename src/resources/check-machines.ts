@@ -1,4 +1,5 @@
 /** What must be true of machines beside each other: nobody claims what another has. */
+import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
 import {
   type Candidate,
@@ -95,6 +96,10 @@ function checkAddresses(
         code: 'E_DUPLICATE',
         other,
       });
+    if (text.includes(':')) {
+      if (!isOwn(ip(text))) report(found, machine, path, `address ${text} is none that others reach it at`);
+      continue;
+    }
     const network = networkOf(ipv4(text));
     if (!network) {
       report(found, machine, path, `address ${text} is outside every network`, {
@@ -107,6 +112,11 @@ function checkAddresses(
     checkReservation(machine, path, text, network, seen, found);
   }
 }
+
+const NOT_OWN = ['::/127', 'fe80::/10', 'ff00::/8'].map(ipNetwork);
+
+/** Unspecified, loopback, link-local and multicast addresses are those of many. */
+const isOwn = (address: Ip): boolean => !NOT_OWN.some((network) => networkHolds(network, address));
 
 function checkReservation(
   machine: Candidate,

@@ -126,8 +126,8 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
   const wanted = schema ? typeText(schema) : 'another type';
   switch (issue.code) {
     case 'invalid_type':
-      if (value === undefined) return `is missing: ${wanted}`;
       if (!issue.message.startsWith('Invalid input')) return issue.message;
+      if (value === undefined) return `is missing: ${wanted}`;
       if (issue.expected === 'string' && typeof value !== 'object')
         return `must be text, found the ${typeof value} ${short(value)}; put it in quotes`;
       return `must be ${wanted.replace(/^(?=list|mapping|number)/, 'a ')}, found ${nameOf(value)}`;

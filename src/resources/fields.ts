@@ -1,7 +1,7 @@
 /** Field types that several kinds share: each checks a text and says how to write it right. */
 import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
-import { parseIpNetwork } from '../base/ip.ts';
+import { formatIp, parseIp, parseIpNetwork } from '../base/ip.ts';
 import { parseCidr, parseIpv4 } from '../base/ipv4.ts';
 import { parseMac } from '../base/mac.ts';
 
@@ -19,6 +19,24 @@ export const ipv4Text = z
   .string()
   .refine((text) => parseIpv4(text) !== undefined, 'not an IPv4 address; write it like "10.77.0.10"')
   .meta({ description: 'An IPv4 address.', format: 'ipv4' });
+
+/** Stored in the canonical spelling (RFC 5952), so that equal addresses are equal texts. */
+export const ipText = z
+  .string()
+  .refine(
+    (text) => parseIp(text) !== undefined,
+    'not an address; write it like "10.77.0.10" or "fd00:77::10"',
+  )
+  .overwrite((text) => {
+    const address = parseIp(text);
+    return address === undefined ? text : formatIp(address);
+  })
+  .meta({ description: 'An IPv4 or IPv6 address.' });
+
+export const ipv6Text = z
+  .string()
+  .refine((text) => parseIp(text)?.family === 6, 'not an IPv6 address; write it like "fd00:77::1"')
+  .meta({ description: 'An IPv6 address.', format: 'ipv6' });
 
 export const cidrText = z
   .string()
@@ -40,10 +58,13 @@ export const networkText = z
 export const interfaceAddress = z
   .string()
   .refine((text) => {
-    const [address, prefix] = text.split('/');
-    return parseIpv4(address ?? '') !== undefined && /^([0-9]|[12][0-9]|3[0-2])$/.test(prefix ?? '');
-  }, 'not an address with prefix length; write it like "10.77.0.10/24"')
-  .meta({ description: 'An IPv4 address with prefix length.' });
+    const [address, prefix, more] = text.split('/');
+    const family = parseIp(address ?? '')?.family;
+    if (family === undefined || more !== undefined || !/^(0|[1-9][0-9]{0,2})$/.test(prefix ?? ''))
+      return false;
+    return Number(prefix) <= (family === 4 ? 32 : 128);
+  }, 'not an address with prefix length; write it like "10.77.0.10/24" or "fd00:77::10/64"')
+  .meta({ description: 'An IPv4 or IPv6 address with prefix length.' });
 
 /** Any usual spelling; stored in the canonical one. */
 export const mac = z

@@ -3,11 +3,13 @@
  * What is true between fields or documents (a pool inside its subnet, a profile that exists) is in `check.ts`.
  */
 import { z } from 'zod';
+import { addon } from './addons.ts';
 import {
   absolutePath,
   cidrText,
   domainName,
   duration,
+  ipText,
   ipv4Text,
   kernelArgument,
   mac,
@@ -180,7 +182,10 @@ export const machineSpec = z.strictObject({
     .optional()
     .meta({ description: 'The Profile; without one, the one that selects the machine.' }),
   cluster: name.optional().meta({ description: 'The Cluster that the machine is of.' }),
-  addresses: z.array(ipv4Text).optional().meta({ description: 'Reserved addresses, at most one a network.' }),
+  addresses: z.array(ipText).optional().meta({
+    description:
+      'Its own addresses: IPv4 ones are reserved, at most one a network; IPv6 ones are those that its config gives it.',
+  }),
   pxe: pxeOptions.optional().meta({ description: "How replies to this machine's firmware are shaped." }),
   dataDisk: dataDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For this machine.' }),
@@ -205,21 +210,26 @@ export const kubernetesSpec = z.strictObject({
     .meta({ description: 'How people reach the API: a name or address, with a port unless it is 6443.' }),
   virtualAddress: z
     .strictObject({
-      address: z.string().optional().meta({
-        description: "Default: the endpoint's, when that is an address. It goes into the certificates.",
+      addresses: z.array(z.string()).min(1).optional().meta({
+        description:
+          "At most one a family. Default: the endpoint's, when that is an address. They go into the certificates.",
+      }),
+      by: z.enum(['keepalived', 'kube-vip']).optional().meta({
+        description:
+          'keepalived (default): VRRP, a service of the host. kube-vip: a lock in etcd, a static pod; its image is an artifact.',
       }),
       interface: z
         .string()
         .regex(/^[a-zA-Z0-9._-]{1,15}$/, 'not the name of a network device')
         .meta({ description: "The control planes' network device, e.g. eth0." }),
       routerId: z.int().min(1).max(255).optional().meta({
-        description: "VRRP's number of the group, one a segment. Default: the address's last octet, or 51.",
+        description:
+          "VRRP's number of the group, one a segment (keepalived). Default: the address's last octet, or 51.",
       }),
     })
     .optional()
     .meta({
-      description:
-        'One control plane at a time has this address (keepalived, VRRP). Absent: you bring a balancer or names.',
+      description: 'One control plane at a time has these addresses. Absent: you bring a balancer or names.',
     }),
   controlPlanes: z.array(name).min(1).meta({ description: 'Machines that are control planes.' }),
   workers: machineNames('Machines that are workers.'),
@@ -257,8 +267,11 @@ export const kubernetesSpec = z.strictObject({
       "The Pod Security Standard of namespaces that name none themselves, enforced. Default baseline; privileged is Kubernetes' own.",
   }),
   registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
-  cni: z.enum(['flannel', 'none']).optional().meta({
-    description: 'The network between pods. Default flannel; none: you bring one.',
+  cni: z.enum(['flannel', 'kube-router', 'none']).optional().meta({
+    description: 'The network between pods. Default flannel; none: an add-on or you bring one.',
+  }),
+  addons: z.array(addon).optional().meta({
+    description: 'Applied after the objects of Muster, in this order (docs/addons.md).',
   }),
   timeServers: z
     .array(z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9.:-]{0,252}$/, 'not a name or address'))

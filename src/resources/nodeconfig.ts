@@ -11,7 +11,9 @@ import {
   duration,
   fileMode,
   interfaceAddress,
+  ipText,
   ipv4Text,
+  ipv6Text,
   mac,
   sha256,
   templated,
@@ -110,7 +112,11 @@ export const nodeUser = z.strictObject({
   system: z.boolean().optional().meta({ description: 'An account of the system, not of a person.' }),
 });
 
-export const nodeRoute = z.strictObject({ to: templated(interfaceAddress), via: templated(ipv4Text) });
+export const nodeRoute = z
+  .strictObject({ to: templated(interfaceAddress), via: templated(ipText) })
+  .refine(({ to, via }) => /\$\{/.test(to + via) || to.includes(':') === via.includes(':'), {
+    message: 'to and via are of two families',
+  });
 
 export const nodeInterface = z
   .strictObject({
@@ -126,9 +132,13 @@ export const nodeInterface = z
     addresses: z
       .array(templated(interfaceAddress))
       .optional()
-      .meta({ description: 'Addresses with prefix length, e.g. "10.77.0.10/24".' }),
+      .meta({ description: 'Addresses with prefix length, e.g. "10.77.0.10/24", "fd00:77::10/64".' }),
     gateway: templated(ipv4Text).optional().meta({ description: 'Default route.' }),
-    nameservers: z.array(templated(ipv4Text)).optional().meta({ description: 'DNS servers.' }),
+    gateway6: templated(ipv6Text).optional().meta({ description: 'Default route of IPv6.' }),
+    acceptRa: z.boolean().optional().meta({
+      description: "Take addresses and routes from IPv6 routers. Default: the system's.",
+    }),
+    nameservers: z.array(templated(ipText)).optional().meta({ description: 'DNS servers.' }),
     search: z
       .array(templated(domainName))
       .optional()

@@ -4,11 +4,13 @@
  */
 import { createHash } from 'node:crypto';
 import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
+import type { RenderedAddon } from '../addons/addon.ts';
 import type { ClusterMachine } from '../full.ts';
 import { type Bundle, manifestText } from '../objects/bundle.ts';
 import { put, sections } from './lines.ts';
 
 const DIRECTORY = '/etc/muster/objects';
+const ADDONS = `${DIRECTORY}/addons`;
 const CREDENTIAL = '/run/muster/applier.conf';
 const UNIT = '/etc/systemd/system/muster-objects.service';
 
@@ -18,8 +20,33 @@ const LABELS = [
   'node.kubernetes.io/exclude-from-external-load-balancers=',
 ];
 
+interface File {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** An add-on's files in the order in which they are applied: what defines kinds stands before objects of these kinds. */
+const filesOf = ({ name, definitions, objects }: RenderedAddon): readonly File[] =>
+  [
+    { path: `${ADDONS}/${name}.definitions.yaml`, text: definitions },
+    { path: `${ADDONS}/${name}.yaml`, text: objects },
+  ].filter(({ text }) => text !== '');
+
+/** What fails now may not later: a kind that was defined just now, a webhook whose pods do not answer yet. */
+const addonsScript = (files: readonly File[]): string => `
+apply() { kubectl apply --server-side --force-conflicts --field-manager=muster -f "$1"; }
+# Add-ons, in the order of the Cluster. One that cannot be applied yet is tried again, less and less often.
+for file in ${files.map(({ path }) => path).join(' ')}; do
+  pause=1
+  until apply "$file"; do
+    sleep "$pause"
+    [ "$pause" -ge 30 ] || pause=$((pause * 2))
+  done
+done
+`;
+
 /** A label that a kubelet may not give its own node; the taint it gives itself when it registers. */
-const script = ({ name }: ClusterMachine): string => `#!/bin/sh
+const script = ({ name }: ClusterMachine, addons: readonly File[]): string => `#!/bin/sh
 # Puts the objects of the cluster in place; started anew by systemd until all of it is done.
 set -eu
 export KUBECONFIG=${CREDENTIAL}
@@ -28,7 +55,7 @@ kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
 kubectl get -o name -f ${DIRECTORY}/created.yaml
 kubectl apply --server-side --force-conflicts --field-manager=muster -f ${DIRECTORY}/applied.yaml
 kubectl label --overwrite node ${name} ${LABELS.join(' ')}
-rm -f ${AGENT_PATHS.keys}/applier.key ${CREDENTIAL}
+${addons.length === 0 ? '' : addonsScript(addons).slice(1)}rm -f ${AGENT_PATHS.keys}/applier.key ${CREDENTIAL}
 `;
 
 const unit = sections(
@@ -63,16 +90,28 @@ export interface ObjectsPart {
   readonly run: PlanLine;
 }
 
-export function objectsPart(machine: ClusterMachine, bundle: Bundle): ObjectsPart {
-  const texts = [manifestText(bundle.created), manifestText(bundle.applied), script(machine), unit] as const;
+export function objectsPart(
+  machine: ClusterMachine,
+  bundle: Bundle,
+  addons: readonly RenderedAddon[] = [],
+): ObjectsPart {
+  const ofAddons = addons.flatMap(filesOf);
+  const texts = [
+    manifestText(bundle.created),
+    manifestText(bundle.applied),
+    script(machine, ofAddons),
+    unit,
+  ] as const;
   const hash = createHash('sha256');
-  for (const text of texts) hash.update(`${text.length}\n${text}`);
+  for (const text of [...texts, ...ofAddons.map(({ text }) => text)]) hash.update(`${text.length}\n${text}`);
   const digest = hash.digest('hex');
   return {
     digest,
     files: [
       put(`${DIRECTORY}/created.yaml`, texts[0]),
       put(`${DIRECTORY}/applied.yaml`, texts[1]),
+      // What people write into an add-on's objects is for the root user's eyes.
+      ...ofAddons.map(({ path, text }) => put(path, text, 0o600)),
       put(`${DIRECTORY}/apply.sh`, texts[2]),
       put(UNIT, texts[3]),
     ],

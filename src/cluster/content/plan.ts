@@ -43,7 +43,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   const pki = of.pki.map(lineOf);
   const containerd = kubernetes ? containerdLines(full, binaries) : undefined;
   const balancer = machine.roles.includes('worker') ? balancerLines(full, pki) : undefined;
-  const address = virtualAddressLines(full, machine);
+  const address = virtualAddressLines(full, machine, pki);
   const apiserver = apiserverLines(full, machine);
   const started = startedLines(of, [...pki, ...apiserver]);
   const kubelet = kubernetes ? kubeletLines(full, machine) : [];

@@ -1,5 +1,6 @@
 /** A plan for people: what a machine gets, without what only the machine or the founding knows. */
 import type { PlanLine } from '../../agent/plan.ts';
+import type { RenderedAddon } from '../addons/addon.ts';
 import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
 import { bundleOf } from '../objects/bundle.ts';
 import { objectsPart } from './objects-unit.ts';
@@ -9,7 +10,11 @@ import { planLines } from './plan.ts';
  * The lines in order, each content below its line. Certificates, keys and kubeconfigs are left out; etcd is shown as it is after the
  * founding.
  */
-export function previewText(full: FullCluster, machine: ClusterMachine): string {
+export function previewText(
+  full: FullCluster,
+  machine: ClusterMachine,
+  addons: readonly RenderedAddon[] = [],
+): string {
   const isMember = machine.roles.includes('etcd');
   const members = withRole(full, 'etcd').map((member) => ({ name: member.name, address: addressOf(member) }));
   const founding = { state: 'existing', token: '[of the founding]', members } as const;
@@ -20,7 +25,7 @@ export function previewText(full: FullCluster, machine: ClusterMachine): string 
     etcd: isMember ? { lines: [], founding } : undefined,
     pki: [],
     objects: machine.roles.includes('control-plane')
-      ? objectsPart(machine, bundleOf(full, '[CA of the cluster]'))
+      ? objectsPart(machine, bundleOf(full, '[CA of the cluster]'), addons)
       : undefined,
   });
   return lines.map((line) => `${shownLine(line)}\n`).join('');

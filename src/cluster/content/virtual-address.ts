@@ -1,26 +1,34 @@
 /**
- * The endpoint's address on one of the control planes: keepalived, which asks the apiserver of its own machine whether it is ready. The apiserver
- * listens on all addresses, so that no balancer stands before it; its port is that of the endpoint.
+ * The endpoint's addresses on one of the control planes, which all ask the apiserver of their own machine whether it is ready: keepalived as a
+ * service of the host, or kube-vip as a static pod. The apiserver listens on all addresses, so that no balancer stands before it.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
-import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
+import { addressOfFamily, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
+import { KUBE_VIP_MANIFEST, kubeVipManifest } from './kube-vip.ts';
 import { digestOf, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/muster/keepalived.conf';
-const UNIT = '/etc/systemd/system/muster-address.service';
+const SERVICE = 'muster-address.service';
+const UNIT = `/etc/systemd/system/${SERVICE}`;
 
 type VirtualAddress = NonNullable<FullCluster['virtualAddress']>;
 
 export function keepalivedConfig(
   full: FullCluster,
   machine: ClusterMachine,
-  { address, interface: device, routerId }: VirtualAddress,
+  { addresses, interface: device, routerId }: VirtualAddress,
 ): string {
+  // VRRP speaks one family; the address of the other one goes with it.
+  const [first = '', ...others] = addresses;
+  const family = first.includes(':') ? 6 : 4;
   const peers = withRole(full, 'control-plane')
     .filter(({ name }) => name !== machine.name)
-    .map((peer) => `    ${addressOf(peer)}\n`);
-  const prefix = address.includes(':') ? 128 : 32;
+    .map((peer) => `    ${addressOfFamily(peer, family)}\n`);
+  const held = (address: string): string =>
+    `    ${address}/${address.includes(':') ? 128 : 32} dev ${device}\n`;
+  const excluded =
+    others.length === 0 ? '' : `  virtual_ipaddress_excluded {\n${others.map(held).join('')}  }\n`;
   // The same priority for all, and nopreempt: the address stays where it is until that machine's apiserver fails.
   return `global_defs {
   router_id ${machine.name}
@@ -44,13 +52,12 @@ vrrp_instance api {
   virtual_router_id ${routerId}
   priority 100
   advert_int 1
-  unicast_src_ip ${addressOf(machine)}
+  unicast_src_ip ${addressOfFamily(machine, family)}
   unicast_peer {
 ${peers.join('')}  }
   virtual_ipaddress {
-    ${address}/${prefix} dev ${device}
-  }
-  track_script {
+${held(first)}  }
+${excluded}  track_script {
     api
   }
 }
@@ -83,14 +90,23 @@ const unit = sections(
   ['Install', ['WantedBy=multi-user.target']],
 );
 
-/** Nothing without a virtual address. */
+/** Nothing without a virtual address. `pki`: what a static pod reads when it starts. */
 export function virtualAddressLines(
   full: FullCluster,
   machine: ClusterMachine,
+  pki: readonly PlanLine[],
 ): { readonly files: readonly PlanLine[]; readonly run: PlanLine } | undefined {
   const { virtualAddress } = full;
   if (virtualAddress === undefined || !machine.roles.includes('control-plane')) return undefined;
+  // The other way of the two is ended, so that two never hold the address on one machine.
+  if (virtualAddress.by === 'kube-vip')
+    return {
+      files: [put(KUBE_VIP_MANIFEST, kubeVipManifest(full, virtualAddress, pki), 0o600)],
+      run: { do: 'stop', unit: SERVICE },
+    };
   const files = [put(CONFIG, keepalivedConfig(full, machine, virtualAddress)), put(UNIT, unit)];
-  const digest = digestOf(files, () => true);
-  return { files, run: { do: 'reload', unit: 'muster-address.service', digest } };
+  return {
+    files: [{ do: 'remove', path: KUBE_VIP_MANIFEST }, ...files],
+    run: { do: 'reload', unit: SERVICE, digest: digestOf(files, () => true) },
+  };
 }

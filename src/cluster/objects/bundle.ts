@@ -4,6 +4,7 @@ import type { FullCluster } from '../full.ts';
 import { corednsConfig, corednsObjects } from './coredns.ts';
 import { flannelObjects } from './flannel.ts';
 import { kubeProxyObjects } from './kube-proxy.ts';
+import { kubeRouterObjects } from './kube-router.ts';
 import { kubeadmObjects } from './kubeadm.ts';
 import { asPlain, type KubeObject } from './object.ts';
 
@@ -14,13 +15,20 @@ export interface Bundle {
   readonly created: readonly KubeObject[];
 }
 
+const NETWORK: Readonly<Record<FullCluster['cni']['plugin'], (full: FullCluster) => readonly KubeObject[]>> =
+  {
+    flannel: flannelObjects,
+    'kube-router': kubeRouterObjects,
+    none: () => [],
+  };
+
 /** `caBundle`: the cluster's CA, every trusted generation, PEM. */
 export function bundleOf(full: FullCluster, caBundle: string): Bundle {
   return {
     applied: [
       ...kubeadmObjects(full, caBundle),
       ...kubeProxyObjects(full),
-      ...(full.cni.plugin === 'flannel' ? flannelObjects(full) : []),
+      ...NETWORK[full.cni.plugin](full),
       ...corednsObjects(full),
     ],
     created: [corednsConfig(full)],

@@ -35,7 +35,7 @@ function networkConfiguration({ networks: { pods } }: FullCluster): unknown {
 const directory = (name: string, path: string) => ({ hostPath: { path, type: 'DirectoryOrCreate' }, name });
 
 function daemonSet(full: FullCluster): KubeObject {
-  const { flannel, 'flannel-cni-plugin': plugin } = full.cni.images;
+  const { flannel, 'flannel-cni-plugin': plugin = '' } = full.cni.images ?? {};
   const config = { mountPath: '/etc/kube-flannel', name: 'flannel-cfg' };
   return {
     apiVersion: 'apps/v1',

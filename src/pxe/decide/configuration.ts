@@ -110,6 +110,7 @@ export function createConfigurations(deps: {
     const seen = wanted.member.status.seen;
     const uuid = spec?.uuid ?? seen.uuid;
     const serial = spec?.serial ?? seen.serial;
+    const address6 = spec?.addresses?.find((text) => text.includes(':'));
     const { network, session, baseUrl } = wanted;
     const agent = agentLayer(wanted);
     if (agent !== undefined && 'ok' in agent) return agent;
@@ -123,6 +124,7 @@ export function createConfigurations(deps: {
           ...(uuid ? { uuid } : {}),
           ...(serial ? { serial } : {}),
           ...(wanted.address ? { address: wanted.address } : {}),
+          ...(address6 ? { address6 } : {}),
         },
         ...(network
           ? {

@@ -10,6 +10,7 @@ import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { openAddons } from '../../../src/cluster/addons/library.ts';
 import { checkAll } from '../../../src/cluster/check-documents.ts';
 import { followClusters } from '../../../src/cluster/completed.ts';
 import { createFounder } from '../../../src/cluster/founding/founder.ts';
@@ -133,6 +134,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     leases,
     preview: boot,
     founding: foundingOrders(clusters, founder),
+    addons: openAddons(async () => undefined),
     pki,
     agents,
     kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),

@@ -1,5 +1,6 @@
 /** Runs command lines in this process, as main.ts does, with what they print. */
 import { CommanderError } from 'commander';
+import { registerAddons } from '../../../src/cli/addon.ts';
 import { registerArtifacts } from '../../../src/cli/artifacts.ts';
 import { registerImage } from '../../../src/cli/image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from '../../../src/cli/io.ts';
@@ -41,7 +42,7 @@ export async function run(
       (result) => {
         code = result;
       },
-      [registerImage, registerArtifacts],
+      [registerAddons, registerImage, registerArtifacts],
     ).parseAsync(args, { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.ok : EXIT.usage;

@@ -52,7 +52,7 @@ test('every scalar can be overridden, and then says so; but for those that the s
     >;
     const again = completed({ overrides });
     if (
-      /^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin|encryptSecrets|podSecurity)/.test(
+      /^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin|addons|encryptSecrets|podSecurity)/.test(
         path,
       )
     ) {
@@ -158,6 +158,31 @@ test.for([
     'error networks.pods: two networks of IPv4; one a family',
   ],
   [
+    'two virtual addresses of one family',
+    { virtualAddress: { addresses: ['10.0.0.10', '10.0.0.9'], interface: 'eth0' } },
+    'error virtualAddress.addresses: two addresses of IPv4; at most one a family',
+  ],
+  [
+    'a virtual address of a family that the machines do not have',
+    { virtualAddress: { addresses: ['10.0.0.10', 'fd00::10'], interface: 'eth0' } },
+    'error virtualAddress.addresses: fd00::10 is of IPv6, of which not every control plane has an address',
+  ],
+  [
+    'machines of one family with services of two',
+    { networks: { pods: ['10.244.0.0/16', 'fd00:1::/56'], services: ['10.96.0.0/16', 'fd00:2::/112'] } },
+    'error machines (cp1): it has no address of IPv6, which networks.services has; dual stack needs both',
+  ],
+  [
+    'pods and services in another order of families',
+    { networks: { pods: ['fd00:1::/56', '10.244.0.0/16'], services: ['10.96.0.0/16', 'fd00:2::/112'] } },
+    'error networks.services: its families are not those of networks.pods, in the same order',
+  ],
+  [
+    'too many services of IPv6',
+    { networks: { pods: ['10.244.0.0/16', 'fd00:1::/56'], services: ['10.96.0.0/16', 'fd00:2::/64'] } },
+    'error networks.services: fd00:2::/64 is larger than kube-apiserver takes: /12, or /108 for IPv6',
+  ],
+  [
     'services of another family',
     { networks: { services: ['fd00::/112'] } },
     'error networks.services: its families are not those of networks.pods, in the same order',
@@ -249,22 +274,25 @@ test.for([
   ],
   [
     'a virtual address that is a machine’s',
-    { virtualAddress: { address: '10.0.0.12', interface: 'eth0' } },
-    "error virtualAddress.address: 10.0.0.12 is the address of cp2; it needs one that is nobody's",
+    { virtualAddress: { addresses: ['10.0.0.12'], interface: 'eth0' } },
+    "error virtualAddress.addresses: 10.0.0.12 is the address of cp2; it needs one that is nobody's",
   ],
   [
     'a virtual address that is none',
     { virtualAddress: { interface: 'eth0' } },
-    'error virtualAddress.address: "api.golden.test" is not an address; name one, since the endpoint is a name',
+    'error virtualAddress.addresses: "api.golden.test" is not an address; name one, since the endpoint is a name',
   ],
   [
     'a virtual address outside the network',
-    { networks: { machines: ['10.0.0.0/24'] }, virtualAddress: { address: '10.0.1.1', interface: 'eth0' } },
-    'error virtualAddress.address: 10.0.1.1 is outside of networks.machines (10.0.0.0/24)',
+    {
+      networks: { machines: ['10.0.0.0/24'] },
+      virtualAddress: { addresses: ['10.0.1.1'], interface: 'eth0' },
+    },
+    'error virtualAddress.addresses: 10.0.1.1 is outside of networks.machines (10.0.0.0/24)',
   ],
   [
     'a virtual address at another port',
-    { endpoint: 'api.golden.test:443', virtualAddress: { address: '10.0.0.10', interface: 'eth0' } },
+    { endpoint: 'api.golden.test:443', virtualAddress: { addresses: ['10.0.0.10'], interface: 'eth0' } },
     'error endpoint: port 443: at the virtual address the apiserver itself answers, at 6443',
   ],
   [
@@ -327,8 +355,16 @@ test('names of certificates come from the full specification', () => {
 
 test('a virtual address is the endpoint’s unless it is said, and is in the certificates', () => {
   const cluster = full({ endpoint: '10.0.0.10', sans: [], virtualAddress: { interface: 'eth0' } });
-  expect(cluster.virtualAddress).toEqual({ address: '10.0.0.10', interface: 'eth0', routerId: 10 });
-  const named = full({ sans: [], virtualAddress: { address: '10.0.0.10', interface: 'eth0', routerId: 7 } });
+  expect(cluster.virtualAddress).toEqual({
+    by: 'keepalived',
+    addresses: ['10.0.0.10'],
+    interface: 'eth0',
+    routerId: 10,
+  });
+  const named = full({
+    sans: [],
+    virtualAddress: { addresses: ['10.0.0.10'], interface: 'eth0', routerId: 7 },
+  });
   expect(named.virtualAddress?.routerId).toBe(7);
   expect(clusterNames(named).endpointNames).toEqual({ dns: ['api.golden.test'], ips: ['10.0.0.10'] });
 });

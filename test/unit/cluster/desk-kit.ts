@@ -62,6 +62,7 @@ export async function rig(
     readonly machines?: readonly { readonly name: string; readonly addresses: readonly string[] }[];
     readonly etcd?: DeskDeps['etcd'];
     readonly founded?: boolean;
+    readonly addons?: DeskDeps['addons'];
   } = {},
 ) {
   const { pki, clock, store } = await world();
@@ -79,6 +80,7 @@ export async function rig(
     log: silentLog,
     events: { record: (event) => events.push(event) },
     etcd: options.etcd ?? granted,
+    ...(options.addons && { addons: options.addons }),
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });
   return { desk, known, events, pki, clock, store };

@@ -1,4 +1,5 @@
 /** From an agent's facts to the plan of its machine. */
+import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { duration } from '../../../src/base/duration.ts';
@@ -329,16 +330,42 @@ test('units start after everything that they read, and their digests cover it', 
   expect(digest(after, 'containerd.service')).toBe(digest(before, 'containerd.service'));
 });
 
+const VIRTUAL = { endpoint: '10.0.0.10', sans: [] };
+
+test('with kube-vip a static pod holds the address by a lock in etcd, and sees no key of a CA', async () => {
+  const { desk, known } = await rig({
+    spec: { ...VIRTUAL, virtualAddress: { by: 'kube-vip', interface: 'eth0' } },
+  });
+  const machine = new TestMachine('cp1');
+  const { lines } = await settle(desk, machine);
+  const path = '/etc/kubernetes/manifests/kube-vip.yaml';
+  const { spec } = load(textAt(lines, path)!) as {
+    spec: {
+      containers: { args: string[]; env: { name: string; value: string }[]; image: string }[];
+      volumes: { hostPath: unknown }[];
+    };
+  };
+  const [{ args, env, image }] = spec.containers as [(typeof spec.containers)[0]];
+  expect(args).toContain('--leaderElectionType=etcd');
+  expect(env).toContainEqual({ name: 'address', value: '10.0.0.10' });
+  expect(image).toMatch(/kube-vip:v/);
+  expect(spec.volumes.map(({ hostPath }) => hostPath)).toEqual(
+    ['etcd/ca-bundle.crt', 'apiserver-etcd-client.crt', 'apiserver-etcd-client.key'].map((name) => ({
+      path: `/etc/kubernetes/pki/${name}`,
+      type: 'File',
+    })),
+  );
+  expect(lines).toContainEqual({ do: 'stop', unit: 'muster-address.service' });
+  known.put(clusterDocument({ ...VIRTUAL, virtualAddress: { interface: 'eth0' } }));
+  expect((await settle(desk, machine)).lines).toContainEqual({ do: 'remove', path });
+});
+
 test('control planes hold the virtual address in turn, each asking its own apiserver and knowing the others', async () => {
   const { desk } = await rig({
-    spec: { endpoint: '10.0.0.10', sans: [], virtualAddress: { interface: 'eth0' } },
+    spec: { ...VIRTUAL, virtualAddress: { interface: 'eth0' } },
   });
   const { lines } = await settle(desk, new TestMachine('cp2'));
-  const config = lines.flatMap((line) =>
-    line.do === 'put' && line.path === '/etc/muster/keepalived.conf' && 'text' in line.content
-      ? [line.content.text]
-      : [],
-  )[0];
+  const config = textAt(lines, '/etc/muster/keepalived.conf');
   expect(config).toContain('unicast_src_ip 10.0.0.12');
   expect(config).toContain('  unicast_peer {\n    10.0.0.11\n    10.0.0.13\n  }');
   expect(config).toContain('10.0.0.10/32 dev eth0');

@@ -2,11 +2,12 @@
 import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
+import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
 import { OBJECT_DEVIATIONS } from '../../../src/cluster/deviations.ts';
 import { applying } from '../../../src/cluster/objects/applied.ts';
 import { bundleOf, manifestText } from '../../../src/cluster/objects/bundle.ts';
 import { componentHash } from '../../../src/cluster/objects/kubeadm.ts';
-import { full } from './kit.ts';
+import { full, MACHINES } from './kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;
@@ -120,6 +121,62 @@ test('flannel copies its plugin only from an image that is named', () => {
   expect(text('')).not.toContain('initContainers');
 });
 
+const DUAL = MACHINES.map(({ name, addresses }, n) => ({
+  name,
+  addresses: [...addresses, `fd00:0:0:1::${n + 1}`],
+}));
+
+test('kube-router is chosen instead of flannel, with its own image, and leaves Services to kube-proxy', () => {
+  const cluster = full({ cni: 'kube-router' });
+  const { applied } = bundleOf(cluster, 'CA\n');
+  const ids = applied.map(idOf);
+  expect(ids.filter((id) => id.includes('flannel'))).toEqual([]);
+  const set: Loose = applied.find((one) => idOf(one) === 'DaemonSet kube-system/kube-router');
+  const { containers, initContainers, volumes, hostNetwork } = set.spec.template.spec;
+  expect(containers[0].args).toEqual(
+    expect.arrayContaining(['--run-service-proxy=false', '--service-cluster-ip-range=10.96.0.0/16']),
+  );
+  expect(containers[0].env).toContainEqual({ name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' });
+  expect(hostNetwork).toBe(true);
+  const mounted = [...containers, ...initContainers].flatMap((one: Loose) => one.volumeMounts);
+  const names = new Set(volumes.map(({ name }: Loose) => name));
+  expect(mounted.every(({ name }: Loose) => names.has(name))).toBe(true);
+  const images = requiredArtifacts(cluster, 'x86_64').flatMap((one) =>
+    one.kind === 'image' ? [one.reference] : [],
+  );
+  expect(images.filter((one) => /flannel/.test(one))).toEqual([]);
+  expect(images).toContain(containers[0].image);
+});
+
+test('kube-router is told both families, and of IPv6 alone how to name itself', () => {
+  const args = (pods: string[], services: string[], machines: typeof DUAL) => {
+    const { applied } = bundleOf(
+      full({ cni: 'kube-router', networks: { pods, services }, sans: [] }, machines),
+      'CA\n',
+    );
+    return (applied.find((one) => one.kind === 'DaemonSet' && one.metadata.name === 'kube-router') as Loose)
+      .spec.template.spec.containers[0].args;
+  };
+  const [v4, v6] = [
+    ['10.244.0.0/16', '10.96.0.0/16'],
+    ['fd00:10:244::/56', 'fd00:10:96::/112'],
+  ] as const;
+  expect(args([v4[0], v6[0]], [v4[1], v6[1]], DUAL)).toEqual(
+    expect.arrayContaining([
+      '--enable-ipv4=true',
+      '--enable-ipv6=true',
+      `--service-cluster-ip-range=${v4[1]}`,
+      `--service-cluster-ip-range=${v6[1]}`,
+    ]),
+  );
+  const alone = args(
+    [v6[0]],
+    [v6[1]],
+    DUAL.map(({ name, addresses }) => ({ name, addresses: [addresses[1]!] })),
+  );
+  expect(alone).toEqual(expect.arrayContaining(['--enable-ipv4=false', '--router-id=generate']));
+});
+
 test('dual stack reaches Services, kube-proxy and flannel', () => {
   const dual = full(
     {
@@ -128,7 +185,7 @@ test('dual stack reaches Services, kube-proxy and flannel', () => {
         services: ['10.96.0.0/16', 'fd00:10:96::/112'],
       },
     },
-    undefined,
+    DUAL,
   );
   const text = manifestText(bundleOf(dual, 'CA\n').applied);
   expect(text).toContain('ipFamilyPolicy: RequireDualStack');

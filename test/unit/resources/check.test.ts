@@ -146,9 +146,25 @@ describe('a machine', () => {
     ['10.77.0.1', 'is the gateway of Network/lab'],
     ['10.77.0.2', 'is the address of Network/lab'],
     ['192.168.1.1', 'is outside every network'],
+    ['fe80::1', 'is none that others reach it at'],
+    ['::1', 'is none that others reach it at'],
+    ['ff02::1', 'is none that others reach it at'],
   ])('with the address %s is refused', (address, message) => {
-    expect(shown(LAB + machine('one', `{macs: ["52:54:00:00:00:01"], addresses: [${address}]}`))).toEqual([
+    expect(shown(LAB + machine('one', `{macs: ["52:54:00:00:00:01"], addresses: ["${address}"]}`))).toEqual([
       expect.stringContaining(message),
+    ]);
+  });
+
+  test('may have IPv6 addresses outside every network, but those of no other machine, however they are spelled', () => {
+    const text =
+      LAB +
+      machine(
+        'one',
+        '{macs: ["52:54:00:00:00:01"], addresses: [10.77.0.10, "fd00:77::0:10", "fd00:88::10"]}',
+      ) +
+      machine('two', '{macs: ["52:54:00:00:00:02"], addresses: ["FD00:77:0:0::10"]}');
+    expect(shown(text)).toEqual([
+      expect.stringContaining('address fd00:77::10 is also claimed by Machine/one (d.yaml:7)'),
     ]);
   });
 

@@ -1,0 +1,179 @@
+/**
+ * The API's endpoint with the real keepalived and haproxy, as their plans configure them: three control planes, a worker and a person on one
+ * segment. What stands for an apiserver answers /readyz over TLS, and can be made not ready.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { balancerConfig } from '../../src/cluster/content/balancer.ts';
+import { keepalivedConfig } from '../../src/cluster/content/virtual-address.ts';
+import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
+import { full } from '../unit/cluster/kit.ts';
+import { attach, bridge, daemon, ip, remove, run } from './dhcp-segment.ts';
+import { unpacked } from './unpacked.ts';
+
+const HOME = mkdtempSync(join(tmpdir(), 'muster-endpoint-'));
+const CONTROL_PLANES = ['cp1', 'cp2', 'cp3'] as const;
+const OTHERS = ['w1', 'person'] as const;
+const VIRTUAL = ['10.88.0.10', 'fd00:88::10'] as const;
+const addressesOf = (n: number): readonly string[] => [`10.88.0.${11 + n}`, `fd00:88::${11 + n}`];
+
+const CLUSTER = full(
+  {
+    endpoint: VIRTUAL[0],
+    sans: [],
+    workers: ['w1'],
+    virtualAddress: { addresses: [...VIRTUAL], interface: 'eth0' },
+  },
+  [...CONTROL_PLANES, 'w1'].map((name, n) => ({ name, addresses: addressesOf(n) })),
+);
+
+type Daemon = Awaited<ReturnType<typeof daemon>>;
+const apis = new Map<string, Daemon>();
+const holders = new Map<string, Daemon>();
+let balancer: Daemon | undefined;
+
+/** Answers with the machine's name; with 503 for as long as a file is there. */
+const API = `
+import fs from 'node:fs';
+import https from 'node:https';
+const [name, home] = process.argv.slice(2);
+https.createServer({ key: fs.readFileSync(home + '/key.pem'), cert: fs.readFileSync(home + '/cert.pem') }, (request, response) => {
+  const ready = !fs.existsSync(home + '/not-ready-' + name);
+  response.writeHead(ready ? 200 : 503).end(name);
+}).listen(6443, '::', () => console.log('listening'));
+`;
+
+const file = (name: string, text: string): string => {
+  writeFileSync(join(HOME, name), text);
+  return join(HOME, name);
+};
+const placed = (text: string): string => text.replaceAll(AUTHORITIES.ca.bundle.path, join(HOME, 'cert.pem'));
+
+function holds(machine: string, address: string): boolean {
+  return ip('-n', machine, '-o', 'address', 'show', 'dev', 'eth0').includes(` ${address}/`);
+}
+const holdersOf = (address: string): readonly string[] =>
+  CONTROL_PLANES.filter((machine) => holds(machine, address));
+
+/** Who answers a person at an address; empty when nobody does. */
+async function answers(namespace: string, host: string): Promise<string> {
+  const { output } = await run(namespace, ['curl', '-sfk', '--max-time', '1', `https://${host}:6443/`]);
+  return output;
+}
+
+async function startKeepalived(machine: (typeof CONTROL_PLANES)[number]): Promise<void> {
+  const own = CLUSTER.machines.find(({ name }) => name === machine)!;
+  const config = file(`${machine}.conf`, placed(keepalivedConfig(CLUSTER, own, CLUSTER.virtualAddress!)));
+  const { command, env } = unpacked('keepalived', 'usr/sbin/keepalived');
+  // As in the unit, but that three share one /run here.
+  const pids = [`--pid=${join(HOME, `${machine}.pid`)}`, `--vrrp_pid=${join(HOME, `${machine}.vrrp`)}`];
+  const words = [command, '--dont-fork', '--log-console', '--use-file', config, ...pids];
+  holders.set(machine, await daemon(machine, words, /Entering BACKUP STATE|VRRP_Script\(api\)/, env));
+}
+
+beforeAll(async () => {
+  bridge('br-endpoint');
+  for (const [n, name] of [...CONTROL_PLANES, ...OTHERS].entries()) {
+    attach(name, 'br-endpoint');
+    // Without asking whether somebody else has it (nodad), so that it is there at once.
+    for (const address of addressesOf(n))
+      if (address.includes(':')) ip('-n', name, 'address', 'add', `${address}/64`, 'dev', 'eth0', 'nodad');
+      else ip('-n', name, 'address', 'add', `${address}/24`, 'dev', 'eth0');
+  }
+  const names = ['127.0.0.1', ...CONTROL_PLANES.flatMap((_, n) => addressesOf(n))].map((one) => `IP:${one}`);
+  execFileSync(
+    'openssl',
+    [
+      ...[
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:P-256',
+        '-nodes',
+        '-subj',
+        '/CN=api',
+      ],
+      ...['-addext', `subjectAltName=${names.join(',')}`, '-days', '2'],
+      ...['-keyout', join(HOME, 'key.pem'), '-out', join(HOME, 'cert.pem')],
+    ],
+    { stdio: 'ignore' },
+  );
+  const script = file('api.mjs', API);
+  for (const name of CONTROL_PLANES)
+    apis.set(name, await daemon(name, [process.execPath, script, name, HOME], /listening/));
+});
+afterAll(async () => {
+  for (const one of [...holders.values(), ...apis.values(), ...(balancer ? [balancer] : [])])
+    await one.stop();
+  remove([...CONTROL_PLANES, ...OTHERS], ['br-endpoint']);
+  rmSync(HOME, { recursive: true, force: true });
+});
+
+/** Waits until exactly one holds both addresses and answers there. */
+async function settled(): Promise<string> {
+  await expect.poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 }).toHaveLength(1);
+  const [holder] = holdersOf(VIRTUAL[0]);
+  await expect.poll(() => answers('person', VIRTUAL[0]), { timeout: 20_000, interval: 100 }).toBe(holder);
+  return holder!;
+}
+
+test('one control plane has the addresses of both families, and a person reaches the API there', async () => {
+  for (const machine of CONTROL_PLANES) await startKeepalived(machine);
+  const holder = await settled();
+  expect(holdersOf(VIRTUAL[1])).toEqual([holder]);
+  await expect.poll(() => answers('person', `[${VIRTUAL[1]}]`), { timeout: 20_000 }).toBe(holder);
+});
+
+test('when the apiserver of the holder fails the addresses go to another, and they stay there when it is back', async () => {
+  const before = await settled();
+  const sign = file(`not-ready-${before}`, '');
+  await expect
+    .poll(() => answers('person', VIRTUAL[0]), { timeout: 40_000, interval: 100 })
+    .not.toMatch(new RegExp(`^(${before})?$`));
+  const after = await settled();
+  expect(holdersOf(VIRTUAL[1])).toEqual([after]);
+  rmSync(sign);
+  // The script sees it as ready again: from here on it could take them.
+  await expect
+    .poll(() => holders.get(before)!.output(), { timeout: 20_000 })
+    .toMatch(/VRRP_Script\(api\) failed[\s\S]*succeeded[\s\S]*Entering BACKUP STATE/);
+  await expect.poll(() => answers('person', VIRTUAL[0])).toBe(after);
+  expect(holdersOf(VIRTUAL[0])).toEqual([after]);
+});
+
+test('when the holder is cut off another has the addresses, and one machine has them when it is back', async () => {
+  const before = await settled();
+  ip('link', 'set', `p-${before}`, 'down');
+  await expect
+    .poll(() => answers('person', VIRTUAL[0]), { timeout: 40_000, interval: 100 })
+    .not.toMatch(new RegExp(`^(${before})?$`));
+  ip('link', 'set', `p-${before}`, 'up');
+  await settled();
+});
+
+test('a worker reaches the API at its own loopback, and another control plane when one is not ready', async () => {
+  const { command, env } = unpacked('haproxy', 'usr/sbin/haproxy');
+  const config = file('balancer.cfg', placed(balancerConfig(CLUSTER, ['127.0.0.1:6443'])));
+  expect(await run('w1', [command, '-c', '-f', config], 20, env)).toMatchObject({ code: 0 });
+  balancer = await daemon(
+    'w1',
+    [command, '-W', '-db', '-f', config],
+    /New worker|Loading success|started/,
+    env,
+  );
+  const seen = new Set<string>();
+  await expect
+    .poll(async () => seen.add(await answers('w1', '127.0.0.1')), { timeout: 20_000, interval: 20 })
+    .toEqual(new Set(CONTROL_PLANES));
+  const sign = file('not-ready-cp2', '');
+  await expect.poll(() => balancer!.output(), { timeout: 20_000 }).toMatch(/control-planes\/cp2 is DOWN/);
+  const after = new Set<string>();
+  for (let n = 0; n < 9; n++) after.add(await answers('w1', '127.0.0.1'));
+  expect([...after].sort()).toEqual(['cp1', 'cp3']);
+  rmSync(sign);
+});
