@@ -236,15 +236,16 @@ set_clock() {
   [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $1" && date -s "@$1" >/dev/null; }
 }
 
-# Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made.
+# Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made. It was
+# written later, on a slow machine by many minutes: who is ahead of it is set back only when that explains it no longer.
 first_clock() {
   setting time
   made=$value
   first_line "$root/proc/uptime"
   age=$(($(date +%s) - $(stat -c %Y "$etc/agent.conf")))
   number "$made" && number "${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "${value%%.*}" ] || return 0
-  off=$((made + age - $(date +%s)))
-  [ "${off#-}" -le 60 ] || set_clock $((made + age))
+  behind=$((made + age - $(date +%s)))
+  if [ "$behind" -gt 60 ] || [ "$behind" -lt -1800 ]; then set_clock $((made + age)); fi
 }
 
 poll() {

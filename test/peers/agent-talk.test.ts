@@ -178,6 +178,14 @@ test.for([
   expect(Math.abs(off())).toBeLessThan(15);
 });
 
+test('a right clock is not set back by a configuration that a slow boot wrote down long after it was made', async () => {
+  clockOff(0);
+  setting(`clock=set\ntime=${now() - 600}`);
+  fs.utimesSync(machine.path('/etc/muster/agent.conf'), now() - 5, now() - 5);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(off()).toBe(0);
+});
+
 test('a first configuration of an earlier boot says nothing about the time', async () => {
   clockOff(0);
   // Written a day ago, and it said a time an hour before; this boot was 100 seconds ago.
