@@ -1,0 +1,68 @@
+/**
+ * A changed flag starts the members of etcd anew one after the other: the shipped boot host, the real agent, real etcd, and a client that
+ * writes throughout. docs/decisions/0033.
+ */
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { MusterEvent } from '../../src/events/event.ts';
+import { callApi } from './etcd/api.ts';
+import { type Machine, openRack, type Rack, until } from './etcd/rack.ts';
+
+/** When each process of this machine's etcd began, by its own log. */
+const starts = (machine: Machine): number[] =>
+  (machine.read('/run/muster-etcd.service.log') ?? '').split('\n').flatMap((line) => {
+    const at = /"ts":"([^"]+)".*"msg":"starting an etcd server"/.exec(line)?.[1];
+    return at === undefined ? [] : [Date.parse(at)];
+  });
+
+async function turns(rack: Rack): Promise<MusterEvent[]> {
+  const { text } = await callApi(rack.host.socket, 'GET', '/v1/events?limit=1000');
+  const { items } = JSON.parse(text) as { items: MusterEvent[] };
+  return items.filter(({ kind }) => kind === 'cluster.rollout');
+}
+
+/** As an operator does, in the file. */
+function change(rack: Rack, from: string, to: string): void {
+  const file = join(rack.host.home, 'config/all.yaml');
+  const text = fs.readFileSync(file, 'utf8');
+  expect(text).toContain(from);
+  fs.writeFileSync(`${file}.new`, text.replace(from, to));
+  fs.renameSync(`${file}.new`, file);
+}
+
+test('a changed flag of etcd reaches one member after the other, each when the former answers with it, and no write is lost', {
+  timeout: 1_200_000,
+}, async () => {
+  const rack = await openRack();
+  try {
+    await Promise.all(rack.all.map((machine) => machine.powerOn()));
+    await rack.healthy();
+    rack.writer.start();
+    const before = rack.all.map((machine) => starts(machine).length);
+    change(rack, 'checks: {', 'flags: {etcd: {heartbeat-interval: "150"}}, checks: {');
+    const flag = '--heartbeat-interval=150';
+    const unit = '/etc/systemd/system/muster-etcd.service';
+    await until(
+      'every member was started with the flag',
+      () =>
+        rack.all.every(
+          (machine, n) => starts(machine).length > before[n]! && machine.read(unit)?.includes(flag),
+        ),
+      rack.state,
+    );
+    await rack.healthy();
+    const given = await turns(rack);
+    expect(given.map(({ reason }) => reason?.code)).toEqual(['turn', 'turn', 'turn']);
+    expect(given.map(({ subject }) => subject).sort()).toEqual(['m1', 'm2', 'm3']);
+    for (const [n, next] of given.slice(1).entries()) {
+      const former = rack.all.find(({ name }) => name === given[n]!.subject)!;
+      expect(next.at).toBeGreaterThan(starts(former).at(-1)!);
+    }
+    // Once each: nothing was started twice on the way.
+    expect(rack.all.map((machine, n) => starts(machine).length - before[n]!)).toEqual([1, 1, 1]);
+    await rack.nothingLost();
+  } finally {
+    await rack.close();
+  }
+});
