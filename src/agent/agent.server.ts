@@ -2,7 +2,7 @@
  * The agents' listener: HTTPS with Muster's own CA on both sides. The handshake checks a client's chain; whose the certificate is, and
  * whether it still counts, is asked of the ledger for every request (door.ts). Every client is bounded as on the HTTP listener.
  */
-import { constants, X509Certificate } from 'node:crypto';
+import { constants } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -159,9 +159,8 @@ async function answerTo(
 /** The client's certificate if the handshake found its chain good; all else is as none. */
 function shownBy(socket: TLSSocket): ShownCertificate | undefined {
   if (!socket.authorized) return undefined;
-  const { raw } = socket.getPeerCertificate();
-  if (raw === undefined) return undefined;
-  const certificate = new X509Certificate(raw);
+  const certificate = socket.getPeerX509Certificate();
+  if (certificate === undefined) return undefined;
   return {
     serial: certificate.serialNumber.toLowerCase(),
     notAfter: Date.parse(certificate.validTo),

@@ -27,7 +27,8 @@ function header({ name, content }: TarEntry): Buffer {
   block.fill(' ', 148, 156);
   block.write('0', 156, 'latin1');
   block.write('ustar\u000000', 257, 'latin1');
-  const sum = block.reduce((total, octet) => total + octet, 0);
+  let sum = 0;
+  for (const octet of block) sum += octet;
   block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
   return block;
 }

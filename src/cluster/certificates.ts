@@ -4,8 +4,8 @@
  */
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
-import type { ClusterNames, Holder, LeafName } from '../pki/hierarchy.ts';
-import { leafFacts } from '../pki/issue.ts';
+import { formatIp, parseIp } from '../base/ip.ts';
+import { type ClusterNames, type Holder, type LeafName, leafOf } from '../pki/hierarchy.ts';
 import { PublicKey } from '../pki/keys.ts';
 import type { Keysets, Pki } from '../pki/pki.ts';
 import type { IssuedCertificate } from '../pki/records.ts';
@@ -79,23 +79,36 @@ function stillGood(
   const life = known.notAfter - known.issuedAt;
   if (known.notAfter - clock.now() < life / 3) return false;
   if (keysets.get(known.issuer.keyset)?.primary !== known.issuer.generation) return false;
-  return namesAre(known.certificate, order, clock);
+  return namesAre(known, order);
 }
 
 /** Whether a certificate has exactly the alternative names that it would get today. */
-function namesAre(pem: string, { leaf, holder, cluster, pin: _ }: CertificateOrder, clock: Clock): boolean {
-  const certificate = new X509Certificate(pem);
-  const { sans } = leafFacts({
-    leaf,
-    holder,
-    cluster,
-    publicKey: new PublicKey(certificate.publicKey),
-    now: clock.now(),
-  });
-  const has = certificate.subjectAltName?.split(', ') ?? [];
-  return (
-    has.length === sans.dns.length + sans.ips.length &&
-    sans.dns.every((name) => has.includes(`DNS:${name}`)) &&
-    sans.ips.every((ip) => certificate.checkIP(ip) !== undefined)
+function namesAre(known: IssuedCertificate, { leaf, holder, cluster }: CertificateOrder): boolean {
+  const { dns, ips } = leafOf(leaf).sans(holder, cluster);
+  const wanted = new Set([...dns.map(dnsName), ...ips.map(ipName)]);
+  const has = namesOf(known);
+  return has.size === wanted.size && [...wanted].every((name) => has.has(name));
+}
+
+const dnsName = (name: string): string => `DNS:${name}`;
+/** In one spelling: openssl writes out the zeros of IPv6. */
+const ipName = (text: string): string => {
+  const address = parseIp(text);
+  return `IP:${address === undefined ? text : formatIp(address)}`;
+};
+
+/** Read once for each certificate: every poll of its machine asks. */
+const named = new WeakMap<IssuedCertificate, ReadonlySet<string>>();
+
+function namesOf(issued: IssuedCertificate): ReadonlySet<string> {
+  const known = named.get(issued);
+  if (known) return known;
+  const text = new X509Certificate(issued.certificate).subjectAltName;
+  const names = new Set(
+    text
+      ?.split(', ')
+      .map((name) => (name.startsWith('IP Address:') ? ipName(name.slice('IP Address:'.length)) : name)),
   );
+  named.set(issued, names);
+  return names;
 }

@@ -1,4 +1,4 @@
-/** Reading DER, strictly: what a machine sends is read by this and nothing larger. */
+/** Reading DER, strictly: what a machine sends is read by this and nothing larger. And putting elements together. */
 import { ShortInput } from '../base/bytes.ts';
 
 /** Thrown when octets are not DER. Decoders catch it and return a reason. */
@@ -61,4 +61,14 @@ export class DerReader {
   end(): void {
     if (!this.done) throw new NotDer('octets after the end');
   }
+}
+
+/** An element of these parts, one behind the other; its length is written as shortly as it can be. */
+export function element(tag: number, ...parts: readonly Buffer[]): Buffer {
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  const octets = length < 0x80 ? 0 : length < 0x100 ? 1 : length < 0x10000 ? 2 : 3;
+  const header = Buffer.alloc(2 + octets, octets === 0 ? length : 0x80 | octets);
+  header[0] = tag;
+  if (octets > 0) header.writeUIntBE(length, 2, octets);
+  return Buffer.concat([header, ...parts]);
 }

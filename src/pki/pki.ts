@@ -1,7 +1,7 @@
 /** The keys of all clusters: founded once, kept sealed in the store, every certificate written to the ledger before it leaves. */
 import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
-import type { Store, Write } from '../store/store.ts';
+import type { Store, StoredRecord, Write } from '../store/store.ts';
 import {
   decodeEncryption,
   type EncryptionKeyset,
@@ -100,11 +100,20 @@ function rewrapped(key: string, value: string, vault: Vault): string | undefined
 export function openPki({ store, vault, clock }: PkiDeps): Pki {
   /** By generation; a generation never changes. */
   const signers = new Map<string, Signer>();
+  /** Opened keysets by record: unsealing and checking one costs as much as a signature. */
+  const opened = new Map<string, { readonly revision: number; readonly keyset: Keyset }>();
+
+  const keysetOf = ({ key, value, revision }: StoredRecord): Keyset => {
+    const known = opened.get(key);
+    if (known?.revision === revision) return known.keyset;
+    const keyset = decodeKeyset(key, value, vault);
+    opened.set(key, { revision, keyset });
+    return keyset;
+  };
 
   const read = async (scope: string): Promise<Keysets> => {
     const { records } = await store.list(PKI_KEY.keysets(scope));
-    const keysets = records.map(({ key, value }) => decodeKeyset(key, value, vault));
-    return new Map(keysets.map((keyset) => [keyset.name, keyset]));
+    return new Map(records.map(keysetOf).map((keyset) => [keyset.name, keyset]));
   };
 
   const keysets = async (scope: string): Promise<Keysets> => {
@@ -131,7 +140,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
   const signerOf = async (scope: string, name: AuthorityName) => {
     const record = await store.get(PKI_KEY.keyset(scope, name));
     if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
-    const keyset = decodeKeyset(record.key, record.value, vault);
+    const keyset = keysetOf(record);
     const ready = signers.get(keyset.primary);
     if (ready) return { ready, generation: keyset.primary };
     const { certificate, key } = signingPair(keyset);

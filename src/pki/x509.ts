@@ -1,10 +1,13 @@
 /** Certificates written: the only file that knows the X.509 library (docs/decisions/0022). */
-import 'reflect-metadata';
-import { randomBytes, type webcrypto } from 'node:crypto';
-import * as x509 from '@peculiar/x509';
+import { randomBytes, sign } from 'node:crypto';
+import { promisify } from 'node:util';
+import { AsnConvert, OctetString } from '@peculiar/asn1-schema';
+import * as asn from '@peculiar/asn1-x509';
 import type { Millis } from '../base/duration.ts';
 import { parseIp } from '../base/ip.ts';
+import { element, TAG } from './der.ts';
 import type { PrivateKey, PublicKey } from './keys.ts';
+import { formatPem, parsePem } from './pem.ts';
 
 /** Encoded as O…, CN: the order in which Go writes it. */
 export interface SubjectName {
@@ -46,25 +49,43 @@ export interface Signer {
   readonly notAfter: Millis;
 }
 
-const ECDSA = { name: 'ECDSA', hash: 'SHA-256', namedCurve: 'P-256' } as const;
-const RSA = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' } as const;
+/** ecdsa-with-SHA256 has no parameters (RFC 5758 3.2), sha256WithRSAEncryption has NULL (RFC 4055 5). */
+const ECDSA = new asn.AlgorithmIdentifier({ algorithm: '1.2.840.10045.4.3.2' });
+const RSA = new asn.AlgorithmIdentifier({ algorithm: '1.2.840.113549.1.1.11', parameters: null });
 
-const algorithmOf = (key: PrivateKey): typeof ECDSA | typeof RSA => (key.isRsa ? RSA : ECDSA);
-const signingKeyOf = (key: PrivateKey): webcrypto.CryptoKey =>
-  key.object.toCryptoKey(algorithmOf(key), false, ['sign']);
+const NO_UNUSED_BITS = Buffer.from([0]);
+
+/** On a thread of Node's pool. */
+const signed = promisify(sign);
 
 /** 127 random bits, positive and always of 16 octets (RFC 5280 4.1.2.2 allows 20). */
-function newSerial(): string {
+function newSerial(): Buffer {
   const octets = randomBytes(16);
   octets[0] = (octets[0]! & 0x7f) | 0x40;
-  return octets.toString('hex');
+  return octets;
 }
 
-/** As JSON, so that nothing in a value is read as syntax of a distinguished name. */
-const nameOf = (subject: SubjectName): x509.Name =>
-  new x509.Name([
-    ...(subject.organizations ?? []).map((organization) => ({ O: [organization] })),
-    { CN: [subject.commonName] },
+/** A copy: a Buffer may be a view into a larger one. */
+const alone = (octets: Uint8Array): ArrayBuffer => new Uint8Array(octets).buffer;
+
+/** A PrintableString where that can hold it (X.680, 41.4), as Go and OpenSSL choose. */
+const PRINTABLE = /^[A-Za-z0-9 '()+,./:=?-]*$/;
+
+const ORGANIZATION = '2.5.4.10';
+const COMMON_NAME = '2.5.4.3';
+
+const attribute = (type: string, text: string): asn.RelativeDistinguishedName =>
+  new asn.RelativeDistinguishedName([
+    new asn.AttributeTypeAndValue({
+      type,
+      value: new asn.AttributeValue(PRINTABLE.test(text) ? { printableString: text } : { utf8String: text }),
+    }),
+  ]);
+
+const nameOf = ({ commonName, organizations = [] }: SubjectName): asn.Name =>
+  new asn.Name([
+    ...organizations.map((one) => attribute(ORGANIZATION, one)),
+    attribute(COMMON_NAME, commonName),
   ]);
 
 /**
@@ -73,32 +94,53 @@ const nameOf = (subject: SubjectName): x509.Name =>
  */
 export const keyIdOf = (key: PublicKey): string => key.pin().slice(0, 40);
 
-function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined): x509.Extension[] {
+const PURPOSES: Readonly<Record<Purpose, string>> = {
+  serverAuth: asn.id_kp_serverAuth,
+  clientAuth: asn.id_kp_clientAuth,
+};
+
+const critical = (extnID: string, value: unknown): asn.Extension =>
+  new asn.Extension({ extnID, critical: true, extnValue: new OctetString(AsnConvert.serialize(value)) });
+const plain = (extnID: string, value: unknown): asn.Extension =>
+  new asn.Extension({ extnID, extnValue: new OctetString(AsnConvert.serialize(value)) });
+
+function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined): asn.Extension[] {
   const isRsa = facts.publicKey.object.asymmetricKeyType === 'rsa';
   const usage =
-    x509.KeyUsageFlags.digitalSignature |
+    asn.KeyUsageFlags.digitalSignature |
     // An ECDSA key encrypts nothing; kubeadm sets the bit all the same (deviations.ts).
-    (isRsa ? x509.KeyUsageFlags.keyEncipherment : 0) |
-    (facts.ca ? x509.KeyUsageFlags.keyCertSign : 0);
-  const extensions: x509.Extension[] = [new x509.KeyUsagesExtension(usage, true)];
+    (isRsa ? asn.KeyUsageFlags.keyEncipherment : 0) |
+    (facts.ca ? asn.KeyUsageFlags.keyCertSign : 0);
+  const extensions = [critical(asn.id_ce_keyUsage, new asn.KeyUsage(usage))];
   if (facts.purposes.length > 0)
     extensions.push(
-      new x509.ExtendedKeyUsageExtension(
-        facts.purposes.map((purpose) => x509.ExtendedKeyUsage[purpose]),
-        false,
-      ),
+      plain(asn.id_ce_extKeyUsage, new asn.ExtendedKeyUsage(facts.purposes.map((one) => PURPOSES[one]))),
     );
-  extensions.push(new x509.BasicConstraintsExtension(facts.ca, undefined, true));
-  if (facts.ca) extensions.push(new x509.SubjectKeyIdentifierExtension(keyIdOf(facts.publicKey)));
-  if (issuerKeyId !== undefined) extensions.push(new x509.AuthorityKeyIdentifierExtension(issuerKeyId));
-  const names = [
-    ...facts.sans.dns.map((value) => ({ type: 'dns' as const, value })),
-    ...facts.sans.ips.map((value) => ({ type: 'ip' as const, value })),
-  ];
-  for (const { type, value } of names)
-    if (type === 'ip' && parseIp(value) === undefined) throw new RangeError(`not an IP address: ${value}`);
-  if (names.length > 0) extensions.push(new x509.SubjectAlternativeNameExtension(names, false));
+  extensions.push(critical(asn.id_ce_basicConstraints, new asn.BasicConstraints({ cA: facts.ca })));
+  const octets = (hex: string) => alone(Buffer.from(hex, 'hex'));
+  if (facts.ca)
+    extensions.push(
+      plain(asn.id_ce_subjectKeyIdentifier, new asn.SubjectKeyIdentifier(octets(keyIdOf(facts.publicKey)))),
+    );
+  if (issuerKeyId !== undefined) {
+    const keyIdentifier = new asn.KeyIdentifier(octets(issuerKeyId));
+    extensions.push(
+      plain(asn.id_ce_authorityKeyIdentifier, new asn.AuthorityKeyIdentifier({ keyIdentifier })),
+    );
+  }
+  const names = namesOf(facts.sans);
+  if (names.length > 0)
+    extensions.push(plain(asn.id_ce_subjectAltName, new asn.SubjectAlternativeName(names)));
   return extensions;
+}
+
+function namesOf({ dns, ips }: AlternativeNames): asn.GeneralName[] {
+  for (const value of ips)
+    if (parseIp(value) === undefined) throw new RangeError(`not an IP address: ${value}`);
+  return [
+    ...dns.map((dNSName) => new asn.GeneralName({ dNSName })),
+    ...ips.map((iPAddress) => new asn.GeneralName({ iPAddress })),
+  ];
 }
 
 /** X.509 counts whole seconds. */
@@ -106,47 +148,55 @@ const date = (at: Millis): Date => new Date(Math.floor(at / 1000) * 1000);
 
 async function write(
   facts: CertificateFacts,
-  issuer: { readonly name: x509.Name; readonly keyId?: string },
-  signing: { readonly key: webcrypto.CryptoKey; readonly algorithm: typeof ECDSA | typeof RSA },
+  issuer: { readonly name: asn.Name; readonly keyId?: string },
+  key: PrivateKey,
 ): Promise<IssuedPem> {
   const serial = newSerial();
   const notBefore = date(facts.notBefore);
   const notAfter = date(facts.notAfter);
-  const certificate = await x509.X509CertificateGenerator.create({
-    serialNumber: serial,
-    subject: nameOf(facts.subject),
+  const signatureAlgorithm = key.isRsa ? RSA : ECDSA;
+  const tbsCertificate = new asn.TBSCertificate({
+    version: asn.Version.v3,
+    serialNumber: alone(serial),
+    signature: signatureAlgorithm,
     issuer: issuer.name,
-    notBefore,
-    notAfter,
-    signingAlgorithm: signing.algorithm,
-    publicKey: new x509.PublicKey(facts.publicKey.spki),
-    signingKey: signing.key,
-    extensions: extensionsOf(facts, issuer.keyId),
+    validity: new asn.Validity({ notBefore, notAfter }),
+    subject: nameOf(facts.subject),
+    subjectPublicKeyInfo: AsnConvert.parse(facts.publicKey.spki, asn.SubjectPublicKeyInfo),
+    extensions: new asn.Extensions(extensionsOf(facts, issuer.keyId)),
   });
+  // Put around what was signed as it is: written a second time it would cost as much again.
+  const toBeSigned = Buffer.from(AsnConvert.serialize(tbsCertificate));
+  const signature = await signed('sha256', toBeSigned, key.object);
+  const certificate = element(
+    TAG.sequence,
+    toBeSigned,
+    Buffer.from(AsnConvert.serialize(signatureAlgorithm)),
+    element(TAG.bits, NO_UNUSED_BITS, signature),
+  );
   return {
-    pem: `${certificate.toString('pem').trim()}\n`,
-    serial,
+    pem: formatPem({ label: 'CERTIFICATE', octets: certificate }),
+    serial: serial.toString('hex'),
     notBefore: notBefore.getTime() as Millis,
     notAfter: notAfter.getTime() as Millis,
   };
 }
 
 /** A CA's own certificate. */
-export function selfSign(facts: CertificateFacts, key: PrivateKey): Promise<IssuedPem> {
-  const signing = { key: signingKeyOf(key), algorithm: algorithmOf(key) };
-  return write(facts, { name: nameOf(facts.subject) }, signing);
-}
+export const selfSign = (facts: CertificateFacts, key: PrivateKey): Promise<IssuedPem> =>
+  write(facts, { name: nameOf(facts.subject) }, key);
 
 /**
  * A CA from its certificate and key. What it issues lies within its own validity: a leaf that outlives its CA is a surprise on the
- * day the CA ends.
+ * day the CA ends. Throws RangeError for what is not one certificate.
  */
 export function signer(certificatePem: string, key: PrivateKey): Signer {
-  const own = new x509.X509Certificate(certificatePem);
-  const notBefore = own.notBefore.getTime() as Millis;
-  const notAfter = own.notAfter.getTime() as Millis;
-  const issuer = { name: own.subjectName, keyId: keyIdOf(key.publicKey()) };
-  const signing = { key: signingKeyOf(key), algorithm: algorithmOf(key) };
+  const [block, ...more] = parsePem(certificatePem) ?? [];
+  if (block === undefined || more.length > 0) throw new RangeError('not one certificate in PEM');
+  const { tbsCertificate: own } = AsnConvert.parse(block.octets, asn.Certificate);
+  const notBefore = own.validity.notBefore.getTime().getTime() as Millis;
+  const notAfter = own.validity.notAfter.getTime().getTime() as Millis;
+  const issuer = { name: own.subject, keyId: keyIdOf(key.publicKey()) };
   return {
     notBefore,
     notAfter,
@@ -158,7 +208,7 @@ export function signer(certificatePem: string, key: PrivateKey): Signer {
           notAfter: Math.min(facts.notAfter, notAfter) as Millis,
         },
         issuer,
-        signing,
+        key,
       ),
   };
 }
