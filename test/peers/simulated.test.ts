@@ -1,0 +1,162 @@
+/**
+ * A hundred machines of one cluster go the whole way against one boot host: DHCP, boot script, configuration, reports, ticket, facts, plans,
+ * heartbeats. What each sends is real; kernel, etcd and kubectl are words (test/simulated/machine.ts).
+ */
+import { createHash, X509Certificate } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { FoundingStatus } from '../../src/cluster/founding/founder.ts';
+import { RELEASES } from '../../src/cluster/versions.ts';
+import { type BootHost, openBootHost } from '../simulated/boot-host.ts';
+import { CLUSTER } from '../simulated/documents.ts';
+import type { FleetResult, MachineResult } from '../simulated/fleet.ts';
+
+const MACHINES = 100;
+const PER_SECOND = 20;
+const KUBELET = `1.36.${RELEASES['1.36'].patch}`;
+
+let host: BootHost;
+let result: FleetResult;
+
+beforeAll(async () => {
+  host = await openBootHost(MACHINES);
+  const kubelet = join(host.state, 'kubelet');
+  writeFileSync(kubelet, 'a program\n'.repeat(10_000));
+  host.muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${kubelet}`);
+  // The control planes come somewhere in between, the last of them late: until then all others wait.
+  const [one, two, three, ...workers] = host.machines;
+  const machines = [
+    ...workers.slice(0, 10),
+    two!,
+    ...workers.slice(10, 40),
+    three!,
+    ...workers.slice(40, 80),
+    one!,
+    ...workers.slice(80),
+  ];
+  result = await host.powerOn({ machines, perSecond: PER_SECOND, keep: true });
+});
+afterAll(() => host?.close());
+
+const isMember = ({ name }: MachineResult): boolean => name.startsWith('cp');
+const files = (machine: MachineResult): Readonly<Record<string, string>> => machine.kept!.files;
+const addressOf = (name: string): string => host.machines.find((one) => one.name === name)!.address;
+const json = <T>(...words: string[]): T => JSON.parse(host.muster(...words, '-o', 'json')) as T;
+
+/** Every certificate of a machine's own among its files, by the leaf whose key it is for. */
+function certificates(machine: MachineResult): ReadonlyMap<string, X509Certificate> {
+  const byPin = new Map(Object.entries(machine.kept!.pins).map(([leaf, pin]) => [pin, leaf]));
+  const found = new Map<string, X509Certificate>();
+  const texts = Object.entries(files(machine)).flatMap(([path, text]) => [
+    text,
+    // kubeconfigs have theirs in base64
+    ...(path.endsWith('.conf')
+      ? [...text.matchAll(/client-certificate-data: (\S+)/g)].map(([, data]) =>
+          String(Buffer.from(data!, 'base64')),
+        )
+      : []),
+  ]);
+  for (const text of texts)
+    for (const [pem] of text.matchAll(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/g)) {
+      const certificate = new X509Certificate(pem);
+      const leaf = byPin.get(pinOf(certificate));
+      if (leaf !== undefined) found.set(leaf, certificate);
+    }
+  return found;
+}
+
+function pinOf(certificate: X509Certificate): string {
+  return createHash('sha256')
+    .update(certificate.publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex');
+}
+
+test('all come to rest, ready, at the address that is reserved for each', () => {
+  expect(result.machines).toHaveLength(MACHINES);
+  for (const { name, hostname, leased } of result.machines) {
+    expect(hostname).toBe(name);
+    // To firmware, iPXE and initrd alike.
+    expect(leased).toEqual([addressOf(name), addressOf(name), addressOf(name)]);
+  }
+  const { items } = json<{ items: readonly { status: { phase: string } }[] }>('get', 'machines');
+  expect(items.map(({ status }) => status.phase)).toEqual(Array.from({ length: MACHINES }, () => 'ready'));
+});
+
+test('each agent has a certificate of its own, for its own key and in its own name, and the ledger says so', () => {
+  const shown = result.machines.map(({ name, pin, certificate }) => {
+    const read = new X509Certificate(certificate);
+    expect(read.subject).toBe(`O=muster:agents\nCN=${name}`);
+    expect(pinOf(read)).toBe(pin);
+    return read.serialNumber.toLowerCase();
+  });
+  expect(new Set(shown).size).toBe(MACHINES);
+  expect(new Set(result.machines.map(({ pin }) => pin)).size).toBe(MACHINES);
+});
+
+test('each machine has its own certificates of the cluster, which name it and no other', () => {
+  const serials: string[] = [];
+  for (const machine of result.machines) {
+    const own = certificates(machine);
+    // The applier's key is gone when the objects are there.
+    expect([...own.keys()].sort()).toEqual(Object.keys(machine.kept!.pins).sort());
+    serials.push(...[...own.values()].map(({ serialNumber }) => serialNumber));
+    expect(own.get('kubelet')!.subject).toBe(`O=system:nodes\nCN=system:node:${machine.name}`);
+    expect(own.get('kubelet-serving')!.subjectAltName).toBe(
+      `DNS:${machine.name}, IP Address:${addressOf(machine.name)}`,
+    );
+    const peer = own.get('etcd-peer');
+    expect(peer !== undefined).toBe(isMember(machine));
+    if (peer) expect(peer.subjectAltName).toContain(`IP Address:${addressOf(machine.name)}`);
+  }
+  expect(new Set(serials).size).toBe(serials.length);
+  expect(serials.length).toBe(2 * (MACHINES - 3) + 12 * 3);
+});
+
+test('a worker’s plan names itself and the control planes, and holds nothing of another worker nor a key of a CA', () => {
+  for (const machine of result.machines) {
+    expect(files(machine)['/etc/hostname']).toBe(`${machine.name}\n`);
+    if (isMember(machine)) continue;
+    const text = JSON.stringify(files(machine));
+    expect([...new Set(text.match(/worker-\d+/g))]).toEqual([machine.name]);
+    const named = new Set(text.match(/10\.92\.16\.\d+/g));
+    expect([...named].sort()).toEqual(
+      [...['cp1', 'cp2', 'cp3'].map(addressOf), addressOf(machine.name)]
+        .filter((one) => named.has(one))
+        .sort(),
+    );
+    expect(Object.keys(files(machine)).filter((path) => /\/(ca|sa|front-proxy-ca)\.key$/.test(path))).toEqual(
+      [],
+    );
+    expect(machine.kept!.units).toContain('kubelet.service');
+  }
+});
+
+test('etcd is founded once, when all three members asked; whoever came before waited for them', () => {
+  const members = result.machines.filter(isMember);
+  const markers = members.map(({ name, kept }) => {
+    const [cluster, founding, member, machine] = kept!.marker.split(' ');
+    expect([cluster, member, machine]).toEqual([CLUSTER, name, name]);
+    return founding;
+  });
+  expect(new Set(markers).size).toBe(1);
+  const status = json<FoundingStatus>('cluster', 'founding', CLUSTER);
+  expect(status.record).toMatchObject({ id: markers[0], founded: {} });
+  expect(status.members.map(({ decision }) => decision?.do)).toEqual(['start', 'start', 'start']);
+  const early = result.machines.slice(0, 10).map(({ holds }) => holds);
+  expect(new Set(early.flat())).toEqual(new Set(['waiting-for-members']));
+  expect(early.every(({ length }) => length === 1)).toBe(true);
+  const manifests = members.map((member) => files(member)['/etc/kubernetes/manifests/etcd.yaml']!);
+  for (const manifest of manifests)
+    for (const { name } of members) expect(manifest).toContain(addressOf(name));
+  // The keys of the CAs were made once.
+  expect(new Set(members.map((member) => files(member)['/etc/kubernetes/pki/ca.key'])).size).toBe(1);
+});
+
+test('every machine fetched what its plan names from this boot host, and nobody was refused anything', () => {
+  expect(result.machines.map(({ fetched }) => fetched)).toEqual(Array.from({ length: MACHINES }, () => 1));
+  const events = json<readonly { kind: string; subject: string }[]>('events');
+  expect(new Set(events.map(({ kind }) => kind))).toContain('agent.certificate');
+  const refusals = events.filter(({ kind }) => /refused|alarm|disbelieved|conflict|exhausted/.test(kind));
+  expect(refusals).toEqual([]);
+});

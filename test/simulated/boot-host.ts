@@ -1,0 +1,135 @@
+/**
+ * `bin/muster serve` as it is shipped on a segment of its own, with the documents of one cluster, and the machines of that cluster in a
+ * namespace behind it. Inside scripts/in-namespace.sh.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { MEMBERS, orderOf, SERVER, writeDocuments } from './documents.ts';
+import type { FleetOrder, FleetResult } from './fleet.ts';
+import type { MachineOrder } from './machine.ts';
+
+/** Nothing that is started here takes as long. */
+const PATIENCE_MS = 60_000;
+
+const ip = (...words: string[]): void =>
+  void execFileSync('ip', words, { stdio: ['ignore', 'ignore', 'pipe'] });
+
+let segments = 0;
+
+/** A pair of interfaces: ours here, the machines' in a namespace in which every address of theirs counts as local. */
+function openSegment(): { readonly link: string; readonly namespace: string; close(): void } {
+  const number = ++segments;
+  const [link, namespace] = [`sim-s${number}`, `sim-m${number}`];
+  ip('netns', 'add', namespace);
+  ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace);
+  ip('addr', 'add', `${SERVER}/16`, 'dev', link);
+  ip('link', 'set', link, 'up');
+  const inside = (...words: string[]) => ip('-n', namespace, ...words);
+  inside('addr', 'add', '10.92.0.2/16', 'dev', 'eth0');
+  for (const name of ['eth0', 'lo']) inside('link', 'set', name, 'up');
+  inside('route', 'add', 'local', '10.92.16.0/20', 'dev', 'lo');
+  inside('route', 'add', '255.255.255.255', 'dev', 'eth0');
+  return {
+    link,
+    namespace,
+    close() {
+      ip('netns', 'del', namespace);
+    },
+  };
+}
+
+export interface BootHost {
+  readonly pid: number;
+  readonly namespace: string;
+  readonly state: string;
+  readonly socket: string;
+  /** In the order of the documents: control planes first. */
+  readonly machines: readonly MachineOrder[];
+  /** `bin/muster` with these words, its output; for operators' commands. */
+  muster(...words: readonly string[]): string;
+  /** Powers machines on, `perSecond` of them a second. Rejects when one did not come to rest. */
+  powerOn(order: Pick<FleetOrder, 'machines' | 'perSecond' | 'keep'>): Promise<FleetResult>;
+  log(): string;
+  close(): Promise<void>;
+}
+
+/** Starts it for a cluster of `size` machines; `nodeFlags` are for Node alone (a profile). */
+export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHost> {
+  const segment = openSegment();
+  const home = mkdtempSync(join(tmpdir(), 'muster-simulated-'));
+  const [config, state, socket] = [join(home, 'config'), join(home, 'state'), join(home, 'm.sock')];
+  const machines = Array.from({ length: size }, (_, n) => orderOf(n));
+  writeDocuments(config, machines, state);
+  const command = [
+    ...['serve', '--interface', segment.link, '--config', config, '--state', state, '--socket', socket],
+    ...['--loaders', '/usr/lib/ipxe'],
+  ];
+  const env = { ...process.env, ...(nodeFlags === '' ? {} : { NODE_OPTIONS: nodeFlags }) };
+  const server = spawn(resolve('bin/muster'), command, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  const collect = (text: Buffer): void => {
+    output = (output + text).slice(-262_144);
+  };
+  for (const stream of [server.stdout, server.stderr]) stream.on('data', collect);
+  const ended = new Promise<void>((done) => server.on('close', () => done()));
+  await said(server, /ready: 1 networks/, () => output);
+  const muster = (...words: readonly string[]): string =>
+    execFileSync(resolve('bin/muster'), [...words, '--socket', socket], {
+      encoding: 'utf8',
+      maxBuffer: 256 * 1024 * 1024,
+    });
+  return {
+    pid: server.pid!,
+    namespace: segment.namespace,
+    state,
+    socket,
+    machines,
+    muster,
+    powerOn: (order) => runFleet(segment.namespace, home, { ...order, members: MEMBERS }),
+    log: () => output,
+    async close() {
+      server.kill('SIGTERM');
+      await ended;
+      segment.close();
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Resolves when the process said it; rejects when it ended or took too long. */
+async function said(server: ChildProcess, wanted: RegExp, output: () => string): Promise<void> {
+  const { promise, resolve: done, reject } = Promise.withResolvers<void>();
+  const look = (): void => {
+    if (wanted.test(output())) done();
+  };
+  const timer = setTimeout(() => reject(new Error(`not ready:\n${output()}`)), PATIENCE_MS);
+  const over = (): void => reject(new Error(`ended:\n${output()}`));
+  for (const stream of [server.stdout!, server.stderr!]) stream.on('data', look);
+  server.on('close', over);
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    for (const stream of [server.stdout!, server.stderr!]) stream.off('data', look);
+    server.off('close', over);
+  }
+}
+
+let fleets = 0;
+
+async function runFleet(namespace: string, home: string, order: FleetOrder): Promise<FleetResult> {
+  const number = ++fleets;
+  const [orders, results] = [join(home, `orders-${number}.json`), join(home, `results-${number}.json`)];
+  writeFileSync(orders, JSON.stringify(order));
+  const program = new URL('fleet.ts', import.meta.url).pathname;
+  const child = spawn('ip', ['netns', 'exec', namespace, process.execPath, program, orders, results], {
+    stdio: ['ignore', 'inherit', 'pipe'],
+  });
+  let complaints = '';
+  child.stderr.on('data', (text) => (complaints += text));
+  const code = await new Promise((done) => child.on('close', done));
+  if (code !== 0) throw new Error(`the machines ended with ${code}:\n${complaints}`);
+  return JSON.parse(readFileSync(results, 'utf8')) as FleetResult;
+}

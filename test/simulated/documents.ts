@@ -1,0 +1,87 @@
+/** Documents of one cluster: a network, an image, a profile, three control planes, and workers. */
+import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { formatIpv4, type Ipv4, ipv4 } from '../../src/base/ipv4.ts';
+import type { MachineOrder } from './machine.ts';
+
+export const CLUSTER = 'rack';
+/** The boot host's address on the machines' network. */
+export const SERVER = '10.92.0.1';
+/** Control planes, each with a member of etcd. */
+export const MEMBERS = 3;
+const BEFORE_FIRST = ipv4('10.92.16.0');
+
+/** The n-th machine: three control planes, then workers. */
+export function orderOf(n: number): MachineOrder {
+  return {
+    name: n < MEMBERS ? `cp${n + 1}` : `worker-${n - MEMBERS + 1}`,
+    mac: (0x02_00_5c_00_00_00 + n).toString(16).padStart(12, '0').match(/../g)!.join(':'),
+    address: formatIpv4((BEFORE_FIRST + n + 1) as Ipv4),
+  };
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+/** The files of the image: a few octets each, since fetching large ones is measured elsewhere. */
+const IMAGE = ['kernel', 'initrd', 'root'] as const;
+
+const USER = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBenchBenchBenchBenchBenchBenchBenchBenchBen ops';
+
+/** Writes them into directory `config`, and the image's files into the asset store below `state`. */
+export function writeDocuments(config: string, machines: readonly MachineOrder[], state: string): void {
+  const assets = join(state, 'assets/sha256');
+  for (const directory of [config, assets]) mkdirSync(directory, { recursive: true });
+  for (const text of IMAGE) writeFileSync(join(assets, sha256(text)), text);
+  // JSON is YAML.
+  const texts = documentsOf(machines).map((one) => JSON.stringify({ apiVersion: 'muster/v1', ...one }));
+  writeFileSync(join(config, 'all.yaml'), texts.map((text) => `--- ${text}\n`).join(''));
+}
+
+function documentsOf(machines: readonly MachineOrder[]): readonly object[] {
+  const names = machines.map(({ name }) => name);
+  const [kernel, initrd, root] = IMAGE.map((text) => ({ sha256: sha256(text) }));
+  const rack = {
+    subnet: '10.92.0.0/16',
+    gateway: '10.92.0.254',
+    dns: [SERVER],
+    dhcp: { mode: 'reservations' },
+  };
+  const debian = {
+    os: 'debian',
+    version: '13',
+    arch: 'x86_64',
+    kernel,
+    initrds: [initrd],
+    root,
+    configFormat: 'cloud-init',
+    cloudInitVersion: '25.1',
+  };
+  const config = {
+    files: [{ path: '/etc/motd', content: 'This is ${machine.name}.\n' }],
+    users: [{ name: 'ops', groups: ['sudo'], sshKeys: [USER] }],
+  };
+  const kubernetes = {
+    version: '1.36',
+    endpoint: '10.92.0.250',
+    // Room for a /24 for each of a thousand machines.
+    networks: { machines: ['10.92.0.0/16'], pods: ['172.16.0.0/12'] },
+    controlPlanes: names.slice(0, MEMBERS),
+    workers: names.slice(MEMBERS),
+  };
+  return [
+    { kind: 'Network', metadata: { name: 'rack' }, spec: rack },
+    { kind: 'Image', metadata: { name: 'debian' }, spec: debian },
+    { kind: 'Profile', metadata: { name: 'node' }, spec: { image: 'debian', config } },
+    { kind: 'Cluster', metadata: { name: CLUSTER }, spec: { kubernetes } },
+    ...machines.map(({ name, mac, address }, n) => ({
+      kind: 'Machine',
+      metadata: { name },
+      spec: {
+        macs: [mac],
+        profile: 'node',
+        addresses: [address],
+        ...(n < MEMBERS && { dataDisk: { path: '/dev/vdb' } }),
+      },
+    })),
+  ];
+}

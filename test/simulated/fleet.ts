@@ -1,0 +1,147 @@
+/**
+ * Many simulated machines, run in the machines' network namespace: each is powered on at its time, goes its way, and then keeps polling
+ * until the last one has come to rest.
+ *
+ *     node fleet.ts ORDERS.json RESULT.json
+ *
+ * Exits 1 when a machine did not come to rest; the result says which and why.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { DhcpTalk } from './dhcp.ts';
+import {
+  type MachineOrder,
+  Members,
+  SimulatedMachine,
+  STEPS,
+  type Step,
+  type Surroundings,
+} from './machine.ts';
+
+export interface FleetOrder {
+  /** In the order in which they are powered on. */
+  readonly machines: readonly MachineOrder[];
+  /** How many of them are members of etcd. */
+  readonly members: number;
+  /** Power-ons per second. */
+  readonly perSecond: number;
+  /** Whether the result holds what each machine got, not only how long it took. */
+  readonly keep: boolean;
+}
+
+/** What became of one machine. */
+export interface MachineResult {
+  readonly name: string;
+  /** Why it did not come to rest. */
+  readonly error?: string;
+  /** Sum of its requests until it came to rest, ms; pauses that the server asked for are not in it. */
+  readonly waitedMs: number;
+  /** From power-on to rest, all pauses included, ms. */
+  readonly elapsedMs: number;
+  readonly leased: readonly string[];
+  readonly hostname: string;
+  readonly holds: readonly string[];
+  readonly plans: number;
+  readonly fetched: number;
+  /** Public key of the agent's certificate request, as SHA-256. */
+  readonly pin: string;
+  readonly certificate: string;
+  readonly kept?: {
+    readonly marker: string;
+    readonly step: string;
+    /** By leaf. */
+    readonly pins: Readonly<Record<string, string>>;
+    readonly files: Readonly<Record<string, string>>;
+    readonly units: readonly string[];
+  };
+}
+
+export interface FleetResult {
+  readonly machines: readonly MachineResult[];
+  /** Milliseconds of every single request, by kind. */
+  readonly steps: Readonly<Record<Step, readonly number[]>>;
+  /** DHCP packets that were sent again. */
+  readonly retransmitted: number;
+  /** From the first power-on to the last rest, s. */
+  readonly seconds: number;
+}
+
+/** So that two runs are alike. */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+async function run(order: FleetOrder): Promise<FleetResult> {
+  const steps = Object.fromEntries(STEPS.map((step) => [step, []])) as unknown as Record<Step, number[]>;
+  const ending = new AbortController();
+  const of: Surroundings = {
+    dhcp: await DhcpTalk.open(),
+    members: new Members(order.members),
+    measured: (step, ms) => void steps[step].push(ms),
+    random: generator(20261121),
+    signal: ending.signal,
+  };
+  const beating: Promise<void>[] = [];
+  const began = performance.now();
+  const one = async (wanted: MachineOrder, n: number): Promise<MachineResult> => {
+    await pause((n * 1000) / order.perSecond);
+    const machine = new SimulatedMachine(wanted, of);
+    const on = performance.now();
+    const error = await machine.powerOn().then(
+      () => undefined,
+      (reason: unknown) => String((reason as Error).stack ?? reason),
+    );
+    const result = resultOf(machine, performance.now() - on, error, order.keep);
+    if (error === undefined) beating.push(machine.beat());
+    return result;
+  };
+  const machines = await Promise.all(order.machines.map(one));
+  const seconds = (performance.now() - began) / 1000;
+  ending.abort();
+  await Promise.all(beating);
+  of.dhcp.close();
+  return { machines, steps, retransmitted: of.dhcp.retransmitted, seconds };
+}
+
+function resultOf(
+  { order, has, waitedMs, leased, hostname, holds, plans, pin, certificate }: SimulatedMachine,
+  elapsedMs: number,
+  error: string | undefined,
+  keep: boolean,
+): MachineResult {
+  return {
+    name: order.name,
+    ...(error === undefined ? {} : { error }),
+    waitedMs,
+    elapsedMs,
+    leased: [...leased],
+    hostname,
+    holds,
+    plans: plans.length,
+    fetched: has.fetched.size,
+    pin,
+    certificate,
+    ...(keep && {
+      kept: {
+        marker: has.marker,
+        step: has.step,
+        pins: Object.fromEntries([...has.keys].map(([leaf, key]) => [leaf, key.pin])),
+        files: Object.fromEntries(has.files),
+        units: [...has.units.keys()],
+      },
+    }),
+  };
+}
+
+if (import.meta.main) {
+  const [orders, results] = process.argv.slice(2) as [string, string];
+  const result = await run(JSON.parse(readFileSync(orders, 'utf8')) as FleetOrder);
+  writeFileSync(results, JSON.stringify(result));
+  const failed = result.machines.filter(({ error }) => error !== undefined);
+  for (const { name, error } of failed.slice(0, 5)) process.stderr.write(`${name}: ${error}\n`);
+  process.exitCode = failed.length > 0 ? 1 : 0;
+}

@@ -1,0 +1,337 @@
+/**
+ * One machine that exists only in memory, from power-on to heartbeats, against a real `muster serve`. What it sends is real: DHCP, HTTP,
+ * TLS, keys, requests. What it does with the answers is not: nothing is written to a disk, no kernel is started, etcd and kubectl are
+ * words (see {@link Members}). The loader by TFTP is left out.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import http from 'node:http';
+import https from 'node:https';
+import { setTimeout as pause } from 'node:timers/promises';
+import { load } from 'js-yaml';
+import { formatIpv4 } from '../../src/base/ipv4.ts';
+import type { Mac } from '../../src/base/mac.ts';
+import type { DhcpTalk } from './dhcp.ts';
+import { MachineKey } from './keys.ts';
+import { applyPlan, type Belongings, type Hold, nothingYet, takePlan } from './plan.ts';
+
+/** What it is asked for by its arrival. */
+export interface MachineOrder {
+  readonly name: string;
+  readonly mac: string;
+  readonly address: string;
+}
+
+/** Kinds of requests that are measured apart. */
+export const STEPS = [
+  'dhcp',
+  'script',
+  'image',
+  'configuration',
+  'report',
+  'redeem',
+  'poll',
+  'fetch',
+  'heartbeat',
+] as const;
+export type Step = (typeof STEPS)[number];
+
+/** The members of etcd of all simulated machines: a member runs from when it has its manifest, and serves when a majority runs. */
+export class Members {
+  readonly #running = new Set<string>();
+  readonly #quorum: number;
+
+  constructor(size: number) {
+    this.#quorum = Math.floor(size / 2) + 1;
+  }
+
+  start(name: string): void {
+    this.#running.add(name);
+  }
+
+  health(name: string): 'serving' | 'alive' | 'down' {
+    if (!this.#running.has(name)) return 'down';
+    return this.#running.size >= this.#quorum ? 'serving' : 'alive';
+  }
+}
+
+export interface Surroundings {
+  readonly dhcp: DhcpTalk;
+  readonly members: Members;
+  /** Called with the milliseconds that each request waited for its answer. */
+  readonly measured: (step: Step, ms: number) => void;
+  /** Between 0 and 1. */
+  readonly random: () => number;
+  readonly signal: AbortSignal;
+}
+
+interface Asked {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+const ETCD_MANIFEST = '/etc/kubernetes/manifests/etcd.yaml';
+const OBJECTS_UNIT = 'muster-objects.service';
+/** So many plans without coming to rest are no progress. */
+const MOST_POLLS = 400;
+
+export class SimulatedMachine {
+  readonly order: MachineOrder;
+  readonly has: Belongings;
+  readonly #of: Surroundings;
+  readonly #uuid = randomUUID();
+  readonly #bootId = randomUUID();
+  readonly #key = new MachineKey();
+  readonly #settings = new Map<string, string>();
+  #authority = '';
+  #applied = '';
+  #hold: Hold | undefined;
+  #holds: string[] = [];
+  #revision = 0;
+  /** The agent's certificate, PEM. */
+  certificate = '';
+  /** Of the leased addresses, in order. */
+  readonly leased: string[] = [];
+  hostname = '';
+  /** Sum of what it waited for answers, without the pauses that it was told to make. */
+  waitedMs = 0;
+  /** Digest of every plan that was not the one it had. */
+  readonly plans: string[] = [];
+
+  constructor(order: MachineOrder, of: Surroundings) {
+    this.order = order;
+    this.#of = of;
+    this.has = nothingYet(false);
+  }
+
+  /** Codes of the holds that it met on its way, each once. */
+  get holds(): readonly string[] {
+    return [...new Set(this.#holds)];
+  }
+
+  get pin(): string {
+    return this.#key.pin;
+  }
+
+  /** From power-on until its plan is applied to the end and the server has nothing new. */
+  async powerOn(): Promise<void> {
+    const session = await this.#boot();
+    await this.#configure(session);
+    await this.#redeem();
+    for (let polls = 0; polls < MOST_POLLS; polls++) {
+      const { rest, seconds } = await this.#poll('poll');
+      if (rest) return;
+      await this.#pause(seconds);
+    }
+    throw new Error(
+      `${this.order.name} does not come to rest: ${JSON.stringify(this.#hold ?? this.has.step)}`,
+    );
+  }
+
+  /** Polls on, as told, until the surroundings end. */
+  async beat(): Promise<void> {
+    while (!this.#of.signal.aborted) {
+      const { seconds } = await this.#poll('heartbeat');
+      await this.#pause(seconds);
+    }
+  }
+
+  /** As the agent: up to a quarter longer than told. */
+  async #pause(seconds: number): Promise<void> {
+    await pause(seconds * 1000 * (1 + this.#of.random() / 4), undefined, { signal: this.#of.signal }).catch(
+      () => {},
+    );
+  }
+
+  /** Firmware, iPXE and kernel: the URL of the boot session. */
+  async #boot(): Promise<string> {
+    const mac = this.order.mac as Mac;
+    const lease = async (asker: 'firmware' | 'ipxe' | 'initrd') => {
+      const began = performance.now();
+      const { address, file } = await this.#of.dhcp.exchange(mac, this.#uuid, asker);
+      this.#count('dhcp', began);
+      this.leased.push(formatIpv4(address));
+      return file;
+    };
+    await lease('firmware');
+    const start = String((await this.#good('script', await lease('ipxe'))).body);
+    const chain = /^chain --autofree --replace (\S+?)\?/m.exec(start)?.[1];
+    const dashed = mac.replaceAll(':', '-');
+    const asked = `mac=${dashed}&macs=${dashed},,,,,,,&uuid=${this.#uuid}&arch=x86_64&platform=efi&serial=&manufacturer=Simulated&product=Machine&asset=`;
+    if (chain === undefined) throw new Error(`${this.order.name}: no chain in\n${start}`);
+    const script = String((await this.#good('script', `${chain}?${asked}`)).body);
+    const url = /muster\.url=(\S+)/.exec(script)?.[1];
+    if (url === undefined) throw new Error(`${this.order.name} boots nothing:\n${script}`);
+    const image = [...script.matchAll(/(http:\S+\/assets\/([0-9a-f]{64})\/\S+)/g)];
+    for (const [, file, hash] of new Map(image.map((found) => [found[1], found])).values()) {
+      const { body } = await this.#good('image', file!);
+      if (createHash('sha256').update(body).digest('hex') !== hash) throw new Error(`not its hash: ${file}`);
+    }
+    await lease('initrd');
+    await this.#report(url, 'kernel');
+    return url;
+  }
+
+  async #report(session: string, step: string): Promise<void> {
+    await this.#good('report', `${session}/report`, `step=${step}`);
+  }
+
+  /** cloud-init: all four documents; of the files what the agent needs. */
+  async #configure(session: string): Promise<void> {
+    const documents: Record<string, string> = {};
+    for (const name of ['meta-data', 'user-data', 'vendor-data', 'network-config'])
+      documents[name] = String((await this.#good('configuration', `${session}/${name}`)).body);
+    const userData = load(documents['user-data']!) as {
+      readonly hostname: string;
+      readonly write_files: readonly { readonly path: string; readonly content: string }[];
+    };
+    this.hostname = userData.hostname;
+    const file = (path: string): string => {
+      const found = userData.write_files.find((one) => one.path === path);
+      if (found === undefined) throw new Error(`${this.order.name}: its configuration lacks ${path}`);
+      return found.content;
+    };
+    for (const line of file('/etc/muster/agent.conf').trim().split('\n')) {
+      const equals = line.indexOf('=');
+      this.#settings.set(line.slice(0, equals), line.slice(equals + 1));
+    }
+    this.#authority = file('/etc/muster/ca.crt');
+    if (this.#settings.has('data')) this.has.disk = 'blank';
+    for (const step of ['configured', 'ready']) await this.#report(session, step);
+  }
+
+  async #redeem(): Promise<void> {
+    const form = {
+      session: this.#settings.get('session')!,
+      ticket: this.#settings.get('ticket')!,
+      csr: this.#key.request(this.order.name),
+    };
+    const { status, body } = await this.#tls('redeem', '/agent/redeem', form);
+    if (status !== 200) throw new Error(`${this.order.name}: no certificate: ${status} ${body}`);
+    this.certificate = String(body);
+  }
+
+  /** One poll and what it brings: whether there was nothing new, and when to ask again. */
+  async #poll(step: 'poll' | 'heartbeat'): Promise<{ readonly rest: boolean; readonly seconds: number }> {
+    const { status, headers, body } = await this.#tls(step, '/agent/poll', this.#facts());
+    const seconds = Number(headers['retry-after'] ?? 10);
+    if (status === 503) return { rest: false, seconds };
+    if (status !== 200 && status !== 204) throw new Error(`${this.order.name}: ${status} ${body}`);
+    this.#revision = Math.max(this.#revision, Number(headers['muster-revision'] ?? 0));
+    if (status === 204) return { rest: this.#hold === undefined, seconds };
+    await this.#take(body);
+    return { rest: false, seconds };
+  }
+
+  async #take(body: Buffer): Promise<void> {
+    const plan = takePlan(body);
+    if (this.plans.at(-1) !== plan.digest) this.plans.push(plan.digest);
+    this.#hold = await applyPlan(plan, this.has, {
+      fetch: async (url) => (await this.#good('fetch', url)).body,
+      wal: () => this.#wal(),
+    });
+    this.#applied = this.#hold === undefined ? plan.digest : '';
+    if (this.#hold) this.#holds.push(this.#hold.code);
+    if (this.has.files.has(ETCD_MANIFEST)) this.#of.members.start(this.order.name);
+    // As the unit does when all objects are there: its credential goes.
+    if (this.has.units.has(OBJECTS_UNIT)) this.has.keys.delete('applier');
+  }
+
+  #wal(): 'present' | 'absent' {
+    return this.#of.members.health(this.order.name) === 'down' ? 'absent' : 'present';
+  }
+
+  #facts(): Readonly<Record<string, string>> {
+    const { has } = this;
+    const leaves = [...has.keys].flatMap(([leaf, key]) => [
+      [`pin.${leaf}`, key.pin],
+      ...(has.requested.has(leaf) ? [[`csr.${leaf}`, key.request(this.order.name)]] : []),
+    ]);
+    return {
+      agent: '1',
+      bootid: this.#bootId,
+      machineid: this.#uuid.replaceAll('-', ''),
+      clock: String(Math.floor(Date.now() / 1000)),
+      disk: has.disk,
+      ...(has.disk === 'unused' ? {} : { device: '/dev/vdb' }),
+      ...(has.disk === 'ours' ? { filesystem: has.filesystem, mounted: 'yes' } : {}),
+      ...(has.marker === '' ? {} : { marker: has.marker }),
+      wal: this.#wal(),
+      etcd: this.#of.members.health(this.order.name),
+      revision: String(this.#revision),
+      ...(this.#hold ? { hold: this.#hold.code, holdtext: this.#hold.text } : {}),
+      ...(this.#applied === '' ? {} : { applied: this.#applied }),
+      ...(has.step === '' ? {} : { step: has.step }),
+      ...Object.fromEntries(leaves),
+    };
+  }
+
+  #count(step: Step, began: number): void {
+    const ms = performance.now() - began;
+    this.waitedMs += ms;
+    this.#of.measured(step, ms);
+  }
+
+  /** A connection of its own for each request, as iPXE and curl make them. Asks again while the server is not ready. */
+  async #good(step: Step, url: string, form?: string): Promise<Asked> {
+    for (;;) {
+      const began = performance.now();
+      const asked = await this.#ask(http.request(url, this.#options(form)), form);
+      this.#count(step, began);
+      if (asked.status === 200 || asked.status === 204) return asked;
+      if (asked.status !== 503) throw new Error(`${url}: ${asked.status} ${asked.body}`);
+      await this.#pause(Number(asked.headers['retry-after'] ?? 1));
+    }
+  }
+
+  #options(form: string | undefined): http.RequestOptions {
+    return {
+      localAddress: this.order.address,
+      agent: false,
+      ...(form === undefined
+        ? {}
+        : {
+            method: 'POST',
+            headers: {
+              'content-type': 'application/x-www-form-urlencoded',
+              'content-length': Buffer.byteLength(form),
+            },
+          }),
+    };
+  }
+
+  async #tls(step: Step, path: string, fields: Readonly<Record<string, string>>): Promise<Asked> {
+    const form = Object.entries(fields)
+      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+      .join('&');
+    const began = performance.now();
+    const asked = await this.#ask(
+      https.request(`${this.#settings.get('server')}${path}`, {
+        ...this.#options(form),
+        ca: this.#authority,
+        ...(this.certificate === '' ? {} : { cert: this.certificate, key: this.#key.pem }),
+      }),
+      form,
+    );
+    this.#count(step, began);
+    return asked;
+  }
+
+  #ask(request: http.ClientRequest, form: string | undefined): Promise<Asked> {
+    return new Promise((done, fail) => {
+      request.setTimeout(60_000, () =>
+        request.destroy(new Error(`${this.order.name}: no answer within a minute`)),
+      );
+      request.on('error', fail);
+      request.on('response', (response) => {
+        const parts: Buffer[] = [];
+        response.on('data', (part: Buffer) => parts.push(part));
+        response.on('error', fail);
+        response.on('end', () =>
+          done({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(parts) }),
+        );
+      });
+      request.end(form);
+    });
+  }
+}
