@@ -5,7 +5,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Desk, Machine, SHELLS, SOURCE } from '../unit/agent/kit.ts';
+import { Desk, Machine, SHELLS, SOURCE } from './agent-kit.ts';
 
 let desk: Desk;
 let machine: Machine;

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Desk, Machine, put, SHELLS } from '../unit/agent/kit.ts';
 import { Disks, MIB } from './agent-disks.ts';
+import { Desk, Machine, put, SHELLS } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 

@@ -1,7 +1,7 @@
 /** Real disks for a machine of the agent's tests: loop devices under the names of disks, in /dev and /sys as the kernel has them. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
-import type { Machine } from '../unit/agent/kit.ts';
+import type { Machine } from './agent-kit.ts';
 
 export const MIB = 1024 * 1024;
 

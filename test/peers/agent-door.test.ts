@@ -2,10 +2,10 @@
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import { duration, type Millis } from '../../../src/base/duration.ts';
-import { ALIVE_WITHIN } from '../../../src/machines/heartbeats.ts';
-import { TICKET_LIFETIME } from '../../../src/machines/tickets.ts';
-import { CP1_MAC, CP2_MAC, open, type World } from './world.ts';
+import { duration, type Millis } from '../../src/base/duration.ts';
+import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
+import { TICKET_LIFETIME } from '../../src/machines/tickets.ts';
+import { CP1_MAC, CP2_MAC, open, type World } from './agent-world.ts';
 
 let world: World;
 afterEach(() => world.close());
@@ -156,7 +156,7 @@ describe('a ticket', () => {
 
   it('is in no configuration of a machine that is of no cluster', async () => {
     world = await open();
-    const { MAC3 } = await import('../boot/world.ts');
+    const { MAC3 } = await import('../unit/boot/world.ts');
     const answer = await world.powerOn(MAC3);
     const document = world.boot.config(answer.session!.id, 'user-data', 'http://10.77.0.1:8080');
     expect(document.ok && document.body).not.toContain('agent.conf');
@@ -227,8 +227,8 @@ describe('a poll', () => {
 
   it('is not answered for a certificate of a distrusted generation', async () => {
     world = await open();
-    const { newGeneration } = await import('../../../src/pki/issue.ts');
-    const { addTrusted, distrust, promote } = await import('../../../src/pki/keyset.ts');
+    const { newGeneration } = await import('../../src/pki/issue.ts');
+    const { addTrusted, distrust, promote } = await import('../../src/pki/keyset.ts');
     const { key, certificate } = await joined();
     const next = await newGeneration('transport-ca', { now: world.clock.now() });
     const before = (await world.pki.keysets('_muster')).get('transport-ca')!.primary;

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { tar } from '../../src/agent/tar.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
-import { Desk, Machine, put, SHELLS, type Shell } from '../unit/agent/kit.ts';
+import { Desk, Machine, put, SHELLS, type Shell } from './agent-kit.ts';
 
 let desk: Desk;
 let machine: Machine;

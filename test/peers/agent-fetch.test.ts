@@ -6,7 +6,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Desk, Machine } from '../unit/agent/kit.ts';
+import { Desk, Machine } from './agent-kit.ts';
 
 let desk: Desk;
 let machine: Machine;

@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
-import { Desk, Machine, put } from '../unit/agent/kit.ts';
 import { Disks } from './agent-disks.ts';
+import { Desk, Machine, put } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 /** Everything by which the agent changes anything; the shell itself only writes below /run. */

@@ -6,18 +6,16 @@ import path from 'node:path';
 import tls from 'node:tls';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { startAgentServer } from '../../../src/agent/agent.server.ts';
-import { MAX_FORM_OCTETS } from '../../../src/agent/door.ts';
-import { readForm } from '../../../src/agent/form.ts';
-import { systemClock } from '../../../src/base/clock.ts';
-import type { Millis } from '../../../src/base/duration.ts';
-import { MusterError } from '../../../src/base/errors.ts';
-import { silentLog } from '../../../src/base/log.ts';
-import { openSecrets } from '../../../src/pki/secrets.ts';
-import { type ServerCertificate, serverCertificate } from '../../../src/pki/server-certificate.ts';
-import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
-import * as pki from '../pki/kit.ts';
-import { CP1_MAC, LOOPBACK, open, type World } from './world.ts';
+import { startAgentServer } from '../../src/agent/agent.server.ts';
+import { MAX_FORM_OCTETS } from '../../src/agent/door.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { Millis } from '../../src/base/duration.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { openSecrets } from '../../src/pki/secrets.ts';
+import { type ServerCertificate, serverCertificate } from '../../src/pki/server-certificate.ts';
+import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import * as pki from '../unit/pki/kit.ts';
+import { CP1_MAC, LOOPBACK, open, type World } from './agent-world.ts';
 
 let world: World;
 beforeAll(async () => {
@@ -140,37 +138,6 @@ describe('the listener for agents', () => {
 });
 
 describe('forms', () => {
-  it('of any octets are read or refused with E_USAGE, and what is read is what was written', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (text) => {
-        try {
-          readForm(text);
-        } catch (error) {
-          expect(error).toBeInstanceOf(MusterError);
-          expect((error as MusterError).code).toBe('E_USAGE');
-        }
-      }),
-      { numRuns: 3000, seed: 7 },
-    );
-    fc.assert(
-      fc.property(
-        fc.dictionary(fc.stringMatching(/^[a-z][a-z0-9.-]{0,20}$/), fc.string({ unit: 'grapheme' }), {
-          maxKeys: 20,
-        }),
-        (fields) => {
-          const wanted = Object.entries(fields).filter(
-            ([, value]) => !value.includes('\0') && value.isWellFormed(),
-          );
-          const body = wanted.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
-          expect([...readForm(body)]).toEqual(wanted);
-        },
-      ),
-      { numRuns: 500, seed: 7 },
-    );
-    for (const twice of ['a=1&a=2', 'a', '=1', 'a=%', 'a=%ff', 'a=%00', 'A=1', 'a=1&'])
-      expect(() => readForm(twice), twice).toThrow(MusterError);
-  });
-
   it('of redeeming, changed anywhere, give nobody a certificate and raise no alarm', async () => {
     const ticket = await world.configured(CP1_MAC);
     const { csr } = world.key('fuzz');

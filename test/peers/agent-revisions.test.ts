@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Desk, Machine, openssl, SHELLS } from '../unit/agent/kit.ts';
+import { Desk, Machine, openssl, SHELLS } from './agent-kit.ts';
 
 let desk: Desk;
 let machine: Machine;

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Desk, Machine, openssl, put, SHELLS, SOURCE } from '../unit/agent/kit.ts';
+import { Desk, Machine, openssl, put, SHELLS, SOURCE } from './agent-kit.ts';
 
 let desk: Desk;
 let machine: Machine;

@@ -1,7 +1,7 @@
 /** The agent by the shells that machines have, with the real curl, openssl and tar, against a server that answers as ours does. */
 import fs from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Desk, Machine, openssl, put, SHELLS } from './kit.ts';
+import { Desk, Machine, openssl, put, SHELLS } from './agent-kit.ts';
 
 let desk: Desk;
 let machine: Machine;

@@ -7,7 +7,8 @@ import { type AgentSettings, agentLayer, selectorText, settingsText } from '../.
 import { AGENT_HOLDS, CHECKS } from '../../../src/agent/plan.ts';
 import { expand } from '../../../src/ignition/template.ts';
 import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
-import { SOURCE } from './kit.ts';
+
+const SOURCE = path.join(import.meta.dirname, '../../../src/agent');
 
 const SETTINGS: AgentSettings = {
   server: 'https://10.0.0.1:8443',

@@ -1,40 +1,57 @@
 /** The command as a process: what only a shell sees. */
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 const ROOT = path.join(import.meta.dirname, '../../..');
 
-const shell = (script: string, env: Record<string, string> = {}) =>
-  spawnSync('bash', ['-c', `set -o pipefail; ${script}`], {
-    cwd: ROOT,
-    encoding: 'utf8',
-    env: { PATH: process.env.PATH!, HOME: '/nonexistent', ...env },
-  });
+interface Ended {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
-describe('bin/muster', () => {
-  it('runs from anywhere, also by a link, without a home', () => {
-    expect(shell(`cd / && '${ROOT}/bin/muster' version --socket /nowhere`).stdout).toMatch(
+function shell(script: string, env: Record<string, string> = {}): Promise<Ended> {
+  const child = spawn('bash', ['-c', `set -o pipefail; ${script}`], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH!, HOME: '/nonexistent', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const said = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      said[name] += text;
+    });
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (status) => resolve({ status, ...said }));
+  });
+}
+
+/** At once: most of them wait for processes that start, and some for time to pass. */
+describe.concurrent('bin/muster', () => {
+  it('runs from anywhere, also by a link, without a home', async () => {
+    expect((await shell(`cd / && '${ROOT}/bin/muster' version --socket /nowhere`)).stdout).toMatch(
       /^muster [0-9.]+\n$/,
     );
-    const linked = shell(
+    const linked = await shell(
       `d=$(mktemp -d) && ln -s '${ROOT}/bin/muster' "$d/m" && "$d/m" version --socket /nowhere; rm -r "$d"`,
     );
     expect(linked.stdout).toMatch(/^muster [0-9.]+\n$/);
   });
 
-  it('ends quietly when its reader has had enough', () => {
-    const { status, stdout, stderr } = shell('bin/muster explain profile.config | head -n 1');
+  it('ends quietly when its reader has had enough', async () => {
+    const { status, stdout, stderr } = await shell('bin/muster explain profile.config | head -n 1');
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toBe('KIND:    Profile\n');
   });
 
-  it('says that its output cannot be written', () => {
-    expect(shell('bin/muster explain profile.config > /dev/full')).toMatchObject({
+  it('says that its output cannot be written', async () => {
+    expect(await shell('bin/muster explain profile.config > /dev/full')).toMatchObject({
       status: 1,
       stderr: expect.stringMatching(/^muster: standard output: ENOSPC.* \(E_OUTPUT\)\n {2}Free space.*\n$/),
     });
-    expect(shell('bin/muster nonsense 2> /dev/full').status).toBe(1);
+    expect((await shell('bin/muster nonsense 2> /dev/full')).status).toBe(1);
   });
 
   it.for([
@@ -43,8 +60,8 @@ describe('bin/muster', () => {
     ['muster apply', "required option '-f, --filename <path>' not specified", 'muster apply'],
     ['muster get machines -o xml', "option '-o, --output <format>' argument 'xml' is invalid", 'muster get'],
     ['muster machine add', "missing required argument 'mac'", 'muster machine add'],
-  ] as const)('%s is told why, with the code of it and where to look', ([command, why, help]) => {
-    const { status, stdout, stderr } = shell(`bin/${command}`);
+  ] as const)('%s is told why, with the code of it and where to look', async ([command, why, help]) => {
+    const { status, stdout, stderr } = await shell(`bin/${command}`);
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
     const [first, ...rest] = stderr.split('\n');
     expect(first).toContain(`muster: ${why}`);
@@ -52,9 +69,9 @@ describe('bin/muster', () => {
     expect(rest).toEqual([`  See \`${help} --help\`.`, '']);
   });
 
-  it('keeps data and messages apart', () => {
-    expect(shell('bin/muster get machines --socket /nowhere/s 2>/dev/null').stdout).toBe('');
-    expect(shell('bin/muster validate test/unit 2>/dev/null').stdout).toBe('');
+  it('keeps data and messages apart', async () => {
+    expect((await shell('bin/muster get machines --socket /nowhere/s 2>/dev/null')).stdout).toBe('');
+    expect((await shell('bin/muster validate test/unit 2>/dev/null')).stdout).toBe('');
   });
 
   it.for([
@@ -67,22 +84,22 @@ describe('bin/muster', () => {
     ['muster serve --http-port x --help', 0],
     ['muster serve --log-level loud --interface lo --help', 0],
     ['muster version --socket /nowhere/s', 0],
-  ] as const)('%s exits with %i', ([command, code]) => {
-    expect(shell(`bin/${command} </dev/null`).status).toBe(code);
+  ] as const)('%s exits with %i', async ([command, code]) => {
+    expect((await shell(`bin/${command} </dev/null`)).status).toBe(code);
   });
 
-  it('colours only where asked to', () => {
+  it('colours only where asked to', async () => {
     const file = `<(printf 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n')`;
-    expect(shell(`bin/muster validate -f ${file}`, { NO_COLOR: '1', FORCE_COLOR: '1' }).stdout).not.toContain(
-      '\x1b',
-    );
+    expect(
+      (await shell(`bin/muster validate -f ${file}`, { NO_COLOR: '1', FORCE_COLOR: '1' })).stdout,
+    ).not.toContain('\x1b');
   });
 
   it.for(['-f /dev/zero', '-f - < /dev/zero', '-f - < <(cat /dev/zero)'])(
     'reads no more of what never ends than it would take: %s',
     { timeout: 120_000 },
-    (source) => {
-      expect(shell(`timeout 100 bin/muster validate ${source}`)).toMatchObject({
+    async (source) => {
+      expect(await shell(`timeout 100 bin/muster validate ${source}`)).toMatchObject({
         status: 1,
         stderr: expect.stringMatching(/^(\/dev\/zero|stdin):1:1: 3\d{7} octets; at most .* \(E_YAML\)/),
       });
@@ -93,32 +110,34 @@ describe('bin/muster', () => {
     ['a pipe that nobody writes to', 'exec bin/muster validate -f "$d/pipe"'],
     ['a pipe that is kept open', 'exec 9<>"$d/pipe"; exec bin/muster validate -f "$d/pipe"'],
     ['standard input that says nothing', 'exec 9<>"$d/pipe"; exec bin/muster validate -f - <&9'],
-  ] as const)('can be ended while it waits for %s', ([, command]) => {
-    const { status, stderr } = shell(
+  ] as const)('can be ended while it waits for %s', async ([, command]) => {
+    const { status, stderr } = await shell(
       `d=$(mktemp -d); trap 'rm -r "$d"' EXIT; mkfifo "$d/pipe"; (${command}) & sleep 1; kill -TERM $!; wait $!`,
     );
     expect({ status, stderr }).toEqual({ status: 143, stderr: '' });
   });
 
-  it('waits for who writes to a pipe', () => {
+  it('waits for who writes to a pipe', async () => {
     const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
-    const { stdout } = shell(
+    const { stdout } = await shell(
       `d=$(mktemp -d); trap 'rm -r "$d"' EXIT; mkfifo "$d/pipe"; bin/muster validate -f "$d/pipe" & sleep 0.5; printf '${document}' > "$d/pipe"; wait $!`,
     );
     expect(stdout).toBe('valid: 1 document in 1 file\n');
   });
 
-  it('refuses what is not UTF-8 from standard input', () => {
-    expect(shell(`printf 'kind: f\\374r' | bin/muster validate -f -`).stderr).toMatch(
+  it('refuses what is not UTF-8 from standard input', async () => {
+    expect((await shell(`printf 'kind: f\\374r' | bin/muster validate -f -`)).stderr).toMatch(
       /^stdin:1:8: not UTF-8; .* \(E_YAML\)/,
     );
   });
 
-  it('reads documents from standard input', () => {
+  it('reads documents from standard input', async () => {
     const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
-    expect(shell(`printf '${document}' | bin/muster validate -f -`).stdout).toBe(
+    expect((await shell(`printf '${document}' | bin/muster validate -f -`)).stdout).toBe(
       'valid: 1 document in 1 file\n',
     );
-    expect(shell(`printf 'kind: [' | bin/muster validate -f -`).stderr).toMatch(/^stdin:1:\d+: .*\(E_YAML\)/);
+    expect((await shell(`printf 'kind: [' | bin/muster validate -f -`)).stderr).toMatch(
+      /^stdin:1:\d+: .*\(E_YAML\)/,
+    );
   });
 });

@@ -1,6 +1,4 @@
-/** A boot host's desk, and machines that do what its plans say, with keys of their own and openssl's requests. */
-
-import { execFileSync } from 'node:child_process';
+/** A boot host's desk, and machines that do what its plans say, with keys and requests of their own. */
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
 import { encodePlan } from '../../../src/agent/wire.ts';
@@ -12,7 +10,8 @@ import type { LeafName } from '../../../src/pki/hierarchy.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import type { Catalog, CatalogChange, Entry } from '../../../src/resources/catalog.ts';
 import type { Document, Kind, KubernetesSpec } from '../../../src/resources/kinds.ts';
-import { temporary, world } from '../pki/kit.ts';
+import { requestText } from '../../simulated/keys.ts';
+import { world } from '../pki/kit.ts';
 import { FOUNDING, MACHINES, SHORT } from './kit.ts';
 
 /** A catalogue of values. */
@@ -86,14 +85,8 @@ export async function rig(
   return { desk, known, events, pki, clock, store };
 }
 
-/** A certificate request for a key, by openssl. */
-export function requestFor(key: PrivateKey): string {
-  using directory = temporary();
-  const file = directory.write('key.pem', key.pem());
-  return execFileSync('openssl', ['req', '-new', '-key', file, '-subj', '/CN=whatever'], {
-    encoding: 'utf8',
-  });
-}
+/** A certificate request for a key. */
+export const requestFor = (key: PrivateKey): string => requestText(key.object, 'whatever');
 
 /** A machine that does what it is told, as far as its facts go. */
 export class TestMachine {
