@@ -15,7 +15,7 @@ export default defineConfig({
           name: 'unit',
           include: ['test/unit/**/*.test.ts', 'test/audit/**/*.test.ts'],
           // Far above what any test needs: a busy host must not fail one.
-          testTimeout: 120_000,
+          testTimeout: 600_000,
           // Loading the product anew for every file costs a third of the stage. Nothing here changes what others share.
           isolate: false,
         },
