@@ -1,0 +1,77 @@
+/** The same certificates by openssl, from the same requests. */
+import { execFile } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { AUTHORITIES, AUTHORITY_NAMES, leafOf } from '../src/pki/hierarchy.ts';
+import type { BenchMachine } from './cluster-desk.ts';
+
+const HOME = new URL('../.cache/bench-cluster-peers/', import.meta.url).pathname;
+/** Both processors: a shell runs one program after the other. */
+const AT_ONCE = 2;
+
+const run = (command: string, words: readonly string[]) =>
+  promisify(execFile)(command, words, { maxBuffer: 64 * 1024 * 1024, timeout: 600_000 });
+
+function empty(name: string): string {
+  const directory = join(HOME, name);
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true });
+  return directory;
+}
+
+/** Seconds that commands take, one a line, as many at once as there are processors. Rejects when one fails. */
+async function timed(directory: string, commands: readonly string[]): Promise<number> {
+  const list = join(directory, 'commands');
+  writeFileSync(list, `${commands.join('\0')}\0`);
+  const began = performance.now();
+  await run('sh', [
+    '-c',
+    `xargs -0 -n 1 -P ${AT_ONCE} sh -ec <"$1" >/dev/null 2>"$1.errors" || { tail -n 5 "$1.errors" >&2; exit 1; }`,
+    'sh',
+    list,
+  ]);
+  return (performance.now() - began) / 1000;
+}
+
+/** Four CAs, and every leaf of every machine, a process each, as scripts around openssl do it. The requests are there before. */
+export async function byOpenssl(machines: readonly BenchMachine[]): Promise<number> {
+  const directory = empty('openssl');
+  for (const name of AUTHORITY_NAMES)
+    writeFileSync(
+      join(directory, `${name}.cnf`),
+      `[req]\ndistinguished_name=dn\nprompt=no\nx509_extensions=ca\n[dn]\nCN=${AUTHORITIES[name].commonName}\n[ca]\nbasicConstraints=critical,CA:true\nkeyUsage=critical,digitalSignature,keyCertSign\nsubjectKeyIdentifier=hash\n`,
+    );
+  const leaves = machines.flatMap((machine) =>
+    [...machine.keys].map(([leaf, { request }]) => {
+      const stem = join(directory, `${machine.name}-${leaf}`);
+      const { parent, purposes, sans } = leafOf(leaf);
+      const names = sans(
+        { name: machine.name, addresses: [machine.address] },
+        {
+          name: 'rack',
+          dnsDomain: 'cluster.local',
+          serviceAddresses: ['10.96.0.1'],
+          endpointNames: { dns: [], ips: ['10.92.0.250'] },
+        },
+      );
+      const alternatives = [
+        ...names.dns.map((one) => `DNS:${one}`),
+        ...names.ips.map((one) => `IP:${one}`),
+      ].join(',');
+      writeFileSync(`${stem}.csr`, request);
+      writeFileSync(
+        `${stem}.ext`,
+        `basicConstraints=critical,CA:false\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=${purposes.join(',')}\nauthorityKeyIdentifier=keyid\n${alternatives === '' ? '' : `subjectAltName=${alternatives}\n`}`,
+      );
+      return `openssl x509 -req -sha256 -days 365 -in ${stem}.csr -CA ${directory}/${parent}.crt -CAkey ${directory}/${parent}.key -extfile ${stem}.ext -out ${stem}.crt`;
+    }),
+  );
+  const authorities = AUTHORITY_NAMES.map((name) => {
+    const stem = join(directory, name);
+    return `openssl ecparam -genkey -name prime256v1 -noout -out ${stem}.key && openssl req -x509 -new -sha256 -days 3650 -config ${stem}.cnf -key ${stem}.key -out ${stem}.crt`;
+  });
+  const seconds = (await timed(directory, authorities)) + (await timed(directory, leaves));
+  rmSync(directory, { recursive: true, force: true });
+  return seconds;
+}
