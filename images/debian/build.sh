@@ -48,8 +48,8 @@ recipe=$(
     done
   } | sha256sum | cut -c1-16
 )
-name=debian-$release${kubernetes:+-kubernetes}
-out=$cache/$name-$kernel-$recipe
+image=debian-$release${kubernetes:+-kubernetes}
+out=$cache/$image-$kernel-$recipe
 if [ -n "$key_only" ]; then
   echo "$out"
   exit 0
@@ -173,7 +173,7 @@ mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noa
 } <"$work/versions"
 cat >"$work/image.json" <<JSON
 {
-  "name": "$name",
+  "name": "$image",
   "os": "debian",
   "version": "$release",
   "suite": "$suite",
