@@ -21,27 +21,40 @@ export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 const MAX_VALUES = 2_000_000;
 const MAX_DEPTH = 100;
 
-/** Go's `strconv.ParseInt(text, 0, 64)`, with `_` between digits; no base 60. */
-const INTEGER = /^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$/;
+const INTEGER = /^([-+]?)(0[bB][01]+|0[oO][0-7]+|0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)$/;
+/** Of one that begins with a point, `_` stands between two digits, or it is a text. */
+const AFTER_POINT = /^\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?$/;
+const FLOAT = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/;
 
-function integer(source: string): number | typeof NOT_RESOLVED {
-  if (!INTEGER.test(source)) return NOT_RESOLVED;
-  const text = source.replace(/^[-+]/, '').replaceAll('_', '');
-  const value = /^0[0-7]+$/.test(text) ? Number.parseInt(text, 8) : Number(text);
-  if (!Number.isSafeInteger(value)) return NOT_RESOLVED;
-  return source.startsWith('-') ? -value : value;
+/**
+ * A number as go-yaml takes it: `_` between digits means nothing, a leading 0 means octal, there is no base 60. Throws RangeError for one
+ * that Go keeps exactly and JavaScript would not.
+ */
+function number(source: string): number | typeof NOT_RESOLVED {
+  if (source.startsWith('.') && !AFTER_POINT.test(source)) return NOT_RESOLVED;
+  const text = source.replaceAll('_', '');
+  const [, sign, digits] = INTEGER.exec(text) ?? [];
+  if (digits !== undefined) {
+    const exact = BigInt(/^0[0-7]+$/.test(digits) ? `0o${digits}` : digits) * (sign === '-' ? -1n : 1n);
+    if (Number.isSafeInteger(Number(exact))) return Number(exact);
+    if (exact >= -(1n << 63n) && exact < 1n << 64n)
+      throw new RangeError(
+        `the number ${source} is too large to stay exact; put it in quotes if it is a text`,
+      );
+  }
+  const float = FLOAT.test(text) ? Number(text) : Number.NaN;
+  return Number.isFinite(float) ? float : NOT_RESOLVED;
 }
 
-const KUBECTL_SCHEMA = CORE_SCHEMA.withTags(
-  boolYaml11Tag,
-  mergeTag,
-  defineScalarTag('tag:yaml.org,2002:int', {
+const numberTag = (name: string) =>
+  defineScalarTag(`tag:yaml.org,2002:${name}`, {
     implicit: true,
-    implicitFirstChars: ['-', '+', ...'0123456789'],
-    resolve: integer,
+    implicitFirstChars: ['-', '+', '.', ...'0123456789'],
+    resolve: number,
     identify: () => false,
-  }),
-);
+  });
+
+const KUBECTL_SCHEMA = CORE_SCHEMA.withTags(boolYaml11Tag, mergeTag, numberTag('int'), numberTag('float'));
 
 const refused = (what: string, why: string, cause?: unknown): MusterError =>
   new MusterError('E_ADDON', `${what}: ${why}`, cause === undefined ? {} : { cause });
@@ -56,6 +69,7 @@ export function readManifest(octets: Uint8Array, what: string): readonly KubeObj
     // kubectl takes the last of equal keys
     documents = loadAll(text, { schema: KUBECTL_SCHEMA, json: true, maxDepth: MAX_DEPTH });
   } catch (cause) {
+    if (cause instanceof RangeError) throw refused(what, cause.message, cause);
     const why = cause instanceof YAMLException ? cause.message.split('\n')[0]! : 'it is not UTF-8';
     throw refused(what, `no YAML that kubectl would read: ${why}`, cause);
   }
@@ -70,8 +84,6 @@ export function readManifest(octets: Uint8Array, what: string): readonly KubeObj
 function copied(value: unknown, budget: { values: number }, what: string): Plain {
   if (--budget.values < 0) throw refused(what, `more than ${MAX_VALUES} values`);
   if (Array.isArray(value)) return value.map((item) => copied(item, budget, what));
-  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value))
-    throw refused(what, `the number ${value} is too large to stay exact; put it in quotes if it is a text`);
   if (typeof value !== 'object' || value === null) return value as Plain;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [key, copied(inner, budget, what)] as const),
