@@ -5,7 +5,12 @@ import type { Shown } from '../api/documents.ts';
 import type { Arch } from '../artifacts/oci.ts';
 import { formatReference, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
-import { type Required, requiredArtifacts } from '../cluster/artifacts.ts';
+import {
+  type Required,
+  type RequiredProgram,
+  requiredArtifacts,
+  requiredPrograms,
+} from '../cluster/artifacts.ts';
 import { complete } from '../cluster/complete.ts';
 import type { FullCluster } from '../cluster/full.ts';
 import type { Document } from '../resources/kinds.ts';
@@ -23,8 +28,14 @@ export interface PlanOptions {
 /** One line of the plan. */
 export interface Planned {
   readonly name: string;
-  readonly state: 'here' | 'incomplete' | 'missing';
+  /** of the system: nothing is fetched, the operating system's image has it. */
+  readonly state: 'here' | 'incomplete' | 'missing' | 'of the system';
   readonly roles: readonly string[];
+  readonly required: Required | RequiredProgram;
+}
+
+/** A line of the plan for which something may have to be fetched. */
+export interface PlannedArtifact extends Planned {
   readonly required: Required;
 }
 
@@ -36,7 +47,10 @@ export const requiredName = (required: Required): string => {
 };
 
 /** Pure: what is required, beside what is here. An image by digest is here under whatever tag it has, a manifest for any add-on. */
-export function planned(required: readonly Required[], here: readonly ArtifactView[]): readonly Planned[] {
+export function planned(
+  required: readonly Required[],
+  here: readonly ArtifactView[],
+): readonly PlannedArtifact[] {
   return required.map((one) => {
     const name = requiredName(one);
     const digest = one.kind === 'image' ? parseReference(one.reference)?.digest : undefined;
@@ -92,7 +106,19 @@ export async function plan(cluster: string, options: PlanOptions, io: Io): Promi
   const client = connectApi(socketPath(options.socket, io.env));
   const full = await fullCluster(client, cluster);
   const addons = await addonsOf(client, cluster);
-  const lines = planned(requiredArtifacts(full, options.arch, imagesOf(addons)), await artifactsOf(client));
+  const artifacts = planned(
+    requiredArtifacts(full, options.arch, imagesOf(addons)),
+    await artifactsOf(client),
+  );
+  const programs = requiredPrograms(full).map(
+    (required): Planned => ({
+      name: `program/${required.name}`,
+      state: 'of the system',
+      roles: required.roles,
+      required,
+    }),
+  );
+  const lines = [...artifacts, ...programs];
   if (options.output === 'json') io.out(jsonText(lines));
   else if (options.output === 'yaml') io.out(yamlText(lines));
   else io.out(tableText(COLUMNS, lines, false));
@@ -100,6 +126,7 @@ export async function plan(cluster: string, options: PlanOptions, io: Io): Promi
     if (state === 'missing')
       io.err(`which images the add-on ${name} needs is seen when its files are here\n`);
     else if (state === 'faulty') io.err(`the add-on ${name} cannot be used: ${detail}\n`);
-  const good = lines.every(({ state }) => state === 'here') && addons.every(({ state }) => state === 'ready');
+  const good =
+    artifacts.every(({ state }) => state === 'here') && addons.every(({ state }) => state === 'ready');
   return good ? EXIT.ok : EXIT.failure;
 }

@@ -143,6 +143,29 @@ const networkImages = ({ cni }: FullCluster): readonly string[] =>
 const imagesFor = (references: readonly string[], arch: Arch, roles: readonly ClusterRole[]) =>
   references.map((reference): RequiredImage => ({ kind: 'image', reference, arch, roles }));
 
+/** A program that the operating system's image has to have: its publisher has no binary that runs everywhere. */
+export interface RequiredProgram {
+  readonly kind: 'program';
+  readonly name: 'haproxy' | 'keepalived' | 'curl';
+  readonly roles: readonly ClusterRole[];
+}
+
+/** Of the balancer and of the virtual address. */
+export function requiredPrograms(full: FullCluster): readonly RequiredProgram[] {
+  const program = (name: RequiredProgram['name'], role: ClusterRole): RequiredProgram => ({
+    kind: 'program',
+    name,
+    roles: [role],
+  });
+  const all = [
+    program('haproxy', 'worker'),
+    ...(full.virtualAddress?.by === 'keepalived'
+      ? [program('keepalived', 'control-plane'), program('curl', 'control-plane')]
+      : []),
+  ];
+  return all.filter(({ roles }) => roles.some((role) => withRole(full, role).length > 0));
+}
+
 /**
  * Binaries first, then images, then files of add-ons; only those of roles that some machine has. Which images add-ons need is seen when
  * their files are here: `ofAddons`, see addons/library.ts.

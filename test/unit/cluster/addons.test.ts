@@ -1,4 +1,5 @@
 /** Add-ons: manifests read as kubectl reads them, patches by their RFCs, and what control planes are told to apply. */
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
@@ -7,7 +8,7 @@ import { CATALOGUE } from '../../../src/cluster/addons/catalogue.ts';
 import { addonsPart, openAddons } from '../../../src/cluster/addons/library.ts';
 import { readManifest } from '../../../src/cluster/addons/manifest.ts';
 import { jsonPatch, mergePatch, type Operation } from '../../../src/cluster/addons/patch.ts';
-import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
+import { requiredArtifacts, requiredPrograms } from '../../../src/cluster/artifacts.ts';
 import type { Plain } from '../../../src/ignition/yaml-text.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { clusterDocument, rig, settle, TestMachine } from './desk-kit.ts';
@@ -304,6 +305,8 @@ test('a control plane applies what is here after the built-in objects, is held f
   );
   const script = texts.get('/etc/muster/objects/apply.sh')!;
   expect(script.indexOf('applied.yaml')).toBeLessThan(script.indexOf('addons/site.definitions.yaml'));
+  // dash reads it to its end
+  execFileSync('sh', ['-n'], { input: script });
   expect(script).toContain('addons/site.definitions.yaml /etc/muster/objects/addons/site.yaml;');
   expect(loadAll(texts.get('/etc/muster/objects/addons/site.yaml')!)).toHaveLength(3);
   known.put(clusterDocument({ addons: [] }));
@@ -333,6 +336,20 @@ test('each file and each image of add-ons is an artifact of the cluster, once', 
   const images = required.flatMap((one) => (one.kind === 'image' ? [one.reference] : []));
   expect(images).toContain('example.org/web:1');
   expect(images.filter((one) => one === cluster.images.pause)).toHaveLength(1);
+});
+
+test('balancer and virtual address are part of what a cluster needs: programs of the system, or an image', () => {
+  const virtual = (by: 'keepalived' | 'kube-vip') =>
+    full({ endpoint: '10.0.0.10', sans: [], virtualAddress: { by, interface: 'eth0' } });
+  const programs = (cluster: ReturnType<typeof full>) => requiredPrograms(cluster).map(({ name }) => name);
+  expect(programs(virtual('keepalived'))).toEqual(['haproxy', 'keepalived', 'curl']);
+  expect(programs(virtual('kube-vip'))).toEqual(['haproxy']);
+  expect(programs(full({ workers: [] }))).toEqual([]);
+  const image = /kube-vip/;
+  const images = (cluster: ReturnType<typeof full>) =>
+    requiredArtifacts(cluster, 'x86_64').filter((one) => one.kind === 'image' && image.test(one.reference));
+  expect(images(virtual('kube-vip'))).toMatchObject([{ roles: ['control-plane'] }]);
+  expect(images(virtual('keepalived'))).toEqual([]);
 });
 
 test.for([
