@@ -7,6 +7,8 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
     'scenarios with `artifacts: {given: true}`: what each says in its first lines',
   'test/peers/kubernetes-api.test.ts':
     'bin/ with etcd, kube-apiserver, kubectl and kubeadm, static, of one version of Kubernetes',
+  'test/peers/kubernetes-security.test.ts':
+    'bin/ with etcd, kube-apiserver and kubectl, static, of one version of Kubernetes',
 };
 
 /** The directory, if there is one. */

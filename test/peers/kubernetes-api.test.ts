@@ -4,58 +4,23 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Plan } from '../../src/agent/plan.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { PlacedPlan } from './placed-plan.ts';
 
 const ADDRESS = '10.0.0.11';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
-  const bin = path.join(ARTIFACTS ?? '', 'bin');
-  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-kubernetes-'));
-  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+  const placed = new PlacedPlan();
+  const { env } = placed;
+  const inside = (file: string): string => placed.inside(file);
+  const run = (program: string, ...args: readonly string[]): string => placed.run(program, ...args);
+  /** The scripts of {@link applyAs}. */
   const running: ChildProcess[] = [];
 
-  /** A text of the plan with the machine's root in front of its paths. */
-  const placed = (text: string): string => text.replace(/(?<![\w.])\/(etc|var|run)\/(?!ssl)/g, `${root}/$1/`);
-  const inside = (file: string): string => path.join(root, file);
-
-  function put(plan: Plan, machine: TestMachine): void {
-    for (const line of plan.lines) {
-      if (line.do === 'link') {
-        fs.mkdirSync(path.dirname(inside(line.path)), { recursive: true });
-        fs.symlinkSync(inside(line.to), inside(line.path));
-      }
-      if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) continue;
-      const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';
-      const appended =
-        line.do === 'put-with-key' && line.append === 'base64'
-          ? `${Buffer.from(key).toString('base64')}\n`
-          : key;
-      fs.mkdirSync(path.dirname(inside(line.path)), { recursive: true });
-      fs.writeFileSync(inside(line.path), placed(line.content.text) + appended, { mode: line.mode });
-    }
-  }
-
-  /** Runs what a static pod would. */
-  function start(pod: string): void {
-    // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it
-    const manifest = load(fs.readFileSync(inside(`/etc/kubernetes/manifests/${pod}.yaml`), 'utf8')) as any;
-    const [program, ...flags] = manifest.spec.containers[0].command as string[];
-    // To a file: a pipe that nobody empties while a command is waited for would hold them up.
-    const log = fs.openSync(inside(`/${pod}.log`), 'a');
-    const child = spawn(path.join(bin, program!), flags, { env, stdio: ['ignore', log, log] });
-    fs.closeSync(log);
-    running.push(child);
-  }
-
-  const run = (program: string, ...args: readonly string[]): string =>
-    execFileSync(path.join(bin, program), args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
   const kubectl = (...args: readonly string[]): string =>
     run('kubectl', '--kubeconfig', inside('/etc/kubernetes/admin.conf'), ...args);
 
@@ -80,10 +45,10 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       etcd: async () => ({ lines: [], founding: FOUNDING }),
     });
     const machine = new TestMachine('cp1');
-    put(await settle(desk, machine), machine);
+    placed.put(await settle(desk, machine), machine);
     fs.mkdirSync(inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
-    start('etcd');
-    start('kube-apiserver');
+    placed.start('etcd');
+    placed.start('kube-apiserver');
   });
 
   afterAll(async () => {
@@ -94,7 +59,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     );
     for (const child of running) child.kill('SIGKILL');
     await Promise.all(ended);
-    fs.rmSync(root, { recursive: true, force: true });
+    await placed.close();
   });
 
   test('three control planes apply the objects at once, and all are there', async () => {

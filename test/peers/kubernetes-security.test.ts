@@ -1,0 +1,211 @@
+/**
+ * What real apiservers make of our files: Secrets in etcd, the audit log, pods that are refused. Needs MUSTER_ARTIFACTS:
+ * test/artifacts.ts.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { duration } from '../../src/base/duration.ts';
+import { newEncryptionKey } from '../../src/pki/encryption.ts';
+import { addTrusted, promote } from '../../src/pki/keyset.ts';
+import type { KubernetesSpec } from '../../src/resources/kinds.ts';
+import { ARTIFACTS } from '../artifacts.ts';
+import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { PlacedPlan } from './placed-plan.ts';
+
+const ADDRESS = '10.0.0.12';
+const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
+const SPEC: Partial<KubernetesSpec> = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: [], sans: [] };
+
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+  const placed = new PlacedPlan();
+  const machine = new TestMachine('cp1');
+  let world: Awaited<ReturnType<typeof rig>>;
+
+  /** As one of system:masters, since no binding is there. */
+  const kubectl = (...args: readonly string[]): string =>
+    placed.run('kubectl', '--kubeconfig', placed.inside('/run/muster/applier.conf'), ...args);
+
+  /** What kubectl says when it is refused. */
+  function refusal(document: unknown): string {
+    const file = placed.inside('/document.json');
+    fs.writeFileSync(file, JSON.stringify(document));
+    const admin = placed.inside('/run/muster/applier.conf');
+    const args = ['--kubeconfig', admin, 'create', '--dry-run=server', '-f', file];
+    const { status, stderr } = spawnSync(`${placed.bin}/kubectl`, args, { encoding: 'utf8' });
+    return status === 0 ? '' : stderr;
+  }
+
+  /** A record of etcd, through its JSON gateway. */
+  function stored(key: string): string {
+    const pki = placed.inside('/etc/kubernetes/pki');
+    const client = [
+      `${pki}/etcd/ca-bundle.crt`,
+      `${pki}/apiserver-etcd-client.crt`,
+      `${pki}/apiserver-etcd-client.key`,
+    ];
+    const body = JSON.stringify({ key: Buffer.from(key).toString('base64') });
+    const out = execFileSync(
+      'curl',
+      [
+        '-sf',
+        '--cacert',
+        client[0]!,
+        '--cert',
+        client[1]!,
+        '--key',
+        client[2]!,
+        '-d',
+        body,
+        `https://${ADDRESS}:2379/v3/kv/range`,
+      ],
+      { encoding: 'utf8' },
+    );
+    const { kvs } = JSON.parse(out) as { kvs: { value: string }[] };
+    return Buffer.from(kvs[0]!.value, 'base64').toString('latin1');
+  }
+
+  /** Puts the plan down as it is now, and starts the apiserver anew with it. */
+  async function apply(): Promise<void> {
+    world.clock.advance(duration('10s'));
+    placed.put(await settle(world.desk, machine), machine);
+    await placed.stop('kube-apiserver');
+    placed.start('kube-apiserver');
+    await expect.poll(ready, { timeout: 100_000, interval: 500 }).toBe(true);
+  }
+
+  function ready(): boolean {
+    try {
+      return kubectl('get', '--raw', '/readyz') === 'ok';
+    } catch {
+      return false;
+    }
+  }
+
+  beforeAll(async () => {
+    execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
+    world = await rig({
+      spec: SPEC,
+      machines: [{ name: 'cp1', addresses: [ADDRESS] }],
+      etcd: async () => ({ lines: [], founding: FOUNDING }),
+    });
+    placed.put(await settle(world.desk, machine), machine);
+    fs.mkdirSync(placed.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
+    placed.start('etcd');
+    await apply();
+    for (const space of ['default', 'kube-system'])
+      kubectl('create', '-n', space, 'serviceaccount', 'default');
+  });
+
+  afterAll(() => placed.close());
+
+  const secret = (name: string, text: string) =>
+    kubectl('create', 'secret', 'generic', name, `--from-literal=word=${text}`);
+  const read = (name: string) =>
+    Buffer.from(kubectl('get', 'secret', name, '-o', 'jsonpath={.data.word}'), 'base64').toString();
+  const PREFIX = '/registry/secrets/default';
+
+  test('a Secret is not to be read in etcd, and everything else is', async () => {
+    secret('first', 'open-sesame');
+    kubectl('create', 'configmap', 'open', '--from-literal=word=open-sesame');
+    const { primary } = (await world.pki.encryption('golden'))!;
+    const value = stored(`${PREFIX}/first`);
+    expect(value.startsWith(`k8s:enc:secretbox:v1:${primary}:`)).toBe(true);
+    expect(value).not.toContain('open-sesame');
+    expect(stored('/registry/configmaps/default/open')).toContain('open-sesame');
+    expect(read('first')).toBe('open-sesame');
+  });
+
+  test('turned off, Secrets are written plain and the encrypted ones are still read; turned on again, the other way round', async () => {
+    world.known.put(clusterDocument({ ...SPEC, encryptSecrets: false }));
+    await apply();
+    secret('plain', 'in-the-open');
+    expect(stored(`${PREFIX}/plain`)).toContain('in-the-open');
+    expect(read('first')).toBe('open-sesame');
+    world.known.put(clusterDocument(SPEC));
+    await apply();
+    expect(read('plain')).toBe('in-the-open');
+    const all = kubectl('get', 'secret', 'plain', '-o', 'json');
+    fs.writeFileSync(placed.inside('/all.json'), all);
+    kubectl('replace', '-f', placed.inside('/all.json'));
+    expect(stored(`${PREFIX}/plain`)).toMatch(/^k8s:enc:secretbox:v1:/);
+  });
+
+  test('a new key is read with before it is written with, and what the old one wrote stays readable', async () => {
+    const next = newEncryptionKey(world.clock.now());
+    const before = (await world.pki.encryption('golden'))!.primary;
+    await world.pki.changeEncryption('golden', (keyset) => addTrusted(keyset, next));
+    await apply();
+    secret('second', 'a');
+    expect(stored(`${PREFIX}/second`)).toContain(`:${before}:`);
+    await world.pki.changeEncryption('golden', (keyset) => promote(keyset, next.id));
+    await apply();
+    secret('third', 'b');
+    expect(stored(`${PREFIX}/third`)).toContain(`:${next.id}:`);
+    expect([read('first'), read('second'), read('third')]).toEqual(['open-sesame', 'a', 'b']);
+  });
+
+  interface AuditLine {
+    readonly level: string;
+    readonly stage: string;
+    readonly verb: string;
+    readonly requestURI: string;
+    readonly objectRef?: { readonly resource: string; readonly name?: string };
+    readonly requestObject?: unknown;
+  }
+  const audit = (): AuditLine[] =>
+    fs
+      .readFileSync(placed.inside('/var/log/kubernetes/audit.log'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as AuditLine);
+  const of = (resource: string) => audit().filter(({ objectRef }) => objectRef?.resource === resource);
+
+  test('who wrote and read a Secret stands in the audit log, and the Secret does not', () => {
+    const lines = of('secrets').filter(({ objectRef }) => objectRef?.name === 'first');
+    expect(lines.map(({ verb }) => verb)).toContain('get');
+    expect(new Set(of('secrets').map(({ level }) => level))).toEqual(new Set(['Metadata']));
+    const text = fs.readFileSync(placed.inside('/var/log/kubernetes/audit.log'), 'utf8');
+    expect(text).not.toContain('open-sesame');
+    expect(text).not.toContain(Buffer.from('open-sesame').toString('base64'));
+  });
+
+  test('a changed right is recorded with what it is; probes, leases and the components’ own reads are not recorded', () => {
+    kubectl('create', 'clusterrolebinding', 'seen', '--clusterrole=view', '--user=anna');
+    const bound = of('clusterrolebindings').filter(({ requestObject }) =>
+      JSON.stringify(requestObject ?? '').includes('anna'),
+    );
+    expect(bound.map(({ level, verb }) => `${level} ${verb}`)).toEqual(['Request create']);
+    expect(of('leases').filter(({ verb }) => verb === 'update')).toEqual([]);
+    expect(audit().filter(({ requestURI }) => /^\/(readyz|livez|healthz)/.test(requestURI))).toEqual([]);
+    expect(audit().filter(({ stage }) => stage === 'RequestReceived')).toEqual([]);
+  });
+
+  const pod = (namespace: string, container: object = {}) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'p', namespace },
+    spec: { containers: [{ name: 'c', image: 'example.org/c', ...container }] },
+  });
+  const PRIVILEGED = { securityContext: { privileged: true } };
+
+  test('a privileged pod is refused where the namespace says nothing, and admitted where it says so and in kube-system', () => {
+    expect(refusal(pod('default', PRIVILEGED))).toContain('violates PodSecurity "baseline:latest"');
+    expect(refusal(pod('default'))).toBe('');
+    expect(refusal(pod('kube-system', PRIVILEGED))).toBe('');
+    kubectl('create', 'namespace', 'root');
+    kubectl('create', '-n', 'root', 'serviceaccount', 'default');
+    kubectl('label', 'namespace', 'root', 'pod-security.kubernetes.io/enforce=privileged');
+    expect(refusal(pod('root', PRIVILEGED))).toBe('');
+  });
+
+  test('a namespace that is restricted refuses what baseline admits, and podSecurity makes all of them so', async () => {
+    kubectl('create', 'namespace', 'strict');
+    kubectl('create', '-n', 'strict', 'serviceaccount', 'default');
+    kubectl('label', 'namespace', 'strict', 'pod-security.kubernetes.io/enforce=restricted');
+    expect(refusal(pod('strict'))).toContain('violates PodSecurity "restricted:latest"');
+    world.known.put(clusterDocument({ ...SPEC, podSecurity: 'restricted' }));
+    await apply();
+    expect(refusal(pod('default'))).toContain('violates PodSecurity "restricted:latest"');
+  });
+});
