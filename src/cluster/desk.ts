@@ -27,6 +27,7 @@ import { hold } from './content/lines.ts';
 import { type ObjectsPart, objectsPart } from './content/objects-unit.ts';
 import { planLines } from './content/plan.ts';
 import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
+import { type Fitness, openFitness } from './fitness.ts';
 import type { ClusterMachine, FullCluster } from './full.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
 import { type AppliedObjects, openAppliedObjects } from './objects/applied.ts';
@@ -117,6 +118,7 @@ class Desk {
   readonly #certificates: Certificates;
   readonly #objects: AppliedObjects;
   readonly #rollouts: Rollouts;
+  readonly #fitness: Fitness;
   /** By the specification, then by machine and CA: made once for each state of the documents. */
   readonly #parts = new WeakMap<FullCluster, Map<string, MadeObjects>>();
   readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
@@ -127,6 +129,7 @@ class Desk {
     this.#certificates = certificates;
     this.#objects = openAppliedObjects(deps);
     this.#rollouts = openRollouts(deps);
+    this.#fitness = openFitness(deps.clock);
   }
 
   async plan(identity: AgentIdentity, facts: AgentFacts): Promise<Plan> {
@@ -199,6 +202,7 @@ class Desk {
       pki,
       binaries: supplies?.binaries,
       objects,
+      unfit: this.#fitness.of(machine.name, facts),
       turn: (wanted) => {
         const asked = this.#rollouts.ask(full, machine, facts, wanted);
         ({ soon } = asked);

@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { duration } from '../../src/base/duration.ts';
 import { newEncryptionKey } from '../../src/pki/encryption.ts';
 import { addTrusted, promote } from '../../src/pki/keyset.ts';
@@ -71,7 +71,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     placed.put(await settle(world.desk, machine), machine);
     await placed.stop('kube-apiserver');
     placed.start('kube-apiserver');
-    await expect.poll(ready, { timeout: 100_000, interval: 500 }).toBe(true);
+    await vi.waitFor(() => expect(ready()).toBe(true), { timeout: 100_000, interval: 500 });
   }
 
   function ready(): boolean {

@@ -33,13 +33,23 @@ export interface PlanOf {
   readonly binaries?: readonly PlanLine[] | undefined;
   /** In-cluster objects that this machine still has to apply. */
   readonly objects?: ObjectsPart | undefined;
+  /** Why nothing is started on this machine now; its system is put in order all the same. */
+  readonly unfit?: { readonly code: string; readonly text: string } | undefined;
   /** Asked once what may be started anew now; absent: everything. */
   readonly turn?: ((wanted: Revisions) => Turn) | undefined;
 }
 
 export function planLines(of: PlanOf): readonly PlanLine[] {
-  const { full, machine, data, etcd, binaries = [], objects } = of;
+  const { full, machine, data, etcd, binaries = [], objects, unfit } = of;
   const kubernetes = runsKubelet(machine);
+  const system = [
+    ...data,
+    ...(etcd?.lines ?? []),
+    ...checkLines(full, machine, data.length > 0),
+    ...systemLines(full, machine, kubernetes),
+    step('system'),
+  ];
+  if (unfit) return [...system, hold(unfit.code, unfit.text)];
   const pki = of.pki.map(lineOf);
   const containerd = kubernetes ? containerdLines(full, binaries) : undefined;
   const balancer = machine.roles.includes('worker') ? balancerLines(full, pki) : undefined;
@@ -48,11 +58,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   const started = startedLines(of, [...pki, ...apiserver]);
   const kubelet = kubernetes ? kubeletLines(full, machine) : [];
   return [
-    ...data,
-    ...(etcd?.lines ?? []),
-    ...checkLines(full, machine, data.length > 0),
-    ...systemLines(full, machine, kubernetes),
-    step('system'),
+    ...system,
     ...directories(machine),
     ...pki,
     step('certificates'),

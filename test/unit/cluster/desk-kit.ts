@@ -2,8 +2,9 @@
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
 import { encodePlan } from '../../../src/agent/wire.ts';
+import type { Clock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { createDesk, type DeskDeps } from '../../../src/cluster/desk.ts';
+import { type ClusterDesk, createDesk, type DeskDeps } from '../../../src/cluster/desk.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import type { LeafName } from '../../../src/pki/hierarchy.ts';
@@ -82,8 +83,12 @@ export async function rig(
     ...(options.addons && { addons: options.addons }),
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });
+  clocks.set(desk, clock);
   return { desk, known, events, pki, clock, store };
 }
+
+/** Machines of a desk have its time. */
+const clocks = new WeakMap<ClusterDesk, Clock>();
 
 /** A certificate request for a key. */
 export const requestFor = (key: PrivateKey): string => requestText(key.object, 'whatever');
@@ -105,8 +110,8 @@ export class TestMachine {
     return {
       agent: '1',
       bootId: 'b',
-      machineId: 'm',
-      clock: 0,
+      machineId: this.name,
+      clock: Date.now(),
       disk: this.disk,
       ...(this.marker && { marker: this.marker }),
       etcd: { wal: 'absent', health: 'down' },
@@ -144,7 +149,7 @@ export async function settle(
   for (let polls = 0; polls < 10; polls++) {
     const plan = await desk.plan(
       { machine: machine.name, serial: '1', address: '10.0.0.1' },
-      machine.facts(),
+      machine.facts({ clock: clocks.get(desk)?.now() ?? Date.now() }),
     );
     // Refuses a word that the agent would refuse.
     encodePlan(plan);

@@ -1,6 +1,7 @@
 /** From an agent's facts to the plan of its machine. */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
+import type { AgentFacts } from '../../../src/agent/facts.ts';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -139,6 +140,54 @@ test('what starts apiservers anew reaches one control plane after the other; fou
   await poll('cp2');
   expect(revisionIn((await poll('cp1')).lines)).toBeDefined();
   expect(revisionIn((await poll('cp3')).lines)).toBeUndefined();
+});
+
+const polled = (desk: Awaited<ReturnType<typeof rig>>['desk'], name: string, facts: AgentFacts) =>
+  desk.plan({ machine: name, serial: '1', address: '10.0.0.1' }, facts);
+
+test.for([
+  [2 * 3_600_000, 'Its clock is 2 hours ahead: set it in the firmware, or name timeServers.'],
+  [-10 * 365 * 86_400_000, 'Its clock is 10 years behind: set it in the firmware, or name timeServers.'],
+  [-6 * 60_000, 'Its clock is 6 minutes behind: set it in the firmware, or name timeServers.'],
+] as const)(
+  'a machine whose clock is off by %i ms is held with the reason before anything is started',
+  async ([off, text]) => {
+    const { desk, clock } = await rig({ spec: { timeServers: ['time.example'] } });
+    const machine = new TestMachine('cp1');
+    await settle(desk, machine);
+    const { lines } = await polled(desk, 'cp1', machine.facts({ clock: clock.now() + off }));
+    expect(lines.at(-1)).toEqual({ do: 'hold', code: 'clock', text });
+    expect(lines.filter((line) => line.do === 'run')).toMatchObject([{ unit: 'systemd-timesyncd.service' }]);
+    expect(textAt(lines, '/etc/systemd/timesyncd.conf.d/90-muster.conf')).toContain('NTP=time.example\n');
+  },
+);
+
+test('a clock that is off by minutes, or on a machine that runs, holds nobody', async () => {
+  const { desk, clock } = await rig();
+  const machine = new TestMachine('cp1');
+  await settle(desk, machine);
+  for (const changes of [{ clock: clock.now() - 240_000 }, { clock: 0, applied: 'f'.repeat(64) }]) {
+    const { lines } = await polled(desk, 'cp1', machine.facts(changes));
+    expect(lines.filter((line) => line.do === 'hold')).toEqual([]);
+  }
+});
+
+test('of two machines with one machine-id the second is held, until the first is not heard any more', async () => {
+  const { desk, clock } = await rig();
+  const [first, second] = [new TestMachine('cp1'), new TestMachine('cp2')];
+  await settle(desk, first);
+  await settle(desk, second);
+  const ask = async (machine: TestMachine) => {
+    const facts = machine.facts({ machineId: 'a'.repeat(32), clock: clock.now() });
+    return (await polled(desk, machine.name, facts)).lines.filter((line) => line.do === 'hold');
+  };
+  expect(await ask(first)).toEqual([]);
+  expect(await ask(second)).toMatchObject([
+    { code: 'machine-id', text: expect.stringContaining('cp1 has the same machine-id') },
+  ]);
+  expect(await ask(first)).toEqual([]);
+  clock.advance(duration('46s'));
+  expect(await ask(second)).toEqual([]);
 });
 
 test('the same facts give the same plan, with the same certificates', async () => {
