@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs a command where it can build networks without touching the host's: own network, mounts and processes, an empty /run.
-# Nothing that it starts survives it. Needs root.
+# Nothing that it starts survives it, and nothing in it can set the host's clock, which no namespace keeps apart. Needs root.
 set -eu
 if [ "$(id -u)" != 0 ]; then
   echo "in-namespace.sh: needs root (network namespaces); run it with sudo" >&2
@@ -8,7 +8,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 export PATH="$PATH:/usr/sbin:/sbin"
 # shellcheck disable=SC2016 # expanded by the inner shell
-exec unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
+exec setpriv --bounding-set=-sys_time unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
   mount -t tmpfs -o mode=755 tmpfs /run
   mkdir -p /run/netns /run/muster /run/lock
   ip link set lo up

@@ -38,7 +38,7 @@ export function createTickets(key: Uint8Array): Tickets {
 /** What redeeming looks at. */
 export interface TicketFacts {
   readonly session: TicketOf;
-  /** The session is its machine's present boot: live, or over because the machine said that it is ready. */
+  /** The session is its machine's present boot: live, or over because the machine said how it ended. */
   readonly current: boolean;
   /** The machine has a document, and it is of a cluster that has agents. */
   readonly accepted: boolean;
@@ -60,6 +60,8 @@ export const TICKET_REFUSALS = {
   other_key:
     'Another key has a certificate for this ticket already: two systems asked in the name of one machine.',
   alive: 'The machine runs and has a certificate: its agent was heard moments ago.',
+  revoked:
+    'The key had a certificate that was revoked when its machine was taken out; an operator decides with `muster machine rearm`.',
   alarmed:
     'Somebody else may have asked in the name of this machine; an operator decides with `muster machine rearm`.',
   bad_request: 'The certificate request is not one that proves a key.',

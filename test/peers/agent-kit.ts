@@ -58,7 +58,7 @@ export interface Answer {
 
 export class Desk {
   readonly asked: Asked[] = [];
-  readonly ticket = 'tick/et+1 =&';
+  readonly ticket: string = 'tick/et+1 =&';
   /** What the next polls get; when none is left, 204. */
   readonly answers: Answer[] = [];
   /** Instead of 204: this plan for whoever has not applied it. */
@@ -180,11 +180,16 @@ esac
 exit 0
 `;
 
+const DATE = `#!/bin/sh
+case $1 in -s) echo "$2" >"$MUSTER_ROOT/clock-set" ;; *) exec /bin/date "$@" ;; esac
+`;
+
 export class Machine {
   readonly root: string;
   readonly #children: ChildProcess[] = [];
 
-  constructor(desk: Desk, settings: Record<string, string> = {}) {
+  /** `desk`: what its first configuration says of the server. */
+  constructor(desk: Pick<Desk, 'authority' | 'url' | 'ticket'>, settings: Record<string, string> = {}) {
     this.root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agent-'));
     this.write('/etc/muster/ca.crt', desk.authority);
     const conf = { server: desk.url, machine: 'cp1', session: 'S-1', ticket: desk.ticket, ...settings };
@@ -199,6 +204,8 @@ export class Machine {
     this.write('/proc/sys/kernel/random/boot_id', 'b0070000-0000-4000-8000-000000000001\n');
     this.write('/proc/uptime', '100.00 50.00\n');
     this.command('systemctl', SYSTEMCTL);
+    // The clock is the host's own, also in a namespace: whoever sets it here is noted down.
+    this.command('date', DATE);
   }
 
   path(at: string): string {

@@ -1,4 +1,5 @@
 /** What machines say of their boot: first-boot documents on the way out, reports on the way in. */
+import type { Plan } from '../../agent/plan.ts';
 import type { Millis } from '../../base/duration.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
@@ -17,17 +18,20 @@ import { CONFIG_TIMEOUT, type LiveSession, MAX_SESSION_AGE } from '../../machine
 import type { TicketFacts } from '../../machines/tickets.ts';
 import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
 import type { ConfigurationResult } from './configuration.ts';
-import type { Desk } from './desk.ts';
+import { type Desk, isInline } from './desk.ts';
 import { givesAddress } from './foreign.ts';
 import { configTimeout, faultText } from './scripting.ts';
 
-const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
+export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
   'user-data': 'text/plain; charset=utf-8',
   'meta-data': 'text/yaml; charset=utf-8',
   'vendor-data': 'text/plain; charset=utf-8',
   'network-config': 'text/yaml; charset=utf-8',
   ignition: 'application/vnd.coreos.ignition+json',
 };
+
+/** Ends of a boot session that do not end its ticket. */
+const SAID_BY_MACHINE: readonly string[] = ['ready', 'failed'];
 
 /** Base URL of what is rendered only to be looked into, after a restart and before the machine asked again. */
 const NOWHERE = 'http://127.0.0.1';
@@ -56,7 +60,8 @@ export function config(desk: Desk, id: string, file: ConfigFile, baseUrl: string
   if (body === undefined)
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
   // From here its ticket's time runs; one of these documents carries it.
-  if (desk.agents?.clusterOf(subject) !== undefined && file !== 'meta-data' && file !== 'network-config')
+  const ticket = desk.agents?.clusterOf(subject) !== undefined && !isInline(desk, subject);
+  if (ticket && file !== 'meta-data' && file !== 'network-config')
     if (desk.roster.sessions.ticketed(live)) desk.roster.saveLater(live);
   desk.events.record({
     kind: 'config.served',
@@ -68,7 +73,12 @@ export function config(desk: Desk, id: string, file: ConfigFile, baseUrl: string
 }
 
 /** The configuration of a session that was given a boot; undefined when it was not, or its machine has no document. */
-function configurationOf(desk: Desk, live: LiveSession, baseUrl: string): ConfigurationResult | undefined {
+export function configurationOf(
+  desk: Desk,
+  live: LiveSession,
+  baseUrl: string,
+  plan?: Plan,
+): ConfigurationResult | undefined {
   const { session } = live;
   const member = desk.roster.get(session.machine);
   if (!member?.entry || session.profile === undefined || session.image === undefined) return undefined;
@@ -83,6 +93,7 @@ function configurationOf(desk: Desk, live: LiveSession, baseUrl: string): Config
     baseUrl,
     network,
     address: reserved === undefined ? session.peer : formatIpv4(reserved),
+    plan,
   });
 }
 
@@ -137,7 +148,7 @@ function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlyS
 }
 
 /** Addresses of this machine in this boot: where its script was fetched, what its documents, configuration and leases give it. */
-function ownAddresses(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
+export function ownAddresses(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
   const expected = new Set<string>();
   if (live.session.peer !== undefined) expected.add(live.session.peer);
   const spec = member.entry?.document.spec;
@@ -159,7 +170,8 @@ export function ticketed(desk: Desk, id: string): TicketFacts | undefined {
   if (live === undefined) return undefined;
   const { session } = live;
   const member = desk.roster.get(session.machine);
-  const over = session.closed !== undefined && session.closed.why !== 'ready';
+  // An agent that could not speak to us says so with the report `failed`; once it can, it is still the machine's present boot.
+  const over = session.closed !== undefined && !SAID_BY_MACHINE.includes(session.closed.why);
   const now = desk.clock.monotonic();
   return {
     session,

@@ -1,0 +1,272 @@
+/**
+ * The real agent against the real listener when something is wrong: it ends with its plan done, or in a hold whose reason
+ * `muster explain` gives.
+ */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Plan } from '../../src/agent/plan.ts';
+import { encodePlan } from '../../src/agent/wire.ts';
+import { Desk, Machine, put, SHELLS } from '../unit/agent/kit.ts';
+import { CP1_MAC, CP2_MAC, LOOPBACK, open, type World } from '../unit/agent/world.ts';
+
+let world: World;
+const machines: Machine[] = [];
+const mounted: string[] = [];
+afterEach(async () => {
+  for (const at of mounted.splice(0)) execFileSync('umount', ['-l', at]);
+  for (const machine of machines.splice(0)) machine.close();
+  await world.close();
+});
+
+/** A machine as its first configuration makes it. */
+async function configured(mac = CP1_MAC, name = 'cp1'): Promise<Machine & { session: string }> {
+  const { session, ticket } = await world.configured(mac);
+  const authority = fs.readFileSync(path.join(world.directory, 'ca.crt'), 'utf8');
+  const url = `https://${LOOPBACK}:${world.agents.port()}`;
+  const machine = new Machine({ authority, url, ticket }, { session, machine: name });
+  machines.push(machine);
+  return Object.assign(machine, { session });
+}
+
+const PLAN: Plan = { lines: [put('/etc/one', 'one\n'), put('/etc/two', 'two\n')], pollSeconds: 0 };
+
+/** What `muster explain` says of the agent. */
+const explained = () => world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'agent');
+
+const done = (machine: Machine) => ['/etc/one', '/etc/two'].every((at) => machine.exists(at));
+
+describe('a clock that is off', () => {
+  const library = execFileSync('sh', ['-c', 'echo /usr/lib/*/faketime/libfaketime.so.1'], {
+    encoding: 'utf8',
+  }).trim();
+  const off = (days: number) => ({
+    LD_PRELOAD: library,
+    FAKETIME: `${days < 0 ? '-' : '+'}${Math.abs(days) * 86_400}s`,
+    // What is waited for by monotonic time takes as long as ever.
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+  });
+
+  test.for([
+    ['an hour behind', -1 / 24],
+    ['an hour ahead', 1 / 24],
+    ['a day behind', -1],
+    ['a day ahead', 1],
+    ['ten years behind', -3650],
+  ] as const)('%s keeps no machine from its plan, also if nobody may set it', async ([, days]) => {
+    world = await open();
+    world.plan = PLAN;
+    const machine = await configured();
+    const { status, said } = await machine.poll(SHELLS[0], off(days));
+    expect([status, said]).toEqual([0, '']);
+    expect(done(machine)).toBe(true);
+    const theirs = world.asked.at(-1)!.facts.clock;
+    expect(Math.abs(theirs - Date.now() - days * 86_400_000)).toBeLessThan(60_000);
+  });
+
+  test('ten years ahead is held where boot reports go, with the machine’s time in the reason', async () => {
+    world = await open();
+    world.plan = PLAN;
+    const machine = await configured();
+    machine.write(
+      '/etc/muster/muster-report.sh',
+      'printf %s "$2" >"$MUSTER_ROOT/new"; mv "$MUSTER_ROOT/new" "$MUSTER_ROOT/report"\n',
+    );
+    expect((await machine.poll(SHELLS[0], off(3650))).status).toBe(1);
+    expect(done(machine)).toBe(false);
+    await expect.poll(() => machine.exists('/report'), { timeout: 20_000 }).toBe(true);
+    const detail = machine.read('/report');
+    await world.boot.report(machine.session, { step: 'failed', detail }, '10.77.0.101');
+    const phase = world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'phase');
+    expect(phase?.reason?.text).toContain(`its clock says ${new Date().getUTCFullYear() + 10}-`);
+    // The clock set right, the same ticket still counts.
+    expect(await machine.poll()).toEqual({ status: 0, said: '' });
+    expect(done(machine)).toBe(true);
+  });
+});
+
+test('a server of another CA gets nothing, and the machine says so where boot reports go', async () => {
+  world = await open();
+  world.plan = PLAN;
+  const machine = await configured();
+  const other = await Desk.open();
+  machine.write('/etc/muster/ca.crt', other.authority);
+  other.close();
+  machine.write(
+    '/etc/muster/muster-report.sh',
+    'printf %s "$2" >"$MUSTER_ROOT/new"; mv "$MUSTER_ROOT/new" "$MUSTER_ROOT/report"\n',
+  );
+  expect((await machine.poll()).status).toBe(1);
+  await expect.poll(() => machine.exists('/report'), { timeout: 20_000 }).toBe(true);
+  await world.boot.report(
+    machine.session,
+    { step: 'failed', detail: machine.read('/report') },
+    '10.77.0.101',
+  );
+  const { steps } = world.boot.explain({ machine: 'cp1' });
+  expect(steps.find(({ step }) => step === 'phase')?.reason?.text).toContain(
+    'does not believe the certificate',
+  );
+  expect(world.asked).toEqual([]);
+});
+
+/** A filesystem of so many KiB at `at`, under the machine's root. */
+function small(machine: Machine, at: string, kib: number): void {
+  fs.mkdirSync(machine.path(at), { recursive: true });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${kib}k`, 'tmpfs', machine.path(at)]);
+  mounted.push(machine.path(at));
+}
+
+test('a full disk is a hold that names it; with room the same plan is done', async () => {
+  world = await open();
+  const content = { octets: Buffer.alloc(200_000, 'x') };
+  world.plan = {
+    lines: [
+      put('/etc/one', 'one\n'),
+      { do: 'put', mode: 0o644, path: '/opt/tool', content },
+      put('/etc/two', 'two\n'),
+    ],
+    pollSeconds: 0,
+  };
+  const machine = await configured();
+  small(machine, '/opt', 64);
+  expect((await machine.poll()).status).toBe(1);
+  await machine.poll();
+  expect(explained()?.reason).toMatchObject({
+    code: 'write-failed',
+    text: expect.stringMatching(/\/opt\/.*No space left on device/),
+  });
+  expect([machine.exists('/etc/one'), machine.exists('/opt/tool'), machine.exists('/etc/two')]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  expect(fs.readdirSync(machine.path('/opt'))).toEqual([]);
+  execFileSync('mount', ['-o', 'remount,size=1m', machine.path('/opt')]);
+  expect((await machine.poll()).status).toBe(0);
+  await machine.poll();
+  expect(explained()?.reason).toBeUndefined();
+  expect(done(machine)).toBe(true);
+});
+
+test.for([8, 24, 48, 96])(
+  'with %s KiB for its own work the agent is held or done, and never half way',
+  async (kib) => {
+    world = await open();
+    world.plan = PLAN;
+    const machine = await configured();
+    small(machine, '/run', kib);
+    const { status } = await machine.poll();
+    if (status === 0) expect(done(machine)).toBe(true);
+    execFileSync('mount', ['-o', 'remount,size=4m', machine.path('/run')]);
+    expect((await machine.poll()).status).toBe(0);
+    await machine.poll();
+    expect(done(machine)).toBe(true);
+    expect(explained()?.reason).toBeUndefined();
+  },
+);
+
+test('every beginning of a plan is nothing, or all of it', async () => {
+  world = await open();
+  const desk = await Desk.open();
+  const { tar } = encodePlan(PLAN);
+  const machine = new Machine(desk);
+  machines.push(machine);
+  machine.command('sleep', '#!/bin/sh\n');
+  // Around each block, and between.
+  const cuts = Array.from({ length: tar.length / 512 }, (_, n) => [
+    n * 512,
+    n * 512 + 1,
+    n * 512 + 300,
+  ]).flat();
+  desk.answers.push(...cuts.map((at) => ({ status: 200, body: tar.subarray(0, at) })));
+  machine.start();
+  const polls = () => desk.asked.filter(({ path: asked }) => asked === '/agent/poll');
+  await expect.poll(() => polls().length, { timeout: 100_000 }).toBeGreaterThan(cuts.length);
+  const said = polls()
+    .slice(1, cuts.length + 1)
+    .map(({ form }, n) => ({ cut: cuts[n]!, hold: form.get('hold'), applied: form.get('applied') }));
+  const whole = said.filter(({ applied }) => applied !== '');
+  // The last file's octets end here; what follows is padding, which no hash covers.
+  const last = tar.lastIndexOf('two\n') + 4;
+  for (const { cut, hold } of said) expect([cut, hold === '' || hold === 'bad-plan']).toEqual([cut, true]);
+  for (const { cut } of whole) expect(cut).toBeGreaterThanOrEqual(last);
+  await machine.stop();
+  desk.close();
+});
+
+test('what a machine says is taken of that machine alone, whoever it says that it is', async () => {
+  world = await open();
+  const [one, two] = [await configured(), await configured(CP2_MAC, 'cp2')];
+  await one.poll();
+  await two.poll();
+  const said = { marker: 'one f m cp1', wal: 'present', etcd: 'serving', machine: 'cp1', agent: '9' };
+  const home = two.path('/var/lib/muster/agent');
+  const certificate = fs.readFileSync(`${home}/agent.crt`, 'utf8');
+  await world.poll(`${home}/agent.key`, certificate, said);
+  expect(world.asked.at(-1)).toMatchObject({
+    identity: { machine: 'cp2' },
+    facts: { etcd: { health: 'serving' } },
+  });
+  expect(world.roster.get('cp1')?.status.agent?.version).toBe('1');
+  // Without a certificate, or by a boot report, nothing is said of etcd at all.
+  const asked = world.asked.length;
+  expect((await world.curl('/agent/poll', { ...said, clock: '1', bootid: 'b', disk: 'unused' })).status).toBe(
+    401,
+  );
+  const detail = 'wal=present etcd=serving';
+  await world.boot.report(one.session, { step: 'ready', detail }, '10.77.0.101');
+  expect(world.asked).toHaveLength(asked);
+});
+
+test('of two machines that come with one name, the second is held with an alarm, and the first goes on', async () => {
+  world = await open();
+  world.plan = PLAN;
+  const first = await configured();
+  const second = new Machine(
+    {
+      authority: first.read('/etc/muster/ca.crt'),
+      url: `https://${LOOPBACK}:${world.agents.port()}`,
+      ticket: world.settings.get('cp1')!.ticket,
+    },
+    { session: first.session, machine: 'cp1' },
+  );
+  machines.push(second);
+  expect((await first.poll()).status).toBe(0);
+  const { status, said } = await second.poll();
+  expect([status, said]).toEqual([1, expect.stringContaining('409')]);
+  expect(done(second)).toBe(false);
+  expect(
+    world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'alarm')?.reason?.code,
+  ).toBe('other_key');
+  expect((await first.poll()).status).toBe(0);
+});
+
+test('without its boot host a machine keeps all that it has, through reboots too, and goes on with it when it is back', async () => {
+  world = await open();
+  const unit = { do: 'run', unit: 'kubelet.service', digest: '1'.repeat(64) } as const;
+  world.plan = { lines: [...PLAN.lines, unit, { do: 'step', step: 'units' }], pollSeconds: 0 };
+  const machine = await configured();
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(machine.told()).toEqual(['enable kubelet.service', 'start kubelet.service']);
+  const settings = machine.read('/etc/muster/agent.conf');
+  // Nobody listens there: the boot host is off.
+  machine.write('/etc/muster/agent.conf', settings.replace(/^server=.*/m, `server=https://${LOOPBACK}:1`));
+  const before = machine.tree();
+  const alone = async () => {
+    for (let n = 0; n < 3; n++) expect((await machine.poll()).status).toBe(1);
+    expect(machine.tree()).toEqual(before);
+    expect(machine.told()).toEqual([]);
+  };
+  await alone();
+  machine.reboot();
+  // What is enabled the service manager starts by itself.
+  machine.write('/units/kubelet.service.active', '');
+  await alone();
+  machine.write('/etc/muster/agent.conf', settings);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(done(machine)).toBe(true);
+  // It runs since before anything was changed in this boot, so it is left alone.
+  expect(machine.told().filter((line) => /^(stop|restart|disable)/.test(line))).toEqual([]);
+});
