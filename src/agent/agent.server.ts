@@ -151,9 +151,8 @@ async function answerTo(
     return said(413, `E_TOO_LARGE: a form has at most ${limits.bodyBytes} octets.`);
   }
   const address = request.socket.remoteAddress ?? '';
-  return route === 'redeem'
-    ? door.redeem(body, address)
-    : door.poll(body, shownBy(request.socket as TLSSocket), address);
+  if (route === 'redeem') return door.redeem(body, address);
+  return door[route](body, shownBy(request.socket as TLSSocket), address);
 }
 
 /** The client's certificate if the handshake found its chain good; all else is as none. */

@@ -7,7 +7,7 @@ import { duration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
-import type { EventSink } from '../events/event.ts';
+import type { EventSink, Reason } from '../events/event.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
@@ -16,22 +16,25 @@ import type { Pki } from '../pki/pki.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';
 import type { Secrets } from '../pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
-import type { Catalog } from '../resources/catalog.ts';
+import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import type { DataDiskSelector } from '../resources/kinds.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
-import { rearmMachine } from './alarm.ts';
+import { raiseAlarm, rearmMachine } from './alarm.ts';
 import { createDoor } from './door.ts';
 import { type Identities, openIdentities } from './identities.ts';
+import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer, type DataSelector } from './layer.ts';
 import { followMemberships, type Memberships } from './memberships.ts';
+import type { Plan } from './plan.ts';
 import type { AgentDesk } from './protocol.ts';
+import { createWithdrawals } from './withdrawal.ts';
 
 export interface AgentsDeps {
   readonly store: Store;
   readonly pki: Pki;
   readonly secrets: Secrets;
-  readonly catalog: Catalog;
+  readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
   readonly roster: Roster;
   readonly events: EventSink;
   readonly clock: Clock;
@@ -46,6 +49,8 @@ export interface AgentsListen {
   readonly host: string;
   readonly port: number;
   readonly desk: AgentDesk;
+  /** The whole plan of a machine, with keys that are made for it. Throws E_AGENT_WAIT. */
+  readonly inline: (machine: string) => Promise<Plan>;
   /** Our addresses on the served networks: the names in the certificate. */
   readonly addresses: () => readonly string[];
   readonly ticketed: (session: string) => TicketFacts | undefined;
@@ -61,12 +66,20 @@ export interface LayerOf {
   /** Our address as this machine reaches it. */
   readonly host: string;
   readonly data: DataDiskSelector | undefined;
+  /** Of a machine with `delivery: inline`: see {@link AgentBoot.inline}. */
+  readonly plan?: Plan | undefined;
 }
 
 /** What the boot service takes of it. */
 export interface AgentBoot {
   /** The cluster with agents that this machine is of. Constant time. */
   clusterOf(machine: string): string | undefined;
+  /** How the secrets of a machine of a cluster come to it. */
+  deliveryOf(machine: string): 'agent' | 'inline';
+  /** Everything that a machine gets, with fresh keys and certificates: secret. Throws E_AGENT_WAIT while it cannot be said. */
+  inline(machine: string): Promise<Plan>;
+  /** Two systems asked for what only one may have. Durable when it resolves. */
+  alarm(machine: string, reason: Reason, address: string): Promise<void>;
   /** The layer that puts the agent on this machine. Throws E_AGENT_WAIT while the transport CA is not there. */
   layer(of: LayerOf): ConfigLayer;
   /** Changes when the same machine would get another layer. */
@@ -84,8 +97,8 @@ export interface Agents extends AgentBoot {
   port(): number | undefined;
   /** Why it does not listen although it should. */
   fault(): string | undefined;
-  /** Serial number of the certificate that counts. */
-  certificateOf(machine: string): string | undefined;
+  /** What a certificate of an agent is worth now, its dates aside. */
+  standingOf(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
   /** See {@link rearmMachine}. */
   rearm(name: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   close(): Promise<void>;
@@ -95,6 +108,7 @@ export interface Agents extends AgentBoot {
 const LOOK_EVERY = duration('10s');
 /** So long a generation of the CA that was distrusted is believed, and a certificate that ends is kept. */
 const CERTIFICATE_EVERY = duration('1m');
+const NOT_UP = 'the listener for agents is not up yet';
 /** In the place of a ticket where people look. */
 const NO_TICKET = '[secret]';
 
@@ -102,12 +116,18 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   const { store, pki, secrets, catalog, roster, clock, log } = deps;
   const identities = await openIdentities({ store, log });
   const memberships = followMemberships(catalog);
+  const withdrawals = createWithdrawals({ ...deps, identities, memberships });
   // Who was ready may run: nothing was heard of it while this process was not there to hear.
   roster.heartbeats.suppose(
     identities
       .list()
-      .flatMap(({ machine }) => (roster.get(machine)?.status.phase === 'ready' ? [machine] : [])),
+      .flatMap(({ machine, revoked }) =>
+        revoked === undefined && roster.get(machine)?.status.phase === 'ready' ? [machine] : [],
+      ),
   );
+
+  const deliveryOf: AgentBoot['deliveryOf'] = (machine) =>
+    catalog.get('Machine', machine)?.document.spec.delivery ?? 'agent';
 
   let options: AgentsListen | undefined;
   let tickets: Tickets | undefined;
@@ -143,6 +163,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       identities,
       trusted: () => trusted,
       primary: () => primary,
+      clusterOf: memberships.of,
       revision: async () => (await store.list('founding/')).revision,
     });
     const { host, port, others } = listen;
@@ -160,7 +181,9 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   let lookedAt = 0;
 
   const look = async (): Promise<void> => {
-    if (stopped || options === undefined || memberships.size === 0) return;
+    if (stopped || options === undefined) return;
+    await withdrawals.look();
+    if (memberships.size === 0) return;
     if (server === undefined) return start(options);
     const now = options.addresses().join(' ');
     if (now === named && clock.monotonic() - lookedAt < CERTIFICATE_EVERY) return;
@@ -201,16 +224,25 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       return version;
     },
     clusterOf: (machine) => memberships.of(machine),
-    layer({ machine, session, host, data }) {
+    deliveryOf,
+    async inline(machine) {
+      if (options === undefined) throw new MusterError('E_AGENT_WAIT', NOT_UP);
+      return options.inline(machine);
+    },
+    alarm: (machine, reason, address) => raiseAlarm(deps, machine, reason, address),
+    layer({ machine, session, host, data, plan }) {
       if (certificate === undefined || options === undefined || tickets === undefined)
-        throw new MusterError('E_AGENT_WAIT', 'the listener for agents is not up yet');
+        throw new MusterError('E_AGENT_WAIT', NOT_UP);
+      const { authority } = certificate;
+      if (deliveryOf(machine) === 'inline')
+        return inlineLayer({ machine, authority, now: clock.now(), plan });
       const ticket = session === undefined ? NO_TICKET : tickets.of({ id: session, machine }).reveal();
       const settings: AgentSettings = {
         server: `https://${host}:${server?.port ?? options.port}`,
         machine,
         session: session ?? 'PREVIEW',
         ticket,
-        authority: certificate.authority,
+        authority,
         now: clock.now(),
         setsClock: true,
         ...(data === undefined ? {} : { data: selectorOf(data) }),
@@ -226,7 +258,11 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     refresh,
     port: () => server?.port,
     fault: () => failed,
-    certificateOf: (machine) => identities.get(machine)?.serial,
+    standingOf(machine, serial) {
+      const record = identities.get(machine);
+      if (record?.serial !== serial && record?.next?.serial !== serial) return 'superseded';
+      return record.revoked === undefined ? 'valid' : 'revoked';
+    },
     rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
     async close() {
       stopped = true;

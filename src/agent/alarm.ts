@@ -2,9 +2,10 @@
 import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
 import type { EventSink, Reason } from '../events/event.ts';
-import type { KnownMachine } from '../machines/machine.ts';
+import type { AgentStatus, KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
 import type { Identities } from './identities.ts';
+import { REVOKED } from './withdrawal.ts';
 
 export interface AlarmDeps {
   readonly roster: Roster;
@@ -30,13 +31,14 @@ export async function raiseAlarm(
 }
 
 /**
- * `muster machine rearm`: the alarm ends. `keep`: the certificate that was given out was the machine's own and stays. Otherwise it is no
- * longer believed, and the next key that comes with the ticket of the machine's present boot has one; its time begins anew.
+ * `muster machine rearm`: the alarm ends. `keep`: the certificate that was given out was the machine's own and stays, or counts again if
+ * it was revoked when the machine was taken out. Otherwise it is no longer believed, and the next key that comes with the ticket of the
+ * machine's present boot has one; its time begins anew.
  *
  * Throws E_NOT_FOUND.
  */
 export async function rearmMachine(
-  { roster, identities, events }: AlarmDeps,
+  { roster, identities, events, clock }: AlarmDeps,
   name: string,
   { keep }: { readonly keep: boolean },
 ): Promise<KnownMachine> {
@@ -45,11 +47,17 @@ export async function rearmMachine(
     throw new MusterError('E_NOT_FOUND', `there is no machine "${name}"; \`muster get machines\` lists them`);
   const before = keep ? undefined : await identities.revoke(name);
   const current = roster.sessions.current(name);
-  if (!keep) {
+  if (keep) await identities.restore(name);
+  else {
     roster.heartbeats.forget(name);
     if (current?.ticketAt !== undefined) roster.sessions.ticketed(current, true);
   }
-  roster.change(member, { alarm: undefined });
+  const { agent } = member.status;
+  const { hold, ...free } = agent ?? {};
+  roster.change(member, {
+    alarm: undefined,
+    ...(agent && hold?.code === REVOKED && { agent: { ...(free as AgentStatus), since: clock.now() } }),
+  });
   await roster.commit([member], !keep && current ? [current] : []);
   events.record({
     kind: 'agent.rearmed',

@@ -22,6 +22,8 @@ export interface DoorDeps extends RedeemDeps {
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
   readonly primary: () => string;
+  /** The cluster that a machine is of. Constant time. */
+  readonly clusterOf: (machine: string) => string | undefined;
 }
 
 /** A client certificate whose chain was checked against the trusted generations. */
@@ -52,6 +54,8 @@ export interface Door {
   redeem(body: string, address: string): Promise<DoorAnswer>;
   /** `certificate`: undefined when none was shown, or one of somebody else's CA. Throws E_AGENT_CERTIFICATE, E_USAGE, what the desk throws. */
   poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<DoorAnswer>;
+  /** The machine goes down. Throws E_AGENT_CERTIFICATE, E_USAGE. */
+  leave(body: string, certificate: ShownCertificate | undefined, address: string): Promise<DoorAnswer>;
 }
 
 export function createDoor(deps: DoorDeps): Door {
@@ -69,6 +73,7 @@ export function createDoor(deps: DoorDeps): Door {
 
     async poll(body, certificate, peer) {
       const address = plainAddress(peer);
+      await takenOver(deps, certificate, address);
       const { identity, member, shown, record } = believed(deps, certificate, address);
       const read = decodeFacts(body);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
@@ -92,6 +97,16 @@ export function createDoor(deps: DoorDeps): Door {
         ? { status: 204, headers }
         : { status: 200, contentType: TAR, body: tar, headers };
     },
+
+    async leave(body, certificate, peer) {
+      const address = plainAddress(peer);
+      const { member } = believed(deps, certificate, address);
+      const bootId = printable(readForm(body).get('bootid') ?? '', MAX_CODE);
+      if (bootId === '') throw new MusterError('E_USAGE', 'the form lacks bootid');
+      if (deps.roster.heartbeats.leave(member.name, { bootId, address }))
+        deps.events.record({ kind: 'agent.left', subject: member.name, fields: { address, boot: bootId } });
+      return { status: 204, headers: {} };
+    },
   };
 }
 
@@ -102,12 +117,14 @@ const DISBELIEF = {
     'The certificate was never handed out to an agent, or another one counts for its machine by now.',
   other_key: 'The key is not the one that this certificate was handed out for.',
   distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
+  revoked: 'The certificate was revoked when its machine was taken out; `muster machine rearm` decides.',
   machine_gone: 'The machine has no document any more.',
+  no_cluster: 'No cluster names the machine any more.',
 } as const;
 
 /** Whose certificate it is, by the ledger: what stands in its subject is not looked at. */
 function believed(
-  { identities, roster, events, trusted }: DoorDeps,
+  { identities, roster, events, trusted, clusterOf }: DoorDeps,
   shown: ShownCertificate | undefined,
   address: string,
 ): {
@@ -133,8 +150,28 @@ function believed(
   if (createHash('sha256').update(shown.spki).digest('hex') !== record.pin) return refuse('other_key');
   const generation = record.next?.serial === shown.serial ? record.next.generation : record.generation;
   if (!trusted().has(generation)) return refuse('distrusted');
+  if (record.revoked !== undefined) return refuse('revoked');
   if (member?.entry === undefined) return refuse('machine_gone');
+  if (clusterOf(record.machine) === undefined) return refuse('no_cluster');
   return { identity: { machine: record.machine, serial: shown.serial, address }, member, shown, record };
+}
+
+/**
+ * A system speaks with the certificate that its machine had before, while another one speaks with that which counts: somebody booted in the
+ * machine's name while its agent could not be heard.
+ */
+async function takenOver(
+  deps: DoorDeps,
+  shown: ShownCertificate | undefined,
+  address: string,
+): Promise<void> {
+  const { identities, roster } = deps;
+  const machine = shown && identities.replaced(shown.serial);
+  if (machine === undefined || roster.get(machine)?.status.alarm !== undefined) return;
+  if (roster.heartbeats.alive(machine)?.bootId === undefined) return;
+  const text =
+    'Two systems run in the name of this machine: one speaks with the certificate that it had before.';
+  await raiseAlarm(deps, machine, { code: 'taken_over', text }, address);
 }
 
 const MAX_CODE = 64;

@@ -22,6 +22,10 @@ const identityRecord = z.object({
   at: z.int().transform((value) => value as Millis),
   /** Made to follow this one, for the same key; counts as well. */
   next: z.object({ serial: z.string(), generation: z.string() }).optional(),
+  /** Serial number of the certificate that counted until this one was given for another key. */
+  before: z.string().optional(),
+  /** The machine was taken out: neither certificate counts, nor does this key get another one, until an operator says so. */
+  revoked: z.object({ at: z.int().transform((value) => value as Millis), code: z.string() }).optional(),
 });
 export type AgentRecord = Omit<z.output<typeof identityRecord>, 'v'>;
 
@@ -48,6 +52,8 @@ export interface Identities {
   get(machine: string): AgentRecord | undefined;
   /** The machine whose present certificate, or the one to follow it, has this serial number. Constant time. */
   holder(serial: string): AgentRecord | undefined;
+  /** The machine that this certificate was of until another key got the one that counts. Constant time. */
+  replaced(serial: string): string | undefined;
   list(): readonly AgentRecord[];
   /** Who redeemed this session's ticket. */
   redeemed(session: string): Promise<Redeemed | undefined>;
@@ -59,6 +65,10 @@ export interface Identities {
   renewed(machine: string): Promise<void>;
   /** To be called when those writes are durable. */
   took(machine: string): Promise<void>;
+  /** No certificate of this machine counts any more, nor does its key get one; the record stays, and says since when. */
+  withdraw(machine: string, revoked: NonNullable<AgentRecord['revoked']>): Promise<void>;
+  /** Takes {@link withdraw} back. */
+  restore(machine: string): Promise<void>;
   /** No certificate of this machine counts any more, and its session's ticket is as if never redeemed. */
   revoke(machine: string): Promise<AgentRecord | undefined>;
 }
@@ -72,9 +82,15 @@ export async function openIdentities({
 }): Promise<Identities> {
   const byMachine = new Map<string, AgentRecord & { readonly revision: number }>();
   const bySerial = new Map<string, AgentRecord>();
+  const replaced = new Map<string, string>();
+  const drop = (record: AgentRecord): void => {
+    for (const serial of serials(record)) bySerial.delete(serial);
+    if (record.before !== undefined) replaced.delete(record.before);
+  };
   const set = (record: AgentRecord, revision: number): void => {
     const before = byMachine.get(record.machine);
-    if (before !== undefined) for (const serial of serials(before)) bySerial.delete(serial);
+    if (before !== undefined) drop(before);
+    if (record.before !== undefined) replaced.set(record.before, record.machine);
     byMachine.set(record.machine, { ...record, revision });
     for (const serial of serials(record)) bySerial.set(serial, record);
   };
@@ -88,9 +104,18 @@ export async function openIdentities({
     const read = record && identityRecord.safeParse(json(record.value));
     if (record && read?.success) set(read.data, record.revision);
   };
+  const write = async (machine: string, change: (record: AgentRecord) => AgentRecord): Promise<void> => {
+    const found = byMachine.get(machine);
+    if (found === undefined) return;
+    const { revision, ...record } = found;
+    const put = JSON.stringify({ v: 1, ...change(record) });
+    await store.commit([{ key: AGENT_KEY.agent(machine), put, expect: revision }]);
+    await refresh(machine);
+  };
   return {
     get: (machine) => byMachine.get(machine),
     holder: (serial) => bySerial.get(serial),
+    replaced: (serial) => replaced.get(serial),
     list: () => [...byMachine.values()],
     async redeemed(session) {
       const record = await store.get(AGENT_KEY.ticket(session));
@@ -101,6 +126,7 @@ export async function openIdentities({
       const { machine, session } = redeemed;
       const before = byMachine.get(machine);
       const { serial, pin, at } = redeemed;
+      const earlier = before !== undefined && before.pin !== pin ? { before: before.serial } : {};
       return [
         {
           key: AGENT_KEY.ticket(session),
@@ -109,7 +135,7 @@ export async function openIdentities({
         },
         {
           key: AGENT_KEY.agent(machine),
-          put: JSON.stringify({ v: 1, machine, serial, pin, generation, session, at }),
+          put: JSON.stringify({ v: 1, machine, serial, pin, generation, session, at, ...earlier }),
           expect: before?.revision ?? 'absent',
         },
         // The ticket of an earlier boot is no longer taken anyway.
@@ -124,19 +150,9 @@ export async function openIdentities({
         { key: AGENT_KEY.agent(machine), put: JSON.stringify({ v: 1, ...record, next }), expect: revision },
       ];
     },
-    async renewed(machine) {
-      const found = byMachine.get(machine);
-      if (found?.next === undefined) return;
-      const { revision, next, ...record } = found;
-      await store.commit([
-        {
-          key: AGENT_KEY.agent(machine),
-          put: JSON.stringify({ v: 1, ...record, ...next }),
-          expect: revision,
-        },
-      ]);
-      await refresh(machine);
-    },
+    renewed: (machine) => write(machine, ({ next, ...record }) => ({ ...record, ...next })),
+    withdraw: (machine, revoked) => write(machine, (record) => ({ ...record, revoked })),
+    restore: (machine) => write(machine, ({ revoked: _, ...record }) => record),
     took: refresh,
     async revoke(machine) {
       const before = byMachine.get(machine);
@@ -146,7 +162,7 @@ export async function openIdentities({
         { key: AGENT_KEY.ticket(before.session), delete: true },
       ]);
       byMachine.delete(machine);
-      for (const serial of serials(before)) bySerial.delete(serial);
+      drop(before);
       return before;
     },
   };

@@ -18,6 +18,12 @@ export const AGENT_ROUTES = {
     path: '/agent/poll',
     about: 'What a machine says of itself, for what it has to do.',
   },
+  /** Client certificate. Form: bootid. 204. */
+  leave: {
+    method: 'POST',
+    path: '/agent/leave',
+    about: 'A machine goes down in good order: its next boot need not wait until it was silent.',
+  },
 } as const;
 
 /** Who asks, by its certificate and nothing else. */

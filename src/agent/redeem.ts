@@ -79,6 +79,7 @@ async function standing(
   const { machine, id } = session;
   const redeemed = await identities.redeemed(id);
   const counts = identities.get(machine);
+  if (counts?.revoked !== undefined && counts.pin === pin) return 'revoked';
   if (redeemed !== undefined) {
     if (redeemed.pin !== pin || counts?.serial !== redeemed.serial) return 'other_key';
     const ledger = await pki.issuedOne(MUSTER_SCOPE, redeemed.serial);

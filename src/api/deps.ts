@@ -63,8 +63,10 @@ export interface ApiDeps {
   readonly addons: AddonLibrary;
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   readonly agents: {
-    /** Serial number of the agent's certificate that counts. */
-    certificateOf(machine: string): string | undefined;
+    /** What a certificate of an agent is worth now, its dates aside. */
+    standingOf(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
+    /** The cluster that a machine is of. */
+    clusterOf(machine: string): string | undefined;
     /** Throws E_NOT_FOUND. */
     rearm(machine: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   };

@@ -1,5 +1,6 @@
 /** Handlers for keys, certificates and what follows from two keys in one machine's name. No private key leaves but a person's own. */
 import { MusterError } from '../base/errors.ts';
+import { leavesFor } from '../pki/hierarchy.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';
 import { type CertificateView, pkiStatusView } from '../pki/views.ts';
 import type { ApiDeps } from './deps.ts';
@@ -18,6 +19,9 @@ export interface ScopeStatus extends ReturnType<typeof pkiStatusView> {
   readonly of: 'cluster' | 'muster';
 }
 
+/** Leaves that machines of a cluster hold. */
+const MACHINE_LEAVES: ReadonlySet<string> = new Set(leavesFor(['control-plane', 'etcd', 'worker']));
+
 async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise<ScopeStatus> {
   const own = scope === MUSTER_SCOPE;
   const view = pkiStatusView(
@@ -26,15 +30,20 @@ async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise
     clock.now(),
     await pki.encryption(scope),
   );
-  const counts = (one: CertificateView): CertificateView =>
-    one.leaf === 'agent' && one.state !== 'expired' && agents.certificateOf(one.to) !== one.serial
-      ? { ...one, state: 'superseded' }
-      : one;
+  const judged = (one: CertificateView): CertificateView => {
+    if (one.state === 'expired') return one;
+    if (one.leaf === 'agent') {
+      const standing = agents.standingOf(one.to, one.serial);
+      return standing === 'valid' ? one : { ...one, state: standing };
+    }
+    const gone = !own && MACHINE_LEAVES.has(one.leaf) && agents.clusterOf(one.to) !== scope;
+    return gone ? { ...one, state: 'removed' } : one;
+  };
   return {
     scope: own ? OWN : scope,
     of: own ? 'muster' : 'cluster',
     ...view,
-    certificates: own ? view.certificates.map(counts) : view.certificates,
+    certificates: view.certificates.map(judged),
   };
 }
 

@@ -212,10 +212,10 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
   machine
     .command('rearm')
     .description(
-      'Ends the alarm of a machine in whose name two keys asked. Its certificate is no longer believed, and the next key that comes with the ticket of its present boot has one.',
+      'Ends the alarm of a machine in whose name two keys asked, or what holds one that was taken out and is back. Its certificate is no longer believed, and the next key that comes with the ticket of its present boot has one.',
     )
     .argument('<machine>', 'as `muster get machines` lists it, or a MAC')
-    .option('--keep', 'its certificate was its own and stays')
+    .option('--keep', 'its certificate was its own and stays; one that was revoked counts again')
     .addOption(SOCKET)
     .action(async (name: string, options) =>
       finish(await (await import('./trust.ts')).rearm(name, options, io)),

@@ -23,6 +23,8 @@ export const EVENT_KINDS = {
   'boot.script': 'A boot script was served.',
   'boot.session': 'A boot session was opened.',
   'config.served': 'A configuration document was served.',
+  'config.secrets':
+    "A machine's secrets were served with its configuration: delivery inline. It happens once for each boot.",
   'config.refused': 'A configuration document was asked for and not served.',
   'asset.served': 'A whole file was served.',
   'tftp.served': 'A file was sent by TFTP.',
@@ -46,6 +48,9 @@ export const EVENT_KINDS = {
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',
   'agent.rearmed': "An operator ended a machine's alarm; the fields say what became of its certificate.",
   'agent.alive': "A machine's agent was heard for the first time in this boot.",
+  'agent.left': "A machine's agent said that its machine goes down; its next boot need not wait.",
+  'agent.revoked':
+    "A machine was taken out: its document, or its place in a cluster, is gone. Its agent's certificate is revoked.",
   'agent.step': "A machine's agent came to a step of its plan.",
   'agent.held': "A machine's agent does not go on; the reason says why.",
   'document.applied': 'A document was created or changed.',

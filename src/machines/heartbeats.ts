@@ -17,6 +17,8 @@ export interface Heartbeat {
   readonly bootId?: string;
   /** Where it was heard from. */
   readonly address?: string;
+  /** It said that it goes down. */
+  readonly left?: true;
 }
 
 /** `returned`: this boot was thought over, since another one was heard after it: two systems hold one certificate. */
@@ -28,6 +30,13 @@ export interface Heartbeats {
   last(machine: string): Heartbeat | undefined;
   /** The last one, if the machine has to be taken for running. Constant time. */
   alive(machine: string): Heartbeat | undefined;
+  /** For how long it is taken for running if nothing more is heard; 0 when it is not. */
+  remaining(machine: string): Millis;
+  /**
+   * The machine says that this boot of it ends: it does not run until it is heard again. False, and nothing changes, when another
+   * boot was heard since.
+   */
+  leave(machine: string, of: { readonly bootId: string; readonly address: string }): boolean;
   /** Supposes that these machines run, as of now. */
   suppose(machines: readonly string[]): void;
   forget(machine: string): void;
@@ -39,6 +48,11 @@ const REMEMBERED = 4;
 export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbeats {
   const heard = new Map<string, { last: Heartbeat; over: readonly string[] }>();
   const last = (machine: string) => heard.get(machine)?.last;
+  const remaining = (machine: string): Millis => {
+    const found = last(machine);
+    if (found === undefined || found.left) return 0 as Millis;
+    return Math.max(0, found.at + ALIVE_WITHIN - clock.monotonic()) as Millis;
+  };
   return {
     beat(machine, { bootId, address }) {
       const known = heard.get(machine);
@@ -54,9 +68,16 @@ export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbea
       return returned ? 'returned' : 'rebooted';
     },
     last,
-    alive(machine) {
-      const found = last(machine);
-      return found !== undefined && clock.monotonic() - found.at < ALIVE_WITHIN ? found : undefined;
+    alive: (machine) => (remaining(machine) > 0 ? last(machine) : undefined),
+    remaining,
+    leave(machine, { bootId, address }) {
+      const known = heard.get(machine);
+      if (known?.last.bootId !== undefined && known.last.bootId !== bootId) return false;
+      heard.set(machine, {
+        last: { at: clock.monotonic(), bootId, address, left: true },
+        over: known?.over ?? [],
+      });
+      return true;
     },
     suppose(machines) {
       const at = clock.monotonic();

@@ -54,8 +54,11 @@ export interface CertificateView {
   readonly issuer: string;
   readonly notBefore: string;
   readonly notAfter: string;
-  /** `expiring`: less than a fifth of its life is left. `superseded`: an agent's that is not believed any more. */
-  readonly state: 'valid' | 'expiring' | 'expired' | 'superseded';
+  /**
+   * `expiring`: less than a fifth of its life is left. `superseded`: an agent's that is not believed any more. `revoked`: an agent's whose
+   * machine was taken out. `removed`: of the cluster, for a machine that is not in it any more: not renewed, and good until it ends.
+   */
+  readonly state: 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
 }
 
 export function certificateView(issued: IssuedCertificate, now: Millis): CertificateView {

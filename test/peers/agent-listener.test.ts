@@ -85,6 +85,7 @@ describe('the listener for agents', () => {
       door: {
         redeem: async () => ({ status: 200, headers: {} }),
         poll: async () => ({ status: 204, headers: {} }),
+        leave: async () => ({ status: 204, headers: {} }),
       },
       log: silentLog,
       clock: systemClock,

@@ -1,4 +1,5 @@
 /** How the agent comes to be believed, whom it believes, and when it asks again. */
+import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -244,6 +245,34 @@ test('what an agent started and left behind does not keep the next one from runn
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
 });
+
+test.for(SHELLS)(
+  'by %s, an agent that ends because its machine goes down says so; one that is only stopped says nothing',
+  async (shell) => {
+    machine.command('systemctl', '#!/bin/sh\n[ "$1" != is-system-running ] || cat "$MUSTER_ROOT/manager"\n');
+    const ended = async (state: string) => {
+      machine.write('/manager', `${state}\n`);
+      const polls = desk.asked.length;
+      const agent = machine.start(shell);
+      await expect
+        .poll(() => desk.asked.slice(polls).some(({ path: asked }) => asked === '/agent/poll'), {
+          timeout: 100_000,
+        })
+        .toBe(true);
+      // As the service manager does it: all of the unit at once.
+      process.kill(-agent.pid!, 'SIGTERM');
+      await once(agent, 'exit');
+      return desk.asked.slice(polls).filter(({ path: asked }) => asked === '/agent/leave');
+    };
+    expect(await ended('running')).toEqual([]);
+    const [said, ...more] = await ended('stopping');
+    expect([said?.by, said?.form.get('bootid'), more]).toEqual([
+      'cp1',
+      'b0070000-0000-4000-8000-000000000001',
+      [],
+    ]);
+  },
+);
 
 test('a second agent leaves the first alone', async () => {
   machine.command('sleep', '#!/bin/sh\n: >"$MUSTER_ROOT/asleep"\nexec /bin/sleep 1000\n');

@@ -46,6 +46,8 @@ export interface World extends boot.World {
   /** What the desk was asked, and what it answers. */
   readonly asked: { identity: AgentIdentity; facts: AgentFacts; context: PollContext }[];
   plan: Plan;
+  /** What a machine with `delivery: inline` gets. */
+  inline: (machine: string) => Promise<Plan>;
   /** The settings that the last rendered configuration carried, by machine. */
   readonly settings: Map<string, AgentSettings>;
   /** Boots a machine until its configuration was fetched: its ticket. */
@@ -57,6 +59,8 @@ export interface World extends boot.World {
   redeem(of: { session: string; ticket: string }, csr: string): Promise<Answer>;
   /** Polls as the machine whose key and certificate these are. */
   poll(key: string, certificate: string, facts?: Readonly<Record<string, string>>): Promise<Answer>;
+  /** Says that the machine goes down. */
+  leave(key: string, certificate: string, bootid: string): Promise<Answer>;
   again(): Promise<World>;
   close(): Promise<void>;
 }
@@ -80,7 +84,10 @@ export async function open(
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agents-'));
   const vault = kept.vault ?? vaultFrom(newVaultKey(), 'test');
   const settings = new Map<string, AgentSettings>();
-  const state = { plan: { lines: [], pollSeconds: 5 } as Plan };
+  const state = {
+    plan: { lines: [], pollSeconds: 5 } as Plan,
+    inline: (async () => ({ lines: [], pollSeconds: 0 })) as World['inline'],
+  };
   const asked: World['asked'] = [];
   let agents!: World['agents'];
   let pki!: Pki;
@@ -105,6 +112,7 @@ export async function open(
     host: LOOPBACK,
     port: 0,
     desk,
+    inline: (machine) => state.inline(machine),
     addresses: () => ['10.77.0.1', LOOPBACK],
     ticketed: (session) => {
       const facts = base.boot.ticketed(session);
@@ -156,6 +164,12 @@ export async function open(
     set plan(plan) {
       state.plan = plan;
     },
+    get inline() {
+      return state.inline;
+    },
+    set inline(inline) {
+      state.inline = inline;
+    },
     async configured(mac, address) {
       elsewhere = address !== undefined;
       const answer: ScriptAnswer = await base.powerOn(mac, { peer: address ?? '10.77.0.101' });
@@ -184,6 +198,11 @@ export async function open(
       const file = path.join(directory, `cert-${answers++}.crt`);
       fs.writeFileSync(file, certificate);
       return curl('/agent/poll', { ...FACTS, ...facts }, ['--cert', file, '--key', key]);
+    },
+    async leave(key, certificate, bootid) {
+      const file = path.join(directory, `cert-${answers++}.crt`);
+      fs.writeFileSync(file, certificate);
+      return curl('/agent/leave', { bootid }, ['--cert', file, '--key', key]);
     },
     async again() {
       await close();

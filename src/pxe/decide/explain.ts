@@ -14,7 +14,7 @@ import type { ServedNetwork } from '../network.ts';
 import { PREVIEW_SESSION } from './configuration.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
-import { type Desk, selectionOf } from './desk.ts';
+import { type Desk, isInline, selectionOf } from './desk.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './scripting.ts';
 
 export interface ExplainQuestion {
@@ -278,6 +278,12 @@ function selectedSteps(desk: Desk, one: Case): readonly ExplainStep[] {
   }
   if (prepared.rendered)
     steps.push({ step: 'configuration', result: `renders (${prepared.rendered.format})` });
+  if (isInline(desk, member.name))
+    steps.push({
+      step: 'secrets',
+      result:
+        'inline: with its first configuration, by plain HTTP, once for each boot; its agent asks nobody',
+    });
   for (const fault of prepared.faults ?? [])
     steps.push({
       step: 'configuration',
@@ -336,10 +342,13 @@ function stateSteps(desk: Desk, one: Case): readonly ExplainStep[] {
 function agentSteps(desk: Desk, { name, status }: Member): readonly ExplainStep[] {
   const { agent, alarm } = status;
   const beat = desk.roster.heartbeats.last(name);
-  const heard =
+  const runs = Math.ceil(desk.roster.heartbeats.remaining(name) / 1000);
+  const heard = [
     beat?.bootId === undefined
       ? 'not heard since this server started'
-      : `heard ${Math.round((desk.clock.monotonic() - beat.at) / 1000)} s ago from ${beat.address}`;
+      : `${beat.left ? 'went down' : 'heard'} ${Math.round((desk.clock.monotonic() - beat.at) / 1000)} s ago from ${beat.address}`,
+    ...(runs > 0 ? [`taken for running for ${runs} s more`] : []),
+  ].join(', ');
   return [
     ...(agent === undefined
       ? []

@@ -383,6 +383,9 @@ function refuse(
     identity: what === '' ? 'it did not say what it is' : what,
     reason: verdict.reason.text,
     remedy: remedy(verdict.reason, { subject, recorded, mac }) ?? 'nothing to do',
+    ...(verdict.reason.code === 'alive' && {
+      againInSeconds: Math.floor(desk.roster.heartbeats.remaining(subject) / 1000) + 1,
+    }),
   });
   return { decision: verdict, session: live.session, script: text };
 }

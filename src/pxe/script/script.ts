@@ -207,6 +207,8 @@ export interface HoldScriptInput extends ScriptBase {
   readonly reason: string;
   /** The command that ends it. */
   readonly remedy: string;
+  /** When it is known to be over: asked first after so long. */
+  readonly againInSeconds?: number;
 }
 
 /**
@@ -222,6 +224,14 @@ export function holdScript(input: HoldScriptInput): string {
     say(`this machine is ${input.machine} (${input.identity})`),
     say(`it waits: ${input.reason}`),
     say(`to go on: ${input.remedy}`),
+    ...(input.againInSeconds === undefined
+      ? []
+      : [
+          `echo Muster: asking again in ${input.againInSeconds} seconds ||`,
+          `sleep ${input.againInSeconds} ||`,
+          'dhcp netX ||',
+          `chain --autofree --replace ${start} ||`,
+        ]),
     // a setting outlives the script: the pause grows from one answer to the next
     `isset \${muster-hold} || set muster-hold:int32 ${HOLD_FIRST_SECONDS}`,
     'set muster-try:int32 1',

@@ -148,3 +148,28 @@ test('an alarm stands in the list of machines until the machine is rearmed', asy
   expect((await muster('get', 'machines')).out).not.toContain('ALARM');
   expect((await muster('machine', 'rearm', 'nobody')).err).toContain('E_NOT_FOUND');
 });
+
+test('a certificate of a machine that is not in the cluster any more is marked, with the day on which it ends', async () => {
+  world = await openWorld(CLUSTER);
+  await world.pki.found('one');
+  for (const name of ['cp1', 'w9'])
+    await world.pki.issue('one', {
+      leaf: 'kubelet',
+      holder: { name, addresses: [] },
+      cluster: NO_CLUSTER,
+      publicKey: (await PrivateKey.generate()).publicKey(),
+    });
+  const { out } = await muster('pki', 'status', 'one');
+  expect(out).toMatch(/^one +kubelet +cp1 +valid +\d{4}-/m);
+  expect(out).toMatch(/^one +kubelet +w9 +removed +\d{4}-/m);
+});
+
+test('a machine whose secrets come inline is marked where it is listed', async () => {
+  const worker =
+    'metadata: {name: w1}\nspec: {macs: ["52:54:00:aa:00:21"], profile: worker, addresses: [10.77.0.21], delivery: inline}';
+  world = await openWorld(
+    `${CLUSTER.replace('[cp1]', '[cp1], workers: [w1]')}---\napiVersion: muster/v1\nkind: Machine\n${worker}\n`,
+  );
+  expect((await muster('get', 'machines')).out).toMatch(/^w1 .*INLINE$/m);
+  expect((await muster('get', 'machines')).out).not.toMatch(/^cp1 .*INLINE$/m);
+});

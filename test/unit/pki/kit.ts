@@ -40,9 +40,9 @@ export interface World {
   readonly leaves: () => Promise<ReadonlyMap<LeafName, Required<Held>>>;
 }
 
-export async function world(algorithm?: KeyAlgorithm): Promise<World> {
+export async function world(algorithm?: KeyAlgorithm, start = Date.now()): Promise<World> {
   const store = openMemoryStore();
-  const clock = new ManualClock(Date.now() as Millis);
+  const clock = new ManualClock(start as Millis);
   const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 'test') });
   await pki.found('golden', algorithm);
   await pki.found(MUSTER_SCOPE, algorithm);

@@ -1,0 +1,95 @@
+/**
+ * A machine whose document is gone, or that no cluster names any more, is refused at once; a minute later the certificate of its agent is
+ * revoked for good, so that the same machine under the same name is not believed again without an operator's word. What an operator takes
+ * out by mistake, `muster machine rearm --keep` takes back.
+ */
+import type { Clock } from '../base/clock.ts';
+import { duration, type Millis } from '../base/duration.ts';
+import type { EventSink } from '../events/event.ts';
+import type { Roster } from '../machines/roster.ts';
+import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
+import type { AgentRecord, Identities } from './identities.ts';
+import type { Memberships } from './memberships.ts';
+
+/** A file that an editor replaces, or a repository that is being checked out, is away for a moment: that revokes nothing. */
+export const GONE_FOR = duration('1m');
+
+/** Why a certificate is revoked. */
+export const WITHDRAWN = {
+  machine_gone: 'Its Machine document was deleted.',
+  no_cluster: 'No Cluster names it any more.',
+} as const;
+export type Withdrawn = keyof typeof WITHDRAWN;
+
+/** What a machine that is back is held by, until an operator decides. */
+export const REVOKED = 'revoked';
+
+export interface WithdrawalDeps {
+  /** With `faults`: while a file is invalid, the document that is missed may stand in it, and nothing is revoked. */
+  readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
+  readonly identities: Identities;
+  readonly memberships: Memberships;
+  readonly roster: Roster;
+  readonly events: EventSink;
+  readonly clock: Clock;
+}
+
+export interface Withdrawals {
+  /** Revokes what is due; to be called every few seconds. Durable when it resolves. */
+  look(): Promise<void>;
+}
+
+export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
+  const { catalog, identities, memberships, clock } = deps;
+  /** Since when it is missed; monotonic. */
+  const missed = new Map<string, Millis>();
+  const why = ({ machine, revoked }: AgentRecord): Withdrawn | undefined => {
+    if (revoked !== undefined) return undefined;
+    if (catalog.get('Machine', machine) === undefined) return 'machine_gone';
+    return memberships.of(machine) === undefined ? 'no_cluster' : undefined;
+  };
+  return {
+    async look() {
+      const now = clock.monotonic();
+      let whole: boolean | undefined;
+      const documentsAreWhole = (): boolean => {
+        whole ??= (catalog.faults?.() ?? []).length === 0;
+        return whole;
+      };
+      for (const record of identities.list()) {
+        const { machine } = record;
+        const code = why(record);
+        if (code === undefined || !documentsAreWhole()) {
+          missed.delete(machine);
+          continue;
+        }
+        const since = missed.get(machine) ?? now;
+        missed.set(machine, since);
+        if (now - since < GONE_FOR) continue;
+        missed.delete(machine);
+        await withdraw(deps, record, code);
+      }
+    },
+  };
+}
+
+async function withdraw(
+  { identities, roster, events, clock }: WithdrawalDeps,
+  { machine, serial }: AgentRecord,
+  code: Withdrawn,
+): Promise<void> {
+  const at = clock.now();
+  await identities.withdraw(machine, { at, code });
+  roster.heartbeats.forget(machine);
+  events.record({
+    kind: 'agent.revoked',
+    subject: machine,
+    reason: { code, text: WITHDRAWN[code] },
+    fields: { serial },
+  });
+  const member = roster.get(machine);
+  if (member === undefined) return;
+  const text = `${WITHDRAWN[code]} Its agent's certificate was revoked; \`muster machine rearm ${machine}\` lets it have a new one, with --keep the same one counts again.`;
+  const { version = '', bootId = '' } = member.status.agent ?? {};
+  roster.change(member, { agent: { since: at, version, bootId, hold: { code: REVOKED, text } } });
+}

@@ -1,0 +1,213 @@
+/** Machines that go down, are taken out and come back, over real TLS: openssl makes the keys, curl asks. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { GONE_FOR } from '../../src/agent/withdrawal.ts';
+import { duration, type Millis } from '../../src/base/duration.ts';
+import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
+import { pkiStatusView } from '../../src/pki/views.ts';
+import { CLUSTER, CP1_MAC, open, type World } from '../unit/agent/world.ts';
+import { document, machine } from '../unit/boot/world.ts';
+
+let world: World;
+afterEach(() => world.close());
+
+const reasons = (name: string, kind: string): (string | undefined)[] =>
+  world.events
+    .list({ subject: name })
+    .filter((event) => event.kind === kind)
+    .map((event) => event.reason?.code);
+
+/** cp1 with a certificate, heard once in boot `boot-1`. */
+async function running() {
+  const ticket = await world.configured(CP1_MAC);
+  const { key, csr } = world.key('a');
+  const certificate = String((await world.redeem(ticket, csr)).body);
+  expect((await world.poll(key, certificate)).status).toBe(200);
+  await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+  return { key, certificate, ticket, csr };
+}
+
+describe('a machine that goes down in good order', () => {
+  it('boots at once, without the wait of one that may still run', async () => {
+    world = await open();
+    const { key, certificate } = await running();
+    expect((await world.powerOn(CP1_MAC)).decision.reason.code).toBe('alive');
+    expect((await world.leave(key, certificate, 'boot-1')).status).toBe(204);
+    expect(world.kinds('cp1')).toContain('agent.left');
+    expect(world.boot.explain({ machine: 'cp1' }).steps).toContainEqual(
+      expect.objectContaining({ step: 'agent', result: expect.stringContaining('went down 0 s ago') }),
+    );
+    expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
+  });
+
+  it('is believed only over its own certificate, and only of the boot that runs', async () => {
+    world = await open();
+    const { key, certificate } = await running();
+    expect((await world.curl('/agent/leave', { bootid: 'boot-1' })).status).toBe(401);
+    expect((await world.leave(key, certificate, 'boot-0')).status).toBe(204);
+    expect((await world.leave(key, certificate, '')).status).toBe(400);
+    expect(world.kinds('cp1')).not.toContain('agent.left');
+    expect((await world.powerOn(CP1_MAC)).decision.reason.code).toBe('alive');
+  });
+});
+
+describe('a machine that lost its power', () => {
+  it('waits for no longer than it is taken for running; script and explanation say how long', async () => {
+    world = await open();
+    await running();
+    world.clock.advance(duration('15s'));
+    const held = await world.powerOn(CP1_MAC);
+    const left = ALIVE_WITHIN / 1000 - 15;
+    expect(held.script).toContain(`sleep ${left + 1} ||`);
+    expect(world.boot.explain({ machine: 'cp1' }).steps).toContainEqual(
+      expect.objectContaining({
+        step: 'agent',
+        result: expect.stringContaining(
+          `heard 15 s ago from 127.0.0.1, taken for running for ${left} s more`,
+        ),
+      }),
+    );
+    world.clock.advance(((left + 1) * 1000) as Millis);
+    expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
+  });
+});
+
+describe('somebody who boots in the name of a machine whose agent was cut off', () => {
+  it('is detected when the machine’s own agent is heard again beside him', async () => {
+    world = await open();
+    const { key, certificate } = await running();
+    world.clock.advance(ALIVE_WITHIN);
+    const ticket = await world.configured(CP1_MAC);
+    const other = world.key('b');
+    const taken = String((await world.redeem(ticket, other.csr)).body);
+    expect((await world.poll(other.key, taken, { bootid: 'boot-2' })).status).toBe(200);
+    expect((await world.poll(key, certificate)).status).toBe(401);
+    expect(world.roster.get('cp1')?.status.alarm?.code).toBe('taken_over');
+    expect(reasons('cp1', 'agent.alarm')).toEqual(['taken_over']);
+    await world.poll(key, certificate);
+    expect(reasons('cp1', 'agent.alarm')).toEqual(['taken_over']);
+  });
+
+  it('is not supposed where a machine comes back with the disk that it had before', async () => {
+    world = await open();
+    const { key, certificate, csr } = await running();
+    world.clock.advance(ALIVE_WITHIN);
+    const without = await world.configured(CP1_MAC);
+    const fresh = world.key('b');
+    const between = String((await world.redeem(without, fresh.csr)).body);
+    await world.poll(fresh.key, between, { bootid: 'boot-2' });
+    await world.leave(fresh.key, between, 'boot-2');
+    const ticket = await world.configured(CP1_MAC);
+    expect((await world.poll(key, certificate, { bootid: 'boot-3' })).status).toBe(401);
+    const again = await world.redeem(ticket, csr);
+    expect(again.status).toBe(200);
+    expect((await world.poll(key, String(again.body), { bootid: 'boot-3' })).status).toBe(200);
+    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+  });
+});
+
+/** Looks twice, the time in between that something has to be gone. */
+async function aMinuteLater() {
+  await world.agents.refresh();
+  world.clock.advance(GONE_FOR);
+  await world.agents.refresh();
+}
+
+const without = (controlPlanes: readonly string[]) =>
+  document('Cluster', 'one', { kubernetes: { version: '1.36', endpoint: 'api.one.test', controlPlanes } });
+
+/** The state of cp1's certificate, as `muster pki status` judges it. */
+async function state(): Promise<string | undefined> {
+  const { certificates } = pkiStatusView([], await world.pki.issued('_muster'), world.clock.now());
+  const own = certificates.find(({ leaf, to }) => leaf === 'agent' && to === 'cp1');
+  return own && world.agents.standingOf('cp1', own.serial);
+}
+
+describe('a machine that is taken out', () => {
+  it.for(['document', 'membership'] as const)(
+    'is refused at once, and its certificate is revoked: by its %s',
+    async (what) => {
+      world = await open();
+      const { key, certificate, ticket, csr } = await running();
+      await world.catalog.apply([without(['cp2'])]);
+      if (what === 'document') await world.catalog.delete('Machine', 'cp1');
+      expect((await world.poll(key, certificate)).status).toBe(401);
+      expect(await state()).toBe('valid');
+      await aMinuteLater();
+      const code = what === 'document' ? 'machine_gone' : 'no_cluster';
+      expect(reasons('cp1', 'agent.revoked')).toEqual([code]);
+      expect(await state()).toBe('revoked');
+
+      // Back under its name, also after a restart of ours: its key is nobody's until an operator says so.
+      await world.catalog.apply([...CLUSTER]);
+      const kept = fs.readFileSync(key);
+      world = await world.again();
+      fs.writeFileSync(path.join(world.directory, 'a.key'), kept);
+      expect(await state()).toBe('revoked');
+      expect((await world.poll(path.join(world.directory, 'a.key'), certificate)).status).toBe(401);
+      expect((await world.redeem(ticket, csr)).status).toBe(403);
+      expect(world.roster.get('cp1')?.status.agent?.hold?.code).toBe('revoked');
+      const { steps } = world.boot.explain({ machine: 'cp1' });
+      expect(steps.find(({ step }) => step === 'agent')).toMatchObject({
+        reason: { code: 'revoked', text: expect.stringContaining('muster machine rearm cp1') },
+      });
+    },
+  );
+
+  it('goes on with its certificate when it was taken out by mistake: rearm --keep', async () => {
+    world = await open();
+    const { key, certificate } = await running();
+    await world.catalog.apply([without(['cp2'])]);
+    await aMinuteLater();
+    await world.catalog.apply([...CLUSTER]);
+    await world.agents.rearm('cp1', { keep: true });
+    expect(world.roster.get('cp1')?.status.agent?.hold).toBeUndefined();
+    expect(await state()).toBe('valid');
+    expect((await world.poll(key, certificate)).status).toBe(200);
+  });
+
+  it('gets a new certificate, also for its old key, after rearm', async () => {
+    world = await open();
+    const { key, certificate, ticket, csr } = await running();
+    await world.catalog.apply([without(['cp2'])]);
+    await aMinuteLater();
+    await world.catalog.apply([...CLUSTER]);
+    await world.agents.rearm('cp1', { keep: false });
+    const next = await world.redeem(ticket, csr);
+    expect(next.status).toBe(200);
+    expect((await world.poll(key, certificate)).status).toBe(401);
+    expect((await world.poll(key, String(next.body))).status).toBe(200);
+  });
+
+  it('may be followed under its name by another one, with a key of its own and no further word', async () => {
+    world = await open();
+    const { key, certificate } = await running();
+    await world.catalog.apply([without(['cp2'])]);
+    await world.catalog.delete('Machine', 'cp1');
+    await aMinuteLater();
+    const other = '52:54:00:aa:00:77';
+    await world.catalog.apply([
+      machine('cp1', [other], { profile: 'worker', addresses: ['10.77.0.11'] }),
+      without(['cp1', 'cp2']),
+    ]);
+    const ticket = await world.configured(other as typeof CP1_MAC);
+    const fresh = world.key('b');
+    const answer = await world.redeem(ticket, fresh.csr);
+    expect(answer.status).toBe(200);
+    expect((await world.poll(fresh.key, String(answer.body))).status).toBe(200);
+    expect((await world.poll(key, certificate)).status).toBe(401);
+  });
+
+  it('is not revoked for a moment’s absence', async () => {
+    world = await open();
+    const { key, certificate } = await running();
+    await world.catalog.apply([without(['cp2'])]);
+    await world.agents.refresh();
+    world.clock.advance((GONE_FOR - 1000) as Millis);
+    await world.catalog.apply([...CLUSTER]);
+    await aMinuteLater();
+    expect((await world.poll(key, certificate)).status).toBe(200);
+    expect(reasons('cp1', 'agent.revoked')).toEqual([]);
+  });
+});
