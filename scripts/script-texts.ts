@@ -34,7 +34,7 @@ export const REPORT_SCRIPT_PATH = '/etc/muster/muster-report.sh';
 const AGENT: Texts = {
   directory: 'src/agent',
   head: `/**
- * The agent's scripts and unit as they are written into configurations: \`make docs\` makes this of the files beside it, which
+ * The agent's scripts and units as they are written into configurations: \`make docs\` makes this of the files beside it, which
  * shellcheck reads and the tests run.
  */
 `,
@@ -44,6 +44,7 @@ const AGENT: Texts = {
     DISK_SCRIPT: 'muster-disk.sh',
     CHECK_SCRIPT: 'muster-check.sh',
     AGENT_UNIT: 'muster-agent.service',
+    INLINE_UNIT: 'muster-inline.service',
   },
 };
 

@@ -228,6 +228,7 @@ async function listen(
     host: '0.0.0.0',
     port: options.agentPort,
     desk: desk.plan,
+    inline: desk.inline,
     addresses: () => networks.served().map(({ serverAddress }) => formatIpv4(serverAddress)),
     ticketed: (session) => boot.ticketed(session),
     others: (request, response) =>

@@ -72,19 +72,21 @@ export function settingsText(settings: AgentSettings): string {
     .join('');
 }
 
+/** The scripts as files of a configuration. */
+export const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => ({
+  path: `/etc/muster/${name}`,
+  mode: '0755',
+  content: templateLiteral(text),
+}));
+
 /** The lowest layer of a machine of a cluster, beside MUSTER_LAYER. Holds the ticket: it is rendered for one session and not kept. */
 export function agentLayer(settings: AgentSettings): ConfigLayer {
-  const scripts = Object.entries(FILES).map(([name, text]) => ({
-    path: `/etc/muster/${name}`,
-    mode: '0755',
-    content: templateLiteral(text),
-  }));
   return {
     layer: 'muster',
     document: 'muster',
     config: {
       files: [
-        ...scripts,
+        ...AGENT_SCRIPTS,
         { path: AGENT_PATHS.authority, mode: '0644', content: templateLiteral(settings.authority) },
         { path: AGENT_PATHS.settings, mode: '0600', content: templateLiteral(settingsText(settings)) },
       ],

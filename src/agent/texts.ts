@@ -1,14 +1,15 @@
 /**
- * The agent's scripts and unit as they are written into configurations: `make docs` makes this of the files beside it, which
+ * The agent's scripts and units as they are written into configurations: `make docs` makes this of the files beside it, which
  * shellcheck reads and the tests run.
  */
 
 export const AGENT_SCRIPT = `#!/bin/sh
 # The agent of a machine in a Muster cluster: says what is, and does what the plan says. It decides nothing.
 #
-#     muster-agent.sh [once]
+#     muster-agent.sh [once | inline]
 #
-# src/agent/README.md of Muster tells what is said and what a plan holds. \`once\` polls once: exit 0 when no hold is left to say.
+# src/agent/README.md of Muster tells what is said and what a plan holds. \`once\` polls once: exit 0 when no hold is left to say;
+# \`inline\` does the plan that came with the first configuration, and asks nobody.
 # MUSTER_ROOT stands before every path, so that several agents run on one host. Needs curl, openssl, tar, coreutils, util-linux.
 # Every change is staged, synced and renamed, so it may be killed anywhere: run again, it ends in the same state.
 set -u
@@ -292,6 +293,30 @@ poll() {
   esac
 }
 
+# When the machine goes down, the server is told, so that the next boot need not wait until this one was silent for a while. Who only
+# stops the agent tells nothing.
+leave() {
+  trap '' TERM
+  if [ "$(systemctl is-system-running 2>/dev/null)" = stopping ] && [ -s "$home/agent.crt" ]; then
+    first_line "$root/proc/sys/kernel/random/boot_id"
+    ask /agent/leave --cert "$home/agent.crt" --key "$home/agent.key" --connect-timeout 3 --max-time 5 --data-urlencode "bootid=$value"
+  fi
+  exit 0
+}
+
+# The plan of the first configuration. What it lacks may come yet, so it is tried for a minute; then it is said where boot reports go.
+inline() {
+  [ -e "$etc/inline.tar" ] || exit 0
+  for pause in 2 4 8 16 30 0; do
+    look
+    settle
+    if cp "$etc/inline.tar" "$run/body" && apply; then rm -f "$etc/inline.tar" && exit 0; fi
+    sleep "$pause"
+  done
+  [ ! -r "$etc/muster-report.sh" ] || sh "$etc/muster-report.sh" failed "$plan_code: $plan_text" 9>&-
+  exit 1
+}
+
 # --- the loop
 
 # shellcheck source=/dev/null
@@ -303,7 +328,7 @@ setting session && session=$value
 setting data && data=$value
 setting etcd && etcd_url=\${value:-http://127.0.0.1:2381}
 setting api && api_url=\${value:-https://127.0.0.1:6443}
-revision=0 worse=0 retry=''
+revision=0 worse=0 retry='' home=$run/agent
 hold_code='' hold_text=''
 mkdir -p "$run"
 # Two would take each other's plan away; a person's \`once\` waits for nobody.
@@ -314,6 +339,8 @@ self=$(cat "$0" "$here/muster-plan.sh" | sha256sum)
 first_line "$run/hold"
 plan_code=\${value%% *} plan_text=\${value#* }
 first_clock
+[ "\${1:-}" != inline ] || inline
+trap leave TERM
 while :; do
   if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)); fi
   [ "\${1:-}" != once ] || { [ -z "$hold_code" ] && [ "$worse" = 0 ]; exit; }
@@ -846,6 +873,27 @@ RestartSec=2
 UMask=0077
 # It says little, and what it says a person at the machine's console wants to know: why it is held.
 StandardError=journal+console
+
+[Install]
+WantedBy=multi-user.target
+`;
+
+export const INLINE_UNIT = `# Does the plan that came with this machine's first configuration, once. The boot server is not asked, and hears no more of the
+# machine than its boot reports.
+[Unit]
+Description=Muster's plan from the first configuration
+ConditionPathExists=/etc/muster/inline.tar
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+RemainAfterExit=yes
+ExecStart=/bin/sh /etc/muster/muster-agent.sh inline
+Restart=on-failure
+RestartSec=60
+UMask=0077
 
 [Install]
 WantedBy=multi-user.target

@@ -42,6 +42,14 @@ const age = (since: number | undefined): string | undefined =>
   since === undefined ? undefined : ageText(systemClock.now() - since);
 const clockTime = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ');
 
+/** Why it is as it is; that its secrets come inline stands there always. */
+function machineReason(item: Shown): string | undefined {
+  const { alarm, reason, agent } = item.status;
+  const why = alarm ? `ALARM:${alarm.code}` : (reason?.code ?? agent?.hold?.code);
+  if (machine(item)?.delivery !== 'inline') return why;
+  return why === undefined ? 'INLINE' : `${why},INLINE`;
+}
+
 export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
   Network: [
     NAME,
@@ -98,8 +106,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'AGE', cell: (item) => age(item.status.since) },
     {
       heading: 'REASON',
-      cell: ({ status }) =>
-        status.alarm ? `ALARM:${status.alarm.code}` : (status.reason?.code ?? status.agent?.hold?.code),
+      cell: (item) => machineReason(item),
     },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
     {

@@ -29,7 +29,11 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
     const itself = !changed || changed.has(`Cluster/${metadata.name}`);
     const machines = [...names].filter((name) => changed?.has(`Machine/${name}`));
     if (!itself && machines.length === 0) return [];
-    const all = [...found, ...faultsOf(cluster, spec.kubernetes, candidates)];
+    const all = [
+      ...found,
+      ...inlineFaults(cluster, spec.kubernetes, candidates),
+      ...faultsOf(cluster, spec.kubernetes, candidates),
+    ];
     return itself ? all : all.filter(({ other }) => machines.some((name) => other === `Machine/${name}`));
   });
 };
@@ -47,6 +51,25 @@ function sharedMachines(
     return owner === undefined
       ? []
       : [found(cluster, 'spec.kubernetes', `${machine} is a machine of Cluster ${owner} already`, machine)];
+  });
+}
+
+/** What a machine cannot be whose secrets come with its first configuration: it asks nobody, so it is granted nothing. */
+function inlineFaults(
+  cluster: Candidate<'Cluster'>,
+  { controlPlanes, etcd }: KubernetesSpec,
+  candidates: CandidateSet,
+): Found[] {
+  const members = new Set([...controlPlanes, ...(etcd?.machines ?? [])]);
+  return [...machineNames(cluster.document.spec.kubernetes!)].flatMap((name) => {
+    const machine = candidates.Machine.get(name)?.document.spec;
+    if (machine?.delivery !== 'inline') return [];
+    const why = members.has(name)
+      ? 'delivery: inline is for workers; whether etcd may begin is granted to an agent'
+      : machine.dataDisk !== undefined
+        ? 'delivery: inline and dataDisk exclude each other; whose disk a disk is, is decided with an agent'
+        : undefined;
+    return why === undefined ? [] : [found(cluster, 'spec.kubernetes', `${name}: ${why}`, name)];
   });
 }
 

@@ -7,13 +7,14 @@ import type { Plan, PlanLine } from '../agent/plan.ts';
 import type { AgentDesk, AgentIdentity } from '../agent/protocol.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { EventSink } from '../events/event.ts';
 import { readCsr } from '../pki/csr.ts';
 import type { EncryptionKeyset } from '../pki/encryption.ts';
 import { type Held, handout } from '../pki/handout.ts';
 import { type LeafName, leavesFor } from '../pki/hierarchy.ts';
-import type { PublicKey } from '../pki/keys.ts';
+import { PrivateKey, type PublicKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
 import type { Keysets, Pki } from '../pki/pki.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';
@@ -25,7 +26,7 @@ import { type Completions, followClusters } from './completed.ts';
 import { dataPart } from './content/data.ts';
 import { hold } from './content/lines.ts';
 import { type ObjectsPart, objectsPart } from './content/objects-unit.ts';
-import { planLines } from './content/plan.ts';
+import { type PlanOf, planLines } from './content/plan.ts';
 import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
 import { type Fitness, openFitness } from './fitness.ts';
 import type { ClusterMachine, FullCluster } from './full.ts';
@@ -61,6 +62,11 @@ export interface Supplies {
 
 export interface ClusterDesk {
   readonly plan: AgentDesk;
+  /**
+   * The whole plan of a worker whose agent does not ask: `delivery: inline`. Its keys are made here, for this call. Throws E_AGENT_WAIT
+   * while it cannot be said, with what is waited for.
+   */
+  readonly inline: (machine: string) => Promise<Plan>;
   close(): void;
 }
 
@@ -84,7 +90,11 @@ const KEYSETS_FRESH = 5_000 as Millis;
 export function createDesk(deps: DeskDeps): ClusterDesk {
   const completions = followClusters(deps.catalog);
   const desk = new Desk(deps, completions, openCertificates(deps));
-  return { plan: (identity, facts) => desk.plan(identity, facts), close: () => completions.close() };
+  return {
+    plan: (identity, facts) => desk.plan(identity, facts),
+    inline: (machine) => desk.inline(machine),
+    close: () => completions.close(),
+  };
 }
 
 const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
@@ -173,7 +183,7 @@ class Desk {
         ...data.lines,
         hold('waiting-for-members', 'No member of etcd was here yet; the keys of the cluster are made then.'),
       );
-    const { keysets, encryption } = keys;
+    const { keysets } = keys;
     const isControlPlane = machine.roles.includes('control-plane');
     const addons = isControlPlane ? await this.#addonsOf(full) : NO_ADDONS;
     const objects = isControlPlane ? await this.#objectsOf(asking, keysets, addons) : undefined;
@@ -183,32 +193,15 @@ class Desk {
         lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
         pollSeconds: leaves.refused ? POLL.held : this.#next(facts, POLL.now),
       };
-    const pki = handout({
-      roles: pkiRoles(machine),
-      cluster: full.name,
-      user: machine.name,
-      keysets,
-      leaves: leaves.held,
-      encryption: { keyset: encryption, encrypts: full.encryptSecrets },
-      servers: apiServers(full, machine),
-    });
-    const supplies = this.#deps.supplies?.(full, machine);
     let soon = false;
-    const lines = planLines({
-      full: { ...full, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
-      machine,
-      data: data.lines,
-      etcd,
-      pki,
-      binaries: supplies?.binaries,
-      objects,
-      unfit: this.#fitness.of(machine.name, facts),
-      turn: (wanted) => {
-        const asked = this.#rollouts.ask(full, machine, facts, wanted);
-        ({ soon } = asked);
-        return asked.turn;
-      },
-    });
+    const turn: PlanOf['turn'] = (wanted) => {
+      const asked = this.#rollouts.ask(full, machine, facts, wanted);
+      ({ soon } = asked);
+      return asked.turn;
+    };
+    const unfit = this.#fitness.of(machine.name, facts);
+    const of = { full, machine, data: data.lines, etcd, objects, unfit, turn };
+    const lines = this.#lines(of, keys, leaves.held);
     const waiting =
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
@@ -218,6 +211,56 @@ class Desk {
       lines: [...lines, hold(addons.hold.code, addons.hold.text)],
       pollSeconds: Math.max(pollSeconds, POLL.held),
     };
+  }
+
+  /** What a machine gets that holds these leaves. */
+  #lines(
+    of: Omit<PlanOf, 'pki' | 'binaries'>,
+    { keysets, encryption }: Keys,
+    leaves: ReadonlyMap<LeafName, Held>,
+  ): readonly PlanLine[] {
+    const { full, machine } = of;
+    const pki = handout({
+      roles: pkiRoles(machine),
+      cluster: full.name,
+      user: machine.name,
+      keysets,
+      leaves,
+      encryption: { keyset: encryption, encrypts: full.encryptSecrets },
+      servers: apiServers(full, machine),
+    });
+    const supplies = this.#deps.supplies?.(full, machine);
+    return planLines({
+      ...of,
+      full: { ...full, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
+      pki,
+      binaries: supplies?.binaries,
+    });
+  }
+
+  async inline(name: string): Promise<Plan> {
+    const wait = (why: string): never => {
+      throw new MusterError('E_AGENT_WAIT', why);
+    };
+    const { full } = this.#completions.clusterOf(name) ?? {};
+    const machine = full?.machines.find((one) => one.name === name);
+    if (full === undefined || machine === undefined) return wait('the Cluster is incomplete');
+    if (machine.roles.some((role) => role !== 'worker'))
+      return wait(
+        'only workers have their secrets inline: a member of etcd is told by its agent when to begin',
+      );
+    const keys = await this.#keysOf(full, false);
+    if (keys === undefined)
+      return wait('the keys of the cluster are made when its first member of etcd asks');
+    const { pki } = this.#deps;
+    const leaves = leavesOf(machine, false).map(async (leaf): Promise<[LeafName, Held]> => {
+      const key = await PrivateKey.generate(full.keys);
+      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(full) };
+      const { certificate } = await pki.issue(full.name, { ...order, publicKey: key.publicKey() });
+      return [leaf, { certificate, key }];
+    });
+    const held = new Map(await Promise.all(leaves));
+    return { lines: this.#lines({ full, machine, data: [] }, keys, held), pollSeconds: 0 };
   }
 
   /** A plan that failed is not repeated without pause. */

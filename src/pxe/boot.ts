@@ -77,6 +77,15 @@ export interface BootService {
   script(request: ScriptRequest): Promise<ScriptAnswer>;
   /** A first-boot document of a live session, rendered. Synchronous, memory only. */
   config(session: string, file: ConfigFile, baseUrl: string): ConfigAnswer;
+  /**
+   * As {@link config}, for the one document that carries secrets (`delivery: inline`): once for each session, and only to an address of the
+   * machine's own; resolves when it is durable that it was served. Undefined for every other document and machine.
+   */
+  inline?(
+    session: string,
+    file: ConfigFile,
+    asked: { readonly baseUrl: string; readonly peer: string },
+  ): Promise<ConfigAnswer> | undefined;
   /** Whether an Image names this file. Constant time. */
   needs(sha256: string): boolean;
   /** A report; resolves when what it changed is durable. */

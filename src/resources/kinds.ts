@@ -187,6 +187,10 @@ export const machineSpec = z.strictObject({
       'Its own addresses: IPv4 ones are reserved, at most one a network; IPv6 ones are those that its config gives it.',
   }),
   pxe: pxeOptions.optional().meta({ description: "How replies to this machine's firmware are shaped." }),
+  delivery: z.enum(['agent', 'inline']).optional().meta({
+    description:
+      'How secrets of its cluster come to it. agent (default): over TLS, to the agent. inline: in its first configuration, served once by plain HTTP; for workers on an isolated segment only (docs/security.md).',
+  }),
   dataDisk: dataDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For this machine.' }),
 });

@@ -6,6 +6,7 @@ import type { BootService } from '../boot.ts';
 import { answer } from './answer.ts';
 import { type BootDeps, createDesk } from './desk.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
+import { inline } from './inline.ts';
 import { config, failSilent, report, ticketed } from './reporting.ts';
 import { script } from './scripting.ts';
 
@@ -46,6 +47,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     reservedFor: (address) => desk.roster.byAddress(address)?.name,
     script: (request) => script(desk, request),
     config: (session, file, baseUrl) => config(desk, session, file, baseUrl),
+    inline: (session, file, asked) => inline(desk, session, file, asked),
     report: (session, given, peer) => report(desk, session, given, peer),
     ticketed: (session) => ticketed(desk, session),
     explain: (question) => explain(desk, question),

@@ -1,5 +1,6 @@
 /** First-boot configuration of a session: layers joined, rendered once, kept while nothing it depends on changes. */
 import type { AgentBoot } from '../../agent/agents.ts';
+import type { Plan } from '../../agent/plan.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { formatCidr, formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
@@ -26,6 +27,8 @@ export interface ConfigurationOf {
   readonly network: ServedNetwork | undefined;
   /** The machine's address as far as known. */
   readonly address: string | undefined;
+  /** With its secrets (`delivery: inline`): rendered for one answer, and not kept. */
+  readonly plan?: Plan | undefined;
 }
 
 export type ConfigurationResult =
@@ -92,7 +95,8 @@ export function createConfigurations(deps: {
       catalog.get('Cluster', cluster)?.document.spec.dataDisk;
     const session = wanted.session === PREVIEW_SESSION ? undefined : wanted.session;
     try {
-      return agents.layer({ machine, session, host: new URL(wanted.baseUrl).hostname, data });
+      const { plan } = wanted;
+      return agents.layer({ machine, session, host: new URL(wanted.baseUrl).hostname, data, plan });
     } catch (error) {
       if (error instanceof MusterError) return { ok: false, faults: error.faults };
       throw error;
@@ -148,6 +152,7 @@ export function createConfigurations(deps: {
 
   return {
     of(wanted) {
+      if (wanted.plan !== undefined) return compute(wanted);
       const key = `${wanted.session} ${wanted.baseUrl} ${wanted.profile} ${wanted.image} ${wanted.address ?? ''} ${agents?.version ?? 0}`;
       const found = kept.get(key);
       if (found && found.entry === wanted.member.entry) return found.result;

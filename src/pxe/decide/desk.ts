@@ -179,6 +179,10 @@ export function createDesk(deps: BootDeps): Desk {
   };
 }
 
+/** Whether the secrets of a machine come with its first configuration. */
+export const isInline = ({ agents }: BootDeps, machine: string): boolean =>
+  agents?.clusterOf(machine) !== undefined && agents.deliveryOf(machine) === 'inline';
+
 export function selectionOf(
   member: Member,
   network: string | undefined,

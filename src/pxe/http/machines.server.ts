@@ -29,7 +29,7 @@ import { parseTarget } from './target.ts';
 export interface MachineHttpOptions {
   /** An inherited, listening socket, or where to listen; port 0 picks one. */
   readonly listen: { readonly fd: number } | { readonly host: string; readonly port: number };
-  readonly boot: Pick<BootService, 'script' | 'config' | 'report' | 'needs'>;
+  readonly boot: Pick<BootService, 'script' | 'config' | 'inline' | 'report' | 'needs'>;
   readonly assets: OpenedAssets;
   /** The networks in force now: which one a machine is on, and the URL under which it reaches us. */
   readonly networks: () => readonly ServedNetwork[];

@@ -45,15 +45,15 @@ export async function serve(
     case 'anyScript':
       return send(response, await bootScript(target, context));
     case 'userData':
-      return send(response, config('user-data', params.session!, context));
+      return send(response, await config('user-data', params.session!, request, context));
     case 'metaData':
-      return send(response, config('meta-data', params.session!, context));
+      return send(response, await config('meta-data', params.session!, request, context));
     case 'vendorData':
-      return send(response, config('vendor-data', params.session!, context));
+      return send(response, await config('vendor-data', params.session!, request, context));
     case 'networkConfig':
-      return send(response, config('network-config', params.session!, context));
+      return send(response, await config('network-config', params.session!, request, context));
     case 'ignition':
-      return send(response, config('ignition', params.session!, context));
+      return send(response, await config('ignition', params.session!, request, context));
     case 'report':
       return send(response, await report(params.session!, request, response, context));
     case 'asset':
@@ -76,8 +76,15 @@ async function bootScript(target: Routed, context: ServeContext): Promise<Answer
   return script(answer.script);
 }
 
-function config(file: ConfigFile, session: string, context: ServeContext): Answer {
-  const answer = context.boot.config(session, file, context.baseUrl);
+async function config(
+  file: ConfigFile,
+  session: string,
+  { method }: IncomingMessage,
+  context: ServeContext,
+): Promise<Answer> {
+  const answer =
+    (method === 'GET' ? await context.boot.inline?.(session, file, context) : undefined) ??
+    context.boot.config(session, file, context.baseUrl);
   if (answer.ok) return { status: 200, contentType: answer.contentType, body: answer.body };
   return answer.status === 'wait' ? wait(answer.why) : textAnswer(404, `E_NOT_FOUND: ${answer.why}`);
 }

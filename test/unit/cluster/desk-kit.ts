@@ -61,11 +61,12 @@ export async function rig(
     readonly spec?: Partial<KubernetesSpec>;
     readonly machines?: readonly { readonly name: string; readonly addresses: readonly string[] }[];
     readonly etcd?: DeskDeps['etcd'];
-    readonly founded?: boolean;
     readonly addons?: DeskDeps['addons'];
+    /** What the boot host's clock says at first, ms since 1970. */
+    readonly start?: number;
   } = {},
 ) {
-  const { pki, clock, store } = await world();
+  const { pki, clock, store } = await world(undefined, options.start);
   const known = catalogOf([
     clusterDocument(options.spec),
     ...(options.machines ?? MACHINES).map(({ name, addresses }) => machineDocument(name, addresses)),

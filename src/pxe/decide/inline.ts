@@ -1,0 +1,85 @@
+/**
+ * The one document that carries a machine's secrets: `delivery: inline`. It is served once for each boot, to an address of the machine's
+ * own; who asks again is refused and alarmed. On an open segment that detects a reader at best: docs/security.md.
+ */
+import { INLINE_REFUSALS, type InlineRefusal, waitsFor } from '../../agent/inline.ts';
+import { plainAddress } from '../../machines/reports.ts';
+import type { Member } from '../../machines/roster.ts';
+import type { LiveSession } from '../../machines/sessions.ts';
+import type { ConfigAnswer, ConfigFile } from '../boot.ts';
+import { type Desk, isInline } from './desk.ts';
+import { CONTENT_TYPES, configurationOf, ownAddresses } from './reporting.ts';
+import { faultText } from './scripting.ts';
+
+interface Asked {
+  readonly baseUrl: string;
+  readonly peer: string;
+}
+
+/** See {@link import('../boot.ts').BootService.inline}. */
+export function inline(
+  desk: Desk,
+  id: string,
+  file: ConfigFile,
+  asked: Asked,
+): Promise<ConfigAnswer> | undefined {
+  const live = desk.roster.sessions.get(id);
+  const member = live && desk.roster.get(live.session.machine);
+  if (live === undefined || member === undefined || !isInline(desk, member.name)) return undefined;
+  const current = desk.roster.sessions.isLive(live) && desk.roster.sessions.current(member.name) === live;
+  const plain = current ? configurationOf(desk, live, asked.baseUrl) : undefined;
+  const carries = plain?.ok === true && plain.value.files[file] !== undefined;
+  if (!carries || (file !== 'user-data' && file !== 'ignition')) return undefined;
+  return serveOnce(desk, live, member, file, asked);
+}
+
+async function serveOnce(
+  desk: Desk,
+  live: LiveSession,
+  member: Member,
+  file: ConfigFile,
+  { baseUrl, peer }: Asked,
+): Promise<ConfigAnswer> {
+  const { agents, roster, events } = desk;
+  const address = plainAddress(peer);
+  const { id: session } = live.session;
+  const subject = member.name;
+  const refused = async (code: InlineRefusal): Promise<ConfigAnswer> => {
+    const reason = { code, text: INLINE_REFUSALS[code] };
+    events.record({ kind: 'config.refused', subject, session, reason, fields: { file, address } });
+    if (code === 'served_before') await agents!.alarm(subject, reason, address);
+    return { ok: false, status: 'gone', why: reason.text, subject };
+  };
+  const refusal = (): InlineRefusal | undefined => {
+    if (live.session.ticketAt !== undefined) return 'served_before';
+    if (!ownAddresses(desk, live, member).has(address)) return 'foreign_address';
+    return member.status.alarm === undefined ? undefined : 'alarmed';
+  };
+  const first = refusal();
+  if (first !== undefined) return refused(first);
+  const plan = await agents!.inline(subject).catch(waitsFor);
+  if (typeof plan === 'string') return { ok: false, status: 'wait', why: plan, subject };
+  // Somebody else may have asked while keys were made.
+  const second = refusal();
+  if (second !== undefined) return refused(second);
+  const rendered = configurationOf(desk, live, baseUrl, plan);
+  if (rendered?.ok !== true)
+    return { ok: false, status: 'wait', why: rendered ? faultText(rendered.faults) : 'no boot', subject };
+  const body = rendered.value.files[file]!;
+  roster.sessions.ticketed(live, true);
+  try {
+    await roster.commit([], [live]);
+  } catch (error) {
+    // Nothing left this process: the machine asks again, and that is no alarm.
+    const { ticketAt: _, ...session } = live.session;
+    live.session = session;
+    throw error;
+  }
+  events.record({
+    kind: 'config.secrets',
+    subject,
+    session,
+    fields: { file, address, octets: Buffer.byteLength(body) },
+  });
+  return { ok: true, contentType: CONTENT_TYPES[file], body, subject };
+}
