@@ -177,12 +177,17 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     log.info({ agents: server.port }, 'listening for agents');
   };
 
+  /** When it was last looked who was taken out. */
+  let withdrawnAt = -LOOK_EVERY;
   /** When the certificate was last looked at for its own sake. */
   let lookedAt = 0;
 
   const look = async (): Promise<void> => {
     if (stopped || options === undefined) return;
-    await withdrawals.look();
+    if (clock.monotonic() - withdrawnAt >= LOOK_EVERY) {
+      withdrawnAt = clock.monotonic();
+      await withdrawals.look();
+    }
     if (memberships.size === 0) return;
     if (server === undefined) return start(options);
     const now = options.addresses().join(' ');

@@ -56,4 +56,9 @@ export class ManualClock implements Clock {
     }
     this.#now = until as Millis;
   }
+
+  /** As after a long sleep of the host: time has moved on, and no timer ran meanwhile. */
+  leap(span: Millis): void {
+    this.#now = (this.#now + span) as Millis;
+  }
 }
