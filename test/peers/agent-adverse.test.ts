@@ -8,8 +8,8 @@ import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Plan } from '../../src/agent/plan.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
-import { Desk, Machine, put, SHELLS } from '../unit/agent/kit.ts';
-import { CP1_MAC, CP2_MAC, LOOPBACK, open, type World } from '../unit/agent/world.ts';
+import { Desk, Machine, put, SHELLS } from './agent-kit.ts';
+import { CP1_MAC, CP2_MAC, LOOPBACK, open, type World } from './agent-world.ts';
 
 let world: World;
 const machines: Machine[] = [];

@@ -6,9 +6,9 @@ import { load } from 'js-yaml';
 import { afterEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import type { ConfigAnswer } from '../../src/pxe/boot.ts';
-import { Desk, Machine, SHELLS, type Shell } from '../unit/agent/kit.ts';
-import { CLUSTER, CP1_MAC, open, type World } from '../unit/agent/world.ts';
 import { machine as machineDocument } from '../unit/boot/world.ts';
+import { Desk, Machine, SHELLS, type Shell } from './agent-kit.ts';
+import { CLUSTER, CP1_MAC, open, type World } from './agent-world.ts';
 
 let world: World;
 const rooms: Machine[] = [];
