@@ -109,6 +109,7 @@ describe('somebody who boots in the name of a machine whose agent was cut off', 
 
 /** Looks twice, the time in between that something has to be gone. */
 async function aMinuteLater() {
+  world.clock.advance(duration('10s'));
   await world.agents.refresh();
   world.clock.advance(GONE_FOR);
   await world.agents.refresh();
@@ -160,6 +161,7 @@ describe('a machine that is taken out', () => {
     const { key, certificate } = await running();
     await world.catalog.apply([without(['cp2'])]);
     await aMinuteLater();
+    expect(await state()).toBe('revoked');
     await world.catalog.apply([...CLUSTER]);
     await world.agents.rearm('cp1', { keep: true });
     expect(world.roster.get('cp1')?.status.agent?.hold).toBeUndefined();
@@ -172,6 +174,7 @@ describe('a machine that is taken out', () => {
     const { key, certificate, ticket, csr } = await running();
     await world.catalog.apply([without(['cp2'])]);
     await aMinuteLater();
+    expect(await state()).toBe('revoked');
     await world.catalog.apply([...CLUSTER]);
     await world.agents.rearm('cp1', { keep: false });
     const next = await world.redeem(ticket, csr);
@@ -203,8 +206,10 @@ describe('a machine that is taken out', () => {
     world = await open();
     const { key, certificate } = await running();
     await world.catalog.apply([without(['cp2'])]);
+    world.clock.advance(duration('10s'));
     await world.agents.refresh();
     world.clock.advance((GONE_FOR - 1000) as Millis);
+    await world.agents.refresh();
     await world.catalog.apply([...CLUSTER]);
     await aMinuteLater();
     expect((await world.poll(key, certificate)).status).toBe(200);
