@@ -5,6 +5,7 @@
 export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
   'test/lab/scenarios.test.ts':
     'scenarios with `artifacts: {given: true}`: what each says in its first lines',
+  'test/peers/kubernetes-addons.test.ts': 'bin/ with etcd, kube-apiserver and kubectl',
   'test/peers/kubernetes-api.test.ts':
     'bin/ with etcd, kube-apiserver, kubectl and kubeadm, static, of one version of Kubernetes',
   'test/peers/kubernetes-security.test.ts':
