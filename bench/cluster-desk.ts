@@ -1,5 +1,5 @@
 /** The desk of a cluster in this process, over a real store on the disk: what makes certificates and plans, without sockets. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AgentFacts } from '../src/agent/facts.ts';
@@ -121,12 +121,12 @@ export async function openDesk(machines: readonly BenchMachine[]): Promise<Opene
   };
 }
 
-function factsOf({ isMember, keys }: BenchMachine, requests: boolean): AgentFacts {
+function factsOf({ name, isMember, keys }: BenchMachine, requests: boolean): AgentFacts {
   const own = [...keys].filter(([leaf]) => leaf !== 'agent');
   return {
     agent: '1',
     bootId: 'bench',
-    machineId: 'f'.repeat(32),
+    machineId: createHash('sha256').update(name).digest('hex').slice(0, 32),
     clock: systemClock.now(),
     disk: isMember
       ? {

@@ -1,9 +1,10 @@
-/** The same certificates by openssl, from the same requests. */
+/** The same certificates by others: openssl signs the same requests, kubeadm makes what it makes for the same machines. */
 import { execFile } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { AUTHORITIES, AUTHORITY_NAMES, leafOf } from '../src/pki/hierarchy.ts';
+import { ARTIFACTS } from '../test/artifacts.ts';
 import type { BenchMachine } from './cluster-desk.ts';
 
 const HOME = new URL('../.cache/bench-cluster-peers/', import.meta.url).pathname;
@@ -74,4 +75,59 @@ export async function byOpenssl(machines: readonly BenchMachine[]): Promise<numb
   const seconds = (await timed(directory, authorities)) + (await timed(directory, leaves));
   rmSync(directory, { recursive: true, force: true });
   return seconds;
+}
+
+/** kubeadm of MUSTER_ARTIFACTS, if there is one. */
+export const KUBEADM =
+  ARTIFACTS === undefined ? undefined : [join(ARTIFACTS, 'bin/kubeadm')].find(existsSync);
+
+/**
+ * `kubeadm init phase certs all` and `kubeconfig all` for the control planes, `kubeconfig kubelet` for each worker, with one CA. It makes
+ * the keys as well, and neither serving certificates of kubelets nor anything for an agent.
+ */
+export async function byKubeadm(machines: readonly BenchMachine[]): Promise<number> {
+  const directory = empty('kubeadm');
+  const authority = join(directory, 'authority');
+  const version = (await run(KUBEADM!, ['version', '-o', 'short'])).stdout.trim();
+  const configOf = ({ name, address }: BenchMachine, pki: string): string => {
+    const file = join(directory, `${name}.yaml`);
+    writeFileSync(
+      file,
+      `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+nodeRegistration: {name: ${name}, criSocket: unix:///run/containerd/containerd.sock}
+localAPIEndpoint: {advertiseAddress: ${address}}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: ${version}
+controlPlaneEndpoint: 10.92.0.250:6443
+certificatesDir: ${pki}
+encryptionAlgorithm: ECDSA-P256
+networking: {podSubnet: 172.16.0.0/12}
+`,
+    );
+    return file;
+  };
+  const first = machines[0]!;
+  const seconds = await timed(directory, [
+    `${KUBEADM} init phase certs all --config ${configOf(first, authority)}`,
+  ]);
+  const own = machines.map((machine) => {
+    const home = join(directory, machine.name);
+    mkdirSync(home);
+    if (!machine.isMember)
+      return `${KUBEADM} init phase kubeconfig kubelet --config ${configOf(machine, authority)} --kubeconfig-dir ${home}`;
+    const pki = machine === first ? authority : join(home, 'pki');
+    // Each control plane begins with the same CAs.
+    const copied =
+      machine === first
+        ? ''
+        : `mkdir -p ${pki}/etcd && cp ${authority}/ca.* ${authority}/front-proxy-ca.* ${authority}/sa.* ${pki} && cp ${authority}/etcd/ca.* ${pki}/etcd && `;
+    const config = configOf(machine, pki);
+    return `${copied}${KUBEADM} init phase certs all --config ${config} && ${KUBEADM} init phase kubeconfig all --config ${config} --kubeconfig-dir ${home}`;
+  });
+  const all = seconds + (await timed(directory, own));
+  rmSync(directory, { recursive: true, force: true });
+  return all;
 }

@@ -5,7 +5,7 @@ import { type BootHost, openBootHost } from '../test/simulated/boot-host.ts';
 import { MEMBERS } from '../test/simulated/documents.ts';
 import type { FleetResult } from '../test/simulated/fleet.ts';
 import { type BenchMachine, makeMachines, type OpenedDesk, openDesk } from './cluster-desk.ts';
-import { byOpenssl } from './cluster-peers.ts';
+import { byKubeadm, byOpenssl, KUBEADM } from './cluster-peers.ts';
 import { type BenchCase, type BenchSuite, median, percentile } from './compare.ts';
 
 const WORKERS = 1000;
@@ -138,6 +138,9 @@ const all: BenchCase = {
   ours: async () => ({ all: await serveAll(makeMachines(MEMBERS + WORKERS)) }),
   peers: {
     'openssl, certificates only': async () => ({ all: await byOpenssl(makeMachines(MEMBERS + WORKERS)) }),
+    ...(KUBEADM !== undefined && {
+      'kubeadm init phase': async () => ({ all: await byKubeadm(makeMachines(MEMBERS + WORKERS)) }),
+    }),
   },
   rounds: 3,
 };

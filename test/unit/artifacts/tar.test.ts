@@ -101,9 +101,11 @@ describe('a tar archive', () => {
       fc.asyncProperty(fc.nat(511), fc.nat(255), async (at, octet) => {
         const damaged = Buffer.from(good);
         damaged[at] = octet;
-        if (damaged.equals(good)) return;
+        // What ends the digits of the sum is not summed up, and not every writer ends them alike.
+        if (damaged.equals(good) || at === 154 || at === 155) return;
         await expect(listed(damaged)).rejects.toMatchObject({ code: 'E_ARTIFACT' });
       }),
+      { numRuns: 1000, seed: 5 },
     );
   });
 });
