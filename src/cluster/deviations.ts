@@ -111,6 +111,12 @@ export const OBJECT_DEVIATIONS = {
     fields: /kube-flannel|^ClusterRole(Binding)? \/flannel$/,
     reason: 'The network between pods, which kubeadm leaves to a person.',
   },
+  apiserverSettings: {
+    fields:
+      /^ConfigMap kube-system\/kubeadm-config data\.ClusterConfiguration\.apiServer\.extra(Args|Volumes)\./,
+    reason:
+      'What kubeadm has to keep when a person lets it write a manifest: an apiserver without the key cannot read Secrets.',
+  },
   localApi: {
     fields: /^ConfigMap kube-system\/kube-proxy data\.kubeconfig\.conf\.clusters\.default\.cluster\.server$/,
     reason:

@@ -91,10 +91,14 @@ const directory = (name: string, path: string, readOnly = true): Mount => ({
   readOnly,
 });
 
-/** Where the audit log is, whatever an override says; a log that is turned off or goes to the pod's output needs no place. */
-function auditMount(full: FullCluster): readonly Mount[] {
+/**
+ * What kube-apiserver has besides kubeadm's: its own files, and where the audit log is, whatever an override says. A log that is turned
+ * off or goes to the pod's output needs no place.
+ */
+export function apiserverMounts(full: FullCluster): readonly Mount[] {
   const found = /^(\/.+)\/[^/]+$/.exec(flagValue(full, 'kube-apiserver', 'audit-log-path', '-'));
-  return found ? [directory('audit', found[1]!, false)] : [];
+  const audit = found ? [directory('audit', found[1]!, false)] : [];
+  return [directory('apiserver', APISERVER_DIRECTORY), ...audit];
 }
 
 /** kubeadm names a volume after its path. */
@@ -147,8 +151,7 @@ export function apiserverPod(full: FullCluster, machine: ClusterMachine): Static
     readinessProbe: readiness(spot, '/readyz'),
     startupProbe: startup(spot, '/livez'),
     mounts: bySort([
-      directory('apiserver', APISERVER_DIRECTORY),
-      ...auditMount(full),
+      ...apiserverMounts(full),
       directory('ca-certs', '/etc/ssl/certs'),
       directory('k8s-certs', PKI_DIRECTORY),
       ...hostCertificates(full),

@@ -131,6 +131,12 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(run('kubeadm', 'config', 'images', 'list', '--kubernetes-version', 'v1.36.3')).toContain(
       'kube-apiserver',
     );
+    const configuration = inside('/configuration.yaml');
+    fs.writeFileSync(
+      configuration,
+      kubectl('get', '-n', 'kube-system', 'cm/kubeadm-config', '-o', 'jsonpath={.data.ClusterConfiguration}'),
+    );
+    expect(run('kubeadm', 'config', 'validate', '--config', configuration)).toContain('ok');
     // As kubelet shows its static pods; kubeadm reads addresses from their annotations.
     for (const pod of ['etcd', 'kube-apiserver']) {
       // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it

@@ -4,6 +4,7 @@ import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../ignition/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import { addressOf, type FullCluster, withRole } from '../full.ts';
+import { apiserverMounts } from '../manifests.ts';
 import {
   bindCluster,
   bindRole,
@@ -31,12 +32,31 @@ export function componentHash(data: Readonly<Record<string, string>>): Readonly<
 export const endpointUrl = ({ endpoint }: FullCluster): string =>
   `https://${urlHost(endpoint.host)}:${endpoint.port}`;
 
+/** Without these kubeadm would write an apiserver that cannot read Secrets, records nothing and admits everything. */
+const KEPT = /^(encryption-provider-config|admission-control-config-file|audit-.*)$/;
+
+function apiserverSettings(full: FullCluster): { readonly [field: string]: Plain } {
+  const kept = Object.entries(full.flags['kube-apiserver']).filter(([flag]) => KEPT.test(flag));
+  return {
+    extraArgs: kept
+      .flatMap(([name, values]) => [values].flat().map((value) => ({ name, value })))
+      .sort((a, b) => (a.name < b.name ? -1 : 1)),
+    extraVolumes: apiserverMounts(full).map(({ name, path, type, readOnly }) => ({
+      hostPath: path,
+      mountPath: path,
+      name,
+      pathType: type,
+      ...(readOnly && { readOnly }),
+    })),
+  };
+}
+
 /** kubeadm's v1beta4 ClusterConfiguration. */
 export function clusterConfiguration(full: FullCluster): Plain {
   const sans = [...full.sans.dns, ...full.sans.ips].filter((one) => one !== full.endpoint.host);
   const members = withRole(full, 'etcd').map((member) => `https://${urlHost(addressOf(member))}:2379`);
   return {
-    apiServer: sans.length > 0 ? { certSANs: sans } : {},
+    apiServer: { ...(sans.length > 0 && { certSANs: sans }), ...apiserverSettings(full) },
     apiVersion: 'kubeadm.k8s.io/v1beta4',
     caCertificateValidityPeriod: '87600h0m0s',
     certificateValidityPeriod: '8760h0m0s',
