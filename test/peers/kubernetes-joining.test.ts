@@ -1,0 +1,202 @@
+/**
+ * Who joins a cluster, with the approver and signer of kube-controller-manager running and no boot host: machines by the certificates that
+ * they were given (decision 0026), and whoever has a token of kubeadm's. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ */
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { duration } from '../../src/base/duration.ts';
+import { ARTIFACTS } from '../artifacts.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { PlacedPlan } from './placed-plan.ts';
+
+const ADDRESS = '10.0.0.11';
+const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
+const LATE = duration('40m');
+const CURRENT = '/var/lib/kubelet/pki/kubelet-client-current.pem';
+const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
+
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+  const control = new PlacedPlan();
+  const worker = new PlacedPlan();
+  let requests = 0;
+
+  const admin = (...args: readonly string[]): string =>
+    control.run('kubectl', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'), ...args);
+
+  /** A file with this object. */
+  function written(object: unknown): string {
+    const at = worker.inside(`/object-${++requests}.json`);
+    fs.writeFileSync(at, JSON.stringify(object));
+    return at;
+  }
+
+  /** A fresh key's request for this name, as kubelet makes it; `sans` for a serving certificate. */
+  function request(name: string, sans?: string): { readonly key: string; readonly csr: string } {
+    const key = worker.inside(`/request-${++requests}.key`);
+    execFileSync('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', key]);
+    const more = sans === undefined ? [] : ['-addext', `subjectAltName=${sans}`];
+    const subject = `/O=system:nodes/CN=system:node:${name}`;
+    const csr = execFileSync('openssl', ['req', '-new', '-key', key, '-subj', subject, ...more]);
+    return { key, csr: csr.toString('base64') };
+  }
+
+  /** Files the request with these arguments of kubectl; returns its name in the API. */
+  function file(
+    csr: string,
+    as: readonly string[],
+    { signer = CLIENT, usages = ['digital signature', 'client auth'] } = {},
+  ): string {
+    const name = `csr-${++requests}`;
+    const object = {
+      apiVersion: 'certificates.k8s.io/v1',
+      kind: 'CertificateSigningRequest',
+      metadata: { name },
+      spec: { request: csr, signerName: signer, usages },
+    };
+    worker.run('kubectl', ...as, 'create', '-f', written(object));
+    return name;
+  }
+
+  const asWorker = ['--kubeconfig', worker.inside('/etc/kubernetes/kubelet.conf')];
+  const issued = (name: string): string =>
+    Buffer.from(admin('get', 'csr', name, '-o', 'jsonpath={.status.certificate}'), 'base64').toString();
+  const isIssued = (name: string) => expect.poll(() => issued(name), { timeout: 60_000 }).toContain('BEGIN');
+  const status = (name: string) => admin('get', 'csr', name, '-o', 'jsonpath={.status}');
+
+  beforeAll(async () => {
+    execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
+    const start = Date.now() - LATE;
+    const { desk, clock } = await rig({
+      start,
+      spec: { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1', 'w2'], sans: [] },
+      etcd: async () => ({ lines: [], founding: FOUNDING }),
+    });
+    // The worker is there first; the control plane comes forty minutes later, and there is no boot host from then on.
+    const w1 = new TestMachine('w1', { state: 'unused' });
+    worker.put(await settle(desk, w1), w1);
+    clock.advance(LATE);
+    const cp1 = new TestMachine('cp1');
+    control.put(await settle(desk, cp1), cp1);
+    fs.mkdirSync(control.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
+    for (const pod of ['etcd', 'kube-apiserver', 'kube-controller-manager']) control.start(pod);
+    const applier = control.inside('/run/muster/applier.conf');
+    const node = written({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'cp1' } });
+    // kubelet registers when the API answers.
+    await vi.waitFor(() => control.run('kubectl', '--kubeconfig', applier, 'apply', '-f', node), {
+      timeout: 100_000,
+      interval: 500,
+    });
+    execFileSync('sh', [control.inside('/etc/muster/objects/apply.sh')], { env: control.env, stdio: 'pipe' });
+  });
+
+  afterAll(() => Promise.all([control.close(), worker.close()]));
+
+  test('a worker whose control plane came forty minutes late is its node, with what it was given before', () => {
+    const whoami = ['auth', 'whoami', '-o', 'jsonpath={.status.userInfo.username} {.status.userInfo.groups}'];
+    expect(worker.run('kubectl', ...asWorker, ...whoami)).toBe(
+      'system:node:w1 ["system:nodes","system:authenticated"]',
+    );
+    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'w1' } };
+    expect(worker.run('kubectl', ...asWorker, 'create', '-f', written(node))).toContain('node/w1');
+  });
+
+  test('its certificates say the name and addresses of the inventory, and nothing else', () => {
+    const client = new X509Certificate(fs.readFileSync(worker.inside(CURRENT)));
+    expect([client.subject, client.subjectAltName]).toEqual(['O=system:nodes\nCN=system:node:w1', undefined]);
+    const serving = new X509Certificate(
+      fs.readFileSync(worker.inside('/var/lib/kubelet/pki/kubelet-serving-muster.crt')),
+    );
+    expect(serving.subjectAltName).toBe('DNS:w1, IP Address:10.0.0.21');
+  });
+
+  test('its client certificate is rotated with no boot host there, and the new one is the same node', async () => {
+    const { key, csr } = request('w1');
+    const name = file(csr, asWorker);
+    await isIssued(name);
+    expect(status(name)).toContain('AutoApproved');
+    const certificate = new X509Certificate(issued(name));
+    expect(certificate.subject).toBe('O=system:nodes\nCN=system:node:w1');
+    // As kubelet does it: the next file, and the link turned to it.
+    const next = worker.inside('/var/lib/kubelet/pki/kubelet-client-next.pem');
+    fs.writeFileSync(next, certificate.toString() + fs.readFileSync(key, 'utf8'), { mode: 0o600 });
+    fs.rmSync(worker.inside(CURRENT));
+    fs.symlinkSync(next, worker.inside(CURRENT));
+    expect(worker.run('kubectl', ...asWorker, 'get', 'node', 'w1', '-o', 'name')).toBe('node/w1\n');
+  });
+
+  test('a worker that asks for another’s name gets nothing, while its own is approved', async () => {
+    const serving = { signer: 'kubernetes.io/kubelet-serving', usages: ['digital signature', 'server auth'] };
+    const others = [
+      ...['w2', 'cp1', 'stranger'].map((name) => () => file(request(name).csr, asWorker)),
+      () => file(request('w2').csr, asWorker, { signer: 'kubernetes.io/kube-apiserver-client' }),
+      () => file(request('w2', 'DNS:w2,IP:10.0.0.22').csr, asWorker, serving),
+      () => file(request('w1', 'DNS:w2,IP:10.0.0.22').csr, asWorker, serving),
+    ];
+    // The API refuses most of them; what it takes is left unapproved.
+    const taken = others.flatMap((ask) => {
+      try {
+        return [ask()];
+      } catch (error) {
+        expect(String(error)).toContain('can only create a node CSR with CN=system:node:w1');
+        return [];
+      }
+    });
+    expect(taken.length).toBeGreaterThan(0);
+    // Filed later and issued: the approver has seen those before.
+    for (let n = 0; n < 2; n++) await isIssued(file(request('w1').csr, asWorker));
+    for (const name of taken) expect([name, status(name)]).toEqual([name, '{}']);
+    const forbidden = (...args: readonly string[]) =>
+      expect(() => worker.run('kubectl', ...asWorker, ...args)).toThrow(/Forbidden|forbidden/);
+    forbidden('label', 'node', 'cp1', 'mine=yes');
+    forbidden('certificate', 'approve', taken[0]!);
+    forbidden('get', 'secrets', '-A');
+  });
+
+  test('the group of kubeadm’s tokens is there and empty; a token that a person makes lets a node join', async () => {
+    const tokens = () =>
+      admin(
+        'get',
+        'secrets',
+        '-n',
+        'kube-system',
+        '--field-selector',
+        'type=bootstrap.kubernetes.io/token',
+        '-o',
+        'name',
+      );
+    expect(tokens()).toBe('');
+    const binding = admin(
+      'get',
+      'clusterrolebinding',
+      'kubeadm:node-autoapprove-bootstrap',
+      '-o',
+      'jsonpath={.subjects[*].name}',
+    );
+    expect(binding).toBe('system:bootstrappers:kubeadm:default-node-token');
+    const token = control
+      .run('kubeadm', 'token', 'create', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'))
+      .trim();
+    expect(tokens()).toBe(`secret/bootstrap-token-${token.split('.')[0]}\n`);
+    // What `kubeadm join` goes by: cluster-info is signed for the token, and the token files a request for its node.
+    await expect
+      .poll(() => admin('get', 'cm', '-n', 'kube-public', 'cluster-info', '-o', 'json'), { timeout: 60_000 })
+      .toContain(`jws-kubeconfig-${token.split('.')[0]}`);
+    const ca = worker.inside('/etc/kubernetes/pki/ca-bundle.crt');
+    const asToken = [
+      '--kubeconfig',
+      '/dev/null',
+      '--server',
+      `https://${ADDRESS}:6443`,
+      '--certificate-authority',
+      ca,
+      '--token',
+      token,
+    ];
+    const { csr } = request('joined');
+    const name = file(csr, asToken);
+    await isIssued(name);
+    expect(new X509Certificate(issued(name)).subject).toBe('O=system:nodes\nCN=system:node:joined');
+  });
+});
