@@ -1,7 +1,7 @@
 /**
  * The daemon, wired: state → cores → listeners → ready. Nothing is decided here.
  */
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { openAgents } from './agent/agents.ts';
 import { startApi } from './api/api.server.ts';
@@ -25,6 +25,10 @@ import { createFounder } from './cluster/founding/founder.ts';
 import { createGateways } from './cluster/founding/gateway.socket.ts';
 import { foundingOrders } from './cluster/founding/orders.ts';
 import { createSeat } from './cluster/founding/seat.ts';
+import { createHealth } from './cluster/health/health.ts';
+import { createKubes } from './cluster/health/kube.socket.ts';
+import { createDepartures } from './cluster/leaving/departures.ts';
+import { createMembership } from './cluster/leaving/membership.ts';
 import { personEtcdClient, personKubeconfig } from './cluster/person.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
@@ -218,6 +222,7 @@ async function listen(
     pki,
     events,
     etcd,
+    departures: founder,
     newFilesystem: randomUUID,
     supplies,
     addons,
@@ -231,6 +236,7 @@ async function listen(
     inline: desk.inline,
     addresses: () => networks.served().map(({ serverAddress }) => formatIpv4(serverAddress)),
     ticketed: (session) => boot.ticketed(session),
+    leaving: (machine) => founder.departing(machine, undefined)?.cluster,
     others: (request, response) =>
       serveRegistry(request, response, { book: artifacts, assets, metrics: common.metrics }),
   });
@@ -242,6 +248,22 @@ async function listen(
   listeners.push(() => tftp.stopped);
   const dhcp = await startDhcp({ ...machines, sockets, leases, store });
   listeners.push(() => dhcp.close());
+  const founding = foundingOrders(clusters, founder);
+  const kubes = createKubes({ ...common, pki });
+  const departures = createDepartures({ ...common, founder, completions: clusters, kubes });
+  closing.defer(() => departures.close());
+  for (const { cluster } of founder.records()) departures.go(cluster);
+  const membership = createMembership({ ...common, catalog, completions: clusters, founder, departures });
+  const health = createHealth({
+    ...common,
+    completions: clusters,
+    founding: founding.status,
+    kubes,
+    pki,
+    roster,
+    standingOf: agents.standingOf,
+    newId: () => randomBytes(4).toString('hex'),
+  });
   const api = await startApi({
     listen: { socket: options.socket, ...(options.metricsListen ? { metrics: options.metricsListen } : {}) },
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
@@ -253,8 +275,11 @@ async function listen(
       events,
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot,
-      founding: foundingOrders(clusters, founder),
       addons,
+      founding,
+      health,
+      membership,
+      waiting: departures.waiting,
       pki,
       agents,
       kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),

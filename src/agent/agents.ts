@@ -56,6 +56,8 @@ export interface AgentsListen {
   readonly ticketed: (session: string) => TicketFacts | undefined;
   /** Who answers what agents do not ask for: the registry. */
   readonly others?: Others;
+  /** The cluster that a machine has still to leave, although no Cluster names it any more. */
+  readonly leaving?: (machine: string) => string | undefined;
 }
 
 /** For whom a layer is. */
@@ -116,7 +118,10 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   const { store, pki, secrets, catalog, roster, clock, log } = deps;
   const identities = await openIdentities({ store, log });
   const memberships = followMemberships(catalog);
-  const withdrawals = createWithdrawals({ ...deps, identities, memberships });
+  // One that has still to leave its cluster is told how, and refused when it has left.
+  const clusterOf = (machine: string): string | undefined =>
+    memberships.of(machine) ?? options?.leaving?.(machine);
+  const withdrawals = createWithdrawals({ ...deps, identities, clusterOf });
   // Who was ready may run: nothing was heard of it while this process was not there to hear.
   roster.heartbeats.suppose(
     identities
@@ -163,7 +168,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       identities,
       trusted: () => trusted,
       primary: () => primary,
-      clusterOf: memberships.of,
+      clusterOf,
       revision: async () => (await store.list('founding/')).revision,
     });
     const { host, port, others } = listen;
@@ -228,7 +233,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     get version() {
       return version;
     },
-    clusterOf: (machine) => memberships.of(machine),
+    clusterOf,
     deliveryOf,
     async inline(machine) {
       if (options === undefined) throw new MusterError('E_AGENT_WAIT', NOT_UP);

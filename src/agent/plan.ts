@@ -59,7 +59,10 @@ export const AGENT_HOLDS = {
   'no-data-filesystem': 'The plan needs the data filesystem, and it is not mounted.',
   'foreign-marker': 'The data disk belongs to another cluster, founding, member or machine.',
   guard: 'etcd was not begun anew: the filesystem is another one, or there are data already.',
-  'etcd-runs': 'etcd still answers, so its data were not moved away.',
+  'etcd-runs': 'etcd still answers, so its data were not touched.',
+  'restore-failed':
+    'A copy of etcd’s data could not be replayed or restored; the text says why. The original is as it was.',
+  'clear-failed': 'Something of the cluster could not be unmounted or taken away.',
   'fetch-failed': 'A file could not be fetched from the boot server; the text says which and why.',
   'wrong-hash': 'What the boot server sent is not what the plan names. It was thrown away.',
   'unpack-failed': 'An archive could not be unpacked.',
@@ -92,11 +95,42 @@ export type PlanLine =
     }
   /** Ends the plan with hold `guard` unless this filesystem is mounted and etcd has no WAL there: before `state=new`. */
   | { readonly do: 'guard-new'; readonly filesystem: string }
+  /** Ends the plan with hold `guard` if this disk was cleared of that founding: it may join it, and never begin it again. */
+  | { readonly do: 'guard-left'; readonly founding: string }
   /**
    * Takes etcd's data away, into `etcd.removed-MEMBER` beside it, once: where that directory is, nothing is done, so the data of the
    * membership that follows stay. `member` is the id of the membership that ended. Not while etcd answers (hold `etcd-runs`).
    */
   | { readonly do: 'set-aside-etcd'; readonly member: string }
+  /**
+   * Takes away what the cluster of this marker put on the data filesystem, and /etc/kubernetes; the agent's own certificate stays, and
+   * the marker goes last. Not while etcd answers (hold `etcd-runs`), and not for another marker (hold `foreign-marker`).
+   */
+  | {
+      readonly do: 'clear';
+      readonly cluster: string;
+      readonly founding: string;
+      readonly member: string;
+      readonly machine: string;
+    }
+  /**
+   * etcd's data become those of a new founding: a copy is replayed and restored with the token of `to`, the original is kept beside it
+   * (`etcd.before-TO`), and the marker is rewritten last. Not while etcd answers (hold `etcd-runs`).
+   */
+  | {
+      readonly do: 'restore-etcd';
+      readonly cluster: string;
+      readonly from: string;
+      readonly to: string;
+      readonly member: string;
+      readonly machine: string;
+      /** Of its peer URL, as in a URL but without brackets. */
+      readonly address: string;
+      /** Restores a snapshot: `etcdctl`, or `etcdutl` from 3.5 on. */
+      readonly program: 'etcdctl' | 'etcdutl';
+      /** How far revisions are set forward, so that no watcher takes an old one for a new one; 0 where this etcd cannot. */
+      readonly bump: number;
+    }
   | { readonly do: 'check'; readonly check: CheckName; readonly of: readonly string[] }
   | { readonly do: 'directory'; readonly mode: number; readonly path: string }
   | { readonly do: 'put'; readonly mode: number; readonly path: string; readonly content: PlanContent }

@@ -370,8 +370,9 @@ understood() {
   path=/
   case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') plain="$2 $3" ;;
-    'mount-data 2' | 'guard-new 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
-    'marker 5') plain="$2 $3 $4 $5" ;;
+    'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
+    'marker 5' | 'clear 5') plain="$2 $3 $4 $5" ;;
+    'restore-etcd 9') plain="$2 $3 $4 $5 $6 $7 $8 $9" ;;
     'check '*) plain=\${2:-.} ;;
     'create-data 3') path=$2 plain=$3 ;;
     'bind 3' | 'directory 3') path=$3 plain=$2 ;;
@@ -427,7 +428,10 @@ perform() {
     mount-data) mount_data "$2" ;;
     bind) bind "$2" "$3" ;;
     marker) marker "$2 $3 $4 $5" ;;
+    clear) clear_data "$2 $3 $4 $5" ;;
+    restore-etcd) shift && restore_etcd "$@" ;;
     guard-new) guard "$2" ;;
+    guard-left) ! grep -qxF "$2" "$state/agent/left" 2>/dev/null || hold guard "this disk was cleared of founding $2, and cannot begin it again" ;;
     set-aside-etcd) set_aside "$2" ;;
     check) shift && check "$@" ;;
     directory) try write-failed directory "$2" "$root$3" ;;
@@ -483,9 +487,88 @@ set_aside() {
   [ -z "$data" ] || mounted_or_hold || return 1
   gone=$state/etcd.removed-$1
   [ ! -e "$gone" ] || return 0
-  etcd_health
-  [ "$etcd" = down ] || hold etcd-runs 'etcd still answers; its data are not moved' || return 1
+  etcd_down || return 1
   if [ -e "$state/etcd" ]; then try write-failed mv -T "$state/etcd" "$gone"; else try write-failed mkdir -p "$gone"; fi && try write-failed sync "$state"
+}
+
+etcd_down() {
+  etcd_health
+  [ "$etcd" = down ] || hold etcd-runs 'etcd still answers; its data are not touched'
+}
+
+# What is mounted at or below $1 goes, the innermost first; a mount that is seen in two places goes from both at once.
+unmount_below() {
+  findmnt -nro TARGET | tac | while read -r at; do
+    case $at in "$1" | "$1"/*) ! findmnt -M "$at" >/dev/null || umount "$at" || exit 1 ;; esac
+  done
+}
+
+# Remembers the founding of marker $1: the filesystem stays the one that was granted to begin it.
+has_left() {
+  # shellcheck disable=SC2086 # words
+  set -- $1
+  { [ ! -e "$state/agent/left" ] || cat "$state/agent/left"; echo "$2"; } | sort -u >"$run/left" && replace "$run/left" 600 "$state/agent/left"
+}
+
+# The marker goes last: cut off anywhere, this is gone on with.
+clear_data() {
+  mounted_or_hold || return 1
+  first_line "$state/marker"
+  [ -n "$value" ] || return 0
+  [ "$value" = "$1" ] || hold foreign-marker "the data disk is of $value, not of $1" || return 1
+  etcd_down && changing "$state" && try clear-failed unmount_below "$root/run/containerd" && try write-failed has_left "$value" || return 1
+  for entry in "$state"/* "$state"/.[!.]*; do
+    name=\${entry##*/}
+    case $name in agent | marker | lost+found) continue ;; esac
+    [ -e "$entry" ] || [ -L "$entry" ] || continue
+    [ ! -d "$entry" ] || [ "$(findmnt -nro FSROOT -M "$root/var/lib/$name")" != "/$name" ] || try clear-failed unmount_below "$root/var/lib/$name" || return 1
+    try clear-failed unmount_below "$entry" && try clear-failed rm -rf "$entry" || return 1
+  done
+  rm -rf "$run/requests" && try clear-failed rm -rf "$state"/agent/keys/* "$root/etc/kubernetes" &&
+    try clear-failed sync -f "$state" && try clear-failed rm "$state/marker" && try clear-failed sync "$state"
+}
+
+# etcd on a copy alone, as member $2, until all that its log holds is in its database: data directory $1. It listens on sockets in that
+# directory and nowhere else.
+replay() {
+  cd "$1" || return 1
+  etcd --name "$2" --data-dir "$1" --force-new-cluster --listen-client-urls unix://client:0 --advertise-client-urls unix://client:0 \\
+    --listen-peer-urls unix://peer:0 --initial-advertise-peer-urls unix://peer:0 --initial-cluster "$2=unix://peer:0" >"$1/replay.log" 2>&1 &
+  pid=$! n=0
+  until curl -q --silent --max-time 2 --unix-socket client:0 http://localhost/health 2>/dev/null | grep -q true; do
+    n=$((n + 1))
+    if [ "$n" -gt 600 ] || ! kill -0 "$pid" 2>/dev/null; then
+      kill -KILL "$pid" 2>/dev/null
+      tail -n 3 "$1/replay.log"
+      return 1
+    fi
+    sleep 0.1
+  done
+  kill "$pid" && wait "$pid"
+  :
+}
+
+# restore_etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP. Each step shows by what lies where, so that it is gone on with.
+restore_etcd() {
+  mounted_or_hold || return 1
+  first_line "$state/marker"
+  [ "$value" != "$1 $3 $4 $5" ] || return 0
+  [ "$value" = "$1 $2 $4 $5" ] || hold foreign-marker "the data disk is of $value, not of $1 $2 $4 $5" || return 1
+  etcd_down || return 1
+  copy=$state/etcd.copy new=$state/etcd.restored-$3 kept=$state/etcd.before-$3
+  case $6 in *:*) url=https://[$6]:2380 ;; *) url=https://$6:2380 ;; esac
+  bump=''
+  [ "$8" = 0 ] || bump="--bump-revision $8 --mark-compacted"
+  if [ ! -e "$kept" ] && [ ! -e "$new" ]; then
+    # shellcheck disable=SC2086 # words
+    try write-failed rm -rf "$copy" "$new.part" && try write-failed cp -a "$state/etcd" "$copy" && try restore-failed replay "$copy" "$4" &&
+      try restore-failed env ETCDCTL_API=3 "$7" snapshot restore "$copy/member/snap/db" --skip-hash-check --name "$4" --data-dir "$new.part" \\
+        --initial-cluster "$4=$url" --initial-advertise-peer-urls "$url" --initial-cluster-token "muster-$3" $bump &&
+      try write-failed sync -f "$state" && try write-failed mv -T "$new.part" "$new" || return 1
+  fi
+  [ -e "$kept" ] || try write-failed mv -T "$state/etcd/member" "$kept" || return 1
+  [ -e "$state/etcd/member" ] || try write-failed mv -T "$new/member" "$state/etcd/member" || return 1
+  try write-failed rm -rf "$copy" "$new" && try write-failed sync -f "$state" && try write-failed keep "$state/marker" "$1 $3 $4 $5"
 }
 
 # A check that passed is not made again in this boot: what we start takes ports and disk for itself.

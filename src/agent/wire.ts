@@ -45,10 +45,17 @@ function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
       return { plain: [line.filesystem], text: of(line.filesystem) };
     case 'bind':
       return { plain: [line.directory], path: line.path, text: of(line.directory, line.path) };
-    case 'marker': {
+    case 'marker':
+    case 'clear': {
       const words = [line.cluster, line.founding, line.member, line.machine];
       return { plain: words, text: of(...words) };
     }
+    case 'restore-etcd': {
+      const words = [line.cluster, line.from, line.to, line.member, line.machine, line.address, line.program];
+      return { plain: words, text: of(...words, line.bump) };
+    }
+    case 'guard-left':
+      return { plain: [line.founding], text: of(line.founding) };
     case 'set-aside-etcd':
       return { plain: [line.member], text: of(line.member) };
     case 'check':

@@ -9,7 +9,6 @@ import type { EventSink } from '../events/event.ts';
 import type { Roster } from '../machines/roster.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import type { AgentRecord, Identities } from './identities.ts';
-import type { Memberships } from './memberships.ts';
 
 /** A file that an editor replaces, or a repository that is being checked out, is away for a moment: that revokes nothing. */
 export const GONE_FOR = duration('1m');
@@ -28,7 +27,8 @@ export interface WithdrawalDeps {
   /** With `faults`: while a file is invalid, the document that is missed may stand in it, and nothing is revoked. */
   readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
   readonly identities: Identities;
-  readonly memberships: Memberships;
+  /** The cluster that a machine is of, or has still to leave. */
+  readonly clusterOf: (machine: string) => string | undefined;
   readonly roster: Roster;
   readonly events: EventSink;
   readonly clock: Clock;
@@ -40,13 +40,13 @@ export interface Withdrawals {
 }
 
 export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
-  const { catalog, identities, memberships, clock } = deps;
+  const { catalog, identities, clusterOf, clock } = deps;
   /** Since when it is missed; monotonic. */
   const missed = new Map<string, Millis>();
   const why = ({ machine, revoked }: AgentRecord): Withdrawn | undefined => {
     if (revoked !== undefined) return undefined;
     if (catalog.get('Machine', machine) === undefined) return 'machine_gone';
-    return memberships.of(machine) === undefined ? 'no_cluster' : undefined;
+    return clusterOf(machine) === undefined ? 'no_cluster' : undefined;
   };
   return {
     async look() {

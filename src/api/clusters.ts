@@ -7,7 +7,7 @@ import { machineNames, machinesOf } from '../cluster/completed.ts';
 import { previewText } from '../cluster/content/preview.ts';
 import type { FullCluster, Provenance } from '../cluster/full.ts';
 import type { ApiDeps } from './deps.ts';
-import { type Handler, json } from './handler.ts';
+import { flag, type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
 
 type H = Handler<ApiDeps>;
@@ -105,8 +105,8 @@ export const showAddons: H = async (request, deps) => {
 };
 
 /** What is known of a cluster's founding, and what each member was told last. */
-export const showFounding: H = async (request, { founding }) =>
-  json(await founding.status(request.params.name ?? ''));
+export const showFounding: H = async ({ params: { name = '' } }, { founding, waiting }) =>
+  json({ ...(await founding.status(name)), leaving: waiting(name) });
 
 /** Body: `{confirm}`, the cluster's name once more. */
 export const foundCluster: H = async (request, { founding }) => {
@@ -119,3 +119,16 @@ export const foundCluster: H = async (request, { founding }) => {
     );
   return json(await founding.order(name));
 };
+
+/** What is well and what is not, without touching anything. Query: `etcd`, nothing of Kubernetes. */
+export const showHealth: H = async ({ params, query }, { health }) =>
+  json(await health.look(params.name ?? '', { etcdOnly: flag(query, 'etcd') }));
+
+/** The same, and probe pods are made. Query: `etcd`, `image`. */
+export const verifyCluster: H = async ({ params, query, signal }, { health }) =>
+  json(
+    await health.look(params.name ?? '', {
+      etcdOnly: flag(query, 'etcd'),
+      probe: { image: query.get('image') ?? undefined, signal },
+    }),
+  );

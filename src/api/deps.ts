@@ -4,8 +4,9 @@ import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { AddonLibrary } from '../cluster/addons/library.ts';
-import type { FoundingStatus } from '../cluster/founding/founder.ts';
-import type { FoundingRecord } from '../cluster/founding/founding.ts';
+import type { FoundingOrders } from '../cluster/founding/orders.ts';
+import type { Health } from '../cluster/health/health.ts';
+import type { Membership } from '../cluster/leaving/membership.ts';
 import type { EtcdClient } from '../cluster/person.ts';
 import type { EventLog } from '../events/event.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
@@ -53,14 +54,15 @@ export interface ApiDeps {
   readonly leases: Pick<LeaseBook, 'list'>;
   /** What a machine would get, and its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render'>;
-  /** The founding of clusters' etcd. Both throw E_NOT_FOUND for a cluster that is not there. */
-  readonly founding: {
-    readonly status: (cluster: string) => Promise<FoundingStatus>;
-    /** A person's order to open it with those that have asked. Throws E_FOUNDING with what stands against it. */
-    readonly order: (cluster: string) => Promise<FoundingRecord>;
-  };
   /** Add-ons of clusters, with their files. */
   readonly addons: AddonLibrary;
+  /** The founding of clusters' etcd. All throw E_NOT_FOUND for a cluster that is not there, orders E_FOUNDING with what stands against them. */
+  readonly founding: FoundingOrders;
+  readonly membership: Membership;
+  /** Why machines on their way out are still where they are. */
+  readonly waiting: (cluster: string) => Readonly<Record<string, string>>;
+  /** Throws E_NOT_FOUND. */
+  readonly health: Health;
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   readonly agents: {
     /** What a certificate of an agent is worth now, its dates aside. */

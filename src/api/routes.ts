@@ -4,7 +4,15 @@
  */
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
-import { foundCluster, showAddons, showFounding, showFull, showPlan } from './clusters.ts';
+import {
+  foundCluster,
+  showAddons,
+  showFounding,
+  showFull,
+  showHealth,
+  showPlan,
+  verifyCluster,
+} from './clusters.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   applyDocuments,
@@ -19,6 +27,14 @@ import { listEvents } from './events.ts';
 import { type Handler, json, type Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
+import {
+  addNodes,
+  adoptMember,
+  callOffReplacement,
+  removeNodes,
+  resetCluster,
+  restoreCluster,
+} from './membership.ts';
 import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
 
 const index: Handler<ApiDeps> = () =>
@@ -146,6 +162,56 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/clusters/:name/found',
     summary: 'Opens the founding with the members that have asked: {"confirm": the name once more}.',
     handler: foundCluster,
+  },
+  {
+    method: 'GET',
+    path: '/v1/clusters/:name/status',
+    summary:
+      'Whether a cluster is well: etcd, API servers, nodes, leases, certificates, machines. Query: etcd.',
+    handler: showHealth,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/verify',
+    summary: 'The same, with probe pods for DNS and Services. Query: etcd; image of the probes.',
+    handler: verifyCluster,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/add-node',
+    summary: 'Adds machines to a Cluster: {"machines": "NAME,NAME", "role": worker, control-plane or etcd}.',
+    handler: addNodes,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/remove-node',
+    summary: 'Takes machines out: {"machines", "replacements", "clear", "drain": a duration or no}.',
+    handler: removeNodes,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/reset',
+    summary: 'Clears all machines of a cluster: {"confirm": the name once more}.',
+    handler: resetCluster,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/restore',
+    summary: 'Goes on from one member when the quorum is lost for good: {"confirm", "member"}.',
+    handler: restoreCluster,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/adopt',
+    summary:
+      'Takes the present disk of a member for its own, after a store was rolled back: {"confirm", "member"}.',
+    handler: adoptMember,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/call-off',
+    summary: 'Ends the replacement of a member: {"member"}.',
+    handler: callOffReplacement,
   },
   {
     method: 'GET',

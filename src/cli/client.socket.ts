@@ -1,7 +1,9 @@
 /** The command line's side of the API: HTTP over the server's unix socket. */
 import http from 'node:http';
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { errorOfProblem } from '../api/problem.ts';
+import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 
 export interface CallOptions {
@@ -21,6 +23,10 @@ export interface ApiClient {
   /** Pieces of the answer's body as text, as they come; errors as in {@link call}. */
   stream(path: string, options?: CallOptions): AsyncIterable<string>;
 }
+
+/** Until the next look at something that changes by itself; the process lives on meanwhile. Ends early with `signal`. */
+export const pause = (span: Millis, signal: AbortSignal): Promise<void> =>
+  sleep(span, undefined, { signal }).catch(() => undefined);
 
 /** A client of the server on `socketPath`; one connection a call. */
 export function connectApi(socketPath: string): ApiClient {

@@ -1,7 +1,7 @@
 /** `muster cluster plan`, `muster cluster founding`, `muster cluster found` */
 import { MusterError } from '../base/errors.ts';
 import type { FoundingStatus } from '../cluster/founding/founder.ts';
-import type { EtcdDecision } from '../cluster/founding/founding.ts';
+import type { EtcdDecision, FoundingRecord } from '../cluster/founding/founding.ts';
 import { connectApi } from './client.socket.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { formatOf, jsonText, yamlText } from './output.ts';
@@ -29,7 +29,10 @@ export async function plan(machine: string, options: { readonly socket?: string 
 export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const api = connectApi(socketPath(options.socket, io.env));
-  const status = await api.call<FoundingStatus>('GET', pathOf(cluster, 'founding'));
+  const status = await api.call<FoundingStatus & { readonly leaving?: Readonly<Record<string, string>> }>(
+    'GET',
+    pathOf(cluster, 'founding'),
+  );
   if (format !== 'table') {
     io.out(format === 'json' ? jsonText(status) : yamlText(status));
     return EXIT.ok;
@@ -51,7 +54,25 @@ export async function founding(cluster: string, options: FoundingOptions, io: Io
     io.out(
       `  replacing ${record.replacing.member}: next is ${record.replacing.stage}${status.waiting ? `; ${status.waiting}` : ''}\n`,
     );
+  if (record) for (const line of orderLines(record, status.leaving)) io.out(`  ${line}\n`);
   return EXIT.ok;
+}
+
+/** What people ordered, and how far it is. */
+function orderLines(
+  { leaving = {}, reset, restoring }: FoundingRecord,
+  waiting: Readonly<Record<string, string>> = {},
+): readonly string[] {
+  const machines = Object.entries(leaving).map(
+    ([machine, { stage }]) =>
+      `${machine} is being taken out: next is ${stage}${waiting[machine] ? `; ${waiting[machine]}` : ''}`,
+  );
+  const cleared = reset?.cleared.join(', ') || 'none yet';
+  return [
+    ...machines,
+    ...(reset ? [`reset at ${new Date(reset.at).toISOString()}; cleared: ${cleared}`] : []),
+    ...(restoring ? [`restored from the data of ${restoring.member}, as founding ${restoring.id}`] : []),
+  ];
 }
 
 const wordOf = (decision: EtcdDecision): string =>

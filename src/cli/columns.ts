@@ -2,6 +2,7 @@
 
 import type { LeaseView } from '../api/deps.ts';
 import type { Shown } from '../api/documents.ts';
+import { ageText } from '../base/age.ts';
 import { systemClock } from '../base/clock.ts';
 import type { MusterEvent } from '../events/event.ts';
 import type {
@@ -12,7 +13,7 @@ import type {
   NetworkSpec,
   ProfileSpec,
 } from '../resources/kinds.ts';
-import { ageText, type Column } from './output.ts';
+import type { Column } from './output.ts';
 
 const NAME: Column<Shown> = { heading: 'NAME', cell: (item) => item.metadata.name };
 /** Who may change it: a file, by name and line, or the API. */

@@ -254,6 +254,35 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .command('cluster')
     .description('What is done with clusters beyond their documents.');
   cluster
+    .command('status')
+    .description(
+      'Whether a cluster is well: a line each for etcd, API servers, nodes, leases, requests, certificates and machines, with what to do. Exit code 0 only if all is.',
+    )
+    .argument('<cluster>', 'name')
+    .option('--etcd', 'only etcd and its machines')
+    .addOption(output('table', 'wide', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./cluster-health.ts')).status(name, options, io)),
+    );
+  cluster
+    .command('verify')
+    .description(
+      'As status, and pods on up to 16 nodes ask DNS and reach a Service. They are taken away again. Exit code 0 only if all is well.',
+    )
+    .argument('<cluster>', 'name')
+    .option('--wait [duration]', 'ask again until all is well, 15m if no duration is said')
+    .option('--etcd', 'only etcd and its machines')
+    .option(
+      '--probe-image <image>',
+      "with a shell, nslookup and nc; default: flannel's or kube-router's, which is on every node",
+    )
+    .addOption(output('table', 'wide', 'json', 'yaml'))
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./cluster-health.ts')).verify(name, options, io)),
+    );
+  cluster
     .command('plan')
     .description('What a machine of a cluster is told to do once it has its certificates: lines and files.')
     .argument('<machine>', 'name')
@@ -294,6 +323,81 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(SOCKET)
     .action(async (name: string, directory: string | undefined, options) =>
       finish(await (await import('./etcd-client.files.ts')).etcdClient(name, directory, options, io)),
+    );
+  const confirm = ['--confirm <name>', "the cluster's name once more"] as const;
+  cluster
+    .command('add-node')
+    .description(
+      "Names machines in the Cluster's document, as editing it would. Powered on, they join: members of etcd one at a time.",
+    )
+    .argument('<cluster>', 'name')
+    .argument('<machine...>', 'names of Machines')
+    .option('--control-plane', 'as control planes; without this as workers')
+    .option('--etcd', 'as members of an external etcd')
+    .addOption(SOCKET)
+    .action(async (name: string, machines: string[], options) =>
+      finish(await (await import('./cluster-members.ts')).addNode(name, machines, options, io)),
+    );
+  cluster
+    .command('remove-node')
+    .description(
+      'Takes machines out, running or dead: from the document, drained, out of etcd while the others keep its quorum, their Nodes deleted, everything of the cluster stopped.',
+    )
+    .argument('<cluster>', 'name')
+    .argument('<machine...>', 'names; several, where the number of members of etcd has to stay odd')
+    .option('--replace-with <machine...>', 'Machines that take their places, in this order')
+    .option('--clear', 'what the cluster has on their data disks is deleted')
+    .option('--no-drain', 'their pods are not asked to go first')
+    .option('--drain-timeout <duration>', 'how long pods have', '5m')
+    .addOption(SOCKET)
+    .action(async (name: string, machines: string[], options) =>
+      finish(await (await import('./cluster-members.ts')).removeNode(name, machines, options, io)),
+    );
+  cluster
+    .command('reset')
+    .description(
+      'Ends a cluster: all of its machines are stopped and cleared, and nothing is founded until `muster cluster found`. Without --confirm it says what it would do.',
+    )
+    .argument('<cluster>', 'name')
+    .option(...confirm)
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./cluster-members.ts')).reset(name, options, io)),
+    );
+  cluster
+    .command('restore')
+    .description(
+      "With etcd's quorum lost for good: goes on from a copy of one member's data, as a new founding. The original is kept.",
+    )
+    .argument('<cluster>', 'name')
+    .option('--from <member>', 'whose data are taken')
+    .option(...confirm)
+    .addOption(SOCKET)
+    .action(async (name: string, options) =>
+      finish(await (await import('./cluster-members.ts')).restore(name, options, io)),
+    );
+  cluster
+    .command('call-off')
+    .description(
+      'Ends the replacement of a member of etcd that never starts, so that others can be replaced.',
+    )
+    .argument('<cluster>', 'name')
+    .argument('<member>', 'the one that is being replaced')
+    .addOption(SOCKET)
+    .action(async (name: string, member: string, options) =>
+      finish(await (await import('./cluster-members.ts')).callOff(name, member, options, io)),
+    );
+  cluster
+    .command('adopt')
+    .description(
+      'After the store was rolled back: the disk that a running member of etcd has now is its own. etcd has to say so as well.',
+    )
+    .argument('<cluster>', 'name')
+    .argument('<member>', 'name')
+    .option(...confirm)
+    .addOption(SOCKET)
+    .action(async (name: string, member: string, options) =>
+      finish(await (await import('./cluster-members.ts')).adopt(name, member, options, io)),
     );
 }
 

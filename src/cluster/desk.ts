@@ -24,11 +24,14 @@ import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from './add
 import { type Certificates, openCertificates } from './certificates.ts';
 import { type Completions, followClusters } from './completed.ts';
 import { dataPart } from './content/data.ts';
+import { departurePlan } from './content/departure.ts';
 import { hold } from './content/lines.ts';
 import { type ObjectsPart, objectsPart } from './content/objects-unit.ts';
 import { type PlanOf, planLines } from './content/plan.ts';
 import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
 import { type Fitness, openFitness } from './fitness.ts';
+import type { Founder } from './founding/founder.ts';
+import type { FoundingRecord } from './founding/founding.ts';
 import type { ClusterMachine, FullCluster } from './full.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
 import { type AppliedObjects, openAppliedObjects } from './objects/applied.ts';
@@ -44,6 +47,8 @@ export interface DeskDeps {
   readonly log: Log;
   /** The founding's word on members of etcd. */
   readonly etcd: EtcdSeat;
+  /** Machines that are to give something up. */
+  readonly departures?: Pick<Founder, 'departing' | 'gone'>;
   /** A new UUID for a data filesystem. */
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: machines bring theirs. */
@@ -150,9 +155,19 @@ class Desk {
         hold('not-accepted', `${identity.machine} is not accepted: nothing is written to its disks.`),
       );
     const cluster = this.#completions.clusterOf(identity.machine);
+    const machine = cluster?.full?.machines.find(({ name }) => name === identity.machine);
+    const leaves = this.#deps.departures?.departing(identity.machine, cluster?.full?.name);
+    if (leaves) {
+      const own = cluster?.full?.name === leaves.cluster && machine;
+      return this.#departure(
+        leaves,
+        identity.machine,
+        facts,
+        own ? { full: cluster.full, machine, facts } : undefined,
+      );
+    }
     if (cluster === undefined) return only(POLL.idle);
     const { full, faults } = cluster;
-    const machine = full?.machines.find(({ name }) => name === identity.machine);
     if (full === undefined || machine === undefined) {
       const first =
         faults.find(({ severity }) => severity === 'error') ??
@@ -160,6 +175,20 @@ class Desk {
       return only(POLL.held, hold('cluster-faulty', first?.fault.message ?? 'The Cluster is incomplete.'));
     }
     return this.#planOf({ full, machine, facts });
+  }
+
+  /** What a machine gives up; `asking` of one that its cluster still names. */
+  async #departure(
+    record: FoundingRecord,
+    machine: string,
+    facts: AgentFacts,
+    asking: Asking | undefined,
+  ): Promise<Plan> {
+    // What it is like counts when the cluster is founded anew.
+    if (asking?.machine.roles.includes('etcd')) await this.#deps.etcd(asking.full, asking.machine, facts);
+    const { gone, ...plan } = departurePlan(record, machine, facts);
+    if (gone) await this.#deps.departures?.gone(record.cluster, machine);
+    return plan;
   }
 
   async #planOf(asking: Asking): Promise<Plan> {

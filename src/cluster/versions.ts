@@ -60,7 +60,9 @@ export interface EtcdRelease {
   /** HTTP paths on the metrics port. The startup probe asks for life, not for quorum: see deviations.ts. */
   readonly probes: { readonly liveness: string; readonly readiness: string; readonly startup: string };
   /** The program that restores a snapshot, with its first arguments. */
-  readonly restore: readonly string[];
+  readonly restore: readonly ['etcdctl' | 'etcdutl', ...string[]];
+  /** How far a restore sets revisions forward (`--bump-revision`, with `--mark-compacted`); 0 where this version cannot. */
+  readonly bump: number;
   /** Names of flags that this version has and the newest has not, or the other way round. */
   readonly without: readonly string[];
   readonly besides: readonly string[];
@@ -129,6 +131,7 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
     flags: { 'experimental-initial-corrupt-check': 'true', logger: 'zap' },
     probes: { liveness: SERIALIZABLE, readiness: '/health', startup: SERIALIZABLE },
     restore: ['etcdctl', 'snapshot', 'restore'],
+    bump: 0,
     without: [
       ...GRADUATED,
       'feature-gates',
@@ -166,6 +169,7 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
     },
     probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
     restore: ['etcdutl', 'snapshot', 'restore'],
+    bump: 0,
     without: [...GRADUATED, 'feature-gates'],
     besides: [...V2, 'v2-deprecation', ...EXPERIMENTAL_35],
   },
@@ -173,6 +177,8 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
     flags: { 'feature-gates': 'InitialCorruptCheck=true', 'watch-progress-notify-interval': '5s' },
     probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
     restore: ['etcdutl', 'snapshot', 'restore'],
+    // No cluster writes a billion times between a backup and its restore.
+    bump: 1_000_000_000,
     without: [],
     besides: [],
   },

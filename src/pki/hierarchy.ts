@@ -324,6 +324,14 @@ export const LEAVES = {
     ['operator'],
     (12 * HOUR) as Millis,
   ),
+  /** The boot host where it looks at a cluster's API, drains a node or takes one away. */
+  'muster-admin': client(
+    'ca',
+    named('muster', 'kubeadm:cluster-admins'),
+    { form: 'none' },
+    ['boot-host'],
+    HOUR as Millis,
+  ),
   /** The boot host as the one that changes etcd's membership. */
   'muster-etcd-client': client(
     'etcd-ca',

@@ -272,3 +272,39 @@ test('with no room to stage a plan, nothing of it is done, and the reason arrive
   await expect.poll(holds, { timeout: 100_000 }).toContain('bad-plan');
   expect(machine.exists('/etc/one')).toBe(false);
 });
+
+test.for(SHELLS)(
+  'by %s, a disk is cleared of the cluster that its marker names and of no other; the filesystem and the certificate stay',
+  async (shell) => {
+    const { machine, disks } = start('serial=S2');
+    disks.add('vdb', 64, 'S2');
+    const bind: PlanLine = { do: 'bind', directory: 'containerd', path: '/var/lib/containerd' };
+    desk.plan([CREATE, MARKER, bind, put('/etc/kubernetes/pki/ca.crt', 'a')]);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    machine.write('/var/lib/containerd/image', 'layer');
+    machine.write('/var/lib/muster/etcd-started', '');
+    const certificate = machine.read('/var/lib/muster/agent/agent.crt');
+
+    desk.plan([{ ...MARKER, do: 'clear', founding: 'f2' }]);
+    expect((await machine.poll(shell)).status).toBe(1);
+    expect(machine.read('/var/lib/containerd/image')).toBe('layer');
+
+    desk.plan([
+      { ...MARKER, do: 'clear' },
+      { do: 'step', step: 'left' },
+    ]);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(fs.readdirSync(machine.path('/var/lib/muster')).sort()).toEqual(['agent', 'lost+found']);
+    expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(certificate);
+    expect(fs.existsSync(machine.path('/etc/kubernetes'))).toBe(false);
+    // Said again, there is nothing left to do; and the next cluster finds the same filesystem.
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.facts().disk).toMatchObject({ state: 'ours', filesystem: UUID, mounted: true });
+    expect(desk.facts().marker).toBeUndefined();
+    desk.plan([{ do: 'guard-left', founding: 'f1' }]);
+    expect((await machine.poll(shell)).said).toContain('cannot begin it again');
+    desk.plan([{ ...MARKER, cluster: 'next' }, { do: 'guard-left', founding: 'f2' }, bind]);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(fs.readdirSync(machine.path('/var/lib/containerd'))).toEqual([]);
+  },
+);

@@ -5,20 +5,9 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Etcd, NAMES, type Name, openRack, PATIENCE_S, pause, type Rack, until } from './etcd/rack.ts';
-import { unpacked } from './unpacked.ts';
+import { DEBIAN_13, NAMES, type Name, PATIENCE_S, pause, type Rack, until, withRack } from './etcd/rack.ts';
 
 const TIMEOUT = 1_200_000;
-
-/** Tests run side by side, each with a rack of its own. */
-const withRack = (play: (rack: Rack) => Promise<void>, etcd?: Etcd) => async () => {
-  const rack = await openRack(etcd);
-  try {
-    await play(rack);
-  } finally {
-    await rack.close();
-  }
-};
 
 const asked = (rack: Rack, name: Name) =>
   until(
@@ -185,7 +174,7 @@ test.concurrent(
       await rack.healthy();
       await rack.nothingLost();
     },
-    { version: '3.5.16-0', program: unpacked('etcd-server-trixie', 'usr/bin/etcd').command },
+    { etcd: DEBIAN_13 },
   ),
 );
 

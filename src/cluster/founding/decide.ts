@@ -101,6 +101,25 @@ const RULES: readonly Rule[] = [
         : undefined,
   },
   {
+    rule: 'a machine that is on its way out starts nothing',
+    of: ({ known: { record }, facts: { member } }) =>
+      record!.leaving?.[member] ? hold('leaving') : undefined,
+  },
+  {
+    rule: 'after a reset nothing starts and nothing is founded until a person says so',
+    of: ({ known: { record } }) => (record!.reset ? hold('reset') : undefined),
+  },
+  {
+    rule: 'an ordered restore is done on the disk that it was ordered for, and the others wait',
+    of: ({ known: { record }, facts }) => {
+      const { restoring } = record!;
+      if (!restoring) return undefined;
+      return restoring.member === facts.member && restoring.filesystem === facts.filesystem
+        ? { do: 'restore', restoring: { ...restoring, from: record!.id } }
+        : hold('restoring', `It is ${restoring.member}.`);
+    },
+  },
+  {
     rule: 'data that nobody marked are not ours',
     of: ({ facts }) =>
       facts.etcd.wal === 'present' && !facts.marker
@@ -122,7 +141,9 @@ const RULES: readonly Rule[] = [
     of: ({ known: { record }, facts }) =>
       facts.etcd.wal === 'present' &&
       record!.replacing?.member === facts.member &&
-      (record!.replacing.stage === 'remove' || record!.replacing.stage === 'add')
+      (record!.replacing.stage === 'remove' ||
+        record!.replacing.stage === 'add' ||
+        record!.replacing.stage === 'off')
         ? hold('unexpected-data')
         : undefined,
   },
@@ -167,6 +188,10 @@ const RULES: readonly Rule[] = [
       record!.replacing && record!.replacing.member !== member
         ? hold('replacing-other', `It is ${record!.replacing.member}.`)
         : undefined,
+  },
+  {
+    rule: 'a replacement that was called off ends before another begins',
+    of: ({ known: { record } }) => (record!.replacing?.stage === 'off' ? hold('called-off') : undefined),
   },
   {
     rule: 'added as a learner that never started, it joins',
@@ -218,10 +243,8 @@ export function decide(known: Known, facts: MemberFacts): EtcdDecision {
   throw new RangeError('the last rule fits everything');
 }
 
-/** As the record has it, since that is what etcd was told; else as the document has it. */
+/** As the record has it, since that is what etcd was told; else, and of one that was taken out, as the document has it. */
 export function addressOfMember({ record, members }: Known, name: string): MemberAddress {
-  return (
-    record?.members.find((one) => one.name === name) ??
-    members.find((one) => one.name === name) ?? { name, address: '' }
-  );
+  const told = record?.former?.includes(name) ? undefined : record?.members.find((one) => one.name === name);
+  return told ?? members.find((one) => one.name === name) ?? { name, address: '' };
 }

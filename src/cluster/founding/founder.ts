@@ -15,12 +15,34 @@ import type {
   EtcdView,
   FoundingRecord,
   Known,
+  Leaving,
   MemberAddress,
   MemberFacts,
 } from './founding.ts';
+import {
+  type Departure,
+  gone,
+  nextRemoval,
+  nextStage,
+  orderAdopt,
+  orderCallOff,
+  orderLeaving,
+  orderReset,
+  withStage,
+} from './leaving.ts';
 import { decodeFounding, encodeFounding, FOUNDING_PREFIX, foundingKey } from './record.ts';
-import { nextStep } from './replacing.ts';
-import { beginReplacing, bindLate, openByAsking, openByPerson, witness, witnessView } from './settle.ts';
+import { nextStep, type ReplacingStep } from './replacing.ts';
+import { orderRestore, witnessRestored } from './restoring.ts';
+import {
+  beginReplacing,
+  bindLate,
+  type Moment,
+  type Ordered,
+  openByAsking,
+  openByPerson,
+  witness,
+  witnessView,
+} from './settle.ts';
 
 /** etcd of one cluster as the boot host reaches it, with its own client certificate. */
 export interface EtcdGateway {
@@ -62,6 +84,28 @@ export interface Founder {
   ask(cluster: string, members: readonly MemberAddress[], facts: MemberFacts): Promise<EtcdDecision>;
   /** A person typed the cluster's name. Throws E_FOUNDING with what stands against it. */
   order(cluster: string, members: readonly MemberAddress[]): Promise<FoundingRecord>;
+  /** Machines go; what is known of them is in the record until they are gone. Throws E_FOUNDING, as all orders. */
+  leave(
+    cluster: string,
+    members: readonly MemberAddress[],
+    departures: readonly Departure[],
+  ): Promise<FoundingRecord>;
+  /** All machines of the cluster are cleared, and nothing is founded until a person orders it. */
+  reset(cluster: string, members: readonly MemberAddress[]): Promise<FoundingRecord>;
+  /** The replacement of a member ends before it is done. */
+  callOff(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
+  /** The disk that a member has now is its own. */
+  adopt(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
+  /** With its quorum lost for good, etcd goes on from this member's data. */
+  restore(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
+  /** What this machine has to give up, by the records in memory. Constant time in the number of machines. */
+  departing(machine: string, cluster: string | undefined): FoundingRecord | undefined;
+  /** What a leaving machine does in this stage is done. */
+  passed(cluster: string, machine: string, stage: Leaving['stage']): Promise<void>;
+  /** The machine has given up what it was to give up. */
+  gone(cluster: string, machine: string): Promise<void>;
+  /** The records of all clusters, as they are now. */
+  records(): readonly FoundingRecord[];
   status(cluster: string, members: readonly MemberAddress[]): Promise<FoundingStatus>;
   /** Takes up replacements that an earlier life of the server left. */
   resume(): Promise<void>;
@@ -72,6 +116,33 @@ export interface Founder {
 const REPLACING_EVERY = millis(500);
 /** What etcd said is used for so long. */
 const VIEW_KEPT = millis(1000);
+
+/** Members that go and the one that is replaced: whose turn it is. A dead voter that stays would make etcd refuse a learner. */
+function nextWork(record: FoundingRecord, view: EtcdView | undefined): ReplacingStep {
+  const removal = nextRemoval(record, view);
+  if (removal && removal.do !== 'wait') return removal;
+  const replacing = record.replacing && nextStep(record, view);
+  return replacing && replacing.do !== 'wait' ? replacing : (removal ?? nextStep(record, view));
+}
+
+const hasWork = ({ replacing, leaving, reset, restoring }: FoundingRecord): boolean =>
+  !reset &&
+  !restoring &&
+  (replacing !== undefined || Object.values(leaving ?? {}).some(({ stage }) => stage === 'etcd'));
+
+/** What a step of the executor changed, for people. */
+function noted(before: FoundingRecord, { former, replacing }: FoundingRecord): string {
+  const out = former?.find((name) => !before.former?.includes(name));
+  if (out !== undefined) return `${out} is no member of etcd any more`;
+  const member = before.replacing?.member;
+  if (before.replacing?.stage === 'off') return `replacing ${member}: called off`;
+  return `replacing ${member}: ${replacing ? `next is ${replacing.stage}` : 'it is a member again'}`;
+}
+
+/** A leader is elected within some three seconds. */
+const LOOKS = 7;
+const isAllowed = ({ ok }: Ordered): boolean => ok;
+const isRefused = ({ ok }: Ordered): boolean => !ok;
 
 /** Within this, members report the quorum themselves. */
 const FOUNDING_TAKES = millis(30_000);
@@ -96,6 +167,8 @@ interface Seat {
 export function createFounder(deps: FounderDeps): Founder {
   const { store, clock, log, events } = deps;
   const seats = new Map<string, Seat>();
+  /** As they were last read or written; nobody else writes them while this process lives. */
+  const latest = new Map<string, FoundingRecord>();
   const stopping = new AbortController();
 
   const seatOf = (cluster: string): Seat => {
@@ -117,11 +190,9 @@ export function createFounder(deps: FounderDeps): Founder {
     const key = foundingKey(cluster);
     const { records, revision } = await store.list(key);
     const found = records.find((one) => one.key === key);
-    return {
-      revision,
-      expect: found?.revision ?? ('absent' as const),
-      record: found && decodeFounding(key, found.value),
-    };
+    const record = found && decodeFounding(key, found.value);
+    if (record) latest.set(cluster, record);
+    return { revision, expect: found?.revision ?? ('absent' as const), record };
   };
   type Read = Awaited<ReturnType<typeof read>>;
 
@@ -130,6 +201,7 @@ export function createFounder(deps: FounderDeps): Founder {
     const key = foundingKey(record.cluster);
     const result = await store.commit([{ key, put: encodeFounding(record), expect }]);
     if (result.ok) {
+      latest.set(record.cluster, record);
       log.info({ cluster: record.cluster, founding: record.id }, `founding: ${why}`);
       events.record({
         kind: 'cluster.founding',
@@ -143,7 +215,10 @@ export function createFounder(deps: FounderDeps): Founder {
 
   /** Every address that etcd may answer at. */
   const addresses = (seat: Seat, record: FoundingRecord): readonly MemberAddress[] => {
-    const all = [...record.members, ...seat.members];
+    const told = record.members.filter(({ name }) => !record.former?.includes(name));
+    const all = [...told, ...seat.members];
+    for (const [name, { member }] of Object.entries(record.leaving ?? {}))
+      if (member !== undefined) all.push({ name, address: member });
     if (record.replacing) all.push({ name: record.replacing.member, address: record.replacing.address });
     return all.filter(({ address }, n) => all.findIndex((one) => one.address === address) === n);
   };
@@ -199,6 +274,8 @@ export function createFounder(deps: FounderDeps): Founder {
     const now = clock.now();
     const opening = openByAsking(known, { now, id: newId() });
     if (opening) return { record: opening, why: 'opened by all members, asked and empty' };
+    const restored = witnessRestored(known, facts, now);
+    if (restored) return { record: restored, why: `founded: the data of ${facts.member} were restored` };
     const late = bindLate(known, facts);
     if (late) return { record: late, why: `bound late: ${facts.member} to ${facts.filesystem}` };
     const seen = witness(known, facts, now);
@@ -245,18 +322,14 @@ export function createFounder(deps: FounderDeps): Founder {
     const gateway = deps.gateway(cluster);
     while (!stopping.signal.aborted) {
       const now = await read(cluster);
-      if (!now.record?.replacing) return;
+      if (!now.record || !hasWork(now.record)) return;
       const all = addresses(seat, now.record);
       delete seat.view;
-      const step = nextStep(now.record, await viewOf(seat, now.record));
+      const step = nextWork(now.record, await viewOf(seat, now.record));
       delete seat.waiting;
       try {
         if (step.do === 'note') {
-          const stage = step.record.replacing?.stage;
-          const what = stage ? `next is ${stage}` : 'it is a member again';
-          await inTurn(seat, () =>
-            write(step.record, now, `replacing ${now.record!.replacing!.member}: ${what}`),
-          );
+          await inTurn(seat, () => write(step.record, now, noted(now.record!, step.record)));
           continue;
         }
         if (step.do === 'remove') await gateway.remove(all, step.id);
@@ -272,6 +345,50 @@ export function createFounder(deps: FounderDeps): Founder {
       await pause();
     }
   };
+
+  /**
+   * A person's order: what it makes of the record, stored. etcd is looked at now, not as it was before the fault that the person is here
+   * for, and more than once where a change of its leader would mislead: until what `settled` says of the order's result is so.
+   */
+  const ordered = (
+    cluster: string,
+    members: readonly MemberAddress[],
+    order: (known: Known, moment: Moment) => Ordered,
+    why: string,
+    settled: (result: Ordered) => boolean = () => true,
+  ): Promise<FoundingRecord> => {
+    const seat = seatOf(cluster);
+    seat.members = members;
+    return inTurn(seat, async () => {
+      for (let looks = 1; ; looks++) {
+        const now = await read(cluster);
+        delete seat.view;
+        const view = now.record?.founded ? await viewOf(seat, now.record) : undefined;
+        const result = order(knownOf(cluster, seat, now.record, view), { now: clock.now(), id: newId() });
+        if (!settled(result) && looks < LOOKS && !stopping.signal.aborted) {
+          await pause();
+          continue;
+        }
+        if (!result.ok) throw new MusterError('E_FOUNDING', `${cluster}: ${result.text}`);
+        if (!(await write(result.record, now, why)))
+          throw new MusterError('E_CONFLICT', `the founding of ${cluster} was changed meanwhile`);
+        work(cluster);
+        return result.record;
+      }
+    });
+  };
+
+  /** What follows from what a machine did; nothing when the record has it already. */
+  const follow = (
+    cluster: string,
+    next: (record: FoundingRecord) => FoundingRecord | undefined,
+    why: string,
+  ): Promise<void> =>
+    inTurn(seatOf(cluster), async () => {
+      const now = await read(cluster);
+      const record = now.record && next(now.record);
+      if (record && (await write(record, now, why))) work(cluster);
+    });
 
   const pause = (): Promise<void> =>
     new Promise((resolve) => {
@@ -297,21 +414,65 @@ export function createFounder(deps: FounderDeps): Founder {
       });
     },
 
-    order(cluster, members) {
+    async order(cluster, members) {
+      const record = await ordered(
+        cluster,
+        members,
+        (known, moment) => openByPerson(known, moment),
+        'opened by a person',
+      );
       const seat = seatOf(cluster);
-      seat.members = members;
-      return inTurn(seat, async () => {
-        const now = await read(cluster);
-        const id = newId();
-        const ordered = openByPerson(knownOf(cluster, seat, now.record), { now: clock.now(), id });
-        if (!ordered.ok) throw new MusterError('E_FOUNDING', `${cluster}: ${ordered.text}`);
-        if (!(await write(ordered.record, now, 'opened by a person')))
-          throw new MusterError('E_CONFLICT', `the founding of ${cluster} was changed meanwhile`);
-        seat.opened = true;
-        delete seat.rolledBack;
-        return ordered.record;
-      });
+      seat.opened = true;
+      delete seat.rolledBack;
+      return record;
     },
+
+    leave: (cluster, members, departures) =>
+      ordered(
+        cluster,
+        members,
+        (known, { now }) => orderLeaving(known, departures, now),
+        `ordered out: ${departures.map(({ machine }) => machine).join(', ')}`,
+        isAllowed,
+      ),
+    reset: (cluster, members) =>
+      ordered(cluster, members, (known, { now }) => orderReset(known, now), 'reset by a person'),
+    callOff: (cluster, members, member) =>
+      ordered(cluster, members, (known) => orderCallOff(known, member), `called off: replacing ${member}`),
+    adopt: (cluster, members, member) =>
+      ordered(
+        cluster,
+        members,
+        (known) => orderAdopt(known, member),
+        `adopted: the present disk of ${member}`,
+      ),
+    restore: (cluster, members, member) =>
+      ordered(
+        cluster,
+        members,
+        (known, moment) => orderRestore(known, member, moment),
+        `restore ordered from the data of ${member}`,
+        // A quorum that is seen once is one.
+        isRefused,
+      ),
+
+    departing(machine, cluster) {
+      const own = cluster === undefined ? undefined : latest.get(cluster);
+      if (own?.reset) return own;
+      for (const record of latest.values()) if (record.leaving?.[machine]) return record;
+      return undefined;
+    },
+    passed: (cluster, machine, stage) =>
+      follow(
+        cluster,
+        (record) => {
+          const leaving = record.leaving?.[machine];
+          return leaving?.stage === stage ? withStage(record, machine, nextStage(leaving)) : undefined;
+        },
+        `${machine} leaves: ${stage} is done`,
+      ),
+    gone: (cluster, machine) => follow(cluster, (record) => gone(record, machine), `${machine} is gone`),
+    records: () => [...latest.values()],
 
     async status(cluster, members) {
       const seat = seatOf(cluster);
@@ -340,7 +501,8 @@ export function createFounder(deps: FounderDeps): Founder {
       const { records } = await store.list(FOUNDING_PREFIX);
       for (const { key, value } of records) {
         const record = decodeFounding(key, value);
-        if (record.replacing) work(record.cluster);
+        latest.set(record.cluster, record);
+        if (hasWork(record)) work(record.cluster);
       }
     },
 

@@ -35,10 +35,44 @@ export interface FoundingRecord {
   readonly lists: Readonly<Record<string, readonly MemberAddress[]>>;
   /** A replacement under way; one at a time. */
   readonly replacing?: Replacing;
+  /** Members that were taken out of etcd and have not come back. */
+  readonly former?: readonly string[];
+  /** Machines that a person ordered out, members of etcd or not. */
+  readonly leaving?: Readonly<Record<string, Leaving>>;
+  /** A person ordered all machines to be cleared; nothing is founded until a person says so. */
+  readonly reset?: { readonly at: number; readonly cleared: readonly string[] };
+  /** A person ordered a restore from one member's data, its quorum being lost. */
+  readonly restoring?: Restoring;
 }
 
-export const STAGES = ['remove', 'add', 'start', 'promote'] as const;
-/** What is to be done next; the executor goes on from there, whoever is killed. */
+export const LEAVING_STAGES = ['drain', 'etcd', 'node', 'down'] as const;
+
+/** A machine on its way out. Its stages follow one another; those that it does not need are passed over. */
+export interface Leaving {
+  readonly stage: (typeof LEAVING_STAGES)[number];
+  /** When it was ordered: the name of this order. */
+  readonly since: number;
+  /** Its address as a member of etcd. */
+  readonly member?: string;
+  /** Whether it has a Node. */
+  readonly node: boolean;
+  /** Whether what is on its data filesystem goes too. */
+  readonly clear: boolean;
+  /** The node is drained for no longer than this. */
+  readonly drainUntil: number;
+}
+
+export interface Restoring {
+  readonly member: string;
+  readonly address: string;
+  readonly filesystem: string;
+  /** Of the founding that the restored copy is of. */
+  readonly id: string;
+  readonly at: number;
+}
+
+export const STAGES = ['remove', 'add', 'start', 'promote', 'off'] as const;
+/** What is to be done next; the executor goes on from there, whoever is killed. `off`: a person called it off. */
 export type Stage = (typeof STAGES)[number];
 
 export interface Replacing {
@@ -109,6 +143,8 @@ export type EtcdDecision =
   | { readonly do: 'start'; readonly founding: Founding }
   /** Its data are gone and a quorum of the others stands: the executor removes and re-adds it. Its etcd stays stopped meanwhile. */
   | { readonly do: 'replace'; readonly why: string }
+  /** A copy of its data becomes the one member of a new founding; the original is kept. */
+  | { readonly do: 'restore'; readonly restoring: Restoring & { readonly from: string } }
   | { readonly do: 'hold'; readonly code: HoldCode; readonly text: string };
 
 /** Stable; each has a page entry with its fix. */
@@ -124,6 +160,10 @@ export const HOLDS = {
   'member-alive': 'etcd still answers as this member, though the machine reports no data.',
   'no-quorum': 'The member has no data and the others have no quorum: a person orders a restore.',
   'replacing-other': 'Another member is being replaced; one at a time.',
+  'called-off': 'The replacement of this member was called off, and it is being taken out of etcd again.',
+  leaving: 'The machine is being taken out of its cluster.',
+  reset: 'The cluster was reset: a person founds it anew, or deletes it.',
+  restoring: 'Another member’s data are being restored; this one joins what comes of it.',
   'unexpected-data': 'Data appeared on a disk that was empty when its member began to be replaced.',
   'no-data-disk': 'No disk, or more than one, fits the selector for the data filesystem.',
   'foreign-disk': 'The disk that fits the selector carries data that Muster did not make.',

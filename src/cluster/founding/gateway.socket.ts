@@ -2,12 +2,11 @@
  * etcd as the boot host reaches it: its JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with a client certificate of the
  * cluster's own etcd CA. Keys and values are base64, 64-bit numbers are decimal texts.
  */
-import https from 'node:https';
 import type { Clock } from '../../base/clock.ts';
-import { leafOf } from '../../pki/hierarchy.ts';
-import { PrivateKey } from '../../pki/keys.ts';
-import { trustBundle } from '../../pki/keyset.ts';
+import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import type { Pki } from '../../pki/pki.ts';
+import { bootHostCredentials } from '../boot-host.ts';
+import { ask, type Credentials } from '../https.socket.ts';
 import type { EtcdGateway } from './founder.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
 import { clientUrl, peerUrl } from './quorum.ts';
@@ -16,13 +15,6 @@ import { clientUrl, peerUrl } from './quorum.ts';
 const PATIENCE_MS = 3000;
 const ANSWER_LIMIT = 1024 * 1024;
 
-interface Credentials {
-  readonly ca: string;
-  readonly cert: string;
-  readonly key: string;
-  readonly until: number;
-}
-
 export interface GatewayDeps {
   readonly pki: Pki;
   readonly clock: Clock;
@@ -30,40 +22,15 @@ export interface GatewayDeps {
   readonly signal: AbortSignal;
 }
 
-/** The boot host's certificate is made anew in every life of the server; it is never stored. */
 export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: string) => EtcdGateway {
+  const credentials = bootHostCredentials({ pki, clock }, 'muster-etcd-client', 'etcd-ca');
   const gateways = new Map<string, EtcdGateway>();
   return (cluster) => {
     const known = gateways.get(cluster);
     if (known) return known;
-    let credentials: Promise<Credentials> | undefined;
-    const current = async (): Promise<Credentials> => {
-      const held = await credentials?.catch(() => undefined);
-      if (held && held.until > clock.now()) return held;
-      credentials = issue(pki, clock, cluster);
-      return credentials;
-    };
-    const made = gatewayOf(async (url, body) => post(url, body, await current(), signal));
+    const made = gatewayOf(async (url, body) => post(url, body, await credentials(cluster), signal));
     gateways.set(cluster, made);
     return made;
-  };
-}
-
-async function issue(pki: Pki, clock: Clock, cluster: string): Promise<Credentials> {
-  const key = await PrivateKey.generate();
-  const keysets = await pki.keysets(cluster);
-  const issued = await pki.issue(cluster, {
-    leaf: 'muster-etcd-client',
-    holder: { name: 'muster', addresses: [] },
-    cluster: { name: cluster, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
-    publicKey: key.publicKey(),
-  });
-  return {
-    // As long as a rotation takes to be noticed.
-    until: clock.now() + Math.min(leafOf('muster-etcd-client').lifetime / 2, 3_600_000),
-    ca: trustBundle(keysets.get('etcd-ca')!),
-    cert: issued.certificate,
-    key: key.pem(),
   };
 }
 
@@ -127,11 +94,6 @@ const NOTHING = Buffer.from([0]).toString('base64');
 /** etcd answered, and refused. */
 class EtcdRefusal extends Error {}
 
-type Fields = Readonly<Record<string, unknown>>;
-const fieldsOf = (value: unknown): Fields =>
-  typeof value === 'object' && value !== null ? (value as Fields) : {};
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
-
 function listOf(answer: unknown): Pick<EtcdView, 'clusterId'> & {
   readonly members: readonly Omit<EtcdMember, 'healthy'>[];
 } {
@@ -151,43 +113,19 @@ function listOf(answer: unknown): Pick<EtcdView, 'clusterId'> & {
   };
 }
 
-function post(
+async function post(
   url: string,
   body: object,
-  { ca, cert, key }: Credentials,
+  credentials: Credentials,
   signal: AbortSignal,
 ): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const late = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
-    const request = https.request(
-      url,
-      { method: 'POST', ca, cert, key, signal: late, agent: false, minVersion: 'TLSv1.2' },
-      (response) => {
-        const parts: Buffer[] = [];
-        let octets = 0;
-        response.on('data', (part: Buffer) => {
-          octets += part.length;
-          if (octets > ANSWER_LIMIT) request.destroy(new Error('etcd answers with more than is taken'));
-          else parts.push(part);
-        });
-        response.on('error', reject);
-        response.on('end', () => {
-          const text = Buffer.concat(parts).toString();
-          if (response.statusCode === 200) resolve(parsed(text));
-          else
-            reject(new EtcdRefusal(textOf(fieldsOf(parsed(text)).error) || `status ${response.statusCode}`));
-        });
-      },
-    );
-    request.on('error', reject);
-    request.end(JSON.stringify(body));
+  const { status, text } = await ask(url, credentials, {
+    method: 'POST',
+    body,
+    patience: PATIENCE_MS,
+    limit: ANSWER_LIMIT,
+    signal,
   });
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  if (status === 200) return parsed(text);
+  throw new EtcdRefusal(textOf(fieldsOf(parsed(text)).error) || `status ${status}`);
 }

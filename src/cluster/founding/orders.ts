@@ -8,12 +8,21 @@ import { membersOf } from './seat.ts';
 export interface FoundingOrders {
   readonly status: (cluster: string) => Promise<FoundingStatus>;
   readonly order: (cluster: string) => Promise<FoundingRecord>;
+  readonly reset: (cluster: string) => Promise<FoundingRecord>;
+  readonly callOff: (cluster: string, member: string) => Promise<FoundingRecord>;
+  readonly adopt: (cluster: string, member: string) => Promise<FoundingRecord>;
+  readonly restore: (cluster: string, member: string) => Promise<FoundingRecord>;
 }
 
 export function foundingOrders(completions: Pick<Completions, 'get'>, founder: Founder): FoundingOrders {
   const members = (cluster: string): readonly MemberAddress[] | undefined => {
     const full = completions.get(cluster)?.full;
     return full && membersOf(full);
+  };
+  const known = (cluster: string): readonly MemberAddress[] => {
+    const found = members(cluster);
+    if (found === undefined) throw missing(cluster);
+    return found;
   };
   return {
     async status(cluster) {
@@ -22,10 +31,19 @@ export function foundingOrders(completions: Pick<Completions, 'get'>, founder: F
       if (!status.record && members(cluster) === undefined) throw missing(cluster);
       return status;
     },
-    order(cluster) {
-      const known = members(cluster);
-      if (known === undefined) throw missing(cluster);
-      return founder.order(cluster, known);
+    order: async (cluster) => founder.order(cluster, known(cluster)),
+    // Its document may be gone already.
+    reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
+    callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
+    adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
+    async restore(cluster, member) {
+      const members = known(cluster);
+      if (completions.get(cluster)?.full?.etcd.runs !== 'service')
+        throw new MusterError(
+          'E_FOUNDING',
+          `${cluster}: etcd runs as a static pod, and only a service is restored; docs/operating.md says how it is done by hand`,
+        );
+      return founder.restore(cluster, members, member);
     },
   };
 }

@@ -30,3 +30,28 @@ export function othersHaveQuorum(view: EtcdView, who: MemberAddress): boolean {
   const healthy = voters.filter((member) => member.healthy && !isMember(member, who));
   return healthy.length >= majority(voters.length);
 }
+
+/** Whether etcd, which stands now, still stands when this member is taken out of it, whether that one runs or not. */
+export function standsWithout(view: EtcdView, who: MemberAddress): boolean {
+  const rest = view.members.filter((member) => !member.learner && !isMember(member, who));
+  return hasQuorum(view) && rest.filter(({ healthy }) => healthy).length >= majority(rest.length);
+}
+
+/**
+ * Those that cannot be taken out, one after the other, without etcd losing its quorum: empty when all can. Who does not answer goes
+ * first.
+ */
+export function notRemovable(view: EtcdView, all: readonly MemberAddress[]): readonly MemberAddress[] {
+  let left = view;
+  let rest = all.toSorted((a, b) => Number(runs(view, a)) - Number(runs(view, b)));
+  while (rest.length > 0) {
+    const [who, ...others] = rest;
+    if (!standsWithout(left, who!)) return rest;
+    left = { ...left, members: left.members.filter((member) => !isMember(member, who!)) };
+    rest = others;
+  }
+  return [];
+}
+
+const runs = (view: EtcdView, who: MemberAddress): boolean =>
+  view.members.some((member) => member.healthy && isMember(member, who));

@@ -1,7 +1,7 @@
 /** The founding's record as it is stored: `founding/CLUSTER`. */
 import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
-import { type FoundingRecord, STAGES } from './founding.ts';
+import { type FoundingRecord, LEAVING_STAGES, STAGES } from './founding.ts';
 
 export const FOUNDING_PREFIX = 'founding/';
 export const foundingKey = (cluster: string): string => `${FOUNDING_PREFIX}${cluster}`;
@@ -27,6 +27,30 @@ const schema = z.strictObject({
       filesystem: z.string(),
       stage: z.enum(STAGES),
       added: z.strictObject({ id: z.string(), members: z.array(member) }).optional(),
+    })
+    .optional(),
+  former: z.array(z.string()).optional(),
+  leaving: z
+    .record(
+      z.string(),
+      z.strictObject({
+        stage: z.enum(LEAVING_STAGES),
+        since: z.int(),
+        member: z.string().optional(),
+        node: z.boolean(),
+        clear: z.boolean(),
+        drainUntil: z.int(),
+      }),
+    )
+    .optional(),
+  reset: z.strictObject({ at: z.int(), cleared: z.array(z.string()) }).optional(),
+  restoring: z
+    .strictObject({
+      member: z.string(),
+      address: z.string(),
+      filesystem: z.string(),
+      id: z.string().min(1),
+      at: z.int(),
     })
     .optional(),
 });

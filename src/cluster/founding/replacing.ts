@@ -32,6 +32,7 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
   };
   const own = view.members.filter((member) => isMember(member, who));
   const added = view.members.find(({ id }) => id === replacing.added?.id);
+  if (replacing.stage === 'off') return calledOff(record, own);
   if (replacing.stage !== 'promote' && !othersHaveQuorum(view, who))
     return wait('the other members have no quorum');
   switch (replacing.stage) {
@@ -66,10 +67,23 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
   }
 }
 
+/** The learner goes, then the replacement is forgotten. A voter it is that was promoted meanwhile, or the one that was to be replaced: it stays. */
+function calledOff(
+  { replacing, ...record }: FoundingRecord,
+  own: readonly EtcdView['members'][number][],
+): ReplacingStep {
+  const learner = own.find((member) => member.learner);
+  if (learner) return { do: 'remove', id: learner.id };
+  const promoted = own.some(({ id }) => id === replacing?.added?.id);
+  return { do: 'note', record: promoted ? joined(record, replacing!) : record };
+}
+
 /** It is a voter: its filesystem is the member's from now on. */
-function joined({ replacing: _, ...record }: FoundingRecord, replacing: Replacing): FoundingRecord {
+function joined({ replacing: _, former, ...record }: FoundingRecord, replacing: Replacing): FoundingRecord {
+  const others = former?.filter((name) => name !== replacing.member) ?? [];
   return {
     ...record,
+    ...(others.length > 0 && { former: others }),
     joined: { ...record.joined, [replacing.member]: replacing.filesystem },
     lists: { ...record.lists, [replacing.member]: replacing.added?.members ?? record.members },
   };

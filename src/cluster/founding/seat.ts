@@ -6,6 +6,7 @@ import { put } from '../content/lines.ts';
 import type { EtcdPart, EtcdSeat } from '../etcd-part.ts';
 import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
 import { type Founding, MANIFEST_DIRECTORY } from '../manifests.ts';
+import { ETCD_RELEASES } from '../versions.ts';
 import type { Founder } from './founder.ts';
 import type { EtcdDecision, HoldCode, MemberAddress, MemberFacts } from './founding.ts';
 
@@ -47,9 +48,10 @@ const held = (code: string, text: string, pollSeconds: number): EtcdPart => ({
   pollSeconds,
 });
 
+const WAITING: ReadonlySet<HoldCode> = new Set(['no-quorum', 'replacing-other', 'called-off', 'restoring']);
+
 /** Seconds until the machine asks again: others are waited for, or a person. */
-const pollOf = (code: HoldCode): number =>
-  code === 'waiting-for-members' ? 1 : code === 'no-quorum' || code === 'replacing-other' ? 2 : 10;
+const pollOf = (code: HoldCode): number => (code === 'waiting-for-members' ? 1 : WAITING.has(code) ? 2 : 10);
 
 export function partOf(full: FullCluster, machine: ClusterMachine, decision: EtcdDecision): EtcdPart {
   const service = full.etcd.runs === 'service';
@@ -60,6 +62,9 @@ export function partOf(full: FullCluster, machine: ClusterMachine, decision: Etc
         lines: [
           markerLine(full, machine, decision.founding),
           { do: 'guard-new', filesystem: decision.filesystem },
+          ...(decision.do === 'found'
+            ? [{ do: 'guard-left', founding: idOf(decision.founding) } as const]
+            : []),
           ...(service ? grantLines(full, machine, decision.founding) : []),
         ],
         founding: decision.founding,
@@ -75,10 +80,15 @@ export function partOf(full: FullCluster, machine: ClusterMachine, decision: Etc
       };
     case 'replace':
       return {
-        lines: service
-          ? [remove(ETCD_GRANT), { do: 'stop', unit: ETCD_SERVICE }]
-          : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)],
+        lines: stopLines(service),
         hold: { code: FENCED, text: `It is removed from etcd and added anew: ${decision.why}.`, stop: true },
+        pollSeconds: 1,
+      };
+    case 'restore':
+      return {
+        lines: [...stopLines(service), restoreLine(full, machine, decision.restoring)],
+        // Asked again as soon as it is done: the marker says so.
+        hold: { code: 'restoring', text: 'Its data are restored as those of a new founding.', stop: true },
         pollSeconds: 1,
       };
     case 'hold':
@@ -88,13 +98,36 @@ export function partOf(full: FullCluster, machine: ClusterMachine, decision: Etc
 
 const remove = (path: string): PlanLine => ({ do: 'remove', path });
 
+const stopLines = (service: boolean): readonly PlanLine[] =>
+  service
+    ? [remove(ETCD_GRANT), { do: 'stop', unit: ETCD_SERVICE }]
+    : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)];
+
 /** The token is the founding's id behind `muster-`. */
+const idOf = ({ token }: Pick<Founding, 'token'>): string => token.slice('muster-'.length);
+
 const markerLine = (full: FullCluster, machine: ClusterMachine, { token }: Founding): PlanLine => ({
   do: 'marker',
   cluster: full.name,
-  founding: token.slice('muster-'.length),
+  founding: idOf({ token }),
   member: machine.name,
   machine: machine.name,
+});
+
+const restoreLine = (
+  full: FullCluster,
+  { name }: ClusterMachine,
+  { from, id, address }: Extract<EtcdDecision, { do: 'restore' }>['restoring'] & { readonly from: string },
+): PlanLine => ({
+  do: 'restore-etcd',
+  cluster: full.name,
+  from,
+  to: id,
+  member: name,
+  machine: name,
+  address,
+  program: ETCD_RELEASES[full.etcd.minor].restore[0]!,
+  bump: ETCD_RELEASES[full.etcd.minor].bump,
 });
 
 /** A member that joins anew may have had data on this filesystem; one that founds may not. */

@@ -55,9 +55,13 @@ export type Ordered =
 export function openByPerson(known: Known, { now, id }: Moment): Ordered {
   const { record, members, life } = known;
   const refused = (text: string): Ordered => ({ ok: false, text });
-  if (record?.founded) return refused('it is founded already; members that lost their data are replaced');
-  if (record && life.opened) return { ok: true, record };
-  const silent = Object.keys(record?.grants ?? {}).filter((member) => !life.asked.has(member));
+  if (record?.restoring) return refused(`the data of ${record.restoring.member} are being restored`);
+  if (record?.founded && !record.reset)
+    return refused('it is founded already; members that lost their data are replaced');
+  if (record && life.opened && !record.reset) return { ok: true, record };
+  const silent = Object.keys(record?.reset ? {} : (record?.grants ?? {})).filter(
+    (member) => !life.asked.has(member),
+  );
   if (silent.length > 0)
     return refused(`it was opened before, and ${silent.join(', ')} may have data; power them on first`);
   const asked = members.flatMap(({ name }) => life.asked.get(name) ?? []);
@@ -75,7 +79,7 @@ export function openByPerson(known: Known, { now, id }: Moment): Ordered {
 
 /** A member that was absent at the opening, asks for the first time, in the same life of the server. */
 export function bindLate({ record, life }: Known, facts: MemberFacts): FoundingRecord | undefined {
-  if (!record || record.founded || !life.opened || hasData(facts)) return undefined;
+  if (!record || record.founded || record.reset || !life.opened || hasData(facts)) return undefined;
   if (!record.members.some(({ name }) => name === facts.member)) return undefined;
   if (record.grants[facts.member] !== undefined) return undefined;
   if (Object.values(record.grants).includes(facts.filesystem)) return undefined;
@@ -87,6 +91,7 @@ export function witness(known: Known, facts: MemberFacts, now: number): Founding
   const { record } = known;
   const { member, marker, filesystem, etcd } = facts;
   if (!record || etcd.wal !== 'present' || filesystemOf(record, member) !== filesystem) return undefined;
+  if (record.reset || record.restoring || record.leaving?.[member]) return undefined;
   if (marker?.cluster !== record.cluster || marker.founding !== record.id) return undefined;
   if (marker.member !== member || marker.machine !== facts.machine) return undefined;
   const fresh = record.joined[member] === undefined && record.replacing?.member !== member;
@@ -101,7 +106,7 @@ export function witness(known: Known, facts: MemberFacts, now: number): Founding
 
 /** The same by our own probe. */
 export function witnessView({ record, view }: Known, now: number): FoundingRecord | undefined {
-  if (!record || record.founded || !view || !hasQuorum(view)) return undefined;
+  if (!record || record.founded || record.reset || !view || !hasQuorum(view)) return undefined;
   return { ...record, founded: { at: now, by: 'probe' } };
 }
 
@@ -115,11 +120,12 @@ export function beginReplacing(
   address: string,
 ): FoundingRecord | undefined {
   const { record } = known;
-  if (!record || !facts.fenced || facts.etcd.wal !== 'absent' || facts.etcd.health !== 'down')
-    return undefined;
+  if (!record || record.leaving?.[facts.member] || record.reset || record.restoring) return undefined;
+  if (!facts.fenced || facts.etcd.wal !== 'absent' || facts.etcd.health !== 'down') return undefined;
   const { replacing } = record;
   const { member, filesystem } = facts;
   const early = replacing?.stage === 'remove' || replacing?.stage === 'add';
+  if (replacing?.stage === 'off') return undefined;
   if (replacing && (replacing.member !== member || (replacing.filesystem === filesystem && early)))
     return undefined;
   return { ...record, replacing: { member, address, filesystem, stage: 'remove' } };

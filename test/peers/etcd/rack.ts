@@ -1,5 +1,5 @@
 /**
- * Three machines, each a network namespace with the real agent, a data disk and real etcd; a segment; and `bin/muster serve` as it
+ * Machines, each a network namespace with the real agent, a data disk and real etcd; a segment; and `bin/muster serve` as it
  * is shipped. Inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -17,8 +17,11 @@ import { Writer } from './writer.ts';
 /** Nothing here takes as long on a machine that is not stuck. */
 export const PATIENCE_S = 240;
 
+/** Members of etcd where nothing else is said. */
 export const NAMES = ['m1', 'm2', 'm3'] as const;
-export type Name = (typeof NAMES)[number];
+/** All machines that there may be. */
+const EVERYONE = [...NAMES, 'm4', 'm5'] as const;
+export type Name = (typeof EVERYONE)[number];
 const mac = (name: Name): string => `52:54:00:09:00:0${name.slice(1)}`;
 
 /** A network of its own for each rack, so that several run side by side. */
@@ -44,7 +47,7 @@ function makeSegment(): Segment {
   const address = (name: Name): string => `${subnet}.1${name.slice(1)}`;
   const namespace = (name: Name): string => `e${number}${name}`;
   const host = join(`e${number}host`, `${subnet}.1`);
-  for (const name of NAMES) join(namespace(name), address(name), mac(name));
+  for (const name of EVERYONE) join(namespace(name), address(name), mac(name));
   return { number, server: `${subnet}.1`, host, address, namespace };
 }
 
@@ -92,10 +95,10 @@ export class Disk {
   readonly file: string;
   #loop: string | undefined;
 
-  constructor(home: string) {
+  constructor(home: string, mebibytes: number) {
     this.file = `${fs.mkdtempSync(join(home, 'disk-'))}/disk`;
     fs.closeSync(fs.openSync(this.file, 'w'));
-    fs.truncateSync(this.file, 192 * 1024 * 1024);
+    fs.truncateSync(this.file, mebibytes * 1024 * 1024);
   }
 
   get loop(): string {
@@ -148,12 +151,12 @@ export class Machine {
   #boots = 0;
   #pid = 0;
 
-  constructor(name: Name, home: string, segment: Segment) {
+  constructor(name: Name, home: string, segment: Segment, disk: Disk) {
     this.name = name;
     this.address = segment.address(name);
     this.#home = home;
     this.#segment = segment;
-    this.disk = new Disk(home);
+    this.disk = disk;
   }
 
   get on(): boolean {
@@ -409,6 +412,13 @@ metadata: {name: member}
 spec: {image: os, dataDisk: {path: /dev/vda}}
 ---
 apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp}
+spec: {macs: ['52:54:00:09:00:99'], profile: member, addresses: [10.9.0.8]}
+`;
+
+/** Of the API, so that orders may change it. */
+const CLUSTER = `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
 spec:
@@ -416,30 +426,28 @@ spec:
     version: '1.36'
     endpoint: 10.9.0.9
     controlPlanes: [cp]
-    etcd: {topology: external, machines: [m1, m2, m3]}
+    etcd: {topology: external, machines: [MEMBERS]}
     overrides: {versions: {etcd: ETCD}, checks: {fsyncMs: 10000}}
----
-apiVersion: muster/v1
-kind: Machine
-metadata: {name: cp}
-spec: {macs: ['52:54:00:09:00:99'], profile: member, addresses: [10.9.0.8]}
 `;
 
 export interface Rack {
   readonly host: BootHost;
   readonly machines: Readonly<Record<Name, Machine>>;
+  /** Those that are members at first. */
   readonly all: readonly Machine[];
   newDisk(): Disk;
   founding(): Promise<FoundingStatus>;
   /** `muster …` on the boot host. */
   muster(...words: string[]): Promise<{ readonly code: number; readonly output: string }>;
   readonly writer: Writer;
-  /** Every write that was acknowledged is there, on every member. */
-  nothingLost(): Promise<void>;
+  /** Every write that was acknowledged is there, on every member that is named; without names on those of the beginning. */
+  nothingLost(names?: readonly Name[]): Promise<void>;
   /** Waits for the founding's word on a member. */
   decision(name: Name, wanted: string): Promise<void>;
-  /** All three are voters that answer. */
+  /** All members of the beginning, and nobody else, are voters that answer. */
   healthy(seconds?: number): Promise<void>;
+  /** The same of these. */
+  voters(names: readonly Name[], seconds?: number): Promise<void>;
   state(): Promise<string>;
   close(): Promise<void>;
 }
@@ -448,23 +456,44 @@ export interface Etcd {
   /** As the Cluster's document names it. */
   readonly version: string;
   readonly program: string;
+  /** The program that restores, under the name by which the machine's agent calls it. */
+  readonly restore: { readonly name: string; readonly program: string };
 }
 
-const DEBIAN_12: Etcd = { version: '3.4.23-0', program: unpacked('etcd-server', 'usr/bin/etcd').command };
+const DEBIAN_12: Etcd = {
+  version: '3.4.23-0',
+  program: unpacked('etcd-server', 'usr/bin/etcd').command,
+  restore: { name: 'etcdctl', program: unpacked('etcd-client', 'usr/bin/etcdctl').command },
+};
+export const DEBIAN_13: Etcd = {
+  version: '3.5.16-0',
+  program: unpacked('etcd-server-trixie', 'usr/bin/etcd').command,
+  restore: { name: 'etcdutl', program: unpacked('etcd-server-trixie', 'usr/bin/etcdutl').command },
+};
+
+export interface RackOptions {
+  readonly etcd?: Etcd;
+  readonly members?: readonly Name[];
+  /** Of a data disk; a restore needs room for a copy. */
+  readonly diskMiB?: number;
+}
 
 /** Everything off and nothing known: machines with blank disks, an empty store. */
-export async function openRack(etcd: Etcd = DEBIAN_12): Promise<Rack> {
+export async function openRack(options: RackOptions = {}): Promise<Rack> {
+  const { etcd = DEBIAN_12, members = NAMES, diskMiB = 192 } = options;
   // In memory: the disks of a busy host would make etcd wait, and nothing here hangs on them.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
   fs.mkdirSync(join(home, 'tools'));
   fs.copyFileSync('test/peers/etcd/tools/systemctl', join(home, 'tools/systemctl'));
   fs.chmodSync(join(home, 'tools/systemctl'), 0o755);
-  fs.copyFileSync(etcd.program, join(home, 'tools/etcd'));
-  fs.chmodSync(join(home, 'tools/etcd'), 0o755);
+  for (const { name, program } of [{ name: 'etcd', program: etcd.program }, etcd.restore]) {
+    fs.copyFileSync(program, join(home, 'tools', name));
+    fs.chmodSync(join(home, 'tools', name), 0o755);
+  }
   const kernel = 'a kernel\n';
   const hash = String(execFileSync('sha256sum', { input: kernel })).slice(0, 64);
-  const documents = NAMES.map(
+  const documents = EVERYONE.map(
     (name) => `---
 apiVersion: muster/v1
 kind: Machine
@@ -472,27 +501,49 @@ metadata: {name: ${name}}
 spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(name)}]}
 `,
   );
-  const text = DOCUMENTS.replaceAll('10.9.0.', `10.9.${segment.number}.`)
-    .replace('KERNEL', hash)
-    .replace('ETCD', etcd.version);
-  const host = new BootHost(home, segment.host, text + documents.join(''));
+  const here = (text: string): string => text.replaceAll('10.9.0.', `10.9.${segment.number}.`);
+  const host = new BootHost(home, segment.host, here(DOCUMENTS).replace('KERNEL', hash) + documents.join(''));
   await host.start();
+  const cluster = here(CLUSTER).replace('MEMBERS', members.join(', ')).replace('ETCD', etcd.version);
+  const applied = await callApi(host.socket, 'POST', '/v1/apply', cluster);
+  if (applied.status >= 300) throw new Error(`the Cluster: ${applied.status} ${applied.text}`);
   const put = await callApi(host.socket, 'PUT', `/v1/assets/${hash}`, kernel);
   if (put.status >= 300) throw new Error(`the image: ${put.status} ${put.text}`);
   const machines = Object.fromEntries(
-    NAMES.map((name) => [name, new Machine(name, home, segment)]),
+    EVERYONE.map((name) => [name, new Machine(name, home, segment, new Disk(home, diskMiB))]),
   ) as Record<Name, Machine>;
-  const all = Object.values(machines);
-  const disks: Disk[] = all.map(({ disk }) => disk);
-  const writer = new Writer(all);
+  const everyone = Object.values(machines);
+  const all = members.map((name) => machines[name]);
+  const disks: Disk[] = everyone.map(({ disk }) => disk);
+  const writer = new Writer(everyone);
   const founding = async () =>
     JSON.parse((await callApi(host.socket, 'GET', '/v1/clusters/one/founding')).text) as FoundingStatus;
   const state = async () =>
     [
       await founding().then((value) => JSON.stringify(value, undefined, 1), String),
       host.log(),
-      ...all.map((machine) => machine.log()),
+      ...everyone.filter(({ on }) => on).map((machine) => machine.log()),
     ].join('\n');
+  const voters = async (names: readonly Name[], seconds?: number): Promise<void> => {
+    await until(
+      `${names.join(', ')} are voters that answer`,
+      async () => {
+        const { view, record } = await founding();
+        const good = view?.members.filter(({ healthy, learner }) => healthy && !learner) ?? [];
+        return (
+          good.length === view?.members.length &&
+          good
+            .map(({ name }) => name)
+            .sort()
+            .join() === [...names].sort().join() &&
+          record?.founded &&
+          !record.replacing
+        );
+      },
+      state,
+      seconds,
+    );
+  };
   return {
     host,
     machines,
@@ -509,10 +560,10 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
         for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
         child.on('close', (code) => done({ code: code ?? -1, output }));
       }),
-    async nothingLost() {
+    async nothingLost(names = members) {
       await writer.stop();
       if (writer.acknowledged.size === 0) throw new Error('nothing was written at all');
-      for (const machine of all) {
+      for (const machine of names.map((name) => machines[name])) {
         const missing = await until(`${machine.name} answers`, () => writer.missing(machine), state);
         if (missing.length > 0)
           throw new Error(
@@ -521,7 +572,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
       }
     },
     newDisk() {
-      const disk = new Disk(home);
+      const disk = new Disk(home, diskMiB);
       disks.push(disk);
       return disk;
     },
@@ -535,24 +586,24 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
         state,
       );
     },
-    async healthy(seconds) {
-      await until(
-        'three voters that answer',
-        async () => {
-          const { view, record } = await founding();
-          const good = view?.members.filter(({ healthy, learner }) => healthy && !learner) ?? [];
-          return good.length === 3 && view?.members.length === 3 && record?.founded && !record.replacing;
-        },
-        state,
-        seconds,
-      );
-    },
+    healthy: (seconds) => voters(members, seconds),
+    voters,
     async close() {
       await writer.stop();
-      await Promise.all(all.map((machine) => machine.powerOff()));
+      await Promise.all(everyone.map((machine) => machine.powerOff()));
       await host.kill();
       for (const disk of disks) disk.release();
       fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }
+
+/** A test that plays in a rack of its own; they run side by side. */
+export const withRack = (play: (rack: Rack) => Promise<void>, options?: RackOptions) => async () => {
+  const rack = await openRack(options);
+  try {
+    await play(rack);
+  } finally {
+    await rack.close();
+  }
+};

@@ -17,7 +17,8 @@ const END = 'written0';
 
 export class Writer {
   readonly #machines: readonly Machine[];
-  readonly acknowledged = new Set<string>();
+  /** Key → when it was acknowledged, by the monotonic clock, ms. */
+  readonly acknowledged = new Map<string, number>();
   #credentials: Credentials | undefined;
   #writing: Promise<void> | undefined;
   #stop = false;
@@ -45,7 +46,7 @@ export class Writer {
       try {
         if (!machine.on) throw new Error('off');
         await this.#post(machine, '/v3/kv/put', { key: base64(key), value: base64(`value of ${key}`) });
-        this.acknowledged.add(key);
+        this.acknowledged.set(key, systemClock.monotonic());
       } catch {
         // Not acknowledged: it may be there or not.
       }
@@ -64,10 +65,14 @@ export class Writer {
     return new Set((answer.kvs ?? []).map(({ key }) => Buffer.from(key, 'base64').toString()));
   }
 
-  /** Acknowledged writes that this member does not have. */
-  async missing(machine: Machine, alone = false): Promise<readonly string[]> {
+  /** Acknowledged writes that this member does not have; `before`: of those until that moment. */
+  async missing(
+    machine: Machine,
+    alone = false,
+    before = Number.POSITIVE_INFINITY,
+  ): Promise<readonly string[]> {
     const there = await this.keys(machine, alone);
-    return [...this.acknowledged].filter((key) => !there.has(key));
+    return [...this.acknowledged].flatMap(([key, at]) => (at <= before && !there.has(key) ? [key] : []));
   }
 
   #known(): Credentials {

@@ -15,6 +15,9 @@ import { checkAll } from '../../../src/cluster/check-documents.ts';
 import { followClusters } from '../../../src/cluster/completed.ts';
 import { createFounder } from '../../../src/cluster/founding/founder.ts';
 import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
+import { createHealth } from '../../../src/cluster/health/health.ts';
+import { createDepartures } from '../../../src/cluster/leaving/departures.ts';
+import { createMembership } from '../../../src/cluster/leaving/membership.ts';
 import { personEtcdClient, personKubeconfig } from '../../../src/cluster/person.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
@@ -127,13 +130,28 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
       throw new Error('no etcd here');
     },
   });
+  const founding = foundingOrders(clusters, founder);
+  const kubes = () => () => Promise.reject(new Error('no API server here'));
+  const departures = createDepartures({ founder, completions: clusters, kubes, clock, log });
   const deps: ApiDeps = {
     catalog,
     roster,
     accept: (name, options) => acceptMachine({ catalog, roster, events }, name, options),
     leases,
     preview: boot,
-    founding: foundingOrders(clusters, founder),
+    founding,
+    membership: createMembership({ catalog, completions: clusters, founder, departures, clock }),
+    waiting: departures.waiting,
+    health: createHealth({
+      completions: clusters,
+      founding: founding.status,
+      kubes,
+      pki,
+      roster,
+      standingOf: agents.standingOf,
+      clock,
+      newId: () => 'probe',
+    }),
     addons: openAddons(async () => undefined),
     pki,
     agents,

@@ -205,6 +205,71 @@ test('without quorum of the others nobody is removed', async () => {
   expect(etcd.calls).toEqual([]);
 });
 
+test('members are taken out one at a time, the dead first, and never beside a quorum', async () => {
+  const { etcd, founder, record } = await founded();
+  const go = (...machines: string[]) =>
+    founder.leave(
+      'one',
+      MEMBERS.filter(({ name }) => !machines.includes(name)),
+      machines.map((machine) => ({ machine, node: false, clear: false, drainUntil: 0 })),
+    );
+  etcd.change('id-m3', { healthy: false });
+  await expect(go('m1')).rejects.toThrow('without m1 etcd would have no quorum');
+  expect((await record())!.leaving).toBeUndefined();
+  await go('m2', 'm3');
+  for (const machine of ['m2', 'm3']) await founder.passed('one', machine, 'drain');
+  await eventually(async () => (await record())!.former?.length === 2);
+  expect(etcd.calls).toEqual(['remove id-m3', 'remove id-m2']);
+  expect(Object.values((await record())!.leaving!).map(({ stage }) => stage)).toEqual(['down', 'down']);
+  expect(founder.departing('m2', undefined)?.id).toBe((await record())!.id);
+  await founder.gone('one', 'm2');
+  await founder.gone('one', 'm3');
+  expect((await record())!.leaving).toBeUndefined();
+  expect(founder.departing('m2', undefined)).toBeUndefined();
+  await founder.close();
+});
+
+test('an order that an earlier life of the server stored is gone on with', async () => {
+  const { etcd, founder, record, store } = await founded();
+  await founder.leave('one', MEMBERS.slice(0, 2), [
+    { machine: 'm3', node: false, clear: true, drainUntil: 0 },
+  ]);
+  await founder.close();
+  const before = (await record())!;
+  const leaving = { m3: { ...before.leaving!.m3!, stage: 'etcd' } };
+  await store.commit([{ key: foundingKey('one'), put: JSON.stringify({ ...before, leaving }) }]);
+  const next = world(store, etcd);
+  await next.founder.resume();
+  await eventually(async () => (await record())!.former !== undefined);
+  expect(etcd.calls).toEqual(['remove id-m3']);
+  await next.founder.close();
+});
+
+test('a restore is ordered only without quorum, from one that has its own data, and ends by that machine’s marker', async () => {
+  const { ask, etcd, founder, record } = await founded();
+  const { id } = (await record())!;
+  await expect(founder.restore('one', MEMBERS, 'm1')).rejects.toThrow('etcd has a quorum');
+  etcd.members = [];
+  await expect(founder.restore('one', MEMBERS, 'm1')).rejects.toThrow(
+    'they are a quorum as soon as they run',
+  );
+  for (const name of ['m2', 'm3']) await ask(name, { filesystem: `G-${name}` });
+  await expect(founder.restore('one', MEMBERS, 'm2')).rejects.toThrow('m2 does not have its data');
+  const { restoring } = await founder.restore('one', MEMBERS, 'm1');
+  expect(await ask('m1', { etcd: { wal: 'present', health: 'down' } })).toEqual({
+    do: 'restore',
+    restoring: { ...restoring!, from: id },
+  });
+  expect(await ask('m2', { filesystem: 'G-m2' })).toMatchObject({ do: 'hold', code: 'restoring' });
+  const marker = { cluster: 'one', founding: restoring!.id, member: 'm1', machine: 'm1' };
+  expect(await ask('m1', { etcd: { wal: 'present', health: 'down' }, marker })).toMatchObject({
+    do: 'start',
+    founding: { token: `muster-${restoring!.id}`, members: [{ name: 'm1' }] },
+  });
+  expect(await record()).toMatchObject({ id: restoring!.id, joined: { m1: 'F-m1' }, lists: {} });
+  await founder.close();
+});
+
 test('a record that cannot be read founds nothing and starts nothing', async () => {
   const { ask, store } = world();
   await store.commit([{ key: foundingKey('one'), put: '{"v":2}' }]);

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { Model } from './model.ts';
 
 type Step = (model: Model) => void;
-const machine = fc.integer({ min: 0, max: 2 });
+const machine = fc.integer({ min: 0, max: 4 });
 
 const usual = [
   {
@@ -88,6 +88,38 @@ const faults = [
 const lost = { weight: 1, arbitrary: fc.constant<Step>((model) => model.loseStore()) };
 const person = { weight: 1, arbitrary: fc.constant<Step>((model) => model.order()) };
 
+const one = (act: (model: Model, n: number) => void) =>
+  machine.map(
+    (n): Step =>
+      (model) =>
+        act(model, n),
+  );
+/** What people order of a founded cluster. */
+const orders = [
+  {
+    weight: 2,
+    arbitrary: fc.tuple(machine, machine).map(
+      ([a, b]): Step =>
+        (model) =>
+          model.grow(a, b),
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(fc.uniqueArray(machine, { minLength: 1, maxLength: 2 }), fc.boolean()).map(
+      ([ns, clear]): Step =>
+        (model) =>
+          model.remove(ns, clear),
+    ),
+  },
+  { weight: 4, arbitrary: one((model, n) => model.pass(n)) },
+  { weight: 4, arbitrary: fc.constant<Step>((model) => model.work()) },
+  { weight: 1, arbitrary: one((model, n) => model.callOff(n)) },
+  { weight: 1, arbitrary: one((model, n) => model.adopt(n)) },
+  { weight: 2, arbitrary: one((model, n) => model.restore(n)) },
+  { weight: 1, arbitrary: fc.constant<Step>((model) => model.reset()) },
+];
+
 /** Begins with a founding that goes well in two of three histories, so that what comes after is reached. */
 function history(steps: readonly Step[], begun: number): Model {
   const model = new Model();
@@ -133,6 +165,14 @@ test('nor when the store is lost and a person orders the opening again and again
   runs([...usual, ...faults, lost, person], 8000);
 });
 
+test('nor when machines are ordered in and out, replacements called off, disks adopted, data restored and clusters reset', () => {
+  runs([...usual, ...orders, person], 6000);
+});
+
+test('nor with all of that and every fault', () => {
+  runs([...usual, ...faults, ...orders, lost, person], 10_000);
+});
+
 test('the model founds, loses a member and replaces it', () => {
   const model = history([], 1);
   const [id] = model.clusters.keys();
@@ -153,6 +193,131 @@ test('the model founds, loses a member and replaces it', () => {
   expect(model.violations).toEqual([]);
 });
 
+/** Everything that is due is done, for a while. */
+function settleDown(model: Model, rounds = 30): void {
+  for (let round = 0; round < rounds; round++)
+    for (let n = 0; n < 5; n++) {
+      turn(model, n);
+      model.pass(n);
+      model.work();
+    }
+}
+
+const voters = (model: Model): string[] =>
+  [...model.clusters.get(model.record!.id)!.members.values()]
+    .filter(({ learner }) => !learner)
+    .map(({ machine: name }) => name)
+    .sort();
+
+test('the model grows from three to five and shrinks again, and who left may come back', () => {
+  const model = history([], 1);
+  model.grow(3, 4);
+  settleDown(model);
+  expect(voters(model)).toEqual(['m1', 'm2', 'm3', 'm4', 'm5']);
+  model.remove([0, 1], true);
+  settleDown(model);
+  expect(voters(model)).toEqual(['m3', 'm4', 'm5']);
+  expect(model.record!.leaving).toBeUndefined();
+  expect(model.machines[0]!.disk.marker).toBeUndefined();
+  model.grow(0, 1);
+  settleDown(model);
+  expect(voters(model)).toEqual(['m1', 'm2', 'm3', 'm4', 'm5']);
+  expect(model.record!.former).toBeUndefined();
+  expect(model.violations).toEqual([]);
+});
+
+test('a dead member is taken out and another takes its place', () => {
+  const model = history([], 1);
+  model.powerOff(2);
+  model.grow(3, 3);
+  model.remove([2], false);
+  settleDown(model);
+  expect(voters(model)).toEqual(['m1', 'm2', 'm4']);
+  // It comes back when nobody waits for it, and gives up what it has.
+  model.powerOn(2);
+  settleDown(model);
+  expect(model.record!.leaving).toBeUndefined();
+  expect(model.machines[2]!.disk.wal).toBeDefined();
+  expect(model.violations).toEqual([]);
+});
+
+test('nobody is taken out where etcd would lose its quorum', () => {
+  const model = history([], 1);
+  model.powerOff(2);
+  model.remove([0], false);
+  expect(model.trace.at(-1)).toContain('without m1 etcd would have no quorum');
+  expect(model.record!.leaving).toBeUndefined();
+});
+
+test('with two of three wiped, a restore of the third is a new founding that the others join', () => {
+  const model = history([], 1);
+  const before = model.record!.id;
+  model.wipe(0);
+  model.wipe(2);
+  settleDown(model, 3);
+  model.restore(1);
+  settleDown(model);
+  expect(model.record!.id).not.toBe(before);
+  expect(voters(model)).toEqual(['m1', 'm2', 'm3']);
+  expect(model.violations).toEqual([]);
+});
+
+test('a reset clears all machines, and only a person founds anew', () => {
+  const model = history([], 1);
+  const before = model.record!.id;
+  model.reset();
+  settleDown(model);
+  expect(model.machines.slice(0, 3).map(({ disk }) => disk.wal ?? disk.marker)).toEqual(
+    Array(3).fill(undefined),
+  );
+  expect([...model.record!.reset!.cleared].sort()).toEqual(['m1', 'm2', 'm3']);
+  model.order();
+  settleDown(model);
+  expect(model.record!.id).not.toBe(before);
+  expect(voters(model)).toEqual(['m1', 'm2', 'm3']);
+  expect(model.violations).toEqual([]);
+});
+
+test('a replacement that never starts is called off, and another member is replaced', () => {
+  const model = history([], 1);
+  model.grow(3, 4);
+  settleDown(model);
+  model.wipe(3);
+  for (let round = 0; round < 4; round++) {
+    turn(model, 3);
+    model.work();
+  }
+  model.work();
+  model.powerOff(3);
+  expect(model.record!.replacing).toMatchObject({ member: 'm4', stage: 'start' });
+  model.wipe(4);
+  for (let round = 0; round < 8; round++) {
+    turn(model, 4);
+    model.work();
+  }
+  expect(model.record!.replacing!.member).toBe('m4');
+  model.callOff(3);
+  settleDown(model);
+  expect(voters(model)).toEqual(['m1', 'm2', 'm3', 'm5']);
+  expect(model.violations).toEqual([]);
+});
+
+test('a member that was replaced since the backup is adopted, and goes on', () => {
+  const model = history([], 1);
+  model.wipe(1);
+  settleDown(model);
+  const own = model.record!.joined.m2;
+  model.rollBack(6);
+  expect(model.record!.joined.m2).not.toBe(own);
+  turn(model, 1);
+  expect(model.trace.at(-1)).toMatch(/hold (store-rolled-back|removed-disk)/);
+  model.adopt(1);
+  expect(model.record!.joined.m2).toBe(own);
+  turn(model, 1);
+  expect(model.trace.at(-1)).toContain('does start');
+  expect(model.violations).toEqual([]);
+});
+
 test('two wiped members are held, whatever is asked how often, and the survivor keeps its data', () => {
   const model = history([], 1);
   model.wipe(0);
@@ -161,6 +326,6 @@ test('two wiped members are held, whatever is asked how often, and the survivor 
     for (const n of [0, 1, 2]) turn(model, n);
     model.work();
   }
-  expect(model.machines.map(({ disk }) => disk.wal !== undefined)).toEqual([false, true, false]);
+  expect(model.machines.slice(0, 3).map(({ disk }) => disk.wal !== undefined)).toEqual([false, true, false]);
   expect(model.trace.slice(-3).some((line) => line.includes('does hold no-quorum'))).toBe(true);
 });

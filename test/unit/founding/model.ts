@@ -12,11 +12,23 @@ import type {
   Known,
   MemberFacts,
 } from '../../../src/cluster/founding/founding.ts';
+import {
+  gone,
+  nextRemoval,
+  nextStage,
+  orderAdopt,
+  orderCallOff,
+  orderLeaving,
+  orderReset,
+  withStage,
+} from '../../../src/cluster/founding/leaving.ts';
 import { majority, peerUrl } from '../../../src/cluster/founding/quorum.ts';
 import { nextStep } from '../../../src/cluster/founding/replacing.ts';
+import { orderRestore, witnessRestored } from '../../../src/cluster/founding/restoring.ts';
 import {
   beginReplacing,
   bindLate,
+  type Ordered,
   openByAsking,
   openByPerson,
   witness,
@@ -30,6 +42,8 @@ interface Disk {
   wal?: { readonly founding: string; readonly identity: string };
   /** Written beside the data once they were seen: the unit refuses `new` from then on. */
   started: boolean;
+  /** Foundings that it was cleared of: it may join them, and not begin them. */
+  readonly left: Set<string>;
   /** The highest revision of the store that was told to the machine. */
   seen: number;
 }
@@ -40,13 +54,24 @@ interface Machine {
   powered: boolean;
   running: boolean;
   /** Told, and not done yet. */
-  plan?: EtcdDecision;
+  plan?: EtcdDecision | GiveUp;
   fenced: boolean;
+  /** The last order to give everything up that it has done, in this boot. */
+  left?: string;
 }
 
 interface Snapshot {
   readonly revision: number;
   readonly record: FoundingRecord | undefined;
+}
+
+/** What a machine is told that has to give something up. */
+interface GiveUp {
+  readonly do: 'give-up';
+  readonly founding: string;
+  readonly clear: boolean;
+  /** The order's name. */
+  readonly order: string;
 }
 
 /** What raft knows of one founding. */
@@ -55,12 +80,15 @@ interface Cluster {
   formed: boolean;
 }
 
-export const NAMES = ['m1', 'm2', 'm3'] as const;
+/** The first three are of the cluster at its beginning. */
+export const NAMES = ['m1', 'm2', 'm3', 'm4', 'm5'] as const;
 const MEMBERS = NAMES.map((name, n) => ({ name, address: `10.0.0.${n + 1}` }));
 const addressOf = (name: string): string => MEMBERS.find((one) => one.name === name)!.address;
 
 export class Model {
   readonly machines: Machine[];
+  /** Of the Cluster's document. */
+  members: readonly string[] = NAMES.slice(0, 3);
   readonly violations: string[] = [];
   readonly trace: string[] = [];
   #record: FoundingRecord | undefined;
@@ -96,7 +124,7 @@ export class Model {
   }
 
   #newDisk(): Disk {
-    return { filesystem: `F${this.#ids++}`, started: false, seen: 0 };
+    return { filesystem: `F${this.#ids++}`, started: false, left: new Set(), seen: 0 };
   }
 
   #violation(text: string): void {
@@ -141,7 +169,7 @@ export class Model {
     const view = this.#view();
     return {
       cluster: 'c',
-      members: MEMBERS,
+      members: MEMBERS.filter(({ name }) => this.members.includes(name)),
       ...(this.#record && { record: this.#record }),
       life: {
         asked: this.#asked,
@@ -157,6 +185,8 @@ export class Model {
     const machine = this.machines[n]!;
     if (!machine.powered || machine.plan) return;
     const { disk, running, name } = machine;
+    const leaving = this.#record?.leaving?.[name];
+    if (!leaving && !this.members.includes(name)) return;
     const serving = running && disk.wal !== undefined && this.#serves(disk.wal);
     const facts: MemberFacts = {
       member: name,
@@ -170,8 +200,12 @@ export class Model {
       seenRevision: disk.seen,
       fenced: machine.fenced,
     };
-    this.#asked.set(name, facts);
+    if (!leaving) this.#asked.set(name, facts);
     if (disk.seen > this.#revision) this.#rolledBack = name;
+    if (leaving || this.#record?.reset) {
+      this.#giveUp(machine, facts);
+      return;
+    }
     this.#settle(facts);
     const decision = decide(this.#known(), facts);
     this.trace.push(`${name} asks (${disk.filesystem}, wal ${facts.etcd.wal}) → ${word(decision)}`);
@@ -182,6 +216,24 @@ export class Model {
     }
     disk.seen = Math.max(disk.seen, this.#revision);
     machine.plan = decision;
+  }
+
+  /** A machine that leaves, or of a cluster that was reset. */
+  #giveUp(machine: Machine, { marker }: MemberFacts): void {
+    const { disk, name } = machine;
+    const record = this.#record!;
+    const leaving = record.leaving?.[name];
+    if (leaving && leaving.stage !== 'down' && !record.reset) return;
+    const order = `${record.reset ? 'reset' : 'leave'} ${record.reset?.at ?? leaving?.since}`;
+    const clear = record.reset !== undefined || leaving!.clear;
+    if (clear && marker && (marker.machine !== name || marker.founding !== record.id)) return;
+    if (machine.left === order && (!clear || (!disk.marker && !disk.wal))) {
+      const after = gone(record, name);
+      if (after) this.#commit(after);
+      return;
+    }
+    this.trace.push(`${name} asks and is told to give up${clear ? ' and clear' : ''}: ${order}`);
+    machine.plan = { do: 'give-up', founding: record.id, clear, order };
   }
 
   #serves({ founding, identity }: NonNullable<Disk['wal']>): boolean {
@@ -195,10 +247,16 @@ export class Model {
       if (opening) {
         this.#ids++;
         for (const { disk, name } of this.machines)
-          if (disk.wal && !this.#moved.has(disk)) this.#violation(`opened beside the data of ${name}`);
+          if (disk.wal && this.members.includes(name) && !this.#moved.has(disk))
+            this.#violation(`opened beside the data of ${name}`);
         this.#opened = true;
       }
-      const next = opening ?? bindLate(known, facts) ?? witness(known, facts, 0) ?? witnessView(known, 0);
+      const next =
+        opening ??
+        witnessRestored(known, facts, 0) ??
+        bindLate(known, facts) ??
+        witness(known, facts, 0) ??
+        witnessView(known, 0);
       if (!next) return;
       this.#commit(next);
     }
@@ -228,6 +286,14 @@ export class Model {
       machine.fenced = true;
       return;
     }
+    if (plan.do === 'give-up') {
+      this.#clear(machine, plan);
+      return;
+    }
+    if (plan.do === 'restore') {
+      this.#restore(machine, plan.restoring);
+      return;
+    }
     const founding = plan.founding.token.replace('muster-', '');
     if (disk.marker && disk.marker.founding !== founding) return;
     disk.marker ??= { cluster: 'c', founding, member: name, machine: name };
@@ -236,12 +302,45 @@ export class Model {
       machine.running = disk.wal !== undefined;
       return;
     }
-    if (disk.wal || (plan.do === 'found' && disk.started)) return;
-    if (plan.do === 'found') this.#begin(machine, founding, `${founding}/${name}`);
+    if (disk.wal || (plan.do === 'found' && (disk.started || disk.left.has(founding)))) return;
+    const first = plan.founding.members.map((one) => one.name);
+    if (plan.do === 'found') this.#begin(machine, founding, first);
     else this.#join(machine, founding);
   }
 
-  #begin(machine: Machine, founding: string, identity: string): void {
+  #clear(machine: Machine, { founding, clear, order }: GiveUp): void {
+    const { disk, name } = machine;
+    machine.running = false;
+    if (clear && disk.marker) {
+      if (disk.marker.founding !== founding || disk.marker.machine !== name) return;
+      const { wal } = disk;
+      disk.left.add(disk.marker.founding);
+      const voter = wal && this.#clusters.get(wal.founding)?.members.get(wal.identity)?.learner === false;
+      if (voter && order.startsWith('leave')) this.#violation(`${name} is cleared as a voter`);
+      delete disk.wal;
+      delete disk.marker;
+      disk.started = false;
+    }
+    machine.left = order;
+  }
+
+  #restore(machine: Machine, { id, from }: { readonly id: string; readonly from: string }): void {
+    const { disk, name } = machine;
+    machine.running = false;
+    if (disk.marker?.founding !== from || !disk.wal) return;
+    const identity = `${id}/${name}`;
+    if (this.#born.has(identity)) this.#violation(`${identity} is restored a second time`);
+    this.#born.add(identity);
+    disk.marker = { ...disk.marker, founding: id };
+    disk.wal = { founding: id, identity };
+    this.#clusters.set(id, {
+      members: new Map([[identity, { name, machine: name, learner: false }]]),
+      formed: true,
+    });
+  }
+
+  #begin(machine: Machine, founding: string, first: readonly string[]): void {
+    const identity = `${founding}/${machine.name}`;
     if (this.#born.has(identity)) this.#violation(`${identity} begins from nothing a second time`);
     this.#born.add(identity);
     machine.disk.wal = { founding, identity };
@@ -249,7 +348,7 @@ export class Model {
     machine.disk.started = true;
     machine.running = true;
     if (this.#clusters.has(founding)) return;
-    const members = NAMES.map(
+    const members = first.map(
       (name) => [`${founding}/${name}`, { name, machine: name, learner: false }] as const,
     );
     this.#clusters.set(founding, { members: new Map(members), formed: false });
@@ -271,10 +370,12 @@ export class Model {
   /** The executor does one step; or it does it and is killed before it writes that down. */
   work(): void {
     const record = this.#record;
-    if (!record?.replacing) return;
+    if (!record || record.reset || record.restoring) return;
     const members = this.#clusters.get(record.id)?.members;
-    const step = nextStep(record, this.#view());
-    this.trace.push(`executor at ${record.replacing.stage}: ${step.do}`);
+    const removal = nextRemoval(record, this.#view());
+    const step = removal && removal.do !== 'wait' ? removal : nextStep(record, this.#view());
+    if (step.do === 'wait') return;
+    this.trace.push(`executor (replacing ${record.replacing?.member ?? 'none'}): ${step.do}`);
     if (step.do === 'note') this.#commit(step.record);
     if (!members || !this.#standing(record.id)) return;
     if (step.do === 'remove') {
@@ -282,12 +383,64 @@ export class Model {
       if (!this.#standing(record.id)) this.#violation('a removal took the quorum away');
     }
     if (step.do === 'add')
-      members.set(`L${this.#ids++}`, { name: '', machine: record.replacing.member, learner: true });
+      members.set(`L${this.#ids++}`, { name: '', machine: record.replacing!.member, learner: true });
     if (step.do === 'promote') members.get(step.id)!.learner = false;
+  }
+
+  #order(what: string, ordered: Ordered): boolean {
+    this.trace.push(`a person orders ${what}: ${ordered.ok ? 'yes' : ordered.text}`);
+    if (ordered.ok && ordered.record !== this.#record) this.#commit(ordered.record);
+    return ordered.ok;
+  }
+
+  /** The document names two machines more, or those that it had lost. */
+  grow(a: number, b: number): void {
+    const more = [a, b].map((n) => this.machines[n]!.name).filter((name) => !this.#record?.leaving?.[name]);
+    this.members = [...new Set([...this.members, ...more])];
+    this.trace.push(`the document has ${this.members.join(' ')}`);
+  }
+
+  remove(ns: readonly number[], clear: boolean): void {
+    const names = ns.map((n) => this.machines[n]!.name);
+    if (this.members.every((name) => names.includes(name))) return;
+    const departing = names.map((machine) => ({ machine, node: true, clear, drainUntil: 0 }));
+    if (!this.#order(`${names} out`, orderLeaving(this.#known(), departing, this.#ids++))) return;
+    this.members = this.members.filter((name) => !names.includes(name));
+  }
+
+  /** Drained, or its Node is deleted. */
+  pass(n: number): void {
+    const { name } = this.machines[n]!;
+    const leaving = this.#record?.leaving?.[name];
+    if (leaving?.stage === 'drain' || leaving?.stage === 'node')
+      this.#commit(withStage(this.#record!, name, nextStage(leaving)));
+  }
+
+  reset(): void {
+    this.#order('a reset', orderReset(this.#known(), this.#ids++));
+  }
+
+  restore(n: number): void {
+    const standing = this.#record && this.#standing(this.#record.id);
+    const moment = { now: 0, id: `R${this.#ids++}` };
+    const ok = this.#order('a restore', orderRestore(this.#known(), this.machines[n]!.name, moment));
+    if (ok && standing && !this.#record?.restoring) this.#violation('restored beside a quorum');
+  }
+
+  callOff(n: number): void {
+    this.#order('a replacement off', orderCallOff(this.#known(), this.machines[n]!.name));
+  }
+
+  adopt(n: number): void {
+    const { name } = this.machines[n]!;
+    if (!this.#order(`the disk of ${name}`, orderAdopt(this.#known(), name))) return;
+    const { wal } = this.machines[n]!.disk;
+    if (!wal || !this.#serves(wal)) this.#violation(`${name} has a disk adopted that is no member's`);
   }
 
   powerOff(n: number): void {
     const machine = this.machines[n]!;
+    delete machine.left;
     machine.powered = false;
     machine.running = false;
     machine.fenced = false;
@@ -367,14 +520,12 @@ export class Model {
   }
 
   order(): void {
-    const ordered = openByPerson(this.#known(), { now: 0, id: `X${this.#ids++}` });
-    this.trace.push(`a person orders: ${ordered.ok ? 'opened' : ordered.text}`);
-    if (!ordered.ok) return;
-    if (ordered.record !== this.#record) this.#commit(ordered.record);
+    const moment = { now: 0, id: `X${this.#ids++}` };
+    if (!this.#order('the opening', openByPerson(this.#known(), moment))) return;
     this.#opened = true;
     this.#rolledBack = undefined;
   }
 }
 
-const word = (decision: EtcdDecision): string =>
+const word = (decision: EtcdDecision | GiveUp): string =>
   decision.do === 'hold' ? `hold ${decision.code}` : decision.do;

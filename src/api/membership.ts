@@ -1,0 +1,92 @@
+/** Handlers for orders that change what a cluster is made of. */
+import { parseDuration } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
+import type { FoundingRecord } from '../cluster/founding/founding.ts';
+import type { NodeRole } from '../cluster/leaving/membership.ts';
+import type { ApiDeps } from './deps.ts';
+import { type Handler, json } from './handler.ts';
+import { fieldsOf } from './machines.ts';
+
+type H = Handler<ApiDeps>;
+
+const ROLES: readonly NodeRole[] = ['worker', 'control-plane', 'etcd'];
+
+const namesOf = (text: string | undefined): readonly string[] =>
+  (text ?? '').split(',').filter((name) => name !== '');
+
+function machinesOf(text: string | undefined): readonly string[] {
+  const names = namesOf(text);
+  if (names.length === 0) throw new MusterError('E_USAGE', 'say which machines: {"machines": "NAME,NAME"}');
+  if (new Set(names).size < names.length) throw new MusterError('E_USAGE', 'a machine is named twice');
+  return names;
+}
+
+/** Body: `{machines, role?}`, names joined by commas. */
+export const addNodes: H = async (request, { membership }) => {
+  const { machines, role = 'worker' } = await fieldsOf(request, ['machines', 'role']);
+  if (!ROLES.includes(role as NodeRole))
+    throw new MusterError('E_USAGE', `"${role}" is no role; there are ${ROLES.join(', ')}`);
+  const order = { machines: machinesOf(machines), role: role as NodeRole };
+  return json(await membership.add(request.params.name ?? '', order));
+};
+
+/** Body: `{machines, replacements?, clear?, drain?}`; `drain` a duration, or `no`. */
+export const removeNodes: H = async (request, { membership }) => {
+  const given = await fieldsOf(request, ['machines', 'replacements', 'clear', 'drain']);
+  const { drain = '5m', clear = 'false' } = given;
+  const machines = machinesOf(given.machines);
+  const replacements = namesOf(given.replacements);
+  if (replacements.length > machines.length)
+    throw new MusterError('E_USAGE', 'more replacements than machines; `muster cluster add-node` adds more');
+  if (clear !== 'true' && clear !== 'false') throw new MusterError('E_USAGE', '"clear" is true or false');
+  const drainFor = drain === 'no' ? undefined : parseDuration(drain);
+  if (drain !== 'no' && drainFor === undefined)
+    throw new MusterError('E_USAGE', `"${drain}" is no duration; say 5m, or no`);
+  const order = { machines, replacements, clear: clear === 'true', drainFor };
+  return json(await membership.remove(request.params.name ?? '', order));
+};
+
+/** The cluster's name, typed once more, where data may be lost by the order. */
+async function confirmed<K extends string>(
+  request: Parameters<H>[0],
+  what: string,
+  more: readonly K[],
+): Promise<Partial<Record<K, string>>> {
+  const name = request.params.name ?? '';
+  const fields = await fieldsOf(request, ['confirm', ...more]);
+  if (fields.confirm !== name)
+    throw new MusterError('E_USAGE', `to ${what} ${name}, confirm it by its name: {"confirm": "${name}"}`);
+  return fields as Partial<Record<K, string>>;
+}
+
+function memberOf({ member }: { readonly member?: string }): string {
+  if (member === undefined || member === '')
+    throw new MusterError('E_USAGE', 'say which member: {"member": "NAME"}');
+  return member;
+}
+
+const shown = (record: FoundingRecord) => json({ record });
+
+/** Body: `{confirm}`. */
+export const resetCluster: H = async (request, { founding }) => {
+  await confirmed(request, 'reset', []);
+  return shown(await founding.reset(request.params.name ?? ''));
+};
+
+/** Body: `{confirm, member}`: whose data are taken. */
+export const restoreCluster: H = async (request, { founding }) => {
+  const member = memberOf(await confirmed(request, 'restore', ['member']));
+  return shown(await founding.restore(request.params.name ?? '', member));
+};
+
+/** Body: `{confirm, member}`. */
+export const adoptMember: H = async (request, { founding }) => {
+  const member = memberOf(await confirmed(request, 'take a disk as that of a member of', ['member']));
+  return shown(await founding.adopt(request.params.name ?? '', member));
+};
+
+/** Body: `{member}`. */
+export const callOffReplacement: H = async (request, { founding }) => {
+  const member = memberOf(await fieldsOf(request, ['member']));
+  return shown(await founding.callOff(request.params.name ?? '', member));
+};

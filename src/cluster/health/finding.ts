@@ -1,0 +1,46 @@
+/** One line of `muster cluster status`. */
+export interface Finding {
+  /** What was looked at. */
+  readonly check:
+    | 'cluster'
+    | 'etcd'
+    | 'apiserver'
+    | 'node'
+    | 'lease'
+    | 'csr'
+    | 'network'
+    | 'certificate'
+    | 'machine';
+  /** The machine, lease or cluster that it is about. */
+  readonly subject: string;
+  readonly ok: boolean;
+  readonly says: string;
+  /** What to do about one that is not ok. */
+  readonly fix?: string;
+}
+
+export interface ClusterHealth {
+  readonly cluster: string;
+  /** Whether every finding is. */
+  readonly ok: boolean;
+  /** ISO 8601. */
+  readonly at: string;
+  /** What was left out, and why. */
+  readonly scope: string;
+  readonly findings: readonly Finding[];
+}
+
+export const good = (check: Finding['check'], subject: string, says: string): Finding => ({
+  check,
+  subject,
+  ok: true,
+  says,
+});
+
+export const bad = (check: Finding['check'], subject: string, says: string, fix: string): Finding => ({
+  check,
+  subject,
+  ok: false,
+  says,
+  fix,
+});

@@ -1,0 +1,139 @@
+/** `muster cluster status` and `verify`: what was gathered from everywhere, judged. */
+import type { Clock } from '../../base/clock.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { Roster } from '../../machines/roster.ts';
+import type { Pki } from '../../pki/pki.ts';
+import { MUSTER_SCOPE } from '../../pki/records.ts';
+import type { Completions } from '../completed.ts';
+import type { FoundingStatus } from '../founding/founder.ts';
+import { membersOf } from '../founding/seat.ts';
+import { addressOf, type FullCluster } from '../full.ts';
+import { bad, type ClusterHealth, type Finding } from './finding.ts';
+import { judgeCertificates, judgeKubernetes, judgeMachines, judgeProbes, type MachineSeen } from './judge.ts';
+import { judgeEtcd } from './judge-etcd.ts';
+import type { Kube } from './kube.ts';
+import { observeKubernetes } from './observe.ts';
+import { type Probed, probe } from './probe.ts';
+
+export interface HealthDeps {
+  readonly completions: Pick<Completions, 'get'>;
+  readonly founding: (cluster: string) => Promise<FoundingStatus>;
+  readonly kubes: (cluster: string, address: string) => Kube;
+  readonly pki: Pick<Pki, 'isFounded' | 'issued'>;
+  readonly roster: Pick<Roster, 'get' | 'heartbeats'>;
+  /** What a certificate of an agent is worth. */
+  readonly standingOf: (machine: string, serial: string) => string;
+  readonly clock: Clock;
+  readonly newId: () => string;
+}
+
+export interface LookAt {
+  /** Only etcd and its machines: of a cluster whose control planes are not there, or not wanted. */
+  readonly etcdOnly: boolean;
+  /** Probe pods; absent: none is made. */
+  readonly probe?: { readonly image?: string | undefined; readonly signal: AbortSignal };
+}
+
+export interface Health {
+  /** Throws E_NOT_FOUND for a cluster that is not there. */
+  look(cluster: string, at: LookAt): Promise<ClusterHealth>;
+}
+
+export function createHealth(deps: HealthDeps): Health {
+  return {
+    async look(cluster, at) {
+      const completed = deps.completions.get(cluster);
+      if (completed === undefined)
+        throw new MusterError(
+          'E_NOT_FOUND',
+          `there is no Cluster "${cluster}" with spec.kubernetes; \`muster get clusters\` lists them`,
+        );
+      const { full, faults } = completed;
+      const findings =
+        full === undefined
+          ? faults.map(({ fault }) =>
+              bad('cluster', cluster, fault.message, `correct ${fault.path ?? 'the Cluster'} and apply it`),
+            )
+          : await looked(deps, full, at);
+      return {
+        cluster,
+        ok: findings.every(({ ok }) => ok),
+        at: new Date(deps.clock.now()).toISOString(),
+        scope: scopeOf(at),
+        findings,
+      };
+    },
+  };
+}
+
+const scopeOf = ({ etcdOnly, probe: probes }: LookAt): string => {
+  if (etcdOnly) return 'etcd only: nothing of Kubernetes was looked at';
+  return probes ? 'all' : 'all but the network between pods, which `muster cluster verify` probes';
+};
+
+async function looked(deps: HealthDeps, full: FullCluster, at: LookAt): Promise<readonly Finding[]> {
+  const machines = full.machines.filter(({ roles }) => !at.etcdOnly || roles.includes('etcd'));
+  const names = new Set(machines.map(({ name }) => name));
+  const [founding, issued] = await Promise.all([deps.founding(full.name), issuedOf(deps, full.name)]);
+  return [
+    ...judgeEtcd(founding, membersOf(full)),
+    ...(at.etcdOnly ? [] : await kubernetes(deps, full, at)),
+    ...judgeCertificates(full.name, names, issued, deps.clock.now()),
+    ...judgeMachines([...names].map((name) => seen(deps, name))),
+  ];
+}
+
+async function issuedOf({ pki, standingOf }: HealthDeps, cluster: string) {
+  const own = (await pki.isFounded(cluster)) ? await pki.issued(cluster) : [];
+  const agents = (await pki.isFounded(MUSTER_SCOPE)) ? await pki.issued(MUSTER_SCOPE) : [];
+  return [
+    ...own,
+    ...agents.filter((one) => one.leaf === 'agent' && standingOf(one.to, one.serial) === 'valid'),
+  ];
+}
+
+function seen({ roster }: HealthDeps, name: string): MachineSeen {
+  const status = roster.get(name)?.status;
+  return {
+    name,
+    heard: roster.heartbeats.alive(name) !== undefined,
+    known: status?.agent !== undefined,
+    hold: status?.agent?.hold,
+    alarm: status?.alarm,
+  };
+}
+
+async function kubernetes(deps: HealthDeps, full: FullCluster, at: LookAt): Promise<readonly Finding[]> {
+  const { kubes, clock, newId, pki } = deps;
+  if (!(await pki.isFounded(full.name)))
+    return [
+      bad('apiserver', full.name, 'the cluster has no keys yet: no member of etcd was here', 'power it on'),
+    ];
+  const kubeOf = (machine: FullCluster['machines'][number]): Kube => kubes(full.name, addressOf(machine));
+  const api = await observeKubernetes(full, kubeOf);
+  const found = judgeKubernetes(full, api);
+  if (!at.probe || typeof api.api !== 'object') return found;
+  const { by, nodes } = api.api;
+  const image = at.probe.image ?? full.cni.images?.flannel ?? full.cni.images?.['kube-router'];
+  if (image === undefined)
+    return [
+      ...found,
+      bad(
+        'network',
+        full.name,
+        'no image for the probe is on every node here',
+        'name one with --probe-image',
+      ),
+    ];
+  const machine = full.machines.find(({ name }) => name === by)!;
+  const probes: readonly Probed[] = await probe({
+    full,
+    clock,
+    kube: kubeOf(machine),
+    nodes: nodes.filter(({ ready }) => ready).map(({ name }) => name),
+    image,
+    id: newId(),
+    signal: at.probe.signal,
+  });
+  return [...found, ...judgeProbes(full.name, probes)];
+}

@@ -1,0 +1,78 @@
+/** etcd's own list beside the document: who is missing, who does not answer, who should not be there. Pure. */
+import type { FoundingStatus } from '../founding/founder.ts';
+import type { EtcdMember, EtcdView, MemberAddress } from '../founding/founding.ts';
+import { hasQuorum, isMember, majority } from '../founding/quorum.ts';
+import { bad, type Finding, good } from './finding.ts';
+
+/** `members`: as the document has them. */
+export function judgeEtcd(status: FoundingStatus, members: readonly MemberAddress[]): readonly Finding[] {
+  const { cluster, record, view } = status;
+  if (!record)
+    return [
+      bad('etcd', cluster, `not founded: ${heldText(status, members)}`, `muster cluster founding ${cluster}`),
+    ];
+  if (!record.founded && !view)
+    return [bad('etcd', cluster, 'its founding is open, and has no quorum yet', 'power on its members')];
+  if (!view)
+    return [
+      bad(
+        'etcd',
+        cluster,
+        'no member answers a linearizable read: it has no quorum',
+        `power on its members with their disks; muster cluster founding ${cluster} says what each was told`,
+      ),
+    ];
+  const strangers = view.members.filter((one) => !members.some((who) => isMember(one, who)));
+  return [
+    quorum(cluster, view),
+    ...members.map((who) => judgeMember(status, view, who)),
+    ...strangers.map((one) => stranger(cluster, one)),
+    ...replacement(status),
+  ];
+}
+
+const heldText = ({ members }: FoundingStatus, wanted: readonly MemberAddress[]): string => {
+  const absent = wanted.filter(({ name }) => !members.find((one) => one.name === name)?.asked);
+  if (absent.length > 0) return `${absent.map(({ name }) => name).join(', ')} did not ask yet`;
+  const held = members.find(({ decision }) => decision?.do === 'hold')?.decision;
+  return held?.do === 'hold' ? held.text : 'its members ask';
+};
+
+function quorum(cluster: string, view: EtcdView): Finding {
+  const voters = view.members.filter(({ learner }) => !learner);
+  const healthy = voters.filter((one) => one.healthy).length;
+  const bears = Math.max(0, healthy - majority(voters.length));
+  const says = `${healthy} of ${voters.length} voters answer; it bears the loss of ${bears}`;
+  return hasQuorum(view) && healthy === voters.length
+    ? good('etcd', cluster, says)
+    : bad('etcd', cluster, says, 'see the lines of its members');
+}
+
+function judgeMember(status: FoundingStatus, view: EtcdView, who: MemberAddress): Finding {
+  const found = view.members.find((one) => isMember(one, who));
+  const told = status.members.find(({ name }) => name === who.name);
+  const hold = told?.decision?.do === 'hold' ? `; it is held: ${told.decision.text}` : '';
+  const fix = told?.asked ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
+  if (!found) return bad('etcd', who.name, `no member of etcd yet${hold}`, fix);
+  if (!found.healthy) return bad('etcd', who.name, `member ${found.id} does not answer${hold}`, fix);
+  if (found.learner)
+    return bad('etcd', who.name, `member ${found.id} is a learner: it is catching up`, 'wait');
+  return good('etcd', who.name, `member ${found.id} is a voter and answers`);
+}
+
+const stranger = (cluster: string, { id, name, peerUrls }: EtcdMember): Finding =>
+  bad(
+    'etcd',
+    name || id,
+    `member ${id} (${peerUrls.join(', ')}) is not in the Cluster's document`,
+    name === '' ? `muster cluster founding ${cluster}` : `muster cluster remove-node ${cluster} ${name}`,
+  );
+
+function replacement({ cluster, record, waiting }: FoundingStatus): readonly Finding[] {
+  const { replacing } = record!;
+  if (!replacing) return [];
+  const says = `being replaced, next is ${replacing.stage}${waiting === undefined ? '' : `: ${waiting}`}`;
+  return [
+    bad('etcd', replacing.member, says, `wait; muster cluster founding ${cluster} shows how it goes on`),
+  ];
+}

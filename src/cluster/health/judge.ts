@@ -1,0 +1,196 @@
+/** What was seen of a cluster, as lines with what to do about each that is not well. Pure. */
+import { ageText } from '../../base/age.ts';
+import { duration } from '../../base/duration.ts';
+import { leafOf } from '../../pki/hierarchy.ts';
+import type { IssuedCertificate } from '../../pki/records.ts';
+import { certificateView } from '../../pki/views.ts';
+import type { FullCluster } from '../full.ts';
+import { bad, type Finding, good } from './finding.ts';
+import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen } from './observe.ts';
+import { isGood, type Probed } from './probe.ts';
+
+/** Renewed every 10 s by kubelet; node controllers wait 40 s. */
+const NODE_LEASE = duration('40s');
+/** The lease of a leader lasts 15 s, and another one takes it over then. */
+const LEADER_LEASE = duration('30s');
+/** Approvers in the tree take seconds. */
+const CSR_WAITS = duration('2m');
+
+/** A machine of the cluster as it was heard. */
+export interface MachineSeen {
+  readonly name: string;
+  /** Within the time that a machine that runs takes to be heard. */
+  readonly heard: boolean;
+  /** Whether it was ever heard. */
+  readonly known: boolean;
+  readonly hold?: { readonly code: string; readonly text: string } | undefined;
+  readonly alarm?: { readonly code: string; readonly text: string } | undefined;
+}
+
+export function judgeMachines(machines: readonly MachineSeen[]): readonly Finding[] {
+  const found = machines.flatMap(judgeMachine);
+  const well = machines.length - new Set(found.map(({ subject }) => subject)).size;
+  return [
+    ...found,
+    ...(well > 0 ? [good('machine', 'all others', `${well} are heard, and none is held`)] : []),
+  ];
+}
+
+function judgeMachine({ name, heard, known, hold, alarm }: MachineSeen): readonly Finding[] {
+  const explain = `muster explain ${name}`;
+  if (alarm) return [bad('machine', name, `alarm ${alarm.code}: ${alarm.text}`, explain)];
+  if (!known) return [bad('machine', name, 'its agent has never been heard', `power it on; ${explain}`)];
+  if (!heard)
+    return [
+      bad('machine', name, 'its agent is not heard', `power it on; muster events ${name} says when it was`),
+    ];
+  return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
+}
+
+export function judgeKubernetes(full: FullCluster, seen: KubernetesSeen): readonly Finding[] {
+  return [
+    ...seen.apiservers.map((one) => judgeApiServer(full, one)),
+    ...(typeof seen.api === 'object'
+      ? judgeApi(full, seen.api)
+      : [
+          bad(
+            'node',
+            full.name,
+            `nothing is known of nodes and leases: ${seen.api ?? 'no API server is ready'}`,
+            'see the lines of the API servers',
+          ),
+        ]),
+  ];
+}
+
+function judgeApiServer(full: FullCluster, { machine, version, ready, says }: ApiServerSeen): Finding {
+  const expected = `v${full.versions['kube-apiserver']}`;
+  if (!ready)
+    return bad(
+      'apiserver',
+      machine,
+      `not ready: ${says ?? 'unknown'}`,
+      `muster explain ${machine}; on it: crictl logs of kube-apiserver`,
+    );
+  return version === expected
+    ? good('apiserver', machine, `ready, ${version}`)
+    : bad(
+        'apiserver',
+        machine,
+        `ready, but ${version} instead of ${expected}`,
+        `muster cluster plan ${machine}`,
+      );
+}
+
+function judgeApi(full: FullCluster, api: ApiSeen): readonly Finding[] {
+  const expected = full.machines.filter(({ roles }) => roles.some((role) => role !== 'etcd'));
+  const strangers = api.nodes.filter(({ name }) => !expected.some((one) => one.name === name));
+  return [
+    ...expected.map(({ name }) =>
+      judgeNode(
+        full,
+        name,
+        api.nodes.find((node) => node.name === name),
+      ),
+    ),
+    ...strangers.map(({ name }) =>
+      bad(
+        'node',
+        name,
+        "it is not in the Cluster's document",
+        `muster cluster remove-node ${full.name} ${name}, or kubectl delete node ${name}`,
+      ),
+    ),
+    ...['kube-controller-manager', 'kube-scheduler'].map((name) => judgeLeader(api, name)),
+    judgeRequests(full, api),
+  ];
+}
+
+function judgeNode(full: FullCluster, name: string, node: NodeSeen | undefined): Finding {
+  const expected = `v${full.versions.kubelet}`;
+  const explain = `muster explain ${name}`;
+  if (!node) return bad('node', name, 'it has not registered', explain);
+  if (!node.ready) return bad('node', name, `not ready: ${node.says}`, explain);
+  if (node.leaseAge === undefined || node.leaseAge > NODE_LEASE)
+    return bad('node', name, `its lease was not renewed for ${ageOf(node.leaseAge)}`, explain);
+  if (node.version !== expected)
+    return bad('node', name, `kubelet ${node.version} instead of ${expected}`, `muster cluster plan ${name}`);
+  if (node.cordoned) return bad('node', name, 'ready, but cordoned', `kubectl uncordon ${name}`);
+  return good('node', name, `ready, ${node.version}`);
+}
+
+const ageOf = (age: number | undefined): string => (age === undefined ? 'ever' : ageText(age));
+
+function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
+  const lease = leaders.find((one) => one.name === name);
+  const fix = `on a control plane: crictl logs of ${name}`;
+  if (!lease) return bad('lease', name, 'none of them has taken its lease', fix);
+  return lease.age > LEADER_LEASE
+    ? bad('lease', name, `${lease.holder} has not renewed it for ${ageText(lease.age)}`, fix)
+    : good('lease', name, `held by ${lease.holder}`);
+}
+
+function judgeRequests({ name: cluster }: FullCluster, { pending }: ApiSeen): Finding {
+  const late = pending.filter(({ age }) => age > CSR_WAITS);
+  const [first] = late;
+  if (!first) return good('csr', cluster, `${pending.length} requests for certificates wait`);
+  return bad(
+    'csr',
+    cluster,
+    `${late.length} requests for certificates wait, the first ${first.name} by ${first.by}`,
+    `kubectl certificate approve ${first.name}, if that is right; else deny it`,
+  );
+}
+
+/** Certificates of machines by which they work: the newest of each. `issued`: of the cluster, and agents' that count. */
+export function judgeCertificates(
+  cluster: string,
+  machines: ReadonlySet<string>,
+  issued: readonly IssuedCertificate[],
+  now: IssuedCertificate['notAfter'],
+): readonly Finding[] {
+  const newest = new Map<string, IssuedCertificate>();
+  for (const one of issued) {
+    const lasting = leafOf(one.leaf).roles.some((role) => role !== 'operator' && role !== 'boot-host');
+    if (!machines.has(one.to) || !lasting || one.leaf === 'applier') continue;
+    const key = `${one.to} ${one.leaf}`;
+    if ((newest.get(key)?.issuedAt ?? 0) <= one.issuedAt) newest.set(key, one);
+  }
+  const all = [...newest.values()].toSorted((a, b) => a.notAfter - b.notAfter);
+  const ending = all.filter((one) => certificateView(one, now).state !== 'valid');
+  const [next] = all;
+  if (ending.length === 0)
+    return [
+      good(
+        'certificate',
+        cluster,
+        next
+          ? `${all.length} are in force, the next ends in ${ageText(next.notAfter - now)}: ${next.leaf} of ${next.to}`
+          : 'none was handed out yet',
+      ),
+    ];
+  return ending.map((one) =>
+    bad(
+      'certificate',
+      one.to,
+      `${one.leaf} ${one.notAfter <= now ? 'has ended' : `ends in ${ageText(one.notAfter - now)}`}`,
+      `its agent renews it: is ${one.to} heard? muster explain ${one.to}`,
+    ),
+  );
+}
+
+export function judgeProbes(cluster: string, probes: readonly Probed[]): readonly Finding[] {
+  if (probes.length === 0)
+    return [bad('network', cluster, 'no node is ready to be probed', 'see the lines of the nodes')];
+  return probes.map((one) => {
+    if (isGood(one)) return good('network', one.node, 'DNS answers, and Services are reached');
+    const { node, dns, service, says } = one;
+    const what = says ?? `DNS: ${dns}; Services: ${service}`;
+    return bad(
+      'network',
+      node,
+      what,
+      `kubectl -n kube-system get pods -o wide --field-selector spec.nodeName=${node}; another image for the probe: --probe-image`,
+    );
+  });
+}

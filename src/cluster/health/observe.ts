@@ -1,0 +1,148 @@
+/**
+ * What can be seen of a cluster from the boot host, gathered at once: etcd, API servers, what the API knows of nodes, what machines said
+ * of themselves. Nothing is judged here, and nothing that does not answer stops the rest.
+ */
+import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
+import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
+import type { Kube } from './kube.ts';
+
+export interface ApiServerSeen {
+  readonly machine: string;
+  /** `gitVersion`; absent when it does not answer. */
+  readonly version?: string;
+  readonly ready: boolean;
+  /** Why it is not. */
+  readonly says?: string;
+}
+
+export interface NodeSeen {
+  readonly name: string;
+  readonly ready: boolean;
+  /** Its own words when it is not. */
+  readonly says: string;
+  readonly version: string;
+  readonly cordoned: boolean;
+  /** Ms since its lease was renewed, by the API server's clock; absent without a lease. */
+  readonly leaseAge?: number;
+}
+
+export interface LeaseSeen {
+  readonly name: string;
+  readonly holder: string;
+  readonly age: number;
+}
+
+/** What one API server that is ready says. */
+export interface ApiSeen {
+  readonly by: string;
+  readonly nodes: readonly NodeSeen[];
+  /** Of kube-controller-manager and kube-scheduler; who has none is not in the list. */
+  readonly leaders: readonly LeaseSeen[];
+  /** Requests for certificates that nobody has approved or denied. */
+  readonly pending: readonly { readonly name: string; readonly by: string; readonly age: number }[];
+}
+
+export interface KubernetesSeen {
+  readonly apiservers: readonly ApiServerSeen[];
+  /** Absent when none of them is ready; a text when one failed in the middle. */
+  readonly api?: ApiSeen | string;
+}
+
+const LEADERS = ['kube-controller-manager', 'kube-scheduler'] as const;
+
+/** Asks every control plane, and one that is ready for the rest. Never rejects. */
+export async function observeKubernetes(
+  full: FullCluster,
+  kubeOf: (machine: ClusterMachine) => Kube,
+): Promise<KubernetesSeen> {
+  const all = withRole(full, 'control-plane').map((machine) => ({ machine, kube: kubeOf(machine) }));
+  const apiservers = await Promise.all(all.map(({ machine, kube }) => apiserver(machine, kube)));
+  const n = apiservers.findIndex(({ ready }) => ready);
+  if (n < 0) return { apiservers };
+  const { machine, kube } = all[n]!;
+  const api = await observeApi(machine.name, kube).catch(
+    (error: unknown) => `${machine.name}: ${said(error)}`,
+  );
+  return { apiservers, api };
+}
+
+const said = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+async function apiserver(machine: ClusterMachine, kube: Kube): Promise<ApiServerSeen> {
+  const name = machine.name;
+  try {
+    const version = textOf(fieldsOf((await kube('/version')).body).gitVersion);
+    const says = await kube('/readyz').then(
+      () => undefined,
+      (error: unknown) => failedChecks(said(error)),
+    );
+    return { machine: name, version, ready: says === undefined, ...(says === undefined ? {} : { says }) };
+  } catch (error) {
+    return { machine: name, ready: false, says: `${addressOf(machine)}: ${said(error)}` };
+  }
+}
+
+/** Of the list that `/readyz` gives when it is not, the lines that failed. */
+function failedChecks(text: string): string {
+  const failed = text.split('\n').filter((line) => line.startsWith('[-]'));
+  return failed.length > 0 ? failed.map((line) => line.slice(3)).join(', ') : text.slice(0, 200);
+}
+
+async function observeApi(by: string, kube: Kube): Promise<ApiSeen> {
+  const items = async (path: string) => {
+    const { body, date } = await kube(path);
+    return { items: listOf(fieldsOf(body).items).map(fieldsOf), date };
+  };
+  const [nodes, leases, leaders, requests] = await Promise.all([
+    items('/api/v1/nodes'),
+    items('/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases'),
+    items('/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'),
+    items('/apis/certificates.k8s.io/v1/certificatesigningrequests'),
+  ]);
+  const renewed = new Map(leases.items.map((lease) => [nameOf(lease), leaseOf(lease, leases.date)]));
+  return {
+    by,
+    nodes: nodes.items.map((node) => nodeOf(node, renewed.get(nameOf(node))?.age)),
+    leaders: leaders.items
+      .filter((lease) => LEADERS.some((name) => name === nameOf(lease)))
+      .map((lease) => leaseOf(lease, leaders.date)),
+    pending: requests.items.filter(isPending).map((request) => ({
+      name: nameOf(request),
+      by: textOf(fieldsOf(request.spec).username),
+      age: requests.date - Date.parse(textOf(fieldsOf(request.metadata).creationTimestamp)),
+    })),
+  };
+}
+
+type Fields = ReturnType<typeof fieldsOf>;
+const nameOf = (object: Fields): string => textOf(fieldsOf(object.metadata).name);
+
+function nodeOf(node: Fields, leaseAge: number | undefined): NodeSeen {
+  const status = fieldsOf(node.status);
+  const ready = listOf(status.conditions)
+    .map(fieldsOf)
+    .find(({ type }) => type === 'Ready');
+  return {
+    name: nameOf(node),
+    ready: ready?.status === 'True',
+    says: textOf(ready?.message) || textOf(ready?.reason) || 'it has not said that it is ready',
+    version: textOf(fieldsOf(status.nodeInfo).kubeletVersion),
+    cordoned: fieldsOf(node.spec).unschedulable === true,
+    ...(leaseAge === undefined ? {} : { leaseAge }),
+  };
+}
+
+function leaseOf(lease: Fields, now: number): LeaseSeen {
+  const spec = fieldsOf(lease.spec);
+  return {
+    name: nameOf(lease),
+    // `cp1_UUID`: one of each process.
+    holder: textOf(spec.holderIdentity).split('_')[0]!,
+    age: now - Date.parse(textOf(spec.renewTime)),
+  };
+}
+
+function isPending(request: Fields): boolean {
+  const status = fieldsOf(request.status);
+  return listOf(status.conditions).length === 0 && status.certificate === undefined;
+}

@@ -1,0 +1,127 @@
+/**
+ * The probe of the network between pods: a pod on each of some nodes asks the cluster's DNS for the API's Service, and connects to that
+ * Service. What it found is its termination message, so that the API alone says it and no log has to be fetched.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { duration } from '../../base/duration.ts';
+import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
+import type { FullCluster } from '../full.ts';
+import type { Kube } from './kube.ts';
+
+const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
+/** Pods of one probe; with more nodes, these are taken from all over the list. */
+const AT_MOST = 16;
+/** Until all pods have ended; an image has to be fetched where it is not there yet. */
+const PATIENCE = duration('90s');
+const LOOK_EVERY = duration('1s');
+
+export interface Probed {
+  readonly node: string;
+  /** Absent when the pod did not end. */
+  readonly dns?: string;
+  readonly service?: string;
+  /** Why it did not. */
+  readonly says?: string;
+}
+
+export interface ProbeOf {
+  readonly full: FullCluster;
+  readonly kube: Kube;
+  readonly clock: Clock;
+  readonly nodes: readonly string[];
+  /** With a shell, nslookup and nc. */
+  readonly image: string;
+  /** Random, of lower-case letters and digits: part of the pods' names. */
+  readonly id: string;
+  readonly signal: AbortSignal;
+}
+
+/** `ok`, or what was said instead, for both questions. */
+const OK = 'ok';
+
+/** busybox and others: `Address: 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the server's own has a port behind it, or differs. */
+export function probeScript({ dnsDomain, serviceAddresses }: FullCluster): string {
+  const [api] = serviceAddresses.kubernetes;
+  const [dns] = serviceAddresses.dns;
+  const name = `kubernetes.default.svc.${dnsDomain}`;
+  const pattern = `^Address.*[ \t]${api!.replaceAll('.', '[.]')}($|[ \t])`;
+  return `exec 2>&1 >/dev/termination-log
+said=$(nslookup ${name}. ${dns} 2>&1)
+if echo "$said" | grep -Eq '${pattern}'; then echo dns=${OK}; else echo dns=$(echo "$said" | head -c 300); fi
+if said=$(nc -z -w 5 ${api} 443 2>&1); then echo service=${OK}; else echo service=\${said:-no connection to ${api} port 443}; fi
+`;
+}
+
+export function probePod(of: Pick<ProbeOf, 'full' | 'image' | 'id'>, node: string, n: number): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: `muster-probe-${of.id}-${n}`, labels: { 'app.kubernetes.io/name': 'muster-probe' } },
+    spec: {
+      nodeName: node,
+      restartPolicy: 'Never',
+      activeDeadlineSeconds: PATIENCE / 1000,
+      terminationGracePeriodSeconds: 0,
+      automountServiceAccountToken: false,
+      tolerations: [{ operator: 'Exists' }],
+      containers: [
+        {
+          name: 'probe',
+          image: of.image,
+          command: ['/bin/sh', '-c', probeScript(of.full)],
+          resources: { requests: { cpu: '10m', memory: '16Mi' } },
+        },
+      ],
+    },
+  };
+}
+
+/** Makes the pods, waits for them, takes them away again. Never rejects. */
+export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
+  const { nodes } = of;
+  const step = Math.max(1, nodes.length / AT_MOST);
+  const chosen = nodes
+    .filter((_, n) => Math.floor(n / step) !== Math.floor((n - 1) / step))
+    .slice(0, AT_MOST);
+  return Promise.all(chosen.map((node, n) => probeOne(of, node, n)));
+}
+
+async function probeOne(of: ProbeOf, node: string, n: number): Promise<Probed> {
+  const { kube, clock, id } = of;
+  const path = `${NAMESPACE}/muster-probe-${id}-${n}`;
+  try {
+    await kube(NAMESPACE, { method: 'POST', body: probePod(of, node, n) });
+    const end = clock.monotonic() + PATIENCE;
+    for (;;) {
+      const status = fieldsOf(fieldsOf((await kube(path)).body).status);
+      const found = ended(node, status);
+      if (found) return found;
+      if (clock.monotonic() > end || of.signal.aborted) return { node, says: waitsFor(status) };
+      await new Promise<void>((next) => clock.after(LOOK_EVERY, next));
+    }
+  } catch (error) {
+    return { node, says: error instanceof Error ? error.message : String(error) };
+  } finally {
+    // One that is not taken away ends by itself, and says whose it is by its label.
+    await kube(path, { method: 'DELETE' }).catch(() => undefined);
+  }
+}
+
+function ended(node: string, status: ReturnType<typeof fieldsOf>): Probed | undefined {
+  if (status.phase !== 'Succeeded' && status.phase !== 'Failed') return undefined;
+  const container = fieldsOf(listOf(status.containerStatuses)[0]);
+  const message = textOf(fieldsOf(fieldsOf(container.state).terminated).message);
+  const word = (name: string): string | undefined => new RegExp(`^${name}=(.*)$`, 'm').exec(message)?.[1];
+  const [dns, service] = [word('dns'), word('service')];
+  if (dns === undefined || service === undefined)
+    return { node, says: message || textOf(status.message) || 'its pod ended and said nothing' };
+  return { node, dns, service };
+}
+
+function waitsFor(status: ReturnType<typeof fieldsOf>): string {
+  const container = fieldsOf(listOf(status.containerStatuses)[0]);
+  const { reason, message } = fieldsOf(fieldsOf(container.state).waiting);
+  return `its pod did not end within ${PATIENCE / 1000} s: ${[reason, message].map(textOf).filter(Boolean).join(': ') || textOf(status.phase) || 'unknown'}`;
+}
+
+export const isGood = ({ dns, service }: Probed): boolean => dns === OK && service === OK;

@@ -1,0 +1,159 @@
+/**
+ * The membership of a founded etcd changed by a person's orders, with the real agent and real etcd: grown, shrunk, a dead member
+ * exchanged, reset; and restored when its quorum is lost. A client writes throughout. docs/operating.md.
+ */
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import {
+  DEBIAN_13,
+  type Name,
+  PATIENCE_S,
+  type Rack,
+  type RackOptions,
+  until,
+  withRack,
+} from './etcd/rack.ts';
+
+const TIMEOUT = 1_200_000;
+
+const ordered = async (rack: Rack, ...words: string[]): Promise<string> => {
+  const { code, output } = await rack.muster('cluster', ...words);
+  if (code !== 0) throw new Error(`${words.join(' ')}: ${output}`);
+  return output;
+};
+const powerOn = (rack: Rack, ...names: Name[]) =>
+  Promise.all(names.map((name) => rack.machines[name].powerOn()));
+const hasLeft = (rack: Rack, ...names: Name[]) =>
+  until(
+    `${names.join(', ')} gave everything up`,
+    async () => {
+      const { leaving = {} } = (await rack.founding()).record!;
+      return !names.some((name) => name in leaving);
+    },
+    rack.state,
+    2 * PATIENCE_S,
+  );
+
+test.concurrent(
+  'one member grows to three and five, shrinks to three, a dead one is exchanged, and a reset ends it',
+  { timeout: TIMEOUT },
+  withRack(
+    async (rack) => {
+      const { m1, m4, m5 } = rack.machines;
+      rack.writer.start();
+      await powerOn(rack, 'm1');
+      await rack.voters(['m1']);
+
+      expect(await rack.muster('cluster', 'add-node', 'one', 'm2', '--etcd')).toMatchObject({
+        code: 1,
+        output: expect.stringContaining('make them an odd number'),
+      });
+      await ordered(rack, 'add-node', 'one', 'm2', 'm3', '--etcd');
+      await powerOn(rack, 'm2', 'm3');
+      await rack.voters(['m1', 'm2', 'm3'], 2 * PATIENCE_S);
+      await ordered(rack, 'add-node', 'one', 'm4', 'm5', '--etcd');
+      await powerOn(rack, 'm4', 'm5');
+      await rack.voters(['m1', 'm2', 'm3', 'm4', 'm5'], 2 * PATIENCE_S);
+      const well = await rack.muster('cluster', 'status', 'one', '--etcd');
+      expect(well).toMatchObject({ code: 0, output: expect.stringContaining('5 of 5 voters answer') });
+
+      // Two are dead: no other may go.
+      await Promise.all([m4.powerOff(), m5.powerOff()]);
+      const ill = await rack.muster('cluster', 'status', 'one', '--etcd');
+      expect(ill).toMatchObject({
+        code: 1,
+        output: expect.stringMatching(/FAIL +etcd +m4 +member .* does not answer/),
+      });
+      expect(await rack.muster('cluster', 'remove-node', 'one', 'm1', 'm2')).toMatchObject({
+        code: 1,
+        output: expect.stringContaining('etcd would have no quorum'),
+      });
+      await Promise.all([m4.cycle(), m5.cycle()]);
+      await rack.voters(['m1', 'm2', 'm3', 'm4', 'm5']);
+
+      // The first of all goes as any other, and what it had goes too.
+      await ordered(rack, 'remove-node', 'one', 'm1', 'm2', '--clear');
+      await hasLeft(rack, 'm1', 'm2');
+      await rack.voters(['m3', 'm4', 'm5']);
+      expect(m1.has('/var/lib/muster/etcd') || m1.has('/var/lib/muster/marker')).toBe(false);
+      expect(m1.has('/var/lib/muster/agent/agent.crt')).toBe(true);
+
+      // A dead one's place is taken by one that was a member before; when it comes back, nothing of it runs.
+      await m5.powerOff();
+      await ordered(rack, 'remove-node', 'one', 'm5', '--replace-with', 'm1');
+      // It was taken out, so that its agent is believed again only by a person's word.
+      expect(await rack.muster('machine', 'rearm', 'm1', '--keep')).toMatchObject({ code: 0 });
+      await rack.voters(['m1', 'm3', 'm4'], 2 * PATIENCE_S);
+      await m5.cycle();
+      await hasLeft(rack, 'm5');
+      expect(m5.has('/var/lib/muster/etcd/member')).toBe(true);
+      await rack.nothingLost(['m1', 'm3', 'm4']);
+
+      // Nothing happens without the name.
+      expect(await rack.muster('cluster', 'reset', 'one')).toMatchObject({
+        code: 2,
+        output: expect.stringContaining('add --confirm one'),
+      });
+      const { id } = (await rack.founding()).record!;
+      await ordered(rack, 'reset', 'one', '--confirm', 'one');
+      await until(
+        'all are cleared',
+        async () => (await rack.founding()).record?.reset?.cleared.length === 3,
+        rack.state,
+      );
+      expect(m4.has('/var/lib/muster/etcd') || m4.has('/var/lib/muster/marker')).toBe(false);
+      await ordered(rack, 'found', 'one', '--confirm', 'one');
+      await rack.voters(['m1', 'm3', 'm4'], 2 * PATIENCE_S);
+      expect((await rack.founding()).record!.id).not.toBe(id);
+      expect((await rack.writer.keys(m4)).size).toBe(0);
+    },
+    { members: ['m1'] },
+  ),
+);
+
+const restores = (etcd: string, options: RackOptions): void =>
+  test.concurrent(
+    `etcd ${etcd}: with two of three wiped, an ordered restore brings back every write until a second before the fault`,
+    { timeout: TIMEOUT },
+    withRack(
+      async (rack) => {
+        const { m1, m2, m3 } = rack.machines;
+        rack.writer.start();
+        await powerOn(rack, 'm1', 'm2', 'm3');
+        await rack.healthy();
+        await until('writes are acknowledged', () => rack.writer.acknowledged.size > 100, rack.state);
+        const { id } = (await rack.founding()).record!;
+
+        const fault = systemClock.monotonic();
+        const [old2] = await Promise.all([m2.change(rack.newDisk()), m3.change(rack.newDisk())]);
+        await powerOn(rack, 'm2', 'm3');
+        await Promise.all([rack.decision('m2', 'hold no-quorum'), rack.decision('m3', 'hold no-quorum')]);
+        expect(await rack.muster('cluster', 'restore', 'one', '--from', 'm1')).toMatchObject({
+          code: 2,
+          output: expect.stringContaining('is lost'),
+        });
+        expect(
+          await rack.muster('cluster', 'restore', 'one', '--from', 'm2', '--confirm', 'one'),
+        ).toMatchObject({
+          code: 1,
+          output: expect.stringContaining('m2 does not have its data'),
+        });
+        await ordered(rack, 'restore', 'one', '--from', 'm1', '--confirm', 'one');
+        await rack.healthy(2 * PATIENCE_S);
+        const { record } = await rack.founding();
+        expect(record!.id).not.toBe(id);
+        expect(m1.has(`/var/lib/muster/etcd.before-${record!.id}/wal`)).toBe(true);
+        for (const machine of [m1, m2, m3])
+          expect(await rack.writer.missing(machine, false, fault - 1000)).toEqual([]);
+
+        // A disk from before the restore is of no member any more.
+        await m2.change(old2!);
+        await m2.powerOn();
+        await rack.decision('m2', 'hold foreign-marker');
+      },
+      { ...options, diskMiB: 640 },
+    ),
+  );
+
+restores('3.4', {});
+restores('3.5', { etcd: DEBIAN_13 });

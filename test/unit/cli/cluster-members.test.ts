@@ -1,0 +1,102 @@
+/** Machines in and out of a Cluster's document, orders that need a name, and whether a cluster is well: over the socket of a server. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openWorld, type World } from '../api/world.ts';
+import { run } from './run.ts';
+
+const machine = (name: string, n: number) => `---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: ${name}}
+spec: {macs: ["52:54:00:00:00:${n}"], addresses: [10.77.0.${n}]}
+`;
+const cluster = (name: string, controlPlanes: string, workers: string) => `---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: ${name}}
+spec:
+  kubernetes:
+    version: "1.36"
+    endpoint: api.${name}.test
+    controlPlanes: [${controlPlanes}]
+    workers: [${workers}]
+`;
+const DOCUMENTS = `apiVersion: muster/v1
+kind: Network
+metadata: {name: lan}
+spec: {subnet: 10.77.0.0/24, dhcp: {mode: server}}
+${cluster('filed', 'f1', 'fw1')}${['f1', 'fw1', 'cp1', 'cp2', 'cp3', 'w1', 'w2'].map((name, n) => machine(name, 11 + n)).join('')}`;
+
+let world: World;
+beforeAll(async () => {
+  world = await openWorld(DOCUMENTS);
+  await world.client.call('POST', '/v1/apply', { body: cluster('red', 'cp1', 'w1') });
+});
+afterAll(() => world.close());
+
+const muster = (...args: readonly string[]) => run(['cluster', ...args], { socket: world.socket });
+const spec = () => world.deps.catalog.get('Cluster', 'red')!.document.spec.kubernetes!;
+
+test('machines are named in the document and taken out of it, in their roles', async () => {
+  expect(await muster('add-node', 'red', 'w2')).toMatchObject({
+    code: 0,
+    out: 'cluster/red changed: w2 added as worker; powered on, they join by themselves\n',
+  });
+  expect((await muster('add-node', 'red', 'w2')).out).toContain('unchanged');
+  expect((await muster('add-node', 'red', 'cp2', 'cp3', '--control-plane')).code).toBe(0);
+  expect([spec().controlPlanes, spec().workers]).toEqual([
+    ['cp1', 'cp2', 'cp3'],
+    ['w1', 'w2'],
+  ]);
+  expect((await muster('remove-node', 'red', 'w1')).code).toBe(0);
+  expect(spec().workers).toEqual(['w2']);
+});
+
+test('an even number of members of etcd is refused before anything happens, an exchange is not', async () => {
+  const { code, err } = await muster('remove-node', 'red', 'cp3');
+  expect([code, err]).toEqual([1, expect.stringContaining('make them an odd number')]);
+  expect(spec().controlPlanes).toEqual(['cp1', 'cp2', 'cp3']);
+  expect((await muster('remove-node', 'red', 'cp3', '--replace-with', 'w1')).code).toBe(0);
+  expect(spec().controlPlanes).toEqual(['cp1', 'cp2', 'w1']);
+});
+
+test('what is not there, elsewhere, in another role or in a file is refused with what to do', async () => {
+  const refused = async (text: string, ...args: string[]) => {
+    const { code, err } = await muster(...args);
+    expect([code, err]).toEqual([expect.any(Number), expect.stringContaining(text)]);
+    expect(code).not.toBe(0);
+  };
+  await refused('there is no Machine "x"', 'add-node', 'red', 'x');
+  await refused('w2 is in workers already', 'add-node', 'red', 'w2', '--control-plane');
+  await refused('f1 is a machine of Cluster "filed"', 'remove-node', 'red', 'f1');
+  await refused('x is no machine of red', 'remove-node', 'red', 'x');
+  await refused('E_NOT_FOUND', 'remove-node', 'green', 'w2');
+  await refused('add w2 to workers there, then say this again', 'add-node', 'filed', 'w2');
+  await refused('more replacements than machines', 'remove-node', 'red', 'w2', '--replace-with', 'f1', 'fw1');
+  await refused('is no duration', 'remove-node', 'red', 'w2', '--drain-timeout', 'soon');
+});
+
+test('nothing that may cost data happens without the name; what stands against an order is said', async () => {
+  for (const args of [['reset'], ['restore', '--from', 'cp1'], ['adopt', 'cp1']] as const) {
+    const [verb, ...rest] = args;
+    const unsaid = await muster(verb, 'red', ...rest);
+    expect([unsaid.code, unsaid.err]).toEqual([2, expect.stringContaining('--confirm red')]);
+    expect((await muster(verb, 'red', ...rest, '--confirm', 'blue')).code).toBe(2);
+    const said = await muster(verb, 'red', ...rest, '--confirm', 'red');
+    expect([said.code, said.err]).toEqual([1, expect.stringContaining('E_FOUNDING')]);
+  }
+  expect((await muster('call-off', 'red', 'cp1')).err).toContain('nothing is being replaced');
+});
+
+test('a cluster that is not there yet is not well, line by line, and the exit code says so', async () => {
+  const { code, out } = await muster('status', 'red');
+  expect(code).toBe(1);
+  expect(out).toMatch(
+    /^FAIL +etcd +red +not founded: cp1, cp2, w1 did not ask yet; muster cluster founding red$/m,
+  );
+  expect(out).toMatch(/^FAIL +machine +w2 +its agent has never been heard; power it on; muster explain w2$/m);
+  expect(out).toMatch(/\nred: \d+ not well \(all but the network between pods/);
+  const { out: json } = await muster('status', 'red', '--etcd', '-o', 'json');
+  expect(JSON.parse(json)).toMatchObject({ ok: false, scope: expect.stringContaining('etcd only') });
+  expect((await muster('verify', 'red', '--wait=nonsense')).code).toBe(2);
+  expect((await muster('status', 'green')).err).toContain('E_NOT_FOUND');
+});
