@@ -107,7 +107,7 @@ test.concurrent(
       expect((await rack.founding()).record!.id).not.toBe(id);
       expect((await rack.writer.keys(m4)).size).toBe(0);
     },
-    { members: ['m1'] },
+    { members: ['m1'], document: 'api' },
   ),
 );
 

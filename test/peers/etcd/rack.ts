@@ -417,7 +417,6 @@ metadata: {name: cp}
 spec: {macs: ['52:54:00:09:00:99'], profile: member, addresses: [10.9.0.8]}
 `;
 
-/** Of the API, so that orders may change it. */
 const CLUSTER = `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
@@ -474,13 +473,15 @@ export const DEBIAN_13: Etcd = {
 export interface RackOptions {
   readonly etcd?: Etcd;
   readonly members?: readonly Name[];
+  /** Whose the Cluster's document is: a file's, or the API's, so that orders may change it. */
+  readonly document?: 'file' | 'api';
   /** Of a data disk; a restore needs room for a copy. */
   readonly diskMiB?: number;
 }
 
 /** Everything off and nothing known: machines with blank disks, an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
-  const { etcd = DEBIAN_12, members = NAMES, diskMiB = 192 } = options;
+  const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192 } = options;
   // In memory: the disks of a busy host would make etcd wait, and nothing here hangs on them.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
@@ -502,11 +503,15 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
 `,
   );
   const here = (text: string): string => text.replaceAll('10.9.0.', `10.9.${segment.number}.`);
-  const host = new BootHost(home, segment.host, here(DOCUMENTS).replace('KERNEL', hash) + documents.join(''));
-  await host.start();
   const cluster = here(CLUSTER).replace('MEMBERS', members.join(', ')).replace('ETCD', etcd.version);
-  const applied = await callApi(host.socket, 'POST', '/v1/apply', cluster);
-  if (applied.status >= 300) throw new Error(`the Cluster: ${applied.status} ${applied.text}`);
+  const texts = [here(DOCUMENTS).replace('KERNEL', hash), ...documents];
+  if (document === 'file') texts.push(`---\n${cluster}`);
+  const host = new BootHost(home, segment.host, texts.join(''));
+  await host.start();
+  if (document === 'api') {
+    const applied = await callApi(host.socket, 'POST', '/v1/apply', cluster);
+    if (applied.status >= 300) throw new Error(`the Cluster: ${applied.status} ${applied.text}`);
+  }
   const put = await callApi(host.socket, 'PUT', `/v1/assets/${hash}`, kernel);
   if (put.status >= 300) throw new Error(`the image: ${put.status} ${put.text}`);
   const machines = Object.fromEntries(
