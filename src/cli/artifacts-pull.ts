@@ -1,5 +1,6 @@
 /** `muster artifacts pull`: what a cluster lacks, from its publishers to the server, each file checked before it counts. */
 import path from 'node:path';
+import type { Shown } from '../api/documents.ts';
 import { type Descriptor, forArch, MAX_MANIFEST_BYTES, parseManifest } from '../artifacts/oci.ts';
 import { hashOfDigest, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
@@ -38,7 +39,8 @@ export async function pull(cluster: string, options: PullOptions, io: Io): Promi
   const client = connectApi(socketPath(options.socket, io.env));
   const mirrored = mirrors(options.mirror ?? []);
   const full = await fullCluster(client, cluster);
-  const round = (required: readonly Required[]) => fetchMissing(required, mirrored, client, io);
+  const sourced = sourcer(mirrored, await directoryOf(client, cluster), io.signal);
+  const round = (required: readonly Required[]) => fetchMissing(required, sourced, client, io);
   const before = requiredArtifacts(full, options.arch);
   const own = await round(before);
   // Which images add-ons need stands in their files, which are here now.
@@ -57,7 +59,7 @@ export async function pull(cluster: string, options: PullOptions, io: Io): Promi
 
 async function fetchMissing(
   required: readonly Required[],
-  mirrored: Mirrored,
+  sourced: (required: Required) => Promise<Sourced>,
   client: ApiClient,
   io: Io,
 ): Promise<{ readonly missing: number; readonly failed: number }> {
@@ -65,7 +67,7 @@ async function fetchMissing(
   let failed = 0;
   for (const { name, required: one } of missing)
     try {
-      await bring(await sourced(one, mirrored, io.signal), client, io);
+      await bring(await sourced(one), client, io);
     } catch (error) {
       if (io.signal.aborted || !(error instanceof MusterError)) throw error;
       // the others may be there, and what came of this one is kept
@@ -75,15 +77,23 @@ async function fetchMissing(
   return { missing: missing.length, failed };
 }
 
-function sourced(required: Required, mirrored: Mirrored, signal: AbortSignal): Promise<Sourced> {
-  switch (required.kind) {
-    case 'binary':
-      return binary(required, mirrored, signal);
-    case 'image':
-      return image(required, mirrored, signal);
-    case 'manifest':
-      return manifest(required, mirrored);
-  }
+/** The directory of the file that a Cluster stands in; undefined when it came by the API. */
+async function directoryOf(client: ApiClient, cluster: string): Promise<string | undefined> {
+  const { status } = await client.call<Shown>('GET', `/v1/clusters/${encodeURIComponent(cluster)}`);
+  return status.origin?.from === 'file' ? path.dirname(status.origin.at.file) : undefined;
+}
+
+function sourcer(mirrored: Mirrored, directory: string | undefined, signal: AbortSignal) {
+  return (required: Required): Promise<Sourced> => {
+    switch (required.kind) {
+      case 'binary':
+        return binary(required, mirrored, signal);
+      case 'image':
+        return image(required, mirrored, signal);
+      case 'manifest':
+        return manifest(required, mirrored, directory);
+    }
+  };
 }
 
 type Mirrored = (url: string) => string;
@@ -118,16 +128,19 @@ async function binary(required: RequiredBinary, mirrored: Mirrored, signal: Abor
   };
 }
 
-async function manifest({ addon, url, sha256 }: RequiredManifest, mirrored: Mirrored): Promise<Sourced> {
-  if (url === undefined)
-    throw new MusterError(
-      'E_ARTIFACT_MISSING',
-      `it has no url; bring it with \`muster artifacts import --manifest ${addon}=FILE\``,
-    );
-  return {
-    entry: { kind: 'manifest', addon, sha256 },
-    files: new Map([[sha256, sourceOf(mirrored(url))]]),
-  };
+async function manifest(
+  { addon, url, file, sha256 }: RequiredManifest,
+  mirrored: Mirrored,
+  directory: string | undefined,
+): Promise<Sourced> {
+  const entry = { kind: 'manifest', addon, sha256 } as const;
+  if (url !== undefined) return { entry, files: new Map([[sha256, sourceOf(mirrored(url))]]) };
+  if (file !== undefined && (directory !== undefined || path.isAbsolute(file)))
+    return { entry, files: new Map([[sha256, sourceOf(file, directory)]]) };
+  throw new MusterError(
+    'E_ARTIFACT_MISSING',
+    `${file === undefined ? 'it has no url' : `the Cluster is in no file that ${file} could be beside`}; bring it with \`muster artifacts import --manifest ${addon}=FILE\``,
+  );
 }
 
 /** Manifests of an index for one architecture only; the index itself as it is, so that its digest stays. */

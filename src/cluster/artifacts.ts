@@ -29,11 +29,12 @@ export interface RequiredBinary {
   readonly checksums: string;
 }
 
-/** A file of an add-on. Without a URL it has to be imported. */
+/** A file of an add-on. Without URL and file it has to be imported. */
 export interface RequiredManifest {
   readonly kind: 'manifest';
   readonly addon: string;
   readonly url?: string | undefined;
+  readonly file?: string | undefined;
   readonly sha256: string;
   readonly roles: readonly ClusterRole[];
 }
@@ -204,9 +205,9 @@ export function requiredArtifacts(
 function manifestsOf({ addons }: FullCluster): readonly RequiredManifest[] {
   const files = new Map<string, RequiredManifest>();
   for (const { name, manifests } of addons)
-    for (const { url, sha256 } of manifests)
+    for (const { url, file, sha256 } of manifests)
       if (!files.has(sha256))
-        files.set(sha256, { kind: 'manifest', addon: name, url, sha256, roles: ['control-plane'] });
+        files.set(sha256, { kind: 'manifest', addon: name, url, file, sha256, roles: ['control-plane'] });
   return [...files.values()];
 }
 

@@ -2,23 +2,29 @@
 import { z } from 'zod';
 import { name } from './fields.ts';
 
-const manifest = z.strictObject({
-  url: z
-    .string()
-    .regex(/^(https?|file):\/\/\S+$/, 'not an http://, https:// or file:// URL')
-    .optional()
-    .meta({
+const manifest = z
+  .strictObject({
+    url: z
+      .string()
+      .regex(/^(https?|file):\/\/\S+$/, 'not an http://, https:// or file:// URL')
+      .optional()
+      .meta({
+        description:
+          'Where `muster artifacts pull` fetches it: http(s)://, or file:// of the host that it runs on. Absent: `muster artifacts import` brings it.',
+      }),
+    file: z.string().min(1).optional().meta({
       description:
-        'Where `muster artifacts pull` fetches it: http(s)://, or file:// of the host that it runs on. Absent: `muster artifacts import` brings it.',
+        "Instead of url: a file of the boot host, relative to the Cluster's own file. Not one that is read as documents: outside of that directory, or below one whose name begins with a dot.",
     }),
-  sha256: z
-    .string({
-      error:
-        'the SHA-256 is missing; `muster addon pin URL` fetches the file once and says it, for you to compare',
-    })
-    .regex(/^[0-9a-f]{64}$/, 'not a SHA-256; write 64 lower-case hexadecimal digits')
-    .meta({ description: 'SHA-256 of the file: what has another one is not taken.' }),
-});
+    sha256: z
+      .string({
+        error:
+          'the SHA-256 is missing; `muster addon pin URL` fetches the file once and says it, for you to compare',
+      })
+      .regex(/^[0-9a-f]{64}$/, 'not a SHA-256; write 64 lower-case hexadecimal digits')
+      .meta({ description: 'SHA-256 of the file: what has another one is not taken.' }),
+  })
+  .refine(({ url, file }) => url === undefined || file === undefined, { message: 'url or file, not both' });
 
 const object = z
   .looseObject({

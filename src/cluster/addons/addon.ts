@@ -5,9 +5,11 @@ import { asPlain, type KubeObject } from '../objects/object.ts';
 import { isMapping, objectText, readManifest } from './manifest.ts';
 import { jsonPatch, mergePatch, type Operation } from './patch.ts';
 
-/** A file of objects, known by its hash; `url` says only where it can be fetched. */
+/** A file of objects, known by its hash; `url` or `file` says only where it can be had. */
 export interface ManifestFile {
   readonly url?: string | undefined;
+  /** Relative to the file of the Cluster. */
+  readonly file?: string | undefined;
   readonly sha256: string;
 }
 
@@ -54,8 +56,8 @@ export const ADDON_LABEL = 'muster/addon';
 /** `octetsOf`: the file of that hash, which is here. Throws E_ADDON when a file is no manifest or a patch does not fit. */
 export function renderAddon(addon: Addon, octetsOf: (sha256: string) => Uint8Array): RenderedAddon {
   const objects = [
-    ...addon.manifests.flatMap(({ url, sha256 }) =>
-      readManifest(octetsOf(sha256), `${addon.name}: ${url ?? sha256}`),
+    ...addon.manifests.flatMap(({ url, file, sha256 }) =>
+      readManifest(octetsOf(sha256), `${addon.name}: ${url ?? file ?? sha256}`),
     ),
     ...(addon.objects as readonly KubeObject[]),
   ];

@@ -157,6 +157,22 @@ it('import brings a file without network; it is used for the entry that names it
   expect((await muster('artifacts', 'import', '--manifest', file)).code).toBe(2);
 });
 
+it('pull takes a file that lies beside the file of the Cluster, and only with its hash', async () => {
+  await serve(`- {name: web, manifests: [{file: .addons/web.yaml, sha256: ${hashOf(MANIFEST)}}]}`);
+  const [{ status }] = (
+    await world.client.call<{ items: { status: { origin: { at: { file: string } } } }[] }>(
+      'GET',
+      '/v1/clusters',
+    )
+  ).items as [{ status: { origin: { at: { file: string } } } }];
+  const file = path.join(path.dirname(status.origin.at.file), '.addons/web.yaml');
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  fs.writeFileSync(file, `${MANIFEST}# changed`);
+  expect((await pull()).err).toMatch(/^manifest\/web\/\S+: .*\(E_ASSET_HASH\)$/m);
+  fs.writeFileSync(file, MANIFEST);
+  expect((await pull()).out).toMatch(/^manifest\/web\/\S+ created/m);
+});
+
 it('what pin prints goes into a document as it is, and says what the file holds', async () => {
   const pinned = await run(['addon', 'pin', `${base}/web.yaml`]);
   expect(pinned).toMatchObject({
