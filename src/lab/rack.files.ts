@@ -42,7 +42,7 @@ export interface Rack {
   stalled(): string | undefined;
   /** Undefined when it came; otherwise why not, with the end of the console. */
   wait(wait: Wait): Promise<string | undefined>;
-  /** Reads consoles and facts once more and ends watching. */
+  /** Reads consoles and facts once more and ends watching; again does no harm. */
   close(): Promise<void>;
 }
 

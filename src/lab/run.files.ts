@@ -134,6 +134,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
       onStep: (at, machine, step) => options.say(stepLine(at, machine, step)),
       signal,
     });
+    stopping.unshift(() => rack.close());
     const host = await startBootHost({
       project: options.project,
       directory,

@@ -80,6 +80,12 @@ describe.concurrent('the virtual rack', () => {
       process.stderr.write(`${file}: ${result.seconds} s\n`);
     });
 
+  test('a run whose rack cannot be built ends, and says what is missing', { timeout: LIMIT_MS }, async () => {
+    const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/no-such-package.yaml', 1));
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain('nobody-packs-this/usr/bin/etcd is not there');
+  });
+
   test('a run in which something does not hold ends with exit code 1 and says what and where to look', {
     timeout: LIMIT_MS,
   }, async () => {
