@@ -35,7 +35,8 @@ export interface Clusters {
 }
 
 interface Seat {
-  etcd: LabEtcd | undefined;
+  /** The client, or its coming. */
+  etcd: Promise<LabEtcd> | undefined;
   writer: Writer | undefined;
   /** Resolves when the writer runs, or the run is over. */
   begun: Promise<void> | undefined;
@@ -57,9 +58,14 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
   };
   const pause = (span: Millis) => new Promise<void>((next) => clock.after(span, next));
 
-  const connected = async (cluster: string): Promise<LabEtcd> => {
+  const connected = (cluster: string): Promise<LabEtcd> => {
     const seat = seatOf(cluster);
-    seat.etcd ??= connectEtcd(await client(cluster));
+    seat.etcd ??= client(cluster)
+      .then(connectEtcd)
+      .catch((error: unknown) => {
+        seat.etcd = undefined;
+        throw error;
+      });
     return seat.etcd;
   };
 
@@ -131,7 +137,7 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
       closed = true;
       for (const seat of seats.values()) {
         await seat.writer?.stop();
-        seat.etcd?.close();
+        (await seat.etcd?.catch(() => undefined))?.close();
       }
     },
   };
