@@ -1,0 +1,29 @@
+#!/bin/sh
+# A systemd of its own with the agent of DIRECTORY and its unit: agent-shutdown-guest.sh DIRECTORY NODE SERVER. NODE SERVER runs the
+# boot server, which prints what is asked and has systemd switch the machine off.
+set -eu
+from=$1 node=$2 server=$3
+export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+mount --make-rprivate /
+mount -t tmpfs tmpfs /run
+mkdir -p /run/units/multi-user.target.wants /run/etc/muster /run/work /run/lock
+cp "$from"/muster-*.sh /run/etc/muster
+cp "$from/muster-agent.service" /run/units
+ln -s ../muster-agent.service /run/units/multi-user.target.wants
+for name in sysinit basic shutdown network-online multi-user; do
+  printf '[Unit]\nDefaultDependencies=no\n' >"/run/units/$name.target"
+done
+printf 'Requires=basic.target\nAfter=basic.target\n' >>/run/units/multi-user.target
+# As systemd has them: the machine is off when everything has stopped.
+printf '[Unit]\nDefaultDependencies=no\nRequires=off.service\nAfter=off.service\nAllowIsolate=yes\n' >/run/units/poweroff.target
+printf '[Unit]\nDefaultDependencies=no\nRequires=shutdown.target\nAfter=shutdown.target\n[Service]\nType=oneshot\nExecStart=/bin/systemctl --force exit 0\n' >/run/units/off.service
+ip link set lo up
+# Before what follows hides where Node lies.
+"$node" "$server" /run/etc/muster &
+until [ -e /run/etc/muster/agent.conf ]; do sleep 0.1; done
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/etc,workdir=/run/work /etc
+mount -o remount,ro /etc
+# shellcheck source=test/peers/systemd-contain.sh
+. "$(dirname "$0")/systemd-contain.sh"
+export SYSTEMD_UNIT_PATH=/run/units SYSTEMD_GENERATOR_PATH=/run/none container=muster-test
+exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=console --show-status=0
