@@ -111,7 +111,7 @@ async function arrive(size: number): Promise<Record<string, number>> {
   });
 }
 
-function figuresOf({ machines, steps }: FleetResult): Record<string, number> {
+function figuresOf({ machines, steps, cut }: FleetResult): Record<string, number> {
   const workers = machines.slice(MEMBERS).map(({ waitedMs }) => waitedMs);
   const tenth = Math.floor(workers.length / 10);
   return {
@@ -123,6 +123,7 @@ function figuresOf({ machines, steps }: FleetResult): Record<string, number> {
     poll: median(steps.poll),
     redeem: median(steps.redeem),
     configuration: median(steps.configuration),
+    cut,
   };
 }
 
@@ -180,6 +181,7 @@ const arriving: BenchCase = {
       better: 'less',
       aim: 20,
     },
+    cut: { name: 'Connections cut before an answer', unit: 'in all', better: 'less', aim: 0 },
     stall: {
       name: 'Longest time that the main thread did not turn, while they arrive',
       unit: 'ms',
@@ -190,7 +192,7 @@ const arriving: BenchCase = {
   ours: () => arrive(MEMBERS + WORKERS),
   peers: {
     [`${FEW} machines`]: async () => {
-      const { growth: _, ...rest } = await arrive(FEW);
+      const { growth: _growth, cut: _cut, ...rest } = await arrive(FEW);
       return rest;
     },
   },

@@ -62,6 +62,8 @@ export interface FleetResult {
   readonly steps: Readonly<Record<Step, readonly number[]>>;
   /** DHCP packets that were sent again. */
   readonly retransmitted: number;
+  /** Connections that were cut before there was an answer; each was made again. */
+  readonly cut: number;
   /** From the first power-on to the last rest, s. */
   readonly seconds: number;
 }
@@ -86,17 +88,22 @@ async function run(order: FleetOrder): Promise<FleetResult> {
     signal: ending.signal,
   };
   const beating: Promise<void>[] = [];
+  const all: SimulatedMachine[] = [];
+  const silent: string[] = [];
   const began = performance.now();
   const one = async (wanted: MachineOrder, n: number): Promise<MachineResult> => {
     await pause((n * 1000) / order.perSecond);
     const machine = new SimulatedMachine(wanted, of);
+    all.push(machine);
     const on = performance.now();
     const error = await machine.powerOn().then(
       () => undefined,
       (reason: unknown) => String((reason as Error).stack ?? reason),
     );
     const result = resultOf(machine, performance.now() - on, error, order.keep);
-    if (error === undefined) beating.push(machine.beat());
+    // A machine that is not heard any more is told of at the end.
+    if (error === undefined)
+      beating.push(machine.beat().catch((reason: unknown) => void silent.push(`${wanted.name}: ${reason}`)));
     return result;
   };
   const machines = await Promise.all(order.machines.map(one));
@@ -104,7 +111,9 @@ async function run(order: FleetOrder): Promise<FleetResult> {
   ending.abort();
   await Promise.all(beating);
   of.dhcp.close();
-  return { machines, steps, retransmitted: of.dhcp.retransmitted, seconds };
+  if (silent.length > 0) throw new Error(`heartbeats ended: ${silent.slice(0, 5).join('; ')}`);
+  const cut = all.reduce((sum, machine) => sum + machine.cut, 0);
+  return { machines, steps, retransmitted: of.dhcp.retransmitted, cut, seconds };
 }
 
 function resultOf(

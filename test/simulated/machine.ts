@@ -72,6 +72,8 @@ interface Asked {
 
 const ETCD_MANIFEST = '/etc/kubernetes/manifests/etcd.yaml';
 const OBJECTS_UNIT = 'muster-objects.service';
+/** So often without an answer, some minutes, there is no server. */
+const MOST_FAILURES = 8;
 /** So many plans without coming to rest are no progress. */
 const MOST_POLLS = 400;
 
@@ -95,6 +97,8 @@ export class SimulatedMachine {
   hostname = '';
   /** Sum of what it waited for answers, without the pauses that it was told to make. */
   waitedMs = 0;
+  /** Connections that were cut before there was an answer. */
+  cut = 0;
   /** Digest of every plan that was not the one it had. */
   readonly plans: string[] = [];
 
@@ -275,9 +279,7 @@ export class SimulatedMachine {
   /** A connection of its own for each request, as iPXE and curl make them. Asks again while the server is not ready. */
   async #good(step: Step, url: string, form?: string): Promise<Asked> {
     for (;;) {
-      const began = performance.now();
-      const asked = await this.#ask(http.request(url, this.#options(form)), form);
-      this.#count(step, began);
+      const asked = await this.#answered(step, form, () => http.request(url, this.#options(form)));
       if (asked.status === 200 || asked.status === 204) return asked;
       if (asked.status !== 503) throw new Error(`${url}: ${asked.status} ${asked.body}`);
       await this.#pause(Number(asked.headers['retry-after'] ?? 1));
@@ -304,17 +306,26 @@ export class SimulatedMachine {
     const form = Object.entries(fields)
       .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
       .join('&');
-    const began = performance.now();
-    const asked = await this.#ask(
+    return this.#answered(step, form, () =>
       https.request(`${this.#settings.get('server')}${path}`, {
         ...this.#options(form),
         ca: this.#authority,
         ...(this.certificate === '' ? {} : { cert: this.certificate, key: this.#key.pem }),
       }),
-      form,
     );
-    this.#count(step, began);
-    return asked;
+  }
+
+  /** A server that is too busy to shake hands in time cuts the connection; agents and scripts then ask again, later each time. */
+  async #answered(step: Step, form: string | undefined, request: () => http.ClientRequest): Promise<Asked> {
+    for (let failures = 1; ; failures++) {
+      const began = performance.now();
+      const asked = await this.#ask(request(), form).catch((error: Error) => error);
+      this.#count(step, began);
+      if (!(asked instanceof Error)) return asked;
+      if (failures === MOST_FAILURES) throw asked;
+      this.cut++;
+      await this.#pause(2 ** failures - 1);
+    }
   }
 
   #ask(request: http.ClientRequest, form: string | undefined): Promise<Asked> {
