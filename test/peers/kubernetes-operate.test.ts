@@ -1,0 +1,205 @@
+/**
+ * What the boot host does at a cluster's API, against real Kubernetes: looks, drains a node and takes it away, makes probe pods and reads
+ * what they found. There is no kubelet here: what it would say is written into the pods' status. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { load } from 'js-yaml';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { createKubes } from '../../src/cluster/health/kube.socket.ts';
+import type { Kube } from '../../src/cluster/health/kube.ts';
+import { type ApiSeen, observeKubernetes } from '../../src/cluster/health/observe.ts';
+import { probe } from '../../src/cluster/health/probe.ts';
+import { deleteNode, drain } from '../../src/cluster/leaving/drain.ts';
+import { ARTIFACTS } from '../artifacts.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { full } from '../unit/cluster/kit.ts';
+import { until } from './etcd/rack.ts';
+
+const ADDRESS = '10.0.0.11';
+const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
+const SPEC = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1'], sans: [] };
+
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+  const bin = path.join(ARTIFACTS ?? '', 'bin');
+  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-operate-'));
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+  const running: ChildProcess[] = [];
+  const stop = new AbortController();
+  const inside = (file: string): string => path.join(root, file);
+  /** With the machine's root in front of its paths. */
+  const placed = (text: string): string => text.replace(/(?<![\w.])\/(etc|var|run)\/(?!ssl)/g, `${root}/$1/`);
+  let kube: Kube;
+
+  const kubectl = (...args: readonly string[]): string =>
+    execFileSync(path.join(bin, 'kubectl'), ['--kubeconfig', inside('/run/muster/applier.conf'), ...args], {
+      env,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  const apply = (value: object): void => {
+    fs.writeFileSync(inside('/value.json'), JSON.stringify(value));
+    kubectl('apply', '--server-side', '-f', inside('/value.json'));
+  };
+  const node = (name: string): void => apply({ apiVersion: 'v1', kind: 'Node', metadata: { name } });
+  const pod = (name: string, metadata: object = {}): object => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: 'default', labels: { app: name }, ...metadata },
+    spec: { nodeName: 'w1', containers: [{ name: 'c', image: 'i' }], automountServiceAccountToken: false },
+  });
+
+  /** Runs what a static pod would. */
+  function start(name: string): void {
+    // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it
+    const manifest = load(fs.readFileSync(inside(`/etc/kubernetes/manifests/${name}.yaml`), 'utf8')) as any;
+    const [program, ...flags] = manifest.spec.containers[0].command as string[];
+    const log = fs.openSync(inside(`/${name}.log`), 'a');
+    running.push(spawn(path.join(bin, program!), flags, { env, stdio: ['ignore', log, log] }));
+    fs.closeSync(log);
+  }
+
+  beforeAll(async () => {
+    execFileSync('ip', ['address', 'add', `${ADDRESS}/24`, 'dev', 'lo']);
+    const { desk, pki } = await rig({ spec: SPEC, etcd: async () => ({ lines: [], founding: FOUNDING }) });
+    const machine = new TestMachine('cp1');
+    for (const line of (await settle(desk, machine)).lines) {
+      if (line.do !== 'put' && line.do !== 'put-with-key') continue;
+      if (!('text' in line.content)) continue;
+      const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';
+      const base64 = line.do === 'put-with-key' && line.append === 'base64';
+      const appended = base64 ? `${Buffer.from(key).toString('base64')}\n` : key;
+      fs.mkdirSync(path.dirname(inside(line.path)), { recursive: true });
+      fs.writeFileSync(inside(line.path), placed(line.content.text) + appended, { mode: line.mode });
+    }
+    fs.mkdirSync(inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
+    start('etcd');
+    start('kube-apiserver');
+    kube = createKubes({ pki, clock: systemClock, signal: stop.signal })('golden', ADDRESS);
+    await until('the API answers', () => kubectl('get', '--raw', '/readyz') === 'ok', undefined, 110);
+    // Until here nothing gives the group of admins any right.
+    await expect(kube('/api/v1/nodes')).rejects.toThrow('forbidden');
+    for (const name of ['cp1', 'w1']) node(name);
+    // As kube-controller-manager makes them.
+    for (const namespace of ['default', 'kube-system'])
+      apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace } });
+    const script = inside('/etc/muster/objects/apply.sh');
+    // The script takes its credential away when it is done; here it is needed on.
+    const text = fs
+      .readFileSync(script, 'utf8')
+      .replaceAll('/run/muster/applier.conf', '/run/muster/applier-1.conf');
+    fs.copyFileSync(inside('/run/muster/applier.conf'), inside('/run/muster/applier-1.conf'));
+    execFileSync('sh', ['-c', text], { env, stdio: 'ignore' });
+  });
+
+  afterAll(async () => {
+    stop.abort();
+    const ended = running.map((child) =>
+      child.exitCode === null ? new Promise((resolve) => child.once('exit', resolve)) : undefined,
+    );
+    for (const child of running) child.kill('SIGKILL');
+    await Promise.all(ended);
+    fs.rmSync(root, { recursive: true, force: true });
+  });
+
+  test('by a certificate of an hour it sees API servers, nodes, leases and requests', async () => {
+    const renewTime = new Date().toISOString().replace('Z', '000Z');
+    for (const [namespace, name] of [
+      ['kube-system', 'kube-scheduler'],
+      ['kube-node-lease', 'w1'],
+    ])
+      apply({
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        metadata: { name, namespace },
+        spec: { holderIdentity: 'cp1_x', renewTime },
+      });
+    const seen = await observeKubernetes(full(SPEC), () => kube);
+    expect(seen.apiservers).toEqual([
+      { machine: 'cp1', ready: true, version: expect.stringMatching(/^v1\.\d+\./) },
+    ]);
+    expect(seen.api).toMatchObject({
+      by: 'cp1',
+      nodes: [
+        { name: 'cp1', ready: false },
+        { name: 'w1', leaseAge: expect.any(Number) },
+      ],
+      leaders: [{ name: 'kube-scheduler', holder: 'cp1' }],
+      pending: [],
+    });
+    const { leaseAge } = (seen.api as ApiSeen).nodes[1]!;
+    expect(Math.abs(leaseAge!)).toBeLessThan(60_000);
+  });
+
+  test('a probe pod is one that the API takes; what it ends with is read, and it is taken away', async () => {
+    const status = {
+      phase: 'Succeeded',
+      containerStatuses: [
+        {
+          name: 'probe',
+          image: 'i',
+          imageID: '',
+          ready: false,
+          restartCount: 0,
+          state: { terminated: { exitCode: 0, message: 'dns=ok\nservice=ok\n' } },
+        },
+      ],
+    };
+    const probing = probe({
+      full: full(SPEC),
+      kube,
+      clock: systemClock,
+      nodes: ['w1'],
+      image: 'i',
+      id: 'test',
+      signal: stop.signal,
+    });
+    await expect
+      .poll(() => kubectl('get', 'pods', '-n', 'kube-system', '-o', 'name'), { timeout: 30_000 })
+      .toContain('pod/muster-probe-test-0');
+    kubectl(
+      ...['patch', 'pod', '-n', 'kube-system', 'muster-probe-test-0', '--subresource=status'],
+      ...['--type=merge', '-p', JSON.stringify({ status })],
+    );
+    expect(await probing).toEqual([{ node: 'w1', dns: 'ok', service: 'ok' }]);
+    expect(kubectl('get', 'pods', '-n', 'kube-system', '-o', 'name')).not.toContain('muster-probe');
+  });
+
+  test('a node is cordoned, its pods are evicted but for those that a budget keeps, and it is taken away', async () => {
+    const owner = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'u', controller: true };
+    apply(pod('web'));
+    apply(pod('proxy', { ownerReferences: [owner] }));
+    apply({
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'db', namespace: 'default' },
+      spec: { minAvailable: 1, selector: { matchLabels: { app: 'db' } } },
+    });
+    apply(pod('db'));
+    // A pod that nobody runs yet may always go: it has to be ready for the budget to count.
+    const ready = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] };
+    kubectl(
+      'patch',
+      'pod',
+      'db',
+      '--subresource=status',
+      '--type=merge',
+      '-p',
+      JSON.stringify({ status: ready }),
+    );
+    const first = await drain(kube, 'w1');
+    expect(first).toEqual({ left: ['default/db', 'default/web'], kept: ['default/db'] });
+    expect(kubectl('get', 'node', 'w1', '-o', 'jsonpath={.spec.unschedulable}')).toBe('true');
+    kubectl('delete', 'pdb', 'db');
+    await drain(kube, 'w1');
+    // The node does not answer, so that pods which are to end count as gone.
+    expect(await drain(kube, 'w1')).toEqual({ left: [], kept: [] });
+    expect(kubectl('get', 'pod', 'proxy', '-o', 'jsonpath={.metadata.deletionTimestamp}')).toBe('');
+    await deleteNode(kube, 'w1');
+    expect(kubectl('get', 'nodes', '-o', 'name').trim()).toBe('node/cp1');
+    await deleteNode(kube, 'w1');
+  });
+});
