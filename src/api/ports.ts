@@ -67,6 +67,20 @@ export const PORTS: readonly Port[] = [
     off: '`dhcp.probe: off` in the Network',
   },
   {
+    where: 'TCP 2379, outgoing',
+    protocol: 'HTTPS, client certificate',
+    who: 'Muster itself, to members of etcd of its clusters',
+    what: 'Health and membership, never keys: while a founding or replacement hangs on it, or an operator asks.',
+    off: 'no Cluster with `spec.kubernetes`',
+  },
+  {
+    where: 'TCP 6443, outgoing',
+    protocol: 'HTTPS, client certificate of an hour',
+    who: '`muster cluster status`, `verify`, `remove-node`, at an operator’s word',
+    what: 'What API servers say of nodes and leases; probe pods; drains a node and deletes it.',
+    off: 'only when asked for',
+  },
+  {
     where: 'TCP 80 and 443, outgoing',
     protocol: 'HTTP, HTTPS',
     who: '`muster image add URL` and `muster artifacts pull`, at an operator’s word',
