@@ -55,6 +55,8 @@ const contentOf = (name: string): Buffer => {
 const breaking = new Set<string>();
 const wrong = new Set<string>();
 const asked: string[] = [];
+/** Names of all files of binaries. */
+let released: readonly string[] = [];
 
 let muster: Muster;
 let registry: Awaited<ReturnType<typeof daemon>>;
@@ -93,12 +95,12 @@ function publish(): https.Server {
   return https.createServer(options, (request, response) => {
     const name = basename(request.url!);
     asked.push(`${name} ${request.headers.range ?? ''}`.trim());
-    const sums: Record<string, string> = {
-      SHA256SUMS: 'etcd-v3.6.8-linux-amd64.tar.gz',
-      'runc.sha256sum': 'runc.amd64',
-    };
-    const of = sums[name] ?? /^(.*)\.sha256(sum)?$/.exec(name)?.[1];
-    if (of !== undefined) return void response.end(`${hashOf(contentOf(of))}  ${of}\n`);
+    // A list of everything that was released, or of one file.
+    const of = /^(SHA256SUMS|runc\.sha256sum)$/.test(name)
+      ? released
+      : /^(.*)\.sha256(sum)?$/.exec(name)?.slice(1, 2);
+    if (of !== undefined)
+      return void response.end(of.map((one) => `${hashOf(contentOf(one))}  ${one}\n`).join(''));
     const octets = wrong.has(name) ? Buffer.from('something else') : contentOf(name);
     const from = Number(/^bytes=([0-9]+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
     const part = octets.subarray(from);
@@ -210,8 +212,9 @@ http: {addr: "${HOST}:5000", secret: x, tls: {certificate: ${file('cert.pem')}, 
   const plan = JSON.parse(
     (await artifacts(['plan', 'blue', '-o', 'json'])).out.replace(/^which images.*\n/m, ''),
   ) as {
-    required: { reference?: string };
+    required: { reference?: string; url?: string };
   }[];
+  released = plan.flatMap(({ required }) => (required.url ? [basename(required.url)] : []));
   const references = ['example.org/web:1', ...plan.flatMap(({ required }) => required.reference ?? [])];
   for (const reference of references) {
     const [, repository, tag] = /^[^/]+\/(.+):([^:]+)$/.exec(reference)!;
