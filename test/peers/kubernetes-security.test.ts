@@ -17,7 +17,10 @@ const ADDRESS = '10.0.0.12';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
 const SPEC: Partial<KubernetesSpec> = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: [], sans: [] };
 
-describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+// An apiserver of a busy host takes its time to start, and these start several.
+const TIMEOUT = 600_000;
+
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { timeout: TIMEOUT }, () => {
   const placed = new PlacedPlan();
   const machine = new TestMachine('cp1');
   let world: Awaited<ReturnType<typeof rig>>;
@@ -71,7 +74,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     placed.put(await settle(world.desk, machine), machine);
     await placed.stop('kube-apiserver');
     placed.start('kube-apiserver');
-    await vi.waitFor(() => expect(ready()).toBe(true), { timeout: 100_000, interval: 500 });
+    await vi.waitFor(() => expect(ready()).toBe(true), { timeout: 250_000, interval: 500 });
   }
 
   function ready(): boolean {
@@ -95,7 +98,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await apply();
     for (const space of ['default', 'kube-system'])
       kubectl('create', '-n', space, 'serviceaccount', 'default');
-  });
+  }, TIMEOUT);
 
   afterAll(() => placed.close());
 

@@ -49,8 +49,9 @@ const RULES: readonly Rule[] = [
       resources: [{ group: 'coordination.k8s.io', resources: ['leases'] }],
     }),
   ),
-  // kubelet lists what a pod mounts, which is recorded, and then watches it as long as the pod runs.
+  // kubelet lists what a pod mounts, which is recorded, and then watches it as long as the pod runs; components do alike.
   { level: 'None', userGroups: [NODES], verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
+  { level: 'None', users: COMPONENTS, verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
   // What is or holds a secret: never its content, whoever it is.
   {
     level: 'Metadata',

@@ -64,6 +64,12 @@ test.for([
   ['a pod’s listing of Secrets', { ...POD, verb: 'list', resource: 'secrets' }, 'Metadata'],
   ['kubelet’s listing of a Secret', { ...KUBELET, verb: 'list', resource: 'secrets' }, 'Metadata'],
   ['kubelet’s watching of a ConfigMap', { ...KUBELET, verb: 'watch', resource: 'configmaps' }, 'None'],
+  [
+    'the scheduler’s watching of a ConfigMap',
+    { ...SCHEDULER, verb: 'watch', resource: 'configmaps' },
+    'None',
+  ],
+  ['a pod’s watching of Secrets', { ...POD, verb: 'watch', resource: 'secrets' }, 'Metadata'],
   ['a controller’s reading of a Secret', { ...CONTROLLER, verb: 'get', resource: 'secrets' }, 'Metadata'],
   ['a new token', { ...KUBELET, verb: 'create', resource: 'serviceaccounts/token' }, 'Metadata'],
   [
