@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
+import { AUTHORITIES } from '../../pki/hierarchy.ts';
 import type { RenderedAddon } from '../addons/addon.ts';
 import type { ClusterMachine } from '../full.ts';
 import { type Bundle, manifestText } from '../objects/bundle.ts';
@@ -50,7 +51,9 @@ const script = ({ name }: ClusterMachine, addons: readonly File[]): string => `#
 # Puts the objects of the cluster in place; started anew by systemd until all of it is done.
 set -eu
 export KUBECONFIG=${CREDENTIAL}
-until kubectl get --raw /readyz >/dev/null 2>&1; do sleep 1; done
+# kubectl alone, every second, is much for a machine that pulls images and starts an apiserver: it asks when somebody answers.
+until curl -s -o /dev/null --max-time 5 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:6443/ &&
+  kubectl get --raw /readyz >/dev/null 2>&1; do sleep 1; done
 kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
 kubectl get -o name -f ${DIRECTORY}/created.yaml
 kubectl apply --server-side --force-conflicts --field-manager=muster -f ${DIRECTORY}/applied.yaml
