@@ -13,6 +13,12 @@ import type { AgentRecord, Identities } from './identities.ts';
 /** A file that an editor replaces, or a repository that is being checked out, is away for a moment: that revokes nothing. */
 export const GONE_FOR = duration('1m');
 
+/**
+ * So many gone at once, and more than half of all: that is a directory that is not mounted or a wrong branch, not an operator who took
+ * machines out one by one. They are refused while they are gone, and nothing is revoked.
+ */
+const MANY = 3;
+
 /** Why a certificate is revoked. */
 export const WITHDRAWN = {
   machine_gone: 'Its Machine document was deleted.',
@@ -43,34 +49,47 @@ export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
   const { catalog, identities, clusterOf, clock } = deps;
   /** Since when it is missed; monotonic. */
   const missed = new Map<string, Millis>();
-  const why = ({ machine, revoked }: AgentRecord): Withdrawn | undefined => {
-    if (revoked !== undefined) return undefined;
+  const why = ({ machine }: AgentRecord): Withdrawn | undefined => {
     if (catalog.get('Machine', machine) === undefined) return 'machine_gone';
     return clusterOf(machine) === undefined ? 'no_cluster' : undefined;
   };
+  let manyTold = false;
   return {
     async look() {
       const now = clock.monotonic();
-      let whole: boolean | undefined;
-      const documentsAreWhole = (): boolean => {
-        whole ??= (catalog.faults?.() ?? []).length === 0;
-        return whole;
-      };
-      for (const record of identities.list()) {
-        const { machine } = record;
+      const valid = identities.list().filter(({ revoked }) => revoked === undefined);
+      const gone = valid.flatMap((record) => {
         const code = why(record);
-        if (code === undefined || !documentsAreWhole()) {
-          missed.delete(machine);
-          continue;
-        }
-        const since = missed.get(machine) ?? now;
-        missed.set(machine, since);
+        return code === undefined ? [] : [{ record, code }];
+      });
+      const many = gone.length >= MANY && gone.length * 2 > valid.length;
+      if (many && !manyTold) tellMany(deps, gone.length, valid.length);
+      manyTold = many;
+      // While a file is invalid, the document that is missed may stand in it.
+      const due = many || (gone.length > 0 && (catalog.faults?.() ?? []).length > 0) ? [] : gone;
+      const missing = new Set(due.map(({ record }) => record.machine));
+      for (const machine of missed.keys()) if (!missing.has(machine)) missed.delete(machine);
+      for (const { record, code } of due) {
+        const since = missed.get(record.machine) ?? now;
+        missed.set(record.machine, since);
         if (now - since < GONE_FOR) continue;
-        missed.delete(machine);
+        missed.delete(record.machine);
         await withdraw(deps, record, code);
       }
     },
   };
+}
+
+function tellMany({ events }: WithdrawalDeps, gone: number, all: number): void {
+  events.record({
+    kind: 'agent.many-gone',
+    subject: 'agents',
+    reason: {
+      code: 'many_gone',
+      text: `${gone} of ${all} machines with certificates are gone from the documents at once. They are refused, and none is revoked. Were the documents lost, bring them back; to take out so many, do it in parts.`,
+    },
+    fields: { gone, all },
+  });
 }
 
 async function withdraw(

@@ -51,6 +51,8 @@ export const EVENT_KINDS = {
   'agent.left': "A machine's agent said that its machine goes down; its next boot need not wait.",
   'agent.revoked':
     "A machine was taken out: its document, or its place in a cluster, is gone. Its agent's certificate is revoked.",
+  'agent.many-gone':
+    'More than half of all machines with certificates are gone from the documents at once: they are refused, none is revoked.',
   'agent.step': "A machine's agent came to a step of its plan.",
   'agent.held': "A machine's agent does not go on; the reason says why.",
   'document.applied': 'A document was created or changed.',

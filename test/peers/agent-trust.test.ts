@@ -202,6 +202,38 @@ describe('a machine that is taken out', () => {
     expect((await world.poll(key, certificate)).status).toBe(401);
   });
 
+  it('is refused and not revoked while most of all are gone with it: lost documents are no order', async () => {
+    const names = ['cp1', 'cp2', 'cp3', 'cp4', 'cp5'] as const;
+    const macOf = (n: number) => `52:54:00:aa:00:1${n + 1}` as typeof CP1_MAC;
+    const five = [
+      ...CLUSTER.slice(0, 3),
+      ...names.map((name, n) =>
+        machine(name, [macOf(n)], { profile: 'worker', addresses: [`10.77.0.1${n + 1}`] }),
+      ),
+      without(names),
+    ];
+    world = await open(five);
+    const agents: { key: string; certificate: string }[] = [];
+    for (const [n, name] of names.entries()) {
+      const ticket = await world.configured(macOf(n));
+      const { key, csr } = world.key(name);
+      agents.push({ key, certificate: String((await world.redeem(ticket, csr)).body) });
+    }
+    await world.catalog.apply([without(['cp4', 'cp5'])]);
+    await aMinuteLater();
+    await aMinuteLater();
+    expect((await world.poll(agents[0]!.key, agents[0]!.certificate)).status).toBe(401);
+    expect(names.flatMap((name) => reasons(name, 'agent.revoked'))).toEqual([]);
+    expect(reasons('agents', 'agent.many-gone')).toEqual(['many_gone']);
+
+    await world.catalog.apply([without(['cp1', 'cp2', 'cp3', 'cp4', 'cp5'])]);
+    await world.agents.refresh();
+    expect((await world.poll(agents[0]!.key, agents[0]!.certificate)).status).toBe(200);
+    await world.catalog.apply([without(['cp1', 'cp2', 'cp3', 'cp4'])]);
+    await aMinuteLater();
+    expect(names.flatMap((name) => reasons(name, 'agent.revoked'))).toEqual(['no_cluster']);
+  });
+
   it('is not revoked for a moment’s absence', async () => {
     world = await open();
     const { key, certificate } = await running();
