@@ -29,7 +29,7 @@ const IF_MISSED =
 /** What was seen, and what is only suspected. */
 const P99_IF_MISSED =
   'Seen: what stops the main thread is collecting garbage (a scavenge of 32 MB of young objects, 2.3 MB of which survive), and that it waits ' +
-  'for a processor: there are two, the load generator takes one and the collector helper threads the other, where Kea has a thread for each packet. ' +
+  'for a processor: there are two, the load generator takes one and the collector helper threads the other, where Kea has several threads. ' +
   'In a quiet run of four seconds at 2,000/s the 99th of 100 took 2.3 ms and the slowest answer 9 ms; here half of saturation is about twice that rate. ' +
   'Suspected, not measured: the first seconds after the start, in which a session costs twice as much (seen), fall among the measured ones.';
 
