@@ -10,7 +10,10 @@ import { loadScenario } from '../../src/lab/run.files.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 
 const SLOTS = 2;
+/** Of one run. */
 const LIMIT_MS = 1_500_000;
+/** Of a test, which waits for its turn first: all scenarios together. */
+const STAGE_MS = 4_500_000;
 
 const scenarios = await Promise.all(
   readdirSync('lab')
@@ -71,7 +74,7 @@ beforeAll(async () => {
 
 describe.concurrent('the virtual rack', () => {
   for (const { file, scenario, lacking } of scenarios)
-    test.skipIf(lacking)(`all that lab/${file} expects holds`, { timeout: LIMIT_MS }, async () => {
+    test.skipIf(lacking)(`all that lab/${file} expects holds`, { timeout: STAGE_MS }, async () => {
       const slots = Math.min(SLOTS, scenario.machines.length);
       const { code, out, err } = await withSlots(slots, () => run(`lab/${file}`, slots));
       const result = out === '' ? undefined : JSON.parse(out.trimEnd().split('\n').at(-1)!);
@@ -80,14 +83,14 @@ describe.concurrent('the virtual rack', () => {
       process.stderr.write(`${file}: ${result.seconds} s\n`);
     });
 
-  test('a run whose rack cannot be built ends, and says what is missing', { timeout: LIMIT_MS }, async () => {
+  test('a run whose rack cannot be built ends, and says what is missing', { timeout: STAGE_MS }, async () => {
     const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/no-such-package.yaml', 1));
     expect([code, out]).toEqual([1, '']);
     expect(err).toContain('nobody-packs-this/usr/bin/etcd is not there');
   });
 
   test('a run in which something does not hold ends with exit code 1 and says what and where to look', {
-    timeout: LIMIT_MS,
+    timeout: STAGE_MS,
   }, async () => {
     const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/nobody-answers.yaml', 1));
     expect(code, err).toBe(1);
