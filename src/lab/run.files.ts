@@ -21,7 +21,7 @@ import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
 import { bootNic, readScenario, type Scenario } from './scenario.ts';
 import { capture, makeSegments, makeTaps, startDnsmasq, startRouter } from './segment.files.ts';
 import type { Step } from './steps.ts';
-import { addArtifacts } from './supplies.files.ts';
+import { addArtifacts, givenDocuments } from './supplies.files.ts';
 
 export interface LabOptions {
   /** Root of the checkout or of the installation. */
@@ -138,7 +138,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
     const host = await startBootHost({
       project: options.project,
       directory,
-      documents: withFacts(scenario.documents, [...scenario.expect, ...checksOf(scenario.steps)]),
+      documents: withFacts(await givenDocuments(scenario), [...scenario.expect, ...checksOf(scenario.steps)]),
       onEvent: (event) => rack.event(event),
     });
     stopping.unshift(() => host.stop());

@@ -1,7 +1,10 @@
 /** What clusters are made of, brought to the rack's boot host as an operator brings it: `muster artifacts import`. */
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { load } from 'js-yaml';
 import { MusterError } from '../base/errors.ts';
+import { withGiven } from './given.ts';
 import type { BootHost } from './muster.files.ts';
 import type { Scenario } from './scenario.ts';
 
@@ -24,13 +27,35 @@ export async function addArtifacts(
       throw new MusterError('E_LAB_TOOL', `${path} is not there; run scripts/packages.sh install`);
     words.push('--binary', `${name}:${version}=${path}`);
   }
-  if (artifacts.given) {
-    const given = process.env[GIVEN];
-    if (!given)
-      throw new MusterError('E_LAB_TOOL', `${GIVEN} names no directory of binaries and images; set it`);
-    words.push(given);
-  }
+  if (artifacts.given) words.push(givenDirectory());
   const { code, out, err } = await host.muster(words, { limitMs: LIMIT_MS });
   if (code !== 0) throw new MusterError('E_LAB_SERVE', `muster ${words.join(' ')}: ${err.trim()}`);
   places.say(out.replace(/^/gm, '          '));
+}
+
+/** Throws E_LAB_TOOL. */
+function givenDirectory(): string {
+  const given = process.env[GIVEN];
+  if (!given)
+    throw new MusterError('E_LAB_TOOL', `${GIVEN} names no directory of binaries and images; set it`);
+  return given;
+}
+
+/** The scenario's documents, their Clusters of the version that the directory of artifacts holds. Throws E_LAB_TOOL, E_YAML. */
+export async function givenDocuments({
+  artifacts,
+  documents,
+}: Scenario): Promise<readonly Record<string, unknown>[]> {
+  if (!artifacts?.given) return documents;
+  const file = join(givenDirectory(), 'kubernetes.yaml');
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return '';
+    throw new MusterError('E_LAB_TOOL', `${file}: ${error.message}`, { cause: error });
+  });
+  if (text === '') return documents;
+  try {
+    return withGiven(documents, load(text) as Record<string, unknown>);
+  } catch (cause) {
+    throw new MusterError('E_YAML', `${file}: ${(cause as Error).message}`, { cause });
+  }
 }
