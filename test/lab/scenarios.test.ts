@@ -11,7 +11,7 @@ import { ARTIFACTS } from '../artifacts.ts';
 
 const SLOTS = 2;
 /** Of one run. */
-const LIMIT_MS = 1_500_000;
+const LIMIT_MS = 2_400_000;
 /** Of a test, which waits for its turn first: all scenarios together. */
 const STAGE_MS = 4_500_000;
 
