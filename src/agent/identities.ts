@@ -7,6 +7,7 @@
  */
 import { z } from 'zod';
 import type { Millis } from '../base/duration.ts';
+import { parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
 import type { Store, Write } from '../store/store.ts';
 
@@ -95,13 +96,13 @@ export async function openIdentities({
     for (const serial of serials(record)) bySerial.set(serial, record);
   };
   for (const { key, value, revision } of (await store.list(AGENT_KEY.agents)).records) {
-    const read = identityRecord.safeParse(json(value));
+    const read = identityRecord.safeParse(parsed(value));
     if (read.success) set(read.data, revision);
     else log.warn({ key }, 'a stored record cannot be read and is passed over');
   }
   const refresh = async (machine: string): Promise<void> => {
     const record = await store.get(AGENT_KEY.agent(machine));
-    const read = record && identityRecord.safeParse(json(record.value));
+    const read = record && identityRecord.safeParse(parsed(record.value));
     if (record && read?.success) set(read.data, record.revision);
   };
   const write = async (machine: string, change: (record: AgentRecord) => AgentRecord): Promise<void> => {
@@ -120,7 +121,7 @@ export async function openIdentities({
     async redeemed(session) {
       const record = await store.get(AGENT_KEY.ticket(session));
       if (record === undefined) return undefined;
-      return redeemedRecord.parse(json(record.value));
+      return redeemedRecord.parse(parsed(record.value));
     },
     writes(redeemed, generation) {
       const { machine, session } = redeemed;
@@ -172,11 +173,3 @@ const serials = ({ serial, next }: AgentRecord): readonly string[] => [
   serial,
   ...(next ? [next.serial] : []),
 ];
-
-function json(value: string): unknown {
-  try {
-    return JSON.parse(value);
-  } catch {
-    return undefined;
-  }
-}

@@ -5,9 +5,8 @@
  */
 import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
-import { templateLiteral } from '../ignition/template.ts';
-import { AGENT_SCRIPTS } from './layer.ts';
-import { AGENT_PATHS, type Plan } from './plan.ts';
+import { layerOf, linesOf, timeText } from './layer.ts';
+import type { Plan } from './plan.ts';
 import { INLINE_UNIT } from './texts.ts';
 import { encodePlan } from './wire.ts';
 
@@ -26,22 +25,14 @@ export interface InlineSettings {
 
 /** The lowest layer of such a machine. With a plan it is rendered for one answer, and not kept. */
 export function inlineLayer({ machine, authority, now, plan }: InlineSettings): ConfigLayer {
-  const settings = `machine=${machine}\nclock=set\ntime=${Math.floor(now / 1000)}\n`;
   const content =
     plan === undefined ? { content: '[secret]' } : { contentBase64: encodePlan(plan).tar.toString('base64') };
-  return {
-    layer: 'muster',
-    document: 'muster',
-    config: {
-      files: [
-        ...AGENT_SCRIPTS,
-        { path: AGENT_PATHS.authority, mode: '0644', content: templateLiteral(authority) },
-        { path: AGENT_PATHS.settings, mode: '0600', content: templateLiteral(settings) },
-        { path: INLINE_PLAN, mode: '0600', ...content },
-      ],
-      units: [{ name: 'muster-inline.service', enabled: true, contents: templateLiteral(INLINE_UNIT) }],
-    },
-  };
+  return layerOf({
+    authority,
+    settings: linesOf({ machine, clock: 'set', time: timeText(now) }),
+    files: [{ path: INLINE_PLAN, mode: '0600', ...content }],
+    unit: { name: 'muster-inline.service', contents: INLINE_UNIT },
+  });
 }
 
 /** Why such a machine's secrets are not served; recorded, and told to whoever asked. */

@@ -53,44 +53,71 @@ export function selectorText({ path, serial, minMiB, maxMiB }: DataSelector): st
   return text;
 }
 
+/** A settings file's text. Throws RangeError for a value with a line break. */
+export const linesOf = (settings: Readonly<Record<string, string>>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => {
+      if (/[\r\n]/.test(value)) throw new RangeError(`a line break in ${name}`);
+      return `${name}=${value}\n`;
+    })
+    .join('');
+
 /** The text of AGENT_PATHS.settings. Throws RangeError for a value with a line break. */
-export function settingsText(settings: AgentSettings): string {
-  const lines = {
+export const settingsText = (settings: AgentSettings): string =>
+  linesOf({
     server: settings.server,
     machine: settings.machine,
     session: settings.session,
     ticket: settings.ticket,
     ...(settings.data && { data: selectorText(settings.data) }),
     ...(settings.setsClock && { clock: 'set' }),
-    time: String(Math.floor(settings.now / 1000)),
-  };
-  return Object.entries(lines)
-    .map(([name, value]) => {
-      if (/[\r\n]/.test(value)) throw new RangeError(`a line break in ${name}`);
-      return `${name}=${value}\n`;
-    })
-    .join('');
-}
+    time: timeText(settings.now),
+  });
+
+/** As the scripts read it: seconds since 1970. */
+export const timeText = (now: number): string => String(Math.floor(now / 1000));
 
 /** The scripts as files of a configuration. */
-export const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => ({
+const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => ({
   path: `/etc/muster/${name}`,
   mode: '0755',
   content: templateLiteral(text),
 }));
 
 /** The lowest layer of a machine of a cluster, beside MUSTER_LAYER. Holds the ticket: it is rendered for one session and not kept. */
-export function agentLayer(settings: AgentSettings): ConfigLayer {
+export const agentLayer = (settings: AgentSettings): ConfigLayer =>
+  layerOf({
+    authority: settings.authority,
+    settings: settingsText(settings),
+    unit: { name: 'muster-agent.service', contents: AGENT_UNIT },
+  });
+
+/** The scripts with what they read and the unit that starts them. */
+export function layerOf({
+  authority,
+  settings,
+  files = [],
+  unit,
+}: {
+  /** PEM of every trusted generation of Muster's CA. */
+  readonly authority: string;
+  /** The text of AGENT_PATHS.settings. */
+  readonly settings: string;
+  /** More of them. */
+  readonly files?: NonNullable<ConfigLayer['config']['files']>;
+  readonly unit: { readonly name: string; readonly contents: string };
+}): ConfigLayer {
   return {
     layer: 'muster',
     document: 'muster',
     config: {
       files: [
         ...AGENT_SCRIPTS,
-        { path: AGENT_PATHS.authority, mode: '0644', content: templateLiteral(settings.authority) },
-        { path: AGENT_PATHS.settings, mode: '0600', content: templateLiteral(settingsText(settings)) },
+        { path: AGENT_PATHS.authority, mode: '0644', content: templateLiteral(authority) },
+        { path: AGENT_PATHS.settings, mode: '0600', content: templateLiteral(settings) },
+        ...files,
       ],
-      units: [{ name: 'muster-agent.service', enabled: true, contents: templateLiteral(AGENT_UNIT) }],
+      units: [{ name: unit.name, enabled: true, contents: templateLiteral(unit.contents) }],
     },
   };
 }

@@ -19,6 +19,19 @@ export const systemClock: Clock = {
   },
 };
 
+/** Resolves after `span`, or as soon as `signal` aborts. */
+export const pause = (clock: Clock, span: Millis, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const done = (): void => {
+      cancel();
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const cancel = clock.after(span, done);
+    signal.addEventListener('abort', done);
+    if (signal.aborted) done();
+  });
+
 /** A clock that moves only when told to; timers run in order of their due time. */
 export class ManualClock implements Clock {
   #now: Millis;

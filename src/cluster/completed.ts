@@ -1,4 +1,5 @@
 /** The full specification of every Cluster in force, completed once for each state of the documents. */
+import { MusterError } from '../base/errors.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { type Completed, complete, type MachineFacts } from './complete.ts';
@@ -11,6 +12,12 @@ export interface Completions {
   /** Stops following the documents. */
   close(): void;
 }
+
+export const noCluster = (name: string): MusterError =>
+  new MusterError(
+    'E_NOT_FOUND',
+    `there is no Cluster "${name}" with spec.kubernetes; \`muster get clusters\` lists them`,
+  );
 
 /** Names of the machines that a Cluster gives roles to. */
 export const machineNames = (spec: KubernetesSpec): ReadonlySet<string> =>

@@ -19,7 +19,10 @@ export interface Sent {
   readonly patience: number;
   /** Octets of an answer that are taken. */
   readonly limit: number;
-  readonly signal: AbortSignal;
+  /** Ends it earlier. */
+  readonly signal?: AbortSignal | undefined;
+  /** Keeps connections; without it, one a request. */
+  readonly agent?: https.Agent | undefined;
 }
 
 export interface Answer {
@@ -29,16 +32,16 @@ export interface Answer {
   readonly date?: number;
 }
 
-/** Rejects when there is no whole answer in time; what the answer says is the caller's. One connection a request. */
+/** Rejects when there is no whole answer in time; what the answer says is the caller's. */
 export function ask(url: string, credentials: Credentials, sent: Sent): Promise<Answer> {
-  const { method, body, patience, limit, signal } = sent;
+  const { method, body, patience, limit, signal, agent = false } = sent;
   const { ca, cert, key } = credentials;
   return new Promise((resolve, reject) => {
-    const late = AbortSignal.any([signal, AbortSignal.timeout(patience)]);
+    const late = AbortSignal.any([AbortSignal.timeout(patience), ...(signal ? [signal] : [])]);
     const headers = body === undefined ? {} : { 'content-type': sent.contentType ?? 'application/json' };
     const request = https.request(
       url,
-      { method, headers, ca, cert, key, signal: late, agent: false, minVersion: 'TLSv1.2' },
+      { method, headers, ca, cert, key, signal: late, agent, minVersion: 'TLSv1.2' },
       (response) => {
         const parts: Buffer[] = [];
         let octets = 0;

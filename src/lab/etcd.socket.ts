@@ -2,10 +2,12 @@
 import https from 'node:https';
 import type { EtcdView } from '../cluster/founding/founding.ts';
 import { gatewayOf } from '../cluster/founding/gateway.socket.ts';
+import { ask } from '../cluster/https.socket.ts';
 import type { EtcdClient } from '../cluster/person.ts';
 
 /** Emulated machines answer late; one that lost its power never does. */
 const PATIENCE_MS = 5000;
+const ANSWER_LIMIT = 64 * 1024 * 1024;
 const PREFIX = 'muster-lab/';
 /** The first key behind all that begin with the prefix. */
 const END = 'muster-lab0';
@@ -24,8 +26,14 @@ export interface LabEtcd {
 }
 
 export function connectEtcd({ members, ca, certificate, key }: EtcdClient): LabEtcd {
-  const agent = new https.Agent({ keepAlive: true, ca, cert: certificate, key, minVersion: 'TLSv1.2' });
-  const gateway = gatewayOf((url, body) => post(agent, url, body));
+  const agent = new https.Agent({ keepAlive: true });
+  const post = async (url: string, body: object): Promise<unknown> => {
+    const sent = { method: 'POST', body, patience: PATIENCE_MS, limit: ANSWER_LIMIT, agent } as const;
+    const { status, text } = await ask(url, { ca, cert: certificate, key }, sent);
+    if (status === 200) return JSON.parse(text);
+    throw new Error(`${url}: ${status} ${text}`);
+  };
+  const gateway = gatewayOf(post);
   const urlOf = (name: string): string => {
     const found = members.find((member) => member.name === name);
     if (!found) throw new Error(`etcd has no member ${name}`);
@@ -35,13 +43,13 @@ export function connectEtcd({ members, ca, certificate, key }: EtcdClient): LabE
     members,
     view: () => gateway.view(members.map(({ name, url }) => ({ name, address: new URL(url).hostname }))),
     async put(member, name) {
-      await post(agent, `${urlOf(member)}/v3/kv/put`, {
+      await post(`${urlOf(member)}/v3/kv/put`, {
         key: base64(PREFIX + name),
         value: base64(`value of ${name}`),
       });
     },
     async keys(member, alone) {
-      const answer = (await post(agent, `${urlOf(member)}/v3/kv/range`, {
+      const answer = (await post(`${urlOf(member)}/v3/kv/range`, {
         key: base64(PREFIX),
         range_end: base64(END),
         keys_only: true,
@@ -53,26 +61,4 @@ export function connectEtcd({ members, ca, certificate, key }: EtcdClient): LabE
     },
     close: () => agent.destroy(),
   };
-}
-
-function post(agent: https.Agent, url: string, body: object): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const request = https.request(
-      url,
-      { method: 'POST', agent, signal: AbortSignal.timeout(PATIENCE_MS) },
-      (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (piece: string) => {
-          text += piece;
-        });
-        response.on('error', reject);
-        response.on('end', () => {
-          if (response.statusCode === 200) resolve(JSON.parse(text));
-          else reject(new Error(`${url}: ${response.statusCode} ${text}`));
-        });
-      },
-    );
-    request.on('error', reject);
-    request.end(JSON.stringify(body));
-  });
 }

@@ -1,4 +1,5 @@
 /** A scenario's steps, one after the other, on a rack that stands. */
+import { setTimeout } from 'node:timers/promises';
 import type { Clusters } from './clusters.ts';
 import { type Verdict, verdictOf } from './expectations.ts';
 import { type BootHost, documentsText } from './muster.files.ts';
@@ -97,15 +98,6 @@ function faultOf({ says, exitCode = 0 }: Step, { code, out, err }: Output): stri
   return says === undefined || new RegExp(says).test(said) ? undefined : `it does not say /${says}/: ${said}`;
 }
 
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done);
-    if (signal.aborted) done();
-  });
-}
+/** Ends early with `signal`. */
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  setTimeout(ms, undefined, { signal }).catch(() => undefined);

@@ -1,19 +1,11 @@
 /** What happens in a scenario, what is waited for and what must be true: the schemas of steps, waits and expectations. */
 import { z } from 'zod';
 import { type Millis, millis, parseDuration } from '../base/duration.ts';
+import { PHASES } from '../machines/machine.ts';
 import { ipv4Text, mac, name, duration as spanText } from '../resources/fields.ts';
 
 /** The steps of a boot that a wait can name besides phases. */
-const phase = z.enum([
-  'discovered',
-  'registered',
-  'booting',
-  'starting',
-  'configured',
-  'ready',
-  'failed',
-  'held',
-]);
+const phase = z.enum(PHASES);
 
 const fields = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
 const eventMatch = z.strictObject({

@@ -10,6 +10,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import { parsed } from '../base/foreign-json.ts';
 import { Secret } from '../base/secret.ts';
 import { yamlText } from '../ignition/yaml-text.ts';
 import { APISERVER_DIRECTORY, type Role } from './hierarchy.ts';
@@ -96,7 +97,7 @@ export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault
 
 /** Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open. */
 export function decodeEncryption(record: string, value: string, vault: Vault): EncryptionKeyset {
-  const read = parsed(record, value);
+  const read = readKeyset(record, value);
   const opened = ({ id, createdAt, sealed }: z.output<typeof keyRecord>): EncryptionKey => {
     const text = vault.open(sealName(record, id), sealed);
     const octets = Buffer.from(text, 'base64');
@@ -117,7 +118,7 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
 
 /** The record with every key sealed by the vault's primary; undefined when all are already. */
 export function rewrapEncryption(record: string, value: string, vault: Vault): string | undefined {
-  const read = parsed(record, value);
+  const read = readKeyset(record, value);
   if ([...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))
     return undefined;
   const again = (stored: z.output<typeof keyRecord>) => ({
@@ -131,14 +132,8 @@ export function rewrapEncryption(record: string, value: string, vault: Vault): s
   });
 }
 
-function parsed(record: string, value: string): z.output<typeof keysetRecord> {
-  let json: unknown;
-  try {
-    json = JSON.parse(value);
-  } catch {
-    json = undefined;
-  }
-  const read = keysetRecord.safeParse(json);
+function readKeyset(record: string, value: string): z.output<typeof keysetRecord> {
+  const read = keysetRecord.safeParse(parsed(value));
   if (!read.success)
     throw new MusterError('E_PKI', `${record} is not a keyset of encryption of a version known here`);
   return read.data;

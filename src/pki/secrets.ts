@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
+import { parsed } from '../base/foreign-json.ts';
 import type { Store } from '../store/store.ts';
 import { PKI_KEY } from './records.ts';
 import type { Envelope, Vault } from './vault.ts';
@@ -12,13 +13,7 @@ const secretRecord = z.strictObject({
 });
 
 function sealedIn(record: string, value: string): Envelope {
-  let json: unknown;
-  try {
-    json = JSON.parse(value);
-  } catch {
-    json = undefined;
-  }
-  const read = secretRecord.safeParse(json);
+  const read = secretRecord.safeParse(parsed(value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a sealed text of a version known here`);
   return read.data.sealed as Envelope;
 }

@@ -4,7 +4,8 @@ import fs from 'node:fs';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Desk, Machine, openssl, SHELLS } from './agent-kit.ts';
+import { selfSigned } from '../self-signed.ts';
+import { Desk, Machine, SHELLS } from './agent-kit.ts';
 
 let desk: Desk;
 let machine: Machine;
@@ -38,21 +39,9 @@ function start(name: string, env: Record<string, string>): void {
 
 /** What answers at /readyz, with a certificate that the machine believes. */
 async function answering(status: () => number): Promise<https.Server> {
-  const key = machine.path('/api.key');
-  const request = [
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:P-256',
-    '-nodes',
-    '-keyout',
-    key,
-  ];
-  const certificate = openssl([...request, '-subj', '/CN=api', '-addext', 'subjectAltName=IP:127.0.0.1']);
+  const { key, certificate } = selfSigned('api', ['IP:127.0.0.1']);
   machine.write('/etc/kubernetes/pki/ca-bundle.crt', certificate);
-  const server = https.createServer({ key: fs.readFileSync(key), cert: certificate }, ({ url }, response) => {
+  const server = https.createServer({ key, cert: certificate }, ({ url }, response) => {
     response.statusCode = url === '/readyz' ? status() : 404;
     response.end();
   });

@@ -2,7 +2,7 @@
  * `muster artifacts pull` over TLS: binaries and an add-on from a publisher that breaks off and that sends something else, images from
  * Debian's docker-registry.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import https from 'node:https';
@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { selfSigned } from '../self-signed.ts';
 import { bridge, daemon, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { unpacked } from './unpacked.ts';
 
@@ -176,25 +177,9 @@ let layers: readonly string[] = [];
 
 beforeAll(async () => {
   bridge('br-pull', `${HOST}/24`);
-  execFileSync(
-    'openssl',
-    [
-      ...[
-        'req',
-        '-x509',
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:P-256',
-        '-nodes',
-        '-subj',
-        '/CN=publisher',
-      ],
-      ...['-addext', `subjectAltName=IP:${HOST}`, '-days', '2'],
-      ...['-keyout', file('key.pem'), '-out', file('cert.pem')],
-    ],
-    { stdio: 'ignore' },
-  );
+  const pair = selfSigned('publisher', [`IP:${HOST}`]);
+  writeFileSync(file('key.pem'), pair.key);
+  writeFileSync(file('cert.pem'), pair.certificate);
   publisher = publish();
   await new Promise<void>((done) => publisher.listen(0, HOST, done));
   mkdirSync(file('registry'));

@@ -2,7 +2,6 @@
  * The API's endpoint with the real keepalived and haproxy, as their plans configure them: three control planes, a worker and a person on one
  * segment. What stands for an apiserver answers /readyz over TLS, and can be made not ready.
  */
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { balancerConfig } from '../../src/cluster/content/balancer.ts';
 import { keepalivedConfig } from '../../src/cluster/content/virtual-address.ts';
 import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
+import { selfSigned } from '../self-signed.ts';
 import { full } from '../unit/cluster/kit.ts';
 import { attach, bridge, daemon, ip, remove, run } from './dhcp-segment.ts';
 import { unpacked } from './unpacked.ts';
@@ -84,25 +84,9 @@ beforeAll(async () => {
       else ip('-n', name, 'address', 'add', `${address}/24`, 'dev', 'eth0');
   }
   const names = ['127.0.0.1', ...CONTROL_PLANES.flatMap((_, n) => addressesOf(n))].map((one) => `IP:${one}`);
-  execFileSync(
-    'openssl',
-    [
-      ...[
-        'req',
-        '-x509',
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:P-256',
-        '-nodes',
-        '-subj',
-        '/CN=api',
-      ],
-      ...['-addext', `subjectAltName=${names.join(',')}`, '-days', '2'],
-      ...['-keyout', join(HOME, 'key.pem'), '-out', join(HOME, 'cert.pem')],
-    ],
-    { stdio: 'ignore' },
-  );
+  const pair = selfSigned('api', names);
+  file('key.pem', pair.key);
+  file('cert.pem', pair.certificate);
   const script = file('api.mjs', API);
   for (const name of CONTROL_PLANES)
     apis.set(name, await daemon(name, [process.execPath, script, name, HOME], /listening/));

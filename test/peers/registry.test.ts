@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { selfSigned } from '../self-signed.ts';
 import { bridge, daemon, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { unpacked } from './unpacked.ts';
 
@@ -143,23 +144,7 @@ it('what containerd unpacked is the program, octet by octet, and runnable', asyn
 });
 
 it('a server that shows another CA is not believed', async () => {
-  const other = execFileSync(
-    'openssl',
-    [
-      'req',
-      '-x509',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:P-256',
-      '-nodes',
-      '-keyout',
-      '/dev/null',
-      '-subj',
-      '/CN=x',
-    ],
-    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
-  );
+  const { certificate: other } = selfSigned('x');
   const { code, out } = await pull('registry.k8s.io/app:v1', hostsDirectory(other));
   expect(code).not.toBe(0);
   expect(out).toMatch(/certificate|x509/);

@@ -2,7 +2,7 @@
  * The founding of all clusters on this boot host: what members say comes in, decisions go out, and every step is in the store
  * before it has an effect. Killed anywhere, the next life of the server goes on from the record.
  */
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, pause } from '../../base/clock.ts';
 import { millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { randomId } from '../../base/ids.ts';
@@ -22,7 +22,6 @@ import type {
 import {
   type Departure,
   gone,
-  nextRemoval,
   nextStage,
   orderAdopt,
   orderCallOff,
@@ -31,7 +30,6 @@ import {
   withStage,
 } from './leaving.ts';
 import { decodeFounding, encodeFounding, FOUNDING_PREFIX, foundingKey } from './record.ts';
-import { nextStep, type ReplacingStep } from './replacing.ts';
 import { orderRestore, witnessRestored } from './restoring.ts';
 import {
   beginReplacing,
@@ -43,6 +41,7 @@ import {
   witness,
   witnessView,
 } from './settle.ts';
+import { hasWork, nextWork, noted } from './work.ts';
 
 /** etcd of one cluster as the boot host reaches it, with its own client certificate. */
 export interface EtcdGateway {
@@ -116,28 +115,6 @@ export interface Founder {
 const REPLACING_EVERY = millis(500);
 /** What etcd said is used for so long. */
 const VIEW_KEPT = millis(1000);
-
-/** Members that go and the one that is replaced: whose turn it is. A dead voter that stays would make etcd refuse a learner. */
-function nextWork(record: FoundingRecord, view: EtcdView | undefined): ReplacingStep {
-  const removal = nextRemoval(record, view);
-  if (removal && removal.do !== 'wait') return removal;
-  const replacing = record.replacing && nextStep(record, view);
-  return replacing && replacing.do !== 'wait' ? replacing : (removal ?? nextStep(record, view));
-}
-
-const hasWork = ({ replacing, leaving, reset, restoring }: FoundingRecord): boolean =>
-  !reset &&
-  !restoring &&
-  (replacing !== undefined || Object.values(leaving ?? {}).some(({ stage }) => stage === 'etcd'));
-
-/** What a step of the executor changed, for people. */
-function noted(before: FoundingRecord, { former, replacing }: FoundingRecord): string {
-  const out = former?.find((name) => !before.former?.includes(name));
-  if (out !== undefined) return `${out} is no member of etcd any more`;
-  const member = before.replacing?.member;
-  if (before.replacing?.stage === 'off') return `replacing ${member}: called off`;
-  return `replacing ${member}: ${replacing ? `next is ${replacing.stage}` : 'it is a member again'}`;
-}
 
 /** A leader is elected within some three seconds. */
 const LOOKS = 7;
@@ -240,6 +217,12 @@ export function createFounder(deps: FounderDeps): Founder {
     return seat.viewing;
   };
 
+  /** As it is now, whatever was seen a moment ago. */
+  const viewNow = (seat: Seat, record: FoundingRecord): Promise<EtcdView | undefined> => {
+    delete seat.view;
+    return viewOf(seat, record);
+  };
+
   const knownOf = (
     cluster: string,
     seat: Seat,
@@ -324,8 +307,7 @@ export function createFounder(deps: FounderDeps): Founder {
       const now = await read(cluster);
       if (!now.record || !hasWork(now.record)) return;
       const all = addresses(seat, now.record);
-      delete seat.view;
-      const step = nextWork(now.record, await viewOf(seat, now.record));
+      const step = nextWork(now.record, await viewNow(seat, now.record));
       delete seat.waiting;
       try {
         if (step.do === 'note') {
@@ -342,7 +324,7 @@ export function createFounder(deps: FounderDeps): Founder {
         seat.waiting = `${step.do}: ${(error as Error).message}`;
         log.debug({ err: error, cluster }, 'replacing a member: etcd refuses for now');
       }
-      await pause();
+      await pause(clock, REPLACING_EVERY, stopping.signal);
     }
   };
 
@@ -362,11 +344,10 @@ export function createFounder(deps: FounderDeps): Founder {
     return inTurn(seat, async () => {
       for (let looks = 1; ; looks++) {
         const now = await read(cluster);
-        delete seat.view;
-        const view = now.record?.founded ? await viewOf(seat, now.record) : undefined;
+        const view = now.record?.founded ? await viewNow(seat, now.record) : undefined;
         const result = order(knownOf(cluster, seat, now.record, view), { now: clock.now(), id: newId() });
         if (!settled(result) && looks < LOOKS && !stopping.signal.aborted) {
-          await pause();
+          await pause(clock, REPLACING_EVERY, stopping.signal);
           continue;
         }
         if (!result.ok) throw new MusterError('E_FOUNDING', `${cluster}: ${result.text}`);
@@ -388,17 +369,6 @@ export function createFounder(deps: FounderDeps): Founder {
       const now = await read(cluster);
       const record = now.record && next(now.record);
       if (record && (await write(record, now, why))) work(cluster);
-    });
-
-  const pause = (): Promise<void> =>
-    new Promise((resolve) => {
-      const cancel = clock.after(REPLACING_EVERY, done);
-      function done(): void {
-        cancel();
-        stopping.signal.removeEventListener('abort', done);
-        resolve();
-      }
-      stopping.signal.addEventListener('abort', done);
     });
 
   return {
@@ -477,7 +447,8 @@ export function createFounder(deps: FounderDeps): Founder {
     async status(cluster, members) {
       const seat = seatOf(cluster);
       const { record } = await read(cluster);
-      const view = record && (await viewOf(seat, record));
+      // A person asks, often because something has just happened.
+      const view = record && (await viewNow(seat, record));
       const names = [...new Set([...members, ...(record?.members ?? [])].map(({ name }) => name))];
       return {
         cluster,

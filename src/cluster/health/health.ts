@@ -1,10 +1,9 @@
 /** `muster cluster status` and `verify`: what was gathered from everywhere, judged. */
 import type { Clock } from '../../base/clock.ts';
-import { MusterError } from '../../base/errors.ts';
 import type { Roster } from '../../machines/roster.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { MUSTER_SCOPE } from '../../pki/records.ts';
-import type { Completions } from '../completed.ts';
+import { type Completions, noCluster } from '../completed.ts';
 import type { FoundingStatus } from '../founding/founder.ts';
 import { membersOf } from '../founding/seat.ts';
 import { addressOf, type FullCluster } from '../full.ts';
@@ -43,11 +42,7 @@ export function createHealth(deps: HealthDeps): Health {
   return {
     async look(cluster, at) {
       const completed = deps.completions.get(cluster);
-      if (completed === undefined)
-        throw new MusterError(
-          'E_NOT_FOUND',
-          `there is no Cluster "${cluster}" with spec.kubernetes; \`muster get clusters\` lists them`,
-        );
+      if (completed === undefined) throw noCluster(cluster);
       const { full, faults } = completed;
       const findings =
         full === undefined

@@ -2,7 +2,7 @@
  * What has to be done at a cluster's API for machines on their way out: drain, later delete the Node. What is next stands in the founding's
  * record, so that any life of the server goes on from there.
  */
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
 import type { Completions } from '../completed.ts';
@@ -58,20 +58,9 @@ export function createDepartures(deps: DeparturesDeps): Departures {
         if (text !== undefined) texts.set(machine, text);
       }
       why.set(cluster, texts);
-      if (texts.size > 0) await pause();
+      if (texts.size > 0) await pause(clock, EVERY, stopping.signal);
     }
   };
-
-  const pause = (): Promise<void> =>
-    new Promise((resolve) => {
-      const done = (): void => {
-        cancel();
-        stopping.signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const cancel = clock.after(EVERY, done);
-      stopping.signal.addEventListener('abort', done);
-    });
 
   return {
     go(cluster) {

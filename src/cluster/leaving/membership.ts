@@ -4,8 +4,7 @@ import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import type { ClusterSpec, KubernetesSpec } from '../../resources/kinds.ts';
-import type { Completions } from '../completed.ts';
-import { machineNames } from '../completed.ts';
+import { type Completions, machineNames, noCluster } from '../completed.ts';
 import type { Founder } from '../founding/founder.ts';
 import { membersOf } from '../founding/seat.ts';
 import type { Departures } from './departures.ts';
@@ -88,11 +87,7 @@ export function createMembership(deps: MembershipDeps): Membership {
   const documentOf = (cluster: string) => {
     const entry = catalog.get('Cluster', cluster);
     const spec = entry?.document.spec.kubernetes;
-    if (!entry || !spec)
-      throw new MusterError(
-        'E_NOT_FOUND',
-        `there is no Cluster "${cluster}" with spec.kubernetes; \`muster get clusters\` lists them`,
-      );
+    if (!entry || !spec) throw noCluster(cluster);
     return { entry, spec };
   };
   const recordOf = (cluster: string) => founder.records().find((one) => one.cluster === cluster);

@@ -2,15 +2,21 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import type { EtcdClient } from '../../../src/cluster/person.ts';
 import { openClusters } from '../../../src/lab/clusters.ts';
-import { generatedPair } from './pair.ts';
+import { selfSigned } from '../../self-signed.ts';
 
 test('one certificate is asked for, however many look at once, and again after a refusal', async () => {
   let asked = 0;
-  const pair = generatedPair();
+  const { certificate, key } = selfSigned('nobody');
   const client = async (cluster: string): Promise<EtcdClient> => {
     if (++asked === 1) throw new Error('no keys yet');
     // nobody listens there
-    return { cluster, members: [{ name: 'm1', url: 'https://127.0.0.1:1' }], ...pair };
+    return {
+      cluster,
+      members: [{ name: 'm1', url: 'https://127.0.0.1:1' }],
+      ca: certificate,
+      certificate,
+      key,
+    };
   };
   const clusters = openClusters({
     clock: systemClock,
