@@ -29,8 +29,8 @@ export function bridge(name: string, ...addresses: string[]): void {
 }
 
 export function remove(namespaces: readonly string[], links: readonly string[]): void {
-  for (const name of namespaces) ip('netns', 'del', name);
   for (const name of links) ip('link', 'del', name);
+  for (const name of namespaces) ip('netns', 'del', name);
 }
 
 export interface Finished {

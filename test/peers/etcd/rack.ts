@@ -9,7 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import type { FoundingStatus } from '../../../src/cluster/founding/founder.ts';
-import { attach, bridge, ip, run } from '../dhcp-segment.ts';
+import { attach, bridge, ip, remove, run } from '../dhcp-segment.ts';
 import { unpacked } from '../unpacked.ts';
 import { callApi } from './api.ts';
 import { Writer } from './writer.ts';
@@ -31,6 +31,8 @@ interface Segment {
   readonly host: string;
   address(name: Name): string;
   namespace(name: Name): string;
+  /** Other files count their segments from one as well. */
+  remove(): void;
 }
 
 let segments = 0;
@@ -48,7 +50,18 @@ function makeSegment(): Segment {
   const namespace = (name: Name): string => `e${number}${name}`;
   const host = join(`e${number}host`, `${subnet}.1`);
   for (const name of EVERYONE) join(namespace(name), address(name), mac(name));
-  return { number, server: `${subnet}.1`, host, address, namespace };
+  return {
+    number,
+    server: `${subnet}.1`,
+    host,
+    address,
+    namespace,
+    remove() {
+      const namespaces = [host, ...EVERYONE.map(namespace)];
+      // Links of a namespace that goes would go some time later, and another of that name may come before.
+      remove(namespaces, [...namespaces.map((name) => `p-${name}`), `br-e${number}`]);
+    },
+  };
 }
 
 /** Between two looks at something that changes by itself. */
@@ -598,6 +611,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
       await Promise.all(everyone.map((machine) => machine.powerOff()));
       await host.kill();
       for (const disk of disks) disk.release();
+      segment.remove();
       fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 });
     },
   };
