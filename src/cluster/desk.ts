@@ -28,6 +28,7 @@ import { departurePlan } from './content/departure.ts';
 import { hold } from './content/lines.ts';
 import { type ObjectsPart, objectsPart } from './content/objects-unit.ts';
 import { type PlanOf, planLines } from './content/plan.ts';
+import { pinImages } from './content/supplies.ts';
 import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
 import { type Fitness, openFitness } from './fitness.ts';
 import type { Founder } from './founding/founder.ts';
@@ -63,6 +64,8 @@ export interface Supplies {
   readonly binaries: readonly PlanLine[];
   /** Registries that are asked first, see {@link FullCluster.mirrors}. */
   readonly mirrors: readonly string[];
+  /** Of an image that is here. */
+  readonly digestOf: (reference: string) => string | undefined;
 }
 
 export interface ClusterDesk {
@@ -259,9 +262,10 @@ class Desk {
       servers: apiServers(full, machine),
     });
     const supplies = this.#deps.supplies?.(full, machine);
+    const pinned = supplies ? pinImages(full, supplies.digestOf) : full;
     return planLines({
       ...of,
-      full: { ...full, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
+      full: { ...pinned, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
       pki,
       binaries: supplies?.binaries,
     });

@@ -91,6 +91,11 @@ export const CLUSTER_DEVIATIONS = {
     reason:
       'The address that the certificates name, not the one that kubelet guesses; both families for dual stack.',
   },
+  imageDigest: {
+    fields: /^(kube-\S+|etcd) image$/,
+    reason:
+      'Images that Muster has are named by their digest too: every control plane runs the same octets, whatever becomes of the tag.',
+  },
   revision: {
     fields: /^(kube-apiserver|etcd) env$/,
     reason:

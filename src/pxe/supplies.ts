@@ -10,12 +10,12 @@ import type { ServedNetwork } from './network.ts';
 export interface SuppliesDeps {
   readonly networks: () => readonly ServedNetwork[];
   readonly roster: Pick<Roster, 'get'>;
-  readonly book: Pick<ArtifactBook, 'binary'>;
+  readonly book: Pick<ArtifactBook, 'binary' | 'image'>;
   /** Of the agents' listener, where the registry is. */
   readonly agentPort: () => number | undefined;
 }
 
-const NOTHING: Supplies = { binaries: [], mirrors: [] };
+const NOTHING: Supplies = { binaries: [], mirrors: [], digestOf: () => undefined };
 
 /** Nothing for a machine that has no address on a network that is served here: it could not reach us by any address that we know. */
 export function createSupplies({
@@ -36,6 +36,8 @@ export function createSupplies({
     return {
       binaries: binaryLines({ full, machine, arch, book, urlOf }),
       mirrors: port === undefined ? [] : [`https://${host}:${port}`],
+      // Only of what the machine can have from here under that digest.
+      digestOf: (reference) => (port === undefined ? undefined : book.image(reference)?.digest),
     };
   };
 }

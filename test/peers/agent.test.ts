@@ -1,6 +1,7 @@
 /** The agent by the shells that machines have, with the real curl, openssl and tar, against a server that answers as ours does. */
 import fs from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { maskDistributionsEtcd } from '../../src/cluster/content/etcd-service.ts';
 import { Desk, Machine, openssl, put, SHELLS } from './agent-kit.ts';
 
 let desk: Desk;
@@ -79,5 +80,20 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(await said(D1, 'reload')).toEqual(['enable a.service', 'reload a.service']);
     machine.reboot();
     expect(await said(D1)).toEqual(['enable a.service', 'start a.service']);
+  });
+
+  test('a member of etcd that a package started is stopped and masked, once', async () => {
+    const unit = '/etc/systemd/system/etcd.service';
+    machine.write('/units/etcd.service.active', '');
+    machine.write('/units/etcd.service.enabled', '');
+    machine.write(unit, '[Service]\nExecStart=/usr/bin/etcd\n');
+    const poll = async () => {
+      desk.plan(maskDistributionsEtcd);
+      expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+      return machine.told();
+    };
+    expect(await poll()).toEqual(['stop etcd.service', 'disable etcd.service']);
+    expect(fs.readlinkSync(machine.path(unit))).toBe('/dev/null');
+    expect(await poll()).toEqual([]);
   });
 });

@@ -125,6 +125,9 @@ it('containerd pulls by tag and by digest, from every registry that the mirror s
   const listed = (await ctr('images', 'ls')).out;
   const digest = /registry\.k8s\.io\/app:v1 +\S+ +(sha256:[0-9a-f]{64})/.exec(listed)![1]!;
   expect(await pull(`registry.k8s.io/app@${digest}`, hosts)).toMatchObject({ code: 0 });
+  // As manifests of static pods name it.
+  expect(await pull(`registry.k8s.io/app:v1@${digest}`, hosts)).toMatchObject({ code: 0 });
+  expect(await pull(`registry.k8s.io/app:v1@sha256:${'0'.repeat(64)}`, hosts)).not.toMatchObject({ code: 0 });
   expect((await ctr('images', 'check')).out).toMatch(/registry\.k8s\.io\/app:v1 .*complete/);
 });
 

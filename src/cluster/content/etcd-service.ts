@@ -73,6 +73,15 @@ export function etcdUnit(full: FullCluster, machine: ClusterMachine, revision: s
 export const etcdServiceLine = (full: FullCluster, machine: ClusterMachine, revision: string): PlanLine =>
   put(UNIT, etcdUnit(full, machine, revision));
 
+/**
+ * A distribution's own member, which its package starts by itself: on the same ports, founded alone, open to everybody on the machine.
+ * Stopped and masked on every member, also where etcd is a static pod, so that no package brings it back.
+ */
+export const maskDistributionsEtcd: readonly PlanLine[] = [
+  { do: 'stop', unit: 'etcd.service' },
+  { do: 'link', to: '/dev/null', path: '/etc/systemd/system/etcd.service', onlyIfAbsent: false },
+];
+
 /** What a restart is worth: flags and trust, which etcd reads when it starts. Its own certificates it reads with every handshake. */
 export const etcdReads = (full: FullCluster, machine: ClusterMachine): string =>
   commandLine(flagsOf(full, false), machine).join('\n');

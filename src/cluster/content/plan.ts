@@ -13,7 +13,7 @@ import { apiserverLines } from './apiserver.ts';
 import { balancerLines } from './balancer.ts';
 import { checkLines, runsKubelet } from './checks.ts';
 import { containerdLines } from './containerd.ts';
-import { ETCD_SERVICE, etcdReads, etcdServiceLine } from './etcd-service.ts';
+import { ETCD_SERVICE, etcdReads, etcdServiceLine, maskDistributionsEtcd } from './etcd-service.ts';
 import { kubeletLines, readByKubelet } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import type { ObjectsPart } from './objects-unit.ts';
@@ -46,6 +46,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...data,
     ...(etcd?.lines ?? []),
     ...checkLines(full, machine, data.length > 0),
+    ...(machine.roles.includes('etcd') ? maskDistributionsEtcd : []),
     ...systemLines(full, machine, kubernetes),
     step('system'),
   ];

@@ -50,6 +50,30 @@ export function binaryLines({ full, machine, arch, book, urlOf }: SuppliesOf): r
   });
 }
 
+/** Images that run as static pods, in the order of their start. */
+const STATIC_PODS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
+
+/**
+ * `full` with images of static pods by digest as well, `NAME:TAG@sha256:…`, where `digestOf` knows one: all control planes run the same
+ * octets, whatever a registry says of the tag later. The tag stays for people, and for kubeadm, which reads versions from it.
+ */
+export function pinImages(
+  full: FullCluster,
+  digestOf: (reference: string) => string | undefined,
+): FullCluster {
+  const pinned = (reference: string): string => {
+    const digest = reference.includes('@') ? undefined : digestOf(reference);
+    return digest === undefined ? reference : `${reference}@${digest}`;
+  };
+  const ofPods = Object.fromEntries(STATIC_PODS.map((pod) => [pod, pinned(full.images[pod])]));
+  const address = full.virtualAddress;
+  return {
+    ...full,
+    images: { ...full.images, ...ofPods },
+    ...(address?.image !== undefined && { virtualAddress: { ...address, image: pinned(address.image) } }),
+  };
+}
+
 function linesOf(
   full: FullCluster,
   name: BinaryName,

@@ -62,6 +62,7 @@ export async function rig(
     readonly machines?: readonly { readonly name: string; readonly addresses: readonly string[] }[];
     readonly etcd?: DeskDeps['etcd'];
     readonly addons?: DeskDeps['addons'];
+    readonly supplies?: DeskDeps['supplies'];
     /** What the boot host's clock says at first, ms since 1970. */
     readonly start?: number;
   } = {},
@@ -82,6 +83,7 @@ export async function rig(
     events: { record: (event) => events.push(event) },
     etcd: options.etcd ?? granted,
     ...(options.addons && { addons: options.addons }),
+    ...(options.supplies && { supplies: options.supplies }),
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });
   clocks.set(desk, clock);

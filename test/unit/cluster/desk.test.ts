@@ -90,6 +90,44 @@ test('encryption turned off keeps the key for reading, and only the apiserver is
   ]);
 });
 
+test('an image that arrives here is named by its digest from then on, and only its pod is started anew', async () => {
+  let here: string | undefined;
+  const { desk } = await rig({
+    supplies: () => ({
+      binaries: [],
+      mirrors: ['https://10.0.0.1:8443'],
+      digestOf: (reference) => (reference.includes('/kube-scheduler:') ? here : undefined),
+    }),
+  });
+  const machine = new TestMachine('cp1');
+  const manifests = async () =>
+    (await settle(desk, machine)).lines.flatMap((line) =>
+      line.do === 'put' && line.path.startsWith('/etc/kubernetes/manifests/') && 'text' in line.content
+        ? [line.content.text]
+        : [],
+    );
+  const before = await manifests();
+  here = `sha256:${'d'.repeat(64)}`;
+  const changed = (await manifests()).filter((text) => !before.includes(text));
+  expect(changed).toEqual([expect.stringContaining(`registry.k8s.io/kube-scheduler:v1.36.3@${here}"`)]);
+});
+
+test('the etcd of a distribution is stopped and masked on members, and nowhere else', async () => {
+  const { desk } = await rig(EXTERNAL);
+  const masked = {
+    do: 'link',
+    to: '/dev/null',
+    path: '/etc/systemd/system/etcd.service',
+    onlyIfAbsent: false,
+  };
+  for (const name of ['e1', 'cp1', 'w1']) {
+    const { lines } = await settle(desk, new TestMachine(name));
+    const at = lines.findIndex((line) => line.do === 'link' && line.path === masked.path);
+    if (name !== 'e1') expect([name, at]).toEqual([name, -1]);
+    else expect(lines.slice(at - 1, at + 1)).toEqual([{ do: 'stop', unit: 'etcd.service' }, masked]);
+  }
+});
+
 /** The apiserver's revision that a plan puts down; undefined when it leaves the manifest as it is. */
 const revisionIn = (lines: readonly PlanLine[]): string | undefined =>
   /name: MUSTER_REVISION\s+value: "?([0-9a-f]+)/.exec(

@@ -1,19 +1,22 @@
 /** Binaries of the boot host in a machine's plan. */
 import { expect, test } from 'vitest';
-import { type BinaryArtifact, openArtifactBook } from '../../../src/artifacts/book.ts';
+import { type Artifact, type BinaryArtifact, openArtifactBook } from '../../../src/artifacts/book.ts';
 import { cidr, ipv4 } from '../../../src/base/ipv4.ts';
 import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
 import { planLines } from '../../../src/cluster/content/plan.ts';
-import { binaryLines } from '../../../src/cluster/content/supplies.ts';
+import { binaryLines, pinImages } from '../../../src/cluster/content/supplies.ts';
+import { manifestFiles } from '../../../src/cluster/manifests.ts';
 import type { ServedNetwork } from '../../../src/pxe/network.ts';
 import { createSupplies } from '../../../src/pxe/supplies.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { full } from './kit.ts';
+import { FOUNDING, full } from './kit.ts';
 
 const FULL = full();
 const [cp1] = FULL.machines;
 const worker = FULL.machines.find(({ name }) => name === 'w1')!;
 const HASH = 'ab'.repeat(32);
+const DIGEST = `sha256:${'d'.repeat(64)}`;
+const OTHER_DIGEST = `sha256:${'e'.repeat(64)}`;
 
 const binary = (name: string, version: string, form: 'file' | 'tar', sha256 = HASH): BinaryArtifact => ({
   kind: 'binary',
@@ -24,7 +27,7 @@ const binary = (name: string, version: string, form: 'file' | 'tar', sha256 = HA
   size: 1,
   form,
 });
-async function bookWith(...artifacts: readonly BinaryArtifact[]) {
+async function bookWith(...artifacts: readonly Artifact[]) {
   const book = await openArtifactBook(openMemoryStore());
   await book.put(artifacts);
   return book;
@@ -95,26 +98,60 @@ test('every binary that a cluster requires has a place, for both processors', as
     }
 });
 
+const LAN = {
+  name: 'lan',
+  subnet: cidr('10.0.0.0/24'),
+  serverAddress: ipv4('10.0.0.1'),
+  httpPort: 8080,
+} as ServedNetwork;
+const image = (reference: string): Artifact => ({
+  kind: 'image',
+  reference,
+  digest: DIGEST,
+  mediaType: 'application/vnd.oci.image.manifest.v1+json',
+  manifests: [{ mediaType: 'application/vnd.oci.image.manifest.v1+json', digest: DIGEST, size: 1 }],
+  blobs: [],
+});
+const suppliesOf = async (network: ServedNetwork, ...artifacts: readonly Artifact[]) => {
+  const book = await bookWith(...artifacts);
+  return createSupplies({
+    networks: () => [network],
+    roster: { get: () => undefined },
+    book,
+    agentPort: () => 8443,
+  });
+};
+
 test('the machine is told the address by which it reaches this host; without one it is told nothing', async () => {
-  const network = {
-    name: 'lan',
-    subnet: cidr('10.0.0.0/24'),
-    serverAddress: ipv4('10.0.0.1'),
-    httpPort: 8080,
-  } as ServedNetwork;
-  const book = await bookWith(binary('kubelet', '1.36.3', 'file'));
-  const supplies = (networks: readonly ServedNetwork[]) =>
-    createSupplies({
-      networks: () => networks,
-      roster: { get: () => undefined },
-      book,
-      agentPort: () => 8443,
-    });
-  const { binaries, mirrors } = supplies([network])(FULL, worker);
+  const kubelet = binary('kubelet', '1.36.3', 'file');
+  const { binaries, mirrors } = (await suppliesOf(LAN, kubelet))(FULL, worker);
   expect(mirrors).toEqual(['https://10.0.0.1:8443']);
   expect(binaries).toContainEqual(
     expect.objectContaining({ do: 'fetch', url: `http://10.0.0.1:8080/assets/${HASH}/kubelet` }),
   );
-  const elsewhere = { ...network, subnet: cidr('192.168.0.0/24') };
-  expect(supplies([elsewhere])(FULL, worker)).toEqual({ binaries: [], mirrors: [] });
+  const elsewhere = await suppliesOf({ ...LAN, subnet: cidr('192.168.0.0/24') }, kubelet);
+  expect(elsewhere(FULL, worker)).toMatchObject({ binaries: [], mirrors: [] });
+});
+
+test('static pods name the images that are here by their digest as well, and others as they are', async () => {
+  const cluster = full({
+    overrides: { images: { 'kube-scheduler': `registry.k8s.io/kube-scheduler@${OTHER_DIGEST}` } },
+  });
+  const here = ['etcd', 'kube-apiserver', 'pause'] as const;
+  const artifacts = here.map((what) => image(cluster.images[what]));
+  const imagesOf = async (network: ServedNetwork) => {
+    const { digestOf } = (await suppliesOf(network, ...artifacts))(cluster, cp1!);
+    const pinned = pinImages(cluster, digestOf);
+    expect(pinned.images.pause).toBe(cluster.images.pause);
+    return manifestFiles(pinned, cp1!, FOUNDING).map(({ text }) => /image: "?([^"\n]+)/.exec(text)?.[1]);
+  };
+  const tags = [
+    'registry.k8s.io/etcd:3.6.8-0',
+    'registry.k8s.io/kube-apiserver:v1.36.3',
+    'registry.k8s.io/kube-controller-manager:v1.36.3',
+    `registry.k8s.io/kube-scheduler@${OTHER_DIGEST}`,
+  ];
+  expect(await imagesOf(LAN)).toEqual([`${tags[0]}@${DIGEST}`, `${tags[1]}@${DIGEST}`, tags[2], tags[3]]);
+  // Who does not reach the registry here is not told a digest that may be nowhere else.
+  expect(await imagesOf({ ...LAN, subnet: cidr('192.168.0.0/24') })).toEqual(tags);
 });
