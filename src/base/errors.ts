@@ -194,6 +194,12 @@ export const ERRORS = {
     http: 500,
     fix: 'The message names the key or record; restore it from a backup of the store.',
   },
+  E_NO_KEYS: {
+    title: 'The cluster has no keys yet.',
+    who: 'operator',
+    http: 409,
+    fix: 'They are made when the first member of etcd asks: power its machines on; `muster cluster founding NAME` shows who was heard.',
+  },
   E_KEYSET: {
     title: 'A keyset does not allow this step.',
     who: 'operator',

@@ -65,7 +65,7 @@ function entryOf(name: string): CatalogueEntry {
   if (Object.hasOwn(CATALOGUE, name)) return CATALOGUE[name]!;
   throw new MusterError(
     'E_NOT_FOUND',
-    `the catalogue has no "${name}"${didYouMean(name, Object.keys(CATALOGUE))}; any other manifest is pinned by its URL`,
+    `the catalogue has no "${name}"${didYouMean(name, Object.keys(CATALOGUE))}; \`muster addon ls\` lists it, and any other manifest is pinned by its URL`,
   );
 }
 

@@ -81,7 +81,11 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
   ],
   Cluster: [
     NAME,
-    { heading: 'CONFIG', cell: (item) => Object.keys(cluster(item).config ?? {}).join(',') },
+    { heading: 'KUBERNETES', cell: (item) => cluster(item).kubernetes?.version },
+    { heading: 'ENDPOINT', cell: (item) => cluster(item).kubernetes?.endpoint },
+    { heading: 'CONTROL PLANES', cell: (item) => cluster(item).kubernetes?.controlPlanes.join(',') },
+    { heading: 'WORKERS', cell: (item) => cluster(item).kubernetes?.workers?.length },
+    { heading: 'CONFIG', wide: true, cell: (item) => Object.keys(cluster(item).config ?? {}).join(',') },
     ORIGIN,
     LABELS,
   ],

@@ -14,7 +14,7 @@ export interface BootHostDeps {
 /** So long a certificate is used at most: a rotation of its CA is noticed by then. */
 const USED_MS = 3_600_000;
 
-/** What the boot host shows to a cluster, made when it is first wanted. The returned function throws E_PKI for a cluster without keys. */
+/** What the boot host shows to a cluster, made when it is first wanted. The returned function throws E_NO_KEYS for a cluster that has none. */
 export function bootHostCredentials(
   { pki, clock }: BootHostDeps,
   leaf: 'muster-admin' | 'muster-etcd-client',

@@ -61,7 +61,7 @@ export interface Pki {
   found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
   /** Whether the scope has keysets. */
   isFounded(scope: string): Promise<boolean>;
-  /** Throws E_PKI when the scope was not founded. */
+  /** Throws E_NO_KEYS when the scope was not founded. */
   keysets(scope: string): Promise<Keysets>;
   /** One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile (E_CONFLICT otherwise). */
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
@@ -118,7 +118,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
 
   const keysets = async (scope: string): Promise<Keysets> => {
     const found = await read(scope);
-    if (found.size === 0) throw new MusterError('E_PKI', `${scope} has no keys yet`);
+    if (found.size === 0) throw new MusterError('E_NO_KEYS', `${scope} has no keys yet`);
     return found;
   };
 

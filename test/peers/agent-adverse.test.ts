@@ -3,10 +3,13 @@
  * `muster explain` gives.
  */
 import { execFileSync } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
+import http from 'node:http';
+import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
-import type { Plan } from '../../src/agent/plan.ts';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import type { Plan, PlanLine } from '../../src/agent/plan.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
 import { Desk, Machine, put, SHELLS } from './agent-kit.ts';
 import { CP1_MAC, CP2_MAC, LOOPBACK, open, type World } from './agent-world.ts';
@@ -166,6 +169,81 @@ test.for([8, 24, 48, 96])(
     expect(explained()?.reason).toBeUndefined();
   },
 );
+
+/** The octets of TLS that a server may still send to whoever comes this way; then the connection is cut. */
+async function cutting(port: number) {
+  let left = Number.POSITIVE_INFINITY;
+  const server = net.createServer((near) => {
+    const far = net.connect(port, LOOPBACK);
+    const cut = () => {
+      near.destroy();
+      far.destroy();
+    };
+    far.on('data', (octets) => {
+      const part = octets.subarray(0, left);
+      left -= part.length;
+      near.write(part, () => left <= 0 && cut());
+    });
+    near.on('data', (octets) => far.write(octets));
+    for (const socket of [near, far]) socket.on('close', cut).on('error', cut);
+  });
+  await new Promise<void>((done) => server.listen(0, LOOPBACK, done));
+  return {
+    url: `https://${LOOPBACK}:${(server.address() as AddressInfo).port}`,
+    after: (octets: number) => {
+      left = octets;
+    },
+    close: () => void server.close(),
+  };
+}
+
+test('an answer that is cut off anywhere on its way does nothing, and the next whole one is done', async () => {
+  world = await open();
+  const content = { octets: randomBytes(100_000) };
+  const tool: PlanLine = { do: 'put', mode: 0o644, path: '/opt/tool', content };
+  const machine = await configured();
+  const way = await cutting(world.agents.port()!);
+  onTestFinished(way.close);
+  const settings = machine.read('/etc/muster/agent.conf');
+  machine.write('/etc/muster/agent.conf', settings.replace(/^server=.*/m, `server=${way.url}`));
+  // Its certificate comes whole: what is cut is the plan.
+  expect((await machine.poll()).status).toBe(0);
+  world.plan = { lines: [...PLAN.lines, tool], pollSeconds: 0 };
+  for (const octets of [500, 3_000, 20_000, 60_000, 100_000]) {
+    way.after(octets);
+    expect([octets, (await machine.poll()).status]).toEqual([octets, 1]);
+    expect([octets, machine.exists('/etc/one'), machine.exists('/opt/tool')]).toEqual([octets, false, false]);
+  }
+  way.after(Number.POSITIVE_INFINITY);
+  expect((await machine.poll()).status).toBe(0);
+  expect(done(machine)).toBe(true);
+});
+
+test('an artifact with a wrong hash is thrown away and is a hold that names it; the right one ends it', async () => {
+  world = await open();
+  const good = Buffer.from('tool\n');
+  let served = Buffer.from('evil\n');
+  const server = http.createServer((_request, response) => response.end(served));
+  await new Promise<void>((listening) => server.listen(0, LOOPBACK, listening));
+  onTestFinished(() => void server.close());
+  const url = `http://${LOOPBACK}:${(server.address() as AddressInfo).port}/assets/x/tool`;
+  const sha256 = createHash('sha256').update(good).digest('hex');
+  const fetch: PlanLine = { do: 'fetch', mode: 0o755, path: '/opt/tool', url, sha256 };
+  world.plan = { lines: [fetch, ...PLAN.lines], pollSeconds: 0 };
+  const machine = await configured();
+  expect((await machine.poll()).status).toBe(1);
+  await machine.poll();
+  expect(explained()?.reason).toMatchObject({
+    code: 'wrong-hash',
+    text: expect.stringMatching(/\/assets\/x\/tool is not what the plan names/),
+  });
+  expect([machine.exists('/opt/tool'), done(machine)]).toEqual([false, false]);
+  served = good;
+  expect((await machine.poll()).status).toBe(0);
+  await machine.poll();
+  expect(explained()?.reason).toBeUndefined();
+  expect([machine.read('/opt/tool'), done(machine)]).toEqual(['tool\n', true]);
+});
 
 test('every beginning of a plan is nothing, or all of it', async () => {
   world = await open();

@@ -59,6 +59,16 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
       `helm template cilium cilium --repo https://helm.cilium.io --version ${version} --namespace kube-system --set ipam.mode=kubernetes --set k8sServiceHost=127.0.0.1 --set k8sServicePort=6443`,
     ],
   },
+  'csi-nfs': {
+    about: 'volumes on an NFS server, by CSI',
+    version: '4.13.4',
+    home: 'https://github.com/kubernetes-csi/csi-driver-nfs',
+    note: 'Which server, a StorageClass with provisioner nfs.csi.k8s.io says: an object of the same entry. Its snapshotter needs csi-snapshots before it.',
+    manifests: (version) =>
+      ['rbac-csi-nfs', 'csi-nfs-driverinfo', 'csi-nfs-controller', 'csi-nfs-node'].map((part) =>
+        github('kubernetes-csi/csi-driver-nfs', `v${version}`, `deploy/v${version}/${part}.yaml`),
+      ),
+  },
   'csi-snapshots': {
     about: 'snapshots of volumes, for CSI drivers that make them',
     version: '8.2.0',

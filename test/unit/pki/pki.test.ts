@@ -28,7 +28,7 @@ test('a cluster founded by two at once has one set of keys', async () => {
 test('a cluster that was not founded has no keys and issues nothing', async () => {
   const { pki } = await world();
   const publicKey = (await PrivateKey.generate()).publicKey();
-  await expect(pki.keysets('other')).rejects.toMatchObject({ code: 'E_PKI' });
+  await expect(pki.keysets('other')).rejects.toMatchObject({ code: 'E_NO_KEYS' });
   const order = { leaf: 'admin', holder: CP1, cluster: GOLDEN, publicKey } as const;
   await expect(pki.issue('other', order)).rejects.toMatchObject({ code: 'E_PKI' });
 });
