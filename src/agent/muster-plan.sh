@@ -15,6 +15,7 @@ understood() {
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
     'marker 5' | 'clear 5') plain="$2 $3 $4 $5" ;;
     'restore-etcd 9') plain="$2 $3 $4 $5 $6 $7 $8 $9" ;;
+    'restore-etcd 10') path=/${10} plain="$2 $3 $4 $5 $6 $7 $8 $9 ${10%%/*}" ;;
     'check '*) plain=${2:-.} ;;
     'create-data 3') path=$2 plain=$3 ;;
     'bind 3' | 'directory 3') path=$3 plain=$2 ;;
@@ -133,9 +134,14 @@ set_aside() {
   if [ -e "$state/etcd" ]; then try write-failed mv -T "$state/etcd" "$gone"; else try write-failed mkdir -p "$gone"; fi && try write-failed sync "$state"
 }
 
-etcd_down() {
+# Its port closes first; the lock of its database goes with the process.
+etcd_gone() {
   etcd_health
-  [ "$etcd" = down ] || hold etcd-runs 'etcd still answers; its data are not touched'
+  [ "$etcd" = down ] && { [ ! -e "$state/etcd/member/snap/db" ] || flock -n "$state/etcd/member/snap/db" true; }
+}
+
+etcd_down() {
+  etcd_gone || hold etcd-runs 'etcd still answers, or has its data open; they are not touched'
 }
 
 # What is mounted at or below $1 goes, the innermost first; a mount that is seen in two places goes from both at once.
@@ -170,6 +176,44 @@ clear_data() {
     try clear-failed sync -f "$state" && try clear-failed rm "$state/marker" && try clear-failed sync "$state"
 }
 
+containerd() {
+  ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
+}
+
+# The container of static pod etcd-$1 ends as kubelet would end it. kubelet itself ends none while it has not seen the API since it started.
+end_pod() {
+  n=0 signal=SIGTERM
+  until etcd_gone; do
+    [ "$n" -lt 80 ] || return 0
+    [ "$n" -lt 60 ] || signal=SIGKILL
+    [ $((n % 10)) != 0 ] || for id in $(containerd containers list -q \
+      "labels.\"io.kubernetes.pod.namespace\"==kube-system,labels.\"io.kubernetes.pod.name\"==etcd-$1,labels.\"io.kubernetes.container.name\"==etcd" 2>/dev/null); do
+      containerd tasks kill --signal "$signal" "$id" >/dev/null 2>&1
+    done
+    n=$((n + 1))
+    sleep 0.5
+  done
+}
+
+# The files of image $1 at $run/image, without a container: what is started of them is a process of ours. What the machine does not have
+# comes from where kubelet would get it.
+mount_image() {
+  findmnt -M "$run/image" >/dev/null && return 0
+  mkdir -p "$run/image" || return 1
+  containerd images mount "$1" "$run/image" ||
+    { containerd images pull --hosts-dir "$root/etc/containerd/certs.d" "$1" && containerd images mount "$1" "$run/image"; }
+}
+
+unmount_image() {
+  [ ! -e "$run/image" ] || { containerd images unmount --rm "$run/image" && rmdir "$run/image"; }
+}
+
+# Runs the rest with the programs of the image before those of the machine.
+with_image() {
+  PATH=$run/image/usr/local/sbin:$run/image/usr/local/bin:$run/image/usr/sbin:$run/image/usr/bin:$run/image/sbin:$run/image/bin:$PATH
+  "$@"
+}
+
 # etcd on a copy alone, as member $2, until all that its log holds is in its database: data directory $1. It listens on sockets in that
 # directory and nowhere else.
 replay() {
@@ -190,27 +234,37 @@ replay() {
   :
 }
 
-# restore_etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP. Each step shows by what lies where, so that it is gone on with.
+# Program $1 makes a data directory of a database, by the rest. Of etcdctl this is a command of its newer half.
+restore_snapshot() {
+  program=$1
+  shift
+  ETCDCTL_API=3 "$program" snapshot restore "$@"
+}
+
+# restore_etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP [IMAGE]. Each step shows by what lies where, so that it is gone on with.
 restore_etcd() {
   mounted_or_hold || return 1
   first_line "$state/marker"
   [ "$value" != "$1 $3 $4 $5" ] || return 0
   [ "$value" = "$1 $2 $4 $5" ] || hold foreign-marker "the data disk is of $value, not of $1 $2 $4 $5" || return 1
+  [ -z "${9:-}" ] || end_pod "$5"
   etcd_down || return 1
   copy=$state/etcd.copy new=$state/etcd.restored-$3 kept=$state/etcd.before-$3
   case $6 in *:*) url=https://[$6]:2380 ;; *) url=https://$6:2380 ;; esac
-  bump=''
+  bump='' with=''
   [ "$8" = 0 ] || bump="--bump-revision $8 --mark-compacted"
   if [ ! -e "$kept" ] && [ ! -e "$new" ]; then
+    [ -z "${9:-}" ] || { with=with_image && try restore-failed mount_image "$9"; } || return 1
     # shellcheck disable=SC2086 # words
-    try write-failed rm -rf "$copy" "$new.part" && try write-failed cp -a "$state/etcd" "$copy" && try restore-failed replay "$copy" "$4" &&
-      try restore-failed env ETCDCTL_API=3 "$7" snapshot restore "$copy/member/snap/db" --skip-hash-check --name "$4" --data-dir "$new.part" \
+    try write-failed rm -rf "$copy" "$new.part" && try write-failed cp -a "$state/etcd" "$copy" && try restore-failed $with replay "$copy" "$4" &&
+      try restore-failed $with restore_snapshot "$7" "$copy/member/snap/db" --skip-hash-check --name "$4" --data-dir "$new.part" \
         --initial-cluster "$4=$url" --initial-advertise-peer-urls "$url" --initial-cluster-token "muster-$3" $bump &&
       try write-failed sync -f "$state" && try write-failed mv -T "$new.part" "$new" || return 1
   fi
   [ -e "$kept" ] || try write-failed mv -T "$state/etcd/member" "$kept" || return 1
   [ -e "$state/etcd/member" ] || try write-failed mv -T "$new/member" "$state/etcd/member" || return 1
-  try write-failed rm -rf "$copy" "$new" && try write-failed sync -f "$state" && try write-failed keep "$state/marker" "$1 $3 $4 $5"
+  try restore-failed unmount_image && try write-failed rm -rf "$copy" "$new" && try write-failed sync -f "$state" &&
+    try write-failed keep "$state/marker" "$1 $3 $4 $5"
 }
 
 # A check that passed is not made again in this boot: what we start takes ports and disk for itself.

@@ -59,7 +59,7 @@ export const AGENT_HOLDS = {
   'no-data-filesystem': 'The plan needs the data filesystem, and it is not mounted.',
   'foreign-marker': 'The data disk belongs to another cluster, founding, member or machine.',
   guard: 'etcd was not begun anew: the filesystem is another one, or there are data already.',
-  'etcd-runs': 'etcd still answers, so its data were not touched.',
+  'etcd-runs': 'etcd still answers, or has its data open, so they were not touched.',
   'restore-failed':
     'A copy of etcd’s data could not be replayed or restored; the text says why. The original is as it was.',
   'clear-failed': 'Something of the cluster could not be unmounted or taken away.',
@@ -115,7 +115,7 @@ export type PlanLine =
     }
   /**
    * etcd's data become those of a new founding: a copy is replayed and restored with the token of `to`, the original is kept beside it
-   * (`etcd.before-TO`), and the marker is rewritten last. Not while etcd answers (hold `etcd-runs`).
+   * (`etcd.before-TO`), and the marker is rewritten last. Not while etcd runs (hold `etcd-runs`).
    */
   | {
       readonly do: 'restore-etcd';
@@ -130,6 +130,11 @@ export type PlanLine =
       readonly program: 'etcdctl' | 'etcdutl';
       /** How far revisions are set forward, so that no watcher takes an old one for a new one; 0 where this etcd cannot. */
       readonly bump: number;
+      /**
+       * Of a static pod: the image that has its programs, as containerd names it. What is left of the pod is ended first, also if kubelet
+       * does not do so; kubelet must not run.
+       */
+      readonly image?: string;
     }
   | { readonly do: 'check'; readonly check: CheckName; readonly of: readonly string[] }
   | { readonly do: 'directory'; readonly mode: number; readonly path: string }

@@ -52,7 +52,14 @@ function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
     }
     case 'restore-etcd': {
       const words = [line.cluster, line.from, line.to, line.member, line.machine, line.address, line.program];
-      return { plain: words, text: of(...words, line.bump) };
+      const { image } = line;
+      if (image === undefined) return { plain: words, text: of(...words, line.bump) };
+      // Neither is an image an option, nor does it leave where it stands.
+      return {
+        plain: [...words, image.split('/')[0]!],
+        path: `/${image}`,
+        text: of(...words, line.bump, image),
+      };
     }
     case 'guard-left':
       return { plain: [line.founding], text: of(line.founding) };

@@ -27,7 +27,7 @@ import { dataPart } from './content/data.ts';
 import { departurePlan } from './content/departure.ts';
 import { hold } from './content/lines.ts';
 import { type ObjectsPart, objectsPart } from './content/objects-unit.ts';
-import { type PlanOf, planLines } from './content/plan.ts';
+import { heldLines, type PlanOf, planLines } from './content/plan.ts';
 import { pinImages } from './content/supplies.ts';
 import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
 import { type Fitness, openFitness } from './fitness.ts';
@@ -204,7 +204,7 @@ class Desk {
     const etcd = isMember ? await this.#deps.etcd(full, machine, facts) : markerOf(asking);
     if (etcd?.hold?.stop === true)
       return {
-        lines: [...data.lines, ...etcd.lines, hold(etcd.hold.code, etcd.hold.text)],
+        lines: heldLines({ ...this.#supplied(full, machine), data: data.lines, etcd }),
         pollSeconds: etcd.pollSeconds ?? POLL.held,
       };
 
@@ -261,14 +261,17 @@ class Desk {
       encryption: { keyset: encryption, encrypts: full.encryptSecrets },
       servers: apiServers(full, machine),
     });
+    return planLines({ ...of, ...this.#supplied(full, machine), pki });
+  }
+
+  /** The cluster with what this boot host has for the machine. */
+  #supplied(full: FullCluster, machine: ClusterMachine): Pick<PlanOf, 'full' | 'binaries'> {
     const supplies = this.#deps.supplies?.(full, machine);
     const pinned = supplies ? pinImages(full, supplies.digestOf) : full;
-    return planLines({
-      ...of,
+    return {
       full: { ...pinned, mirrors: [...(supplies?.mirrors ?? []), ...full.mirrors] },
-      pki,
       binaries: supplies?.binaries,
-    });
+    };
   }
 
   async inline(name: string): Promise<Plan> {

@@ -50,6 +50,9 @@ export function mirrorHosts(mirrors: readonly string[]): string {
   return mirrors.map(host).join('\n');
 }
 
+/** What kubelet has pulled is kept by its digest alone if it was named by tag and digest (containerd's ParseDockerRef). */
+export const nameInContainerd = (reference: string): string => reference.replace(/:[^:@/]+@/, '@');
+
 /** Ours, because an archive of binaries brings none; Debian's own differs in the path alone. */
 const unit = sections(
   ['Unit', ['Description=containerd, set up by Muster', 'After=network.target local-fs.target']],

@@ -4,8 +4,9 @@ import type { ClusterMachine, FullCluster } from '../full.ts';
 import { kubeletFiles, kubeletUnitFlags, RESOLVER } from '../kubelet.ts';
 import { put, sections } from './lines.ts';
 
-const UNIT = '/etc/systemd/system/kubelet.service';
-const DROP_IN = '/etc/systemd/system/kubelet.service.d/10-kubeadm.conf';
+export const KUBELET_SERVICE = 'kubelet.service';
+const UNIT = `/etc/systemd/system/${KUBELET_SERVICE}`;
+const DROP_IN = `${UNIT}.d/10-kubeadm.conf`;
 
 /** As kubeadm decides on the machine: where systemd-resolved runs, /etc/resolv.conf names 127.0.0.53, which is nobody inside a pod. */
 const linkResolver = [

@@ -12,9 +12,9 @@ import type { Revisions, Turn } from '../rollout/turn.ts';
 import { apiserverLines } from './apiserver.ts';
 import { balancerLines } from './balancer.ts';
 import { checkLines, runsKubelet } from './checks.ts';
-import { containerdLines } from './containerd.ts';
+import { containerdLines, nameInContainerd } from './containerd.ts';
 import { ETCD_SERVICE, etcdReads, etcdServiceLine, maskDistributionsEtcd } from './etcd-service.ts';
-import { kubeletLines, readByKubelet } from './kubelet-unit.ts';
+import { KUBELET_SERVICE, kubeletLines, readByKubelet } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { systemLines } from './system.ts';
@@ -80,7 +80,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
       ? [
           {
             do: 'run',
-            unit: 'kubelet.service',
+            unit: KUBELET_SERVICE,
             digest: digestOf([...kubelet, ...pki, ...binaries], readByKubelet),
           } as const,
         ]
@@ -89,6 +89,33 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...(objects ? [objects.run, step('objects')] : []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
     ...(started.waits === undefined ? [] : [hold('waiting-for-turn', started.waits)]),
+  ];
+}
+
+/**
+ * What a machine does while its etcd may not start. A restore of a static pod needs containerd, the same as with {@link planLines}; nothing
+ * else is started for it, also if the machine has just booted.
+ */
+export function heldLines({
+  full,
+  data,
+  etcd,
+  binaries = [],
+}: Pick<PlanOf, 'full' | 'data' | 'etcd' | 'binaries'>): readonly PlanLine[] {
+  const { lines = [], restore, hold: why } = etcd ?? {};
+  const containerd = containerdLines(full, binaries);
+  return [
+    ...data,
+    ...lines,
+    ...(restore
+      ? [
+          ...binaries,
+          ...containerd.files,
+          containerd.run,
+          { ...restore, image: nameInContainerd(full.images.etcd) },
+        ]
+      : []),
+    ...(why ? [hold(why.code, why.text)] : []),
   ];
 }
 

@@ -36,15 +36,7 @@ export function foundingOrders(completions: Pick<Completions, 'get'>, founder: F
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
-    async restore(cluster, member) {
-      const members = known(cluster);
-      if (completions.get(cluster)?.full?.etcd.runs !== 'service')
-        throw new MusterError(
-          'E_FOUNDING',
-          `${cluster}: etcd runs as a static pod, and only a service is restored; docs/operating.md says how it is done by hand`,
-        );
-      return founder.restore(cluster, members, member);
-    },
+    restore: async (cluster, member) => founder.restore(cluster, known(cluster), member),
   };
 }
 

@@ -2,6 +2,7 @@
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
 import { ETCD_GRANT, ETCD_SERVICE, ETCD_STARTED, etcdGrant } from '../content/etcd-service.ts';
+import { KUBELET_SERVICE } from '../content/kubelet-unit.ts';
 import { put } from '../content/lines.ts';
 import type { EtcdPart, EtcdSeat } from '../etcd-part.ts';
 import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
@@ -86,7 +87,7 @@ export function partOf(full: FullCluster, machine: ClusterMachine, decision: Etc
       };
     case 'restore':
       return {
-        lines: [...stopLines(service), restoreLine(full, machine, decision.restoring)],
+        ...restoreLines(full, machine, decision.restoring),
         // Asked again as soon as it is done: the marker says so.
         hold: { code: 'restoring', text: 'Its data are restored as those of a new founding.', stop: true },
         pollSeconds: 1,
@@ -114,21 +115,25 @@ const markerLine = (full: FullCluster, machine: ClusterMachine, { token }: Found
   machine: machine.name,
 });
 
-const restoreLine = (
+/**
+ * kubelet would start the pod again, and might not end it: it ends no static pod while it has not seen the API since it started, which it
+ * cannot without a quorum (kubelet.go, deletePod).
+ */
+function restoreLines(
   full: FullCluster,
   { name }: ClusterMachine,
-  { from, id, address }: Extract<EtcdDecision, { do: 'restore' }>['restoring'] & { readonly from: string },
-): PlanLine => ({
-  do: 'restore-etcd',
-  cluster: full.name,
-  from,
-  to: id,
-  member: name,
-  machine: name,
-  address,
-  program: ETCD_RELEASES[full.etcd.minor].restore[0]!,
-  bump: ETCD_RELEASES[full.etcd.minor].bump,
-});
+  { from, id, address }: Extract<EtcdDecision, { do: 'restore' }>['restoring'],
+): Pick<EtcdPart, 'lines' | 'restore'> {
+  const { restore, bump } = ETCD_RELEASES[full.etcd.minor];
+  const words = { cluster: full.name, from, to: id, member: name, machine: name, address } as const;
+  const line = { do: 'restore-etcd', ...words, program: restore[0], bump } as const;
+  return full.etcd.runs === 'service'
+    ? { lines: [...stopLines(true), line] }
+    : {
+        lines: [...stopLines(false), { do: 'stop', unit: KUBELET_SERVICE }],
+        restore: line,
+      };
+}
 
 /** A member that joins anew may have had data on this filesystem; one that founds may not. */
 const grantLines = (full: FullCluster, machine: ClusterMachine, founding: Founding): readonly PlanLine[] => [

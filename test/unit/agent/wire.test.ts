@@ -50,6 +50,18 @@ describe('tar', () => {
   });
 });
 
+const RESTORE = {
+  do: 'restore-etcd',
+  cluster: 'c',
+  from: 'f',
+  to: 'g',
+  member: 'm',
+  machine: 'n',
+  address: '2001:db8::1',
+  program: 'etcdutl',
+  bump: 1000,
+} as const;
+
 describe('a plan', () => {
   test('has the same octets for the same lines, and another digest for another content', () => {
     expect(of(put('/a', 'x')).tar.equals(of(put('/a', 'x')).tar)).toBe(true);
@@ -72,6 +84,12 @@ describe('a plan', () => {
       [{ do: 'marker', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'marker c f m n'],
       [{ do: 'guard-new', filesystem: 'u-1' }, 'guard-new u-1'],
       [{ do: 'set-aside-etcd', member: '8e9e05c52164694d' }, 'set-aside-etcd 8e9e05c52164694d'],
+      [{ do: 'clear', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'clear c f m n'],
+      [RESTORE, 'restore-etcd c f g m n 2001:db8::1 etcdutl 1000'],
+      [
+        { ...RESTORE, image: 'registry.k8s.io/etcd:3.6.8-0' },
+        'restore-etcd c f g m n 2001:db8::1 etcdutl 1000 registry.k8s.io/etcd:3.6.8-0',
+      ],
       [{ do: 'check', check: 'port', of: ['2379', 'etcd'] }, 'check port 2379 etcd'],
       [{ do: 'directory', mode: 0o700, path: '/d' }, 'directory 700 /d'],
       [{ do: 'put', mode: 0o40, path: '/p', content }, `put 040 ${sha} /p`],
@@ -111,6 +129,10 @@ describe('a plan', () => {
       { do: 'check', check: 'fsync', of: ['$(x)'] },
       { do: 'link', to: 'a b', path: '/x', onlyIfAbsent: false },
       { do: 'hold', code: 'a b', text: 'x' },
+      { ...RESTORE, image: '--help' },
+      { ...RESTORE, image: '../etcd' },
+      { ...RESTORE, image: 'etcd:1 x' },
+      { ...RESTORE, image: '' },
     ];
     for (const line of wrong) expect(() => of(line)).toThrow(UnsayablePlan);
   });

@@ -6,8 +6,9 @@ import type { PlanLine } from '../../../src/agent/plan.ts';
 import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
+import { partOf } from '../../../src/cluster/founding/seat.ts';
 import { factsOf } from '../pki/kit.ts';
-import { clusterDocument, machineDocument, rig, settle, TestMachine } from './desk-kit.ts';
+import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from './desk-kit.ts';
 
 const EXTERNAL = {
   spec: { etcd: { topology: 'external' as const, machines: ['e1'] } },
@@ -339,6 +340,57 @@ test('no key of a cluster is made for a member that the founding stops', async (
   const plan = await settle(desk, new TestMachine('cp1'));
   expect(plan.lines.at(-1)).toMatchObject({ do: 'hold', code: 'data-without-record' });
   expect(await pki.isFounded('golden')).toBe(false);
+});
+
+const RESTORING = { member: 'cp1', address: '10.0.0.11', filesystem: 'F', id: 'f2', from: 'f1', at: 0 };
+
+test.for([
+  ['pod', ['remove', 'stop kubelet.service', 'run containerd.service', 'restore-etcd', 'hold']],
+  ['service', ['remove', 'stop muster-etcd.service', 'restore-etcd', 'hold']],
+] as const)(
+  'to restore etcd that is a %s, nothing is started but what its programs need',
+  async ([runs, want]) => {
+    const { desk } = await rig({
+      spec: { etcd: { runs } },
+      etcd: async (full, machine) => partOf(full, machine, { do: 'restore', restoring: RESTORING }),
+    });
+    const { lines } = await settle(desk, new TestMachine('cp1'));
+    const said = lines.flatMap((line) => {
+      if (line.do === 'run' || line.do === 'stop') return [`${line.do} ${line.unit}`];
+      return ['remove', 'restore-etcd', 'hold'].includes(line.do) ? [line.do] : [];
+    });
+    expect(said).toEqual(want);
+    expect(lines.at(-1)).toMatchObject({ do: 'hold', code: 'restoring' });
+    const restore = lines.find((line) => line.do === 'restore-etcd');
+    expect(restore).toMatchObject({
+      from: 'f1',
+      to: 'f2',
+      member: 'cp1',
+      address: '10.0.0.11',
+      program: 'etcdutl',
+    });
+    expect(restore?.image).toBe(runs === 'pod' ? 'registry.k8s.io/etcd:3.6.8-0' : undefined);
+  },
+);
+
+test('a restore names the image as containerd has it from kubelet, and the same containerd goes on', async () => {
+  let restoring = false;
+  const digest = `sha256:${'5'.repeat(64)}`;
+  const { desk } = await rig({
+    supplies: () => ({ binaries: [], mirrors: [], digestOf: () => digest }),
+    etcd: async (full, machine) =>
+      restoring ? partOf(full, machine, { do: 'restore', restoring: RESTORING }) : granted(),
+  });
+  const machine = new TestMachine('cp1');
+  const containerd = (lines: readonly PlanLine[]) =>
+    lines.filter((line) => line.do === 'run' && line.unit === 'containerd.service');
+  const before = await settle(desk, machine);
+  expect(textAt(before.lines, '/etc/kubernetes/manifests/etcd.yaml')).toContain(`etcd:3.6.8-0@${digest}`);
+  restoring = true;
+  const { lines } = await settle(desk, machine);
+  expect(lines.find((line) => line.do === 'restore-etcd')?.image).toBe(`registry.k8s.io/etcd@${digest}`);
+  expect(containerd(lines)).toHaveLength(1);
+  expect(containerd(lines)).toEqual(containerd(before.lines));
 });
 
 test('a worker waits for the keys that the first member of etcd brings about', async () => {

@@ -1,0 +1,213 @@
+/** `restore-etcd` where etcd is a static pod: the real agent, containerd and etcd; kubelet is stopped then. Root, inside scripts/in-namespace.sh. */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { PlanLine } from '../../src/agent/plan.ts';
+import { Disks } from './agent-disks.ts';
+import { Desk, Machine, SHELLS } from './agent-kit.ts';
+import { bridge, type Muster, remove, startMuster } from './dhcp-segment.ts';
+import { Containerd, CTR, contentsOf, EtcdAlone, IMAGE, packImage, write } from './etcd/pod.ts';
+import { until } from './etcd/rack.ts';
+
+const UUID = '5eed0000-1111-4222-8333-444455556666';
+const MARKER = { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
+const RESTORE = {
+  do: 'restore-etcd',
+  cluster: 'lab',
+  from: 'f1',
+  to: 'f2',
+  member: 'cp1',
+  machine: 'cp1',
+  address: '10.0.0.7',
+  program: 'etcdutl',
+  bump: 0,
+} as const;
+const KEYS = 50;
+/** Of the container's etcd, and where the agent looks for it. */
+const [CLIENT, METRICS] = [23790, 23810];
+
+let set: string;
+let desk: Desk;
+let containerd: Containerd;
+let machine: Machine;
+let disks: Disks;
+
+beforeAll(() => {
+  set = fs.mkdtempSync('/run/set-');
+  packImage(set);
+});
+afterAll(() => fs.rmSync(set, { recursive: true }));
+
+beforeEach(async () => {
+  desk = await Desk.open();
+  containerd = await Containerd.start();
+  machine = new Machine(desk, { data: 'serial=S2', etcd: `http://127.0.0.1:${METRICS}` });
+  disks = new Disks(machine);
+  disks.add('vdb', 640, 'S2');
+  machine.command('ctr', `#!/bin/sh\nexec ${CTR} "$@"\n`);
+  fs.mkdirSync(machine.path('/run/containerd'), { recursive: true });
+  fs.symlinkSync(containerd.socket, machine.path('/run/containerd/containerd.sock'));
+  desk.plan([
+    { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
+    { do: 'marker', ...MARKER },
+    { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
+  ]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+});
+
+afterEach(async () => {
+  await machine.stop();
+  await containerd.stop();
+  disks.close();
+  machine.close();
+  desk.close();
+});
+
+const data = (): string => machine.path('/var/lib/muster/etcd');
+
+/** Data of a member that was alone, as after a fault. */
+async function written(): Promise<void> {
+  const etcd = await EtcdAlone.start(data());
+  await write(etcd.at, 0, KEYS);
+  await etcd.stop('SIGKILL');
+}
+
+/** The data are those of a new founding, with every key; the original is beside them, and nothing else. */
+async function isRestored(): Promise<void> {
+  expect(machine.read('/var/lib/muster/marker')).toBe('lab f2 cp1 cp1\n');
+  expect(fs.readdirSync(machine.path('/var/lib/muster')).filter((name) => name.startsWith('etcd'))).toEqual([
+    'etcd',
+    'etcd.before-f2',
+  ]);
+  const restored = await contentsOf(data());
+  expect(restored).toMatchObject({ keys: KEYS, peers: ['https://10.0.0.7:2380'] });
+  fs.mkdirSync(machine.path('/before'));
+  fs.cpSync(machine.path('/var/lib/muster/etcd.before-f2'), machine.path('/before/member'), {
+    recursive: true,
+  });
+  const before = await contentsOf(machine.path('/before'));
+  expect(before).toMatchObject({ keys: KEYS, peers: [expect.not.stringContaining('10.0.0.7')] });
+  expect(restored.cluster).not.toBe(before.cluster);
+  expect(machine.exists('/run/muster/image')).toBe(false);
+}
+
+test.for(SHELLS)(
+  'by %s, the pod’s container is ended as kubelet would, and the data are restored by the programs of its image',
+  async (shell) => {
+    containerd.import(set);
+    const urls = [`http://127.0.0.1:${CLIENT}`, `http://127.0.0.1:${METRICS}`];
+    containerd.run(
+      'own',
+      'etcd-cp1',
+      data(),
+      'etcd',
+      '--name',
+      'cp1',
+      '--data-dir',
+      '/var/lib/etcd',
+      ...[
+        '--listen-client-urls',
+        urls[0]!,
+        '--advertise-client-urls',
+        urls[0]!,
+        '--listen-metrics-urls',
+        urls[1]!,
+        '--listen-peer-urls',
+        'unix:///var/lib/etcd/peer:0',
+      ],
+    );
+    fs.mkdirSync(machine.path('/other'));
+    const unix = ['--listen-client-urls', 'unix:///var/lib/etcd/c:0', '--advertise-client-urls', urls[0]!];
+    containerd.run(
+      'other',
+      'etcd-cp2',
+      machine.path('/other'),
+      'etcd',
+      '--data-dir',
+      '/var/lib/etcd',
+      ...unix,
+      ...['--listen-peer-urls', 'unix:///var/lib/etcd/p:0'],
+    );
+    await until('etcd takes writes', () => write({ port: CLIENT }, 0, 1).then(() => true));
+    await write({ port: CLIENT }, 1, KEYS);
+
+    // As a service nobody ends it but its unit.
+    desk.plan([RESTORE]);
+    expect(await machine.poll(shell)).toMatchObject({
+      status: 1,
+      said: expect.stringContaining('etcd-runs'),
+    });
+    expect(containerd.state('own')).toBe('RUNNING');
+
+    const lines: readonly PlanLine[] = [{ ...RESTORE, image: IMAGE }];
+    desk.plan(lines);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(containerd.state('own')).toBe('STOPPED');
+    expect(containerd.state('other')).toBe('RUNNING');
+    await isRestored();
+    expect(containerd.ctr('leases', 'ls', '-q') + containerd.ctr('snapshots', 'ls')).not.toContain(
+      machine.root,
+    );
+    // Once is once: the pod runs with the new founding by then.
+    desk.plan(lines);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+  },
+);
+
+test('data that a process has open are not touched, though nobody answers', async () => {
+  await written();
+  const etcd = await EtcdAlone.start(data());
+  desk.plan([RESTORE]);
+  expect(await machine.poll()).toMatchObject({ status: 1, said: expect.stringContaining('etcd-runs') });
+  await etcd.stop();
+  expect(machine.exists('/var/lib/muster/etcd.copy')).toBe(false);
+  expect(machine.read('/var/lib/muster/marker')).toBe('lab f1 cp1 cp1\n');
+});
+
+test('an image that is nowhere leaves the data as they are, until there is one', async () => {
+  await written();
+  containerd.import(set);
+  desk.plan([{ ...RESTORE, image: 'registry.k8s.io/none:1' }]);
+  expect(await machine.poll()).toMatchObject({ status: 1, said: expect.stringContaining('restore-failed') });
+  expect(machine.exists('/var/lib/muster/etcd.before-f2')).toBe(false);
+  desk.plan([{ ...RESTORE, image: IMAGE }]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  await isRestored();
+});
+
+const HOST = '10.83.0.1';
+const DOCUMENTS = `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec: {subnet: 10.83.0.0/24, dhcp: {mode: server}}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp1}
+spec: {macs: ["52:54:00:83:00:01"], addresses: [10.83.0.11]}
+---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec: {kubernetes: {version: 1.36.2, endpoint: 10.83.0.11, controlPlanes: [cp1]}}
+`;
+
+test('an image that the machine does not have comes from where kubelet would get it', async () => {
+  await written();
+  bridge('br-restore', `${HOST}/24`);
+  let muster: Muster | undefined;
+  try {
+    muster = await startMuster(['br-restore'], DOCUMENTS);
+    execFileSync('bin/muster', ['artifacts', 'import', set, '--socket', muster.socket]);
+    machine.write(
+      '/etc/containerd/certs.d/_default/hosts.toml',
+      `[host."https://${HOST}:8443"]\ncapabilities = ["pull", "resolve"]\nskip_verify = true\n`,
+    );
+    desk.plan([{ ...RESTORE, image: IMAGE }]);
+    expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  } finally {
+    await muster?.stop();
+    remove([], ['br-restore']);
+  }
+  await isRestored();
+});
