@@ -171,6 +171,8 @@ settle() {
 # A key by algorithm $1 in file $2, unless one is there.
 make_key() {
   [ ! -s "$2" ] || return 0
+  name=\${2##*/}
+  rm -f "$run/pin.\${name%.key}"
   case $1 in
     ECDSA-P256) try key-failed openssl ecparam -genkey -name prime256v1 -noout -out "$run/key" ;;
     RSA-*) try key-failed openssl genpkey -quiet -algorithm RSA -pkeyopt "rsa_keygen_bits:\${1#RSA-}" -out "$run/key" ;;
@@ -183,16 +185,20 @@ make_request() {
     try key-failed openssl req -new -sha256 -config "$run/req.cnf" -key "$1" -subj "/CN=$machine" -out "$2"
 }
 
-# SHA-256 of the public key of key $1.
+# SHA-256 of the public key of key $1 in $home/keys as \`value\`. A control plane has a dozen and says them with every poll: it is remembered.
 pin() {
-  sum=$(openssl pkey -in "$1" -pubout -outform DER | sha256sum)
-  printf '%s' "\${sum%% *}"
+  first_line "$run/pin.$1"
+  [ -z "$value" ] || return 0
+  openssl pkey -in "$home/keys/$1.key" -pubout -outform DER -out "$run/pin" && sum "$run/pin" && keep "$run/pin.$1" "$value"
 }
 
-# Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our clock may be wrong.
+# Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our clock may be wrong. Looked at again when
+# one of the three is another.
 believed() {
+  seen=$(cat "$etc/ca.crt" "$home/agent.key" "$1" | sha256sum)
+  [ "$seen" != "$sure" ] || return 0
   openssl verify -no_check_time -CAfile "$etc/ca.crt" "$1" >/dev/null 2>&1 &&
-    [ "$(openssl x509 -in "$1" -noout -pubkey)" = "$(openssl pkey -in "$home/agent.key" -pubout)" ]
+    [ "$(openssl x509 -in "$1" -noout -pubkey)" = "$(openssl pkey -in "$home/agent.key" -pubout)" ] && sure=$seen
 }
 
 redeem() {
@@ -274,8 +280,8 @@ poll() {
     set -- "$@" "\${name%%:*}=$value"
   done
   for file in "$home"/keys/*.key; do
-    name=\${file##*/}
-    [ ! -s "$file" ] || set -- "$@" "pin.\${name%.key}=$(pin "$file")"
+    name=\${file##*/} name=\${name%.key}
+    [ ! -s "$file" ] || { pin "$name"; set -- "$@" "pin.$name=$value"; }
   done
   for file in "$run"/requests/*; do
     [ ! -s "$file" ] || set -- "$@" "csr.\${file##*/}@$file"
@@ -328,7 +334,7 @@ setting session && session=$value
 setting data && data=$value
 setting etcd && etcd_url=\${value:-http://127.0.0.1:2381}
 setting api && api_url=\${value:-https://127.0.0.1:6443}
-revision=0 worse=0 retry='' home=$run/agent
+revision=0 worse=0 status='' retry='' sure='' home=$run/agent
 hold_code='' hold_text=''
 mkdir -p "$run"
 # Two would take each other's plan away; a person's \`once\` waits for nobody.
@@ -344,8 +350,8 @@ trap leave TERM
 while :; do
   if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)); fi
   [ "\${1:-}" != once ] || { [ -z "$hold_code" ] && [ "$worse" = 0 ]; exit; }
-  # A new agent came with the plan.
-  [ "$(cat "$0" "$here/muster-plan.sh" | sha256sum)" = "$self" ] || exec sh "$0"
+  # A new agent may have come with the plan.
+  [ "$status" != 200 ] || [ "$(cat "$0" "$here/muster-plan.sh" | sha256sum)" = "$self" ] || exec sh "$0"
   # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to a quarter more, so that a
   # thousand machines do not ask at once.
   pause=\${retry:-10} least=$(((1 << worse) - 1))

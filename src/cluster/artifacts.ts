@@ -1,7 +1,7 @@
 /** Which binaries and container images a cluster is made of, from its full specification; and where their publishers keep them. */
 import type { Arch } from '../artifacts/oci.ts';
 import { OCI_ARCH } from '../artifacts/oci.ts';
-import { type ClusterRole, type FullCluster, withRole } from './full.ts';
+import { type ClusterMachine, type ClusterRole, type FullCluster, withRole } from './full.ts';
 
 /** Programs on the machines, besides those of the operating system. */
 export const BINARIES = [
@@ -199,6 +199,26 @@ export function requiredArtifacts(
   ];
   const others = ofAddons.filter((reference) => known.every((one) => one.reference !== reference));
   return [...binaries, ...known, ...imagesFor(others, arch, NODES), ...manifestsOf(full)];
+}
+
+/**
+ * Of the pods that the machine runs in any case, each once, those first that others wait for. Not pause, which containerd pulls and pins
+ * by itself.
+ */
+export function podImages(full: FullCluster, { roles }: ClusterMachine): readonly string[] {
+  const { images, etcd, virtualAddress } = full;
+  const control = roles.includes('control-plane');
+  const nodes = control || roles.includes('worker');
+  return [
+    ...new Set([
+      ...(roles.includes('etcd') && etcd.runs === 'pod' ? [images.etcd] : []),
+      ...(control
+        ? [images['kube-apiserver'], images['kube-controller-manager'], images['kube-scheduler']]
+        : []),
+      ...(control && virtualAddress?.image !== undefined ? [virtualAddress.image] : []),
+      ...(nodes ? [images['kube-proxy'], ...networkImages(full)] : []),
+    ]),
+  ];
 }
 
 /** Each file once, under the first add-on that has it. */

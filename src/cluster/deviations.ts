@@ -25,6 +25,11 @@ export const CLUSTER_DEVIATIONS = {
     reason:
       'Asks /livez: with /readyz kubelet kills the member after four minutes without quorum, while it waits for the others.',
   },
+  apiserverStartup: {
+    fields: /^kube-apiserver startupProbe\.failureThreshold$/,
+    reason:
+      'Fifteen minutes: kubelet counts on when the container ends and starts again, as one does while etcd has no quorum, and would kill the one that has its etcd at last.',
+  },
   etcdServers: {
     fields: /^kube-apiserver --etcd-servers$/,
     reason: 'All members: an apiserver outlives the replacement of the member on its own machine.',

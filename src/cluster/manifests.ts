@@ -69,8 +69,8 @@ const slow = (spot: ProbeSpot, path: string, failureThreshold: number): Probe =>
   timeoutSeconds: 15,
 });
 const liveness = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 8);
-/** Four minutes. */
-const startup = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 24);
+/** Four minutes, each try taking ten seconds. */
+const startup = (spot: ProbeSpot, path: string, tries = 24): Probe => slow(spot, path, tries);
 const readiness = (spot: ProbeSpot, path: string): Probe => ({
   failureThreshold: 3,
   httpGet: get(spot, path),
@@ -149,7 +149,7 @@ export function apiserverPod(full: FullCluster, machine: ClusterMachine): Static
     requests: { cpu: '250m' },
     livenessProbe: liveness(spot, '/livez'),
     readinessProbe: readiness(spot, '/readyz'),
-    startupProbe: startup(spot, '/livez'),
+    startupProbe: startup(spot, '/livez', 90),
     mounts: bySort([
       ...apiserverMounts(full),
       directory('ca-certs', '/etc/ssl/certs'),

@@ -3,6 +3,7 @@
  * version 3 for 2.x (containerd, docs/cri/config.md): 2.x would convert the older one at each start, and says so.
  */
 import type { PlanLine } from '../../agent/plan.ts';
+import { formatReference, parseReference } from '../../artifacts/reference.ts';
 import type { FullCluster } from '../full.ts';
 import { FLANNEL_CNI } from '../objects/flannel.ts';
 import { parseVersion } from '../versions.ts';
@@ -50,8 +51,16 @@ export function mirrorHosts(mirrors: readonly string[]): string {
   return mirrors.map(host).join('\n');
 }
 
-/** What kubelet has pulled is kept by its digest alone if it was named by tag and digest (containerd's ParseDockerRef). */
-export const nameInContainerd = (reference: string): string => reference.replace(/:[^:@/]+@/, '@');
+/**
+ * Under which what kubelet has pulled is kept, and looked for before it pulls: with registry, and by its digest alone if it was named by
+ * tag and digest (containerd's ParseDockerRef).
+ */
+export function nameInContainerd(reference: string): string {
+  const read = parseReference(reference);
+  if (read === undefined) return reference;
+  const { digest, tag, ...name } = read;
+  return formatReference({ ...name, ...(digest === undefined ? { tag: tag! } : { digest }) });
+}
 
 /** Ours, because an archive of binaries brings none; Debian's own differs in the path alone. */
 const unit = sections(

@@ -2,6 +2,7 @@
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ClusterMachine, FullCluster } from '../full.ts';
 import { kubeletFiles, kubeletUnitFlags, RESOLVER } from '../kubelet.ts';
+import { IMAGES_SERVICE } from './images-unit.ts';
 import { put, sections } from './lines.ts';
 
 export const KUBELET_SERVICE = 'kubelet.service';
@@ -20,8 +21,8 @@ const unit = sections(
     'Unit',
     [
       'Description=kubelet: The Kubernetes Node Agent',
-      'Wants=network-online.target containerd.service',
-      'After=network-online.target containerd.service systemd-resolved.service',
+      `Wants=network-online.target containerd.service ${IMAGES_SERVICE}`,
+      `After=network-online.target containerd.service ${IMAGES_SERVICE} systemd-resolved.service`,
       'StartLimitIntervalSec=0',
     ],
   ],

@@ -51,9 +51,14 @@ const script = ({ name }: ClusterMachine, addons: readonly File[]): string => `#
 # Puts the objects of the cluster in place; started anew by systemd until all of it is done.
 set -eu
 export KUBECONFIG=${CREDENTIAL}
-# kubectl alone, every second, is much for a machine that pulls images and starts an apiserver: it asks when somebody answers.
-until curl -s -o /dev/null --max-time 5 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:6443/ &&
-  kubectl get --raw /readyz >/dev/null 2>&1; do sleep 1; done
+# kubectl alone is much for a machine that starts an apiserver: it asks when curl was told so, or not told because it has no name.
+answers() {
+  case $(curl -q -s -o /dev/null -w '%{http_code}' --noproxy '*' --max-time 5 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:6443/readyz) in
+    200 | 401) kubectl get --raw /readyz >/dev/null 2>&1 ;;
+    *) return 1 ;;
+  esac
+}
+until answers; do sleep 2; done
 kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
 kubectl get -o name -f ${DIRECTORY}/created.yaml
 kubectl apply --server-side --force-conflicts --field-manager=muster -f ${DIRECTORY}/applied.yaml

@@ -14,6 +14,7 @@ import { balancerLines } from './balancer.ts';
 import { checkLines, runsKubelet } from './checks.ts';
 import { containerdLines, nameInContainerd } from './containerd.ts';
 import { ETCD_SERVICE, etcdReads, etcdServiceLine, maskDistributionsEtcd } from './etcd-service.ts';
+import { imagesLines } from './images-unit.ts';
 import { KUBELET_SERVICE, kubeletLines, readByKubelet } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import type { ObjectsPart } from './objects-unit.ts';
@@ -57,7 +58,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   const address = virtualAddressLines(full, machine, pki);
   const apiserver = apiserverLines(full, machine);
   const started = startedLines(of, [...pki, ...apiserver]);
-  const kubelet = kubernetes ? kubeletLines(full, machine) : [];
+  const kubelet = kubernetes ? [...imagesLines(full, machine), ...kubeletLines(full, machine)] : [];
   return [
     ...system,
     ...directories(machine),

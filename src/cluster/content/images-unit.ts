@@ -1,0 +1,44 @@
+/**
+ * The unit that pulls what the machine runs before kubelet starts it. kubelet would pull all at once with what it has started already:
+ * an apiserver without its etcd ends and is started again while etcd's image still comes, and a slow machine does not get out of that.
+ */
+import type { PlanLine } from '../../agent/plan.ts';
+import { podImages } from '../artifacts.ts';
+import type { ClusterMachine, FullCluster } from '../full.ts';
+import { nameInContainerd } from './containerd.ts';
+import { put, sections } from './lines.ts';
+
+export const IMAGES_SERVICE = 'muster-images.service';
+const UNIT = `/etc/systemd/system/${IMAGES_SERVICE}`;
+const SCRIPT = '/etc/muster/images.sh';
+
+/** What cannot be pulled now is left to kubelet, which tries on. */
+const script = (images: readonly string[]): string => `#!/bin/sh
+# Pulls what this machine runs, in the order in which it is needed. What is there is left alone.
+set -eu
+there=$(ctr --namespace k8s.io images list -q)
+for image in ${images.join(' ')}; do
+  printf '%s\\n' "$there" | grep -qxF "$image" || ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d "$image" >/dev/null
+done
+`;
+
+const unit = sections(
+  [
+    'Unit',
+    [
+      'Description=Images of what this machine runs, pulled by Muster before kubelet starts it',
+      'Wants=network-online.target containerd.service',
+      'After=network-online.target containerd.service',
+    ],
+  ],
+  [
+    'Service',
+    // A registry that never ends its answer must not keep kubelet from what is there.
+    ['Type=oneshot', 'RemainAfterExit=yes', `ExecStart=/bin/sh ${SCRIPT}`, 'TimeoutStartSec=900'],
+  ],
+);
+
+export const imagesLines = (full: FullCluster, machine: ClusterMachine): readonly PlanLine[] => [
+  put(SCRIPT, script(podImages(full, machine).map(nameInContainerd))),
+  put(UNIT, unit),
+];
