@@ -16,10 +16,16 @@ const SCRIPT = '/etc/muster/images.sh';
 const script = (images: readonly string[]): string => `#!/bin/sh
 # Pulls what this machine runs, in the order in which it is needed. What is there is left alone.
 set -eu
-there=$(ctr --namespace k8s.io images list -q)
-for image in ${images.join(' ')}; do
-  printf '%s\\n' "$there" | grep -qxF "$image" || ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d "$image" >/dev/null
-done
+# crictl lets containerd pull; ctr does it by itself and hands over every octet, which takes twice as much of a slow processor.
+pull() {
+  if command -v crictl >/dev/null; then
+    [ -n "$(crictl images --quiet "$1")" ] || crictl pull "$1"
+  else
+    ctr --namespace k8s.io images list -q | grep -qxF "$1" ||
+      ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d "$1" >/dev/null
+  fi
+}
+for image in ${images.join(' ')}; do pull "$image"; done
 `;
 
 const unit = sections(

@@ -9,7 +9,7 @@ function pulled(cluster: FullCluster, name: string): readonly string[] {
   const machine = cluster.machines.find((one) => one.name === name)!;
   const [script] = imagesLines(cluster, machine);
   const text = script?.do === 'put' && 'text' in script.content ? script.content.text : '';
-  return /^for image in (.*); do$/m.exec(text)![1]!.split(' ');
+  return /^for image in (.*); do /m.exec(text)![1]!.split(' ');
 }
 
 const short = (images: readonly string[]): readonly string[] =>
