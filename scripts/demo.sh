@@ -8,7 +8,7 @@ export PATH="$PATH:/usr/sbin:/sbin"
 list=.cache/demo-packages.txt
 
 # Of debian-packages.txt only what booting machines takes.
-needed='iproute2 tcpdump perl-base curl qemu-system-x86 ovmf ipxe ipxe-qemu mmdebstrap squashfs-tools uidmap cpio busybox-static zstd'
+needed='iproute2 tcpdump perl-base curl qemu-system-x86 ovmf ipxe ipxe-qemu mmdebstrap squashfs-tools uidmap cpio busybox-static zstd xz-utils'
 
 mkdir -p .cache
 for package in $needed; do
