@@ -19,7 +19,7 @@ set -eu
 # crictl lets containerd pull; ctr does it by itself and hands over every octet, which takes twice as much of a slow processor.
 pull() {
   if command -v crictl >/dev/null; then
-    [ -n "$(crictl images --quiet "$1")" ] || crictl pull "$1"
+    crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"
   else
     ctr --namespace k8s.io images list -q | grep -qxF "$1" ||
       ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d "$1" >/dev/null
