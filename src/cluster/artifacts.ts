@@ -9,6 +9,7 @@ export const BINARIES = [
   'kubectl',
   'kubeadm',
   'containerd',
+  'cri-o',
   'runc',
   'crictl',
   'nerdctl',
@@ -59,6 +60,7 @@ const VERSION_OF: Readonly<Record<BinaryName, (full: FullCluster) => string>> = 
   kubectl: (full) => full.versions['kube-apiserver'],
   kubeadm: (full) => full.versions['kube-apiserver'],
   containerd: (full) => full.versions.containerd,
+  'cri-o': (full) => full.versions['cri-o'],
   runc: (full) => full.versions.runc,
   crictl: (full) => full.versions.crictl,
   nerdctl: (full) => full.versions.nerdctl,
@@ -71,11 +73,20 @@ const ROLES_OF: Readonly<Record<BinaryName, readonly ClusterRole[]>> = {
   kubectl: ['control-plane'],
   kubeadm: ['control-plane'],
   containerd: ALL,
+  'cri-o': ALL,
   runc: ALL,
   crictl: ALL,
   nerdctl: NODES,
   'cni-plugins': NODES,
   etcd: ['etcd'],
+};
+
+/** Of one runtime alone. CRI-O's bundle brings what starts its containers. */
+const RUNTIME_OF: Partial<Readonly<Record<BinaryName, FullCluster['runtime']>>> = {
+  containerd: 'containerd',
+  runc: 'containerd',
+  nerdctl: 'containerd',
+  'cri-o': 'cri-o',
 };
 
 interface Published {
@@ -97,6 +108,10 @@ function published(name: BinaryName, version: string, arch: Arch): Published {
     }
     case 'containerd': {
       const url = `${github('containerd/containerd')}/containerd-${version}-linux-${cpu}.tar.gz`;
+      return { form: 'tar', url, checksums: `${url}.sha256sum` };
+    }
+    case 'cri-o': {
+      const url = `https://storage.googleapis.com/cri-o/artifacts/cri-o.${cpu}.v${version}.tar.gz`;
       return { form: 'tar', url, checksums: `${url}.sha256sum` };
     }
     case 'runc': {
@@ -177,10 +192,20 @@ export function requiredArtifacts(
   ofAddons: readonly string[] = [],
 ): readonly Required[] {
   const has = (roles: readonly ClusterRole[]) => roles.some((role) => withRole(full, role).length > 0);
-  const binaries = BINARIES.filter((name) => has(ROLES_OF[name])).map((name): RequiredBinary => {
-    const version = VERSION_OF[name](full);
-    return { kind: 'binary', name, version, arch, roles: ROLES_OF[name], ...published(name, version, arch) };
-  });
+  const wanted = BINARIES.filter((name) => (RUNTIME_OF[name] ?? full.runtime) === full.runtime);
+  const binaries = wanted
+    .filter((name) => has(ROLES_OF[name]))
+    .map((name): RequiredBinary => {
+      const version = VERSION_OF[name](full);
+      return {
+        kind: 'binary',
+        name,
+        version,
+        arch,
+        roles: ROLES_OF[name],
+        ...published(name, version, arch),
+      };
+    });
   const images = (Object.keys(IMAGE_ROLES) as (keyof FullCluster['images'])[])
     .filter((name) => has(IMAGE_ROLES[name]))
     .map(

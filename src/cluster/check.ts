@@ -71,7 +71,8 @@ function checkVersions(full: FullCluster, found: Found): void {
         ),
       );
   }
-  checkContainerd(full, found);
+  if (full.runtime === 'containerd') checkContainerd(full, found);
+  else checkCrio(full, found);
   const { oldestEtcd } = RELEASES[full.kubernetes.minor];
   if (!ETCD_MINORS.some((minor) => minor === minorOf(versions.etcd)))
     found.push(
@@ -100,6 +101,30 @@ function checkContainerd({ versions: { containerd } }: FullCluster, found: Found
         `containerd ${containerd} is not known here; 1.6 to 2 are`,
       ),
     );
+}
+
+/** It is made and tested with the Kubernetes of its own minor version (CRI-O, README, "Compatibility matrix"). */
+function checkCrio({ versions, mirrors }: FullCluster, found: Found): void {
+  const text = versions['cri-o'];
+  if (parseVersion(text) === undefined)
+    found.push(fault('error', 'overrides.versions.cri-o', `"${text}" is not a version`));
+  else if (minorOf(text) !== minorOf(versions.kubelet))
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.cri-o',
+        `CRI-O ${text} is not for kubelet ${minorOf(versions.kubelet)}`,
+      ),
+    );
+  for (const mirror of mirrors)
+    if (mirror.startsWith('https://['))
+      found.push(
+        fault(
+          'error',
+          'mirrors',
+          `CRI-O looks for the CA of ${mirror} where no such name can be; give the mirror a name`,
+        ),
+      );
 }
 
 function checkEtcd(full: FullCluster, found: Found): void {

@@ -60,6 +60,7 @@ const FIXED: Readonly<Record<string, string>> = {
   'etcd.topology': 'spec.kubernetes.etcd.topology',
   'etcd.runs': 'spec.kubernetes.etcd.runs',
   'cni.plugin': 'spec.kubernetes.cni',
+  runtime: 'spec.kubernetes.runtime',
   addons: 'spec.kubernetes.addons',
   'virtualAddress.by': 'spec.kubernetes.virtualAddress.by',
   'virtualAddress.addresses': 'spec.kubernetes.virtualAddress.addresses',
@@ -208,6 +209,12 @@ const NETWORK_IMAGES = {
   none: { by: 'none', images: {} },
 } as const;
 
+/** Where a runtime listens for kubelet; kubeadm's names. */
+const SOCKETS = {
+  containerd: 'unix:///run/containerd/containerd.sock',
+  'cri-o': 'unix:///var/run/crio/crio.sock',
+} as const;
+
 /** MiB of memory: kubeadm's 1,700 MB for a control plane, Kubespray's 1 GB for a worker less what a kernel keeps. */
 const MEMORY_MIB = { 'control-plane': 1600, etcd: 256, worker: 800 } as const;
 
@@ -301,6 +308,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   const knownEtcd = ETCD_MINORS.includes(etcdMinor as EtcdMinor) ? (etcdMinor as EtcdMinor) : '3.6';
   build.put(['etcd', 'minor'], etcdMinor, 'derived', 'versions.etcd');
   const dataDirectory = build.put(['etcd', 'dataDirectory'], '/var/lib/etcd', 'default', 'kubeadm');
+  const runtime = build.put(['runtime'], spec.runtime ?? 'containerd', given(spec.runtime), 'runtime');
   build.put(['versions', 'containerd'], '1.7.24', 'default', "Debian 13's");
   for (const [tool, of] of Object.entries(TOOLS[minor]))
     build.put(['versions', tool], of, 'version', `Kubernetes ${minor}`);
@@ -331,7 +339,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   for (const component of COMPONENTS)
     for (const [flag, { value, by }] of Object.entries(flags[component]))
       build.put(['flags', component, flag], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
-  const config = kubeletConfig({ dns, dnsDomain, gates: release.kubeletGates });
+  const config = kubeletConfig({ dns, dnsDomain, gates: release.kubeletGates, socket: SOCKETS[runtime] });
   for (const part of ['config', 'controlPlaneConfig'] as const)
     for (const [field, { value, by }] of Object.entries(config[part]))
       build.put(['kubelet', part, field], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');

@@ -230,6 +230,8 @@ export function kubeletConfig(facts: {
   readonly dns: readonly string[];
   readonly dnsDomain: string;
   readonly gates: Readonly<Record<string, boolean>>;
+  /** Where the runtime listens. */
+  readonly socket: string;
 }): Readonly<Record<'config' | 'controlPlaneConfig', Readonly<Record<string, DerivedValue>>>> {
   const gates = Object.keys(facts.gates).length > 0;
   return {
@@ -245,7 +247,7 @@ export function kubeletConfig(facts: {
       cgroupDriver: { value: 'systemd' },
       clusterDNS: { value: facts.dns, by: 'serviceAddresses.dns' },
       clusterDomain: { value: facts.dnsDomain, by: 'dnsDomain' },
-      containerRuntimeEndpoint: { value: 'unix:///run/containerd/containerd.sock' },
+      containerRuntimeEndpoint: { value: facts.socket, by: 'runtime' },
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: 10248 },
       resolvConf: { value: RESOLVER },

@@ -196,7 +196,7 @@ class Desk {
 
   async #planOf(asking: Asking): Promise<Plan> {
     const { full, machine, facts } = asking;
-    const data = dataPart(machine, facts, this.#deps.newFilesystem);
+    const data = dataPart(full, machine, facts, this.#deps.newFilesystem);
     if (data.state === 'held') return { lines: data.lines, pollSeconds: POLL.held };
     if (data.state === 'coming') return { lines: data.lines, pollSeconds: this.#next(facts, POLL.now) };
 

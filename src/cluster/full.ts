@@ -56,11 +56,15 @@ export interface FullCluster {
     readonly kubelet: string;
     /** The one on the machines; the form of its configuration follows from it. */
     readonly containerd: string;
+    /** Likewise, where it is the runtime. */
+    readonly 'cri-o': string;
     readonly runc: string;
     readonly crictl: string;
     readonly nerdctl: string;
     readonly 'cni-plugins': string;
   };
+  /** What runs containers. */
+  readonly runtime: 'containerd' | 'cri-o';
   readonly registry: string;
   /** References, by tag unless overridden by digest. */
   readonly images: Readonly<

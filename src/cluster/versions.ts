@@ -42,13 +42,13 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
   },
 };
 
-/** Tools of the machines beside Kubernetes and containerd: their publishers' releases of that time. */
+/** Programs of the machines beside Kubernetes and containerd: their publishers' releases of that time. */
 export const TOOLS: Readonly<
-  Record<Minor, Readonly<Record<'runc' | 'crictl' | 'nerdctl' | 'cni-plugins', string>>>
+  Record<Minor, Readonly<Record<'cri-o' | 'runc' | 'crictl' | 'nerdctl' | 'cni-plugins', string>>>
 > = {
-  '1.34': { runc: '1.3.6', crictl: '1.34.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
-  '1.35': { runc: '1.3.6', crictl: '1.35.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
-  '1.36': { runc: '1.3.6', crictl: '1.36.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
+  '1.34': { 'cri-o': '1.34.11', runc: '1.3.6', crictl: '1.34.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
+  '1.35': { 'cri-o': '1.35.6', runc: '1.3.6', crictl: '1.35.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
+  '1.36': { 'cri-o': '1.36.3', runc: '1.3.6', crictl: '1.36.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
 };
 
 export const ETCD_MINORS = ['3.4', '3.5', '3.6'] as const;

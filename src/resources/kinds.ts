@@ -274,6 +274,9 @@ export const kubernetesSpec = z.strictObject({
   cni: z.enum(['flannel', 'kube-router', 'none']).optional().meta({
     description: 'The network between pods. Default flannel; none: an add-on or you bring one.',
   }),
+  runtime: z.enum(['containerd', 'cri-o']).optional().meta({
+    description: 'What runs containers, on all machines. Default containerd.',
+  }),
   addons: z.array(addon).optional().meta({
     description: 'Applied after the objects of Muster, in this order (docs/addons.md).',
   }),

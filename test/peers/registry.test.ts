@@ -1,11 +1,13 @@
-/** Our registry and containerd: images that `muster artifacts` packed and brought, pulled over TLS through a mirror's hosts.toml. */
+/** Our registry, containerd, and the library of CRI-O: images that `muster artifacts` packed and brought, pulled over TLS through a mirror's hosts.toml. */
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { crioLines } from '../../src/cluster/content/cri-o.ts';
 import { selfSigned } from '../self-signed.ts';
+import { full } from '../unit/cluster/kit.ts';
 import { bridge, daemon, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { unpacked } from './unpacked.ts';
 
@@ -144,6 +146,54 @@ it('what containerd unpacked is the program, octet by octet, and runnable', asyn
   expect(execFileSync('cmp', [join(HOME, 'app'), join(target, 'app')], { encoding: 'utf8' })).toBe('');
   execFileSync('test', ['-x', join(target, 'app')]);
   await ctr('images', 'unmount', target);
+});
+
+it('with the settings of CRI-O the library that it pulls by asks our registry, by tag and by digest, and believes our CA alone', async () => {
+  const cluster = { ...full({ runtime: 'cri-o' }), mirrors: [`https://${HOST}:8443`] };
+  const lines = new Map(
+    crioLines(cluster).files.flatMap((line) =>
+      line.do === 'put' && 'text' in line.content ? [[line.path, line.content.text] as const] : [],
+    ),
+  );
+  const { command, env } = unpacked('skopeo', 'usr/bin/skopeo');
+  const pulled = (reference: string, authority: string) => {
+    const home = mkdtempSync(join(HOME, 'skopeo-'));
+    const file = (at: string, text: string): string => {
+      mkdirSync(dirname(join(home, at)), { recursive: true });
+      writeFileSync(join(home, at), text);
+      return join(home, at);
+    };
+    // Below a home instead of /etc/containers, which is the host's.
+    file(`.config/containers/certs.d/${HOST}:8443/ca.crt`, authority);
+    const registries = file(
+      'registries.conf',
+      lines.get('/etc/containers/registries.conf.d/90-muster.conf')!,
+    );
+    const policy = file('policy.json', lines.get('/etc/crio/policy.json')!);
+    return run(
+      command,
+      [
+        '--registries-conf',
+        registries,
+        '--policy',
+        policy,
+        'copy',
+        `docker://${reference}`,
+        `dir:${home}/image`,
+      ],
+      { ...env, HOME: home },
+    );
+  };
+  const authority = transportAuthority();
+  const byTag = await pulled('registry.k8s.io/app:v1', authority);
+  expect(byTag.code, byTag.out).toBe(0);
+  const listed = (await artifacts('ls', '-o', 'json')).out;
+  const digest = /registry\.k8s\.io\/app:v1[^}]*?(sha256:[0-9a-f]{64})/s.exec(listed)![1]!;
+  const byDigest = await pulled(`registry.k8s.io/app@${digest}`, authority);
+  expect(byDigest.code, byDigest.out).toBe(0);
+  const other = await pulled('registry.k8s.io/app:v1', selfSigned('x').certificate);
+  expect(other.code).not.toBe(0);
+  expect(other.out).toMatch(/x509|certificate/);
 });
 
 it('a server that shows another CA is not believed', async () => {

@@ -2,9 +2,10 @@
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
 import { AUDIT_DIRECTORY } from '../derive.ts';
-import type { ClusterMachine } from '../full.ts';
+import type { ClusterMachine, FullCluster } from '../full.ts';
 import { runsKubelet } from './checks.ts';
 import { directory, hold } from './lines.ts';
+import { RUNTIMES } from './runtime.ts';
 
 export type DataPart =
   /** Nothing can be done before a person looks. */
@@ -15,7 +16,12 @@ export type DataPart =
   | { readonly state: 'there'; readonly lines: readonly PlanLine[] };
 
 /** `newFilesystem`: the UUID that a filesystem gets that is made now; a new one every time, since grants are bound to it. */
-export function dataPart(machine: ClusterMachine, facts: AgentFacts, newFilesystem: () => string): DataPart {
+export function dataPart(
+  { runtime }: Pick<FullCluster, 'runtime'>,
+  machine: ClusterMachine,
+  facts: AgentFacts,
+  newFilesystem: () => string,
+): DataPart {
   const { disk } = facts;
   switch (disk.state) {
     case 'unused':
@@ -38,7 +44,7 @@ export function dataPart(machine: ClusterMachine, facts: AgentFacts, newFilesyst
     case 'ours': {
       const mount: PlanLine = { do: 'mount-data', filesystem: disk.filesystem };
       return disk.mounted
-        ? { state: 'there', lines: [mount, ...binds(machine)] }
+        ? { state: 'there', lines: [mount, ...binds(machine, runtime)] }
         : { state: 'coming', lines: [mount] };
     }
   }
@@ -46,10 +52,10 @@ export function dataPart(machine: ClusterMachine, facts: AgentFacts, newFilesyst
 
 const held = (code: string, text: string): DataPart => ({ state: 'held', lines: [hold(code, text)] });
 
-function binds(machine: ClusterMachine): readonly PlanLine[] {
+function binds(machine: ClusterMachine, runtime: FullCluster['runtime']): readonly PlanLine[] {
   const kept = [
     ...(machine.roles.includes('etcd') ? ['etcd'] : []),
-    ...(runsKubelet(machine) ? ['containerd', 'kubelet'] : []),
+    ...(runsKubelet(machine) ? [RUNTIMES[runtime].data, 'kubelet'] : []),
   ];
   return [
     ...kept.map((name): PlanLine => ({ do: 'bind', directory: name, path: `/var/lib/${name}` })),

@@ -6,7 +6,7 @@ import { MANIFEST_DIRECTORY } from '../manifests.ts';
 import { ETCD_GRANT, ETCD_SERVICE } from './etcd-service.ts';
 import { hold, step } from './lines.ts';
 
-/** In this order: nothing is started again by what still runs. Pods of kubelet are in the slice; containerd alone would leave them running. */
+/** In this order: nothing is started again by what still runs. Pods of kubelet are in the slice; the runtime alone would leave them running. */
 const UNITS = [
   'muster-objects.service',
   'kubelet.service',
@@ -15,6 +15,7 @@ const UNITS = [
   'muster-address.service',
   'muster-balancer.service',
   'containerd.service',
+  'crio.service',
 ] as const;
 
 const MANIFESTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;

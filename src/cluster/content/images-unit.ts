@@ -7,16 +7,15 @@ import { podImages } from '../artifacts.ts';
 import type { ClusterMachine, FullCluster } from '../full.ts';
 import { nameInContainerd } from './containerd.ts';
 import { put, sections } from './lines.ts';
+import { RUNTIMES } from './runtime.ts';
 
 export const IMAGES_SERVICE = 'muster-images.service';
 const UNIT = `/etc/systemd/system/${IMAGES_SERVICE}`;
 const SCRIPT = '/etc/muster/images.sh';
 
-/** What cannot be pulled now is left to kubelet, which tries on. */
-const script = (images: readonly string[]): string => `#!/bin/sh
-# Pulls what this machine runs, in the order in which it is needed. What is there is left alone.
-set -eu
-# crictl lets containerd pull; ctr does it by itself and hands over every octet, which takes twice as much of a slow processor.
+/** Pulls image `$1` unless it is there, by the programs that come with the runtime. */
+const PULL: Readonly<Record<FullCluster['runtime'], string>> = {
+  containerd: `# crictl lets containerd pull; ctr does it by itself and hands over every octet, which takes twice as much of a slow processor.
 pull() {
   if command -v crictl >/dev/null; then
     crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"
@@ -24,27 +23,36 @@ pull() {
     ctr --namespace k8s.io images list -q | grep -qxF "$1" ||
       ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d "$1" >/dev/null
   fi
-}
+}`,
+  'cri-o': `pull() { [ -n "$(crictl images --quiet "$1")" ] || crictl pull "$1"; }`,
+};
+
+/** What cannot be pulled now is left to kubelet, which tries on. */
+const script = (runtime: FullCluster['runtime'], images: readonly string[]): string => `#!/bin/sh
+# Pulls what this machine runs, in the order in which it is needed. What is there is left alone.
+set -eu
+${PULL[runtime]}
 for image in ${images.join(' ')}; do pull "$image"; done
 `;
 
-const unit = sections(
-  [
-    'Unit',
+const unit = (runtime: string) =>
+  sections(
     [
-      'Description=Images of what this machine runs, pulled by Muster before kubelet starts it',
-      'Wants=network-online.target containerd.service',
-      'After=network-online.target containerd.service',
+      'Unit',
+      [
+        'Description=Images of what this machine runs, pulled by Muster before kubelet starts it',
+        `Wants=network-online.target ${runtime}`,
+        `After=network-online.target ${runtime}`,
+      ],
     ],
-  ],
-  [
-    'Service',
-    // A registry that never ends its answer must not keep kubelet from what is there.
-    ['Type=oneshot', 'RemainAfterExit=yes', `ExecStart=/bin/sh ${SCRIPT}`, 'TimeoutStartSec=900'],
-  ],
-);
+    [
+      'Service',
+      // A registry that never ends its answer must not keep kubelet from what is there.
+      ['Type=oneshot', 'RemainAfterExit=yes', `ExecStart=/bin/sh ${SCRIPT}`, 'TimeoutStartSec=900'],
+    ],
+  );
 
 export const imagesLines = (full: FullCluster, machine: ClusterMachine): readonly PlanLine[] => [
-  put(SCRIPT, script(podImages(full, machine).map(nameInContainerd))),
-  put(UNIT, unit),
+  put(SCRIPT, script(full.runtime, podImages(full, machine).map(nameInContainerd))),
+  put(UNIT, unit(RUNTIMES[full.runtime].unit)),
 ];

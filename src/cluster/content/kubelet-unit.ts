@@ -4,6 +4,7 @@ import type { ClusterMachine, FullCluster } from '../full.ts';
 import { kubeletFiles, kubeletUnitFlags, RESOLVER } from '../kubelet.ts';
 import { IMAGES_SERVICE } from './images-unit.ts';
 import { put, sections } from './lines.ts';
+import { RUNTIMES } from './runtime.ts';
 
 export const KUBELET_SERVICE = 'kubelet.service';
 const UNIT = `/etc/systemd/system/${KUBELET_SERVICE}`;
@@ -16,22 +17,23 @@ const linkResolver = [
   `[ -e ${RESOLVER} ] || ln -sfn /etc/resolv.conf ${RESOLVER}`,
 ].join('; ');
 
-const unit = sections(
-  [
-    'Unit',
+const unit = (runtime: string) =>
+  sections(
     [
-      'Description=kubelet: The Kubernetes Node Agent',
-      `Wants=network-online.target containerd.service ${IMAGES_SERVICE}`,
-      `After=network-online.target containerd.service ${IMAGES_SERVICE} systemd-resolved.service`,
-      'StartLimitIntervalSec=0',
+      'Unit',
+      [
+        'Description=kubelet: The Kubernetes Node Agent',
+        `Wants=network-online.target ${runtime} ${IMAGES_SERVICE}`,
+        `After=network-online.target ${runtime} ${IMAGES_SERVICE} systemd-resolved.service`,
+        'StartLimitIntervalSec=0',
+      ],
     ],
-  ],
-  [
-    'Service',
-    [`ExecStartPre=/bin/sh -c '${linkResolver}'`, 'ExecStart=kubelet', 'Restart=always', 'RestartSec=2'],
-  ],
-  ['Install', ['WantedBy=multi-user.target']],
-);
+    [
+      'Service',
+      [`ExecStartPre=/bin/sh -c '${linkResolver}'`, 'ExecStart=kubelet', 'Restart=always', 'RestartSec=2'],
+    ],
+    ['Install', ['WantedBy=multi-user.target']],
+  );
 
 /** A value between double quotes in a unit: systemd reads `\`, `"`, `$` and `%` there. */
 const quoted = (text: string): string =>
@@ -56,7 +58,7 @@ function dropIn(full: FullCluster, machine: ClusterMachine): string {
 
 export const kubeletLines = (full: FullCluster, machine: ClusterMachine): readonly PlanLine[] => [
   ...kubeletFiles(full, machine).map(({ path, mode, text }) => put(path, text, mode)),
-  put(UNIT, unit),
+  put(UNIT, unit(RUNTIMES[full.runtime].unit)),
   put(DROP_IN, dropIn(full, machine)),
 ];
 

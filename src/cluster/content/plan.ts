@@ -18,6 +18,7 @@ import { imagesLines } from './images-unit.ts';
 import { KUBELET_SERVICE, kubeletLines, readByKubelet } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import type { ObjectsPart } from './objects-unit.ts';
+import { runtimeLines } from './runtime.ts';
 import { systemLines } from './system.ts';
 import { virtualAddressLines } from './virtual-address.ts';
 
@@ -53,7 +54,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   ];
   if (unfit) return [...system, hold(unfit.code, unfit.text)];
   const pki = of.pki.map(lineOf);
-  const containerd = kubernetes ? containerdLines(full, binaries) : undefined;
+  const runtime = kubernetes ? runtimeLines(full, binaries) : undefined;
   const balancer = machine.roles.includes('worker') ? balancerLines(full, pki) : undefined;
   const address = virtualAddressLines(full, machine, pki);
   const apiserver = apiserverLines(full, machine);
@@ -65,7 +66,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...pki,
     step('certificates'),
     ...binaries,
-    ...(containerd?.files ?? []),
+    ...(runtime?.files ?? []),
     ...(balancer?.files ?? []),
     ...(address?.files ?? []),
     ...kubelet,
@@ -74,7 +75,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...(objects?.files ?? []),
     step('files'),
     ...started.service,
-    ...(containerd ? [containerd.run] : []),
+    ...(runtime ? [runtime.run] : []),
     ...(balancer ? [balancer.run] : []),
     ...(address ? [address.run] : []),
     ...(kubernetes

@@ -7,6 +7,7 @@ import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
 import { type Arch, OCI_ARCH } from '../../artifacts/oci.ts';
 import { type BinaryName, type RequiredBinary, requiredArtifacts } from '../artifacts.ts';
 import type { ClusterMachine, FullCluster } from '../full.ts';
+import { CRIO_BUNDLE } from './cri-o.ts';
 import { directory } from './lines.ts';
 
 export interface SuppliesOf {
@@ -22,6 +23,8 @@ const PROGRAMS = '/usr/local/bin';
 /** etcd's archive has one directory with its version and processor in the name. */
 const ETCD = '/usr/local/lib/muster/etcd';
 const ETCD_PROGRAMS = ['etcd', 'etcdctl', 'etcdutl'] as const;
+/** What CRI-O starts, and finds where systemd's services look for programs. */
+const CRIO_PROGRAMS = ['crio', 'conmon', 'pinns', 'crun', 'runc'] as const;
 
 /** Where the archive of a publisher is unpacked. */
 const ARCHIVE: Readonly<Record<BinaryName, (full: FullCluster) => string>> = {
@@ -30,12 +33,26 @@ const ARCHIVE: Readonly<Record<BinaryName, (full: FullCluster) => string>> = {
   kubeadm: () => PROGRAMS,
   // its archive has a directory bin
   containerd: () => '/usr/local',
+  'cri-o': () => CRIO_BUNDLE,
   runc: () => PROGRAMS,
   crictl: () => PROGRAMS,
   // its archive has two scripts for users without rights besides
   nerdctl: () => PROGRAMS,
   'cni-plugins': (full) => full.cniPlugins,
   etcd: () => ETCD,
+};
+
+/** Archives with programs in a directory of their own, which are linked from where they are found. */
+const LINKED: Partial<
+  Readonly<
+    Record<
+      BinaryName,
+      (version: string, cpu: string) => { readonly inside: string; readonly programs: readonly string[] }
+    >
+  >
+> = {
+  etcd: (version, cpu) => ({ inside: `etcd-v${version}-linux-${cpu}`, programs: ETCD_PROGRAMS }),
+  'cri-o': () => ({ inside: 'cri-o/bin', programs: CRIO_PROGRAMS }),
 };
 
 /** Lines for those of the machine's roles that are in the book. */
@@ -86,12 +103,12 @@ function linesOf(
   }
   const target = ARCHIVE[name](full);
   const lines: readonly PlanLine[] = [directory(target), { do: 'unpack', directory: target, url, sha256 }];
-  if (name !== 'etcd') return lines;
-  const inside = `${ETCD}/etcd-v${version}-linux-${OCI_ARCH[arch]}`;
-  const links = ETCD_PROGRAMS.map(
+  const linked = LINKED[name]?.(version, OCI_ARCH[arch]);
+  if (linked === undefined) return lines;
+  const links = linked.programs.map(
     (program): PlanLine => ({
       do: 'link',
-      to: `${inside}/${program}`,
+      to: `${target}/${linked.inside}/${program}`,
       path: `${PROGRAMS}/${program}`,
       onlyIfAbsent: false,
     }),

@@ -36,7 +36,15 @@ export function foundingOrders(completions: Pick<Completions, 'get'>, founder: F
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
-    restore: async (cluster, member) => founder.restore(cluster, known(cluster), member),
+    async restore(cluster, member) {
+      const full = completions.get(cluster)?.full;
+      if (full?.runtime === 'cri-o' && full.etcd.runs === 'pod')
+        throw new MusterError(
+          'E_FOUNDING',
+          `${cluster}: etcd runs as a static pod under CRI-O; it is restored as a service, or under containerd`,
+        );
+      return founder.restore(cluster, known(cluster), member);
+    },
   };
 }
 
