@@ -23,7 +23,7 @@ export interface PersonDeps {
 /** A colon would make it one of Kubernetes' own names (`system:…`). */
 const USER = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$/;
 
-/** The file's text: secret. Throws E_NOT_FOUND, E_USAGE for a name that is none, E_CLUSTER, E_PKI while the cluster has no keys. */
+/** The file's text: secret. Throws E_NOT_FOUND, E_USAGE for a name that is none, E_CLUSTER, E_NO_KEYS while the cluster has none. */
 export async function personKubeconfig(deps: PersonDeps, cluster: string, user: string): Promise<string> {
   const full = completed(deps, cluster);
   const made = await personal(deps, full, user, {

@@ -1,0 +1,135 @@
+/**
+ * A cluster is founded with two generations of each of its CAs, as in the middle of a rotation: what trusts reads both, what signs is one,
+ * and certificates of either are believed. With the real agent, real etcd and the shipped boot host.
+ */
+import { X509Certificate } from 'node:crypto';
+import https from 'node:https';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { createMetrics } from '../../src/base/metrics.ts';
+import type { EtcdClient } from '../../src/cluster/person.ts';
+import { newGeneration } from '../../src/pki/issue.ts';
+import { PrivateKey } from '../../src/pki/keys.ts';
+import { addTrusted, promote } from '../../src/pki/keyset.ts';
+import { openPki } from '../../src/pki/pki.ts';
+import { openVault, VAULT_KEY_FILE } from '../../src/pki/vault-key.files.ts';
+import { openSqliteStore } from '../../src/store/sqlite.files.ts';
+import { DEBIAN_13, type Rack, until, withRack } from './etcd/rack.ts';
+
+const PKI = '/etc/kubernetes/pki/etcd';
+
+interface Client {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/**
+ * Keys of a cluster with two generations of each keyset, before any member asked for them: the second signs, both are trusted. Returns a
+ * client of etcd whose certificate the first one signed. While no server has the store.
+ */
+async function twoGenerations(state: string, cluster: string): Promise<Client> {
+  const store = await openSqliteStore({
+    path: join(state, 'muster.db'),
+    log: silentLog,
+    metrics: createMetrics(),
+  });
+  try {
+    const vault = openVault({ file: join(state, VAULT_KEY_FILE) });
+    const pki = openPki({ store, vault, clock: systemClock });
+    const names = [...(await pki.found(cluster)).keys()];
+    expect(names).toEqual(expect.arrayContaining(['ca', 'etcd-ca', 'front-proxy-ca', 'sa']));
+    const key = await PrivateKey.generate();
+    const { certificate } = await pki.issue(cluster, {
+      leaf: 'etcd-person',
+      holder: { name: 'before', addresses: [] },
+      cluster: { name: cluster, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
+      publicKey: key.publicKey(),
+    });
+    for (const name of names) {
+      const next = await newGeneration(name, { now: systemClock.now() });
+      await pki.change(cluster, name, (keyset) => promote(addTrusted(keyset, next), next.id));
+    }
+    return { certificate, key: key.pem() };
+  } finally {
+    await store.close();
+  }
+}
+
+const certificatesOf = (bundle: string): readonly X509Certificate[] =>
+  (bundle.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
+    (pem) => new X509Certificate(pem),
+  );
+
+/** Which of the bundle's authorities signed it, by position. */
+const signersOf = (certificate: string, bundle: string): readonly number[] =>
+  certificatesOf(bundle).flatMap(({ publicKey }, n) =>
+    new X509Certificate(certificate).verify(publicKey) ? [n] : [],
+  );
+
+async function client(rack: Rack, user: string): Promise<EtcdClient> {
+  const { code, output } = await rack.muster('cluster', 'etcd-client', 'one', '--user', user, '-o', 'json');
+  expect(code, output).toBe(0);
+  return JSON.parse(output) as EtcdClient;
+}
+
+/** The members that the member at `url` tells of. */
+function membersBy(url: string, { certificate, key }: Client, ca: string): Promise<number> {
+  return new Promise((done, fail) => {
+    const asking = https.request(
+      `${url}/v3/cluster/member/list`,
+      { method: 'POST', ca, cert: certificate, key, agent: false, signal: AbortSignal.timeout(10_000) },
+      (answer) => {
+        let text = '';
+        answer.setEncoding('utf8');
+        answer.on('data', (part) => (text += part));
+        answer.on('error', fail);
+        answer.on('end', () => done((JSON.parse(text) as { members: unknown[] }).members.length));
+      },
+    );
+    asking.on('error', fail);
+    asking.end('{}');
+  });
+}
+
+test(
+  'a cluster whose CAs have two generations is founded, and clients of both are believed',
+  { timeout: 600_000 },
+  withRack(
+    async (rack) => {
+      await rack.host.kill();
+      const before = await twoGenerations(rack.host.state, 'one');
+      await rack.host.start();
+      await Promise.all(rack.all.map((machine) => machine.powerOn()));
+      await rack.healthy();
+      rack.writer.start();
+
+      const after = await client(rack, 'after');
+      expect(certificatesOf(after.ca)).toHaveLength(2);
+      expect([signersOf(before.certificate, after.ca), signersOf(after.certificate, after.ca)]).toEqual([
+        [1],
+        [0],
+      ]);
+      for (const machine of rack.all) {
+        const read = (file: string) => machine.read(`${PKI}/${file}`) ?? '';
+        await until(`${machine.name} trusts both`, () => read('ca-bundle.crt') === after.ca, rack.state);
+        for (const leaf of ['server.crt', 'peer.crt', 'healthcheck-client.crt'])
+          await until(
+            `${leaf} of ${machine.name} is of the one that signs`,
+            () => signersOf(read(leaf), after.ca).join() === '0',
+            rack.state,
+          );
+      }
+      for (const { url } of after.members)
+        for (const who of [before, after])
+          await until(
+            `${url} believes it`,
+            async () => (await membersBy(url, who, after.ca)) === 3,
+            rack.state,
+          );
+      await rack.nothingLost();
+    },
+    { etcd: DEBIAN_13 },
+  ),
+);
