@@ -24,7 +24,7 @@ pull() {
       ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d "$1" >/dev/null
   fi
 }`,
-  'cri-o': `pull() { [ -n "$(crictl images --quiet "$1")" ] || crictl pull "$1"; }`,
+  'cri-o': 'pull() { crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"; }',
 };
 
 /** What cannot be pulled now is left to kubelet, which tries on. */
