@@ -19,6 +19,7 @@ import { KUBELET_SERVICE, kubeletLines, readByKubelet } from './kubelet-unit.ts'
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { runtimeLines } from './runtime.ts';
+import { ETCD_PROGRAM } from './supplies.ts';
 import { systemLines } from './system.ts';
 import { virtualAddressLines } from './virtual-address.ts';
 
@@ -172,13 +173,16 @@ function startedLines(of: PlanOf, files: readonly PlanLine[]): Started {
 const wantedOf = ({ rolled }: ManifestFile) => (rolled ? [[rolled.pod, rolled.revision] as const] : []);
 
 function etcdService(
-  { full, machine, etcd }: PlanOf,
+  { full, machine, etcd, binaries = [] }: PlanOf,
   files: readonly PlanLine[],
 ): { readonly lines: readonly PlanLine[]; readonly wanted: Revisions } | undefined {
   if (full.etcd.runs !== 'service' || etcd?.founding === undefined) return undefined;
   const reads = put('/flags', etcdReads(full, machine));
   const trust = POD_READS.etcd!;
-  const digest = digestOf([...files, reads], (path) => path === '/flags' || trust.test(path));
+  const digest = digestOf(
+    [...files, ...binaries, reads],
+    (path) => path === '/flags' || trust.test(path) || ETCD_PROGRAM.includes(path),
+  );
   const revision = digest.slice(0, 16);
   return {
     lines: [etcdServiceLine(full, machine, revision), { do: 'run', unit: ETCD_SERVICE, digest }],

@@ -25,6 +25,8 @@ const ETCD = '/usr/local/lib/muster/etcd';
 const ETCD_PROGRAMS = ['etcd', 'etcdctl', 'etcdutl'] as const;
 /** What CRI-O starts, and finds where systemd's services look for programs. */
 const CRIO_PROGRAMS = ['crio', 'conmon', 'pinns', 'crun', 'runc'] as const;
+/** Where it comes to lie, as an archive or by itself. */
+export const ETCD_PROGRAM: readonly string[] = [ETCD, `${PROGRAMS}/etcd`];
 
 /** Where the archive of a publisher is unpacked. */
 const ARCHIVE: Readonly<Record<BinaryName, (full: FullCluster) => string>> = {

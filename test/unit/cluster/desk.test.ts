@@ -342,6 +342,36 @@ test('no key of a cluster is made for a member that the founding stops', async (
   expect(await pki.isFounded('golden')).toBe(false);
 });
 
+test('another etcd from the boot host starts the service anew, and nothing else; as a static pod it is no matter', async () => {
+  let sha256 = 'a'.repeat(64);
+  const program = (): PlanLine[] => [
+    {
+      do: 'unpack',
+      directory: '/usr/local/lib/muster/etcd',
+      url: `http://10.0.0.1/assets/${sha256}`,
+      sha256,
+    },
+  ];
+  for (const [runs, units] of [
+    ['service', ['muster-etcd.service']],
+    ['pod', []],
+  ] as const) {
+    const { desk } = await rig({
+      spec: { etcd: { runs } },
+      supplies: () => ({ binaries: program(), mirrors: [], digestOf: () => undefined }),
+    });
+    const machine = new TestMachine('cp1');
+    const started = async () =>
+      (await settle(desk, machine)).lines.flatMap((line) =>
+        line.do === 'run' ? [[line.unit, line.digest] as const] : [],
+      );
+    const before = new Map(await started());
+    sha256 = runs === 'service' ? 'b'.repeat(64) : 'c'.repeat(64);
+    const changed = (await started()).filter(([unit, digest]) => before.get(unit) !== digest);
+    expect(changed.map(([unit]) => unit)).toEqual(units);
+  }
+});
+
 const RESTORING = { member: 'cp1', address: '10.0.0.11', filesystem: 'F', id: 'f2', from: 'f1', at: 0 };
 
 test.for([
