@@ -9,20 +9,51 @@ import type { PlanLine } from '../../src/agent/plan.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
 import { Disks } from './agent-disks.ts';
 import { Desk, Machine, put } from './agent-kit.ts';
+import { Containerd, CTR, contentsOf, EtcdAlone, IMAGE, packImage, write } from './etcd/pod.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
+const MARKER = { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
+const KEYS = 20;
 /** Everything by which the agent changes anything; the shell itself only writes below /run. */
 const EFFECTS =
-  'cp mv ln rm rmdir mkdir chmod touch sync truncate tar dd curl openssl systemctl mkfs.ext4 mount'.split(
+  'cp mv ln rm rmdir mkdir chmod touch sync truncate tar dd curl openssl systemctl mkfs.ext4 mount umount ctr'.split(
     ' ',
   );
+/** What does not lie where programs lie. */
+const ELSEWHERE: Readonly<Record<string, string>> = { ctr: CTR, systemctl: '$MUSTER_ROOT/systemctl' };
+const COUNTED = (points: number): string => `read -r n <"$MUSTER_ROOT/n"
+echo $((n + ${points})) >"$MUSTER_ROOT/n"
+[ "$n" != "$KILL" ] || kill -KILL 0
+`;
+
+/** A command that counts itself, and is killed with all that the agent runs when its turn comes. */
+function counting(name: string): string {
+  const real =
+    ELSEWHERE[name] ??
+    ['/usr/bin', '/bin', '/usr/sbin', '/sbin'].map((at) => `${at}/${name}`).find((at) => fs.existsSync(at));
+  // Whether etcd answers on the copy is asked as often as it takes.
+  const uncounted = name === 'curl' ? `case "$*" in *--unix-socket*) exec ${real} "$@" ;; esac\n` : '';
+  return `#!/bin/sh\n${uncounted}${COUNTED(1)}exec ${real} "$@"\n`;
+}
+
+/** Programs of the image count themselves where they lie; a second time when they have run for a while. */
+const IN_IMAGE = `#!/bin/sh
+${COUNTED(2)}[ $((n + 1)) != "$KILL" ] || { "$0.real" "$@" & sleep 0.7; kill -KILL 0; }
+exec "$0.real" "$@"
+`;
 
 let desk: Desk;
 let files: http.Server;
 let lines: readonly PlanLine[];
+let containerd: Containerd;
+/** A data disk with etcd's data, as a member leaves it that lost its power. */
+let written: string;
+let home: string;
 
 beforeAll(async () => {
   desk = await Desk.open();
+  home = fs.mkdtempSync('/tmp/muster-kill-');
+  written = await writtenDisk();
   const packed = fs.mkdtempSync('/tmp/muster-packed-');
   fs.writeFileSync(`${packed}/tool`, 'tool');
   const archive = execFileSync('tar', ['-czf', '-', '-C', packed, 'tool']);
@@ -50,35 +81,52 @@ beforeAll(async () => {
     { do: 'run', unit: 'a.service', digest: 'd1' },
     { do: 'step', step: 'done' },
   ];
-  desk.standing = lines;
 });
 
-afterAll(() => {
+afterAll(async () => {
   desk.close();
   files.close();
+  await containerd?.stop();
+  fs.rmSync(home, { recursive: true });
 });
+
+async function writtenDisk(): Promise<string> {
+  const machine = new Machine(desk, { data: 'serial=S2' });
+  const disks = new Disks(machine);
+  const file = disks.add('vdb', 640, 'S2');
+  desk.plan([
+    { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
+    { do: 'marker', ...MARKER },
+    { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
+  ]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  const etcd = await EtcdAlone.start(machine.path('/var/lib/muster/etcd'));
+  await write(etcd.at, 0, KEYS);
+  await etcd.stop('SIGKILL');
+  disks.close();
+  const kept = `${home}/written.img`;
+  fs.renameSync(file, kept);
+  machine.close();
+  return kept;
+}
 
 /** A machine that is killed with all that it runs before its `n`th effect. */
 class Victim {
-  readonly machine = new Machine(desk, { data: 'serial=S2' });
+  readonly machine = new Machine(desk, { data: 'serial=S2', etcd: 'http://127.0.0.1:23811' });
   readonly #disks = new Disks(this.machine);
+  readonly #started: ((machine: Machine) => void) | undefined;
 
-  constructor() {
-    this.#disks.add('vdb', 32, 'S2');
-    this.machine.write('/etc/old', 'old');
-    fs.renameSync(this.machine.path('/bin/systemctl'), this.machine.path('/systemctl'));
-    for (const name of EFFECTS) {
-      const real =
-        name === 'systemctl'
-          ? this.machine.path('/systemctl')
-          : ['/usr/bin', '/bin', '/usr/sbin', '/sbin']
-              .map((at) => `${at}/${name}`)
-              .find((at) => fs.existsSync(at))!;
-      this.machine.command(
-        name,
-        `#!/bin/sh\nread -r n <"$MUSTER_ROOT/n"\necho $((n + 1)) >"$MUSTER_ROOT/n"\n[ "$n" != "$KILL" ] || kill -KILL 0\nexec ${real} "$@"\n`,
-      );
+  constructor({ disk, prepare, powerOn }: Case) {
+    this.#started = powerOn;
+    if (disk === undefined) this.#disks.add('vdb', 32, 'S2');
+    else {
+      execFileSync('cp', ['--sparse=always', disk, this.machine.path('/vdb.img')]);
+      this.#disks.plug('vdb', this.machine.path('/vdb.img'), 'S2');
     }
+    fs.renameSync(this.machine.path('/bin/systemctl'), this.machine.path('/systemctl'));
+    for (const name of EFFECTS) this.machine.command(name, counting(name));
+    prepare?.(this.machine);
+    powerOn?.(this.machine);
   }
 
   /** Polls once; killed at effect `at`, if it comes so far. */
@@ -94,17 +142,19 @@ class Victim {
   powerCut(): void {
     this.#disks.unmount();
     this.machine.reboot();
+    this.#started?.(this.machine);
   }
 
-  /** All that outlives a boot, keys and certificates aside, and what runs. */
+  /** All that outlives a boot, keys and certificates aside, and what runs. Of what etcd has restored only what there is. */
   state() {
-    const tree = Object.entries(this.machine.tree()).map(([at, text]) => [
+    const tree = Object.entries(this.machine.tree(/^\/var\/lib\/muster\/etcd\//)).map(([at, text]) => [
       at,
       text
         .replace(/-----BEGIN ([A-Z ]+)-----[^-]*-----END [A-Z ]+-----\n/g, '<$1>\n')
         .replace(/^time=.*$/m, ''),
     ]);
-    const units = fs.readdirSync(this.machine.path('/units')).filter((name) => name !== 'log');
+    const at = this.machine.path('/units');
+    const units = fs.existsSync(at) ? fs.readdirSync(at).filter((name) => name !== 'log') : [];
     return { tree: Object.fromEntries(tree) as Record<string, string>, units: units.sort() };
   }
 
@@ -114,29 +164,42 @@ class Victim {
   }
 }
 
-test('killed before any of its effects, every other time with the power cut, the agent ends where it would have ended', {
-  timeout: 1_500_000,
-}, async () => {
-  const whole = new Victim();
+interface Case {
+  readonly lines: readonly PlanLine[];
+  /** An image of the data disk; absent: a blank one. */
+  readonly disk?: string;
+  /** Before anything. */
+  readonly prepare?: (machine: Machine) => void;
+  /** Then, and after every power cut. */
+  readonly powerOn?: (machine: Machine) => void;
+  /** Of how it ends when nobody kills it. */
+  readonly whole: (end: ReturnType<Victim['state']>, effects: number) => void;
+  /** After it was killed and ran again. */
+  readonly resumed?: (machine: Machine) => Promise<void>;
+}
+
+/** Killed before each of its effects, every other time with the power cut, a machine ends where it would have ended. */
+async function killedAnywhere(of: Case): Promise<void> {
+  desk.standing = of.lines;
+  const whole = new Victim(of);
   expect(await whole.run(-1)).toEqual({ status: 0, said: '' });
   const effects = whole.effects();
   const end = whole.state();
+  await of.resumed?.(whole.machine);
   whole.close();
-  expect(end.units).toEqual(['a.service.active', 'a.service.enabled']);
-  expect(end.tree['/etc/kubelet.pem']).toBe('600 certificate\n<EC PRIVATE KEY>\n');
-  expect(effects).toBeGreaterThan(100);
-  const { digest } = encodePlan({ lines, pollSeconds: 0 });
+  of.whole(end, effects);
+  const { digest } = encodePlan({ lines: of.lines, pollSeconds: 0 });
 
   let next = 0;
   const worker = async (): Promise<void> => {
     for (let at = next++; at < effects; at = next++) {
-      let victim = new Victim();
+      let victim = new Victim(of);
       try {
         let killed = await victim.run(at);
         // On a busy host a first try may end early by a time-out of curl.
         for (let tries = 0; killed.status !== 'SIGKILL' && tries < 2; tries++) {
           victim.close();
-          victim = new Victim();
+          victim = new Victim(of);
           killed = await victim.run(at);
         }
         expect([at, killed]).toEqual([at, { status: 'SIGKILL', said: expect.anything() }]);
@@ -146,10 +209,108 @@ test('killed before any of its effects, every other time with the power cut, the
         expect([at, resumed]).toEqual([at, { status: 0, said: expect.anything() }]);
         expect([at, victim.state()]).toEqual([at, end]);
         expect(victim.machine.read('/run/muster/applied')).toBe(`${digest}\n`);
+        await of.resumed?.(victim.machine);
       } finally {
         victim.close();
       }
     }
   };
   await Promise.all([worker(), worker(), worker()]);
+}
+
+const TIMEOUT = 1_500_000;
+
+test(
+  'killed before any of its effects, every other time with the power cut, the agent ends where it would have ended',
+  {
+    timeout: TIMEOUT,
+  },
+  () =>
+    killedAnywhere({
+      lines,
+      prepare: (machine) => machine.write('/etc/old', 'old'),
+      whole({ units, tree }, effects) {
+        expect(units).toEqual(['a.service.active', 'a.service.enabled']);
+        expect(tree['/etc/kubelet.pem']).toBe('600 certificate\n<EC PRIVATE KEY>\n');
+        expect(effects).toBeGreaterThan(100);
+      },
+    }),
+);
+
+test(
+  'so it does when it clears a disk that is in use, and what it left stays known',
+  { timeout: TIMEOUT },
+  () =>
+    killedAnywhere({
+      lines: [
+        { do: 'clear', ...MARKER },
+        { do: 'step', step: 'cleared' },
+      ],
+      disk: written,
+      prepare(machine) {
+        // What a machine of a cluster has: mounted, bound a second time, and a container of its own below.
+        machine.write('/etc/kubernetes/pki/ca.crt', 'ca');
+        const state = machine.path('/var/lib/muster');
+        fs.mkdirSync(state, { recursive: true });
+        execFileSync('mount', [
+          '-o',
+          'noatime',
+          `/dev/loop${machine.read('/sys/block/vdb/dev').trim().slice(2)}`,
+          state,
+        ]);
+        fs.mkdirSync(`${state}/containerd/layer`, { recursive: true });
+        fs.mkdirSync(machine.path('/var/lib/containerd'));
+        execFileSync('mount', ['--bind', `${state}/containerd`, machine.path('/var/lib/containerd')]);
+        execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', machine.path('/var/lib/containerd/layer')]);
+        fs.mkdirSync(`${state}/agent/keys`, { recursive: true });
+        fs.copyFileSync(`${state}/agent/agent.key`, `${state}/agent/keys/kubelet.key`);
+      },
+      whole({ tree }, effects) {
+        const left = Object.keys(tree).filter((at) => at.startsWith('/var/lib/muster/'));
+        expect(left.filter((at) => !at.startsWith('/var/lib/muster/agent/'))).toEqual([
+          '/var/lib/muster/agent',
+          '/var/lib/muster/lost+found',
+        ]);
+        expect(tree['/var/lib/muster/agent/left']).toBe('600 f1\n');
+        expect(left.filter((at) => at.startsWith('/var/lib/muster/agent/keys/'))).toEqual([]);
+        expect(tree['/etc/kubernetes']).toBeUndefined();
+        expect(tree['/var/lib/containerd']).toBe('755');
+        expect(effects).toBeGreaterThan(20);
+      },
+    }),
+);
+
+test('so it does when it restores etcd by an image, also killed while etcd replays its log, and no key is lost', {
+  timeout: TIMEOUT,
+}, async () => {
+  const set = `${home}/set`;
+  packImage(set, IN_IMAGE);
+  containerd = await Containerd.start();
+  containerd.import(set);
+  await killedAnywhere({
+    lines: [
+      {
+        ...{ do: 'restore-etcd', cluster: 'lab', from: 'f1', to: 'f2', member: 'cp1', machine: 'cp1' },
+        ...{ address: '10.0.0.7', program: 'etcdutl', bump: 0, image: IMAGE },
+      },
+      { do: 'step', step: 'restored' },
+    ],
+    disk: written,
+    powerOn(machine) {
+      fs.mkdirSync(machine.path('/run/containerd'), { recursive: true });
+      fs.symlinkSync(containerd.socket, machine.path('/run/containerd/containerd.sock'));
+    },
+    whole({ tree }, effects) {
+      expect(tree['/var/lib/muster/marker']).toBe('600 lab f2 cp1 cp1\n');
+      expect(Object.keys(tree).filter((at) => /^\/var\/lib\/muster\/etcd[^/]*$/.test(at))).toEqual([
+        '/var/lib/muster/etcd',
+        '/var/lib/muster/etcd.before-f2',
+      ]);
+      expect(effects).toBeGreaterThan(30);
+    },
+    async resumed(machine) {
+      const { keys, peers } = await contentsOf(machine.path('/var/lib/muster/etcd'));
+      expect([keys, peers]).toEqual([KEYS, ['https://10.0.0.7:2380']]);
+    },
+  });
 });

@@ -1,5 +1,6 @@
 /** One machine in a directory, with the real agent, and a server of node:https that answers as ours does. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import https from 'node:https';
@@ -294,8 +295,8 @@ export class Machine {
     return child;
   }
 
-  /** Every file with mode and content, but what is lost at reboot. */
-  tree(): Record<string, string> {
+  /** Every file with mode and content, but what is lost at reboot; of a large one its SHA-256, and only the mode of those that `without` names. */
+  tree(without?: RegExp): Record<string, string> {
     const found: Record<string, string> = {};
     const visit = (at: string): void => {
       const full = this.path(at);
@@ -305,7 +306,13 @@ export class Machine {
       else if (stat.isDirectory()) {
         found[at] = mode;
         for (const name of fs.readdirSync(full)) visit(path.join(at, name));
-      } else found[at] = `${mode} ${fs.readFileSync(full, 'latin1')}`;
+      } else if (without?.test(at)) found[at] = mode;
+      else {
+        const octets = fs.readFileSync(full);
+        const large = stat.size > 1024 * 1024;
+        found[at] =
+          `${mode} ${large ? createHash('sha256').update(octets).digest('hex') : octets.toString('latin1')}`;
+      }
     };
     for (const at of ['/etc', '/var', '/opt']) if (this.exists(at)) visit(at);
     return found;

@@ -19,20 +19,28 @@ const ENV = {
   PATH: `${join(CTR, '..')}:${join(unpacked('containerd', 'usr/sbin/runc').command, '..')}:${process.env.PATH}`,
 };
 
-/** Programs of the image, and the libraries that Debian's need: the publisher's are static. */
-const FILES = [
-  `${DEBIAN_13.program}:/usr/local/bin/etcd`,
-  `${DEBIAN_13.restore.program}:/usr/local/bin/etcdutl`,
-  ...['/lib64/ld-linux-x86-64.so.2', '/lib/x86_64-linux-gnu/libc.so.6'].map(
-    (file) => `${fs.realpathSync(file)}:${file}`,
-  ),
-];
+const PROGRAMS = { etcd: DEBIAN_13.program, etcdutl: DEBIAN_13.restore.program };
+/** Debian's programs need them; the publisher's are static. */
+const LIBRARIES = ['/lib64/ld-linux-x86-64.so.2', '/lib/x86_64-linux-gnu/libc.so.6'];
 
-/** Makes the image, as a set that `muster artifacts import` takes, in `directory`. */
-export function packImage(directory: string): void {
-  execFileSync(resolve('bin/muster'), [
-    ...['artifacts', 'pack', directory, '--image', `${IMAGE}=${FILES.join(',')}`],
-  ]);
+/**
+ * Makes the image, as a set that `muster artifacts import` takes, in `directory`. With `script` this stands in the place of each program,
+ * which is NAME.real then.
+ */
+export function packImage(directory: string, script?: string): void {
+  fs.mkdirSync(directory, { recursive: true });
+  const file = join(directory, 'script');
+  if (script !== undefined) fs.writeFileSync(file, script, { mode: 0o755 });
+  const files = [
+    ...Object.entries(PROGRAMS).flatMap(([name, program]) =>
+      script === undefined
+        ? [`${program}:/usr/local/bin/${name}`]
+        : [`${file}:/usr/local/bin/${name}`, `${program}:/usr/local/bin/${name}.real`],
+    ),
+    ...LIBRARIES.map((library) => `${fs.realpathSync(library)}:${library}`),
+  ];
+  const words = ['artifacts', 'pack', directory, '--image', `${IMAGE}=${files.join(',')}`];
+  execFileSync(resolve('bin/muster'), words);
 }
 
 type Daemon = Awaited<ReturnType<typeof daemon>>;
