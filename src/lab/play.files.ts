@@ -18,6 +18,7 @@ export interface Stage {
 }
 
 const AGAIN_MS = 2000;
+const SELDOM_MS = 10_000;
 
 /** What was found on the way. The first failure ends it. */
 export async function play(scenario: Scenario, stage: Stage): Promise<Verdict[]> {
@@ -79,11 +80,12 @@ async function commandVerdict(step: Step, { host, say, signal }: Stage): Promise
       ? host.muster(words, step.apply && { input: documentsText(step.apply) })
       : host.shell(step.shell);
   const deadline = Date.now() + (step.within === undefined ? 0 : spanOf(step.within));
-  for (;;) {
+  // What is asked for is often a machine that starts, and has little to spare for questions.
+  for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, SELDOM_MS)) {
     const output = await run();
     const fault = faultOf(step, output);
     if (fault !== undefined && Date.now() < deadline && !signal.aborted) {
-      await sleep(AGAIN_MS, signal);
+      await sleep(wait, signal);
       continue;
     }
     const said = `${output.out}${output.err}`.trim();
