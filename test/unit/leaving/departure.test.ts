@@ -27,7 +27,7 @@ test('until it is out of etcd, what runs on it goes on', () => {
   expect(gone).toBe(false);
 });
 
-test('then everything stops, kubelet before its pods and these before containerd, and the disk is cleared last', () => {
+test('then everything stops, kubelet before its pods and these before their runtime, and the disk is cleared last', () => {
   const { text } = words(FACTS, { leaving: { m1: LEAVING } });
   const verbs = text.split('\n').filter((line) => /^(stop|clear|step)/.test(line));
   expect(verbs).toEqual([
@@ -38,6 +38,7 @@ test('then everything stops, kubelet before its pods and these before containerd
     'stop muster-address.service',
     'stop muster-balancer.service',
     'stop containerd.service',
+    'stop crio.service',
     'clear one f1 m1 m1',
     'step left-7',
   ]);
