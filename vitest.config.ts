@@ -46,8 +46,6 @@ export default defineConfig({
           testTimeout: 1_500_000,
           hookTimeout: 1_500_000,
           fileParallelism: false,
-          // All scenarios at once: they find their turn among themselves, the longest first.
-          maxConcurrency: 64,
         },
       },
     ],

@@ -1,15 +1,13 @@
 /**
  * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two machines boot at a time, so scenarios of
- * one machine run two at a time. What needs only the probe system runs while the large images are built.
+ * one machine run two at a time.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
-import { type BuiltImageName, buildImage } from '../../src/lab/images.files.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { buildImage } from '../../src/lab/images.files.ts';
 import { loadScenario } from '../../src/lab/run.files.ts';
-import type { Scenario } from '../../src/lab/scenario.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { openTurns } from './turns.ts';
 
 const SLOTS = 2;
 /** Of one run. */
@@ -27,27 +25,28 @@ const scenarios = await Promise.all(
     }),
 );
 
-const inTurn = openTurns(SLOTS);
+let free = SLOTS;
+const waiting: { slots: number; go: () => void }[] = [];
 
-/** As many as it switches on at once: where machines come one after the other, others have the second processor meanwhile. */
-const slotsOf = ({ steps }: Scenario): number =>
-  Math.min(SLOTS, Math.max(...steps.map(({ powerOn = [] }) => powerOn.length)));
+function next(): void {
+  while (waiting.length > 0 && waiting[0]!.slots <= free) {
+    const one = waiting.shift()!;
+    free -= one.slots;
+    one.go();
+  }
+}
 
-/** About so many times what the probe system takes to boot. */
-const costOf = ({ steps, images }: Scenario): number =>
-  steps.flatMap(({ powerOn = [] }) => powerOn).length * (images.some((name) => name !== 'probe') ? 6 : 1);
-
-/** Once, before scenarios that need the same image start side by side; one after the other, in the order in which they are wanted. */
-const built = new Map<BuiltImageName, Promise<unknown>>();
-let building: Promise<unknown> = Promise.resolve();
-function image(name: BuiltImageName): Promise<unknown> {
-  const say = (line: string) => process.stderr.write(`${line}\n`);
-  const found = built.get(name);
-  if (found) return found;
-  const made = building.then(() => buildImage(name, { project: process.cwd(), say }));
-  built.set(name, made);
-  building = made.catch(() => undefined);
-  return made;
+async function withSlots<T>(slots: number, work: () => Promise<T>): Promise<T> {
+  await new Promise<void>((go) => {
+    waiting.push({ slots, go });
+    next();
+  });
+  try {
+    return await work();
+  } finally {
+    free += slots;
+    next();
+  }
 }
 
 interface Run {
@@ -65,13 +64,19 @@ function run(file: string, parallel: number): Promise<Run> {
   });
 }
 
+beforeAll(async () => {
+  // Once, before scenarios that need the same image start side by side.
+  const say = (line: string) => process.stderr.write(`${line}\n`);
+  const images = scenarios.flatMap(({ scenario, lacking }) => (lacking ? [] : scenario.images));
+  for (const name of new Set([...images, 'probe' as const]))
+    await buildImage(name, { project: process.cwd(), say });
+}, LIMIT_MS);
+
 describe.concurrent('the virtual rack', () => {
   for (const { file, scenario, lacking } of scenarios)
     test.skipIf(lacking)(`all that lab/${file} expects holds`, { timeout: STAGE_MS }, async () => {
-      const slots = slotsOf(scenario);
-      await Promise.all(['probe' as const, ...scenario.images].map(image));
-      const turn = { slots, cost: costOf(scenario) };
-      const { code, out, err } = await inTurn(turn, () => run(`lab/${file}`, slots));
+      const slots = Math.min(SLOTS, scenario.machines.length);
+      const { code, out, err } = await withSlots(slots, () => run(`lab/${file}`, slots));
       const result = out === '' ? undefined : JSON.parse(out.trimEnd().split('\n').at(-1)!);
       const failed = result?.expectations.filter((one: { ok: boolean }) => !one.ok);
       expect({ failed, code }, err.slice(-20_000)).toEqual({ failed: [], code: 0 });
@@ -79,9 +84,7 @@ describe.concurrent('the virtual rack', () => {
     });
 
   test('a run whose rack cannot be built ends, and says what is missing', { timeout: STAGE_MS }, async () => {
-    await image('probe');
-    const work = () => run('test/lab/scenarios/no-such-package.yaml', 1);
-    const { code, out, err } = await inTurn({ slots: 1, cost: 0 }, work);
+    const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/no-such-package.yaml', 1));
     expect([code, out]).toEqual([1, '']);
     expect(err).toContain('nobody-packs-this/usr/bin/etcd is not there');
   });
@@ -89,9 +92,7 @@ describe.concurrent('the virtual rack', () => {
   test('a run in which something does not hold ends with exit code 1 and says what and where to look', {
     timeout: STAGE_MS,
   }, async () => {
-    await image('probe');
-    const work = () => run('test/lab/scenarios/nobody-answers.yaml', 1);
-    const { code, out, err } = await inTurn({ slots: 1, cost: 0 }, work);
+    const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/nobody-answers.yaml', 1));
     expect(code, err).toBe(1);
     const result = JSON.parse(out);
     expect(result).toMatchObject({ scenario: 'nobody-answers', ok: false });
