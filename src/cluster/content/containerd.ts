@@ -5,8 +5,8 @@
 import type { PlanLine } from '../../agent/plan.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
 import type { FullCluster } from '../full.ts';
-import { FLANNEL_CNI } from '../objects/flannel.ts';
 import { parseVersion } from '../versions.ts';
+import { crictlLine, networkLines } from './cri.ts';
 import { digestOf, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/containerd/config.toml';
@@ -97,15 +97,10 @@ export function containerdLines(
   const files = [
     put(CONFIG, containerdConfig(full)),
     put(UNIT, unit),
-    put(
-      '/etc/crictl.yaml',
-      `runtime-endpoint: ${CONTAINERD_SOCKET}\nimage-endpoint: ${CONTAINERD_SOCKET}\ntimeout: 10\n`,
-    ),
+    crictlLine(CONTAINERD_SOCKET),
     // What people look for is what kubelet started.
     put('/etc/nerdctl/nerdctl.toml', 'namespace = "k8s.io"\n'),
-    ...(full.cni.plugin === 'flannel'
-      ? [put('/etc/cni/net.d/10-flannel.conflist', `${JSON.stringify(FLANNEL_CNI, undefined, 2)}\n`)]
-      : []),
+    ...networkLines(full),
     ...(full.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(full.mirrors))] : []),
   ];
   // hosts.toml is read with every pull.

@@ -5,7 +5,7 @@
 import type { PlanLine } from '../../agent/plan.ts';
 import { parseReference } from '../../artifacts/reference.ts';
 import type { FullCluster } from '../full.ts';
-import { FLANNEL_CNI } from '../objects/flannel.ts';
+import { crictlLine, networkLines } from './cri.ts';
 import { digestOf, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/crio/crio.conf.d/90-muster.conf';
@@ -124,13 +124,8 @@ export function crioLines(
     put(POLICY, `${JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] })}\n`),
     ...(full.mirrors.length > 0 ? [put(REGISTRIES, crioRegistries(full)), ...authorities(full.mirrors)] : []),
     put(UNIT, unit),
-    put(
-      '/etc/crictl.yaml',
-      `runtime-endpoint: ${CRIO_SOCKET}\nimage-endpoint: ${CRIO_SOCKET}\ntimeout: 10\n`,
-    ),
-    ...(full.cni.plugin === 'flannel'
-      ? [put('/etc/cni/net.d/10-flannel.conflist', `${JSON.stringify(FLANNEL_CNI, undefined, 2)}\n`)]
-      : []),
+    crictlLine(CRIO_SOCKET),
+    ...networkLines(full),
   ];
   const read = [CONFIG, POLICY, REGISTRIES, UNIT, CRIO_BUNDLE];
   const digest = digestOf([...files, ...binaries], (path) => read.includes(path));
