@@ -1,7 +1,22 @@
 import { defineConfig } from 'vitest/config';
 
+/** Members of etcd wait for leases, elections and each other most of the time: they run beside all other peers. */
+const ETCD = 'test/peers/etcd-*.test.ts';
+
+const peers = (name: string, files: { include: string[]; exclude?: string[] }) => ({
+  test: {
+    name,
+    ...files,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    fileParallelism: false,
+    // Of tests that wait for others most of the time; two cores carry three racks of etcd.
+    maxConcurrency: 3,
+  },
+});
+
 /**
- * Three stages, each a project: `unit` (no root, under a minute), `peers` (root, namespaces, real peers), `lab` (QEMU). And `torture`,
+ * Three stages, each a project: `unit` (no root, under a minute), `peers` (root, namespaces, real peers) in two halves side by side, `lab` (QEMU). And `torture`,
  * which runs when asked for.
  */
 export default defineConfig({
@@ -20,17 +35,8 @@ export default defineConfig({
           isolate: false,
         },
       },
-      {
-        test: {
-          name: 'peers',
-          include: ['test/peers/**/*.test.ts'],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          fileParallelism: false,
-          // Of tests that wait for others most of the time; two cores carry three racks of etcd.
-          maxConcurrency: 3,
-        },
-      },
+      peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD] }),
+      peers('peers-etcd', { include: [ETCD] }),
       {
         test: {
           name: 'torture',

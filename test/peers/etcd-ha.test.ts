@@ -19,7 +19,7 @@ const asked = (rack: Rack, name: Name) =>
 // The longest first: three run at a time.
 
 test.concurrent(
-  'one is absent: the others wait for a person; later disks are lost, changed, swapped and returned',
+  'one is absent: the others wait for a person; later a disk is lost and replaced, and returned',
   {
     timeout: TIMEOUT,
   },
@@ -78,8 +78,22 @@ test.concurrent(
     await m2.change(present);
     await m2.powerOn();
     await rack.healthy();
+    await rack.nothingLost();
+  }),
+);
 
-    // Two machines' disks are swapped: neither starts; put right, both do.
+test.concurrent(
+  "with two machines' disks swapped, or one of another cluster, none of them starts; put right, all do and nothing is lost",
+  {
+    timeout: TIMEOUT,
+  },
+  withRack(async (rack) => {
+    const { m2 } = rack.machines;
+    rack.writer.start();
+    await Promise.all(rack.all.map((machine) => machine.powerOn()));
+    await rack.healthy();
+
+    // Neither starts; put right, both do.
     await swap(rack, 'm1', 'm3');
     await Promise.all([
       rack.decision('m1', 'hold foreign-marker'),
