@@ -27,12 +27,14 @@ pull() {
   'cri-o': 'pull() { crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"; }',
 };
 
-/** What cannot be pulled now is left to kubelet, which tries on. */
+/** One that cannot be pulled now keeps none of the others; kubelet tries it on. */
 const script = (runtime: FullCluster['runtime'], images: readonly string[]): string => `#!/bin/sh
 # Pulls what this machine runs, in the order in which it is needed. What is there is left alone.
-set -eu
+set -u
+failed=0
 ${PULL[runtime]}
-for image in ${images.join(' ')}; do pull "$image"; done
+for image in ${images.join(' ')}; do pull "$image" || failed=1; done
+exit $failed
 `;
 
 const unit = (runtime: string) =>
