@@ -21,7 +21,8 @@ export interface QemuPlaces {
 export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly string[] {
   const { firmware } = machine;
   const args = [
-    ...['-accel', places.accel, '-cpu', places.accel === 'kvm' ? 'host' : 'max', '-smp', '1'],
+    ...['-accel', places.accel, '-cpu', places.accel === 'kvm' ? 'host' : 'max'],
+    ...['-smp', String(machine.processors)],
     ...['-machine', firmware === 'bios' ? 'pc,graphics=off' : 'q35,graphics=off'],
     ...[
       '-m',

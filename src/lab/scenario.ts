@@ -39,6 +39,7 @@ const labMachine = z.strictObject({
   name,
   firmware: z.enum(['bios', 'uefi', 'uefi-http']),
   memoryMiB: z.int().min(128).max(16384).default(1536),
+  processors: z.int().min(1).max(8).default(1),
   nics: z.array(nic).min(1),
   uuid: uuid.optional(),
   serial: z.string().optional(),

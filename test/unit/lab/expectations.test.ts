@@ -11,6 +11,7 @@ const machine: LabMachine = {
   name: 'node-1',
   firmware: 'bios',
   memoryMiB: 512,
+  processors: 1,
   nics: [{ mac: '52:54:00:aa:00:01', segment: 'main' }],
   manufacturer: 'Lab',
   product: 'Rack',

@@ -11,6 +11,7 @@ const machine: LabMachine = {
   name: 'node-1',
   firmware: 'bios',
   memoryMiB: 512,
+  processors: 1,
   nics: [
     { mac: '52:54:00:aa:00:11', segment: 'dead' },
     { mac: '52:54:00:aa:00:12', segment: 'main' },
@@ -38,6 +39,8 @@ test('the firmware boots from the card on the main segment, and the disk comes a
   expect(line).toContain('-rtc base=2015-01-01T00:00:00');
   expect(line).toContain('serial=U,,12');
   expect(line).not.toContain('bootindex=10,serial');
+  expect(line).toContain('-smp 1 ');
+  expect(qemuArguments({ ...machine, processors: 2 }, places).join(' ')).toContain('-smp 2 ');
   const data = { ...machine, disks: [{ ...machine.disks[0]!, serial: 'DATA' }] };
   expect(qemuArguments(data, places).join(' ')).toContain('drive=d0,bootindex=10,serial=DATA');
 });
