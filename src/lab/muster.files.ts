@@ -20,6 +20,8 @@ export interface BootHost {
   leases(): Promise<readonly LeaseView[]>;
   /** Graceful stop; its exit code. */
   stop(): Promise<number | null>;
+  /** Starts it again after a stop, with the state that it has. Throws E_LAB_SERVE. */
+  restart(): Promise<void>;
   readonly running: boolean;
 }
 
@@ -54,20 +56,33 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
     PATH: [join(project, 'bin'), process.env.PATH].join(delimiter),
   };
   const muster: BootHost['muster'] = (words, more = {}) => run([command, ...words], { env, ...more });
-  const serve = await start(
-    'muster serve',
-    [
-      ...[command, 'serve', '--config', config, '--state', state, '--socket', SOCKET],
-      ...['--interface', MAIN, '--http-port', '8080', '--loaders', '/usr/lib/ipxe', '--vault-key', vaultKey],
-    ],
-    { log, env },
-  );
-  await untilReady(serve, () => muster(['status']), log);
-  const follower = await start('muster events', [command, 'events', '--follow', '-o', 'json'], {
-    env,
-    log: join(directory, 'events.err'),
-    onLine: (line) => options.onEvent(JSON.parse(line) as MusterEvent),
-  });
+  const up = async (): Promise<{ readonly serve: Running; readonly follower: Running }> => {
+    const serve = await start(
+      'muster serve',
+      [
+        ...[command, 'serve', '--config', config, '--state', state, '--socket', SOCKET],
+        ...[
+          '--interface',
+          MAIN,
+          '--http-port',
+          '8080',
+          '--loaders',
+          '/usr/lib/ipxe',
+          '--vault-key',
+          vaultKey,
+        ],
+      ],
+      { log, env },
+    );
+    await untilReady(serve, () => muster(['status']), log);
+    const follower = await start('muster events', [command, 'events', '--follow', '-o', 'json'], {
+      env,
+      log: join(directory, 'events.err'),
+      onLine: (line) => options.onEvent(JSON.parse(line) as MusterEvent),
+    });
+    return { serve, follower };
+  };
+  let on = await up();
   return {
     muster,
     shell: (line) =>
@@ -79,11 +94,14 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
       return Array.isArray(value) ? value : (value.items ?? []);
     },
     get running() {
-      return serve.running;
+      return on.serve.running;
     },
     async stop() {
-      await follower.stop();
-      return (await serve.stop()).code;
+      await on.follower.stop();
+      return (await on.serve.stop()).code;
+    },
+    async restart() {
+      on = await up();
     },
   };
 }

@@ -36,13 +36,15 @@ export async function play(scenario: Scenario, stage: Stage): Promise<Verdict[]>
 
 /** A verdict where there is something to judge. */
 async function take(step: Step, stage: Stage): Promise<Verdict | undefined> {
-  const { rack, clusters } = stage;
+  const { rack, clusters, host } = stage;
   if (step.powerOn) rack.powerOn(step.powerOn);
   else if (step.powerOff) await rack.powerOff(step.powerOff);
   else if (step.powerCut) {
     clusters.noteCut();
     await rack.powerCut(step.powerCut);
   } else if (step.wipe) await rack.wipe(step.wipe);
+  else if (step.bootHost === 'off') await host.stop();
+  else if (step.bootHost === 'on') await host.restart();
   else if (step.pause) await sleep(spanOf(step.pause), stage.signal);
   else if (step.startWriting) clusters.startWriting(step.startWriting);
   else if (step.stopWriting) await clusters.stopWriting(step.stopWriting);

@@ -153,6 +153,7 @@ const ACTIONS = [
   'powerOff',
   'powerCut',
   'wipe',
+  'bootHost',
   'pause',
   'wait',
   'check',
@@ -174,6 +175,9 @@ export const step = z
     wipe: names
       .optional()
       .meta({ description: 'Their blank disks are blank again. The machines must be switched off.' }),
+    bootHost: z.enum(['off', 'on']).optional().meta({
+      description: 'Muster ends in good order, and is there again with the state that it has.',
+    }),
     pause: spanText.optional().meta({ description: 'For staggered starts; else wait for what is meant.' }),
     wait: wait.optional().meta({ description: 'Seen since the machine was switched on last.' }),
     check: expectation.optional().meta({ description: 'Must be true now, not only at the end.' }),

@@ -184,7 +184,7 @@ export const machineSpec = z.strictObject({
   cluster: name.optional().meta({ description: 'The Cluster that the machine is of.' }),
   addresses: z.array(ipText).optional().meta({
     description:
-      'Its own addresses: IPv4 ones are reserved, at most one a network; IPv6 ones are those that its config gives it.',
+      'Its own addresses: IPv4 ones are reserved, at most one a network, and configured without a lease where it is of a cluster of Kubernetes; IPv6 ones are those that its config gives it.',
   }),
   pxe: pxeOptions.optional().meta({ description: "How replies to this machine's firmware are shaped." }),
   delivery: z.enum(['agent', 'inline']).optional().meta({

@@ -8,6 +8,7 @@ import type { ConfigLayer, Render, Rendered } from '../../ignition/rendered.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { Catalog, Entry } from '../../resources/catalog.ts';
 import type { ServedNetwork } from '../network.ts';
+import { standingLayer } from './standing-network.ts';
 
 /** Stands where a session's id will be. */
 export const PREVIEW_SESSION = 'PREVIEW';
@@ -103,6 +104,18 @@ export function createConfigurations(deps: {
     }
   };
 
+  /** Its own address instead of a lease, for a machine of Kubernetes whose documents name no interfaces. */
+  const standing = (
+    { member, network, mac }: ConfigurationOf,
+    others: readonly ConfigLayer[],
+  ): ConfigLayer | undefined => {
+    const spec = member.entry?.document.spec;
+    const cluster = spec?.cluster === undefined ? undefined : catalog.get('Cluster', spec.cluster);
+    if (cluster?.document.spec.kubernetes === undefined) return undefined;
+    if (others.some(({ config }) => config.network?.interfaces !== undefined)) return undefined;
+    return standingLayer(spec?.addresses ?? [], network, mac);
+  };
+
   const compute = (wanted: ConfigurationOf): ConfigurationResult => {
     const image = catalog.get('Image', wanted.image)?.document.spec;
     if (!image)
@@ -119,8 +132,9 @@ export function createConfigurations(deps: {
     const agent = agentLayer(wanted);
     if (agent !== undefined && 'ok' in agent) return agent;
     const others = layers(wanted.member, wanted.profile);
+    const below = [agent, standing(wanted, others)].filter((layer) => layer !== undefined);
     return render({
-      layers: agent === undefined ? others : [agent, ...others],
+      layers: below.length === 0 ? others : [...below, ...others],
       context: {
         machine: {
           name: wanted.member.name,

@@ -1,0 +1,45 @@
+/** The network of a machine that has to go on when the boot host does not: its own address, without a lease. Pure. */
+import { contains, formatIpv4, ipv4 } from '../../base/ipv4.ts';
+import type { Mac } from '../../base/mac.ts';
+import type { ConfigLayer } from '../../ignition/rendered.ts';
+import type { ServedNetwork } from '../network.ts';
+
+/** After the one of a cluster's own time servers, which takes away what stands in files before it. */
+const TIME = '/etc/systemd/timesyncd.conf.d/95-muster-network.conf';
+
+/**
+ * What DHCP would tell the interface that booted, written down, so that nothing ends with a lease: a lowest layer for machines of
+ * clusters. Undefined where no interface of this machine has an address of its own on `network`, or another server gives addresses
+ * there: that one knows the gateway, and runs without us.
+ */
+export function standingLayer(
+  addresses: readonly string[],
+  network: ServedNetwork | undefined,
+  mac: Mac,
+): ConfigLayer | undefined {
+  if (network === undefined || (network.mode !== 'server' && network.mode !== 'reservations'))
+    return undefined;
+  const { subnet, gateway, dns, ntp, domain, mtu } = network;
+  const own = addresses.find((text) => !text.includes(':') && contains(subnet, ipv4(text)));
+  if (own === undefined) return undefined;
+  const time = `[Time]\nNTP=${ntp.map(formatIpv4).join(' ')}\n`;
+  return {
+    layer: 'muster',
+    document: 'muster',
+    config: {
+      network: {
+        interfaces: [
+          {
+            mac,
+            addresses: [`${own}/${subnet.prefix}`],
+            ...(gateway !== undefined && { gateway: formatIpv4(gateway) }),
+            ...(dns.length > 0 && { nameservers: dns.map(formatIpv4) }),
+            ...(domain !== undefined && { search: [domain] }),
+            ...(mtu !== undefined && { mtu }),
+          },
+        ],
+      },
+      ...(ntp.length > 0 && { files: [{ path: TIME, mode: '0644', content: time }] }),
+    },
+  };
+}
