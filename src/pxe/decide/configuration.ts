@@ -109,11 +109,9 @@ export function createConfigurations(deps: {
     { member, network, mac }: ConfigurationOf,
     others: readonly ConfigLayer[],
   ): ConfigLayer | undefined => {
-    const spec = member.entry?.document.spec;
-    const cluster = spec?.cluster === undefined ? undefined : catalog.get('Cluster', spec.cluster);
-    if (cluster?.document.spec.kubernetes === undefined) return undefined;
+    if (agents?.clusterOf(member.name) === undefined) return undefined;
     if (others.some(({ config }) => config.network?.interfaces !== undefined)) return undefined;
-    return standingLayer(spec?.addresses ?? [], network, mac);
+    return standingLayer(member.entry?.document.spec.addresses ?? [], network, mac);
   };
 
   const compute = (wanted: ConfigurationOf): ConfigurationResult => {

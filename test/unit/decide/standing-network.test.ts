@@ -1,17 +1,28 @@
 /** A running cluster does not need Muster: what its machines have for a network does not end with a lease. */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
+import { followMemberships } from '../../../src/agent/memberships.ts';
 import { document, IMAGE, MAC1, machine, NETWORK, WORKER, world } from '../boot/world.ts';
 
 const CLUSTER = document('Cluster', 'blue', {
   kubernetes: { version: '1.36.2', endpoint: '10.77.0.11', controlPlanes: ['cp1'] },
 });
-const CP1 = { profile: 'worker', cluster: 'blue', addresses: ['10.77.0.11'] };
+// Of a cluster is who its document names.
+const CP1 = { profile: 'worker', addresses: ['10.77.0.11'] };
 const network = (more: object) => ({ ...NETWORK, spec: { ...NETWORK.spec, ...more } });
 
 /** What cp1's first configuration says of its network, and all of its user-data. */
 async function configured(documents: readonly object[]) {
-  const w = await world([IMAGE, WORKER, ...documents]);
+  const w = await world([IMAGE, WORKER, ...documents], {
+    agents: async ({ catalog }) => ({
+      clusterOf: followMemberships(catalog).of,
+      deliveryOf: () => 'agent',
+      inline: () => Promise.reject(new Error('no plans here')),
+      alarm: async () => {},
+      layer: () => ({ layer: 'muster', document: 'muster', config: {} }),
+      version: 0,
+    }),
+  });
   const { files } = w.boot.render('cp1');
   const { ethernets } = load(files['network-config']!) as { ethernets: Record<string, object> };
   return { ethernets, userData: files['user-data']! };
@@ -46,10 +57,14 @@ test('interfaces that its documents name are left as they are', async () => {
 });
 
 test.each([
-  ['of no cluster', [NETWORK, machine('cp1', [MAC1], { ...CP1, cluster: undefined })]],
+  ['of no cluster', [NETWORK, machine('cp1', [MAC1], CP1)]],
   [
     'of a cluster that is only a name for a configuration',
-    [NETWORK, document('Cluster', 'blue', { config: {} }), machine('cp1', [MAC1], CP1)],
+    [
+      NETWORK,
+      document('Cluster', 'blue', { config: {} }),
+      machine('cp1', [MAC1], { ...CP1, cluster: 'blue' }),
+    ],
   ],
   [
     'where another server gives the addresses',
