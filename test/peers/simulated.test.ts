@@ -36,7 +36,7 @@ beforeAll(async () => {
     ...workers.slice(80),
   ];
   result = await host.powerOn({ machines, perSecond: PER_SECOND, keep: true });
-}, 600_000);
+}, 300_000);
 afterAll(() => host?.close());
 
 const isMember = ({ name }: MachineResult): boolean => name.startsWith('cp');
