@@ -73,6 +73,7 @@ export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHo
     output = (output + text).slice(-262_144);
   };
   for (const stream of [server.stdout, server.stderr]) stream.on('data', collect);
+  const fleets = new Set<ChildProcess>();
   const ended = new Promise<void>((done) => server.on('close', () => done()));
   await said(server, /ready: 1 networks/, () => output);
   const muster = (...words: readonly string[]): string =>
@@ -87,9 +88,11 @@ export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHo
     socket,
     machines,
     muster,
-    powerOn: (order) => runFleet(segment.namespace, home, { ...order, members: MEMBERS }),
+    powerOn: (order) => runFleet(segment.namespace, home, { ...order, members: MEMBERS }, fleets),
     log: () => output,
     async close() {
+      // One that waits for what never comes would outlive the test, and the test's runner waits for it.
+      for (const fleet of fleets) fleet.kill('SIGKILL');
       server.kill('SIGTERM');
       await ended;
       segment.close();
@@ -117,19 +120,27 @@ async function said(server: ChildProcess, wanted: RegExp, output: () => string):
   }
 }
 
-let fleets = 0;
+let orders = 0;
 
-async function runFleet(namespace: string, home: string, order: FleetOrder): Promise<FleetResult> {
-  const number = ++fleets;
-  const [orders, results] = [join(home, `orders-${number}.json`), join(home, `results-${number}.json`)];
-  writeFileSync(orders, JSON.stringify(order));
+/** Its process is in `running` for as long as it runs. */
+async function runFleet(
+  namespace: string,
+  home: string,
+  order: FleetOrder,
+  running: Set<ChildProcess>,
+): Promise<FleetResult> {
+  const number = ++orders;
+  const [told, results] = [join(home, `orders-${number}.json`), join(home, `results-${number}.json`)];
+  writeFileSync(told, JSON.stringify(order));
   const program = new URL('fleet.ts', import.meta.url).pathname;
-  const child = spawn('ip', ['netns', 'exec', namespace, process.execPath, program, orders, results], {
+  const child = spawn('ip', ['netns', 'exec', namespace, process.execPath, program, told, results], {
     stdio: ['ignore', 'inherit', 'pipe'],
   });
+  running.add(child);
   let complaints = '';
   child.stderr.on('data', (text) => (complaints += text));
   const code = await new Promise((done) => child.on('close', done));
+  running.delete(child);
   if (code !== 0) throw new Error(`the machines ended with ${code}:\n${complaints}`);
   return JSON.parse(readFileSync(results, 'utf8')) as FleetResult;
 }
