@@ -16,8 +16,8 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
 });
 
 /**
- * Three stages, each a project: `unit` (no root, under a minute), `peers` (root, namespaces, real peers) in two halves side by side, `lab` (QEMU). And `torture`,
- * which runs when asked for.
+ * A project for each stage: `unit` (no root), `lab` (QEMU), and two for `peers` (root, namespaces, real peers), which run side by side. And
+ * `torture`, which runs when asked for.
  */
 export default defineConfig({
   test: {
