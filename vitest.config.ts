@@ -1,4 +1,8 @@
+import path from 'node:path';
 import { defineConfig } from 'vitest/config';
+
+// As in bin/muster. Threads of stores and child processes start by the hundred, and each would compile the product anew.
+process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compile');
 
 /** Members of etcd wait for leases, elections and each other most of the time: they run beside all other peers. */
 const ETCD = 'test/peers/etcd-*.test.ts';
