@@ -9,9 +9,9 @@ import { findArtifacts } from './artifact-find.ts';
 import { treeOf } from './artifact-trees.files.ts';
 import { binaryIn } from './artifacts-pack.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
-import { sizeText } from './image.ts';
 import { progressText } from './image-add.ts';
 import { type AssetSource, hashOf, progressLine, readAll, sourceOf } from './image-sources.files.ts';
+import { sizeText } from './image-verbs.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { upload } from './upload.ts';
 

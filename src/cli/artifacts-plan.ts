@@ -14,7 +14,7 @@ import {
 import { complete } from '../cluster/complete.ts';
 import type { FullCluster } from '../cluster/full.ts';
 import type { Document } from '../resources/kinds.ts';
-import { artifactsOf } from './artifacts.ts';
+import { artifactsOf } from './artifacts-verbs.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { type Column, jsonText, tableText, yamlText } from './output.ts';

@@ -13,7 +13,6 @@ import {
   requiredArtifacts,
 } from '../cluster/artifacts.ts';
 import { memorySource } from './artifact-trees.files.ts';
-import { artifactsOf } from './artifacts.ts';
 import { bring, type Sourced } from './artifacts-import.ts';
 import {
   addonsOf,
@@ -23,6 +22,7 @@ import {
   planned,
   requiredName,
 } from './artifacts-plan.ts';
+import { artifactsOf } from './artifacts-verbs.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { type AssetSource, readAll, sourceOf } from './image-sources.files.ts';
 import { EXIT, type Io, socketPath } from './io.ts';

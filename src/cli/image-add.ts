@@ -6,7 +6,6 @@ import type { ApplyResult } from '../resources/catalog.ts';
 import { parseDocuments, validate } from '../resources/document.ts';
 import { API_VERSION, type Asset, type Document, type ImageSpec } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
-import { sizeText } from './image.ts';
 import {
   type AssetSource,
   hashOf,
@@ -16,6 +15,7 @@ import {
   runRecipe,
   sourceOf,
 } from './image-sources.files.ts';
+import { sizeText } from './image-verbs.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 import { readTexts } from './sources.files.ts';
 import { upload } from './upload.ts';

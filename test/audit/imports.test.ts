@@ -1,7 +1,7 @@
 /** The import rule: rooms look one way, and only edges touch the world. */
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { type Import, importsOf, sources } from './tree.ts';
+import { type Import, importsOf, read, sources, withoutComments } from './tree.ts';
 
 /** From left to right; a file may import from its own room and from rooms to the left. */
 const ROOMS = [
@@ -91,6 +91,24 @@ test('only files named as edges import network, disk, processes or threads', () 
     .filter(({ found }) => WORLD.includes(found.specifier.replace(/^node:/, '')))
     .map(({ file, found }) => `${file} → ${found.specifier}`);
   expect(wrong).toEqual([]);
+  const around = sources('src').filter(
+    (file) => !EDGE.test(file) && /\bgetBuiltinModule\b/.test(withoutComments(read(file))),
+  );
+  expect(around).toEqual([]);
+});
+
+test('the command line begins with commander alone: what a verb needs is loaded when it runs', () => {
+  const seen = new Set(['src/cli/main.ts']);
+  const packages = new Set<string>();
+  for (const from of seen)
+    for (const { file, found } of all)
+      if (file === from && !found.typeOnly && !found.lazy) {
+        const to = target(file, found);
+        if (to === undefined) packages.add(found.specifier);
+        else seen.add(to);
+      }
+  expect([...packages].sort()).toEqual(['commander', 'node:url']);
+  expect(seen).toContain('src/cli/image.ts');
 });
 
 test('relative imports name their file with .ts, so that Node runs them as they are', () => {
