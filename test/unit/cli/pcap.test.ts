@@ -127,7 +127,7 @@ describe('hostile captures', () => {
         bytes[random(bytes.length)] = random(4) === 0 ? 0xff : random(256);
       const capture = readCapture(bytes);
       if (!capture.ok) continue;
-      expect(capture.frames.length).toBeLessThan(bytes.length);
+      if (capture.frames.length >= bytes.length) throw new Error(bytes.toString('hex'));
       for (const frame of capture.frames) {
         const datagram = datagramOf(frame);
         if (datagram && datagram.payload.length <= frame.data.length) read++;

@@ -14,7 +14,7 @@ import {
 } from '../../../src/machines/reports.ts';
 import { createSessions } from '../../../src/machines/sessions.ts';
 import { foldSeen, mergeSighting, readSession, readStatus } from '../../../src/machines/status.ts';
-import { jsonMutants, xorshift } from '../tftp/mutate.ts';
+import { jsonMutants, withoutTraces, xorshift } from '../tftp/mutate.ts';
 
 const MAC = '52:54:00:aa:00:01' as BootSession['mac'];
 
@@ -134,81 +134,85 @@ const PIECES = [
 ];
 
 describe(`200,000 inputs, seed ${SEED}`, () => {
-  it('never make reading a log, an identity or a record throw, grow or hang', () => {
-    const next = random(SEED);
-    const text = () => Array.from({ length: next(12) }, () => PIECES[next(PIECES.length)]).join('');
-    for (let n = 0; n < 200_000; n++) {
-      const one = text();
-      const tail = logTail(one);
-      if (/[^\P{C}\n\t]/u.test(tail)) throw new Error(`control character left of ${JSON.stringify(one)}`);
-      const identity = readIdentity({ macs: [one, text()], uuid: one, serial: one, product: one });
-      if (identity.macs.length > 2) throw new Error(JSON.stringify(one));
-      serialKey(one);
-      uuidKey(one);
-    }
-  });
-
-  it('are read as statuses or passed over', () => {
-    const statuses: MachineStatus[] = [
-      { v: 1, phase: 'ready', since: millis(1), bootsWithoutReady: 0, seen: { macs: [] } },
-      {
-        v: 1,
-        phase: 'failed',
-        since: millis(1),
-        firstSeen: millis(1),
-        lastSeen: millis(2),
-        reason: { code: 'reported', text: 'no disk' },
-        session: 'id',
-        bootsWithoutReady: 2,
-        logTail: 'the end',
-        seen: {
-          macs: [MAC],
-          bootMacs: [MAC],
-          uuid: 'u',
-          serial: 's',
-          arch: 'x86_64',
-          firmware: 'uefi',
-          network: 'n',
-        },
-      },
-    ];
-    for (const one of statuses) expect(readStatus(JSON.stringify(one))).toEqual(one);
-    console.log(`record fuzz seed ${SEED}, 200,000 inputs each`);
-    const status = jsonMutants(statuses, xorshift(SEED));
-    let read = 0;
-    for (let n = 0; n < 200_000; n++) {
-      const one = readStatus(status());
-      // what is read is used: seen by a packet, folded, told
-      if (one) {
-        mergeSighting(one.seen, { bootMac: MAC, macs: [MAC], serial: 'x' });
-        foldSeen(one.seen, statuses[1]!.seen);
-        one.reason?.text.trim();
-        one.seen.macs.every(isUsableMac);
-        read++;
+  it('never make reading a log, an identity or a record throw, grow or hang', () =>
+    withoutTraces(() => {
+      const next = random(SEED);
+      const text = () => Array.from({ length: next(12) }, () => PIECES[next(PIECES.length)]).join('');
+      for (let n = 0; n < 200_000; n++) {
+        const one = text();
+        const tail = logTail(one);
+        if (/[^\P{C}\n\t]/u.test(tail)) throw new Error(`control character left of ${JSON.stringify(one)}`);
+        const identity = readIdentity({ macs: [one, text()], uuid: one, serial: one, product: one });
+        if (identity.macs.length > 2) throw new Error(JSON.stringify(one));
+        serialKey(one);
+        uuidKey(one);
       }
-    }
-    expect(read).toBeGreaterThan(1000);
-  });
+    }));
 
-  it('are read as sessions or passed over', () => {
-    const sessions: BootSession[] = [
-      session(),
-      { ...session(), closed: { at: millis(2), why: 'ready' }, loader: 'ipxe.efi', peer: '10.77.0.10' },
-    ];
-    for (const one of sessions) expect(readSession(JSON.stringify(one))).toEqual(one);
-    const stored = jsonMutants(sessions, xorshift(SEED));
-    let read = 0;
-    for (let n = 0; n < 200_000; n++) {
-      const one = readSession(stored());
-      if (one === undefined) continue;
-      read++;
-      const loaded = createSessions({ clock: new ManualClock() });
-      loaded.load([one]);
-      loaded.sweep();
-      if (!Number.isFinite(one.openedAt + one.steps.length + (one.closed?.at ?? 0))) throw new Error(one.id);
-    }
-    expect(read).toBeGreaterThan(1000);
-  });
+  it('are read as statuses or passed over', () =>
+    withoutTraces(() => {
+      const statuses: MachineStatus[] = [
+        { v: 1, phase: 'ready', since: millis(1), bootsWithoutReady: 0, seen: { macs: [] } },
+        {
+          v: 1,
+          phase: 'failed',
+          since: millis(1),
+          firstSeen: millis(1),
+          lastSeen: millis(2),
+          reason: { code: 'reported', text: 'no disk' },
+          session: 'id',
+          bootsWithoutReady: 2,
+          logTail: 'the end',
+          seen: {
+            macs: [MAC],
+            bootMacs: [MAC],
+            uuid: 'u',
+            serial: 's',
+            arch: 'x86_64',
+            firmware: 'uefi',
+            network: 'n',
+          },
+        },
+      ];
+      for (const one of statuses) expect(readStatus(JSON.stringify(one))).toEqual(one);
+      console.log(`record fuzz seed ${SEED}, 200,000 inputs each`);
+      const status = jsonMutants(statuses, xorshift(SEED));
+      let read = 0;
+      for (let n = 0; n < 200_000; n++) {
+        const one = readStatus(status());
+        // what is read is used: seen by a packet, folded, told
+        if (one) {
+          mergeSighting(one.seen, { bootMac: MAC, macs: [MAC], serial: 'x' });
+          foldSeen(one.seen, statuses[1]!.seen);
+          one.reason?.text.trim();
+          one.seen.macs.every(isUsableMac);
+          read++;
+        }
+      }
+      expect(read).toBeGreaterThan(1000);
+    }));
+
+  it('are read as sessions or passed over', () =>
+    withoutTraces(() => {
+      const sessions: BootSession[] = [
+        session(),
+        { ...session(), closed: { at: millis(2), why: 'ready' }, loader: 'ipxe.efi', peer: '10.77.0.10' },
+      ];
+      for (const one of sessions) expect(readSession(JSON.stringify(one))).toEqual(one);
+      const stored = jsonMutants(sessions, xorshift(SEED));
+      let read = 0;
+      for (let n = 0; n < 200_000; n++) {
+        const one = readSession(stored());
+        if (one === undefined) continue;
+        read++;
+        const loaded = createSessions({ clock: new ManualClock() });
+        loaded.load([one]);
+        loaded.sweep();
+        if (!Number.isFinite(one.openedAt + one.steps.length + (one.closed?.at ?? 0)))
+          throw new Error(one.id);
+      }
+      expect(read).toBeGreaterThan(1000);
+    }));
 
   it('that are no records are passed over', () => {
     for (const text of ['', 'null', '1', '[]', '{"v":2}', '{"v":1}', '{']) {
