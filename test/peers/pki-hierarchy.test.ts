@@ -1,8 +1,8 @@
 /** Certificates of a founded cluster against openssl, and against what kubeadm wrote for the same cluster. */
 import fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { PKI_DEVIATIONS, type PkiDeviation } from '../../../src/pki/deviations.ts';
-import { handout } from '../../../src/pki/handout.ts';
+import { PKI_DEVIATIONS, type PkiDeviation } from '../../src/pki/deviations.ts';
+import { handout } from '../../src/pki/handout.ts';
 import {
   AUTHORITIES,
   AUTHORITY_NAMES,
@@ -12,11 +12,11 @@ import {
   MODES,
   PKI_DIRECTORY,
   TRANSPORT_BEGINS,
-} from '../../../src/pki/hierarchy.ts';
-import { newGeneration } from '../../../src/pki/issue.ts';
-import { addTrusted, distrust, promote, signingPair, trustBundle } from '../../../src/pki/keyset.ts';
-import { MUSTER_SCOPE } from '../../../src/pki/records.ts';
-import { CP1, factsOf, temporary, verifyFaults, type World, world } from './kit.ts';
+} from '../../src/pki/hierarchy.ts';
+import { newGeneration } from '../../src/pki/issue.ts';
+import { addTrusted, distrust, promote, signingPair, trustBundle } from '../../src/pki/keyset.ts';
+import { MUSTER_SCOPE } from '../../src/pki/records.ts';
+import { CP1, factsOf, temporary, verifyFaults, type World, world } from '../unit/pki/kit.ts';
 
 const golden = JSON.parse(fs.readFileSync('test/golden/cluster/certificates.json', 'utf8')) as {
   certificates: (ReturnType<typeof factsOf> & { file: string; days: number })[];

@@ -1,4 +1,4 @@
-/** The daemon as a process with a cluster: from a machine's first script to its plan, by HTTP, curl and openssl. No root. */
+/** The daemon as a process with a cluster: from a machine's first script to its plan, by HTTP, curl and openssl. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
 import fs from 'node:fs';

@@ -3,9 +3,9 @@
  * Each commit puts two records, so that the parent can see whether one was torn.
  */
 import { writeSync } from 'node:fs';
-import { silentLog } from '../../../src/base/log.ts';
-import { createMetrics } from '../../../src/base/metrics.ts';
-import { openSqliteStore } from '../../../src/store/sqlite.files.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { createMetrics } from '../../src/base/metrics.ts';
+import { openSqliteStore } from '../../src/store/sqlite.files.ts';
 
 const [path, round] = process.argv.slice(2) as [string, string];
 const store = await openSqliteStore({

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openAt, temporaryDirectory } from './stores.ts';
+import { openAt, temporaryDirectory } from '../unit/store/stores.ts';
 
 const ROUNDS = 15;
-const CHILD = new URL('writer.child.ts', import.meta.url).pathname;
+const CHILD = new URL('store-writer.ts', import.meta.url).pathname;
 
 /** A small generator with a fixed seed, so that a failure can be repeated as far as a kill can be. */
 function random(seed: number): () => number {
