@@ -1,7 +1,8 @@
 /** The founder over a store, with etcd played: what is written before an answer, who is replaced how, and what a restart goes on with. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { ManualClock } from '../../../src/base/clock.ts';
+import type { Millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createFounder, type EtcdGateway } from '../../../src/cluster/founding/founder.ts';
 import {
@@ -68,10 +69,19 @@ class PlayedEtcd implements EtcdGateway {
   };
 }
 
+/** Time passes as soon as somebody waits for it and all else is done. */
+class ImpatientClock extends ManualClock {
+  override after(span: Millis, fn: () => void): () => void {
+    const cancel = super.after(span, fn);
+    setImmediate(() => this.advance(span));
+    return cancel;
+  }
+}
+
 function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
   const founder = createFounder({
     store,
-    clock: systemClock,
+    clock: new ImpatientClock(),
     log: silentLog,
     events: { record: () => undefined },
     gateway: () => etcd,
