@@ -29,13 +29,17 @@ function typingErrors(a: string, b: string, limit: number): number {
   let previous = Array.from({ length: b.length + 1 }, (_, n) => n);
   for (let i = 1; i <= a.length; i++) {
     const row = [i];
+    let least = i;
     for (let j = 1; j <= b.length; j++) {
       const same = a[i - 1] === b[j - 1] ? 0 : 1;
       let cost = Math.min(previous[j]! + 1, row[j - 1]! + 1, previous[j - 1]! + same);
       if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
         cost = Math.min(cost, before[j - 2]! + 1);
       row.push(cost);
+      if (cost < least) least = cost;
     }
+    // No row has less than the one before it, and a swap adds one to what the row before that had: nothing can become fewer.
+    if (least >= limit) return limit;
     before = previous;
     previous = row;
   }
