@@ -65,22 +65,55 @@ const VALUES = [
   '[null]',
   '{"a":{}}',
   '"__proto__"',
-  ',',
 ];
+const NAMES = ['"a"', '"__proto__"', '"constructor"', '""'];
 
-/** Copies of JSON records in which values are other values, names other names, and some text is torn. */
+/** A JSON text in tokens: where its names are, and from where to where each of its values reaches. */
+interface Tokens {
+  readonly tokens: readonly string[];
+  readonly names: readonly number[];
+  readonly values: readonly (readonly [number, number])[];
+}
+
+function tokensOf(seed: object): Tokens {
+  const tokens = JSON.stringify(seed).match(/"(?:[^"\\]|\\.)*"|[0-9.e+-]+|true|false|null|[{}[\],:]/g)!;
+  const names: number[] = [];
+  const values: [number, number][] = [];
+  const open: number[] = [];
+  tokens.forEach((token, at) => {
+    if (token === '{' || token === '[') open.push(at);
+    else if (token === '}' || token === ']') values.push([open.pop()!, at + 1]);
+    else if (tokens[at + 1] === ':') names.push(at);
+    else if (token !== ',' && token !== ':') values.push([at, at + 1]);
+  });
+  return { tokens, names, values };
+}
+
+/**
+ * Copies of JSON records in which values are other values, of any type, and names other names; one change in eight tears the text. What
+ * is no JSON any more says little about who reads records.
+ */
 export function jsonMutants(seeds: readonly object[], random: () => number): () => string {
-  const split = seeds.map(
-    (seed) => JSON.stringify(seed).match(/"[^"]*"|[0-9.e+-]+|true|false|null|[{}[\],:]/g)!,
-  );
+  const all = seeds.map(tokensOf);
   return () => {
-    const tokens = [...split[random() % split.length]!];
+    const { tokens, names, values } = all[random() % all.length]!;
+    const changed = [...tokens];
     for (let changes = 1 + (random() % 3); changes > 0; changes--) {
+      const kind = random() % 16;
       const at = random() % tokens.length;
-      if (random() % 8 === 0) tokens.splice(at, 1 + (random() % 4));
-      else if (random() % 3 === 0) tokens[at] = tokens[random() % tokens.length]!;
-      else tokens[at] = VALUES[random() % VALUES.length]!;
+      if (kind === 0) changed.fill('', at, at + 1 + (random() % 4));
+      else if (kind === 1) changed[at] = tokens[random() % tokens.length]!;
+      else if (kind < 5 && names.length > 0) {
+        const other = random() % (names.length + NAMES.length);
+        changed[names[random() % names.length]!] = NAMES[other] ?? tokens[names[other - NAMES.length]!]!;
+      } else {
+        const [from, to] = values[random() % values.length]!;
+        const other = random() % (values.length + VALUES.length);
+        const put = VALUES[other] ?? tokens.slice(...values[other - VALUES.length]!).join('');
+        // What another change took away whole stays away.
+        if (changed[from] !== '') changed.fill('', from, to)[from] = put;
+      }
     }
-    return tokens.join('');
+    return changed.join('');
   };
 }
