@@ -3,10 +3,11 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readForm } from '../../../src/agent/form.ts';
 import { MusterError } from '../../../src/base/errors.ts';
+import { anyText } from '../texts.ts';
 
 test('forms of any octets are read or refused with E_USAGE, and what is read is what was written', () => {
   fc.assert(
-    fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (text) => {
+    fc.property(anyText({ maxLength: 300 }), (text) => {
       try {
         readForm(text);
       } catch (error) {
@@ -18,7 +19,7 @@ test('forms of any octets are read or refused with E_USAGE, and what is read is 
   );
   fc.assert(
     fc.property(
-      fc.dictionary(fc.stringMatching(/^[a-z][a-z0-9.-]{0,20}$/), fc.string({ unit: 'grapheme' }), {
+      fc.dictionary(fc.stringMatching(/^[a-z][a-z0-9.-]{0,20}$/), anyText(), {
         maxKeys: 20,
       }),
       (fields) => {

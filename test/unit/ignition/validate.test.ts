@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';
 import { fuzz, random } from '../resources/fuzz.ts';
+import { jsonMutants, xorshift } from '../tftp/mutate.ts';
 
 const version = { ignition: { version: '3.3.0' } };
 
@@ -44,19 +45,17 @@ const WHOLE = JSON.stringify({
 
 test('20,000 broken configurations: faults or none, never an exception', () => {
   let valid = 0;
-  const values = ['null', '[]', '{}', '[null]', '-1', '1e99', '"x"', 'true', '[[]]', '{"path":null}'];
   const rng = random('ignition');
+  const mutants = jsonMutants([JSON.parse(WHOLE)], xorshift(rng(0xffffffff)));
+  const parsed = (first: string): unknown => {
+    // Not JSON any more: something of another type somewhere instead.
+    for (let text = first; ; text = mutants())
+      try {
+        return JSON.parse(text);
+      } catch {}
+  };
   fuzz(20_000, rng, [WHOLE], (text) => {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      // Not JSON any more: put a value of another type somewhere instead.
-      let nth = rng(30);
-      value = JSON.parse(WHOLE, (_, inner) =>
-        nth-- === 0 ? JSON.parse(values[rng(values.length)]!) : inner,
-      );
-    }
+    const value = parsed(text);
     if (validateIgnition(value).length === 0) valid++;
   });
   expect(valid).toBeGreaterThan(100);

@@ -16,6 +16,7 @@ import {
   type Evidence,
   type Recognition,
 } from '../../../src/machines/recognition.ts';
+import { anyText } from '../texts.ts';
 
 const A = '00:1b:21:00:00:0a' as Mac;
 const A2 = '00:1b:21:00:00:a2' as Mac;
@@ -261,8 +262,8 @@ describe('an identity as a request brings it', () => {
         fc.record({
           macs: fc.array(fc.string()),
           uuid: fc.string(),
-          serial: fc.string({ unit: 'binary', maxLength: 400 }),
-          manufacturer: fc.string({ unit: 'binary', maxLength: 400 }),
+          serial: anyText({ maxLength: 400 }),
+          manufacturer: anyText({ maxLength: 400 }),
           product: fc.string(),
           assetTag: fc.string(),
         }),
