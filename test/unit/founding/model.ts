@@ -140,14 +140,20 @@ export class Model {
   #standing(founding: string): boolean {
     const cluster = this.#clusters.get(founding);
     if (!cluster) return false;
-    const voters = [...cluster.members].filter(([, { learner }]) => !learner);
-    return voters.filter(([id]) => this.#runs(founding, id)).length >= majority(voters.length);
+    let voters = 0;
+    let running = 0;
+    for (const [id, { learner }] of cluster.members) {
+      if (learner) continue;
+      voters++;
+      if (this.#runs(founding, id)) running++;
+    }
+    return running >= majority(voters);
   }
 
   #runs(founding: string, identity: string): boolean {
-    return this.machines.some(
-      ({ running, disk: { wal } }) => running && wal?.founding === founding && wal.identity === identity,
-    );
+    for (const { running, disk } of this.machines)
+      if (running && disk.wal?.identity === identity && disk.wal.founding === founding) return true;
+    return false;
   }
 
   #view(): EtcdView | undefined {
