@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { Secret } from '../../../src/base/secret.ts';
 import { handout } from '../../../src/pki/handout.ts';
 import { LEAF_NAMES } from '../../../src/pki/hierarchy.ts';
-import { discoveryHash, KEY_ALGORITHMS, PrivateKey } from '../../../src/pki/keys.ts';
+import { discoveryHash, PrivateKey } from '../../../src/pki/keys.ts';
 import { primaryOf, signingPair, trustBundle } from '../../../src/pki/keyset.ts';
 import { kubeconfigText, kubeconfigView } from '../../../src/pki/kubeconfig.ts';
 import { openPki } from '../../../src/pki/pki.ts';
@@ -74,17 +74,6 @@ test('the discovery hash is what openssl computes from the certificate', async (
   const expected = execFileSync('sh', ['-c', sh], { input: signingPair(ca).certificate, encoding: 'utf8' });
   expect(discoveryHash(primaryOf(ca).publicKey)).toBe(`sha256:${expected.slice(0, 64)}`);
 });
-
-test.for(KEY_ALGORITHMS)(
-  'a key of %s is written as kubeadm writes it, and openssl reads it',
-  async (algorithm) => {
-    const key = await PrivateKey.generate(algorithm);
-    const pem = key.pem();
-    expect(pem).toMatch(algorithm.startsWith('RSA') ? /^-----BEGIN RSA PRIV/ : /^-----BEGIN EC PRIV/);
-    execFileSync('openssl', ['pkey', '-check', '-noout'], { input: pem });
-    expect(PrivateKey.fromPem(pem).publicKey().pin()).toBe(key.publicKey().pin());
-  },
-);
 
 test('a text that is no private key is refused without being repeated', () => {
   const bad = '-----BEGIN EC FOO-----\nc2VjcmV0\n';

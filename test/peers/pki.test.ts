@@ -1,4 +1,5 @@
-/** Certificates of a founded cluster against openssl, and against what kubeadm wrote for the same cluster. */
+/** Keys and certificates of a founded cluster against openssl, and against what kubeadm wrote for the same cluster. */
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { PKI_DEVIATIONS, type PkiDeviation } from '../../src/pki/deviations.ts';
@@ -14,6 +15,7 @@ import {
   TRANSPORT_BEGINS,
 } from '../../src/pki/hierarchy.ts';
 import { newGeneration } from '../../src/pki/issue.ts';
+import { KEY_ALGORITHMS, PrivateKey } from '../../src/pki/keys.ts';
 import { addTrusted, distrust, promote, signingPair, trustBundle } from '../../src/pki/keyset.ts';
 import { MUSTER_SCOPE } from '../../src/pki/records.ts';
 import { CP1, factsOf, temporary, verifyFaults, type World, world } from '../unit/pki/kit.ts';
@@ -288,3 +290,14 @@ test('no two files of a machine have one path', async () => {
   });
   expect(new Set(paths).size).toBe(paths.length);
 });
+
+test.for(KEY_ALGORITHMS)(
+  'a key of %s is written as kubeadm writes it, and openssl reads it',
+  async (algorithm) => {
+    const key = await PrivateKey.generate(algorithm);
+    const pem = key.pem();
+    expect(pem).toMatch(algorithm.startsWith('RSA') ? /^-----BEGIN RSA PRIV/ : /^-----BEGIN EC PRIV/);
+    execFileSync('openssl', ['pkey', '-check', '-noout'], { input: pem });
+    expect(PrivateKey.fromPem(pem).publicKey().pin()).toBe(key.publicKey().pin());
+  },
+);
