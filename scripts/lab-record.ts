@@ -1,18 +1,57 @@
 /**
- * Runs scenarios of the virtual rack and keeps what `--json` says, with the commit and the host, in lab/results/NAME.json. Figures in the
- * docs come from there.
+ * Runs scenarios of the virtual rack and keeps what `--json` says, with the commit, the host and the digests of what MUSTER_ARTIFACTS
+ * gives, in lab/results/NAME.json, or NAME-VERSION.json for a scenario of one Kubernetes version. Figures in the docs come from there.
  *
- *     node scripts/lab-record.ts lab/etcd-ha.yaml…
+ *     node scripts/lab-record.ts [--remark TEXT] lab/etcd-ha.yaml…
+ *
+ * The remark says what a reader of the figures must know and no program can: where the given programs come from, what the machines were.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { load } from 'js-yaml';
+
+interface Given {
+  /** Of Kubernetes. */
+  readonly version: string;
+  /** SHA-256 of each binary, digest of each image's manifest. */
+  readonly digests: Readonly<Record<string, string>>;
+}
+interface Index {
+  readonly manifests: readonly {
+    readonly digest: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  }[];
+}
+interface Binaries {
+  readonly binaries: readonly { readonly name: string; readonly version: string; readonly sha256: string }[];
+}
+
+/** What a scenario with `artifacts: {given: true}` was given; undefined for all others. */
+function givenTo(file: string): Given | undefined {
+  const scenario = load(readFileSync(file, 'utf8')) as { artifacts?: { given?: boolean } };
+  const directory = process.env.MUSTER_ARTIFACTS;
+  if (!scenario.artifacts?.given || !directory) return undefined;
+  const read = (name: string): string => readFileSync(join(directory, name), 'utf8');
+  const { binaries } = JSON.parse(read('artifacts.json')) as Binaries;
+  const { manifests } = JSON.parse(read('oci/index.json')) as Index;
+  const digests: Record<string, string> = {};
+  for (const { name, version, sha256 } of binaries) digests[`${name} ${version}`] = `sha256:${sha256}`;
+  for (const { digest, annotations } of manifests)
+    digests[annotations?.['org.opencontainers.image.ref.name'] ?? 'image'] = digest;
+  return { version: String((load(read('kubernetes.yaml')) as { version: string }).version), digests };
+}
 
 const git = (...words: string[]): string => execFileSync('git', words, { encoding: 'utf8' }).trim();
 
 let failed = false;
-for (const file of process.argv.slice(2)) {
+const { values, positionals } = parseArgs({
+  options: { remark: { type: 'string' } },
+  allowPositionals: true,
+});
+for (const file of positionals) {
   const dirty = git('status', '--porcelain') !== '';
   const commit = `${git('rev-parse', 'HEAD')}${dirty ? ' and changes that are not committed' : ''}`;
   const at = new Date().toISOString().slice(0, 16);
@@ -31,7 +70,9 @@ for (const file of process.argv.slice(2)) {
   };
   // The checkout's own place says nothing to others.
   const result = JSON.parse(line.replaceAll(`${process.cwd()}/`, '')) as object;
-  const record = { commit, at, host, result };
-  writeFileSync(`lab/results/${basename(file, '.yaml')}.json`, `${JSON.stringify(record, undefined, 2)}\n`);
+  const given = givenTo(file);
+  const record = { commit, at, host, remark: values.remark, given, result };
+  const name = `${basename(file, '.yaml')}${given ? `-${given.version}` : ''}`;
+  writeFileSync(`lab/results/${name}.json`, `${JSON.stringify(record, undefined, 2)}\n`);
 }
 process.exitCode = failed ? 1 : 0;
