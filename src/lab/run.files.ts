@@ -21,7 +21,7 @@ import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
 import { bootNic, readScenario, type Scenario } from './scenario.ts';
 import { capture, makeSegments, makeTaps, startDnsmasq, startRouter } from './segment.files.ts';
 import type { Step } from './steps.ts';
-import { addArtifacts, givenDocuments } from './supplies.files.ts';
+import { addArtifacts, ofGivenVersion } from './supplies.files.ts';
 
 export interface LabOptions {
   /** Root of the checkout or of the installation. */
@@ -85,7 +85,8 @@ export async function prepareImages(
 }
 
 /** Runs the scenario. What the scenario finds wrong is in the result; throws only when the rack itself cannot be built. */
-export async function runScenario(scenario: Scenario, options: LabOptions): Promise<LabResult> {
+export async function runScenario(asked: Scenario, options: LabOptions): Promise<LabResult> {
+  const scenario = await ofGivenVersion(asked);
   const directory = join(options.project, '.cache/lab', scenario.name);
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
@@ -138,7 +139,7 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
     const host = await startBootHost({
       project: options.project,
       directory,
-      documents: withFacts(await givenDocuments(scenario), [...scenario.expect, ...checksOf(scenario.steps)]),
+      documents: withFacts(scenario.documents, [...scenario.expect, ...checksOf(scenario.steps)]),
       onEvent: (event) => rack.event(event),
     });
     stopping.unshift(() => host.stop());

@@ -41,20 +41,27 @@ function givenDirectory(): string {
   return given;
 }
 
-/** The scenario's documents, their Clusters of the version that the directory of artifacts holds. Throws E_LAB_TOOL, E_YAML. */
-export async function givenDocuments({
-  artifacts,
-  documents,
-}: Scenario): Promise<readonly Record<string, unknown>[]> {
-  if (!artifacts?.given) return documents;
+/**
+ * The scenario with all its Clusters, also those that steps apply, of the version that the directory of artifacts holds. Throws E_LAB_TOOL,
+ * E_YAML.
+ */
+export async function ofGivenVersion(scenario: Scenario): Promise<Scenario> {
+  if (!scenario.artifacts?.given) return scenario;
   const file = join(givenDirectory(), 'kubernetes.yaml');
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return '';
     throw new MusterError('E_LAB_TOOL', `${file}: ${error.message}`, { cause: error });
   });
-  if (text === '') return documents;
+  if (text === '') return scenario;
   try {
-    return withGiven(documents, load(text) as Record<string, unknown>);
+    const given = load(text) as Record<string, unknown>;
+    return {
+      ...scenario,
+      documents: withGiven(scenario.documents, given),
+      steps: scenario.steps.map((step) =>
+        step.apply ? { ...step, apply: withGiven(step.apply, given) } : step,
+      ),
+    };
   } catch (cause) {
     throw new MusterError('E_YAML', `${file}: ${(cause as Error).message}`, { cause });
   }
