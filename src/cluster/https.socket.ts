@@ -37,11 +37,15 @@ export function ask(url: string, credentials: Credentials, sent: Sent): Promise<
   const { method, body, patience, limit, signal, agent = false } = sent;
   const { ca, cert, key } = credentials;
   return new Promise((resolve, reject) => {
-    const late = AbortSignal.any([AbortSignal.timeout(patience), ...(signal ? [signal] : [])]);
+    const late = AbortSignal.timeout(patience);
+    const ended = AbortSignal.any([late, ...(signal ? [signal] : [])]);
+    // Node says of both that the operation was aborted, which tells nobody what to do.
+    const failed = (cause: Error): void =>
+      reject(late.aborted ? new Error(`no whole answer within ${patience / 1000} s`, { cause }) : cause);
     const headers = body === undefined ? {} : { 'content-type': sent.contentType ?? 'application/json' };
     const request = https.request(
       url,
-      { method, headers, ca, cert, key, signal: late, agent, minVersion: 'TLSv1.2' },
+      { method, headers, ca, cert, key, signal: ended, agent, minVersion: 'TLSv1.2' },
       (response) => {
         const parts: Buffer[] = [];
         let octets = 0;
@@ -51,7 +55,7 @@ export function ask(url: string, credentials: Credentials, sent: Sent): Promise<
             request.destroy(new MusterError('E_TOO_LARGE', `${url} answers with more than ${limit} octets`));
           else parts.push(part);
         });
-        response.on('error', reject);
+        response.on('error', failed);
         response.on('end', () => {
           const date = Date.parse(response.headers.date ?? '');
           resolve({
@@ -62,7 +66,7 @@ export function ask(url: string, credentials: Credentials, sent: Sent): Promise<
         });
       },
     );
-    request.on('error', reject);
+    request.on('error', failed);
     request.end(body === undefined ? undefined : JSON.stringify(body));
   });
 }

@@ -6,7 +6,7 @@ import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import type { FullCluster } from '../full.ts';
-import type { Kube } from './kube.ts';
+import { type Kube, KubeRefusal } from './kube.ts';
 
 const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
 /** Pods of one probe; with more nodes, these are taken from all over the list. */
@@ -83,27 +83,50 @@ export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
   const chosen = nodes
     .filter((_, n) => Math.floor(n / step) !== Math.floor((n - 1) / step))
     .slice(0, AT_MOST);
-  return Promise.all(chosen.map((node, n) => probeOne(of, node, n)));
+  return Promise.all(
+    chosen.map(async (node, n) => {
+      const path = `${NAMESPACE}/muster-probe-${of.id}-${n}`;
+      const found = await probeOne(of, { node, path, pod: probePod(of, node, n) });
+      // One that is not taken away ends by itself, and says whose it is by its label.
+      await of.kube(path, { method: 'DELETE' }).catch(() => undefined);
+      return found;
+    }),
+  );
 }
 
-async function probeOne(of: ProbeOf, node: string, n: number): Promise<Probed> {
-  const { kube, clock, id } = of;
-  const path = `${NAMESPACE}/muster-probe-${id}-${n}`;
+/** It may be there already: an answer was late. */
+async function make(kube: Kube, pod: object): Promise<void> {
   try {
-    await kube(NAMESPACE, { method: 'POST', body: probePod(of, node, n) });
-    const end = clock.monotonic() + PATIENCE;
-    for (;;) {
+    await kube(NAMESPACE, { method: 'POST', body: pod });
+  } catch (error) {
+    if (!(error instanceof KubeRefusal) || error.status !== 409) throw error;
+  }
+}
+
+/** What is refused is refused again; a late answer, or an API server with troubles of its own, is not the last word. */
+const isFinal = (error: unknown): boolean =>
+  error instanceof KubeRefusal && error.status < 500 && error.status !== 429;
+
+async function probeOne(
+  { kube, clock, signal }: ProbeOf,
+  { node, path, pod }: { readonly node: string; readonly path: string; readonly pod: object },
+): Promise<Probed> {
+  const end = clock.monotonic() + PATIENCE;
+  let made = false;
+  for (let says = ''; ; ) {
+    try {
+      if (!made) await make(kube, pod);
+      made = true;
       const status = fieldsOf(fieldsOf((await kube(path)).body).status);
       const found = ended(node, status);
       if (found) return found;
-      if (clock.monotonic() > end || of.signal.aborted) return { node, says: waitsFor(status) };
-      await new Promise<void>((next) => clock.after(LOOK_EVERY, next));
+      says = waitsFor(status);
+    } catch (error) {
+      says = error instanceof Error ? error.message : String(error);
+      if (isFinal(error)) return { node, says };
     }
-  } catch (error) {
-    return { node, says: error instanceof Error ? error.message : String(error) };
-  } finally {
-    // One that is not taken away ends by itself, and says whose it is by its label.
-    await kube(path, { method: 'DELETE' }).catch(() => undefined);
+    if (clock.monotonic() > end || signal.aborted) return { node, says };
+    await new Promise<void>((next) => clock.after(LOOK_EVERY, next));
   }
 }
 

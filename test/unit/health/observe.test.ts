@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
+import { millis } from '../../../src/base/duration.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../src/cluster/health/kube.ts';
 import { observeKubernetes } from '../../../src/cluster/health/observe.ts';
 import { probe, probeScript } from '../../../src/cluster/health/probe.ts';
@@ -103,6 +104,40 @@ test('each node gets a pod, what it says is read from its end, and it is taken a
     'GET muster-probe-q-1',
     'POST pods',
     'POST pods',
+  ]);
+});
+
+test('a probe outlives answers that are late, also the one to the making of its pod', async () => {
+  const late = () => Promise.reject(new Error('no whole answer within 5 s'));
+  const said = [
+    late,
+    () => Promise.reject(new KubeRefusal(409, 'already exists')),
+    late,
+    () => Promise.reject(new KubeRefusal(500, 'etcdserver: request timed out')),
+    async () =>
+      answer({
+        status: {
+          phase: 'Succeeded',
+          containerStatuses: [{ state: { terminated: { message: 'dns=ok\nservice=ok\n' } } }],
+        },
+      }),
+  ];
+  const calls: string[] = [];
+  const slow: Kube = (path, { method = 'GET' } = {}) => {
+    calls.push(`${method} ${path.split('/').at(-1)}`);
+    return method === 'DELETE' ? Promise.resolve(answer({})) : said.shift()!();
+  };
+  const clock = {
+    ...systemClock,
+    after: (_ms: number, next: () => void) => systemClock.after(millis(0), next),
+  };
+  const of = { full: FULL, kube: slow, clock, image: 'i', id: 'q', nodes: ['w1'] };
+  expect(await probe({ ...of, signal: new AbortController().signal })).toEqual([
+    { node: 'w1', dns: 'ok', service: 'ok' },
+  ]);
+  expect(calls).toEqual([
+    ...['POST pods', 'POST pods', 'GET muster-probe-q-0', 'GET muster-probe-q-0', 'GET muster-probe-q-0'],
+    'DELETE muster-probe-q-0',
   ]);
 });
 
