@@ -39,7 +39,10 @@ export interface ProbeOf {
 /** `ok`, or what was said instead, for both questions. */
 const OK = 'ok';
 
-/** busybox and others: `Address: 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the server's own has a port behind it, or differs. */
+/**
+ * busybox and others: `Address: 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the server's own has a port behind it, or differs. Not every
+ * nc knows -z (Debian's busybox does not), but all end when the other side does: an API server answers plain HTTP with a refusal.
+ */
 export function probeScript({ dnsDomain, serviceAddresses }: FullCluster): string {
   const [api] = serviceAddresses.kubernetes;
   const [dns] = serviceAddresses.dns;
@@ -48,7 +51,8 @@ export function probeScript({ dnsDomain, serviceAddresses }: FullCluster): strin
   return `exec 2>&1 >/dev/termination-log
 said=$(nslookup ${name}. ${dns} 2>&1)
 if echo "$said" | grep -Eq '${pattern}'; then echo dns=${OK}; else echo dns=$(echo "$said" | head -c 300); fi
-if said=$(nc -z -w 5 ${api} 443 2>&1); then echo service=${OK}; else echo service=\${said:-no connection to ${api} port 443}; fi
+said=$(printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${api} 443 2>&1) && [ -n "$said" ] && said=${OK}
+echo service=\${said:-no answer from ${api} port 443}
 `;
 }
 
