@@ -22,7 +22,8 @@ export interface BootHost {
   stop(): Promise<number | null>;
   /** Starts it again after a stop, with the state that it has. Throws E_LAB_SERVE. */
   restart(): Promise<void>;
-  readonly running: boolean;
+  /** It has ended, and nobody asked it to. */
+  readonly fell: boolean;
 }
 
 export interface BootHostOptions {
@@ -56,6 +57,14 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
     PATH: [join(project, 'bin'), process.env.PATH].join(delimiter),
   };
   const muster: BootHost['muster'] = (words, more = {}) => run([command, ...words], { env, ...more });
+  let last = 0;
+  /** A later life of the server tells of earlier ones too. */
+  const onLine = (line: string): void => {
+    const event = JSON.parse(line) as MusterEvent;
+    if (event.sequence <= last) return;
+    last = event.sequence;
+    options.onEvent(event);
+  };
   const up = async (): Promise<{ readonly serve: Running; readonly follower: Running }> => {
     const serve = await start(
       'muster serve',
@@ -78,11 +87,12 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
     const follower = await start('muster events', [command, 'events', '--follow', '-o', 'json'], {
       env,
       log: join(directory, 'events.err'),
-      onLine: (line) => options.onEvent(JSON.parse(line) as MusterEvent),
+      onLine,
     });
     return { serve, follower };
   };
   let on = await up();
+  let asked = false;
   return {
     muster,
     shell: (line) =>
@@ -93,15 +103,17 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
       const value = JSON.parse(out || '[]') as LeaseView[] | { items?: LeaseView[] };
       return Array.isArray(value) ? value : (value.items ?? []);
     },
-    get running() {
-      return on.serve.running;
+    get fell() {
+      return !asked && !on.serve.running;
     },
     async stop() {
+      asked = true;
       await on.follower.stop();
       return (await on.serve.stop()).code;
     },
     async restart() {
       on = await up();
+      asked = false;
     },
   };
 }

@@ -60,7 +60,7 @@ async function take(step: Step, stage: Stage): Promise<Verdict | undefined> {
 const failed = (text: string, fault: string, { host }: Stage): Verdict => ({
   text,
   ok: false,
-  detail: host.running ? fault : `muster serve has ended; ${fault}`,
+  detail: host.fell ? `muster serve has ended; ${fault}` : fault,
 });
 
 async function etcdVerdict(state: NonNullable<Step['etcd']>, stage: Stage): Promise<Verdict> {

@@ -83,14 +83,15 @@ export const withStage = (
 
 /** The machine has nothing left of this cluster that was to go. */
 export function gone(record: FoundingRecord, machine: string): FoundingRecord | undefined {
-  if (record.reset)
-    return record.reset.cleared.includes(machine)
-      ? undefined
-      : { ...record, reset: { ...record.reset, cleared: [...record.reset.cleared, machine] } };
-  if (!record.leaving?.[machine]) return undefined;
-  const { [machine]: _, ...others } = record.leaving;
+  const { reset } = record;
+  if (reset ? reset.cleared.includes(machine) : !record.leaving?.[machine]) return undefined;
+  const { [machine]: _, ...others } = record.leaving ?? {};
   const { leaving: __, ...rest } = record;
-  return Object.keys(others).length > 0 ? { ...rest, leaving: others } : rest;
+  return {
+    ...rest,
+    ...(Object.keys(others).length > 0 && { leaving: others }),
+    ...(reset && { reset: { ...reset, cleared: [...reset.cleared, machine] } }),
+  };
 }
 
 /** The next step for members of etcd that are to go: those first that do not answer. Undefined when there are none. */
@@ -124,10 +125,10 @@ function withoutMember(record: FoundingRecord, name: string): FoundingRecord {
   };
 }
 
-/** All machines are cleared of this founding. */
+/** All machines are cleared of this founding, also those that are on their way out and that no Cluster names any more. */
 export function orderReset({ record }: Known, now: number): Ordered {
   if (!record) return refused('it was never founded: there is nothing to reset');
-  const { leaving: _, replacing: __, restoring: ___, ...rest } = record;
+  const { replacing: _, restoring: __, ...rest } = record;
   return { ok: true, record: { ...rest, reset: record.reset ?? { at: now, cleared: [] } } };
 }
 

@@ -239,6 +239,17 @@ test('members are taken out one at a time, the dead first, and never beside a qu
   await founder.close();
 });
 
+test('a reset reaches machines that were still on their way out', async () => {
+  const { founder, record } = await founded();
+  await founder.leave('one', MEMBERS, [{ machine: 'w1', node: true, clear: true, drainUntil: 0 }]);
+  await founder.reset('one', MEMBERS);
+  expect(founder.departing('w1', undefined)).toMatchObject({ reset: { cleared: [] } });
+  await founder.gone('one', 'w1');
+  expect((await record())!).toMatchObject({ reset: { cleared: ['w1'] } });
+  expect(founder.departing('w1', undefined)).toBeUndefined();
+  await founder.close();
+});
+
 test('an order that an earlier life of the server stored is gone on with', async () => {
   const { etcd, founder, record, store } = await founded();
   await founder.leave('one', MEMBERS.slice(0, 2), [
