@@ -12,6 +12,7 @@ import { availableParallelism, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { load } from 'js-yaml';
+import { BINARIES_FILE, parseBinaries, parseLayout } from '../src/artifacts/layout.ts';
 
 interface Given {
   /** Of Kubernetes. */
@@ -19,28 +20,17 @@ interface Given {
   /** SHA-256 of each binary, digest of each image's manifest. */
   readonly digests: Readonly<Record<string, string>>;
 }
-interface Index {
-  readonly manifests: readonly {
-    readonly digest: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-  }[];
-}
-interface Binaries {
-  readonly binaries: readonly { readonly name: string; readonly version: string; readonly sha256: string }[];
-}
-
 /** What a scenario with `artifacts: {given: true}` was given; undefined for all others. */
 function givenTo(file: string): Given | undefined {
   const scenario = load(readFileSync(file, 'utf8')) as { artifacts?: { given?: boolean } };
   const directory = process.env.MUSTER_ARTIFACTS;
   if (!scenario.artifacts?.given || !directory) return undefined;
   const read = (name: string): string => readFileSync(join(directory, name), 'utf8');
-  const { binaries } = JSON.parse(read('artifacts.json')) as Binaries;
-  const { manifests } = JSON.parse(read('oci/index.json')) as Index;
   const digests: Record<string, string> = {};
-  for (const { name, version, sha256 } of binaries) digests[`${name} ${version}`] = `sha256:${sha256}`;
-  for (const { digest, annotations } of manifests)
-    digests[annotations?.['org.opencontainers.image.ref.name'] ?? 'image'] = digest;
+  for (const { name, version, sha256 } of parseBinaries(read(BINARIES_FILE)))
+    digests[`${name} ${version}`] = `sha256:${sha256}`;
+  for (const { reference, digest } of parseLayout(read('oci/index.json')))
+    digests[reference ?? digest] = digest;
   return { version: String((load(read('kubernetes.yaml')) as { version: string }).version), digests };
 }
 
