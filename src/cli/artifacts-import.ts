@@ -11,8 +11,8 @@ import { binaryIn } from './artifacts-pack.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { progressText } from './image-add.ts';
 import { type AssetSource, hashOf, progressLine, readAll, sourceOf } from './image-sources.files.ts';
-import { sizeText } from './image-verbs.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
+import { sizeText } from './output.ts';
 import { upload } from './upload.ts';
 
 export interface ImportOptions {

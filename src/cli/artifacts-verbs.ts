@@ -3,9 +3,8 @@ import type { ArtifactView } from '../api/artifacts.ts';
 import { type Artifact, artifactName, filesOf } from '../artifacts/book.ts';
 import { MusterError } from '../base/errors.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
-import { sizeText } from './image-verbs.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
-import { type Column, jsonText, tableText, yamlText } from './output.ts';
+import { type Column, jsonText, sizeText, tableText, yamlText } from './output.ts';
 
 interface Common {
   readonly socket?: string;

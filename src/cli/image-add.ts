@@ -15,8 +15,8 @@ import {
   runRecipe,
   sourceOf,
 } from './image-sources.files.ts';
-import { sizeText } from './image-verbs.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
+import { sizeText } from './output.ts';
 import { readTexts } from './sources.files.ts';
 import { upload } from './upload.ts';
 

@@ -5,7 +5,7 @@ import { MusterError } from '../base/errors.ts';
 import type { Document, ImageSpec } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
-import { type Column, jsonText, tableText, yamlText } from './output.ts';
+import { type Column, jsonText, sizeText, tableText, yamlText } from './output.ts';
 
 interface Common {
   readonly socket?: string;
@@ -33,15 +33,6 @@ const COLUMNS: readonly Column<ImageLine>[] = [
   { heading: 'STATE', cell: ({ state }) => state },
   { heading: 'MISSING', cell: ({ missing }) => missing.join(' '), wide: true },
 ];
-
-/** Octets as people read them. */
-export function sizeText(octets: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let value = octets;
-  let unit = 0;
-  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
-  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
-}
 
 type ImageDocument = Document<'Image'>;
 

@@ -18,6 +18,15 @@ export const jsonText = (value: unknown): string => `${JSON.stringify(value, und
 export const yamlText = (value: unknown): string =>
   dump(JSON.parse(JSON.stringify(value)), { lineWidth: -1, noRefs: true });
 
+/** Octets as people read them. */
+export function sizeText(octets: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = octets;
+  let unit = 0;
+  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
 /** A column: its heading and what it shows of an item; `<none>` where there is nothing, as kubectl does. */
 export interface Column<T> {
   readonly heading: string;
