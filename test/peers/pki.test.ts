@@ -205,9 +205,9 @@ test('a leaf never outlives its authority', async () => {
   expect(Math.max(...ends)).toBeLessThanOrEqual(caEnds);
 });
 
-test('a control plane with etcd gets the files of kubeadm with their modes', async () => {
-  const of = await world();
-  const files = handout({
+/** What the first control plane is handed, a member of etcd too. */
+const filesOfCp1 = async (of: World) =>
+  handout({
     roles: ['control-plane', 'etcd'],
     cluster: 'golden',
     user: CP1.name,
@@ -215,6 +215,10 @@ test('a control plane with etcd gets the files of kubeadm with their modes', asy
     leaves: await of.leaves(),
     servers: { endpoint: 'https://api.golden.test:6443', local: 'https://10.0.0.11:6443' },
   });
+
+test('a control plane with etcd gets the files of kubeadm with their modes', async () => {
+  const of = await world();
+  const files = await filesOfCp1(of);
   const found = new Map(files.map((file) => [file.path, file]));
   const missing = Object.keys(goldenModes).filter(
     (file) => !file.includes('/manifests/') && !found.has(file),
@@ -265,14 +269,7 @@ test('external etcd: its machines get no authority’s key, and control planes n
 
 test('what kubelet takes for its current certificate is a link, which is made once and never turned back', async () => {
   const of = await world();
-  const files = handout({
-    roles: ['control-plane', 'etcd'],
-    cluster: 'golden',
-    user: CP1.name,
-    keysets: await of.keysets(),
-    leaves: await of.leaves(),
-    servers: { endpoint: 'https://e:6443', local: 'https://l:6443' },
-  });
+  const files = await filesOfCp1(of);
   const current = files.find(({ path }) => path.endsWith('/kubelet-client-current.pem'))!;
   const to = '/var/lib/kubelet/pki/kubelet-client-muster.pem';
   expect(current.content).toEqual({ kind: 'link', to, onlyIfAbsent: true });

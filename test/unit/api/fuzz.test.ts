@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ApiRequest } from '../../../src/api/handler.ts';
 import { API_ROUTES } from '../../../src/api/routes.ts';
 import { ERRORS, MusterError } from '../../../src/base/errors.ts';
-import { withoutTraces } from '../tftp/mutate.ts';
+import { withoutTraces } from '../traces.ts';
 import { openWorld, type World } from './world.ts';
 
 let world: World;

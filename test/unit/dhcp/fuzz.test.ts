@@ -5,7 +5,8 @@ import { ipv4 } from '../../../src/base/ipv4.ts';
 import { isOver, readLease, readLeaseKey, stateAt } from '../../../src/pxe/dhcp/lease.ts';
 import { DECODE_FAULTS, decode, encode, subOptions } from '../../../src/pxe/dhcp/packet.ts';
 import { parseArp } from '../../../src/pxe/dhcp/probe.ts';
-import { jsonMutants, mutant, withoutTraces, xorshift } from '../tftp/mutate.ts';
+import { jsonMutants, mutant, xorshift } from '../tftp/mutate.ts';
+import { withoutTraces } from '../traces.ts';
 import { CAPTURES, capture, message, network, UEFI, world } from './kit.ts';
 
 const SEED = 20261120;

@@ -13,7 +13,8 @@ import {
   readEvent,
 } from '../../../src/events/journal.files.ts';
 import { createEventLog } from '../../../src/events/log.ts';
-import { jsonMutants, withoutTraces, xorshift } from '../tftp/mutate.ts';
+import { jsonMutants, xorshift } from '../tftp/mutate.ts';
+import { withoutTraces } from '../traces.ts';
 
 let directory: string;
 beforeEach(async () => {

@@ -1,8 +1,6 @@
 /** The founder over a store, with etcd played: what is written before an answer, who is replaced how, and what a restart goes on with. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { ManualClock } from '../../../src/base/clock.ts';
-import type { Millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createFounder, type EtcdGateway } from '../../../src/cluster/founding/founder.ts';
 import {
@@ -15,6 +13,7 @@ import { peerUrl } from '../../../src/cluster/founding/quorum.ts';
 import { decodeFounding, foundingKey } from '../../../src/cluster/founding/record.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
+import { ImpatientClock } from '../clock.ts';
 
 const MEMBERS = [1, 2, 3].map((n) => ({ name: `m${n}`, address: `10.0.0.${n}` }));
 
@@ -67,15 +66,6 @@ class PlayedEtcd implements EtcdGateway {
     this.#said(`promote ${id}`);
     this.change(id, { learner: false });
   };
-}
-
-/** Time passes as soon as somebody waits for it and all else is done. */
-class ImpatientClock extends ManualClock {
-  override after(span: Millis, fn: () => void): () => void {
-    const cancel = super.after(span, fn);
-    setImmediate(() => this.advance(span));
-    return cancel;
-  }
 }
 
 function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
-import { millis } from '../../../src/base/duration.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../src/cluster/health/kube.ts';
 import { observeKubernetes } from '../../../src/cluster/health/observe.ts';
 import { probe, probeScript } from '../../../src/cluster/health/probe.ts';
+import { ImpatientClock } from '../clock.ts';
 import { full } from '../cluster/kit.ts';
 
 const FULL = full();
@@ -127,11 +127,7 @@ test('a probe outlives answers that are late, also the one to the making of its 
     calls.push(`${method} ${path.split('/').at(-1)}`);
     return method === 'DELETE' ? Promise.resolve(answer({})) : said.shift()!();
   };
-  const clock = {
-    ...systemClock,
-    after: (_ms: number, next: () => void) => systemClock.after(millis(0), next),
-  };
-  const of = { full: FULL, kube: slow, clock, image: 'i', id: 'q', nodes: ['w1'] };
+  const of = { full: FULL, kube: slow, clock: new ImpatientClock(), image: 'i', id: 'q', nodes: ['w1'] };
   expect(await probe({ ...of, signal: new AbortController().signal })).toEqual([
     { node: 'w1', dns: 'ok', service: 'ok' },
   ]);

@@ -5,7 +5,8 @@ import { selectRange } from '../../../src/pxe/http/range.ts';
 import { MACHINE_ROUTES, machinePath } from '../../../src/pxe/http/routes.ts';
 import { fields, parseTarget } from '../../../src/pxe/http/target.ts';
 import { anyText } from '../texts.ts';
-import { mutant, withoutTraces, xorshift } from '../tftp/mutate.ts';
+import { mutant, xorshift } from '../tftp/mutate.ts';
+import { withoutTraces } from '../traces.ts';
 
 describe('routes', () => {
   it('are found again by the paths that are built from them', () => {

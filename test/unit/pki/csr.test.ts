@@ -7,7 +7,7 @@ import { CSR_LIMIT, readCsr } from '../../../src/pki/csr.ts';
 import { DerReader, TAG } from '../../../src/pki/der.ts';
 import { keyWeakness, PrivateKey } from '../../../src/pki/keys.ts';
 import { formatPem, parsePem } from '../../../src/pki/pem.ts';
-import { withoutTraces } from '../tftp/mutate.ts';
+import { withoutTraces } from '../traces.ts';
 import { CP1, factsOf, GOLDEN, temporary, world } from './kit.ts';
 
 /** A request by openssl for a key. */

@@ -1,4 +1,5 @@
 /** Broken texts by the hundred thousand, the same ones every time: a small generator over seeds, its own seed printed. */
+import { withoutTraces } from '../traces.ts';
 
 /** xorshift32. */
 export type Random = (below: number) => number;
@@ -44,14 +45,13 @@ export function fuzz(
   seeds: readonly string[],
   use: (text: string) => void,
 ): void {
-  // Nobody reads these traces, and taking them is most of the time.
-  Error.stackTraceLimit = 0;
-  for (let n = 0; n < count; n++) {
-    let text = seeds[rng(seeds.length)]!;
-    for (let times = 1 + rng(4); times > 0; times--) text = mutate(text, rng, seeds);
-    use(text);
-  }
-  Error.stackTraceLimit = 10;
+  withoutTraces(() => {
+    for (let n = 0; n < count; n++) {
+      let text = seeds[rng(seeds.length)]!;
+      for (let times = 1 + rng(4); times > 0; times--) text = mutate(text, rng, seeds);
+      use(text);
+    }
+  });
 }
 
 function mutate(text: string, rng: Random, seeds: readonly string[]): string {

@@ -1,19 +1,5 @@
 /** Cheap random input with a fixed seed: for fuzzing by the hundred thousand, where fast-check would take minutes. */
 
-/**
- * Runs what makes exceptions by the hundred thousand. Nobody reads the traces of those, and taking them is most of the time; what
- * fails must name its input.
- */
-export async function withoutTraces(work: () => void | Promise<void>): Promise<void> {
-  const limit = Error.stackTraceLimit;
-  Error.stackTraceLimit = 0;
-  try {
-    await work();
-  } finally {
-    Error.stackTraceLimit = limit;
-  }
-}
-
 /** xorshift32: a number in 0..2^32-1 at each call. */
 export function xorshift(seed: number): () => number {
   let state = seed >>> 0 || 1;

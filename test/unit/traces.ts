@@ -1,0 +1,23 @@
+/** For what makes exceptions by the hundred thousand. */
+
+/**
+ * Runs `work` without stack traces: nobody reads them, and taking them is most of the time. What fails must name its input. Of work
+ * that takes its time, until its promise is settled.
+ */
+export function withoutTraces<T>(work: () => T): T {
+  const limit = Error.stackTraceLimit;
+  const restore = (): void => {
+    Error.stackTraceLimit = limit;
+  };
+  Error.stackTraceLimit = 0;
+  let result: T;
+  try {
+    result = work();
+  } catch (error) {
+    restore();
+    throw error;
+  }
+  if (result instanceof Promise) return result.finally(restore) as T;
+  restore();
+  return result;
+}
