@@ -103,6 +103,11 @@ export type PlanLine =
    */
   | { readonly do: 'set-aside-etcd'; readonly member: string }
   /**
+   * What runs of static pod `etcd-MACHINE` ends, also what kubelet was about to start; kubelet, which would end none without the API, is
+   * stopped meanwhile. Its manifest is gone before. Hold `etcd-runs` if it goes on.
+   */
+  | { readonly do: 'end-etcd'; readonly machine: string }
+  /**
    * Takes away what the cluster of this marker put on the data filesystem, and /etc/kubernetes; the agent's own certificate stays, and
    * the marker goes last. Not while etcd answers (hold `etcd-runs`), and not for another marker (hold `foreign-marker`).
    */

@@ -376,7 +376,7 @@ understood() {
   path=/
   case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') plain="$2 $3" ;;
-    'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'set-aside-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
+    'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'set-aside-etcd 2' | 'end-etcd 2' | 'stop 2' | 'step 2') plain=$2 ;;
     'marker 5' | 'clear 5') plain="$2 $3 $4 $5" ;;
     'restore-etcd 9') plain="$2 $3 $4 $5 $6 $7 $8 $9" ;;
     'restore-etcd 10') path=/\${10} plain="$2 $3 $4 $5 $6 $7 $8 $9 \${10%%/*}" ;;
@@ -440,6 +440,7 @@ perform() {
     guard-new) guard "$2" ;;
     guard-left) ! grep -qxF "$2" "$state/agent/left" 2>/dev/null || hold guard "this disk was cleared of founding $2, and cannot begin it again" ;;
     set-aside-etcd) set_aside "$2" ;;
+    end-etcd) end_etcd "$2" ;;
     check) shift && check "$@" ;;
     directory) try write-failed directory "$2" "$root$3" ;;
     put) put "$stage/files/$3" "$2" "$4" ;;
@@ -544,19 +545,38 @@ containerd() {
   ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
 }
 
-# The container of static pod etcd-$1 ends as kubelet would end it. kubelet itself ends none while it has not seen the API since it started.
+# Ids of the containers of static pod etcd-$1 that run.
+pod_tasks() {
+  containerd tasks list 2>/dev/null | sed -n 's/^\\([^ ]*\\) .*RUNNING.*/\\1/p' >"$run/tasks"
+  [ ! -s "$run/tasks" ] || containerd containers list -q \\
+    "labels.\\"io.kubernetes.pod.namespace\\"==kube-system,labels.\\"io.kubernetes.pod.name\\"==etcd-$1,labels.\\"io.kubernetes.container.name\\"==etcd" 2>/dev/null |
+    grep -Fxf "$run/tasks"
+}
+
+# The container of static pod etcd-$1 ends as kubelet would end it, also one that was about to start when kubelet was stopped: three times in
+# a row there is none. kubelet itself ends none while it has not seen the API since it started.
 end_pod() {
-  n=0 signal=SIGTERM
-  until etcd_gone; do
-    [ "$n" -lt 80 ] || return 0
+  n=0 signal=SIGTERM quiet=0
+  while [ "$quiet" -lt 3 ] && [ "$n" -lt 80 ]; do
     [ "$n" -lt 60 ] || signal=SIGKILL
-    [ $((n % 10)) != 0 ] || for id in $(containerd containers list -q \\
-      "labels.\\"io.kubernetes.pod.namespace\\"==kube-system,labels.\\"io.kubernetes.pod.name\\"==etcd-$1,labels.\\"io.kubernetes.container.name\\"==etcd" 2>/dev/null); do
+    runs=$(pod_tasks "$1")
+    if [ -z "$runs" ] && etcd_gone; then quiet=$((quiet + 1)); else quiet=0; fi
+    [ $((n % 10)) != 0 ] && [ "$n" -lt 60 ] || for id in $runs; do
       containerd tasks kill --signal "$signal" "$id" >/dev/null 2>&1
     done
     n=$((n + 1))
     sleep 0.5
   done
+  :
+}
+
+# Its manifest is gone, but kubelet may not have seen that yet.
+end_etcd() {
+  was=''
+  ! systemctl is-active --quiet kubelet.service || { was=yes && try unit-failed systemctl stop kubelet.service; } || return 1
+  end_pod "$1"
+  [ -z "$was" ] || try unit-failed systemctl start kubelet.service || return 1
+  etcd_down
 }
 
 # The files of image $1 at $run/image, without a container: what is started of them is a process of ours. What the machine does not have

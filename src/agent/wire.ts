@@ -65,6 +65,8 @@ function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
       return { plain: [line.founding], text: of(line.founding) };
     case 'set-aside-etcd':
       return { plain: [line.member], text: of(line.member) };
+    case 'end-etcd':
+      return { plain: [line.machine], text: of(line.machine) };
     case 'check':
       return { plain: [line.check], words: line.of, text: of(line.check, ...line.of) };
     case 'directory':

@@ -154,6 +154,38 @@ test.for(SHELLS)(
   },
 );
 
+test.for(SHELLS)(
+  'by %s, a pod whose manifest is gone ends for good: also what kubelet started last, before it answers or has data',
+  async (shell) => {
+    containerd.import(set);
+    const begin = (id: string, pod: string) => {
+      fs.mkdirSync(machine.path(`/${id}`));
+      const unix = ['unix:///var/lib/etcd/c:0', '--advertise-client-urls', 'http://127.0.0.1:1'];
+      containerd.run(
+        ...([id, pod, machine.path(`/${id}`), 'etcd', '--data-dir', '/var/lib/etcd'] as const),
+        ...['--listen-client-urls', ...unix, '--listen-peer-urls', 'unix:///var/lib/etcd/p:0'],
+      );
+    };
+    begin('other', 'etcd-cp2');
+    machine.write('/units/kubelet.service.active', '');
+    fs.renameSync(machine.path('/bin/systemctl'), machine.path('/systemctl'));
+    // kubelet as it is stopped: its last call is being answered, and nothing in the agent's sight says so but the container
+    machine.command(
+      'systemctl',
+      '#!/bin/sh\n[ "$*" != "stop kubelet.service" ] || { : >"$MUSTER_ROOT/stopping"; until [ -e "$MUSTER_ROOT/begun" ]; do sleep 0.1; done; }\nexec "$MUSTER_ROOT/systemctl" "$@"\n',
+    );
+    desk.plan([{ do: 'end-etcd', machine: 'cp1' }]);
+    const polled = machine.poll(shell);
+    await until('kubelet is being stopped', () => machine.exists('/stopping'));
+    begin('own', 'etcd-cp1');
+    machine.write('/begun', '');
+    expect(await polled).toEqual({ status: 0, said: '' });
+    expect(containerd.state('own')).toBe('STOPPED');
+    expect(containerd.state('other')).toBe('RUNNING');
+    expect(machine.read('/units/log')).toMatch(/stop kubelet\.service\n(?:.*\n)*start kubelet\.service\n/);
+  },
+);
+
 test('data that a process has open are not touched, though nobody answers', async () => {
   await written();
   const etcd = await EtcdAlone.start(data());

@@ -81,7 +81,7 @@ export function partOf(full: FullCluster, machine: ClusterMachine, decision: Etc
       };
     case 'replace':
       return {
-        lines: stopLines(service),
+        lines: fenceLines(service, machine),
         hold: { code: FENCED, text: `It is removed from etcd and added anew: ${decision.why}.`, stop: true },
         pollSeconds: 1,
       };
@@ -103,6 +103,15 @@ const stopLines = (service: boolean): readonly PlanLine[] =>
   service
     ? [remove(ETCD_GRANT), { do: 'stop', unit: ETCD_SERVICE }]
     : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)];
+
+/**
+ * Nothing of the membership that ends may write any more, not even a moment later: its data would be taken for those of the next one.
+ * A manifest that is gone does not do that: kubelet may be about to start the pod.
+ */
+const fenceLines = (service: boolean, { name }: ClusterMachine): readonly PlanLine[] => [
+  ...stopLines(service),
+  ...(service ? [] : [{ do: 'end-etcd', machine: name } as const]),
+];
 
 /** The token is the founding's id behind `muster-`. */
 const idOf = ({ token }: Pick<Founding, 'token'>): string => token.slice('muster-'.length);

@@ -84,6 +84,7 @@ describe('a plan', () => {
       [{ do: 'marker', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'marker c f m n'],
       [{ do: 'guard-new', filesystem: 'u-1' }, 'guard-new u-1'],
       [{ do: 'set-aside-etcd', member: '8e9e05c52164694d' }, 'set-aside-etcd 8e9e05c52164694d'],
+      [{ do: 'end-etcd', machine: 'cp1' }, 'end-etcd cp1'],
       [{ do: 'clear', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'clear c f m n'],
       [RESTORE, 'restore-etcd c f g m n 2001:db8::1 etcdutl 1000'],
       [
