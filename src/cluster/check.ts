@@ -6,7 +6,15 @@ import type { ClusterFault } from './complete.ts';
 import { nodePrefix } from './derive.ts';
 import { FEATURE_GATES, FLAGS, KUBERNETES_COMPONENTS, known, minorsKnowing } from './flags.ts';
 import { addressOfFamily, COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
-import { compareVersions, ETCD_MINORS, knownEtcdFlags, minorOf, parseVersion, RELEASES } from './versions.ts';
+import {
+  compareVersions,
+  ETCD_MINORS,
+  knownEtcdFlags,
+  kubeletGates,
+  minorOf,
+  parseVersion,
+  RELEASES,
+} from './versions.ts';
 
 type Found = ClusterFault[];
 
@@ -326,6 +334,23 @@ function checkFlags(full: FullCluster, found: Found): void {
     if (typeof gates === 'object' && gates !== null)
       for (const gate of Object.keys(gates))
         checkGate(full, `overrides.kubelet.${part}.featureGates`, gate, found);
+  }
+  checkBackOff(full, found);
+}
+
+/** kubelet ends at once when the setting is there without the gate that it needs. */
+function checkBackOff(
+  { kubelet: { config, controlPlaneConfig }, versions }: FullCluster,
+  found: Found,
+): void {
+  const used = [config, controlPlaneConfig].some(({ crashLoopBackOff }) => crashLoopBackOff !== undefined);
+  for (const part of [config, { ...config, ...controlPlaneConfig }]) {
+    const gates = (part.featureGates ?? {}) as Readonly<Record<string, unknown>>;
+    const missing = Object.keys(kubeletGates(versions.kubelet)).filter((gate) => gates[gate] !== true);
+    if (!used || missing.length === 0) continue;
+    const why = `kubelet ${versions.kubelet} refuses crashLoopBackOff without the feature gate ${missing.join(', ')}: true`;
+    found.push(fault('error', 'overrides.kubelet.config.featureGates', why));
+    return;
   }
 }
 

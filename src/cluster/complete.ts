@@ -19,7 +19,15 @@ import {
   type Provenance,
   type Value,
 } from './full.ts';
-import { ETCD_MINORS, type EtcdMinor, minorOf, parseVersion, RELEASES, TOOLS } from './versions.ts';
+import {
+  ETCD_MINORS,
+  type EtcdMinor,
+  kubeletGates,
+  minorOf,
+  parseVersion,
+  RELEASES,
+  TOOLS,
+} from './versions.ts';
 
 /** A Machine document, as far as clusters care. */
 export interface MachineFacts {
@@ -291,7 +299,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
       what,
       `${registry}/${what}:v${build.put(['versions', what], version, 'derived', 'kubernetes.version')}`,
     );
-  build.put(['versions', 'kubelet'], version, 'derived', 'kubernetes.version');
+  const kubelet = build.put(['versions', 'kubelet'], version, 'derived', 'kubernetes.version');
   image('etcd', `${registry}/etcd:${etcd}`);
   image('coredns', `${registry}/coredns/coredns:${coredns}`);
   image('pause', `${registry}/pause:${pause}`);
@@ -339,7 +347,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   for (const component of COMPONENTS)
     for (const [flag, { value, by }] of Object.entries(flags[component]))
       build.put(['flags', component, flag], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
-  const config = kubeletConfig({ dns, dnsDomain, gates: release.kubeletGates, socket: SOCKETS[runtime] });
+  const config = kubeletConfig({ dns, dnsDomain, gates: kubeletGates(kubelet), socket: SOCKETS[runtime] });
   for (const part of ['config', 'controlPlaneConfig'] as const)
     for (const [field, { value, by }] of Object.entries(config[part]))
       build.put(['kubelet', part, field], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');

@@ -248,6 +248,8 @@ export function kubeletConfig(facts: {
       clusterDNS: { value: facts.dns, by: 'serviceAddresses.dns' },
       clusterDomain: { value: facts.dnsDomain, by: 'dnsDomain' },
       containerRuntimeEndpoint: { value: facts.socket, by: 'runtime' },
+      // On every machine: who sets the back-off for all of them shall not find that workers refuse it.
+      ...(gates && { featureGates: { value: facts.gates, by: 'versions.kubelet' } }),
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: 10248 },
       resolvConf: { value: RESOLVER },
@@ -261,7 +263,6 @@ export function kubeletConfig(facts: {
       registerWithTaints: {
         value: [{ effect: 'NoSchedule', key: 'node-role.kubernetes.io/control-plane' }],
       },
-      ...(gates && { featureGates: { value: facts.gates, by: 'kubernetes.version' } }),
     },
   };
 }

@@ -10,8 +10,6 @@ export interface Release {
   readonly patch: number;
   /** The oldest etcd that kubeadm takes. */
   readonly oldestEtcd: string;
-  /** Gates of kubelet without which its configuration is refused. */
-  readonly kubeletGates: Readonly<Record<string, boolean>>;
 }
 
 export const RELEASES: Readonly<Record<Minor, Release>> = {
@@ -21,8 +19,6 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
     pause: '3.10.1',
     patch: 9,
     oldestEtcd: '3.5.24',
-    // Alpha until 1.35: without it `crashLoopBackOff.maxContainerRestartPeriod` is refused.
-    kubeletGates: { KubeletCrashLoopBackOffMax: true },
   },
   '1.35': {
     etcd: '3.6.6-0',
@@ -30,7 +26,6 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
     pause: '3.10.1',
     patch: 6,
     oldestEtcd: '3.5.24',
-    kubeletGates: {},
   },
   '1.36': {
     etcd: '3.6.8-0',
@@ -38,7 +33,6 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
     pause: '3.10.2',
     patch: 3,
     oldestEtcd: '3.5.24',
-    kubeletGates: {},
   },
 };
 
@@ -223,3 +217,7 @@ export function minorOf(version: string): string {
   const [major, minor] = parseVersion(version)!;
   return `${major}.${minor}`;
 }
+
+/** Gates without which a kubelet refuses its configuration: `crashLoopBackOff.maxContainerRestartPeriod` is alpha before 1.35. */
+export const kubeletGates = (kubelet: string): Readonly<Record<string, true>> =>
+  parseVersion(kubelet) && compareVersions(kubelet, '1.35.0') < 0 ? { KubeletCrashLoopBackOffMax: true } : {};

@@ -233,6 +233,14 @@ test.for([
     'error overrides.flags.kube-apiserver.feature-gates: Kubernetes 1.36 has no feature gate Nonsense',
   ],
   [
+    'a back-off that this kubelet refuses',
+    {
+      version: '1.34',
+      overrides: { kubelet: { config: { featureGates: { KubeletCrashLoopBackOffMax: false } } } },
+    },
+    'error overrides.kubelet.config.featureGates: kubelet 1.34.9 refuses crashLoopBackOff without the feature gate KubeletCrashLoopBackOffMax: true',
+  ],
+  [
     'a newer kubelet',
     { overrides: { versions: { kubelet: '1.37.0' } } },
     'error overrides.versions.kubelet: 1.37.0 is newer than kube-apiserver 1.36.3',

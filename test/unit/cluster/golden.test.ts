@@ -131,15 +131,28 @@ test('a worker has no static pods, no taint and no shortened back-off', () => {
   expect(config.crashLoopBackOff).toBeUndefined();
 });
 
-test('1.34 needs the gate for the capped back-off, later versions do not', () => {
-  const gates = (version: string) => {
-    const cluster = full({ version });
-    return (load(kubeletFiles(cluster, cluster.machines[0]!)[0]!.text) as Loose).featureGates;
-  };
-  expect(gates('1.34')).toEqual({ KubeletCrashLoopBackOffMax: true });
-  expect(gates('1.35')).toBeUndefined();
-  expect(gates('1.36')).toBeUndefined();
-});
+test.for([
+  ['1.34', undefined, true],
+  ['1.35', undefined, false],
+  ['1.35', '1.34.9', true],
+  ['1.36', undefined, false],
+] as const)(
+  'a kubelet of 1.34 needs the gate for the capped back-off, on workers too, where an override may set it: %s, kubelet %s',
+  ([version, kubelet, gate]) => {
+    const cluster = full({
+      version,
+      overrides: {
+        ...(kubelet && { versions: { kubelet } }),
+        kubelet: { config: { crashLoopBackOff: { maxContainerRestartPeriod: '60s' } } },
+      },
+    });
+    for (const name of ['cp1', 'w1']) {
+      const machine = cluster.machines.find((one) => one.name === name)!;
+      const config = load(kubeletFiles(cluster, machine)[0]!.text) as Loose;
+      expect(config.featureGates).toEqual(gate ? { KubeletCrashLoopBackOffMax: true } : undefined);
+    }
+  },
+);
 
 test.for([
   ['3.4.34', '--experimental-initial-corrupt-check=true', '/health?exclude=NOSPACE&serializable=true'],
