@@ -215,22 +215,23 @@ end_etcd() {
   etcd_down
 }
 
-# The files of image $1 at $run/image, without a container: what is started of them is a process of ours. What the machine does not have
+# The files of image $1 at $run/etcd-image, without a container: what is started of them is a process of ours. What the machine does not have
 # comes from where kubelet would get it.
 mount_image() {
-  findmnt -M "$run/image" >/dev/null && return 0
-  mkdir -p "$run/image" || return 1
-  containerd images mount "$1" "$run/image" ||
-    { containerd images pull --hosts-dir "$root/etc/containerd/certs.d" "$1" && containerd images mount "$1" "$run/image"; }
+  findmnt -M "$run/etcd-image" >/dev/null && return 0
+  mkdir -p "$run/etcd-image" || return 1
+  containerd images mount "$1" "$run/etcd-image" ||
+    { containerd images pull --hosts-dir "$root/etc/containerd/certs.d" "$1" && containerd images mount "$1" "$run/etcd-image"; }
 }
 
 unmount_image() {
-  [ ! -e "$run/image" ] || { containerd images unmount --rm "$run/image" && rmdir "$run/image"; }
+  [ ! -e "$run/etcd-image" ] || { containerd images unmount --rm "$run/etcd-image" && rmdir "$run/etcd-image"; }
 }
 
 # Runs the rest with the programs of the image before those of the machine.
 with_image() {
-  PATH=$run/image/usr/local/sbin:$run/image/usr/local/bin:$run/image/usr/sbin:$run/image/usr/bin:$run/image/sbin:$run/image/bin:$PATH
+  at=$run/etcd-image
+  PATH=$at/usr/local/sbin:$at/usr/local/bin:$at/usr/sbin:$at/usr/bin:$at/sbin:$at/bin:$PATH
   "$@"
 }
 

@@ -88,7 +88,7 @@ async function isRestored(): Promise<void> {
   const before = await contentsOf(machine.path('/before'));
   expect(before).toMatchObject({ keys: KEYS, peers: [expect.not.stringContaining('10.0.0.7')] });
   expect(restored.cluster).not.toBe(before.cluster);
-  expect(machine.exists('/run/muster/image')).toBe(false);
+  expect(machine.exists('/run/muster/etcd-image')).toBe(false);
 }
 
 test.for(SHELLS)(
