@@ -197,7 +197,7 @@ end_pod() {
     [ "$n" -lt 60 ] || signal=SIGKILL
     runs=$(pod_tasks "$1")
     if [ -z "$runs" ] && etcd_gone; then quiet=$((quiet + 1)); else quiet=0; fi
-    [ $((n % 10)) != 0 ] && [ "$n" -lt 60 ] || for id in $runs; do
+    [ $((n % 10)) != 0 ] || for id in $runs; do
       containerd tasks kill --signal "$signal" "$id" >/dev/null 2>&1
     done
     n=$((n + 1))
