@@ -69,6 +69,19 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
     return seat.etcd;
   };
 
+  /** A member that joined since is asked at its own address; the writer keeps to the members that it began with. */
+  const meet = async (cluster: string, etcd: LabEtcd, names: readonly string[]): Promise<void> => {
+    if (names.every((name) => name === '' || etcd.members.some((known) => known.name === name))) return;
+    const seat = seatOf(cluster);
+    seat.etcd = client(cluster).then(connectEtcd);
+    await seat.etcd.then(
+      () => seat.writer || etcd.close(),
+      () => {
+        seat.etcd = Promise.resolve(etcd);
+      },
+    );
+  };
+
   const begin = async (cluster: string, seat: Seat): Promise<void> => {
     await opened(cluster);
     while (!over()) {
@@ -97,6 +110,11 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
     }
     const view = await etcd.view();
     if (!view) return 'no member answers a linearizable read';
+    await meet(
+      cluster,
+      etcd,
+      view.members.map(({ name }) => name),
+    );
     if (voters !== undefined) {
       const good = view.members.filter(({ healthy, learner }) => healthy && !learner).length;
       if (good !== voters || view.members.length !== voters)

@@ -40,9 +40,7 @@ export function createDepartures(deps: DeparturesDeps): Departures {
   const due = (cluster: string): readonly (readonly [string, Leaving])[] => {
     const record = founder.records().find((one) => one.cluster === cluster);
     if (!record || record.reset) return [];
-    return Object.entries(record.leaving ?? {}).filter(
-      ([, { stage }]) => stage === 'drain' || stage === 'node',
-    );
+    return Object.entries(record.leaving ?? {}).filter(([, { stage }]) => stage !== 'down');
   };
 
   const loop = async (cluster: string): Promise<void> => {
@@ -85,6 +83,8 @@ async function advance(
   machine: string,
   { stage, node, drainUntil }: Leaving,
 ): Promise<string | undefined> {
+  // the founding's own work; what follows it is ours again
+  if (stage === 'etcd') return 'it is still a member of etcd';
   const drains = stage === 'drain' && node && drainUntil > 0;
   if (drains || stage === 'node') {
     const full = completions.get(cluster)?.full;

@@ -84,17 +84,19 @@ test('a node that is not there is drained and deleted', async () => {
 });
 
 /** Departures over one record, and an API. */
-function world(api: Played, leaving: Leaving) {
+function world(api: Played, leaving: Leaving, afterDrain: Leaving['stage'] = 'node') {
   const clock = new ManualClock();
   let record = { v: 1, cluster: 'golden', id: 'f', leaving: { w1: leaving } } as unknown as FoundingRecord;
   const passed: string[] = [];
+  const reach = (stage: Leaving['stage']): void => {
+    record = { ...record, leaving: { w1: { ...leaving, stage } } };
+  };
   const departures = createDepartures({
     founder: {
       records: () => [record],
       passed: async (_, machine, stage) => {
         passed.push(`${machine} ${stage}`);
-        const next = stage === 'drain' ? 'node' : 'down';
-        record = { ...record, leaving: { w1: { ...leaving, stage: next } } };
+        reach(stage === 'drain' ? afterDrain : 'down');
       },
     },
     completions: { get: () => completed() },
@@ -102,7 +104,7 @@ function world(api: Played, leaving: Leaving) {
     clock,
     log: silentLog,
   });
-  return { clock, departures, passed };
+  return { clock, departures, passed, reach };
 }
 const settled = async (): Promise<void> => {
   for (let n = 0; n < 50; n++) await new Promise((next) => setImmediate(next));
@@ -130,6 +132,25 @@ test('a machine is drained until its pods are gone, then its Node is deleted; wh
   expect(departures.waiting('golden').w1).toContain('the time for it is up, `remove-node --no-drain`');
   expect(passed).toEqual([]);
   api.pods = [];
+  clock.advance(millis(2000));
+  await settled();
+  expect(passed).toEqual(['w1 drain', 'w1 node']);
+  expect(api.node).toBe(false);
+  await departures.close();
+});
+
+test('a member of etcd is waited for until it is none, then its Node is deleted', async () => {
+  const api = new Played();
+  const { clock, departures, passed, reach } = world(
+    api,
+    { stage: 'drain', since: 0, member: 'w1', node: true, clear: false, drainUntil: 1 } as unknown as Leaving,
+    'etcd',
+  );
+  departures.go('golden');
+  await settled();
+  expect(passed).toEqual(['w1 drain']);
+  expect(departures.waiting('golden').w1).toBe('it is still a member of etcd');
+  reach('node');
   clock.advance(millis(2000));
   await settled();
   expect(passed).toEqual(['w1 drain', 'w1 node']);
