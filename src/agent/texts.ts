@@ -553,28 +553,27 @@ pod_tasks() {
     grep -Fxf "$run/tasks"
 }
 
-# The container of static pod etcd-$1 ends as kubelet would end it, also one that was about to start when kubelet was stopped: three times in
-# a row there is none. kubelet itself ends none while it has not seen the API since it started.
+# The container of static pod etcd-$1 ends as kubelet would end it, until $2 looks in a row find etcd gone; more than one also find no container
+# that may be about to start it. kubelet itself ends none while it has not seen the API since it started.
 end_pod() {
-  n=0 signal=SIGTERM quiet=0
-  while [ "$quiet" -lt 3 ] && [ "$n" -lt 80 ]; do
+  n=0 signal=SIGTERM looks=0
+  while [ "$n" -lt 80 ]; do
     [ "$n" -lt 60 ] || signal=SIGKILL
-    runs=$(pod_tasks "$1")
-    if [ -z "$runs" ] && etcd_gone; then quiet=$((quiet + 1)); else quiet=0; fi
-    [ $((n % 10)) != 0 ] || for id in $runs; do
+    if etcd_gone && { [ "$2" = 1 ] || [ -z "$(pod_tasks "$1")" ]; }; then looks=$((looks + 1)); else looks=0; fi
+    [ "$looks" -lt "$2" ] || return 0
+    [ "$looks" != 0 ] || [ $((n % 10)) != 0 ] || for id in $(pod_tasks "$1"); do
       containerd tasks kill --signal "$signal" "$id" >/dev/null 2>&1
     done
     n=$((n + 1))
     sleep 0.5
   done
-  :
 }
 
 # Its manifest is gone, but kubelet may not have seen that yet.
 end_etcd() {
   was=''
   ! systemctl is-active --quiet kubelet.service || { was=yes && try unit-failed systemctl stop kubelet.service; } || return 1
-  end_pod "$1"
+  end_pod "$1" 3
   [ -z "$was" ] || try unit-failed systemctl start kubelet.service || return 1
   etcd_down
 }
@@ -632,7 +631,7 @@ restore_etcd() {
   first_line "$state/marker"
   [ "$value" != "$1 $3 $4 $5" ] || return 0
   [ "$value" = "$1 $2 $4 $5" ] || hold foreign-marker "the data disk is of $value, not of $1 $2 $4 $5" || return 1
-  [ -z "\${9:-}" ] || end_pod "$5"
+  [ -z "\${9:-}" ] || end_pod "$5" 1
   etcd_down || return 1
   copy=$state/etcd.copy new=$state/etcd.restored-$3 kept=$state/etcd.before-$3
   case $6 in *:*) url=https://[$6]:2380 ;; *) url=https://$6:2380 ;; esac
