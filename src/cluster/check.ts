@@ -344,14 +344,13 @@ function checkBackOff(
   found: Found,
 ): void {
   const used = [config, controlPlaneConfig].some(({ crashLoopBackOff }) => crashLoopBackOff !== undefined);
-  for (const part of [config, { ...config, ...controlPlaneConfig }]) {
-    const gates = (part.featureGates ?? {}) as Readonly<Record<string, unknown>>;
-    const missing = Object.keys(kubeletGates(versions.kubelet)).filter((gate) => gates[gate] !== true);
-    if (!used || missing.length === 0) continue;
-    const why = `kubelet ${versions.kubelet} refuses crashLoopBackOff without the feature gate ${missing.join(', ')}: true`;
-    found.push(fault('error', 'overrides.kubelet.config.featureGates', why));
-    return;
-  }
+  const missing = [config, { ...config, ...controlPlaneConfig }].flatMap(({ featureGates }) => {
+    const gates = (featureGates ?? {}) as Readonly<Record<string, unknown>>;
+    return Object.keys(kubeletGates(versions.kubelet)).filter((gate) => gates[gate] !== true);
+  });
+  if (!used || missing.length === 0) return;
+  const why = `kubelet ${versions.kubelet} refuses crashLoopBackOff without the feature gate ${[...new Set(missing)].join(', ')}: true`;
+  found.push(fault('error', 'overrides.kubelet.config.featureGates', why));
 }
 
 /** Undefined for an etcd that is not known, which is told already. */

@@ -73,8 +73,8 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
   const meet = async (cluster: string, etcd: LabEtcd, names: readonly string[]): Promise<void> => {
     if (names.every((name) => name === '' || etcd.members.some((known) => known.name === name))) return;
     const seat = seatOf(cluster);
-    seat.etcd = client(cluster).then(connectEtcd);
-    await seat.etcd.then(
+    seat.etcd = undefined;
+    await connected(cluster).then(
       () => seat.writer || etcd.close(),
       () => {
         seat.etcd = Promise.resolve(etcd);
