@@ -574,7 +574,7 @@ end_etcd() {
   was=''
   ! systemctl is-active --quiet kubelet.service || { was=yes && try unit-failed systemctl stop kubelet.service; } || return 1
   end_pod "$1" 3
-  [ -z "$was" ] || try unit-failed systemctl start kubelet.service || return 1
+  [ -z "$was" ] || try unit-failed systemd start kubelet.service || return 1
   etcd_down
 }
 
@@ -731,6 +731,14 @@ load() {
   esac && try write-failed keep "$run/loaded.$1" "$2"
 }
 
+# systemctl, the rest. If it fails, it and what unit $2 itself wrote last are said: nobody can look into the journal of a live machine.
+systemd() {
+  said=$(systemctl "$@" 2>&1) && return 0
+  journal=$(journalctl --quiet --no-pager --boot --output cat --lines 3 "_SYSTEMD_UNIT=$2" 2>/dev/null | tail -c 280)
+  echo "\${said%%See *}\${journal:+ Its last lines: $journal}"
+  return 1
+}
+
 # Unit $2 runs, and was started or $1ed since digest $3. One that runs since before we changed anything in this boot is up to date.
 unit() {
   [ ! -e "$run/daemon-reload" ] || { try unit-failed systemctl daemon-reload && rm -f "$run/daemon-reload"; } || return 1
@@ -740,7 +748,7 @@ unit() {
     [ "$value" != "$3" ] || return 0
     if [ -n "$value" ] || [ -e "$run/changed" ]; then verb=$1; fi
   fi
-  try unit-failed systemctl enable --quiet "$2" && try unit-failed systemctl "$verb" "$2" && try write-failed keep "$run/unit.$2" "$3"
+  try unit-failed systemctl enable --quiet "$2" && try unit-failed systemd "$verb" "$2" && try write-failed keep "$run/unit.$2" "$3"
 }
 
 stop() {

@@ -141,7 +141,14 @@ test('a unit that does not start is a hold, and is tried again with the same pla
   machine.write('/units/a.service.broken', '');
   const lines: readonly PlanLine[] = [{ do: 'run', unit: 'a.service', digest: 'd' }];
   desk.plan(lines);
-  expect(await held()).toEqual({ code: 'unit-failed', text: 'Job for a.service failed.' });
+  machine.command(
+    'journalctl',
+    '#!/bin/sh\ncase "$*" in *"--lines 3 _SYSTEMD_UNIT=a.service") echo one; echo "cannot open /dev/x" ;; esac\n',
+  );
+  expect(await held()).toEqual({
+    code: 'unit-failed',
+    text: 'Job for a.service failed. Its last lines: one cannot open /dev/x',
+  });
   fs.rmSync(machine.path('/units/a.service.broken'));
   desk.plan(lines);
   machine.told();

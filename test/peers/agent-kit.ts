@@ -171,7 +171,7 @@ case $verb in
   is-enabled) [ -e "$units/$1.enabled" ] ; exit ;;
 esac
 echo "$verb \${1:-}" >>"$units/log"
-[ ! -e "$units/\${1:-none}.broken" ] || { echo "Job for $1 failed."; exit 1; }
+[ "$verb" = enable ] || [ ! -e "$units/\${1:-none}.broken" ] || { echo "Job for $1 failed."; exit 1; }
 case $verb in
   enable) : >"$units/$1.enabled" ;;
   disable) rm -f "$units/$1.enabled" ;;
