@@ -86,7 +86,9 @@ function recognise(desk: Desk, client: BootClient, network: ServedNetwork): Aske
   const { roster } = desk;
   let member = roster.byMac(client.mac);
   if (member === undefined) {
-    const who = desk.whois({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid });
+    const who = desk.whois(
+      desk.roster.recognise({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid }),
+    );
     if (who.kind === 'conflict') {
       const verdict = judge({ kind: 'conflict', machines: who.machines });
       return { subject: client.mac, opens: client.mac, member: undefined, outline: verdict };

@@ -7,7 +7,7 @@ import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventLog, EventSink } from '../../events/event.ts';
 import type { Render } from '../../ignition/rendered.ts';
-import type { Evidence } from '../../machines/recognition.ts';
+import type { Recognition } from '../../machines/recognition.ts';
 import type { Member, Roster } from '../../machines/roster.ts';
 import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
@@ -68,8 +68,8 @@ export interface Desk extends BootDeps {
     network: ServedNetwork,
     vendorClass: string | undefined,
   ): PxeOptions;
-  /** The one machine with this evidence; a conflict with its names; or nobody. Folds discovered records into a known machine. */
-  whois(evidence: Evidence): Whois;
+  /** The one machine that was recognised; a conflict with its names; or nobody. Folds discovered records into a known machine. */
+  whois(found: Recognition): Whois;
   /** Records and counts a decision once per change within a session. */
   decided(
     subject: string,
@@ -143,8 +143,7 @@ export function createDesk(deps: BootDeps): Desk {
       }
       return machine ? { ...pxe, ...machine } : pxe;
     },
-    whois(evidence) {
-      const found = roster.recognise(evidence);
+    whois(found) {
       if (found.kind === 'unknown') return found;
       if (found.kind === 'conflict')
         return { kind: 'conflict', machines: found.matches.map((match) => match.name).sort() };
@@ -206,6 +205,15 @@ export function selectionOf(
   );
 }
 
+/** The address on this network that the machine's document names. */
+export function reservedAddress(member: Member, { subnet }: ServedNetwork): Ipv4 | undefined {
+  for (const text of member.entry?.document.spec.addresses ?? []) {
+    const address = parseIpv4(text);
+    if (address !== undefined && contains(subnet, address)) return address;
+  }
+  return undefined;
+}
+
 function standingOf(
   member: Member,
   network: ServedNetwork,
@@ -220,9 +228,7 @@ function standingOf(
         bootsWithoutReady: member.status.bootsWithoutReady,
       }
     : { kind: 'unknown' };
-  const address = (spec?.addresses ?? [])
-    .map(parseIpv4)
-    .find((one): one is Ipv4 => one !== undefined && contains(network.subnet, one));
+  const address = reservedAddress(member, network);
   const hostname = spec ? hostnameOf(member) : undefined;
   return {
     network,

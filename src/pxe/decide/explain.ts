@@ -14,7 +14,7 @@ import type { ServedNetwork } from '../network.ts';
 import { PREVIEW_SESSION } from './configuration.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
-import { type Desk, isInline, selectionOf } from './desk.ts';
+import { type Desk, isInline, reservedAddress, selectionOf } from './desk.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './scripting.ts';
 
 export interface ExplainQuestion {
@@ -196,7 +196,7 @@ function networkOf(
   }
   return (
     served.find((one) => one.name === member?.status.seen.network) ??
-    served.find((one) => member !== undefined && desk.standing(member, one).address !== undefined) ??
+    served.find((one) => member !== undefined && reservedAddress(member, one) !== undefined) ??
     served[0]
   );
 }
@@ -276,8 +276,8 @@ function selectedSteps(desk: Desk, one: Case): readonly ExplainStep[] {
       ...(wrong ? { reason } : {}),
     });
   }
-  if (prepared.rendered)
-    steps.push({ step: 'configuration', result: `renders (${prepared.rendered.format})` });
+  if (prepared.boot)
+    steps.push({ step: 'configuration', result: `renders (${prepared.boot.rendered.format})` });
   if (isInline(desk, member.name))
     steps.push({
       step: 'secrets',
@@ -403,7 +403,7 @@ export function renderPreview(desk: Desk, name: string): Rendered {
       `profile "${selection.profile.name}" names no image, so there is nothing to configure`,
     );
   const base = preparation(member, network, undefined, member.status.seen.bootMacs?.[0]);
-  const reserved = network && desk.standing(member, network).address;
+  const reserved = network && reservedAddress(member, network);
   const result = desk.configurations.of({
     member,
     profile: selection.profile.name,

@@ -10,13 +10,13 @@ import type { LiveSession } from '../../machines/sessions.ts';
 import type { ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { judge, reason, type Verdict } from './decide.ts';
-import { type Desk, selectionOf } from './desk.ts';
+import { type Desk, reservedAddress, selectionOf } from './desk.ts';
 
 /** Whether it is we who give the machine its address there. */
-export function givesAddress(desk: Desk, network: ServedNetwork, member: Member | undefined): boolean {
+export function givesAddress(network: ServedNetwork, member: Member | undefined): boolean {
   if (network.mode === 'server') return true;
   if (network.mode !== 'reservations' || member === undefined) return false;
-  return desk.standing(member, network).address !== undefined;
+  return reservedAddress(member, network) !== undefined;
 }
 
 /** A request for a script, before anything is done for it. */
@@ -42,7 +42,7 @@ export function isForeign(desk: Desk, { request, told, mac, found }: Asker): boo
   }
   const member = name === undefined ? undefined : roster.get(name);
   const networks = request.network ? [request.network] : desk.servedNetworks();
-  if (!networks.some((network) => givesAddress(desk, network, member))) return false;
+  if (!networks.some((network) => givesAddress(network, member))) return false;
   const peer = plainAddress(request.peer);
   // what was only seen of its addresses is not asked: a forged request may have said it
   const spec = member?.entry?.document.spec;

@@ -18,7 +18,7 @@ import { CONFIG_TIMEOUT, type LiveSession, MAX_SESSION_AGE } from '../../machine
 import type { TicketFacts } from '../../machines/tickets.ts';
 import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
 import type { ConfigurationResult } from './configuration.ts';
-import { type Desk, isInline } from './desk.ts';
+import { type Desk, isInline, reservedAddress } from './desk.ts';
 import { givesAddress } from './foreign.ts';
 import { configTimeout, faultText } from './scripting.ts';
 
@@ -83,7 +83,7 @@ export function configurationOf(
   const member = desk.roster.get(session.machine);
   if (!member?.entry || session.profile === undefined || session.image === undefined) return undefined;
   const network = desk.servedNetworks().find((one) => one.name === session.network);
-  const reserved = network && desk.standing(member, network).address;
+  const reserved = network && reservedAddress(member, network);
   return desk.configurations.of({
     member,
     profile: session.profile,
@@ -143,7 +143,7 @@ export async function report(
  */
 function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
   const network = desk.servedNetworks().find(({ name }) => name === live.session.network);
-  if (network === undefined || !givesAddress(desk, network, member)) return new Set();
+  if (network === undefined || !givesAddress(network, member)) return new Set();
   return ownAddresses(desk, live, member);
 }
 

@@ -5,34 +5,41 @@ import { type Fault, MusterError } from '../../base/errors.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
-import { readIdentity } from '../../machines/identity.ts';
 import type { Identity } from '../../machines/machine.ts';
 import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
+import type { NamedProfile } from '../../machines/select.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
-import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
+import { judge, type Readiness, type Recognised, reason, remedy, type Verdict } from './decide.ts';
 import type { Desk, Whois } from './desk.ts';
-import { selectionOf } from './desk.ts';
+import { reservedAddress, selectionOf } from './desk.ts';
 import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
 import { suits } from './loaders.ts';
 
 /** In the session of one who did not say from which address it boots. */
 const NO_MAC = '00:00:00:00:00:00' as Mac;
 
+export interface Boot {
+  readonly profile: NamedProfile;
+  readonly image: ImageSpec;
+  readonly rendered: Rendered;
+}
+
 /** A verdict with what its script is made of. */
 export interface Preparation {
   readonly verdict: Verdict;
   readonly image?: ImageSpec;
-  readonly rendered?: Rendered;
+  /** Of one that boots. */
+  readonly boot?: Boot;
   readonly faults?: readonly Fault[];
 }
 
 export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAnswer> {
   const { roster } = desk;
-  const identity = readIdentity(asked.identity);
+  const { identity } = asked;
   const bootMac = asked.bootMac ?? identity.macs[0];
   const told = asked.session === undefined ? undefined : roster.sessions.get(asked.session);
   const mac = bootMac ?? (told?.session.mac === NO_MAC ? undefined : told?.session.mac);
@@ -42,7 +49,7 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
   const alive = verdictOnAlive(desk, asker);
   if (alive !== undefined) return turnAway(desk, asker, alive);
   const request = { ...asked, network: asked.network ?? networkOf(desk, told) };
-  const who = desk.whois(evidence);
+  const who = desk.whois(asker.found);
   const member = recorded(desk, who, request, identity, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
   const live = sessionOf(desk, subject, told, request, bootMac);
@@ -50,9 +57,9 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
   const { verdict } = prepared;
   const fresh = desk.decided(subject, live, 'script', request.network?.name, verdict);
   if (fresh && who.kind === 'conflict') conflicting(desk, subject, live, who.machines, verdict);
-  if (verdict.kind === 'script' && member && prepared.image && prepared.rendered) {
-    const text = textOf(desk, live, member, request, prepared.image, prepared.rendered);
-    if (text.ok) return give(desk, live, member, request, verdict, prepared.rendered, text.value);
+  if (verdict.kind === 'script' && member && prepared.boot) {
+    const text = textOf(desk, live, member, request, prepared.boot);
+    if (text.ok) return give(desk, live, member, request, verdict, prepared.boot.rendered, text.value);
     return refuse(desk, live, member, subject, request, text.verdict, true);
   }
   if (verdict.kind === 'disk' && member) {
@@ -202,7 +209,7 @@ export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparat
     loaderMissing: missingLoader(desk, member, on),
   };
   const able = judge(machine, base);
-  if (able.kind !== 'script' || !image) return { verdict: able };
+  if (able.kind !== 'script' || !image || selection.kind !== 'selected') return { verdict: able };
   const result = desk.configurations.of({
     member,
     profile: able.profile,
@@ -211,7 +218,7 @@ export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparat
     session: on.session,
     baseUrl: on.baseUrl,
     network: on.network,
-    address: addressOf(desk, member, on),
+    address: addressOf(member, on),
   });
   if (!result.ok)
     return {
@@ -219,16 +226,12 @@ export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparat
       image,
       faults: result.faults,
     };
-  return { verdict: able, image, rendered: result.value };
+  return { verdict: able, image, boot: { profile: selection.profile, image, rendered: result.value } };
 }
 
 /** The machine's address for templates: reserved, else the one it asks from. */
-export function addressOf(
-  desk: Desk,
-  member: Member,
-  on: Pick<PrepareFor, 'network' | 'peer'>,
-): string | undefined {
-  const reserved = on.network && desk.standing(member, on.network).address;
+export function addressOf(member: Member, on: Pick<PrepareFor, 'network' | 'peer'>): string | undefined {
+  const reserved = on.network && reservedAddress(member, on.network);
   return reserved === undefined ? on.peer : formatIpv4(reserved);
 }
 
@@ -268,24 +271,21 @@ function textOf(
   live: LiveSession,
   member: Member,
   request: ScriptRequest,
-  image: ImageSpec,
-  rendered: Rendered,
+  { profile, image, rendered }: Boot,
 ): { readonly ok: true; readonly value: string } | { readonly ok: false; readonly verdict: Verdict } {
-  const selection = selectionOf(member, request.network?.name, desk.profiles());
-  const profile = selection.kind === 'selected' ? selection.profile : undefined;
   try {
     const value = bootScript({
       baseUrl: request.baseUrl,
       session: live.session.id,
       machine: member.name,
-      profile: profile?.name ?? '',
-      image: profile?.spec.image ?? '',
+      profile: profile.name,
+      image: profile.spec.image ?? '',
       kernel: image.kernel,
       initrds: image.initrds ?? [],
       root: image.root,
       kernelArguments: [
         ...(image.kernelArguments ?? []),
-        ...(profile?.spec.kernelArguments ?? []),
+        ...(profile.spec.kernelArguments ?? []),
         ...rendered.kernelArguments,
       ],
       time: desk.clock.now(),
@@ -293,12 +293,10 @@ function textOf(
     return { ok: true, value };
   } catch (error) {
     if (!(error instanceof MusterError)) throw error;
-    const fault = faultText(error.faults);
-    const verdict = judge(
-      { kind: 'known', selection, bootsWithoutReady: 0 },
-      { image: { arch: image.arch }, configFault: fault },
-    );
-    return { ok: false, verdict };
+    return {
+      ok: false,
+      verdict: { kind: 'hold', reason: reason('config_invalid', faultText(error.faults)) },
+    };
   }
 }
 
@@ -372,7 +370,7 @@ function refuse(
   fresh: boolean,
 ): ScriptAnswer {
   if (fresh && member) held(desk, member, live, verdict);
-  const { macs, manufacturer, product, serial } = readIdentity(request.identity);
+  const { macs, manufacturer, product, serial } = request.identity;
   const mac = request.bootMac ?? macs[0];
   const recorded = desk.roster.get(subject) !== undefined;
   const what = [mac, manufacturer, product, serial].filter(Boolean).join(', ');

@@ -1,12 +1,11 @@
 /** What a machine says of itself over HTTP: the script's query and the report's form, as values. Pure. */
 import { type Mac, parseMac } from '../../base/mac.ts';
+import { readIdentity } from '../../machines/identity.ts';
 import type { Identity, MachineReport } from '../../machines/machine.ts';
 import { fields, fieldsOf } from './target.ts';
 
 /** iPXE numbers eight interfaces for us; more are not believed. */
 const MAX_MACS = 16;
-/** SMBIOS texts have at most 64 octets; URL decoding and vendors leave some room. */
-const MAX_TEXT = 128;
 const MAX_DETAIL = 1024;
 /** As much of a failed boot's log as is kept. */
 export const MAX_LOG_TAIL = 16 * 1024;
@@ -36,22 +35,19 @@ export function askedBy(query: string): Asked {
     const mac = text === '' ? undefined : hardwareAddress(text);
     if (mac) macs.add(mac);
   }
-  const uuid = (given.get('uuid') ?? '').toLowerCase();
-  const texts = {
-    serial: smbios(given.get('serial')),
-    manufacturer: smbios(given.get('manufacturer')),
-    product: smbios(given.get('product')),
-    assetTag: smbios(given.get('asset')),
-  };
+  const uuid = given.get('uuid') ?? '';
   const arch = ARCH[given.get('arch') ?? ''];
   const firmware = FIRMWARE[given.get('platform') ?? ''];
   return {
     bootMac,
-    identity: {
+    identity: readIdentity({
       macs: [...macs],
-      ...(isUuid(uuid) ? { uuid } : {}),
-      ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined)),
-    },
+      uuid: saysNothing(uuid) ? undefined : uuid,
+      serial: given.get('serial'),
+      manufacturer: given.get('manufacturer'),
+      product: given.get('product'),
+      assetTag: given.get('asset'),
+    }),
     ...(arch ? { arch } : {}),
     ...(firmware ? { firmware } : {}),
   };
@@ -66,16 +62,8 @@ function hardwareAddress(text: string): Mac | undefined {
 }
 
 /** All zero and all one are what boards without a UUID say. */
-function isUuid(text: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text) && !/^[0-]+$|^[f-]+$/.test(text);
-}
-
-function smbios(text: string | undefined): string | undefined {
-  const plain = text
-    ?.replace(/[\x00-\x1f\x7f-\x9f]/g, ' ')
-    .trim()
-    .slice(0, MAX_TEXT);
-  return plain === '' ? undefined : plain;
+function saysNothing(uuid: string): boolean {
+  return /^(0|-)*$|^(f|-)*$/i.test(uuid);
 }
 
 const STEPS = new Set<string>(['kernel', 'configured', 'ready', 'failed'] satisfies MachineReport['step'][]);
