@@ -1,6 +1,7 @@
 /** What agents ask, answered: whose certificate is it, what does its machine say, what is it told. No sockets. */
 import { createHash } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
+import type { Reason } from '../events/event.ts';
 import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
 import { printable } from '../machines/identity.ts';
 import type { AgentStatus } from '../machines/machine.ts';
@@ -196,8 +197,8 @@ async function heard(deps: DoorDeps, member: Member, facts: AgentFacts, address:
   const version = printable(facts.agent, MAX_CODE);
   const rebooted = before?.bootId !== bootId;
   const moved = before?.step !== step;
-  const held = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
-  if (!rebooted && !moved && !held && before?.version === version) return;
+  const said = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
+  if (!rebooted && !moved && !said && before?.version === version) return;
   const agent: AgentStatus = {
     since: clock.now(),
     version,
@@ -211,5 +212,9 @@ async function heard(deps: DoorDeps, member: Member, facts: AgentFacts, address:
     events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
   if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
   if (moved && step !== undefined) record('agent.step', { fields: { step } });
-  if (held && hold !== undefined) record('agent.held', { reason: hold });
+  if (hold !== undefined && asOften(before?.hold) !== asOften(hold)) record('agent.held', { reason: hold });
 }
+
+/** What a program says when it fails once more differs in times and process ids: no news. */
+const asOften = (hold: Reason | undefined): string | undefined =>
+  hold && `${hold.code} ${hold.text.replace(/\d+/g, '0')}`;

@@ -68,7 +68,7 @@ export const AGENT_HOLDS = {
   'unpack-failed': 'An archive could not be unpacked.',
   'load-failed': 'Kernel settings, modules or the hostname could not be set.',
   'unit-failed':
-    'A unit could not be enabled, started, reloaded or stopped; the text says why, with the last lines that the unit itself wrote.',
+    'A unit could not be enabled, started, reloaded or stopped; the text says why, with what the unit itself complained of last.',
   failed: 'A line of the plan was not done, and no reason was found.',
 } as const;
 export type AgentHold = keyof typeof AGENT_HOLDS;

@@ -731,11 +731,13 @@ load() {
   esac && try write-failed keep "$run/loaded.$1" "$2"
 }
 
-# systemctl, the rest. If it fails, it and what unit $2 itself wrote last are said: nobody can look into the journal of a live machine.
+# systemctl, the rest. If it fails, it and what unit $2 itself complained of last are said: nobody can look into the journal of a live machine.
 systemd() {
   said=$(systemctl "$@" 2>&1) && return 0
-  journal=$(journalctl --quiet --no-pager --boot --output cat --lines 3 "_SYSTEMD_UNIT=$2" 2>/dev/null | tail -c 280)
-  echo "\${said%%See *}\${journal:+ Its last lines: $journal}"
+  journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
+  wrote=$(grep -iE 'fatal|panic|error|fail|cannot' "$run/journal" | tail -n 1 | tail -c 280)
+  [ -n "$wrote" ] || wrote=$(tail -n 3 "$run/journal" | tail -c 280)
+  echo "\${said%%See *}\${wrote:+ It wrote: $wrote}"
   return 1
 }
 

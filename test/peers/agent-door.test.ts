@@ -308,6 +308,20 @@ describe('a poll', () => {
     expect(world.roster.get('cp1')?.status.agent?.hold).toBeUndefined();
   });
 
+  it('records a unit that fails again and again once, and shows what it wrote last', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    for (const at of ['12:00:05', '12:00:18', '12:00:31'])
+      await world.poll(key, certificate, {
+        hold: 'unit-failed',
+        holdtext: `${at} [${at.slice(6)}42] no disk`,
+      });
+    expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed']);
+    expect(world.roster.get('cp1')?.status.agent?.hold?.text).toBe('12:00:31 [3142] no disk');
+    await world.poll(key, certificate, { hold: 'unit-failed', holdtext: '12:00:44 [4442] no memory' });
+    expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed', 'unit-failed']);
+  });
+
   it('from a boot that was thought over is alarmed: two systems use one certificate', async () => {
     world = await open();
     const { key, certificate } = await joined();
