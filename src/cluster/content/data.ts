@@ -55,7 +55,7 @@ const held = (code: string, text: string): DataPart => ({ state: 'held', lines: 
 function binds(machine: ClusterMachine, runtime: FullCluster['runtime']): readonly PlanLine[] {
   const kept = [
     ...(machine.roles.includes('etcd') ? ['etcd'] : []),
-    ...(runsKubelet(machine) ? [RUNTIMES[runtime].data, 'kubelet'] : []),
+    ...(runsKubelet(machine) ? [...RUNTIMES[runtime].data, 'kubelet'] : []),
   ];
   return [
     ...kept.map((name): PlanLine => ({ do: 'bind', directory: name, path: `/var/lib/${name}` })),

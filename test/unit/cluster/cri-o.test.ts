@@ -31,7 +31,8 @@ test.for(['cp1', 'w1'])(
     const units = lines.flatMap((line) => (line.do === 'run' ? [line.unit] : []));
     expect(units.indexOf('crio.service')).toBeGreaterThanOrEqual(0);
     expect(units.indexOf('crio.service')).toBeLessThan(units.indexOf('kubelet.service'));
-    expect(lines).toContainEqual({ do: 'bind', directory: 'containers', path: '/var/lib/containers' });
+    for (const directory of ['containers', 'crio'])
+      expect(lines).toContainEqual({ do: 'bind', directory, path: `/var/lib/${directory}` });
     const texts = textsOf(lines);
     expect(JSON.stringify(lines)).not.toMatch(/containerd|\bctr /);
     expect(texts).toContain('pull() { crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"; }\n');
