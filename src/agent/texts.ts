@@ -545,12 +545,20 @@ containerd() {
   ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
 }
 
+with_crio() { [ -S "$root/var/run/crio/crio.sock" ]; }
+
 # Ids of the containers of static pod etcd-$1 that run.
 pod_tasks() {
+  ! with_crio || { crictl ps -q --state running --name '^etcd$' --label io.kubernetes.pod.namespace=kube-system --label "io.kubernetes.pod.name=etcd-$1" 2>/dev/null; return; }
   containerd tasks list 2>/dev/null | sed -n 's/^\\([^ ]*\\) .*RUNNING.*/\\1/p' >"$run/tasks"
   [ ! -s "$run/tasks" ] || containerd containers list -q \\
     "labels.\\"io.kubernetes.pod.namespace\\"==kube-system,labels.\\"io.kubernetes.pod.name\\"==etcd-$1,labels.\\"io.kubernetes.container.name\\"==etcd" 2>/dev/null |
     grep -Fxf "$run/tasks"
+}
+
+# Container $1 gets signal $2; of CRI-O SIGTERM, and SIGKILL where that is not enough.
+end_task() {
+  if with_crio; then crictl stop --timeout 30 "$1"; else containerd tasks kill --signal "$2" "$1"; fi >/dev/null 2>&1
 }
 
 # The container of static pod etcd-$1 ends as kubelet would end it, until $2 looks in a row find etcd gone; more than one also find no container
@@ -561,9 +569,7 @@ end_pod() {
     [ "$n" -lt 60 ] || signal=SIGKILL
     if etcd_gone && { [ "$2" = 1 ] || [ -z "$(pod_tasks "$1")" ]; }; then looks=$((looks + 1)); else looks=0; fi
     [ "$looks" -lt "$2" ] || return 0
-    [ "$looks" != 0 ] || [ $((n % 10)) != 0 ] || for id in $(pod_tasks "$1"); do
-      containerd tasks kill --signal "$signal" "$id" >/dev/null 2>&1
-    done
+    [ "$looks" != 0 ] || [ $((n % 10)) != 0 ] || for id in $(pod_tasks "$1"); do end_task "$id" "$signal"; done
     n=$((n + 1))
     sleep 0.5
   done

@@ -28,10 +28,8 @@ export function kubeVipManifest(
   { addresses, interface: device, image }: NonNullable<FullCluster['virtualAddress']>,
   pki: readonly PlanLine[],
 ): string {
-  const endpoints =
-    full.etcd.topology === 'external'
-      ? withRole(full, 'etcd').map((member) => `${urlHost(addressOf(member))}:2379`)
-      : ['127.0.0.1:2379'];
+  // All of them: its own may end while its apiserver goes on by the others, and a lock that it cannot renew it does not notice to be lost.
+  const endpoints = withRole(full, 'etcd').map((member) => `${urlHost(addressOf(member))}:2379`);
   const env = {
     address: addresses.join(','),
     cp_enable: 'true',

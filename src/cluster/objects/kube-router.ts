@@ -38,6 +38,8 @@ function args({ networks: { pods, services } }: FullCluster): readonly string[] 
     '--run-firewall=true',
     '--run-service-proxy=false',
     '--run-loadbalancer=false',
+    // Without it peers agree on their own address's family only, and no routes of the other one are told (bgp_peers.go of 2.5).
+    '--bgp-graceful-restart=true',
     `--enable-ipv4=${ipv4}`,
     `--enable-ipv6=${ipv6}`,
     // A router's number has the form of an IPv4 address; without one it is made from the node's name.
