@@ -516,6 +516,7 @@ test('with kube-vip a static pod holds the address by a lock in etcd, and sees n
   };
   const [{ args, env, image }] = spec.containers as [(typeof spec.containers)[0]];
   expect(args).toContain('--leaderElectionType=etcd');
+  expect(args).toContain('--etcdEndpoints=10.0.0.11:2379,10.0.0.12:2379,10.0.0.13:2379');
   expect(env).toContainEqual({ name: 'address', value: '10.0.0.10' });
   expect(image).toMatch(/kube-vip:v/);
   expect(spec.volumes.map(({ hostPath }) => hostPath)).toEqual(

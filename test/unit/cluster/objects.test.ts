@@ -165,6 +165,7 @@ test('kube-router is told both families, and of IPv6 alone how to name itself', 
     expect.arrayContaining([
       '--enable-ipv4=true',
       '--enable-ipv6=true',
+      '--bgp-graceful-restart=true',
       `--service-cluster-ip-range=${v4[1]}`,
       `--service-cluster-ip-range=${v6[1]}`,
     ]),
