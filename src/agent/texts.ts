@@ -546,14 +546,12 @@ containerd() {
 }
 
 with_crio() { [ -S "$root/var/run/crio/crio.sock" ]; }
-
 # Ids of the containers of static pod etcd-$1 that run.
 pod_tasks() {
   ! with_crio || { crictl ps -q --state running --name '^etcd$' --label io.kubernetes.pod.namespace=kube-system --label "io.kubernetes.pod.name=etcd-$1" 2>/dev/null; return; }
   containerd tasks list 2>/dev/null | sed -n 's/^\\([^ ]*\\) .*RUNNING.*/\\1/p' >"$run/tasks"
-  [ ! -s "$run/tasks" ] || containerd containers list -q \\
-    "labels.\\"io.kubernetes.pod.namespace\\"==kube-system,labels.\\"io.kubernetes.pod.name\\"==etcd-$1,labels.\\"io.kubernetes.container.name\\"==etcd" 2>/dev/null |
-    grep -Fxf "$run/tasks"
+  label='labels."io.kubernetes'
+  [ ! -s "$run/tasks" ] || containerd containers list -q "$label.pod.namespace\\"==kube-system,$label.pod.name\\"==etcd-$1,$label.container.name\\"==etcd" 2>/dev/null | grep -Fxf "$run/tasks"
 }
 
 # Container $1 gets signal $2; of CRI-O SIGTERM, and SIGKILL where that is not enough.
@@ -741,8 +739,7 @@ load() {
 systemd() {
   said=$(systemctl "$@" 2>&1) && return 0
   journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
-  wrote=$(grep -iE 'fatal|panic|error|fail|cannot' "$run/journal" | tail -n 1 | tail -c 280)
-  [ -n "$wrote" ] || wrote=$(tail -n 3 "$run/journal" | tail -c 280)
+  wrote=$({ grep -iE 'fatal|panic|error|fail|cannot' "$run/journal" || cat "$run/journal"; } | tail -n 1 | tail -c 280)
   echo "\${said%%See *}\${wrote:+ It wrote: $wrote}"
   return 1
 }
