@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
 import { formatIp, parseIp, parseIpNetwork } from '../base/ip.ts';
 import { parseCidr, parseIpv4 } from '../base/ipv4.ts';
+import { kernelArgumentFault } from '../base/kernel-argument.ts';
 import { parseMac } from '../base/mac.ts';
 
 /** DNS label: names of documents double as host names and as path segments. */
@@ -128,8 +129,15 @@ export const metadata = z.strictObject({
 /** One argument. No line breaks: they would end the line of the boot script. */
 export const kernelArgument = z
   .string()
-  .regex(/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/, 'not a kernel argument: printable ASCII on one line')
-  .meta({ description: 'One kernel argument, e.g. "console=ttyS0".' });
+  .superRefine((text, context) => {
+    const message = kernelArgumentFault(text);
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
+  })
+  .meta({
+    description: 'One kernel argument, e.g. "console=ttyS0".',
+    // For editors.
+    pattern: '^[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?$',
+  });
 
 export const domainName = z
   .string()

@@ -1,6 +1,6 @@
 /** The kernel command line as iPXE hands it on. */
-import type { Fault } from '../../base/errors.ts';
-import { MusterError } from '../../base/errors.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
+import { kernelArgumentFault } from '../../base/kernel-argument.ts';
 
 /**
  * x86 kernels take 2047 characters and a NUL (COMMAND_LINE_SIZE); arm64 ones take as many. iPXE itself adds the image's name
@@ -8,45 +8,15 @@ import { MusterError } from '../../base/errors.ts';
  */
 export const MAX_COMMAND_LINE = 2000;
 
-/** What most arguments look like; nothing in it needs a closer look. */
-const PLAIN = /^[A-Za-z0-9_.][A-Za-z0-9_.,:;/=+-]*$/;
-
-/**
- * Why iPXE would not pass `argument` on as it stands, or undefined when it does. iPXE splits at blanks and joins with one
- * blank, knows no quotes (the kernel does: `foo="a b"` arrives), expands `${…}`, and ends the command at the words `&&`,
- * `||`, `;` and at a word that begins with `#`. A `;` inside a word, as in `ds=nocloud;s=URL`, is an ordinary character.
- */
-export function kernelArgumentFault(argument: string): string | undefined {
-  if (PLAIN.test(argument)) return undefined;
-  if (argument === '') return 'it is empty';
-  if (/[^\x20-\x7e]/.test(argument)) return 'it holds a line break, a tab or a character that is not ASCII';
-  if (/^ | {2}| $/.test(argument))
-    return 'iPXE joins words with one blank: no blanks at the ends, none repeated';
-  if (argument.includes('${')) return 'iPXE expands `${`: it cannot be passed on';
-  for (const word of argument.split(' ')) {
-    if (word.startsWith('#')) return `iPXE takes "${word}" for a comment`;
-    if (word === '&&' || word === '||' || word === ';')
-      return `iPXE takes the word "${word}" for the end of the command`;
-  }
-  if (argument.endsWith('\\')) return 'iPXE takes a backslash at the end of a line for a continuation';
-  if (argument.includes(' ') && (argument.match(/"/g)?.length ?? 0) % 2 !== 0)
-    return 'it holds blanks and an odd number of quotes';
-  return undefined;
-}
-
-/** All faults of a list, with the index in `path`; for documents (`validate`, `apply`) and before a script is made. */
-export function kernelArgumentFaults(list: readonly string[], path = 'kernelArguments'): readonly Fault[] {
-  return list.flatMap((argument, index) => {
-    const why = kernelArgumentFault(argument);
-    return why === undefined
-      ? []
-      : [{ code: 'E_KERNEL_ARGUMENT' as const, path: `${path}[${index}]`, message: `"${argument}": ${why}` }];
-  });
-}
-
 /** The arguments as one text. Throws E_KERNEL_ARGUMENT when one cannot be passed on, or when all are too long together. */
 export function kernelCommandLine(list: readonly string[]): string {
-  const faults = kernelArgumentFaults(list);
+  const faults = list.flatMap((argument, index): Fault[] => {
+    const why = kernelArgumentFault(argument);
+    if (why === undefined) return [];
+    return [
+      { code: 'E_KERNEL_ARGUMENT', path: `kernelArguments[${index}]`, message: `"${argument}": ${why}` },
+    ];
+  });
   if (faults.length > 0) throw new MusterError('E_KERNEL_ARGUMENT', faults[0]!.message, { faults });
   const line = list.join(' ');
   if (line.length > MAX_COMMAND_LINE)

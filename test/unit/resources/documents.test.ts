@@ -49,6 +49,26 @@ test('a file mode without quotes is refused with the reason and the fix, at its 
   );
 });
 
+test('a kernel argument that iPXE would not pass on as it stands is refused with its document, not when a machine boots', () => {
+  const text = `apiVersion: muster/v1
+kind: Profile
+metadata: {name: a}
+spec:
+  image: debian-13
+  kernelArguments:
+    - quiet
+    - a  b
+    - x && y
+    - url=\${net0/mac}
+`;
+  const { faults } = parseDocuments(text, 'p.yaml');
+  expect(shown(faults)).toBe(
+    '8:7 E_SCHEMA spec.kernelArguments[1]: iPXE joins words with one blank: no blanks at the ends, none repeated\n' +
+      '9:7 E_SCHEMA spec.kernelArguments[2]: iPXE takes the word "&&" for the end of the command\n' +
+      '10:7 E_SCHEMA spec.kernelArguments[3]: iPXE expands `${`: it cannot be passed on\n',
+  );
+});
+
 test('a document without fault stays when its neighbour has one', () => {
   const text = `${machine('{macs: ["52:54:00:00:00:01"]}')}---\n${machine('{macs: []}', 'b')}`;
   const { documents, faults } = parseDocuments(text, 'm.yaml');

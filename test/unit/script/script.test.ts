@@ -3,8 +3,9 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
+import { kernelArgumentFault } from '../../../src/base/kernel-argument.ts';
 import { consoleText } from '../../../src/pxe/script/console.ts';
-import { kernelArgumentFault, kernelCommandLine } from '../../../src/pxe/script/kernel-arguments.ts';
+import { kernelCommandLine } from '../../../src/pxe/script/kernel-arguments.ts';
 import {
   type BootScriptInput,
   bootScript,

@@ -1,0 +1,27 @@
+/** One kernel argument, as iPXE hands it on: documents are refused with what it would not. */
+
+/** What most arguments look like; nothing in it needs a closer look. */
+const PLAIN = /^[A-Za-z0-9_.][A-Za-z0-9_.,:;/=+-]*$/;
+
+/**
+ * Why iPXE would not pass `argument` on as it stands, or undefined when it does. iPXE splits at blanks and joins with one
+ * blank, knows no quotes (the kernel does: `foo="a b"` arrives), expands `${…}`, and ends the command at the words `&&`,
+ * `||`, `;` and at a word that begins with `#`. A `;` inside a word, as in `ds=nocloud;s=URL`, is an ordinary character.
+ */
+export function kernelArgumentFault(argument: string): string | undefined {
+  if (PLAIN.test(argument)) return undefined;
+  if (argument === '') return 'it is empty';
+  if (/[^\x20-\x7e]/.test(argument)) return 'it holds a line break, a tab or a character that is not ASCII';
+  if (/^ | {2}| $/.test(argument))
+    return 'iPXE joins words with one blank: no blanks at the ends, none repeated';
+  if (argument.includes('${')) return 'iPXE expands `${`: it cannot be passed on';
+  for (const word of argument.split(' ')) {
+    if (word.startsWith('#')) return `iPXE takes "${word}" for a comment`;
+    if (word === '&&' || word === '||' || word === ';')
+      return `iPXE takes the word "${word}" for the end of the command`;
+  }
+  if (argument.endsWith('\\')) return 'iPXE takes a backslash at the end of a line for a continuation';
+  if (argument.includes(' ') && (argument.match(/"/g)?.length ?? 0) % 2 !== 0)
+    return 'it holds blanks and an odd number of quotes';
+  return undefined;
+}
