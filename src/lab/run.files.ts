@@ -6,6 +6,7 @@ import { load } from 'js-yaml';
 import { systemClock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
 import type { EtcdClient } from '../cluster/person.ts';
+import type { MusterEvent } from '../events/event.ts';
 import { openClusters } from './clusters.ts';
 import { verdictOf } from './expectations.ts';
 import { withFacts } from './facts.ts';
@@ -148,6 +149,7 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
       host,
     );
     await addArtifacts(scenario, host, { project: options.project, say: options.say });
+    await allTaken(host);
     const clusters = openClusters({
       clock: systemClock,
       client: (cluster) => etcdClient(host, cluster),
@@ -214,6 +216,14 @@ async function addImages(images: readonly BuiltImage[], host: BootHost): Promise
     if (code !== 0)
       throw new MusterError('E_LAB_SERVE', `muster image add --from ${image.directory}: ${err.trim()}`);
   }
+}
+
+/** Of a document that the server does not take nothing would come but waiting. Throws E_LAB_SERVE. */
+async function allTaken(host: BootHost): Promise<void> {
+  const { out } = await host.muster(['events', '-o', 'json']);
+  const refused = (JSON.parse(out) as MusterEvent[]).find(({ kind }) => kind === 'document.invalid');
+  if (refused)
+    throw new MusterError('E_LAB_SERVE', `a document of the scenario is refused: ${refused.reason?.text}`);
 }
 
 /** Leases as they are now; then everything is switched off unless kept, and the disks are read again. */

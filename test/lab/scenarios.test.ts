@@ -89,6 +89,16 @@ describe.concurrent('the virtual rack', () => {
     expect(err).toContain('nobody-packs-this/usr/bin/etcd is not there');
   });
 
+  test('a run whose documents are not taken ends before anything boots, and says why', {
+    timeout: STAGE_MS,
+  }, async () => {
+    const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/refused-document.yaml', 1));
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain('a document of the scenario is refused: ');
+    expect(err).toContain('iPXE joins words with one blank');
+    expect(err).not.toContain('power on');
+  });
+
   test('a run in which something does not hold ends with exit code 1 and says what and where to look', {
     timeout: STAGE_MS,
   }, async () => {
