@@ -13,7 +13,7 @@ import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
-import { judge, type Readiness, type Recognised, reason, remedy, type Verdict } from './decide.ts';
+import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import type { Desk, Whois } from './desk.ts';
 import { reservedAddress, selectionOf } from './desk.ts';
 import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
@@ -23,12 +23,11 @@ import { suits } from './loaders.ts';
 const NO_MAC = '00:00:00:00:00:00' as Mac;
 
 export interface Boot {
-  readonly profile: NamedProfile;
-  readonly image: ImageSpec;
   readonly rendered: Rendered;
+  readonly script: string;
 }
 
-/** A verdict with what its script is made of. */
+/** A verdict with what it comes from. */
 export interface Preparation {
   readonly verdict: Verdict;
   readonly image?: ImageSpec;
@@ -57,11 +56,8 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
   const { verdict } = prepared;
   const fresh = desk.decided(subject, live, 'script', request.network?.name, verdict);
   if (fresh && who.kind === 'conflict') conflicting(desk, subject, live, who.machines, verdict);
-  if (verdict.kind === 'script' && member && prepared.boot) {
-    const text = textOf(desk, live, member, request, prepared.boot);
-    if (text.ok) return give(desk, live, member, request, verdict, prepared.boot.rendered, text.value);
-    return refuse(desk, live, member, subject, request, text.verdict, true);
-  }
+  if (verdict.kind === 'script' && member && prepared.boot)
+    return give(desk, live, member, request, verdict, prepared.boot);
   if (verdict.kind === 'disk' && member) {
     if (!live.given) roster.sessions.promote(live);
     roster.sessions.mark(live, 'script');
@@ -220,13 +216,20 @@ export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparat
     network: on.network,
     address: addressOf(member, on),
   });
-  if (!result.ok)
-    return {
-      verdict: judge(machine, { ...base, configFault: faultText(result.faults) }),
-      image,
-      faults: result.faults,
-    };
-  return { verdict: able, image, boot: { profile: selection.profile, image, rendered: result.value } };
+  const refused = (faults: readonly Fault[]): Preparation => ({
+    verdict: judge(machine, { ...base, configFault: faultText(faults) }),
+    image,
+    faults,
+  });
+  if (!result.ok) return refused(result.faults);
+  const rendered = result.value;
+  try {
+    const script = textOf(desk, member, on, selection.profile, image, rendered);
+    return { verdict: able, image, boot: { rendered, script } };
+  } catch (error) {
+    if (!(error instanceof MusterError)) throw error;
+    return refused(error.faults);
+  }
 }
 
 /** The machine's address for templates: reserved, else the one it asks from. */
@@ -265,39 +268,31 @@ export function faultText(faults: readonly Fault[]): string {
   return `${where}${first?.message ?? 'unknown'}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
 }
 
-/** The boot script's text, or the verdict when its kernel command line cannot be passed on. */
+/** The boot script's text. Throws E_KERNEL_ARGUMENT when its kernel command line cannot be passed on. */
 function textOf(
   desk: Desk,
-  live: LiveSession,
   member: Member,
-  request: ScriptRequest,
-  { profile, image, rendered }: Boot,
-): { readonly ok: true; readonly value: string } | { readonly ok: false; readonly verdict: Verdict } {
-  try {
-    const value = bootScript({
-      baseUrl: request.baseUrl,
-      session: live.session.id,
-      machine: member.name,
-      profile: profile.name,
-      image: profile.spec.image ?? '',
-      kernel: image.kernel,
-      initrds: image.initrds ?? [],
-      root: image.root,
-      kernelArguments: [
-        ...(image.kernelArguments ?? []),
-        ...(profile.spec.kernelArguments ?? []),
-        ...rendered.kernelArguments,
-      ],
-      time: desk.clock.now(),
-    });
-    return { ok: true, value };
-  } catch (error) {
-    if (!(error instanceof MusterError)) throw error;
-    return {
-      ok: false,
-      verdict: { kind: 'hold', reason: reason('config_invalid', faultText(error.faults)) },
-    };
-  }
+  { baseUrl, session }: PrepareFor,
+  { name, spec }: NamedProfile,
+  image: ImageSpec,
+  rendered: Rendered,
+): string {
+  return bootScript({
+    baseUrl,
+    session,
+    machine: member.name,
+    profile: name,
+    image: spec.image ?? '',
+    kernel: image.kernel,
+    initrds: image.initrds ?? [],
+    root: image.root,
+    kernelArguments: [
+      ...(image.kernelArguments ?? []),
+      ...(spec.kernelArguments ?? []),
+      ...rendered.kernelArguments,
+    ],
+    time: desk.clock.now(),
+  });
 }
 
 /** Hands out a boot: the session becomes the machine's current one, the boot is counted once, all of it durable before the answer. */
@@ -307,8 +302,7 @@ async function give(
   member: Member,
   request: ScriptRequest,
   verdict: Extract<Verdict, { kind: 'script' }>,
-  rendered: Rendered,
-  text: string,
+  { rendered, script }: Boot,
 ): Promise<ScriptAnswer> {
   const { roster, events } = desk;
   const { sessions } = roster;
@@ -333,7 +327,7 @@ async function give(
     fields: { profile: verdict.profile, image: verdict.image, boots: member.status.bootsWithoutReady },
   });
   await roster.commit([member], superseded ? [live, superseded] : [live]);
-  return { decision: verdict, session: live.session, script: text };
+  return { decision: verdict, session: live.session, script };
 }
 
 export function configTimeout(rendered: Rendered): Millis {

@@ -115,6 +115,18 @@ describe('an explanation', () => {
     expect(() => w.boot.render('node-1')).toThrow(expect.objectContaining({ code: 'E_CONFIG' }));
   });
 
+  it('knows of a kernel command line that is too long before the machine asks', async () => {
+    const long = document('Profile', 'worker', {
+      image: 'debian',
+      kernelArguments: [`x=${'y'.repeat(1990)}`],
+    });
+    const w = await world([NETWORK, IMAGE, long, machine('node-1', [MAC1], { profile: 'worker' })]);
+    const told = w.boot.explain({ machine: 'node-1' });
+    expect(told.decision).toMatchObject({ kind: 'hold', reason: { code: 'config_invalid' } });
+    expect(told.faults.join()).toMatch(/E_KERNEL_ARGUMENT.* characters long/);
+    expect((await w.powerOn(MAC1)).decision).toMatchObject({ reason: { code: 'config_invalid' } });
+  });
+
   it('of a name that nobody has is an error, and so is an unknown network', async () => {
     const w = await world(KNOWN);
     expect(() => w.boot.explain({ machine: 'x' })).toThrow(expect.objectContaining({ code: 'E_NOT_FOUND' }));
