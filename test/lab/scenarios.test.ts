@@ -21,9 +21,11 @@ const scenarios = await Promise.all(
     .map(async (file) => {
       const scenario = await loadScenario(`lab/${file}`);
       const lacking = scenario.artifacts?.given === true && !ARTIFACTS;
-      return { file, scenario, lacking };
+      return { file, scenario, lacking, slots: Math.min(SLOTS, scenario.machines.length) };
     }),
 );
+// Those that take all slots first: the others then fill what is left, two by two.
+scenarios.sort((a, b) => b.slots - a.slots);
 
 let free = SLOTS;
 const waiting: { slots: number; go: () => void }[] = [];
@@ -73,9 +75,8 @@ beforeAll(async () => {
 }, LIMIT_MS);
 
 describe.concurrent('the virtual rack', () => {
-  for (const { file, scenario, lacking } of scenarios)
+  for (const { file, lacking, slots } of scenarios)
     test.skipIf(lacking)(`all that lab/${file} expects holds`, { timeout: STAGE_MS }, async () => {
-      const slots = Math.min(SLOTS, scenario.machines.length);
       const { code, out, err } = await withSlots(slots, () => run(`lab/${file}`, slots));
       const result = out === '' ? undefined : JSON.parse(out.trimEnd().split('\n').at(-1)!);
       const failed = result?.expectations.filter((one: { ok: boolean }) => !one.ok);
