@@ -23,13 +23,23 @@ const FILES = {
 const isRead = (path: string): boolean =>
   [FILES['etcd-ca'], FILES['etcd-client-certificate']].some((file) => file === path);
 
+/**
+ * How long the lock outlives its last renewal. kube-vip does not notice that it lost it, and two would have the address in turns: so it is
+ * longer than a restart of etcd beside it, and than the election of another leader.
+ */
+const leaseSeconds = ({ flags }: FullCluster): number =>
+  Math.max(15, Math.ceil((5 * Number(flags.etcd['election-timeout'] ?? 1000)) / 1000));
+
 export function kubeVipManifest(
   full: FullCluster,
   { addresses, interface: device, image }: NonNullable<FullCluster['virtualAddress']>,
   pki: readonly PlanLine[],
 ): string {
-  // All of them: its own may end while its apiserver goes on by the others, and a lock that it cannot renew it does not notice to be lost.
-  const endpoints = withRole(full, 'etcd').map((member) => `${urlHost(addressOf(member))}:2379`);
+  // The machine's own where it has one: kube-vip keeps to a connection that a power cut left dead, and sees neither the lock nor its end by it.
+  const endpoints =
+    full.etcd.topology === 'external'
+      ? withRole(full, 'etcd').map((member) => `${urlHost(addressOf(member))}:2379`)
+      : ['127.0.0.1:2379'];
   const env = {
     address: addresses.join(','),
     cp_enable: 'true',
@@ -37,10 +47,7 @@ export function kubeVipManifest(
     vip_arp: 'true',
     vip_interface: device,
     vip_leaderelection: 'true',
-    // Seconds: another one holds the lock so long after the holder is gone.
-    vip_leaseduration: '5',
-    vip_renewdeadline: '3',
-    vip_retryperiod: '1',
+    vip_leaseduration: String(leaseSeconds(full)),
     vip_subnet: addresses.map((address) => (address.includes(':') ? '128' : '32')).join(','),
   };
   const mounts = Object.entries(FILES);

@@ -516,7 +516,8 @@ test('with kube-vip a static pod holds the address by a lock in etcd, and sees n
   };
   const [{ args, env, image }] = spec.containers as [(typeof spec.containers)[0]];
   expect(args).toContain('--leaderElectionType=etcd');
-  expect(args).toContain('--etcdEndpoints=10.0.0.11:2379,10.0.0.12:2379,10.0.0.13:2379');
+  expect(args).toContain('--etcdEndpoints=127.0.0.1:2379');
+  expect(env).toContainEqual({ name: 'vip_leaseduration', value: '15' });
   expect(env).toContainEqual({ name: 'address', value: '10.0.0.10' });
   expect(image).toMatch(/kube-vip:v/);
   expect(spec.volumes.map(({ hostPath }) => hostPath)).toEqual(
@@ -526,6 +527,15 @@ test('with kube-vip a static pod holds the address by a lock in etcd, and sees n
     })),
   );
   expect(lines).toContainEqual({ do: 'stop', unit: 'muster-address.service' });
+  const slow = { flags: { etcd: { 'election-timeout': '5000', 'heartbeat-interval': '500' } } };
+  known.put(
+    clusterDocument({
+      ...VIRTUAL,
+      virtualAddress: { by: 'kube-vip', interface: 'eth0' },
+      overrides: slow,
+    }),
+  );
+  expect(textAt((await settle(desk, machine)).lines, path)).toMatch(/vip_leaseduration\n +value: "25"/);
   known.put(clusterDocument({ ...VIRTUAL, virtualAddress: { interface: 'eth0' } }));
   expect((await settle(desk, machine)).lines).toContainEqual({ do: 'remove', path });
 });
