@@ -109,9 +109,11 @@ export function createConfigurations(deps: {
     { member, network, mac }: ConfigurationOf,
     others: readonly ConfigLayer[],
   ): ConfigLayer | undefined => {
-    if (agents?.clusterOf(member.name) === undefined) return undefined;
+    const cluster = agents?.clusterOf(member.name);
+    if (cluster === undefined) return undefined;
     if (others.some(({ config }) => config.network?.interfaces !== undefined)) return undefined;
-    return standingLayer(member.entry?.document.spec.addresses ?? [], network, mac);
+    const { networks } = catalog.get('Cluster', cluster)?.document.spec.kubernetes ?? {};
+    return standingLayer(member.entry?.document.spec.addresses ?? [], network, mac, networks?.machines ?? []);
   };
 
   const compute = (wanted: ConfigurationOf): ConfigurationResult => {

@@ -4,9 +4,8 @@ import { expect, test } from 'vitest';
 import { followMemberships } from '../../../src/agent/memberships.ts';
 import { document, IMAGE, MAC1, machine, NETWORK, WORKER, world } from '../boot/world.ts';
 
-const CLUSTER = document('Cluster', 'blue', {
-  kubernetes: { version: '1.36.2', endpoint: '10.77.0.11', controlPlanes: ['cp1'] },
-});
+const KUBERNETES = { version: '1.36.2', endpoint: '10.77.0.11', controlPlanes: ['cp1'] };
+const CLUSTER = document('Cluster', 'blue', { kubernetes: KUBERNETES });
 // Of a cluster is who its document names.
 const CP1 = { profile: 'worker', addresses: ['10.77.0.11'] };
 const network = (more: object) => ({ ...NETWORK, spec: { ...NETWORK.spec, ...more } });
@@ -48,6 +47,23 @@ test('a machine of a cluster has its own address from its configuration, with al
     },
   });
   expect(userData).toMatch(/timesyncd\.conf\.d\/95-muster-network\.conf.*?NTP=10\.77\.0\.4/s);
+});
+
+test('its IPv6 addresses come along where the cluster says how large their network is, and no others', async () => {
+  const cluster = (machines?: readonly string[]) =>
+    document('Cluster', 'blue', {
+      kubernetes: { ...KUBERNETES, ...(machines && { networks: { machines } }) },
+    });
+  const spec = { ...CP1, addresses: ['10.77.0.11', 'fd00:77::11', 'fd00:99::11'] };
+  const addressesIn = async (blue: object) => {
+    const { ethernets } = await configured([NETWORK, blue, machine('cp1', [MAC1], spec)]);
+    return (ethernets.nic0 as { addresses: string[] }).addresses;
+  };
+  expect(await addressesIn(cluster(['10.77.0.0/24', 'fd00:77::/56']))).toEqual([
+    '10.77.0.11/24',
+    'fd00:77::11/56',
+  ]);
+  expect(await addressesIn(cluster())).toEqual(['10.77.0.11/24']);
 });
 
 test('interfaces that its documents name are left as they are', async () => {
