@@ -74,7 +74,7 @@ async function etcdVerdict(state: NonNullable<Step['etcd']>, stage: Stage): Prom
 }
 
 /** A command of an operator: what it must say and how it must end, at once or in the end. */
-async function commandVerdict(step: Step, { host, say, signal }: Stage): Promise<Verdict> {
+async function commandVerdict(step: Step, { rack, host, say, signal }: Stage): Promise<Verdict> {
   const words = step.muster ?? ['apply', '-f', '-'];
   const text = step.shell ?? `muster ${words.join(' ')}`;
   const run = (): Promise<Output> =>
@@ -90,7 +90,7 @@ async function commandVerdict(step: Step, { host, say, signal }: Stage): Promise
       await sleep(wait, signal);
       continue;
     }
-    const said = `${output.out}${output.err}`.trim();
+    const said = `after ${rack.seconds().toFixed(1)} s: ${`${output.out}${output.err}`.trim()}`;
     say(`          ${text}: ${said}\n`);
     return { text, ok: fault === undefined, detail: fault ?? said };
   }
