@@ -1,6 +1,7 @@
 /** `restore-etcd` where etcd is a static pod: the real agent, containerd and etcd; kubelet is stopped then. Root, inside scripts/in-namespace.sh. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { Disks } from './agent-disks.ts';
@@ -185,6 +186,29 @@ test.for(SHELLS)(
     expect(machine.read('/units/log')).toMatch(/stop kubelet\.service\n(?:.*\n)*start kubelet\.service\n/);
   },
 );
+
+// CRI-O is in no suite of Debian. That it finds containers by these words was seen with the real one (lab/kubernetes-cri-o.yaml).
+test('under CRI-O a pod whose manifest is gone is ended by way of crictl', async () => {
+  fs.mkdirSync(machine.path('/var/run/crio'), { recursive: true });
+  const socket = net.createServer().listen(machine.path('/var/run/crio/crio.sock'));
+  machine.command('ctr', '#!/bin/sh\nexit 1\n');
+  machine.command(
+    'crictl',
+    '#!/bin/sh\necho "$*" >>"$MUSTER_ROOT/crictl.log"\ncase $1 in ps) [ -e "$MUSTER_ROOT/ended" ] || echo 0123abcd ;; stop) : >"$MUSTER_ROOT/ended" ;; esac\n',
+  );
+  try {
+    desk.plan([{ do: 'end-etcd', machine: 'cp1' }]);
+    expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  } finally {
+    socket.close();
+  }
+  const pod = '--label io.kubernetes.pod.namespace=kube-system --label io.kubernetes.pod.name=etcd-cp1';
+  const asked = machine.read('/crictl.log').split('\n');
+  expect(asked).toContain('stop --timeout 30 0123abcd');
+  expect(
+    asked.filter((line) => line === `ps -q --state running --name ^etcd$ ${pod}`).length,
+  ).toBeGreaterThan(3);
+});
 
 test('data that a process has open are not touched, though nobody answers', async () => {
   await written();
