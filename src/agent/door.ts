@@ -212,9 +212,10 @@ async function heard(deps: DoorDeps, member: Member, facts: AgentFacts, address:
     events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
   if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
   if (moved && step !== undefined) record('agent.step', { fields: { step } });
-  if (hold !== undefined && asOften(before?.hold) !== asOften(hold)) record('agent.held', { reason: hold });
+  if (hold !== undefined && numbersAside(before?.hold) !== numbersAside(hold))
+    record('agent.held', { reason: hold });
 }
 
 /** What a program says when it fails once more differs in times and process ids: no news. */
-const asOften = (hold: Reason | undefined): string | undefined =>
+const numbersAside = (hold: Reason | undefined): string | undefined =>
   hold && `${hold.code} ${hold.text.replace(/\d+/g, '0')}`;
