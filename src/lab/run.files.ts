@@ -144,12 +144,12 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
       onEvent: (event) => rack.event(event),
     });
     stopping.unshift(() => host.stop());
+    await allTaken(host);
     await addImages(
       scenario.images.map((name) => images.get(name)!),
       host,
     );
     await addArtifacts(scenario, host, { project: options.project, say: options.say });
-    await allTaken(host);
     const clusters = openClusters({
       clock: systemClock,
       client: (cluster) => etcdClient(host, cluster),

@@ -1,7 +1,7 @@
 /** What the boot service keeps at hand: per machine, what follows from documents and status, computed once per change. */
 import type { AgentBoot } from '../../agent/agents.ts';
 import type { Clock } from '../../base/clock.ts';
-import { contains, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
+import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
@@ -212,6 +212,16 @@ export function reservedAddress(member: Member, { subnet }: ServedNetwork): Ipv4
     if (address !== undefined && contains(subnet, address)) return address;
   }
   return undefined;
+}
+
+/** The machine's address for templates: reserved, else the one it asks from. */
+export function addressOf(
+  member: Member,
+  network: ServedNetwork | undefined,
+  peer: string | undefined,
+): string | undefined {
+  const reserved = network && reservedAddress(member, network);
+  return reserved === undefined ? peer : formatIpv4(reserved);
 }
 
 function standingOf(

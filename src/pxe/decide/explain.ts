@@ -14,7 +14,7 @@ import type { ServedNetwork } from '../network.ts';
 import { PREVIEW_SESSION } from './configuration.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
-import { type Desk, isInline, reservedAddress, selectionOf } from './desk.ts';
+import { addressOf, type Desk, isInline, reservedAddress, selectionOf } from './desk.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './scripting.ts';
 
 export interface ExplainQuestion {
@@ -403,7 +403,6 @@ export function renderPreview(desk: Desk, name: string): Rendered {
       `profile "${selection.profile.name}" names no image, so there is nothing to configure`,
     );
   const base = preparation(member, network, undefined, member.status.seen.bootMacs?.[0]);
-  const reserved = network && reservedAddress(member, network);
   const result = desk.configurations.of({
     member,
     profile: selection.profile.name,
@@ -412,7 +411,7 @@ export function renderPreview(desk: Desk, name: string): Rendered {
     session: base.session,
     baseUrl: base.baseUrl,
     network,
-    address: reserved === undefined ? base.peer : formatIpv4(reserved),
+    address: addressOf(member, network, base.peer),
   });
   if (result.ok) return result.value;
   throw new MusterError('E_CONFIG', `the configuration of "${name}" does not render`, {

@@ -1,7 +1,6 @@
 /** What machines say of their boot: first-boot documents on the way out, reports on the way in. */
 import type { Plan } from '../../agent/plan.ts';
 import type { Millis } from '../../base/duration.ts';
-import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import { printable } from '../../machines/identity.ts';
 import type { MachineReport } from '../../machines/machine.ts';
@@ -18,7 +17,7 @@ import { CONFIG_TIMEOUT, type LiveSession, MAX_SESSION_AGE } from '../../machine
 import type { TicketFacts } from '../../machines/tickets.ts';
 import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
 import type { ConfigurationResult } from './configuration.ts';
-import { type Desk, isInline, reservedAddress } from './desk.ts';
+import { addressOf, type Desk, isInline } from './desk.ts';
 import { givesAddress } from './foreign.ts';
 import { configTimeout, faultText } from './scripting.ts';
 
@@ -83,7 +82,6 @@ export function configurationOf(
   const member = desk.roster.get(session.machine);
   if (!member?.entry || session.profile === undefined || session.image === undefined) return undefined;
   const network = desk.servedNetworks().find((one) => one.name === session.network);
-  const reserved = network && reservedAddress(member, network);
   return desk.configurations.of({
     member,
     profile: session.profile,
@@ -92,7 +90,7 @@ export function configurationOf(
     session: session.id,
     baseUrl,
     network,
-    address: reserved === undefined ? session.peer : formatIpv4(reserved),
+    address: addressOf(member, network, session.peer),
     plan,
   });
 }

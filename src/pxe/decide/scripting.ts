@@ -2,7 +2,6 @@
 
 import { type Millis, parseDuration } from '../../base/duration.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
-import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import type { Identity } from '../../machines/machine.ts';
@@ -15,7 +14,7 @@ import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import type { Desk, Whois } from './desk.ts';
-import { reservedAddress, selectionOf } from './desk.ts';
+import { addressOf, selectionOf } from './desk.ts';
 import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
 import { suits } from './loaders.ts';
 
@@ -214,7 +213,7 @@ export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparat
     session: on.session,
     baseUrl: on.baseUrl,
     network: on.network,
-    address: addressOf(member, on),
+    address: addressOf(member, on.network, on.peer),
   });
   const refused = (faults: readonly Fault[]): Preparation => ({
     verdict: judge(machine, { ...base, configFault: faultText(faults) }),
@@ -230,12 +229,6 @@ export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparat
     if (!(error instanceof MusterError)) throw error;
     return refused(error.faults);
   }
-}
-
-/** The machine's address for templates: reserved, else the one it asks from. */
-export function addressOf(member: Member, on: Pick<PrepareFor, 'network' | 'peer'>): string | undefined {
-  const reserved = on.network && reservedAddress(member, on.network);
-  return reserved === undefined ? on.peer : formatIpv4(reserved);
 }
 
 /** A loader that documents demand for this firmware and that is not installed. */

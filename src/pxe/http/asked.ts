@@ -1,11 +1,9 @@
 /** What a machine says of itself over HTTP: the script's query and the report's form, as values. Pure. */
 import { type Mac, parseMac } from '../../base/mac.ts';
-import { readIdentity } from '../../machines/identity.ts';
+import { MAX_MACS, readIdentity } from '../../machines/identity.ts';
 import type { Identity, MachineReport } from '../../machines/machine.ts';
 import { fields, fieldsOf } from './target.ts';
 
-/** iPXE numbers eight interfaces for us; more are not believed. */
-const MAX_MACS = 16;
 const MAX_DETAIL = 1024;
 /** As much of a failed boot's log as is kept. */
 export const MAX_LOG_TAIL = 16 * 1024;
