@@ -1,6 +1,6 @@
 /**
- * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two machines boot at a time, so scenarios of
- * one machine run two at a time.
+ * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two machines boot at a time, so scenarios
+ * whose machines come one by one run two at a time.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -21,11 +21,13 @@ const scenarios = await Promise.all(
     .map(async (file) => {
       const scenario = await loadScenario(`lab/${file}`);
       const lacking = scenario.artifacts?.given === true && !ARTIFACTS;
-      return { file, scenario, lacking, slots: Math.min(SLOTS, scenario.machines.length) };
+      const machines = scenario.machines.length;
+      const atOnce = Math.max(1, ...scenario.steps.map(({ powerOn = [] }) => powerOn.length));
+      return { file, scenario, lacking, machines, slots: Math.min(SLOTS, atOnce) };
     }),
 );
-// Those that take all slots first: the others then fill what is left, two by two.
-scenarios.sort((a, b) => b.slots - a.slots);
+// Those that take all slots first, the longest first: the others then fill what is left, two by two.
+scenarios.sort((a, b) => b.slots - a.slots || b.machines - a.machines);
 
 let free = SLOTS;
 const waiting: { slots: number; go: () => void }[] = [];
@@ -70,8 +72,11 @@ beforeAll(async () => {
   // Once, before scenarios that need the same image start side by side.
   const say = (line: string) => process.stderr.write(`${line}\n`);
   const images = scenarios.flatMap(({ scenario, lacking }) => (lacking ? [] : scenario.images));
-  for (const name of new Set([...images, 'probe' as const]))
-    await buildImage(name, { project: process.cwd(), say });
+  await Promise.all(
+    [...new Set([...images, 'probe' as const])].map((name) =>
+      buildImage(name, { project: process.cwd(), say }),
+    ),
+  );
 }, LIMIT_MS);
 
 describe.concurrent('the virtual rack', () => {

@@ -66,6 +66,7 @@ function run(shell: readonly string[], args: readonly string[], env: Record<stri
           PATH: process.env.PATH,
           MUSTER_CMDLINE: path.join(directory, 'cmdline'),
           MUSTER_NOTES: path.join(directory, 'failed'),
+          MUSTER_CLOUD_RESULT: path.join(directory, 'result.json'),
           MUSTER_TRIES: '3',
           MUSTER_PAUSE: '0',
           http_proxy: 'http://127.0.0.1:9/',
@@ -169,6 +170,26 @@ test('configured is not reported when cloud-init failed; failed then says why', 
     step: 'failed',
     detail: "cloud-init failed: detail: ('scripts_user', RuntimeError())",
   });
+});
+
+/** As cloud-init writes it when its last stage has ended. */
+function cloudResult(errors: readonly string[]): void {
+  const v1 = { datasource: 'DataSourceNoCloudNet [seed=/proc/cmdline]', errors };
+  fs.writeFileSync(path.join(directory, 'result.json'), `${JSON.stringify({ v1 }, undefined, 1)}\n`);
+}
+
+test('a cloud-init that has written down that nothing failed is not asked, which costs a slow machine ten seconds', async () => {
+  const PATH = cloudInit('status: error');
+  cloudResult([]);
+  expect((await run(['dash'], ['configured'], { PATH })).status).toBe(0);
+  expect(got[0]?.form.step).toBe('configured');
+});
+
+test('configured is not reported when cloud-init has written down what failed', async () => {
+  const PATH = cloudInit("status: error\nerrors:\n- ('scripts_user', RuntimeError())");
+  cloudResult(["('scripts_user', RuntimeError())"]);
+  expect((await run(['dash'], ['configured'], { PATH })).status).toBe(1);
+  expect(got).toEqual([]);
 });
 
 test.each(['status: done', 'status: running', 'status: done\nextended_status: degraded done'])(
