@@ -141,7 +141,7 @@ export const ERRORS = {
     title: 'A kernel argument cannot be passed on by iPXE.',
     who: 'operator',
     http: 422,
-    fix: 'Write it without line breaks, `${`, leading `#` and repeated blanks; one list entry per argument.',
+    fix: 'Write it without line breaks, `${`, leading `#` and repeated blanks; one list entry per argument. All together must fit on a kernel’s command line.',
   },
   // files of images
   E_ASSET_HASH: {

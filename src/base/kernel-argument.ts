@@ -1,4 +1,10 @@
-/** One kernel argument, as iPXE hands it on: documents are refused with what it would not. */
+/** Kernel arguments, as iPXE hands them on: documents are refused with what it would not. */
+
+/**
+ * x86 kernels take 2047 characters and a NUL (COMMAND_LINE_SIZE); arm64 ones take as many. iPXE itself adds the image's name
+ * (UEFI) and `BOOTIF=01-52-54-00-aa-00-01`: 47 are kept for those.
+ */
+export const MAX_COMMAND_LINE = 2000;
 
 /** What most arguments look like; nothing in it needs a closer look. */
 const PLAIN = /^[A-Za-z0-9_.][A-Za-z0-9_.,:;/=+-]*$/;

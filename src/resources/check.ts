@@ -2,6 +2,7 @@
  * What must be true between fields and between documents. Linear in the number of documents: 10,000 machines take some
  * milliseconds; a change of one machine is checked by itself.
  */
+import { MAX_COMMAND_LINE } from '../base/kernel-argument.ts';
 import { type Candidate, type CandidateSet, type CrossFault, checkReference, report } from './candidate.ts';
 import { Claims, checkMachine } from './check-machines.ts';
 import {
@@ -58,6 +59,7 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
         severity: 'warning',
       },
     );
+  checkCommandLine(profile, candidates, found);
   if (spec.selector?.network !== undefined)
     checkReference(
       profile,
@@ -66,6 +68,33 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
       ['spec', 'selector', 'network'],
       candidates,
       found,
+    );
+}
+
+/** Muster's own arguments without names of files, their addresses at their longest: where the machine is told of, its root image's hash, the time. */
+const OWN_ARGUMENTS = 440;
+/** `initrd=initrd0.img` and a blank. */
+const AN_INITRD = 19;
+
+/** What the image and the profile append must leave room for Muster's own. The boot script's exact verdict comes with the machine. */
+function checkCommandLine(
+  profile: Candidate<'Profile'>,
+  candidates: CandidateSet,
+  found: CrossFault[],
+): void {
+  const { image: name, kernelArguments: appended = [] } = profile.document.spec;
+  const image = name === undefined ? undefined : candidates.Image.get(name)?.document.spec;
+  const given = [...(image?.kernelArguments ?? []), ...appended].join(' ').length;
+  const own =
+    OWN_ARGUMENTS + AN_INITRD * (image?.initrds?.length ?? 0) + (image?.root?.name ?? 'root').length;
+  const left = MAX_COMMAND_LINE - own;
+  if (given > left)
+    report(
+      found,
+      profile,
+      ['spec', 'kernelArguments'],
+      `with those of its image these are ${given} characters; kernels take ${MAX_COMMAND_LINE}, and beside Muster's own ${left} are left`,
+      { code: 'E_KERNEL_ARGUMENT' },
     );
 }
 

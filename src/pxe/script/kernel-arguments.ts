@@ -1,12 +1,6 @@
 /** The kernel command line as iPXE hands it on. */
 import { type Fault, MusterError } from '../../base/errors.ts';
-import { kernelArgumentFault } from '../../base/kernel-argument.ts';
-
-/**
- * x86 kernels take 2047 characters and a NUL (COMMAND_LINE_SIZE); arm64 ones take as many. iPXE itself adds the image's name
- * (UEFI) and `BOOTIF=01-52-54-00-aa-00-01`: 47 are kept for those.
- */
-export const MAX_COMMAND_LINE = 2000;
+import { kernelArgumentFault, MAX_COMMAND_LINE } from '../../base/kernel-argument.ts';
 
 /** The arguments as one text. Throws E_KERNEL_ARGUMENT when one cannot be passed on, or when all are too long together. */
 export function kernelCommandLine(list: readonly string[]): string {

@@ -1,5 +1,7 @@
 /** What must be true between fields and between documents, and whom a fault names. */
 import { describe, expect, test } from 'vitest';
+import type { Millis } from '../../../src/base/duration.ts';
+import { bootScript } from '../../../src/pxe/script/script.ts';
 import type { Candidate, CandidateSet } from '../../../src/resources/candidate.ts';
 import { checkDocuments } from '../../../src/resources/check.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
@@ -201,6 +203,59 @@ describe('a profile', () => {
     expect(shown(profile('worker', '{boot: hold, selector: {network: nowhere}}'))).toEqual([
       expect.stringContaining('there is no Network "nowhere"'),
     ]);
+  });
+
+  describe('whose kernel arguments', () => {
+    const SHA256 = 'a'.repeat(64);
+    const IMAGE = `---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: linux}
+spec:
+  os: debian
+  version: "13"
+  arch: x86_64
+  kernel: {sha256: ${SHA256}}
+  initrds: [{sha256: ${SHA256}}, {sha256: ${SHA256}}]
+  root: {sha256: ${SHA256}, name: root.squashfs}
+  configFormat: cloud-init
+  cloudInitVersion: "25.1"
+  kernelArguments: [boot=muster]
+`;
+    const found = (length: number) =>
+      shown(`${IMAGE}${profile('worker', `{image: linux, kernelArguments: [${'x'.repeat(length)}]}`)}`);
+    /** The most that is taken. */
+    const most = Array.from({ length: 2000 }, (_, n) => 2000 - n).find((n) => found(n).length === 0)!;
+
+    test('are too long beside the image’s and Muster’s own is refused, and told how many are left', () => {
+      expect(found(most + 1)).toEqual([
+        `error 19:39 E_KERNEL_ARGUMENT Profile/worker: with those of its image these are ${most + 13} characters; kernels take 2000, and beside Muster's own ${most + 12} are left`,
+      ]);
+    });
+
+    test.each([
+      ['ds=nocloud;s=URL/'],
+      ['ignition.firstboot', 'ignition.platform.id=metal', 'ignition.config.url=URL/ignition'],
+    ])('are just short enough boots from the longest address, with %s', (...rendered) => {
+      const baseUrl = 'http://255.255.255.255:65535';
+      const session = 's'.repeat(22);
+      const asset = { sha256: SHA256, name: undefined } as unknown as Parameters<
+        typeof bootScript
+      >[0]['kernel'];
+      const script = bootScript({
+        ...{ baseUrl, session, machine: 'm', profile: 'worker', image: 'linux' },
+        kernel: asset,
+        initrds: [asset, asset],
+        root: { ...asset, name: 'root.squashfs' },
+        kernelArguments: [
+          'boot=muster',
+          'x'.repeat(most),
+          ...rendered.map((text) => text.replace('URL', `${baseUrl}/boot/${session}`)),
+        ],
+        time: Date.UTC(2200, 0) as Millis,
+      });
+      expect(script).toContain('x'.repeat(most));
+    });
   });
 });
 
