@@ -61,8 +61,13 @@ test('profiles of full systems get the unit that tells, the probe tells by itsel
   ) as { spec: { kernelArguments?: string[]; config?: { units: object[]; files: { content: string }[] } } }[];
   expect(full!.spec.config!.units).toMatchObject([{ name: 'muster-lab-facts.service', enabled: true }]);
   expect(JSON.parse(full!.spec.config!.files[1]!.content)).toMatchObject({ files: ['/etc/x'] });
-  expect(probe!.spec.kernelArguments).toEqual(['no_timer_check', 'probe.copy=/dev/ttyS1']);
-  expect(full!.spec.kernelArguments).toEqual(['no_timer_check']);
+  expect(probe!.spec.kernelArguments).toEqual([
+    'no_timer_check',
+    'mitigations=off',
+    'init_on_alloc=0',
+    'probe.copy=/dev/ttyS1',
+  ]);
+  expect(full!.spec.kernelArguments).toEqual(['no_timer_check', 'mitigations=off', 'init_on_alloc=0']);
   expect(same).toBe(network);
 });
 
