@@ -71,7 +71,10 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
     );
 }
 
-/** Muster's own arguments without names of files, their addresses at their longest: where the machine is told of, its root image's hash, the time. */
+/**
+ * Muster's own arguments with addresses at their longest, without `initrd=` and the root image's name: the session's URL, the
+ * root image's URL and hash, the time, and where the configuration is. A test holds it to the boot script.
+ */
 const OWN_ARGUMENTS = 440;
 /** `initrd=initrd0.img` and a blank. */
 const AN_INITRD = 19;

@@ -239,9 +239,7 @@ spec:
     ])('are just short enough boots from the longest address, with %s', (...rendered) => {
       const baseUrl = 'http://255.255.255.255:65535';
       const session = 's'.repeat(22);
-      const asset = { sha256: SHA256, name: undefined } as unknown as Parameters<
-        typeof bootScript
-      >[0]['kernel'];
+      const asset = { sha256: SHA256 };
       const script = bootScript({
         ...{ baseUrl, session, machine: 'm', profile: 'worker', image: 'linux' },
         kernel: asset,
