@@ -41,7 +41,9 @@ const AGENT: Texts = {
   files: {
     AGENT_SCRIPT: 'muster-agent.sh',
     PLAN_SCRIPT: 'muster-plan.sh',
+    KEPT_SCRIPT: 'muster-kept.sh',
     DISK_SCRIPT: 'muster-disk.sh',
+    BOOT_SCRIPT: 'muster-boot.sh',
     CHECK_SCRIPT: 'muster-check.sh',
     AGENT_UNIT: 'muster-agent.service',
     INLINE_UNIT: 'muster-inline.service',

@@ -45,6 +45,17 @@ export interface ApiserverFacts {
   readonly revision: string;
 }
 
+/**
+ * How the disk fares from which the machine starts by itself. kept: it holds what this boot used. started: this boot is from it. failed:
+ * it could not be brought up to date. The others as in {@link DataDisk}.
+ */
+export const BOOT_DISK_STATES = ['kept', 'started', 'failed', 'none', 'several', 'foreign'] as const;
+
+export interface BootDiskFacts {
+  readonly state: (typeof BOOT_DISK_STATES)[number];
+  readonly text: string;
+}
+
 export interface AgentFacts {
   /** Version of the agent script. */
   readonly agent: string;
@@ -54,6 +65,8 @@ export interface AgentFacts {
   /** The machine's clock, ms since 1970. */
   readonly clock: number;
   readonly disk: DataDisk;
+  /** Absent: none is named, or it is not known yet. */
+  readonly bootDisk?: BootDiskFacts;
   /** Of a mounted data filesystem. */
   readonly marker?: Marker;
   readonly etcd: EtcdFacts;

@@ -2,7 +2,15 @@
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { templateLiteral } from '../ignition/template.ts';
 import { AGENT_PATHS } from './plan.ts';
-import { AGENT_SCRIPT, AGENT_UNIT, CHECK_SCRIPT, DISK_SCRIPT, PLAN_SCRIPT } from './texts.ts';
+import {
+  AGENT_SCRIPT,
+  AGENT_UNIT,
+  BOOT_SCRIPT,
+  CHECK_SCRIPT,
+  DISK_SCRIPT,
+  KEPT_SCRIPT,
+  PLAN_SCRIPT,
+} from './texts.ts';
 
 /** Which disk a machine keeps its data on; it must be the only one that fits all that is given. */
 export interface DataSelector {
@@ -12,6 +20,19 @@ export interface DataSelector {
   /** Inclusive. */
   readonly minMiB?: number;
   readonly maxMiB?: number;
+}
+
+/** What a machine's boot disk gets besides what it runs; root image and configuration it has already. */
+export interface BootDisk {
+  readonly disk: DataSelector;
+  readonly kernel: BootFile;
+  readonly initrds: readonly BootFile[];
+}
+
+/** As the machine fetches it. */
+export interface BootFile {
+  readonly url: string;
+  readonly sha256: string;
 }
 
 export interface AgentSettings {
@@ -26,6 +47,8 @@ export interface AgentSettings {
   readonly authority: string;
   /** Absent: the machine keeps nothing. */
   readonly data?: DataSelector;
+  /** Absent: the machine boots from the network alone. */
+  readonly boot?: BootDisk;
   /** Whether the agent may set the machine's clock (forward by more than a minute; at first start in both directions). */
   readonly setsClock: boolean;
   /** The server's time, ms since 1970. */
@@ -35,6 +58,7 @@ export interface AgentSettings {
 const FILES = {
   'muster-agent.sh': AGENT_SCRIPT,
   'muster-plan.sh': PLAN_SCRIPT,
+  'muster-kept.sh': KEPT_SCRIPT,
   'muster-disk.sh': DISK_SCRIPT,
   'muster-check.sh': CHECK_SCRIPT,
 } as const;
@@ -70,25 +94,37 @@ export const settingsText = (settings: AgentSettings): string =>
     session: settings.session,
     ticket: settings.ticket,
     ...(settings.data && { data: selectorText(settings.data) }),
+    ...(settings.boot && {
+      boot: selectorText(settings.boot.disk),
+      kernel: fileText(settings.boot.kernel),
+      initrds: settings.boot.initrds.map(fileText).join(' '),
+    }),
     ...(settings.setsClock && { clock: 'set' }),
     time: timeText(settings.now),
   });
 
+const fileText = ({ url, sha256 }: BootFile): string => `${url} ${sha256}`;
+
 /** As the scripts read it: seconds since 1970. */
 export const timeText = (now: number): string => String(Math.floor(now / 1000));
 
-/** The scripts as files of a configuration. */
-const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => ({
+const scriptFile = (name: string, text: string) => ({
   path: `/etc/muster/${name}`,
   mode: '0755',
   content: templateLiteral(text),
-}));
+});
+
+/** The scripts as files of a configuration. */
+const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => scriptFile(name, text));
+/** Of machines with a boot disk alone: a first configuration is read by every machine at every boot. */
+const BOOT_DISK_SCRIPT = scriptFile('muster-boot.sh', BOOT_SCRIPT);
 
 /** The lowest layer of a machine of a cluster, beside MUSTER_LAYER. Holds the ticket: it is rendered for one session and not kept. */
 export const agentLayer = (settings: AgentSettings): ConfigLayer =>
   layerOf({
     authority: settings.authority,
     settings: settingsText(settings),
+    ...(settings.boot && { files: [BOOT_DISK_SCRIPT] }),
     unit: { name: 'muster-agent.service', contents: AGENT_UNIT },
   });
 

@@ -244,7 +244,8 @@ set_clock() {
 }
 
 # Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made. It was
-# written later, on a slow machine by many minutes: who is ahead of it is set back only when that explains it no longer.
+# written later, on a slow machine by many minutes: who is ahead of it is set back only when that explains it no longer. One from the
+# boot disk is of an earlier day.
 first_clock() {
   setting time
   made=$value
@@ -252,7 +253,7 @@ first_clock() {
   age=$(($(date +%s) - $(stat -c %Y "$etc/agent.conf")))
   number "$made" && number "${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "${value%%.*}" ] || return 0
   behind=$((made + age - $(date +%s)))
-  if [ "$behind" -gt 60 ] || [ "$behind" -lt -1800 ]; then set_clock $((made + age)); fi
+  if [ "$behind" -gt 60 ] || { [ -z "$started" ] && [ "$behind" -lt -1800 ]; }; then set_clock $((made + age)); fi
 }
 
 poll() {
@@ -267,9 +268,12 @@ poll() {
   etcd_health
   revisions
   api_health
+  bootdisk=''
+  [ -z "$boot" ] || { first_line "$run/bootdisk" && bootdisk=${started:-$value}; }
   [ -z "$mounted" ] || first_line "$state/marker"
   set -- agent="$version" clock="$(date +%s)" disk="$disk" device="$device" filesystem="$filesystem" mounted="$mounted" detail="$detail" \
-    marker="${mounted:+$value}" wal="$wal" etcd="$etcd" etcdrev="$etcdrev" api="$api" apirev="$apirev" revision="$revision" hold="$hold_code" holdtext="$hold_text"
+    marker="${mounted:+$value}" wal="$wal" etcd="$etcd" etcdrev="$etcdrev" api="$api" apirev="$apirev" revision="$revision" hold="$hold_code" holdtext="$hold_text" \
+    bootdisk="${bootdisk%% *}" boottext="${bootdisk#* }"
   for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step; do
     first_line "$root/${name#*:}"
     set -- "$@" "${name%%:*}=$value"
@@ -322,31 +326,38 @@ inline() {
 
 # shellcheck source=/dev/null
 . "$here/muster-plan.sh"
+# shellcheck source=/dev/null
+. "$here/muster-kept.sh"
 [ -r "$etc/agent.conf" ] || { say "there is no $etc/agent.conf" && exit 1; }
 setting server && server=$value
 setting machine && machine=$value
 setting session && session=$value
 setting data && data=$value
 setting etcd && etcd_url=${value:-http://127.0.0.1:2381}
+setting boot && boot=$value
 setting api && api_url=${value:-https://127.0.0.1:6443}
 revision=0 worse=0 status='' retry='' sure='' home=$run/agent
 hold_code='' hold_text=''
+# Whether this boot is from the machine's own boot disk.
+case " $(cat "$root/proc/cmdline" 2>/dev/null)" in *' muster.kept='*) started='started this boot is from it: the boot server did not answer' ;; *) started= ;; esac
 mkdir -p "$run"
 # Two would take each other's plan away; a person's `once` waits for nobody.
 exec 9>"$run/lock"
 flock -n 9 || { say 'another agent runs already' && exit 1; }
 rm -rf "$run/plan" "$run/ticket" "$run/key"
-self=$(cat "$0" "$here/muster-plan.sh" | sha256sum)
+self=$(cat "$0" "$here/muster-plan.sh" "$here/muster-kept.sh" | sha256sum)
 first_line "$run/hold"
 plan_code=${value%% *} plan_text=${value#* }
 first_clock
 [ "${1:-}" != inline ] || inline
 trap leave TERM
+[ -z "$boot" ] || [ -n "$started" ] || sh "$here/muster-boot.sh" seed 9>&-
 while :; do
-  if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)); fi
+  if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)) && unanswered; fi
+  keep_boot
   [ "${1:-}" != once ] || { [ -z "$hold_code" ] && [ "$worse" = 0 ]; exit; }
   # A new agent may have come with the plan.
-  [ "$status" != 200 ] || [ "$(cat "$0" "$here/muster-plan.sh" | sha256sum)" = "$self" ] || exec sh "$0"
+  [ "$status" != 200 ] || [ "$(cat "$0" "$here/muster-plan.sh" "$here/muster-kept.sh" | sha256sum)" = "$self" ] || exec sh "$0"
   # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to a quarter more, so that a
   # thousand machines do not ask at once.
   pause=${retry:-10} least=$(((1 << worse) - 1))

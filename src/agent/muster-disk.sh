@@ -1,9 +1,11 @@
 #!/bin/sh
-# The disk that a machine keeps its data on.
+# The disk that a machine keeps its data on, and the one that it starts from by itself.
 #
 #     muster-disk.sh look SELECTOR                    what it is now, as lines NAME=VALUE (src/agent/facts.ts: DataDisk)
 #     muster-disk.sh create SELECTOR DEVICE UUID      makes the filesystem, if the selector's one disk is DEVICE and blank
 #     muster-disk.sh mount SELECTOR UUID              mounts it
+#     muster-disk.sh boot-look SELECTOR               as look, for a boot disk (muster-boot.sh)
+#     muster-disk.sh boot-create SELECTOR DEVICE      makes its partition, if the selector's one disk is DEVICE and blank
 #
 # SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a disk must fit all of them. Only
 # whole disks are looked at. A disk on which anything is that anybody could miss is foreign, and is never written to. Paths are
@@ -16,6 +18,7 @@ root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
 state=$root/var/lib/muster
 selector=$2
+case $1 in boot-*) booting=yes ;; *) booting= ;; esac
 
 fail() {
   printf '%s\n' "$1"
@@ -29,9 +32,9 @@ first_line() {
   :
 }
 
-# Sets disk, device, filesystem, mounted and detail.
+# Sets disk, device, filesystem, mounted, partition and detail.
 look() {
-  disk=unused device='' filesystem='' mounted='' detail=''
+  disk=unused device='' filesystem='' mounted='' partition='' detail=''
   [ -n "$selector" ] || return 0
   fitting=
   for entry in "$root"/sys/block/*; do
@@ -86,7 +89,7 @@ judge() {
   first_line "$sys/size"
   sectors=$value
   for part in "$sys"/*/partition; do
-    [ ! -e "$part" ] || { detail='has partitions' && return; }
+    [ ! -e "$part" ] || { { [ -n "$booting" ] && is_boot; } || detail='has partitions'; return; }
   done
   for holder in "$sys"/holders/*; do
     [ ! -e "$holder" ] || { detail="is part of ${holder##*/}" && return; }
@@ -125,6 +128,14 @@ FOUND
   fi
 }
 
+# Whether the disk has one partition, by the name that we give it.
+is_boot() {
+  set -- "$sys"/*/partition
+  [ $# = 1 ] && grep -qx 'PARTNAME=MUSTER-BOOT' "${1%/*}/uevent" 2>/dev/null || return 1
+  part=${1%/*}
+  disk=ours partition=/dev/${part##*/}
+}
+
 # Whether MiB $1 of the node can be read and is zero.
 zeros() {
   [ "$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\001-\377' | wc -c)" -eq 1048576 ]
@@ -145,6 +156,17 @@ create() {
     fail "the filesystem was not made on $1"
 }
 
+# One partition that UEFI takes for its system's, and BIOS for the active one. Larger than 4 GiB it need not be.
+create_boot() {
+  look
+  [ "$disk $device" != "ours $1" ] || return 0
+  [ "$disk $device" = "blank $1" ] || fail "$1 is not made the boot disk: ${device:-it} is $disk${detail:+, $detail}"
+  room=$((sectors - 4096))
+  [ "$room" -le 8388608 ] || room=8388608
+  printf 'label: gpt\nstart=2048, size=%s, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable\n' "$room" | sfdisk --quiet "$node" 2>&1 ||
+    fail "the boot disk was not made on $1"
+}
+
 mount_it() {
   look
   [ "$disk $filesystem" = "ours $1" ] || fail "filesystem $1 is not here: ${device:-the disk} is $disk${detail:+, $detail}${filesystem:+, with $filesystem}"
@@ -157,5 +179,7 @@ case $1 in
   look) look && printf 'disk=%s\ndevice=%s\nfilesystem=%s\nmounted=%s\ndetail=%s\n' "$disk" "$device" "$filesystem" "$mounted" "$(printf '%s' "$detail" | tr '\n' ' ')" ;;
   create) create "$3" "$4" ;;
   mount) mount_it "$3" ;;
-  *) fail 'usage: muster-disk.sh look SELECTOR | create SELECTOR DEVICE UUID | mount SELECTOR UUID' ;;
+  boot-look) look && printf 'disk=%s\ndevice=%s\npartition=%s\ndetail=%s\n' "$disk" "$device" "$partition" "$(printf '%s' "$detail" | tr '\n' ' ')" ;;
+  boot-create) create_boot "$3" ;;
+  *) fail 'usage: muster-disk.sh look SELECTOR | create SELECTOR DEVICE UUID | mount SELECTOR UUID | boot-look SELECTOR | boot-create SELECTOR DEVICE' ;;
 esac

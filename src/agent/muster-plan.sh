@@ -50,7 +50,7 @@ apply() {
     while IFS= read -r line <&3; do
       perform "$line" || hold failed "not done: $line" || break
     done 3<"$stage/lines" || hold write-failed "cannot read $stage"
-    [ -n "$hold_code" ] || try write-failed keep "$run/applied" "$digest"
+    [ -n "$hold_code" ] || { keep_plan && try write-failed keep "$run/applied" "$digest"; }
   else
     hold write-failed "no room in $run"
   fi
@@ -315,20 +315,6 @@ with_key() {
 directory() {
   above "$2/" || return 1
   [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
-}
-
-# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has no room, is thrown away.
-pull() {
-  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --speed-time 30 --speed-limit 1000 \
-    --continue-at - --output "$2" "$1" && return 0
-  case $? in 22 | 23 | 33 | 36) rm -f "$2" ;; esac
-  return 1
-}
-
-# What URL $1 serves, with SHA-256 $2, in $3.
-get() {
-  { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ]; } || { above "$3" && try fetch-failed pull "$1" "$3" && sum "$3"; } || return 1
-  [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; }
 }
 
 fetch() {

@@ -64,6 +64,8 @@ export const AGENT_HOLDS = {
     'A copy of etcd’s data could not be replayed or restored; the text says why. The original is as it was.',
   'clear-failed': 'Something of the cluster could not be unmounted or taken away.',
   'fetch-failed': 'A file could not be fetched from the boot server; the text says which and why.',
+  'keep-failed':
+    'What the machine needs to start while the boot server is away could not be kept on the data filesystem; the text says why.',
   'wrong-hash': 'What the boot server sent is not what the plan names. It was thrown away.',
   'unpack-failed': 'An archive could not be unpacked.',
   'load-failed': 'Kernel settings, modules or the hostname could not be set.',

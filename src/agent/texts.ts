@@ -249,7 +249,8 @@ set_clock() {
 }
 
 # Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made. It was
-# written later, on a slow machine by many minutes: who is ahead of it is set back only when that explains it no longer.
+# written later, on a slow machine by many minutes: who is ahead of it is set back only when that explains it no longer. One from the
+# boot disk is of an earlier day.
 first_clock() {
   setting time
   made=$value
@@ -257,7 +258,7 @@ first_clock() {
   age=$(($(date +%s) - $(stat -c %Y "$etc/agent.conf")))
   number "$made" && number "\${value%%.*}" && [ "$age" -ge 0 ] && [ "$age" -le "\${value%%.*}" ] || return 0
   behind=$((made + age - $(date +%s)))
-  if [ "$behind" -gt 60 ] || [ "$behind" -lt -1800 ]; then set_clock $((made + age)); fi
+  if [ "$behind" -gt 60 ] || { [ -z "$started" ] && [ "$behind" -lt -1800 ]; }; then set_clock $((made + age)); fi
 }
 
 poll() {
@@ -272,9 +273,12 @@ poll() {
   etcd_health
   revisions
   api_health
+  bootdisk=''
+  [ -z "$boot" ] || { first_line "$run/bootdisk" && bootdisk=\${started:-$value}; }
   [ -z "$mounted" ] || first_line "$state/marker"
   set -- agent="$version" clock="$(date +%s)" disk="$disk" device="$device" filesystem="$filesystem" mounted="$mounted" detail="$detail" \\
-    marker="\${mounted:+$value}" wal="$wal" etcd="$etcd" etcdrev="$etcdrev" api="$api" apirev="$apirev" revision="$revision" hold="$hold_code" holdtext="$hold_text"
+    marker="\${mounted:+$value}" wal="$wal" etcd="$etcd" etcdrev="$etcdrev" api="$api" apirev="$apirev" revision="$revision" hold="$hold_code" holdtext="$hold_text" \\
+    bootdisk="\${bootdisk%% *}" boottext="\${bootdisk#* }"
   for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step; do
     first_line "$root/\${name#*:}"
     set -- "$@" "\${name%%:*}=$value"
@@ -327,31 +331,38 @@ inline() {
 
 # shellcheck source=/dev/null
 . "$here/muster-plan.sh"
+# shellcheck source=/dev/null
+. "$here/muster-kept.sh"
 [ -r "$etc/agent.conf" ] || { say "there is no $etc/agent.conf" && exit 1; }
 setting server && server=$value
 setting machine && machine=$value
 setting session && session=$value
 setting data && data=$value
 setting etcd && etcd_url=\${value:-http://127.0.0.1:2381}
+setting boot && boot=$value
 setting api && api_url=\${value:-https://127.0.0.1:6443}
 revision=0 worse=0 status='' retry='' sure='' home=$run/agent
 hold_code='' hold_text=''
+# Whether this boot is from the machine's own boot disk.
+case " $(cat "$root/proc/cmdline" 2>/dev/null)" in *' muster.kept='*) started='started this boot is from it: the boot server did not answer' ;; *) started= ;; esac
 mkdir -p "$run"
 # Two would take each other's plan away; a person's \`once\` waits for nobody.
 exec 9>"$run/lock"
 flock -n 9 || { say 'another agent runs already' && exit 1; }
 rm -rf "$run/plan" "$run/ticket" "$run/key"
-self=$(cat "$0" "$here/muster-plan.sh" | sha256sum)
+self=$(cat "$0" "$here/muster-plan.sh" "$here/muster-kept.sh" | sha256sum)
 first_line "$run/hold"
 plan_code=\${value%% *} plan_text=\${value#* }
 first_clock
 [ "\${1:-}" != inline ] || inline
 trap leave TERM
+[ -z "$boot" ] || [ -n "$started" ] || sh "$here/muster-boot.sh" seed 9>&-
 while :; do
-  if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)); fi
+  if poll; then worse=0; else worse=$((worse < 6 ? worse + 1 : 6)) && unanswered; fi
+  keep_boot
   [ "\${1:-}" != once ] || { [ -z "$hold_code" ] && [ "$worse" = 0 ]; exit; }
   # A new agent may have come with the plan.
-  [ "$status" != 200 ] || [ "$(cat "$0" "$here/muster-plan.sh" | sha256sum)" = "$self" ] || exec sh "$0"
+  [ "$status" != 200 ] || [ "$(cat "$0" "$here/muster-plan.sh" "$here/muster-kept.sh" | sha256sum)" = "$self" ] || exec sh "$0"
   # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to a quarter more, so that a
   # thousand machines do not ask at once.
   pause=\${retry:-10} least=$(((1 << worse) - 1))
@@ -414,7 +425,7 @@ apply() {
     while IFS= read -r line <&3; do
       perform "$line" || hold failed "not done: $line" || break
     done 3<"$stage/lines" || hold write-failed "cannot read $stage"
-    [ -n "$hold_code" ] || try write-failed keep "$run/applied" "$digest"
+    [ -n "$hold_code" ] || { keep_plan && try write-failed keep "$run/applied" "$digest"; }
   else
     hold write-failed "no room in $run"
   fi
@@ -681,20 +692,6 @@ directory() {
   [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
 }
 
-# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has no room, is thrown away.
-pull() {
-  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --speed-time 30 --speed-limit 1000 \\
-    --continue-at - --output "$2" "$1" && return 0
-  case $? in 22 | 23 | 33 | 36) rm -f "$2" ;; esac
-  return 1
-}
-
-# What URL $1 serves, with SHA-256 $2, in $3.
-get() {
-  { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ]; } || { above "$3" && try fetch-failed pull "$1" "$3" && sum "$3"; } || return 1
-  [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; }
-}
-
 fetch() {
   new=\${3%/*}/.muster-get.$2
   is_there "$3" "$1" "$2" || { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" &&
@@ -763,12 +760,96 @@ stop() {
 }
 `;
 
+export const KEPT_SCRIPT = `#!/bin/sh
+# The part of the agent that fetches, and that keeps what a machine with a boot disk needs to start while the boot server does not answer:
+# the last plan that was done to its end, and all that it fetches. Read in by muster-agent.sh, whose functions and variables it uses.
+# shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
+
+kept=$state/kept
+# While the plan is done that was kept.
+alone=''
+
+# Whether this machine keeps anything. What is kept holds keys, as the data filesystem does.
+keeps() {
+  [ -n "$boot" ] && [ "$home" = "$state/agent" ]
+}
+
+# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has no room, is thrown away.
+pull() {
+  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --speed-time 30 --speed-limit 1000 \\
+    --continue-at - --output "$2" "$1" && return 0
+  case $? in 22 | 23 | 33 | 36) rm -f "$2" ;; esac
+  return 1
+}
+
+# What URL $1 serves, with SHA-256 $2, in $3.
+get() {
+  { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ]; } || recall "$2" "$3" || { above "$3" && try fetch-failed pull "$1" "$3" && sum "$3"; } || return 1
+  [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; } || return 1
+  ! keeps || [ -e "$kept/$2" ] || try keep-failed replace "$3" 600 "$kept/$2"
+}
+
+# The file with SHA-256 $1 as $2, if it was kept and is still what it was.
+recall() {
+  [ -e "$kept/$1" ] || return 1
+  if above "$2" && cp "$kept/$1" "$2" && sum "$2" && [ "$value" = "$1" ]; then return 0; fi
+  rm -f "$2" "$kept/$1"
+  return 1
+}
+
+# The plan in $run/body, which was done: unless it was for this moment only, it is what this machine does by itself. Without a boot disk
+# nothing of it stays: it holds secrets.
+keep_plan() {
+  [ -n "$boot" ] || [ "$home" != "$state/agent" ] || try keep-failed rm -rf "$kept" || return 1
+  keeps && [ -z "$alone" ] && ! grep -Eq '^(create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear) ' "$stage/lines" || return 0
+  named=' plan.tar wal '
+  while read -r what first second third fourth; do
+    case $what in
+      fetch) url=$fourth hash=$second ;;
+      unpack) url=$third hash=$first ;;
+      *) continue ;;
+    esac
+    named="$named$hash "
+    [ -e "$kept/$hash" ] || get "$url" "$hash" "$kept/$hash" || return 1
+  done <"$stage/lines"
+  try keep-failed keep "$kept/wal" "$wal" && try keep-failed replace "$run/body" 600 "$kept/plan.tar" || return 1
+  for file in "$kept"/*; do
+    case $named in *" \${file##*/} "*) ;; *) rm -f "$file" ;; esac
+  done
+}
+
+# After a poll that was not answered: what was kept is done, if nothing was in this boot. From the boot disk a machine starts because the
+# server did not answer its firmware; one that came from the network waits a while. A member of etcd that had data does nothing without.
+unanswered() {
+  [ "$status" = 000 ] && [ ! -e "$run/applied" ] && keeps && [ -e "$kept/plan.tar" ] || return 0
+  [ -n "$started" ] || [ "$worse" -ge 3 ] || return 0
+  wal
+  first_line "$kept/wal"
+  [ "$value" != present ] || [ "$wal" = present ] || { say 'the data of etcd are gone; nothing is done without the boot server' && return 0; }
+  say 'the boot server does not answer; this machine does what it did last'
+  alone=yes
+  if cp "$kept/plan.tar" "$run/body"; then apply; fi
+  alone=''
+}
+
+# What the machine booted from goes to its boot disk, beside the talk, once a plan was done and kept: then it is known to work. What failed
+# is tried again after some minutes.
+keep_boot() {
+  keeps && [ -z "$started" ] && [ -e "$run/applied" ] && [ -e "$kept/plan.tar" ] || return 0
+  first_line "$run/bootdisk"
+  case $value in '') ;; 'kept '*) return 0 ;; *) [ -n "$(find "$run/bootdisk" -mmin +3)" ] || return 0 ;; esac
+  sh "$here/muster-boot.sh" keep 9>&- </dev/null >/dev/null 2>&1 &
+}
+`;
+
 export const DISK_SCRIPT = `#!/bin/sh
-# The disk that a machine keeps its data on.
+# The disk that a machine keeps its data on, and the one that it starts from by itself.
 #
 #     muster-disk.sh look SELECTOR                    what it is now, as lines NAME=VALUE (src/agent/facts.ts: DataDisk)
 #     muster-disk.sh create SELECTOR DEVICE UUID      makes the filesystem, if the selector's one disk is DEVICE and blank
 #     muster-disk.sh mount SELECTOR UUID              mounts it
+#     muster-disk.sh boot-look SELECTOR               as look, for a boot disk (muster-boot.sh)
+#     muster-disk.sh boot-create SELECTOR DEVICE      makes its partition, if the selector's one disk is DEVICE and blank
 #
 # SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a disk must fit all of them. Only
 # whole disks are looked at. A disk on which anything is that anybody could miss is foreign, and is never written to. Paths are
@@ -781,6 +862,7 @@ root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
 state=$root/var/lib/muster
 selector=$2
+case $1 in boot-*) booting=yes ;; *) booting= ;; esac
 
 fail() {
   printf '%s\\n' "$1"
@@ -794,9 +876,9 @@ first_line() {
   :
 }
 
-# Sets disk, device, filesystem, mounted and detail.
+# Sets disk, device, filesystem, mounted, partition and detail.
 look() {
-  disk=unused device='' filesystem='' mounted='' detail=''
+  disk=unused device='' filesystem='' mounted='' partition='' detail=''
   [ -n "$selector" ] || return 0
   fitting=
   for entry in "$root"/sys/block/*; do
@@ -851,7 +933,7 @@ judge() {
   first_line "$sys/size"
   sectors=$value
   for part in "$sys"/*/partition; do
-    [ ! -e "$part" ] || { detail='has partitions' && return; }
+    [ ! -e "$part" ] || { { [ -n "$booting" ] && is_boot; } || detail='has partitions'; return; }
   done
   for holder in "$sys"/holders/*; do
     [ ! -e "$holder" ] || { detail="is part of \${holder##*/}" && return; }
@@ -890,6 +972,14 @@ FOUND
   fi
 }
 
+# Whether the disk has one partition, by the name that we give it.
+is_boot() {
+  set -- "$sys"/*/partition
+  [ $# = 1 ] && grep -qx 'PARTNAME=MUSTER-BOOT' "\${1%/*}/uevent" 2>/dev/null || return 1
+  part=\${1%/*}
+  disk=ours partition=/dev/\${part##*/}
+}
+
 # Whether MiB $1 of the node can be read and is zero.
 zeros() {
   [ "$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\\001-\\377' | wc -c)" -eq 1048576 ]
@@ -910,6 +1000,17 @@ create() {
     fail "the filesystem was not made on $1"
 }
 
+# One partition that UEFI takes for its system's, and BIOS for the active one. Larger than 4 GiB it need not be.
+create_boot() {
+  look
+  [ "$disk $device" != "ours $1" ] || return 0
+  [ "$disk $device" = "blank $1" ] || fail "$1 is not made the boot disk: \${device:-it} is $disk\${detail:+, $detail}"
+  room=$((sectors - 4096))
+  [ "$room" -le 8388608 ] || room=8388608
+  printf 'label: gpt\\nstart=2048, size=%s, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable\\n' "$room" | sfdisk --quiet "$node" 2>&1 ||
+    fail "the boot disk was not made on $1"
+}
+
 mount_it() {
   look
   [ "$disk $filesystem" = "ours $1" ] || fail "filesystem $1 is not here: \${device:-the disk} is $disk\${detail:+, $detail}\${filesystem:+, with $filesystem}"
@@ -922,7 +1023,222 @@ case $1 in
   look) look && printf 'disk=%s\\ndevice=%s\\nfilesystem=%s\\nmounted=%s\\ndetail=%s\\n' "$disk" "$device" "$filesystem" "$mounted" "$(printf '%s' "$detail" | tr '\\n' ' ')" ;;
   create) create "$3" "$4" ;;
   mount) mount_it "$3" ;;
-  *) fail 'usage: muster-disk.sh look SELECTOR | create SELECTOR DEVICE UUID | mount SELECTOR UUID' ;;
+  boot-look) look && printf 'disk=%s\\ndevice=%s\\npartition=%s\\ndetail=%s\\n' "$disk" "$device" "$partition" "$(printf '%s' "$detail" | tr '\\n' ' ')" ;;
+  boot-create) create_boot "$3" ;;
+  *) fail 'usage: muster-disk.sh look SELECTOR | create SELECTOR DEVICE UUID | mount SELECTOR UUID | boot-look SELECTOR | boot-create SELECTOR DEVICE' ;;
+esac
+`;
+
+export const BOOT_SCRIPT = `#!/bin/sh
+# The disk that a machine starts from while the boot server does not answer. It holds what the machine booted from the network: kernel,
+# initrd, root image and first configuration, and loaders for BIOS (extlinux) and UEFI (systemd-boot).
+#
+#     muster-boot.sh seed    fetches the configuration of this boot, while its session is there to be asked
+#     muster-boot.sh keep    brings the disk up to date; how that ended stands in /run/muster/bootdisk, as \`STATE TEXT\`
+#
+# Reads boot=SELECTOR, kernel=URL SHA256 and initrds=URL SHA256 … of /etc/muster/agent.conf. Files have their hashes as names and are there
+# before a loader's configuration names them, so cut off anywhere the disk starts what it started before. Paths are below MUSTER_ROOT. Needs
+# coreutils, util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
+set -u
+umask 077
+LC_ALL=C
+export LC_ALL
+
+root=$(readlink -f "\${MUSTER_ROOT:-/}")
+root=\${root%/}
+case $0 in */*) here=\${0%/*} ;; *) here=. ;; esac
+run=$root/run/muster
+work=$run/boot
+at=$work/disk
+# Where the initramfs put it.
+image=$root/run/muster/image/root.squashfs
+uefi=$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi
+mbr=$root/usr/lib/syslinux/mbr/gptmbr.bin
+
+setting() {
+  value=
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in "$1="*) value=\${line#*=} ;; esac
+  done <"$root/etc/muster/agent.conf"
+}
+
+# The end: state $1, for reason $2.
+end() {
+  ! mountpoint -q "$at" || umount "$at"
+  printf '%s %s\\n' "$1" "$(printf '%s' "$2" | tr -s '\\0-\\37\\177' ' ' | head -c 300)" >"$work/ended" && mv "$work/ended" "$run/bootdisk"
+  [ "$1" = kept ]
+  exit
+}
+
+# Runs the rest; if it fails, that is the end.
+try() {
+  said=$("$@" 2>&1 9>&-) || end failed "\${said:-$1 failed}"
+}
+
+pull() {
+  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --max-time 600 --output "$2" "$1"
+}
+
+# The value of kernel argument $1.
+argument() {
+  value=
+  # shellcheck disable=SC2013 # words are wanted
+  for word in $(cat "$root/proc/cmdline"); do
+    case $word in "$1"=*) value=\${word#*=} ;; esac
+  done
+}
+
+# cloud-init's documents. Those that a server need not have are left out when it has not.
+seed() {
+  [ ! -e "$work/seed" ] || return 0
+  argument ds
+  url=\${value#*;s=}
+  case $value in 'nocloud;s='* | 'nocloud-net;s='*) ;; *) return 1 ;; esac
+  rm -rf "$work/seed.new"
+  mkdir -p "$work/seed.new/kept/seed" || return 1
+  for name in user-data meta-data vendor-data network-config; do
+    pull "$url$name" "$work/seed.new/kept/seed/$name" && continue
+    case $?$name in 22vendor-data | 22network-config) rm -f "$work/seed.new/kept/seed/$name" ;; *) return 1 ;; esac
+  done
+  mv "$work/seed.new" "$work/seed"
+}
+
+# Sets disk, device, partition, detail.
+look() {
+  disk=none device='' partition='' detail='muster-disk.sh said nothing'
+  found=$(sh "$here/muster-disk.sh" boot-look "$boot")
+  while IFS='=' read -r name value; do
+    case $name in disk) disk=$value ;; device) device=$value ;; partition) partition=$value ;; detail) detail=$value ;; esac
+  done <<FOUND
+$found
+FOUND
+}
+
+# Mounts the disk's filesystem; one that was never finished, or is broken, is made anew: nothing is on it that is not elsewhere.
+mount_disk() {
+  mkdir -p "$at"
+  fsck.vfat -a "$root$partition" >/dev/null 2>&1
+  [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ] && mount -t vfat -o umask=077 "$root$partition" "$at" 2>/dev/null && return 0
+  try mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"
+  try mount -t vfat -o umask=077 "$root$partition" "$at"
+}
+
+# File $1 stands as $2 on the disk.
+place() {
+  [ "\${1##*/}" = new ] || try cp "$1" "$at/muster/new"
+  try sync "$at/muster/new"
+  try mv "$at/muster/new" "$at/$2"
+}
+
+# What URL $1 serves, with SHA-256 $2, as muster/$3. A kernel finds the next initrd only at a multiple of four octets.
+fetch() {
+  [ ! -e "$at/muster/$3" ] || return 0
+  try pull "$1" "$at/muster/new"
+  found=$(sha256sum <"$at/muster/new")
+  [ "\${found%% *}" = "$2" ] || end failed "$1 does not have the SHA-256 $2"
+  try truncate -s %512 "$at/muster/new"
+  place "$at/muster/new" "muster/$3"
+}
+
+# The files $3 … of directory $2 as an initrd, muster/$1.
+pack() {
+  name=$1
+  cd "$2" || end failed "there is no $2"
+  shift 2
+  [ -e "$at/muster/$name" ] || printf '%s\\n' "$@" | cpio --quiet -o -L -H newc >"$at/muster/new" || end failed "no room for $name on the boot disk"
+  [ -e "$at/muster/$name" ] || place "$at/muster/new" "muster/$name"
+  cd /
+}
+
+# Text $1 as file $2, if it is another.
+configure() {
+  printf '%s\\n' "$1" >"$work/text"
+  mkdir -p "$at/\${2%/*}"
+  cmp -s "$work/text" "$at/$2" || place "$work/text" "$2"
+}
+
+# What this boot was told, but for what holds for it alone.
+arguments() {
+  # shellcheck disable=SC2013 # words are wanted
+  for word in $(cat "$root/proc/cmdline"); do
+    case $word in vmlinuz | initrd=* | BOOT_IMAGE=* | ds=* | muster.url=* | muster.root=* | muster.time=*) ;; *) printf '%s ' "$word" ;; esac
+  done
+  printf 'ds=nocloud muster.kept=%s' "$(date +%s)"
+}
+
+keep() {
+  for file in "$uefi" "$mbr"; do [ -r "$file" ] || end failed "this image lacks \${file#"$root"}"; done
+  for name in extlinux cpio sfdisk mkfs.vfat; do command -v "$name" >/dev/null || end failed "this image lacks $name"; done
+  look
+  if [ "$disk" = blank ]; then
+    try sh "$here/muster-disk.sh" boot-create "$boot" "$device"
+    look
+  fi
+  [ "$disk" = ours ] || end "$disk" "$detail"
+  [ -e "$image" ] || end failed 'the root image of this boot is not in /run/muster/image: it is none that Muster builds'
+  seed || end failed "the configuration of this boot cannot be fetched again: $url"
+  mount_disk
+  try mkdir -p "$at/muster" "$at/syslinux" "$at/EFI/BOOT" "$at/loader/entries"
+  rm -f "$at/muster/new"
+  head -c 440 "$root$device" | cmp -s - "$mbr" || try dd if="$mbr" of="$root$device" bs=440 count=1 conv=notrunc,fsync status=none
+  [ -e "$at/syslinux/ldlinux.sys" ] || try extlinux --install "$at/syslinux"
+  cmp -s "$uefi" "$at/EFI/BOOT/BOOTX64.EFI" || try cp "$uefi" "$at/EFI/BOOT/BOOTX64.EFI"
+  setting kernel
+  kernel=k-$(printf '%.16s' "\${value#* }")
+  fetch "\${value% *}" "\${value#* }" "$kernel"
+  initrds=
+  setting initrds
+  # shellcheck disable=SC2086 # words
+  set -- $value
+  while [ $# -gt 0 ]; do
+    name=i-$(printf '%.16s' "$2")
+    fetch "$1" "$2" "$name"
+    initrds="$initrds $name"
+    shift 2
+  done
+  argument muster.root.sha256
+  name=r-$(printf '%.16s' "$value")
+  rm -rf "$work/root"
+  mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
+  pack "$name" "$work/root" kept kept/root.squashfs
+  initrds="$initrds $name"
+  cd "$work/seed" || end failed "there is no $work/seed"
+  name=s-$(cat kept/seed/* | sha256sum | head -c 16)
+  # shellcheck disable=SC2046 # names, one a word
+  pack "$name" "$work/seed" kept kept/seed $(ls -d kept/seed/*)
+  initrds="$initrds $name"
+  words=$(arguments)
+  [ \${#words} -lt 2000 ] || end failed 'the kernel arguments are too long'
+  for name in $initrds; do list="\${list:+$list,}/muster/$name" lines="\${lines:-}
+initrd /muster/$name"; done
+  configure "DEFAULT muster
+LABEL muster
+LINUX /muster/$kernel
+INITRD $list
+APPEND $words" syslinux/syslinux.cfg
+  configure "title Muster
+linux /muster/$kernel$lines
+options $words" loader/entries/muster.conf
+  configure 'timeout 0
+default muster.conf
+editor no' loader/loader.conf
+  try sync -f "$at"
+  for file in "$at"/muster/*; do
+    case " $kernel $initrds " in *" \${file##*/} "*) ;; *) rm -f "$file" ;; esac
+  done
+  try sync -f "$at"
+  end kept "$device holds what this boot used"
+}
+
+mkdir -p "$work"
+exec 9>"$work/lock"
+flock -n 9 || exit 0
+list='' lines='' url=''
+setting boot && boot=$value
+case \${1:-} in
+  seed) seed ;;
+  keep) keep ;;
+  *) echo 'usage: muster-boot.sh seed | keep' >&2 && exit 2 ;;
 esac
 `;
 

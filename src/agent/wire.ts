@@ -1,7 +1,14 @@
 /** Plans and facts as they are on the wire (README.md): a plan to tar, a form to facts. Pure. */
 import { createHash } from 'node:crypto';
 import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
-import type { AgentFacts, ApiserverFacts, DataDisk, EtcdFacts, Marker } from './facts.ts';
+import {
+  type AgentFacts,
+  type ApiserverFacts,
+  BOOT_DISK_STATES,
+  type DataDisk,
+  type EtcdFacts,
+  type Marker,
+} from './facts.ts';
 import type { Plan, PlanContent, PlanLine } from './plan.ts';
 import { type TarEntry, tar } from './tar.ts';
 
@@ -248,6 +255,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const step = optional('step', PLAIN);
   const code = optional('hold', PLAIN);
   const revision = optional('revision', /^[0-9]{1,15}$/);
+  const boots = optional('bootdisk') !== undefined;
   return {
     agent: needed('agent'),
     bootId: needed('bootid'),
@@ -260,6 +268,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     requests: byLeaf(form, 'csr.', (value) => value),
     ...(api && { apiserver: api }),
     ...(marker && { marker }),
+    ...(boots && { bootDisk: { state: oneOf('bootdisk', BOOT_DISK_STATES), text: text('boottext') } }),
     ...(applied !== undefined && { applied }),
     ...(step !== undefined && { step }),
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),

@@ -25,7 +25,9 @@ test('scripts, CA and unit are written as the files say, the settings for root a
   const { config } = agentLayer(SETTINGS);
   expect(nodeConfig.safeParse(config).success).toBe(true);
   const files = new Map(config.files!.map((file) => [file.path, file]));
-  for (const name of fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh'))) {
+  expect(files.has('/etc/muster/muster-boot.sh')).toBe(false);
+  const scripts = fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh') && file !== 'muster-boot.sh');
+  for (const name of scripts) {
     const file = files.get(`/etc/muster/${name}`);
     const text = expand(file!.content!, {});
     expect(text).toEqual({ ok: true, text: fs.readFileSync(path.join(SOURCE, name), 'utf8') });
@@ -44,6 +46,21 @@ test('scripts, CA and unit are written as the files say, the settings for root a
   ]);
 });
 
+test('a machine with a boot disk also has the script that writes it, and is told what it booted from', () => {
+  const file = (name: string) => ({ url: `http://10.0.0.1:8080/assets/${name}`, sha256: name.repeat(64) });
+  const boot = { disk: { serial: 'B-1' }, kernel: file('a'), initrds: [file('b'), file('c')] };
+  const files = new Map(agentLayer({ ...SETTINGS, boot }).config.files!.map((one) => [one.path, one]));
+  expect(expand(files.get('/etc/muster/muster-boot.sh')!.content!, {})).toEqual({
+    ok: true,
+    text: fs.readFileSync(path.join(SOURCE, 'muster-boot.sh'), 'utf8'),
+  });
+  const conf = files.get('/etc/muster/agent.conf')!.content!.split('\n');
+  const said = ({ url, sha256 }: ReturnType<typeof file>) => `${url} ${sha256}`;
+  expect(conf).toContain('boot=serial=B-1');
+  expect(conf).toContain(`kernel=${said(file('a'))}`);
+  expect(conf).toContain(`initrds=${said(file('b'))} ${said(file('c'))}`);
+});
+
 test('settings that would be read as something else are refused', () => {
   expect(() => settingsText({ ...SETTINGS, ticket: 'x\nserver=https://evil' })).toThrow(RangeError);
   for (const data of [{}, { serial: 'a b' }, { path: '/dev/$(x)' }, { path: '/dev/a\nb' }])
@@ -53,7 +70,10 @@ test('settings that would be read as something else are refused', () => {
 
 test('every reason and check of the scripts stands in its table, and the other way round', () => {
   const read = (name: string) => fs.readFileSync(path.join(SOURCE, name), 'utf8');
-  const scripts = (read('muster-agent.sh') + read('muster-plan.sh')).replaceAll(/^ *#.*$/gm, '');
+  const scripts = ['muster-agent.sh', 'muster-plan.sh', 'muster-kept.sh']
+    .map(read)
+    .join('')
+    .replaceAll(/^ *#.*$/gm, '');
   const codes = [...scripts.matchAll(/\b(?:try|hold) ([a-z][a-z-]+) /g)].map((found) => found[1]!);
   expect([...new Set(codes)].sort()).toEqual(Object.keys(AGENT_HOLDS).sort());
   const checks = [...read('muster-check.sh').matchAll(/^ {2}([a-z0-9-]+)\)/gm)].map((found) => found[1]!);

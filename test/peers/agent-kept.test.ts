@@ -1,0 +1,271 @@
+/** What a machine with a boot disk keeps, and does by itself while the boot server does not answer. Root, inside scripts/in-namespace.sh. */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { PlanLine } from '../../src/agent/plan.ts';
+import { Disks } from './agent-disks.ts';
+import { Desk, Machine, put, SHELLS, SOURCE } from './agent-kit.ts';
+
+const UUID = '5eed0000-1111-4222-8333-444455556666';
+const MARKER = { do: 'marker', cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
+const CREATE: PlanLine = { do: 'create-data', device: '/dev/vdb', filesystem: UUID };
+
+let desk: Desk;
+let machine: Machine;
+let disks: Disks;
+let assets: http.Server;
+let fetched: string[];
+let content: Map<string, Buffer>;
+
+beforeEach(async () => {
+  desk = await Desk.open();
+  machine = new Machine(desk, { data: 'serial=S2', boot: 'serial=S1' });
+  machine.write('/proc/cmdline', 'BOOTIF=01-52-54-00-aa-00-01 boot=muster\n');
+  disks = new Disks(machine);
+  disks.add('vda', 64, 'S1');
+  disks.add('vdb', 64, 'S2');
+  fetched = [];
+  content = new Map();
+  assets = http.createServer((request, response) => {
+    fetched.push(request.url!);
+    const found = content.get(request.url!);
+    response.writeHead(found ? 200 : 404).end(found);
+  });
+  await new Promise<void>((resolve) => assets.listen(0, '127.0.0.1', resolve));
+});
+
+afterEach(async () => {
+  await machine.stop();
+  disks.close();
+  machine.close();
+  desk.close();
+  assets.closeAllConnections();
+  assets.close();
+});
+
+function asset(octets: Buffer): { readonly url: string; readonly sha256: string } {
+  const sha256 = createHash('sha256').update(octets).digest('hex');
+  content.set(`/${sha256}`, octets);
+  return { url: `http://127.0.0.1:${(assets.address() as AddressInfo).port}/${sha256}`, sha256 };
+}
+
+function archive(): Buffer {
+  machine.write('/pack/plugin', 'bridge');
+  return execFileSync('tar', ['-cf', '-', '-C', machine.path('/pack'), 'plugin']);
+}
+
+/** Two files that are fetched, one that comes with the plan, and a unit. */
+const lines = (): readonly PlanLine[] => [
+  { do: 'mount-data', filesystem: UUID },
+  MARKER,
+  put('/etc/name', 'cp1\n'),
+  { do: 'fetch', mode: 0o755, path: '/opt/bin/tool', ...asset(Buffer.alloc(100_000, 'tool')) },
+  { do: 'unpack', directory: '/opt/cni', ...asset(archive()) },
+  { do: 'run', unit: 'kubelet.service', digest: 'a'.repeat(64) },
+];
+
+/** The machine loses its power and starts from its boot disk: a fresh root with its first configuration, and its disks. */
+function startsByItself(): void {
+  disks.unmount();
+  machine.reboot();
+  for (const at of ['/etc/name', '/opt']) fs.rmSync(machine.path(at), { recursive: true, force: true });
+  machine.write(
+    '/proc/cmdline',
+    'BOOTIF=01-52-54-00-aa-00-01 boot=muster ds=nocloud muster.kept=1795000000\n',
+  );
+}
+
+/** Nobody answers, as of now. */
+function silence(): void {
+  desk.close();
+  assets.closeAllConnections();
+  assets.close();
+}
+
+test.for(SHELLS)(
+  'by %s, a machine that starts by itself does its last plan with what was fetched before',
+  async (shell) => {
+    desk.plan([CREATE, MARKER]);
+    expect((await machine.poll(shell)).status).toBe(0);
+    expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(false);
+    desk.plan(lines());
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(machine.mode('/var/lib/muster/kept/plan.tar')).toBe('600');
+    expect(fetched).toHaveLength(2);
+    machine.told();
+
+    startsByItself();
+    silence();
+    const { said } = await machine.poll(shell);
+    expect(said).toContain('the boot server does not answer; this machine does what it did last');
+    expect(machine.read('/etc/name')).toBe('cp1\n');
+    expect(machine.read('/opt/bin/tool')).toHaveLength(100_000);
+    expect(machine.mode('/opt/bin/tool')).toBe('755');
+    expect(machine.read('/opt/cni/plugin')).toBe('bridge');
+    expect(machine.told()).toContain('start kubelet.service');
+    // Again it has nothing to do.
+    await machine.poll(shell);
+    expect(machine.told()).toEqual([]);
+  },
+);
+
+test('a machine that came from the network waits for the server that it came from, and says so when it had to do without', async () => {
+  desk.plan([CREATE, MARKER]);
+  await machine.poll();
+  desk.standing = lines();
+  expect((await machine.poll()).status).toBe(0);
+  startsByItself();
+  machine.write('/proc/cmdline', 'boot=muster\n');
+  // Nobody listens there.
+  const settings = machine.read('/etc/muster/agent.conf');
+  machine.write('/etc/muster/agent.conf', settings.replace(/^server=.*$/m, 'server=https://127.0.0.1:1'));
+  await machine.poll();
+  expect(machine.exists('/etc/name')).toBe(false);
+  machine.write('/proc/cmdline', 'muster.kept=1795000000\n');
+  await machine.poll();
+  expect(machine.exists('/etc/name')).toBe(true);
+  machine.write('/etc/muster/agent.conf', settings);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(desk.facts().bootDisk).toEqual({
+    state: 'started',
+    text: 'this boot is from it: the boot server did not answer',
+  });
+  expect(desk.facts().applied).toBeDefined();
+});
+
+test('what is for one moment only is not kept: to begin etcd, to set its data aside, to leave', async () => {
+  desk.plan([CREATE, MARKER]);
+  await machine.poll();
+  for (const line of [
+    { do: 'guard-new', filesystem: UUID },
+    { do: 'guard-left', founding: 'f0' },
+    { do: 'set-aside-etcd', member: '1f' },
+  ] as const) {
+    desk.plan([{ do: 'mount-data', filesystem: UUID }, MARKER, line]);
+    expect(await machine.poll()).toEqual({ status: 0, said: '' });
+    expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(false);
+    expect(machine.exists('/run/muster/boot')).toBe(false);
+  }
+  desk.plan(lines());
+  await machine.poll();
+  expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(true);
+  // Only now the boot disk is worth writing; here it fails, since no image was booted.
+  await expect
+    .poll(() => machine.exists('/run/muster/bootdisk') && machine.read('/run/muster/bootdisk'))
+    .toMatch(/^failed /);
+  const { do: _, ...left } = MARKER;
+  desk.plan([{ do: 'clear', ...left }]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(machine.exists('/var/lib/muster/kept')).toBe(false);
+});
+
+test('a member whose etcd had data does nothing by itself when they are gone', async () => {
+  desk.plan([CREATE, MARKER]);
+  await machine.poll();
+  machine.write('/var/lib/muster/etcd/member/wal/0-0.wal', 'x');
+  desk.plan(lines());
+  expect((await machine.poll()).status).toBe(0);
+  fs.rmSync(machine.path('/var/lib/muster/etcd'), { recursive: true });
+  startsByItself();
+  silence();
+  const { said } = await machine.poll();
+  expect(said).toContain('the data of etcd are gone; nothing is done without the boot server');
+  expect(machine.exists('/etc/name')).toBe(false);
+});
+
+test('a kept file that is no longer what it was is not used, and one that no plan names any more is dropped', async () => {
+  desk.plan([CREATE, MARKER]);
+  await machine.poll();
+  const all = lines();
+  desk.plan(all);
+  await machine.poll();
+  const tool = all.find((line) => line.do === 'fetch')!.sha256;
+  const plugin = all.find((line) => line.do === 'unpack')!.sha256;
+  machine.write(`/var/lib/muster/kept/${tool}`, 'rotten');
+  startsByItself();
+  machine.write('/proc/cmdline', 'boot=muster\n');
+  fetched.length = 0;
+  desk.plan(all);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(fetched).toEqual([`/${tool}`]);
+  expect(machine.read(`/var/lib/muster/kept/${tool}`)).toHaveLength(100_000);
+
+  desk.plan(all.filter((line) => line.do !== 'unpack'));
+  await machine.poll();
+  expect(machine.exists(`/var/lib/muster/kept/${tool}`)).toBe(true);
+  expect(machine.exists(`/var/lib/muster/kept/${plugin}`)).toBe(false);
+});
+
+test('a full data filesystem is a hold that says so, and the last plan that was kept stays', async () => {
+  desk.plan([CREATE, MARKER]);
+  await machine.poll();
+  desk.plan(lines());
+  await machine.poll();
+  const before = fs.readFileSync(machine.path('/var/lib/muster/kept/plan.tar'));
+  execFileSync('sh', [
+    '-c',
+    `head -c 70M /dev/zero >"$1/fill" 2>/dev/null; true`,
+    'sh',
+    machine.path('/var/lib/muster'),
+  ]);
+  desk.plan([
+    ...lines(),
+    { do: 'fetch', mode: 0o644, path: '/opt/more', ...asset(Buffer.alloc(300_000, 'more')) },
+  ]);
+  await machine.poll();
+  await machine.poll();
+  expect(desk.facts().hold?.code).toBe('keep-failed');
+  expect(fs.readFileSync(machine.path('/var/lib/muster/kept/plan.tar')).equals(before)).toBe(true);
+});
+
+test('without a boot disk nothing is kept, and what was kept goes', async () => {
+  const settings = machine.read('/etc/muster/agent.conf');
+  machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
+  desk.plan([CREATE, MARKER]);
+  await machine.poll();
+  machine.write('/var/lib/muster/kept/plan.tar', 'of a time when there was one');
+  desk.plan(lines());
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(machine.exists('/var/lib/muster/kept')).toBe(false);
+  expect(machine.exists('/run/muster/bootdisk')).toBe(false);
+});
+
+/** Asks muster-disk.sh as muster-boot.sh does. */
+const disk = (...args: string[]): string =>
+  execFileSync('sh', [`${SOURCE}/muster-disk.sh`, ...args], { env: machine.env(), encoding: 'utf8' });
+
+test('a blank disk becomes a boot disk with one partition of ours, and no other disk does', async () => {
+  expect(disk('boot-look', 'serial=S1')).toBe('disk=blank\ndevice=/dev/vda\npartition=\ndetail=\n');
+  disk('boot-create', 'serial=S1', '/dev/vda');
+  const file = machine.path('/vda.img');
+  const table = JSON.parse(execFileSync('sfdisk', ['--json', file], { encoding: 'utf8' })).partitiontable;
+  expect(table.label).toBe('gpt');
+  expect(table.partitions).toEqual([
+    expect.objectContaining({
+      start: 2048,
+      name: 'MUSTER-BOOT',
+      type: 'C12A7328-F81F-11D2-BA4B-00A0C93EC93B',
+      attrs: 'LegacyBIOSBootable',
+    }),
+  ]);
+
+  // As the kernel then shows it.
+  machine.write('/sys/block/vda/vda1/partition', '1\n');
+  machine.write('/sys/block/vda/vda1/uevent', 'DEVTYPE=partition\nPARTN=1\nPARTNAME=MUSTER-BOOT\n');
+  expect(disk('boot-look', 'serial=S1')).toBe('disk=ours\ndevice=/dev/vda\npartition=/dev/vda1\ndetail=\n');
+  const before = fs.readFileSync(file);
+  disk('boot-create', 'serial=S1', '/dev/vda');
+  expect(fs.readFileSync(file).equals(before)).toBe(true);
+  // It is no data disk, and somebody else's partition no boot disk.
+  expect(disk('look', 'serial=S1')).toContain('disk=foreign');
+  machine.write('/sys/block/vda/vda1/uevent', 'DEVTYPE=partition\nPARTN=1\nPARTNAME=root\n');
+  expect(disk('boot-look', 'serial=S1')).toContain('disk=foreign');
+  expect(() => disk('boot-create', 'serial=S1', '/dev/vda')).toThrow();
+  expect(fs.readFileSync(file).equals(before)).toBe(true);
+  machine.write('/sys/block/vda/vda1/uevent', 'DEVTYPE=partition\nPARTN=1\nPARTNAME=MUSTER-BOOT\n');
+  machine.write('/sys/block/vda/vda2/partition', '2\n');
+  expect(disk('boot-look', 'serial=S1')).toContain('disk=foreign');
+});
