@@ -17,14 +17,14 @@ import { MUSTER_SCOPE } from '../pki/records.ts';
 import type { Secrets } from '../pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
-import type { DataDiskSelector } from '../resources/kinds.ts';
+import type { DiskSelector } from '../resources/kinds.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
 import { createDoor } from './door.ts';
 import { type Identities, openIdentities } from './identities.ts';
 import { inlineLayer } from './inline.ts';
-import { type AgentSettings, agentLayer, type DataSelector } from './layer.ts';
+import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
 import { followMemberships, type Memberships } from './memberships.ts';
 import type { Plan } from './plan.ts';
 import type { AgentDesk } from './protocol.ts';
@@ -67,7 +67,9 @@ export interface LayerOf {
   readonly session: string | undefined;
   /** Our address as this machine reaches it. */
   readonly host: string;
-  readonly data: DataDiskSelector | undefined;
+  readonly data: DiskSelector | undefined;
+  /** What a machine with a boot disk keeps there. */
+  readonly boot?: { readonly disk: DiskSelector } & Omit<BootDisk, 'disk'>;
   /** Of a machine with `delivery: inline`: see {@link AgentBoot.inline}. */
   readonly plan?: Plan | undefined;
 }
@@ -240,7 +242,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       return options.inline(machine);
     },
     alarm: (machine, reason, address) => raiseAlarm(deps, machine, reason, address),
-    layer({ machine, session, host, data, plan }) {
+    layer({ machine, session, host, data, boot, plan }) {
       if (certificate === undefined || options === undefined || tickets === undefined)
         throw new MusterError('E_AGENT_WAIT', NOT_UP);
       const { authority } = certificate;
@@ -256,6 +258,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
         now: clock.now(),
         setsClock: true,
         ...(data === undefined ? {} : { data: selectorOf(data) }),
+        ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
       };
       deps.made?.(settings);
       return agentLayer(settings);
@@ -286,7 +289,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
 }
 
 /** A size is named by its whole MiB. */
-const selectorOf = ({ path, serial, sizeMiB }: DataDiskSelector): DataSelector => ({
+const selectorOf = ({ path, serial, sizeMiB }: DiskSelector): DataSelector => ({
   ...(path === undefined ? {} : { path }),
   ...(serial === undefined ? {} : { serial }),
   ...(sizeMiB === undefined ? {} : { minMiB: sizeMiB, maxMiB: sizeMiB }),

@@ -194,26 +194,35 @@ async function heard(deps: DoorDeps, member: Member, facts: AgentFacts, address:
     facts.hold === undefined
       ? undefined
       : { code: printable(facts.hold.code, MAX_CODE), text: printable(facts.hold.text, MAX_TEXT) };
+  const bootDisk = facts.bootDisk && {
+    code: facts.bootDisk.state,
+    text: printable(facts.bootDisk.text, MAX_TEXT),
+  };
   const version = printable(facts.agent, MAX_CODE);
   const rebooted = before?.bootId !== bootId;
   const moved = before?.step !== step;
   const said = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
-  if (!rebooted && !moved && !said && before?.version === version) return;
+  const kept = before?.bootDisk?.code !== bootDisk?.code || before?.bootDisk?.text !== bootDisk?.text;
+  if (!rebooted && !moved && !said && !kept && before?.version === version) return;
   const agent: AgentStatus = {
     since: clock.now(),
     version,
     bootId,
     ...(step === undefined ? {} : { step }),
     ...(hold === undefined ? {} : { hold }),
+    ...(bootDisk === undefined ? {} : { bootDisk }),
   };
   roster.change(member, { agent });
   const session = member.status.session;
-  const record = (kind: 'agent.alive' | 'agent.step' | 'agent.held', more: object): void =>
-    events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
+  const record = (
+    kind: 'agent.alive' | 'agent.step' | 'agent.held' | 'agent.boot-disk',
+    more: object,
+  ): void => events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
   if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
   if (moved && step !== undefined) record('agent.step', { fields: { step } });
   if (hold !== undefined && numbersAside(before?.hold) !== numbersAside(hold))
     record('agent.held', { reason: hold });
+  if (kept && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
 }
 
 /** What a program says when it fails once more differs in times and process ids: no news. */

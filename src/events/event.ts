@@ -54,6 +54,8 @@ export const EVENT_KINDS = {
   'agent.many-gone':
     'More than half of all machines with certificates are gone from the documents at once: they are refused, none is revoked.',
   'agent.step': "A machine's agent came to a step of its plan.",
+  'agent.boot-disk':
+    "How a machine's boot disk fares: it holds what the machine runs, or the reason says why not.",
   'agent.held': "A machine's agent does not go on; the reason says why.",
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',

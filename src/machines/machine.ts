@@ -71,6 +71,8 @@ export interface AgentStatus {
   readonly step?: string;
   /** Why it does not go on. */
   readonly hold?: Reason;
+  /** How its boot disk fares; absent: it has none, or has not said yet. */
+  readonly bootDisk?: Reason;
 }
 
 export interface Alarm extends Reason {

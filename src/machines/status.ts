@@ -91,7 +91,8 @@ const isAgent = (value: unknown): boolean =>
   isText(value.version) &&
   isText(value.bootId) &&
   maybe(value.step, isText) &&
-  maybe(value.hold, isReason);
+  maybe(value.hold, isReason) &&
+  maybe(value.bootDisk, isReason);
 const isAlarm = (value: unknown): boolean => isReason(value) && isTime((value as Fields).at);
 
 const SEEN_TEXTS = ['uuid', 'serial', 'manufacturer', 'product', 'assetTag', 'network', 'address'];

@@ -1,6 +1,7 @@
 /** What must be true of machines beside each other: nobody claims what another has. */
 import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
+import { bootDiskFault, narrowestDisk } from './boot-disk.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -80,6 +81,25 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
   if (spec.cluster !== undefined)
     checkReference(machine, 'Cluster', spec.cluster, ['spec', 'cluster'], candidates, found);
   if (spec.addresses) checkAddresses(machine, spec.addresses, context);
+  checkBootDisk(machine, context);
+}
+
+/** Of the machine, its profile and its cluster, whoever of them names the disks. */
+function checkBootDisk(machine: Candidate<'Machine'>, { candidates, found }: MachineContext): void {
+  const { spec } = machine.document;
+  const profile = candidates.Profile.get(spec.profile ?? '')?.document.spec;
+  const layers = [spec, profile, candidates.Cluster.get(spec.cluster ?? '')?.document.spec];
+  const disk = narrowestDisk('bootDisk', layers);
+  if (disk === undefined || spec.cluster === undefined) return;
+  const image = candidates.Image.get(profile?.image ?? '')?.document.spec;
+  if (spec.delivery !== 'inline') {
+    const fault = bootDiskFault(disk, narrowestDisk('dataDisk', layers), image);
+    if (fault !== undefined) report(found, machine, spec.bootDisk ? ['spec', 'bootDisk'] : ['spec'], fault);
+  } else if (spec.bootDisk !== undefined) {
+    const fault =
+      'delivery: inline and bootDisk exclude each other; what a machine does by itself is kept by an agent';
+    report(found, machine, ['spec', 'bootDisk'], fault);
+  }
 }
 
 function checkAddresses(

@@ -135,8 +135,8 @@ export const selector = z
   })
   .partial();
 
-/** Which disk of a machine is its data disk: it must be one that fits, and only one. */
-export const dataDisk = z
+/** One disk of a machine: it must be one that fits, and only one. */
+const diskSelector = z
   .strictObject({
     path: absolutePath.optional().meta({ description: 'A stable path, e.g. /dev/disk/by-id/…' }),
     serial: z
@@ -146,11 +146,17 @@ export const dataDisk = z
       .meta({ description: "The disk's serial number, as `lsblk -o SERIAL` shows it." }),
     sizeMiB: z.int().min(64).max(1e9).optional().meta({ description: 'Its size in MiB, rounded down.' }),
   })
-  .refine((disk) => Object.keys(disk).length > 0, { message: 'say which disk: path, serial or sizeMiB' })
-  .meta({
-    description:
-      'The disk that keeps what outlives a boot: the data of etcd, containerd and kubelet. Made once, if it is blank; never reformatted. The narrowest of Cluster, Profile and Machine counts.',
-  });
+  .refine((disk) => Object.keys(disk).length > 0, { message: 'say which disk: path, serial or sizeMiB' });
+
+export const dataDisk = diskSelector.meta({
+  description:
+    'The disk that keeps what outlives a boot: the data of etcd, containerd and kubelet. Made once, if it is blank; never reformatted. The narrowest of Cluster, Profile and Machine counts.',
+});
+
+export const bootDisk = diskSelector.meta({
+  description:
+    'A disk of its own, 2 GiB or more, from which a machine of a cluster starts while the boot server does not answer: it keeps what the machine booted from the network last. Made if it is blank; another disk than dataDisk, which must be there. The narrowest of Cluster, Profile and Machine counts.',
+});
 
 export const profileSpec = z.strictObject({
   image: name
@@ -167,6 +173,7 @@ export const profileSpec = z.strictObject({
       'Accepted machines without a profile of their own get the profile with most matching selectors, ties by name.',
   }),
   dataDisk: dataDisk.optional(),
+  bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For all machines of the profile.' }),
 });
 
@@ -192,6 +199,7 @@ export const machineSpec = z.strictObject({
       'How secrets of its cluster come to it. agent (default): over TLS, to the agent. inline: in its first configuration, served once by plain HTTP; for workers on an isolated segment only (docs/security.md).',
   }),
   dataDisk: dataDisk.optional(),
+  bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For this machine.' }),
 });
 
@@ -302,6 +310,7 @@ export const kubernetesSpec = z.strictObject({
 export const clusterSpec = z.strictObject({
   kubernetes: kubernetesSpec.optional().meta({ description: 'Makes the machines a Kubernetes cluster.' }),
   dataDisk: dataDisk.optional(),
+  bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'For all machines of the cluster.' }),
 });
 
@@ -326,7 +335,7 @@ export type ProfileSpec = z.output<typeof profileSpec>;
 export type MachineSpec = z.output<typeof machineSpec>;
 export type KubernetesSpec = z.output<typeof kubernetesSpec>;
 export type ClusterSpec = z.output<typeof clusterSpec>;
-export type DataDiskSelector = z.output<typeof dataDisk>;
+export type DiskSelector = z.output<typeof diskSelector>;
 export type Asset = z.output<typeof asset>;
 export type PxeOptions = z.output<typeof pxeOptions>;
 export type Metadata = z.output<typeof metadata>;

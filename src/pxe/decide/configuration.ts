@@ -6,8 +6,11 @@ import { formatCidr, formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { ConfigLayer, Render, Rendered } from '../../ignition/rendered.ts';
 import type { Member } from '../../machines/roster.ts';
+import { bootDiskFault, narrowestDisk } from '../../resources/boot-disk.ts';
 import type { Catalog, Entry } from '../../resources/catalog.ts';
+import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 import type { ServedNetwork } from '../network.ts';
+import { assetUrl } from '../script/script.ts';
 import { standingLayer } from './standing-network.ts';
 
 /** Stands where a session's id will be. */
@@ -84,20 +87,30 @@ export function createConfigurations(deps: {
     return made;
   };
 
-  /** What puts the agent on a machine of a cluster; the narrowest data disk counts. */
-  const agentLayer = (wanted: ConfigurationOf): ConfigLayer | ConfigurationResult | undefined => {
+  /** What puts the agent on a machine of a cluster. */
+  const agentLayer = (
+    wanted: ConfigurationOf,
+    image: ImageSpec,
+  ): ConfigLayer | ConfigurationResult | undefined => {
     const machine = wanted.member.name;
     const cluster = agents?.clusterOf(machine);
     if (agents === undefined || cluster === undefined) return undefined;
-    const spec = wanted.member.entry?.document.spec;
-    const data =
-      spec?.dataDisk ??
-      catalog.get('Profile', wanted.profile)?.document.spec.dataDisk ??
-      catalog.get('Cluster', cluster)?.document.spec.dataDisk;
+    const layersOfDisks = [
+      wanted.member.entry?.document.spec,
+      catalog.get('Profile', wanted.profile)?.document.spec,
+      catalog.get('Cluster', cluster)?.document.spec,
+    ];
+    const data = narrowestDisk('dataDisk', layersOfDisks);
+    const inline = agents.deliveryOf(machine) === 'inline';
+    const disk = inline ? undefined : narrowestDisk('bootDisk', layersOfDisks);
+    const fault = disk && bootDiskFault(disk, data, image);
+    if (fault !== undefined) return { ok: false, faults: [{ code: 'E_REFERENCE', message: fault }] };
+    const boot = disk && { disk, ...bootFiles(wanted.baseUrl, image) };
     const session = wanted.session === PREVIEW_SESSION ? undefined : wanted.session;
     try {
       const { plan } = wanted;
-      return agents.layer({ machine, session, host: new URL(wanted.baseUrl).hostname, data, plan });
+      const host = new URL(wanted.baseUrl).hostname;
+      return agents.layer({ machine, session, host, data, ...(boot && { boot }), plan });
     } catch (error) {
       if (error instanceof MusterError) return { ok: false, faults: error.faults };
       throw error;
@@ -129,7 +142,7 @@ export function createConfigurations(deps: {
     const serial = spec?.serial ?? seen.serial;
     const address6 = spec?.addresses?.find((text) => text.includes(':'));
     const { network, session, baseUrl } = wanted;
-    const agent = agentLayer(wanted);
+    const agent = agentLayer(wanted, image);
     if (agent !== undefined && 'ok' in agent) return agent;
     const others = layers(wanted.member, wanted.profile);
     const below = [agent, standing(wanted, others)].filter((layer) => layer !== undefined);
@@ -182,6 +195,15 @@ export function createConfigurations(deps: {
     },
   };
 }
+
+/** What a boot disk needs besides what the machine runs. */
+const bootFiles = (baseUrl: string, { kernel, initrds = [] }: ImageSpec) => {
+  const file = (asset: Asset, name: string) => ({
+    url: assetUrl(baseUrl, asset, name),
+    sha256: asset.sha256,
+  });
+  return { kernel: file(kernel, 'kernel'), initrds: initrds.map((initrd) => file(initrd, 'initrd')) };
+};
 
 /** Cluster → profile → machine, widest first; the narrower wins. */
 export function layersOf(catalog: Catalog, member: Member, profile: string): readonly ConfigLayer[] {

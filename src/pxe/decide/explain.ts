@@ -359,6 +359,9 @@ function agentSteps(desk: Desk, { name, status }: Member): readonly ExplainStep[
             ...(agent.hold ? { reason: agent.hold } : {}),
           },
         ]),
+    ...(agent?.bootDisk === undefined
+      ? []
+      : [{ step: 'boot disk', result: agent.bootDisk.code, reason: agent.bootDisk }]),
     ...(alarm === undefined
       ? []
       : [

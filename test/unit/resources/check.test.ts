@@ -290,3 +290,71 @@ test('10,000 machines are checked in time that grows with their number, not its 
   // Twenty times as many; a quadratic check would take four hundred times as long.
   expect(many(40_000)).toBeLessThan(Math.max(small, 5_000) * 100);
 });
+
+describe('a boot disk', () => {
+  const sha = 'a'.repeat(64);
+  const of = (kind: string, name: string, spec: string) =>
+    `---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+  const image = (more: string) =>
+    of('Image', 'debian', `{os: debian, arch: x86_64, kernel: {sha256: ${sha}}, ${more}}`);
+  const LIVE = image(`root: {sha256: ${sha}}, configFormat: cloud-init`);
+  const all = (images: string, disks: string, cluster: string, more: string) =>
+    shown(
+      `${LAB}${images}${of('Cluster', 'one', cluster)}${profile('member', `{image: debian, ${disks}}`)}${machine(
+        'm1',
+        `{macs: ["52:54:00:00:00:01"], profile: member, cluster: one, ${more}}`,
+      )}`,
+    );
+
+  test.each([
+    ['of the profile, with data beside it', LIVE, 'dataDisk: {serial: D}, bootDisk: {serial: B}', '{}', ''],
+    [
+      'of the machine, with data of the cluster',
+      LIVE,
+      '',
+      '{dataDisk: {serial: D}}',
+      'bootDisk: {serial: B}',
+    ],
+    ['of the cluster, where secrets come inline', LIVE, '', '{bootDisk: {serial: B}}', 'delivery: inline'],
+  ])('%s is taken', (_, images, disks, cluster, more) => {
+    expect(all(images, disks, cluster, more)).toEqual([]);
+  });
+
+  test.each([
+    ['without data', LIVE, 'bootDisk: {serial: B}', '{}', '', 'a boot disk needs a dataDisk beside it'],
+    [
+      'that is the data disk',
+      LIVE,
+      'dataDisk: {serial: D}',
+      '{bootDisk: {serial: D}}',
+      '',
+      'bootDisk and dataDisk are one disk',
+    ],
+    [
+      'of an image for Ignition',
+      image(`root: {sha256: ${sha}}, configFormat: ignition`),
+      'dataDisk: {serial: D}, bootDisk: {serial: B}',
+      '{}',
+      '',
+      'a boot disk needs an image with a root image and cloud-init',
+    ],
+    [
+      'of an image without a root image',
+      image('configFormat: cloud-init'),
+      'dataDisk: {serial: D}, bootDisk: {serial: B}',
+      '{}',
+      '',
+      'a boot disk needs an image with a root image and cloud-init',
+    ],
+    [
+      'of a machine whose secrets come inline',
+      LIVE,
+      '',
+      '{}',
+      'delivery: inline, bootDisk: {serial: B}',
+      'delivery: inline and bootDisk exclude each other',
+    ],
+  ])('%s is refused with the machine', (_, images, disks, cluster, more, text) => {
+    expect(all(images, disks, cluster, more)).toEqual([expect.stringContaining(text)]);
+  });
+});
