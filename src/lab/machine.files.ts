@@ -34,16 +34,22 @@ export interface Box {
 /** Prepares a machine, switched off. Throws E_LAB_TOOL when firmware is not installed. */
 export async function makeBox(
   machine: LabMachine,
-  places: { readonly directory: string; readonly taps: readonly string[]; readonly accel: 'kvm' | 'tcg' },
+  places: {
+    readonly directory: string;
+    readonly taps: readonly string[];
+    readonly accel: 'kvm' | 'tcg';
+    /** Of each disk: the file that it is a copy of. */
+    readonly copied: readonly (string | undefined)[];
+  },
 ): Promise<Box> {
   const file = (suffix: string) => join(places.directory, `${machine.name}.${suffix}`);
-  const disks = machine.disks.map((_, index) => file(`disk${index}`));
+  const disks = machine.disks.map((_, index) => diskFile(places.directory, machine.name, index));
   const make = async (index: number): Promise<void> => {
-    const { sizeMiB, blank, filledWith } = machine.disks[index]!;
-    if (blank) await hollow(disks[index]!, sizeMiB * MIB);
+    const { sizeMiB, blank, copyOf, filledWith } = machine.disks[index]!;
+    if (blank || copyOf) await hollow(disks[index]!, sizeMiB * MIB);
     else await fill(disks[index]!, sizeMiB * MIB, filledWith);
   };
-  const blankDisks = machine.disks.flatMap(({ blank }, index) => (blank ? [index] : []));
+  const blankDisks = machine.disks.flatMap(({ blank, copyOf }, index) => (blank || copyOf ? [index] : []));
   for (const index of machine.disks.keys()) await make(index);
   const uefi = machine.firmware === 'bios' ? undefined : { code: UEFI.code, variables: file('uefi-vars') };
   if (uefi) {
@@ -73,6 +79,7 @@ export async function makeBox(
     consoleFile,
     async powerOn() {
       if (qemu?.running) return;
+      for (const [index, from] of places.copied.entries()) if (from) await copyFile(from, disks[index]!);
       qemu = await start(machine.name, ['qemu-system-x86_64', ...words], { log: file('qemu.log') });
     },
     async powerOff() {
@@ -102,6 +109,10 @@ export async function makeBox(
     },
   };
 }
+
+/** Where a machine's disk lies in the run's folder. */
+export const diskFile = (directory: string, machine: string, index: number): string =>
+  join(directory, `${machine}.disk${index}`);
 
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word}'`);
 

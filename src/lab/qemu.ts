@@ -63,19 +63,20 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
     if (firmware === 'uefi-http') args.push('-fw_cfg', 'name=opt/org.tianocore/IPv4PXESupport,string=n');
   }
   const bootCard = bootNic(machine);
+  const order = machine.bootOrder === 'disk' ? { disks: 1, card: 100 } : { card: 1, disks: 10 };
   for (const [index, card] of machine.nics.entries()) {
     args.push('-netdev', `tap,id=n${index},ifname=${places.taps[index]},script=no,downscript=no`);
     // UEFI brings its own driver; without romfile= it would load iPXE's.
     const rom = firmware === 'bios' ? '' : ',romfile=';
-    const order = card === bootCard ? ',bootindex=1' : '';
-    args.push('-device', `virtio-net-pci,netdev=n${index},mac=${card.mac}${order}${rom}`);
+    const first = card === bootCard ? `,bootindex=${order.card}` : '';
+    args.push('-device', `virtio-net-pci,netdev=n${index},mac=${card.mac}${first}${rom}`);
   }
   for (const [index, path] of places.disks.entries()) {
     args.push('-drive', `if=none,id=d${index},format=raw,file=${path}`);
     const { serial } = machine.disks[index]!;
     args.push(
       '-device',
-      `virtio-blk-pci,drive=d${index},bootindex=${index + 10}${serial === undefined ? '' : `,serial=${serial}`}`,
+      `virtio-blk-pci,drive=d${index},bootindex=${order.disks + index}${serial === undefined ? '' : `,serial=${serial}`}`,
     );
   }
   return args;

@@ -12,14 +12,14 @@ import { verdictOf } from './expectations.ts';
 import { withFacts } from './facts.ts';
 import { type BuiltImage, buildImage } from './images.files.ts';
 import { accelerator } from './kvm.files.ts';
-import { type Box, makeBox } from './machine.files.ts';
+import { type Box, diskFile, makeBox } from './machine.files.ts';
 import { type BootHost, startBootHost } from './muster.files.ts';
 import { hostProcess } from './namespace.files.ts';
 import { play } from './play.files.ts';
 import type { Running } from './process.files.ts';
 import { openRack, type Rack } from './rack.files.ts';
 import { type LabResult, resultOf, resultText, stepLine } from './report.ts';
-import { bootNic, readScenario, type Scenario } from './scenario.ts';
+import { bootNic, diskOf, readScenario, type Scenario } from './scenario.ts';
 import { capture, makeSegments, makeTaps, startDnsmasq, startRouter } from './segment.files.ts';
 import type { Step } from './steps.ts';
 import { addArtifacts, ofGivenVersion } from './supplies.files.ts';
@@ -120,7 +120,11 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
     if (scenario.dnsmasq)
       background.push(await startDnsmasq(scenario, { project: options.project, directory }));
     for (const [number, machine] of scenario.machines.entries()) {
-      const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel });
+      const copied = machine.disks.map(({ copyOf, serial }) => {
+        const found = copyOf === undefined ? undefined : diskOf(scenario, copyOf, serial);
+        return found === undefined ? undefined : diskFile(directory, copyOf!, found);
+      });
+      const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel, copied });
       boxes.set(machine.name, box);
       stopping.push(() => box.powerOff());
     }

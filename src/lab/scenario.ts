@@ -27,6 +27,9 @@ const disk = z.strictObject({
     .literal(true)
     .optional()
     .meta({ description: 'Zeros, in a file with holes: a disk from the factory.' }),
+  copyOf: name.optional().meta({
+    description: 'A copy of the disk of that machine with the same serial, made anew at every power-on.',
+  }),
   keep: z
     .literal(true)
     .optional()
@@ -51,6 +54,10 @@ const labMachine = z.strictObject({
     .optional()
     .meta({ description: 'What its hardware clock says at power-on. Default: the right time.' }),
   disks: z.array(disk).default([]),
+  bootOrder: z
+    .enum(['network', 'disk'])
+    .default('network')
+    .meta({ description: 'What the firmware tries first.' }),
 });
 
 const scenarioSchema = z.strictObject({
@@ -172,6 +179,12 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
     }
     if (machine.nics.filter((card) => card.boot).length > 1)
       faults.push({ path: `${at}.nics`, message: 'only one card can be the one to boot from' });
+    for (const { copyOf, serial } of machine.disks)
+      if (copyOf !== undefined && diskOf(scenario, copyOf, serial) === undefined)
+        faults.push({
+          path: `${at}.disks`,
+          message: `${copyOf} has no disk with the serial ${serial ?? '(none)'}`,
+        });
     if (!bootNic(machine))
       faults.push({ path: `${at}.nics`, message: 'no card on segment main and none with boot: true' });
   }
@@ -194,6 +207,17 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
         faults.push({ path: at, message: `${machine} has no blank disk` });
   }
   return faults;
+}
+
+/** Which disk of `machine` has that serial. */
+export function diskOf(
+  { machines }: Pick<Scenario, 'machines'>,
+  machine: string,
+  serial: string | undefined,
+): number | undefined {
+  const disks = machines.find(({ name }) => name === machine)?.disks ?? [];
+  const index = disks.findIndex((one) => serial !== undefined && one.serial === serial);
+  return index < 0 ? undefined : index;
 }
 
 /** The card that the firmware boots from. */

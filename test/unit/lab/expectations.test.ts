@@ -16,6 +16,7 @@ const machine: LabMachine = {
   manufacturer: 'Lab',
   product: 'Rack',
   disks: [],
+  bootOrder: 'network',
 };
 
 let sequence = 0;

@@ -22,6 +22,7 @@ const machine: LabMachine = {
   product: 'Rack',
   clock: '2015-01-01T00:00:00',
   disks: [{ sizeMiB: 32, filledWith: 'x' }],
+  bootOrder: 'network',
 };
 const places = {
   accel: 'tcg',
@@ -43,6 +44,9 @@ test('the firmware boots from the card on the main segment, and the disk comes a
   expect(qemuArguments({ ...machine, processors: 2 }, places).join(' ')).toContain('-smp 2 ');
   const data = { ...machine, disks: [{ ...machine.disks[0]!, serial: 'DATA' }] };
   expect(qemuArguments(data, places).join(' ')).toContain('drive=d0,bootindex=10,serial=DATA');
+  const ownFirst = qemuArguments({ ...machine, bootOrder: 'disk' }, places).join(' ');
+  expect(ownFirst).toContain('drive=d0,bootindex=1');
+  expect(ownFirst).toContain('mac=52:54:00:aa:00:12,bootindex=100');
 });
 
 test('UEFI firmware brings its own network driver and its own variables', () => {
