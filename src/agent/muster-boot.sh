@@ -48,13 +48,14 @@ pull() {
   curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --max-time 600 --output "$2" "$1"
 }
 
+# The kernel's arguments, one a line.
+words() {
+  tr -s ' ' '\n' <"$root/proc/cmdline"
+}
+
 # The value of kernel argument $1.
 argument() {
-  value=
-  # shellcheck disable=SC2013 # words are wanted
-  for word in $(cat "$root/proc/cmdline"); do
-    case $word in "$1"=*) value=${word#*=} ;; esac
-  done
+  value=$(words | sed -n "s/^$1=//p" | tail -n 1)
 }
 
 # cloud-init's documents. Those that a server need not have are left out when it has not.
@@ -128,10 +129,7 @@ configure() {
 
 # What this boot was told, but for what holds for it alone.
 arguments() {
-  # shellcheck disable=SC2013 # words are wanted
-  for word in $(cat "$root/proc/cmdline"); do
-    case $word in vmlinuz | initrd=* | BOOT_IMAGE=* | ds=* | muster.url=* | muster.root=* | muster.time=*) ;; *) printf '%s ' "$word" ;; esac
-  done
+  words | grep -Ev '^(vmlinuz$|(initrd|BOOT_IMAGE|ds|muster\.(url|root|time))=)' | tr '\n' ' '
   printf 'ds=nocloud muster.kept=%s' "$(date +%s)"
 }
 
@@ -165,7 +163,7 @@ keep() {
     initrds="$initrds $name"
     shift 2
   done
-  argument muster.root.sha256
+  argument 'muster\.root\.sha256'
   name=r-$(printf '%.16s' "$value")
   rm -rf "$work/root"
   mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
@@ -176,18 +174,18 @@ keep() {
   # shellcheck disable=SC2046 # names, one a word
   pack "$name" "$work/seed" kept kept/seed $(ls -d kept/seed/*)
   initrds="$initrds $name"
-  words=$(arguments)
-  [ ${#words} -lt 2000 ] || end failed 'the kernel arguments are too long'
+  told=$(arguments)
+  [ ${#told} -lt 2000 ] || end failed 'the kernel arguments are too long'
   for name in $initrds; do list="${list:+$list,}/muster/$name" lines="${lines:-}
 initrd /muster/$name"; done
   configure "DEFAULT muster
 LABEL muster
 LINUX /muster/$kernel
 INITRD $list
-APPEND $words" syslinux/syslinux.cfg
+APPEND $told" syslinux/syslinux.cfg
   configure "title Muster
 linux /muster/$kernel$lines
-options $words" loader/entries/muster.conf
+options $told" loader/entries/muster.conf
   configure 'timeout 0
 default muster.conf
 editor no' loader/loader.conf

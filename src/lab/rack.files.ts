@@ -99,12 +99,17 @@ export function openRack(options: RackOptions): Rack {
       if (!next) return;
       busy++;
       next.busy = true;
-      next.progressAt = Date.now();
       addStep(next, 'power on', Date.now());
-      void next.box.powerOn().catch((error: Error) => {
-        next.busy = false;
-        addStep(next, `cannot be switched on: ${error.message}`, Date.now());
-      });
+      void next.box
+        .powerOn()
+        .catch((error: Error) => {
+          next.busy = false;
+          addStep(next, `cannot be switched on: ${error.message}`, Date.now());
+        })
+        // A disk may have had to be copied before.
+        .finally(() => {
+          next.progressAt = Date.now();
+        });
     }
   };
 
