@@ -765,7 +765,8 @@ export const KEPT_SCRIPT = `#!/bin/sh
 # the last plan that was done to its end, and all that it fetches. Read in by muster-agent.sh, whose functions and variables it uses.
 # shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
 
-kept=$state/kept
+# Where it lies.
+shelf=$state/kept
 # While the plan is done that was kept.
 alone=''
 
@@ -786,21 +787,21 @@ pull() {
 get() {
   { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ]; } || recall "$2" "$3" || { above "$3" && try fetch-failed pull "$1" "$3" && sum "$3"; } || return 1
   [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; } || return 1
-  ! keeps || [ -e "$kept/$2" ] || try keep-failed replace "$3" 600 "$kept/$2"
+  ! keeps || [ -e "$shelf/$2" ] || try keep-failed replace "$3" 600 "$shelf/$2"
 }
 
 # The file with SHA-256 $1 as $2, if it was kept and is still what it was.
 recall() {
-  [ -e "$kept/$1" ] || return 1
-  if above "$2" && cp "$kept/$1" "$2" && sum "$2" && [ "$value" = "$1" ]; then return 0; fi
-  rm -f "$2" "$kept/$1"
+  [ -e "$shelf/$1" ] || return 1
+  if above "$2" && cp "$shelf/$1" "$2" && sum "$2" && [ "$value" = "$1" ]; then return 0; fi
+  rm -f "$2" "$shelf/$1"
   return 1
 }
 
 # The plan in $run/body, which was done: unless it was for this moment only, it is what this machine does by itself. Without a boot disk
 # nothing of it stays: it holds secrets.
 keep_plan() {
-  [ -n "$boot" ] || [ "$home" != "$state/agent" ] || try keep-failed rm -rf "$kept" || return 1
+  [ -n "$boot" ] || [ "$home" != "$state/agent" ] || try keep-failed rm -rf "$shelf" || return 1
   keeps && [ -z "$alone" ] && ! grep -Eq '^(create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear) ' "$stage/lines" || return 0
   named=' plan.tar wal '
   while read -r what first second third fourth; do
@@ -810,10 +811,10 @@ keep_plan() {
       *) continue ;;
     esac
     named="$named$hash "
-    [ -e "$kept/$hash" ] || get "$url" "$hash" "$kept/$hash" || return 1
+    [ -e "$shelf/$hash" ] || get "$url" "$hash" "$shelf/$hash" || return 1
   done <"$stage/lines"
-  try keep-failed keep "$kept/wal" "$wal" && try keep-failed replace "$run/body" 600 "$kept/plan.tar" || return 1
-  for file in "$kept"/*; do
+  try keep-failed keep "$shelf/wal" "$wal" && try keep-failed replace "$run/body" 600 "$shelf/plan.tar" || return 1
+  for file in "$shelf"/*; do
     case $named in *" \${file##*/} "*) ;; *) rm -f "$file" ;; esac
   done
 }
@@ -821,21 +822,21 @@ keep_plan() {
 # After a poll that was not answered: what was kept is done, if nothing was in this boot. From the boot disk a machine starts because the
 # server did not answer its firmware; one that came from the network waits a while. A member of etcd that had data does nothing without.
 unanswered() {
-  [ "$status" = 000 ] && [ ! -e "$run/applied" ] && keeps && [ -e "$kept/plan.tar" ] || return 0
+  [ "$status" = 000 ] && [ ! -e "$run/applied" ] && keeps && [ -e "$shelf/plan.tar" ] || return 0
   [ -n "$started" ] || [ "$worse" -ge 3 ] || return 0
   wal
-  first_line "$kept/wal"
+  first_line "$shelf/wal"
   [ "$value" != present ] || [ "$wal" = present ] || { say 'the data of etcd are gone; nothing is done without the boot server' && return 0; }
   say 'the boot server does not answer; this machine does what it did last'
   alone=yes
-  if cp "$kept/plan.tar" "$run/body"; then apply; fi
+  if cp "$shelf/plan.tar" "$run/body"; then apply; fi
   alone=''
 }
 
 # What the machine booted from goes to its boot disk, beside the talk, once a plan was done and kept: then it is known to work. What failed
 # is tried again after some minutes.
 keep_boot() {
-  keeps && [ -z "$started" ] && [ -e "$run/applied" ] && [ -e "$kept/plan.tar" ] || return 0
+  keeps && [ -z "$started" ] && [ -e "$run/applied" ] && [ -e "$shelf/plan.tar" ] || return 0
   first_line "$run/bootdisk"
   case $value in '') ;; 'kept '*) return 0 ;; *) [ -n "$(find "$run/bootdisk" -mmin +3)" ] || return 0 ;; esac
   sh "$here/muster-boot.sh" keep 9>&- </dev/null >/dev/null 2>&1 &

@@ -147,7 +147,7 @@ test('what is for one moment only is not kept: to begin etcd, to set its data as
     desk.plan([{ do: 'mount-data', filesystem: UUID }, MARKER, line]);
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
     expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(false);
-    expect(machine.exists('/run/muster/boot')).toBe(false);
+    expect(machine.exists('/run/muster/bootdisk')).toBe(false);
   }
   desk.plan(lines());
   await machine.poll();
