@@ -322,6 +322,26 @@ describe('a poll', () => {
     expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed', 'unit-failed']);
   });
 
+  it('shows how the boot disk fares, and records it when that changes', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    await world.poll(key, certificate, {});
+    const shown = () => {
+      const { steps } = world.boot.explain({ machine: 'cp1' });
+      return steps.find(({ step }) => step === 'boot disk');
+    };
+    expect(shown()).toBeUndefined();
+    const kept = { bootdisk: 'kept', boottext: '/dev/vda holds what this boot used' };
+    for (const said of [{ bootdisk: 'none', boottext: 'no disk fits serial=B' }, kept, kept])
+      await world.poll(key, certificate, said);
+    expect(reasons('cp1', 'agent.boot-disk')).toEqual(['none', 'kept']);
+    expect(shown()).toEqual({
+      step: 'boot disk',
+      result: 'kept',
+      reason: { code: 'kept', text: '/dev/vda holds what this boot used' },
+    });
+  });
+
   it('from a boot that was thought over is alarmed: two systems use one certificate', async () => {
     world = await open();
     const { key, certificate } = await joined();
