@@ -87,6 +87,8 @@ FOUND
 # Mounts the disk's filesystem; one that was never finished, or is broken, is made anew: nothing is on it that is not elsewhere.
 mount_disk() {
   mkdir -p "$at"
+  # One that was killed left it mounted.
+  ! mountpoint -q "$at" || try umount "$at"
   fsck.vfat -a "$root$partition" >/dev/null 2>&1
   [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ] && mount -t vfat -o umask=077 "$root$partition" "$at" 2>/dev/null && return 0
   try mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"
