@@ -109,7 +109,7 @@ export function createConfigurations(deps: {
     const session = wanted.session === PREVIEW_SESSION ? undefined : wanted.session;
     try {
       const { plan } = wanted;
-      const host = new URL(wanted.baseUrl).hostname;
+      const host = hostOf(wanted.baseUrl);
       return agents.layer({ machine, session, host, data, ...(boot && { boot }), plan });
     } catch (error) {
       if (error instanceof MusterError) return { ok: false, faults: error.faults };
