@@ -5,6 +5,19 @@ import type { Machine } from './agent-kit.ts';
 
 export const MIB = 1024 * 1024;
 
+/** Others look for a free device at the same moment: the first that sets it up has it. Returns its path. */
+export function attachLoop(file: string): string {
+  for (let attempt = 1; ; attempt++)
+    try {
+      return String(
+        execFileSync('losetup', ['--find', '--show', file], { stdio: ['ignore', 'pipe', 'pipe'] }),
+      ).trim();
+    } catch (error) {
+      if (attempt === 50) throw error;
+      execFileSync('sleep', ['0.1']);
+    }
+}
+
 export class Disks {
   readonly #loops: string[] = [];
   readonly #machine: Machine;
@@ -24,7 +37,7 @@ export class Disks {
 
   /** The disk behind `file`, as `name`. */
   plug(name: string, file: string, serial: string): void {
-    const loop = execFileSync('losetup', ['--find', '--show', file], { encoding: 'utf8' }).trim();
+    const loop = attachLoop(file);
     this.#loops.push(loop);
     const number = /[0-9]+$/.exec(loop)![0];
     fs.mkdirSync(this.#machine.path('/dev'), { recursive: true });
@@ -54,9 +67,10 @@ export class Disks {
     }
   }
 
+  /** Once more is nothing: a device that was given back may be somebody else's by then, in this process or in the other half of the stage. */
   close(): void {
     this.unmount();
-    for (const loop of this.#loops) spawnSync('losetup', ['--detach', loop]);
+    for (const loop of this.#loops.splice(0)) execFileSync('losetup', ['--detach', loop]);
   }
 }
 

@@ -9,6 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import type { FoundingStatus } from '../../../src/cluster/founding/founder.ts';
+import { attachLoop } from '../agent-disks.ts';
 import { attach, bridge, ip, remove, run } from '../dhcp-segment.ts';
 import { unpacked } from '../unpacked.ts';
 import { callApi } from './api.ts';
@@ -90,19 +91,6 @@ export async function until<T>(
   }
 }
 
-/** Others look for a free device at the same moment: the first that sets it up has it. */
-function attached(file: string): string {
-  for (let attempt = 1; ; attempt++)
-    try {
-      return String(
-        execFileSync('losetup', ['--find', '--show', file], { stdio: ['ignore', 'pipe', 'pipe'] }),
-      ).trim();
-    } catch (error) {
-      if (attempt === 50) throw error;
-      execFileSync('sleep', ['0.1']);
-    }
-}
-
 /** A disk in a file, on a loop device while it is in a machine. */
 export class Disk {
   readonly file: string;
@@ -115,7 +103,7 @@ export class Disk {
   }
 
   get loop(): string {
-    this.#loop ??= attached(this.file);
+    this.#loop ??= attachLoop(this.file);
     return this.#loop;
   }
 
