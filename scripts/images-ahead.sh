@@ -3,4 +3,7 @@
 # rack takes what is there, waits for what is being built, and builds by itself (and complains of) what is not.
 mkdir -p .cache/images
 exec >.cache/images/ahead.log 2>&1 </dev/null
-for suite in trixie bookworm; do chrt --idle 0 images/debian/build.sh --suite "$suite"; done
+for words in '' --ignition '--suite bookworm'; do
+  # shellcheck disable=SC2086 # words
+  chrt --idle 0 images/debian/build.sh $words
+done

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds a Debian image that boots from the network into memory: kernel, initrd, root.squashfs, image.json.
 #
-#   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--firmware] [--kubernetes] [--cache DIR] [--mirror URL] [--force]
+#   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--ignition] [--firmware] [--kubernetes] [--cache DIR] [--mirror URL] [--force]
 #
+# --ignition: takes its configuration by Ignition instead of cloud-init.
 # --kubernetes: with what kubernetes.txt lists, for machines of clusters.
 # The mirror is the host's own, from apt's configuration. Prints the directory with the result as its last line. A result is
 # kept under a name made of the recipe's hash, so it is built once for a recipe. As root directly, as anybody else in user
@@ -14,7 +15,7 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
-suite=trixie kernel=generic firmware='' kubernetes='' cache=$project/.cache/images mirror='' security='' force='' key_only=''
+suite=trixie kernel=generic config=cloud-init firmware='' kubernetes='' cache=$project/.cache/images mirror='' security='' force='' key_only=''
 
 usage() {
   sed -n '4p' "$0" | cut -c5- >&2
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --suite) suite=${2:-} && shift ;;
     --kernel) kernel=${2:-} && shift ;;
+    --ignition) config=ignition ;;
     --firmware) firmware=1 ;;
     --kubernetes) kubernetes=1 ;;
     --cache) cache=${2:-} && shift ;;
@@ -41,7 +43,7 @@ case $kernel in generic) kernel_package=linux-image-amd64 ;; cloud) kernel_packa
 recipe=$(
   cd "$project"
   {
-    echo "$suite $kernel $firmware $kubernetes"
+    echo "$suite $kernel $config $firmware $kubernetes"
     find images/common.sh images/debian src/ignition/report -type f | LC_ALL=C sort | while read -r file; do
       sha256sum "$file"
       stat -c %a "$file"
@@ -49,6 +51,7 @@ recipe=$(
   } | sha256sum | cut -c1-16
 )
 image=debian-$release${kubernetes:+-kubernetes}
+[ "$config" = cloud-init ] || image=$image-$config
 out=$cache/$image-$kernel-$recipe
 if [ -n "$key_only" ]; then
   echo "$out"
@@ -86,7 +89,7 @@ for name in Acquire::http::Proxy Acquire::https::Proxy Acquire::Check-Valid-Unti
   [ -z "$value" ] || apt_options="$apt_options --aptopt=$name\\ \"$value\""
 done
 
-packages=$(sed 's/#.*//' "$here/packages.txt" ${kubernetes:+"$here/kubernetes.txt"} | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
+packages=$(sed 's/#.*//' "$here/packages.txt" "$here/$config/packages.txt" ${kubernetes:+"$here/kubernetes.txt"} | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
 only_builder "$out" "$force"
 scratch image
 started=$(date +%s)
@@ -101,7 +104,7 @@ echo "building Debian $release ($suite, $kernel kernel) from $mirror: one to thr
 tree=$work/tree
 mkdir -p "$tree/etc/muster" "$tree/etc/systemd/system" "$tree/usr/share/initramfs-tools/hooks" \
   "$tree/usr/share/initramfs-tools/scripts" "$tree/etc/initramfs-tools/conf.d"
-cp -r "$here/root/." "$tree/"
+cp -r "$here/$config/root/." "$tree/"
 cp "$project/src/ignition/report/muster-report.sh" "$tree/etc/muster/"
 cp "$project"/src/ignition/report/*.service "$tree/etc/systemd/system/"
 cp "$here/initramfs/hooks/muster" "$tree/usr/share/initramfs-tools/hooks/"
@@ -124,12 +127,16 @@ systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2sc
 for unit in containerd haproxy keepalived; do
   [ ! -e /usr/lib/systemd/system/$unit.service ] || systemctl disable $unit.service
 done
+if [ -e /usr/lib/systemd/system/muster-ssh-keys.service ]; then
+  systemctl enable muster-ssh-keys.service
+  systemctl mask sshd-keygen.service
+fi
 passwd -l root
 kernel=$(ls /lib/modules)
 INITRD=Yes update-initramfs -c -k "$kernel"
 mv /boot/vmlinuz-* /boot/kernel
 mv /boot/initrd.img-* /boot/initrd
-printf '%s\n%s\n' "$kernel" "$(dpkg-query -W -f '${Version}' cloud-init | sed 's/-.*//')" >/boot/versions
+printf '%s\n%s\n' "$kernel" "$(dpkg-query -W -f '${Version}' cloud-init 2>/dev/null | sed 's/-.*//')" >/boot/versions
 dpkg-query -W >/usr/share/muster-packages.txt
 # Each machine makes its own.
 : >/etc/machine-id
@@ -179,9 +186,9 @@ cat >"$work/image.json" <<JSON
   "suite": "$suite",
   "arch": "x86_64",
   "recipe": "$recipe",
-  "configFormat": "cloud-init",
-  "kernelVersion": "$kernel_version",
-  "cloudInitVersion": "$cloud_init",
+  "configFormat": "$config",
+  "kernelVersion": "$kernel_version",${cloud_init:+
+  \"cloudInitVersion\": \"$cloud_init\",}
   "sourceDateEpoch": $SOURCE_DATE_EPOCH,
   "kernelArguments": ["boot=muster", "console=tty0", "console=ttyS0,115200n8"],
   "kernel": $(describe "$work/kernel" kernel),

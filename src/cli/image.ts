@@ -63,7 +63,10 @@ export function registerImage(program: Command, io: Io, finish: (code: number) =
       "Builds an image from its recipe in images/ (debian, probe) out of the host's own mirror, and adds it.",
     )
     .argument('<recipe>', 'debian or probe')
-    .argument('[arguments...]', 'for the recipe, after --, e.g. -- --suite bookworm')
+    .argument(
+      '[arguments...]',
+      'for the recipe, after --, e.g. -- --suite bookworm, or -- --ignition instead of cloud-init',
+    )
     .option('--name <name>', "the Image's name; default: as the recipe says, e.g. debian-13")
     .addOption(socket())
     .action(async (recipe: string, args: string[], options) =>

@@ -6,6 +6,7 @@ import { MusterError } from '../base/errors.ts';
 /** What can be built, as scenarios and `muster image build` name it. */
 export const BUILDS = {
   'debian-13': ['images/debian/build.sh', '--suite', 'trixie'],
+  'debian-13-ignition': ['images/debian/build.sh', '--suite', 'trixie', '--ignition'],
   'debian-13-kubernetes': ['images/debian/build.sh', '--suite', 'trixie', '--kubernetes'],
   'debian-12': ['images/debian/build.sh', '--suite', 'bookworm'],
   probe: ['images/probe/build.sh'],

@@ -65,7 +65,9 @@ const scenarioSchema = z.strictObject({
   about: z.string(),
   subnet: cidrText.default('10.77.0.0/24'),
   bootHost: ipv4Text.default('10.77.0.1').meta({ description: "Muster's address on the main segment." }),
-  images: z.array(z.enum(['debian-13', 'debian-13-kubernetes', 'debian-12', 'probe'])).default([]),
+  images: z
+    .array(z.enum(['debian-13', 'debian-13-ignition', 'debian-13-kubernetes', 'debian-12', 'probe']))
+    .default([]),
   dnsmasq: z
     .strictObject({
       address: ipv4Text,

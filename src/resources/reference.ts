@@ -78,7 +78,7 @@ const NOTES: Readonly<Record<Kind, string>> = {
   Network:
     'Subnets may not overlap. Pools lie inside the subnet, do not overlap, and hold neither the gateway nor the server. A machine with an address of its own keeps it, inside a pool or not.',
   Image:
-    'Files are named by their hash and must be in the asset store (`muster image add`, `muster image build`); nothing unverified is served.',
+    'Files are named by their hash and must be in the asset store (`muster image add`, `muster image build`); nothing unverified is served. `muster image build debian` makes one that cloud-init configures, with `-- --ignition` one that Ignition does.',
   Cluster: 'For now only the configuration that its machines share.',
   Profile:
     'An image that is not there is a warning: the machines are held until it is. Accepted machines without a profile of their own get the one with most matching selectors, ties by name.',

@@ -27,10 +27,13 @@ test('the probe system built again, whatever the umask, is the same to the last 
   }
 });
 
-test('a Debian image has no identity, keys, names, logs or times of its own, and only root writes to its root', {
+test.for([
+  ['debian-13', '/usr/bin/cloud-init'],
+  ['debian-13-ignition', '/usr/lib/dracut/modules.d/30ignition/ignition'],
+] as const)('%s has no identity, keys, names, logs or times of its own, and only root writes to its root', {
   timeout: LIMIT_MS,
-}, async () => {
-  const { directory } = await buildImage('debian-13', { project: process.cwd(), say });
+}, async ([name, applies]) => {
+  const { directory } = await buildImage(name, { project: process.cwd(), say });
   const image = JSON.parse(readFileSync(join(directory, 'image.json'), 'utf8')) as {
     sourceDateEpoch: number;
   };
@@ -45,7 +48,7 @@ test('a Debian image has no identity, keys, names, logs or times of its own, and
   });
   expect(entries[0]).toMatchObject({ path: '', mode: 'drwxr-xr-x' });
   const paths = entries.map(({ path }) => path);
-  expect(paths).toContain('/usr/bin/cloud-init');
+  expect(paths).toContain(applies);
   expect(entries.find(({ path }) => path === '/etc/machine-id')?.size).toBe('0');
   const own =
     /^(\/etc\/ssh\/ssh_host_|\/etc\/hostname$|\/var\/lib\/dbus\/machine-id$|\/var\/lib\/systemd\/random-seed$|\/var\/lib\/cloud\/)/;
