@@ -1090,15 +1090,19 @@ argument() {
   value=$(words | sed -n "s/^$1=//p" | tail -n 1)
 }
 
-# cloud-init's documents. Those that a server need not have are left out when it has not.
+# Ignition's document, or cloud-init's. Those that a server need not have are left out when it has not.
 seed() {
   [ ! -e "$work/seed" ] || return 0
-  argument ds
-  url=\${value#*;s=}
-  case $value in 'nocloud;s='* | 'nocloud-net;s='*) ;; *) return 1 ;; esac
+  argument 'ignition\\.config\\.url'
+  url=\${value%ignition} names=ignition
+  if [ -z "$value" ]; then
+    argument ds
+    url=\${value#*;s=} names='user-data meta-data vendor-data network-config'
+    case $value in 'nocloud;s='* | 'nocloud-net;s='*) ;; *) return 1 ;; esac
+  fi
   rm -rf "$work/seed.new"
   mkdir -p "$work/seed.new/kept/seed" || return 1
-  for name in user-data meta-data vendor-data network-config; do
+  for name in $names; do
     pull "$url$name" "$work/seed.new/kept/seed/$name" && continue
     case $?$name in 22vendor-data | 22network-config) rm -f "$work/seed.new/kept/seed/$name" ;; *) return 1 ;; esac
   done
@@ -1163,8 +1167,9 @@ configure() {
 
 # What this boot was told, but for what holds for it alone.
 arguments() {
-  words | grep -Ev '^(vmlinuz$|(initrd|BOOT_IMAGE|ds|muster\\.(url|root|time))=)' | tr '\\n' ' '
-  printf 'ds=nocloud muster.kept=%s' "$(date +%s)"
+  words | grep -Ev '^(vmlinuz$|(initrd|BOOT_IMAGE|ds|ignition\\.config\\.url|muster\\.(url|root|time))=)' | tr '\\n' ' '
+  [ -e "$work/seed/kept/seed/ignition" ] || printf 'ds=nocloud '
+  printf 'muster.kept=%s' "$(date +%s)"
 }
 
 keep() {
@@ -1210,7 +1215,7 @@ keep() {
   initrds="$initrds $name"
   told=$(arguments)
   [ \${#told} -lt 2000 ] || end failed 'the kernel arguments are too long'
-  for name in $initrds; do list="\${list:+$list,}/muster/$name" lines="\${lines:-}
+  for name in $initrds; do list="\${list:+$list,}/muster/$name" lines="$lines
 initrd /muster/$name"; done
   configure "DEFAULT muster
 LABEL muster
@@ -1360,6 +1365,8 @@ After=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
+# All disks are there before one is chosen: another that fits the selector as well must not come later.
+ExecStartPre=-udevadm settle --timeout=60
 ExecStart=/bin/sh /etc/muster/muster-agent.sh
 Restart=always
 RestartSec=2
@@ -1383,6 +1390,8 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 RemainAfterExit=yes
+# All disks are there before one is chosen: another that fits the selector as well must not come later.
+ExecStartPre=-udevadm settle --timeout=60
 ExecStart=/bin/sh /etc/muster/muster-agent.sh inline
 Restart=on-failure
 RestartSec=60

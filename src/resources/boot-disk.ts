@@ -29,7 +29,7 @@ export function bootDiskFault(
     )
   )
     return 'bootDisk and dataDisk are one disk; the boot disk has to be another';
-  if (image !== undefined && (image.root === undefined || image.configFormat !== 'cloud-init'))
-    return 'a boot disk needs an image with a root image and cloud-init, such as `muster image build debian` makes';
+  if (image !== undefined && (image.root === undefined || image.configFormat === 'none'))
+    return 'a boot disk needs an image with a root image, and cloud-init or Ignition, such as `muster image build debian` makes';
   return undefined;
 }

@@ -1,9 +1,10 @@
 /** What a machine with a boot disk keeps, and does by itself while the boot server does not answer. Root, inside scripts/in-namespace.sh. */
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { Disks } from './agent-disks.ts';
@@ -232,6 +233,23 @@ test('without a boot disk nothing is kept, and what was kept goes', async () => 
   expect(machine.exists('/var/lib/muster/kept')).toBe(false);
   expect(machine.exists('/run/muster/bootdisk')).toBe(false);
 });
+
+test.each([
+  ['cloud-init', 'ds=nocloud;s=URL/', ['user-data', 'meta-data', 'network-config']],
+  ['Ignition', 'ignition.firstboot ignition.config.url=URL/ignition', ['ignition']],
+])(
+  'the first configuration that %s was given is fetched once more, for the boot disk',
+  async (_, argument, names) => {
+    const url = `http://127.0.0.1:${(assets.address() as AddressInfo).port}`;
+    for (const name of names) content.set(`/${name}`, Buffer.from(`the ${name}`));
+    machine.write('/proc/cmdline', `boot=muster ${argument.replace('URL', url)}\n`);
+    // Not waited for in place: this process serves what it fetches.
+    await promisify(execFile)('sh', [`${SOURCE}/muster-boot.sh`, 'seed'], { env: machine.env() });
+    const at = '/run/muster/boot/seed/kept/seed';
+    expect(fs.readdirSync(machine.path(at)).sort()).toEqual([...names].sort());
+    for (const name of names) expect(machine.read(`${at}/${name}`)).toBe(`the ${name}`);
+  },
+);
 
 /** Asks muster-disk.sh as muster-boot.sh does. */
 const disk = (...args: string[]): string =>

@@ -315,6 +315,13 @@ describe('a boot disk', () => {
       '{dataDisk: {serial: D}}',
       'bootDisk: {serial: B}',
     ],
+    [
+      'of an image for Ignition',
+      image(`root: {sha256: ${sha}}, configFormat: ignition`),
+      'dataDisk: {serial: D}, bootDisk: {serial: B}',
+      '{}',
+      '',
+    ],
     ['of the cluster, where secrets come inline', LIVE, '', '{bootDisk: {serial: B}}', 'delivery: inline'],
   ])('%s is taken', (_, images, disks, cluster, more) => {
     expect(all(images, disks, cluster, more)).toEqual([]);
@@ -331,12 +338,12 @@ describe('a boot disk', () => {
       'bootDisk and dataDisk are one disk',
     ],
     [
-      'of an image for Ignition',
-      image(`root: {sha256: ${sha}}, configFormat: ignition`),
+      'of an image that reads no configuration',
+      image(`root: {sha256: ${sha}}, configFormat: none`),
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
       '',
-      'a boot disk needs an image with a root image and cloud-init',
+      'a boot disk needs an image with a root image, and cloud-init or Ignition',
     ],
     [
       'of an image without a root image',
@@ -344,7 +351,7 @@ describe('a boot disk', () => {
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
       '',
-      'a boot disk needs an image with a root image and cloud-init',
+      'a boot disk needs an image with a root image, and cloud-init or Ignition',
     ],
     [
       'of a machine whose secrets come inline',
