@@ -160,7 +160,14 @@ settle() {
     fi ;;
   esac
   first_line "$state/agent/owner"
-  [ "$value" != "$machine" ] || { rm -rf "$home" && home=$state/agent; }
+  [ "$value" = "$machine" ] || return 0
+  # The disk came late, and by then this boot had redeemed its ticket: only the newer certificate counts. Cut off between the two, the
+  # next poll does it again.
+  if [ -s "$home/agent.crt" ]; then
+    replace "$home/agent.key" 600 "$state/agent/agent.key" && replace "$home/agent.crt" 600 "$state/agent/agent.crt" || return 0
+    rm -f "$run"/pin.*
+  fi
+  rm -rf "$home" && home=$state/agent
 }
 
 # A key by algorithm $1 in file $2, unless one is there.

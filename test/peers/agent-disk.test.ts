@@ -209,6 +209,33 @@ test('the disk of another machine: its certificate is not used, nothing is writt
   expect(listing()).toBe(before);
 });
 
+test('a data disk that shows up late, when the machine has redeemed its ticket: the newer certificate counts from then on', async () => {
+  const { machine, disks } = start('serial=S2');
+  const file = disks.add('vdb', 64, 'S2');
+  desk.plan([CREATE, MARKER]);
+  expect((await machine.poll()).status).toBe(0);
+  const before = machine.read('/var/lib/muster/agent/agent.crt');
+  disks.unmount();
+  disks.unplug('vdb');
+  machine.reboot();
+  await machine.poll();
+  const newer = machine.read('/run/muster/agent/agent.crt');
+  expect(newer).not.toBe(before);
+
+  disks.plug('vdb', file, 'S2');
+  const asked = desk.asked.length;
+  desk.plan([{ do: 'mount-data', filesystem: UUID }, MARKER]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(desk.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
+  expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(newer);
+  expect(machine.mode('/var/lib/muster/agent/agent.key')).toBe('600');
+  // It outlives the next boot, as the first did.
+  disks.unmount();
+  machine.reboot();
+  await machine.poll();
+  expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(newer);
+});
+
 test('etcd does not begin anew where a WAL is, or on another filesystem; what was removed is set aside once', async () => {
   const { machine, disks } = start('serial=S2');
   disks.add('vdb', 64, 'S2');
