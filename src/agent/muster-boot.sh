@@ -2,12 +2,13 @@
 # The disk that a machine starts from while the boot server does not answer. It holds what the machine booted from the network: kernel,
 # initrd, root image and first configuration, and loaders for BIOS (extlinux) and UEFI (systemd-boot).
 #
-#     muster-boot.sh seed    fetches the configuration of this boot, while its session is there to be asked
-#     muster-boot.sh keep    brings the disk up to date; how that ended stands in /run/muster/bootdisk, as `STATE TEXT`
+#     muster-boot.sh seed
+#         fetches the configuration of this boot, while its session is there to be asked
+#     muster-boot.sh keep SELECTOR KERNEL SHA256 [INITRD SHA256]…
+#         brings the one disk that fits up to date, with files from these URLs; how that ended stands in /run/muster/bootdisk, as `STATE TEXT`
 #
-# Reads boot=SELECTOR, kernel=URL SHA256 and initrds=URL SHA256 … of /etc/muster/agent.conf. Files have their hashes as names and are there
-# before a loader's configuration names them, so cut off anywhere the disk starts what it started before. Paths are below MUSTER_ROOT. Needs
-# coreutils, util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
+# Files have their hashes as names and are there before a loader's configuration names them, so cut off anywhere the disk starts what it
+# started before. Paths are below MUSTER_ROOT. Needs coreutils, util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
 set -u
 umask 077
 LC_ALL=C
@@ -23,13 +24,6 @@ at=$work/disk
 image=$root/run/muster/image/root.squashfs
 uefi=$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi
 mbr=$root/usr/lib/syslinux/mbr/gptmbr.bin
-
-setting() {
-  value=
-  while IFS= read -r line || [ -n "$line" ]; do
-    case $line in "$1="*) value=${line#*=} ;; esac
-  done <"$root/etc/muster/agent.conf"
-}
 
 # The end: state $1, for reason $2.
 end() {
@@ -77,10 +71,10 @@ seed() {
   mv "$work/seed.new" "$work/seed"
 }
 
-# Sets disk, device, partition, detail.
+# What the one disk that fits selector $1 is: sets disk, device, partition, detail.
 look() {
   disk=none device='' partition='' detail='muster-disk.sh said nothing'
-  found=$(sh "$here/muster-disk.sh" boot-look "$boot")
+  found=$(sh "$here/muster-disk.sh" boot-look "$1")
   while IFS='=' read -r name value; do
     case $name in disk) disk=$value ;; device) device=$value ;; partition) partition=$value ;; detail) detail=$value ;; esac
   done <<FOUND
@@ -143,10 +137,10 @@ arguments() {
 keep() {
   for file in "$uefi" "$mbr"; do [ -r "$file" ] || end failed "this image lacks ${file#"$root"}"; done
   for name in extlinux cpio sfdisk mkfs.vfat; do command -v "$name" >/dev/null || end failed "this image lacks $name"; done
-  look
+  look "$1"
   if [ "$disk" = blank ]; then
-    try sh "$here/muster-disk.sh" boot-create "$boot" "$device"
-    look
+    try sh "$here/muster-disk.sh" boot-create "$1" "$device"
+    look "$1"
   fi
   [ "$disk" = ours ] || end "$disk" "$detail"
   [ -e "$image" ] || end failed 'the root image of this boot is not in /run/muster/image: it is none that Muster builds'
@@ -157,13 +151,10 @@ keep() {
   head -c 440 "$root$device" | cmp -s - "$mbr" || try dd if="$mbr" of="$root$device" bs=440 count=1 conv=notrunc,fsync status=none
   [ -e "$at/syslinux/ldlinux.sys" ] || try extlinux --install "$at/syslinux"
   cmp -s "$uefi" "$at/EFI/BOOT/BOOTX64.EFI" || try cp "$uefi" "$at/EFI/BOOT/BOOTX64.EFI"
-  setting kernel
-  kernel=k-$(printf '%.16s' "${value#* }")
-  fetch "${value% *}" "${value#* }" "$kernel"
+  kernel=k-$(printf '%.16s' "$3")
+  fetch "$2" "$3" "$kernel"
   initrds=
-  setting initrds
-  # shellcheck disable=SC2086 # words
-  set -- $value
+  shift 3
   while [ $# -gt 0 ]; do
     name=i-$(printf '%.16s' "$2")
     fetch "$1" "$2" "$name"
@@ -208,9 +199,8 @@ mkdir -p "$work"
 exec 9>"$work/lock"
 flock -n 9 || exit 0
 list='' lines='' url=''
-setting boot && boot=$value
 case ${1:-} in
   seed) seed ;;
-  keep) keep ;;
-  *) echo 'usage: muster-boot.sh seed | keep' >&2 && exit 2 ;;
+  keep) shift && keep "$@" ;;
+  *) echo 'usage: muster-boot.sh seed | keep SELECTOR KERNEL SHA256 [INITRD SHA256]...' >&2 && exit 2 ;;
 esac

@@ -77,5 +77,9 @@ keep_boot() {
   keeps && [ -z "$started" ] && [ -e "$run/applied" ] && [ -e "$shelf/plan.tar" ] || return 0
   first_line "$run/bootdisk"
   case $value in '') ;; 'kept '*) return 0 ;; *) [ -n "$(find "$run/bootdisk" -mmin +3)" ] || return 0 ;; esac
-  sh "$here/muster-boot.sh" keep 9>&- </dev/null >/dev/null 2>&1 &
+  setting initrds
+  files=$value
+  setting kernel
+  # shellcheck disable=SC2086 # words
+  sh "$here/muster-boot.sh" keep "$boot" $value $files 9>&- </dev/null >/dev/null 2>&1 &
 }
