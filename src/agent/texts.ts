@@ -168,7 +168,7 @@ settle() {
   [ "$value" = "$machine" ] || return 0
   # The disk came late, and by then this boot had redeemed its ticket: only the newer certificate counts. Cut off between the two, the
   # next poll does it again.
-  if [ -s "$home/agent.crt" ]; then
+  if [ -s "$home/agent.crt" ] && ! cmp -s "$home/agent.crt" "$state/agent/agent.crt"; then
     replace "$home/agent.key" 600 "$state/agent/agent.key" && replace "$home/agent.crt" 600 "$state/agent/agent.crt" || return 0
     rm -f "$run"/pin.*
   fi
