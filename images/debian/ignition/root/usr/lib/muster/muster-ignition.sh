@@ -80,6 +80,8 @@ stage fetch
 if wants_disks; then disks; fi
 stage files
 apply_presets
+# Later its session may be over: this system is up before its agent asks.
+if [ -e /etc/muster/muster-boot.sh ] && [ ! -e "$kept" ]; then sh /etc/muster/muster-boot.sh seed >>"$log" 2>&1; fi
 : >/run/muster/ignition-done
 [ ! -s /etc/hostname ] || cat /etc/hostname >/proc/sys/kernel/hostname
 leave_network
