@@ -47,10 +47,13 @@ afterEach(async () => {
   assets.close();
 });
 
+/** Where the server of files is. */
+const files = (): string => `http://127.0.0.1:${(assets.address() as AddressInfo).port}`;
+
 function asset(octets: Buffer): { readonly url: string; readonly sha256: string } {
   const sha256 = createHash('sha256').update(octets).digest('hex');
   content.set(`/${sha256}`, octets);
-  return { url: `http://127.0.0.1:${(assets.address() as AddressInfo).port}/${sha256}`, sha256 };
+  return { url: `${files()}/${sha256}`, sha256 };
 }
 
 function archive(): Buffer {
@@ -240,9 +243,8 @@ test.each([
 ])(
   'the first configuration that %s was given is fetched once more, for the boot disk',
   async (_, argument, names) => {
-    const url = `http://127.0.0.1:${(assets.address() as AddressInfo).port}`;
     for (const name of names) content.set(`/${name}`, Buffer.from(`the ${name}`));
-    machine.write('/proc/cmdline', `boot=muster ${argument.replace('URL', url)}\n`);
+    machine.write('/proc/cmdline', `boot=muster ${argument.replace('URL', files())}\n`);
     // Not waited for in place: this process serves what it fetches.
     await promisify(execFile)('sh', [`${SOURCE}/muster-boot.sh`, 'seed'], { env: machine.env() });
     const at = '/run/muster/boot/seed/kept/seed';
