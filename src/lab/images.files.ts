@@ -8,6 +8,13 @@ export const BUILDS = {
   'debian-13': ['images/debian/build.sh', '--suite', 'trixie'],
   'debian-13-ignition': ['images/debian/build.sh', '--suite', 'trixie', '--ignition'],
   'debian-13-kubernetes': ['images/debian/build.sh', '--suite', 'trixie', '--kubernetes'],
+  'debian-13-kubernetes-ignition': [
+    'images/debian/build.sh',
+    '--suite',
+    'trixie',
+    '--kubernetes',
+    '--ignition',
+  ],
   'debian-12': ['images/debian/build.sh', '--suite', 'bookworm'],
   probe: ['images/probe/build.sh'],
 } as const;

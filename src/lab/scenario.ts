@@ -66,7 +66,16 @@ const scenarioSchema = z.strictObject({
   subnet: cidrText.default('10.77.0.0/24'),
   bootHost: ipv4Text.default('10.77.0.1').meta({ description: "Muster's address on the main segment." }),
   images: z
-    .array(z.enum(['debian-13', 'debian-13-ignition', 'debian-13-kubernetes', 'debian-12', 'probe']))
+    .array(
+      z.enum([
+        'debian-13',
+        'debian-13-ignition',
+        'debian-13-kubernetes',
+        'debian-13-kubernetes-ignition',
+        'debian-12',
+        'probe',
+      ]),
+    )
     .default([]),
   dnsmasq: z
     .strictObject({
