@@ -9,6 +9,9 @@ import type { FullCluster } from '../full.ts';
 import { type Kube, KubeRefusal } from './kube.ts';
 
 const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
+const LABEL = ['app.kubernetes.io/name', 'muster-probe'] as const;
+/** Probe pods that nobody waits for any more: their time ran out. One that did end may still be read by another probe. */
+const LEFT_BEHIND = `${NAMESPACE}?${new URLSearchParams({ labelSelector: LABEL.join('='), fieldSelector: 'status.phase=Failed' })}`;
 /** Pods of one probe; with more nodes, these are taken from all over the list. */
 const AT_MOST = 16;
 /** Until all pods have ended; an image has to be fetched where it is not there yet. */
@@ -60,7 +63,7 @@ export function probePod(of: Pick<ProbeOf, 'full' | 'image' | 'id'>, node: strin
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { name: `muster-probe-${of.id}-${n}`, labels: { 'app.kubernetes.io/name': 'muster-probe' } },
+    metadata: { name: `muster-probe-${of.id}-${n}`, labels: Object.fromEntries([LABEL]) },
     spec: {
       nodeName: node,
       restartPolicy: 'Never',
@@ -80,18 +83,19 @@ export function probePod(of: Pick<ProbeOf, 'full' | 'image' | 'id'>, node: strin
   };
 }
 
-/** Makes the pods, waits for them, takes them away again. Never rejects. */
+/** Makes the pods, waits for them, takes them away again, and with them what an earlier probe could not. Never rejects. */
 export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
   const { nodes } = of;
   const step = Math.max(1, nodes.length / AT_MOST);
   const chosen = nodes
     .filter((_, n) => Math.floor(n / step) !== Math.floor((n - 1) / step))
     .slice(0, AT_MOST);
+  await of.kube(LEFT_BEHIND, { method: 'DELETE' }).catch(() => undefined);
   return Promise.all(
     chosen.map(async (node, n) => {
       const path = `${NAMESPACE}/muster-probe-${of.id}-${n}`;
       const found = await probeOne(of, { node, path, pod: probePod(of, node, n) });
-      // One that is not taken away ends by itself, and says whose it is by its label.
+      // One that is not taken away ends by itself, and the next probe takes it.
       await of.kube(path, { method: 'DELETE' }).catch(() => undefined);
       return found;
     }),

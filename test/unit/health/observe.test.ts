@@ -75,6 +75,10 @@ test('nodes, leases and requests are read from the first API server that is read
   });
 });
 
+/** What an earlier probe could not take away; not its pods that ended, which another may be about to read. */
+const SWEPT =
+  'DELETE pods?labelSelector=app.kubernetes.io%2Fname%3Dmuster-probe&fieldSelector=status.phase%3DFailed';
+
 test('each node gets a pod, what it says is read from its end, and it is taken away', async () => {
   const calls: string[] = [];
   const message = 'dns=ok\nservice=ok\n';
@@ -100,6 +104,7 @@ test('each node gets a pod, what it says is read from its end, and it is taken a
   expect(calls.sort()).toEqual([
     'DELETE muster-probe-q-0',
     'DELETE muster-probe-q-1',
+    SWEPT,
     'GET muster-probe-q-0',
     'GET muster-probe-q-1',
     'POST pods',
@@ -132,6 +137,7 @@ test('a probe outlives answers that are late, also the one to the making of its 
     { node: 'w1', dns: 'ok', service: 'ok' },
   ]);
   expect(calls).toEqual([
+    SWEPT,
     ...['POST pods', 'POST pods', 'GET muster-probe-q-0', 'GET muster-probe-q-0', 'GET muster-probe-q-0'],
     'DELETE muster-probe-q-0',
   ]);
