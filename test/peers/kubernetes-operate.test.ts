@@ -12,7 +12,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { createKubes } from '../../src/cluster/health/kube.socket.ts';
 import type { Kube } from '../../src/cluster/health/kube.ts';
 import { type ApiSeen, observeKubernetes } from '../../src/cluster/health/observe.ts';
-import { probe } from '../../src/cluster/health/probe.ts';
+import { probe, probePod } from '../../src/cluster/health/probe.ts';
 import { deleteNode, drain } from '../../src/cluster/leaving/drain.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
@@ -148,6 +148,13 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
         },
       ],
     };
+    // what an earlier probe could not take away when its time was over
+    const left = { full: full(SPEC), image: 'i', id: 'left' };
+    await kube('/api/v1/namespaces/kube-system/pods', { method: 'POST', body: probePod(left, 'w1', 0) });
+    kubectl(
+      ...['patch', 'pod', '-n', 'kube-system', 'muster-probe-left-0', '--subresource=status'],
+      ...['--type=merge', '-p', '{"status": {"phase": "Failed"}}'],
+    );
     const probing = probe({
       full: full(SPEC),
       kube,
