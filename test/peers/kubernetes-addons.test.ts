@@ -126,8 +126,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   }
 
   beforeAll(async () => {
-    execFileSync('ip', ['address', 'add', `${ADDRESSES[0]}/24`, 'dev', 'lo']);
-    execFileSync('ip', ['address', 'add', `${ADDRESSES[1]}/64`, 'dev', 'lo', 'nodad']);
+    execFileSync('ip', ['address', 'replace', `${ADDRESSES[0]}/24`, 'dev', 'lo']);
+    execFileSync('ip', ['address', 'replace', `${ADDRESSES[1]}/64`, 'dev', 'lo', 'nodad']);
     world = await rig({
       spec: SPEC,
       machines: MACHINES,

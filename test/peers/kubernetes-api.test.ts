@@ -39,7 +39,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   }
 
   beforeAll(async () => {
-    execFileSync('ip', ['address', 'add', `${ADDRESS}/24`, 'dev', 'lo']);
+    execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
     const { desk } = await rig({
       spec: { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: [], sans: [] },
       etcd: async () => ({ lines: [], founding: FOUNDING }),

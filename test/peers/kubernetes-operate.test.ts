@@ -63,7 +63,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   }
 
   beforeAll(async () => {
-    execFileSync('ip', ['address', 'add', `${ADDRESS}/24`, 'dev', 'lo']);
+    execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
     const { desk, pki } = await rig({ spec: SPEC, etcd: async () => ({ lines: [], founding: FOUNDING }) });
     const machine = new TestMachine('cp1');
     for (const line of (await settle(desk, machine)).lines) {
