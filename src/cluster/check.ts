@@ -272,6 +272,14 @@ function checkAddresses(full: FullCluster, found: Found): void {
 function checkVirtualAddress(full: FullCluster, owners: ReadonlyMap<string, string>, found: Found): void {
   const { virtualAddress, networks, endpoint } = full;
   if (virtualAddress === undefined) return;
+  if (virtualAddress.by === 'kube-vip' && full.etcd.topology === 'external')
+    found.push(
+      fault(
+        'warning',
+        'virtualAddress.by',
+        'with external etcd kube-vip does not notice that a member lost its power, and nobody may hold the address for minutes; keepalived moves it in seconds',
+      ),
+    );
   const where = 'virtualAddress.addresses';
   const families = new Set<number>();
   for (const address of virtualAddress.addresses) {

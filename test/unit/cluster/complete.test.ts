@@ -317,6 +317,18 @@ test.for([
   expect(faults(changes as never)).toContain(expected);
 });
 
+test('kube-vip beside etcd on machines of its own is warned of', () => {
+  const external = {
+    endpoint: '10.0.0.10',
+    virtualAddress: { interface: 'eth0', by: 'kube-vip' as const },
+    etcd: { topology: 'external' as const, machines: ['e1'] },
+  };
+  const told = faults(external, [...MACHINES, { name: 'e1', addresses: ['10.0.0.31'] }]);
+  expect(told).toEqual([
+    'warning virtualAddress.by: with external etcd kube-vip does not notice that a member lost its power, and nobody may hold the address for minutes; keepalived moves it in seconds',
+  ]);
+});
+
 test('two machines with one address, and one without any, are refused', () => {
   const twice = MACHINES.map((machine) =>
     machine.name === 'w2' ? { ...machine, addresses: ['10.0.0.21'] } : machine,
