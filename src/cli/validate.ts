@@ -20,7 +20,7 @@ export async function validate(
     changes: new Map(sources.map((source) => [source.file, source])),
     api: new Map(),
     known: [],
-    extra: (set) => checkAll(set, undefined).map((found) => ({ ...found, severity: 'error' as const })),
+    extra: (set) => checkAll(set, undefined),
   });
   const faults = [
     ...[...result.files.values()].flatMap((file) => file.faults),

@@ -1,13 +1,20 @@
-/** Whether every Cluster can be completed, asked when documents are applied: what would not work is refused with its field. */
+/**
+ * Whether every Cluster can be completed, asked when documents are applied: what would not work is refused with its field, what works
+ * and will be missed some day is a warning.
+ */
 import { checkConfigurations } from '../ignition/check.ts';
-import { type Candidate, type CandidateSet, type DocumentId, spotOf } from '../resources/candidate.ts';
+import {
+  type Candidate,
+  type CandidateSet,
+  type CrossFault,
+  type DocumentId,
+  spotOf,
+} from '../resources/candidate.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath } from '../resources/document.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { complete, type MachineFacts } from './complete.ts';
 import { machineNames } from './completed.ts';
-
-type Found = ReturnType<ConfigCheck>[number];
 
 /** Configurations of machines, and Clusters. */
 export const checkAll: ConfigCheck = (candidates, changed) => [
@@ -43,7 +50,7 @@ function sharedMachines(
   cluster: Candidate<'Cluster'>,
   names: ReadonlySet<string>,
   owners: Map<string, string>,
-): Found[] {
+): CrossFault[] {
   const { name } = cluster.document.metadata;
   return [...names].flatMap((machine) => {
     const owner = owners.get(machine);
@@ -59,7 +66,7 @@ function inlineFaults(
   cluster: Candidate<'Cluster'>,
   { controlPlanes, etcd }: KubernetesSpec,
   candidates: CandidateSet,
-): Found[] {
+): CrossFault[] {
   const members = new Set([...controlPlanes, ...(etcd?.machines ?? [])]);
   return [...machineNames(cluster.document.spec.kubernetes!)].flatMap((name) => {
     const machine = candidates.Machine.get(name)?.document.spec;
@@ -80,7 +87,7 @@ function faultsOf(
   cluster: Candidate<'Cluster'>,
   spec: KubernetesSpec,
   candidates: CandidateSet,
-): readonly Found[] {
+): readonly CrossFault[] {
   const unknown = new Set<string>();
   const machines = [...machineNames(spec)].map((name, n): MachineFacts => {
     const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
@@ -91,20 +98,20 @@ function faultsOf(
   const { faults } = complete(cluster.document.metadata.name, spec, machines);
   return faults.flatMap(({ fault, severity }) => {
     const machine = /^spec\.kubernetes\.machines \((.+)\)$/.exec(fault.path ?? '')?.[1];
-    if (severity !== 'error' || (machine !== undefined && unknown.has(machine))) return [];
+    if (machine !== undefined && unknown.has(machine)) return [];
     const path = machine === undefined ? (fault.path ?? 'spec.kubernetes') : 'spec.kubernetes';
-    return [
-      found(cluster, path, machine === undefined ? fault.message : `${machine}: ${fault.message}`, machine),
-    ];
+    const message = machine === undefined ? fault.message : `${machine}: ${fault.message}`;
+    return [{ ...found(cluster, path, message, machine), severity }];
   });
 }
 
-function found(cluster: Candidate<'Cluster'>, path: string, message: string, machine?: string): Found {
+function found(cluster: Candidate<'Cluster'>, path: string, message: string, machine?: string): CrossFault {
   const document: DocumentId = `Cluster/${cluster.document.metadata.name}`;
   const at = spotOf(cluster, parsePath(path));
   return {
     fault: { code: 'E_CLUSTER', message: `${document}: ${message}`, path, ...(at && { at }) },
     document,
     ...(machine !== undefined && { other: `Machine/${machine}` as DocumentId }),
+    severity: 'error',
   };
 }

@@ -264,7 +264,7 @@ function checkAddresses(full: FullCluster, found: Found): void {
       fault(
         'warning',
         'endpoint',
-        `it is the address of ${owner}: without that machine nobody reaches the API`,
+        `it is the address of ${owner}: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it`,
       ),
     );
 }

@@ -2,7 +2,13 @@
 import type { Fault } from '../base/errors.ts';
 import { type Cidr, cidr, contains, ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
-import { type Candidate, type CandidateSet, type DocumentId, spotOf } from '../resources/candidate.ts';
+import {
+  type Candidate,
+  type CandidateSet,
+  type CrossFault,
+  type DocumentId,
+  spotOf,
+} from '../resources/candidate.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, NetworkSpec, ProfileSpec } from '../resources/kinds.ts';
@@ -208,7 +214,7 @@ class Findings {
     });
   }
 
-  all(): readonly { readonly fault: Fault; readonly document: DocumentId; readonly other?: DocumentId }[] {
+  all(): readonly CrossFault[] {
     return [...this.#found.values()].map(({ fault, document, other, machines }) => {
       const [kind, name] = document.split('/') as [keyof CandidateSet, string];
       const candidate = this.#candidates[kind]?.get(name) as Candidate | undefined;
@@ -222,6 +228,7 @@ class Findings {
         },
         document,
         ...(other && { other }),
+        severity: 'error',
       };
     });
   }

@@ -68,9 +68,13 @@ export function plan(
     ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
     : everything(view, change, known);
   const touched = new Set<DocumentId>(results.map((one): DocumentId => `${one.kind}/${one.name}`));
-  const errors = cross.filter((one) => one.severity === 'error').map((one) => neededFault(one, drop));
-  refuse([...errors, ...(checkConfig?.(set, touched) ?? []).map((one) => one.fault)]);
-  const warnings = cross.filter((one) => one.severity === 'warning' && touched.has(one.document));
+  const config = checkConfig?.(set, touched) ?? [];
+  const isError = ({ severity }: CrossFault) => severity === 'error';
+  refuse([
+    ...cross.filter(isError).map((one) => neededFault(one, drop)),
+    ...config.filter(isError).map((one) => one.fault),
+  ]);
+  const warnings = [...cross, ...config].filter((one) => !isError(one) && touched.has(one.document));
   return { results, warnings: warnings.map((one) => one.fault) };
 }
 

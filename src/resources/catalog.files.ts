@@ -302,8 +302,7 @@ class FilesAndStore implements LiveCatalog {
   }
 
   #extra(set: CandidateSet): readonly CrossFault[] {
-    const found = this.#options.checkConfig?.(set, undefined) ?? [];
-    return found.map((one) => ({ ...one, severity: 'error' as const }));
+    return this.#options.checkConfig?.(set, undefined) ?? [];
   }
 
   #inForce(): ReadonlyMap<DocumentId, Entry> {

@@ -1,7 +1,7 @@
 /** The documents in force, in memory: those of the configuration directory and those of the API, one view. */
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import type { Write } from '../store/store.ts';
-import type { CandidateSet, DocumentId } from './candidate.ts';
+import type { CandidateSet, CrossFault, DocumentId } from './candidate.ts';
 import type { Document, Kind } from './kinds.ts';
 
 /** Where a document came from. One of a file belongs to that file: the API refuses to change it. */
@@ -90,15 +90,11 @@ export interface LiveCatalog extends Catalog {
 }
 
 /**
- * Checks that the configuration of every machine concerned renders; `src/ignition/check.ts` is the one there is. `changed`
- * undefined means all. Faults name their document.
+ * Checks that the configuration of every machine concerned renders (`src/ignition/check.ts`) and that every Cluster can be
+ * completed (`src/cluster/check-documents.ts`). `changed` undefined means all. `other`: the machine that shows it, when the value
+ * is another document's.
  */
 export type ConfigCheck = (
   candidates: CandidateSet,
   changed: ReadonlySet<DocumentId> | undefined,
-) => readonly {
-  readonly fault: Fault;
-  readonly document: DocumentId;
-  /** The machine that shows it, when the value is another document's. */
-  readonly other?: DocumentId;
-}[];
+) => readonly CrossFault[];

@@ -205,7 +205,7 @@ test.for([
   [
     'an endpoint on one control plane',
     { endpoint: '10.0.0.11' },
-    'warning endpoint: it is the address of cp1: without that machine nobody reaches the API',
+    'warning endpoint: it is the address of cp1: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it',
   ],
   [
     'a flag that nobody knows',

@@ -112,3 +112,23 @@ test('a machine is of one cluster', async () => {
   expect(faults.every((one) => /is a machine of Cluster (blue|green) already/.test(one))).toBe(true);
   expect(faults).toHaveLength(4);
 });
+
+test('what works and will be missed is a warning when it is applied, with its line, and while it is in force', async () => {
+  const one = await catalog();
+  await one.applyText(NETWORKS + MACHINES, 'before.yaml');
+  const { warnings } = await one.applyText(cluster().replace('api.blue.test', '10.0.0.12'), 'c.yaml');
+  const expected = [
+    {
+      code: 'E_CLUSTER',
+      path: 'spec.kubernetes.endpoint',
+      message: 'Cluster/blue: it is the address of cp2: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it',
+      at: { file: 'c.yaml', line: 8, column: 15 },
+    },
+  ];
+  expect(warnings).toEqual(expected);
+  expect(one.warnings().map(({ message }) => message)).toEqual([expected[0]!.message]);
+  // of another document's change it is not said again
+  const again = await one.applyText(machine('w1', 14).replace(':14"', ':15"'), 'w.yaml');
+  expect(again.warnings).toEqual([]);
+  await one.close();
+});
