@@ -37,9 +37,9 @@ export interface CrossFault {
   readonly severity: 'error' | 'warning';
 }
 
-/** The same fault keeps its key when places move. */
+/** The same fault keeps its key when places move; a warning that becomes an error is another. */
 export const faultKey = (one: CrossFault): string =>
-  `${one.document} ${one.fault.code} ${one.fault.path ?? ''}`;
+  `${one.severity} ${one.document} ${one.fault.code} ${one.fault.path ?? ''}`;
 
 /** All candidates by kind and name. */
 export type CandidateSet = { readonly [K in Kind]: ReadonlyMap<string, Candidate<K>> };

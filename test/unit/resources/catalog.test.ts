@@ -8,7 +8,7 @@ import { MusterError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { checkConfigurations } from '../../../src/ignition/check.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
-import type { CatalogChange, LiveCatalog } from '../../../src/resources/catalog.ts';
+import type { CatalogChange, ConfigCheck, LiveCatalog } from '../../../src/resources/catalog.ts';
 import type { DocumentEvents } from '../../../src/resources/ports.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
@@ -32,14 +32,14 @@ afterEach(async () => {
   fs.rmSync(directory, { recursive: true });
 });
 
-async function catalog(): Promise<LiveCatalog> {
+async function catalog(checkConfig: ConfigCheck = checkConfigurations): Promise<LiveCatalog> {
   const one = await openCatalog({
     directory,
     store,
     events: { record: (event) => events.push(event) },
     log: silentLog,
     clock: systemClock,
-    checkConfig: checkConfigurations,
+    checkConfig,
   });
   open.push(one);
   return one;
@@ -160,6 +160,23 @@ describe('files', () => {
     write('a.yaml', machine('m', '02'));
     await changed;
     expect(one.faults()).toEqual([]);
+  });
+
+  test('that would make an error of what was a warning keep it as it was', async () => {
+    write('p.yaml', WORKER);
+    write('m.yaml', machine('m', '01'));
+    const one = await catalog((set) => [
+      {
+        fault: { code: 'E_CLUSTER', path: 'spec', message: 'Machine/m: something' },
+        document: 'Machine/m',
+        severity: set.Profile.has('worker') ? 'warning' : 'error',
+      },
+    ]);
+    expect(one.warnings().map(({ message }) => message)).toEqual(['Machine/m: something']);
+    fs.rmSync(path.join(directory, 'p.yaml'));
+    await one.reload();
+    expect(messages(one)).toEqual(['this change would break Machine/m: something']);
+    expect(one.get('Profile', 'worker')).toBeDefined();
   });
 
   test('that would take away what others need keep it', async () => {
