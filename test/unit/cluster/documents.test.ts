@@ -121,7 +121,8 @@ test('what works and will be missed is a warning when it is applied, with its li
     {
       code: 'E_CLUSTER',
       path: 'spec.kubernetes.endpoint',
-      message: 'Cluster/blue: it is the address of cp2: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it',
+      message:
+        'Cluster/blue: it is the address of cp2: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it',
       at: { file: 'c.yaml', line: 8, column: 15 },
     },
   ];
