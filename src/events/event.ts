@@ -46,7 +46,8 @@ export const EVENT_KINDS = {
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',
-  'agent.rearmed': "An operator ended a machine's alarm; the fields say what became of its certificate.",
+  'agent.rearmed':
+    'An operator rearmed a machine: an alarm is over, if there was one; the fields say what became of its certificate.',
   'agent.alive': "A machine's agent was heard for the first time in this boot.",
   'agent.left': "A machine's agent said that its machine goes down; its next boot need not wait.",
   'agent.revoked':
