@@ -9,11 +9,11 @@ export type DataDisk =
   /** No selector was given: this machine keeps nothing. */
   | { readonly state: 'unused' }
   | { readonly state: 'none' | 'several'; readonly detail: string }
-  /** No partition table, no signature. */
+  /** No partition table, no signature; or we were making it and were cut off. */
   | { readonly state: 'blank'; readonly device: string }
   /** Somebody's data: never touched. */
   | { readonly state: 'foreign'; readonly device: string; readonly detail: string }
-  /** Made by us, not mounted yet, or mounted. */
+  /** Made by us, not mounted yet, or mounted. A partition, where the machine starts from the same disk. */
   | {
       readonly state: 'ours';
       readonly device: string;

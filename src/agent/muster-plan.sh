@@ -67,7 +67,7 @@ perform() {
   case $1 in
     hold) held=yes && line=${line#hold } && hold "$2" "${line#* }" ;;
     request) request "$2" "$3" ;;
-    create-data) try create-data sh "$here/muster-disk.sh" create "$data" "$2" "$3" && mount_data "$3" ;;
+    create-data) try create-data sh "$here/muster-disk.sh" create "$data" "$2" "$3" "$([ "$boot" != "$data" ] || echo boot)" && mount_data "$3" ;;
     mount-data) mount_data "$2" ;;
     bind) bind "$2" "$3" ;;
     marker) marker "$2 $3 $4 $5" ;;

@@ -80,7 +80,8 @@ export type PlanLine =
   | { readonly do: 'request'; readonly leaf: LeafName; readonly algorithm: KeyAlgorithm }
   /**
    * The data filesystem: makes it on `device` with that UUID, but only if the device carries no partition table and no signature
-   * when looked at again, and mounts it at AGENT_PATHS.state.
+   * when looked at again, and mounts it at AGENT_PATHS.state. On a machine whose boot disk has the same selector it is a partition,
+   * beside one to start from.
    */
   | { readonly do: 'create-data'; readonly device: string; readonly filesystem: string }
   /** Mounts the filesystem of that UUID at AGENT_PATHS.state. */

@@ -15,20 +15,13 @@ export function narrowestDisk(
   return undefined;
 }
 
-/** Why a machine with such disks cannot keep what it boots from on `boot`; undefined when it can. Without `image` that is not judged. */
+/** Why a machine with this data disk cannot keep what it boots from; undefined when it can. Without `image` that is not judged. */
 export function bootDiskFault(
-  boot: DiskSelector,
   data: DiskSelector | undefined,
   image?: Pick<ImageSpec, 'root' | 'configFormat'>,
 ): string | undefined {
   if (data === undefined)
     return 'a boot disk needs a dataDisk beside it: what a machine does by itself is kept there, with its keys';
-  if (
-    ['path', 'serial', 'sizeMiB'].every(
-      (term) => boot[term as keyof DiskSelector] === data[term as keyof DiskSelector],
-    )
-  )
-    return 'bootDisk and dataDisk are one disk; the boot disk has to be another';
   if (image !== undefined && (image.root === undefined || image.configFormat === 'none'))
     return 'a boot disk needs an image with a root image, and cloud-init or Ignition, such as `muster image build debian` makes';
   return undefined;

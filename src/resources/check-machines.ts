@@ -93,7 +93,7 @@ function checkBootDisk(machine: Candidate<'Machine'>, { candidates, found }: Mac
   if (disk === undefined || spec.cluster === undefined) return;
   const image = candidates.Image.get(profile?.image ?? '')?.document.spec;
   if (spec.delivery !== 'inline') {
-    const fault = bootDiskFault(disk, narrowestDisk('dataDisk', layers), image);
+    const fault = bootDiskFault(narrowestDisk('dataDisk', layers), image);
     if (fault !== undefined) report(found, machine, spec.bootDisk ? ['spec', 'bootDisk'] : ['spec'], fault);
   } else if (spec.bootDisk !== undefined) {
     const fault =

@@ -155,7 +155,7 @@ export const dataDisk = diskSelector.meta({
 
 export const bootDisk = diskSelector.meta({
   description:
-    'A disk of its own, 2 GiB or more, from which a machine of a cluster starts while the boot server does not answer: it keeps what the machine booted from the network last. Made if it is blank; another disk than dataDisk, which must be there. The narrowest of Cluster, Profile and Machine counts.',
+    'The disk from which a machine of a cluster starts while the boot server does not answer: it keeps what the machine booted from the network last. Made if it is blank; 2 GiB or more. Needs a dataDisk; the same words as there make two partitions of one disk. The narrowest of Cluster, Profile and Machine counts.',
 });
 
 export const profileSpec = z.strictObject({

@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { Disks, MIB } from './agent-disks.ts';
-import { Desk, Machine, put, SHELLS } from './agent-kit.ts';
+import { Desk, Machine, put, SHELLS, SOURCE } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 
@@ -78,6 +78,116 @@ test.for(SHELLS)(
     expect(machine.read('/var/lib/containerd/image')).toBe('layer');
   },
 );
+
+/** A machine with one disk, which is for its data and to start from. */
+function startWithOne(mib: number) {
+  const { machine, disks } = start('serial=S2', { boot: 'serial=S2' });
+  disks.seePartitions();
+  machine.write('/proc/cmdline', 'boot=muster\n');
+  return { machine, disks, file: disks.add('vdb', mib, 'S2') };
+}
+
+/** Name, first MiB and MiB of each partition. */
+function tableOf(file: string): readonly (readonly [string, number, number])[] {
+  const { partitiontable } = JSON.parse(execFileSync('sfdisk', ['--json', file], { encoding: 'utf8' }));
+  return partitiontable.partitions.map(({ name, start, size }: Record<string, string | number>) => [
+    name,
+    Number(start) / 2048,
+    Math.floor(Number(size) / 2048),
+  ]);
+}
+
+/** Asks muster-disk.sh as muster-boot.sh does. */
+const bootLook = (machine: Machine): string =>
+  execFileSync('sh', [`${SOURCE}/muster-disk.sh`, 'boot-look', 'serial=S2'], {
+    env: machine.env(),
+    encoding: 'utf8',
+  });
+
+test.for(SHELLS)(
+  'by %s, the one disk of a machine gets a partition for its data and one to start from; both are found after a reboot',
+  async (shell) => {
+    const { machine, disks, file } = startWithOne(8192);
+    const lines: readonly PlanLine[] = [CREATE, MARKER];
+    desk.plan(lines);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.facts().disk).toEqual({ state: 'blank', device: '/dev/vdb' });
+    expect(tableOf(file)).toEqual([
+      ['MUSTER-BOOT', 1, 1024],
+      ['MUSTER-DATA', 1025, 7166],
+    ]);
+    expect(bootLook(machine)).toBe('disk=ours\ndevice=/dev/vdb\npartition=/dev/vdb1\ndetail=\n');
+
+    disks.unmount();
+    disks.unplug('vdb');
+    machine.reboot();
+    disks.plug('vdb', file, 'S2');
+    desk.plan([{ do: 'mount-data', filesystem: UUID }, ...lines]);
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.facts()).toMatchObject({
+      disk: { state: 'ours', device: '/dev/vdb2', filesystem: UUID, mounted: true },
+      marker: { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' },
+    });
+    // Its data stay where they are, also when nobody starts from it any more.
+    const settings = machine.read('/etc/muster/agent.conf');
+    machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    expect(desk.facts().disk).toMatchObject({ state: 'ours', filesystem: UUID, mounted: true });
+  },
+);
+
+test('a data disk that was made as a whole stays one, and is no boot disk', async () => {
+  const { machine, disks } = startWithOne(1024);
+  const settings = machine.read('/etc/muster/agent.conf');
+  machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
+  desk.plan([CREATE, MARKER]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  disks.unmount();
+  machine.reboot();
+  machine.write('/etc/muster/agent.conf', settings);
+  desk.plan([{ do: 'mount-data', filesystem: UUID }, CREATE, MARKER]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(bootLook(machine)).toContain(
+    'disk=foreign\ndevice=/dev/vdb\npartition=\ndetail=is a data disk as a whole',
+  );
+});
+
+test('one disk that is too small for both is not written to', async () => {
+  const { machine, disks, file } = startWithOne(700);
+  desk.plan([CREATE]);
+  expect((await machine.poll()).said).toContain(
+    '/dev/vdb has 700 MiB, too little for the data and what the machine starts from: at least 768',
+  );
+  disks.close();
+  expect(fs.statSync(file).blocks).toBe(0);
+});
+
+test('the mark of a disk that we were dividing counts for nothing once somebody else put a table or a filesystem there', async () => {
+  const { machine, disks, file } = startWithOne(64);
+  for (const other of [
+    () => execFileSync('sfdisk', ['--quiet', file], { input: 'label: gpt\nname=root\n' }),
+    () => execFileSync('sfdisk', ['--quiet', '--wipe', 'always', file], { input: 'label: dos\n,\n' }),
+    () => execFileSync('mkswap', ['--force', file]),
+  ]) {
+    disks.unplug('vdb');
+    other();
+    execFileSync('dd', [`of=${file}`, 'bs=512', 'seek=2047', 'conv=notrunc'], {
+      input: 'MUSTER-DATA-NEW',
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    disks.plug('vdb', file, 'S2');
+    const before = endsOf(file);
+    desk.plan([CREATE]);
+    expect((await machine.poll()).said).toContain('foreign');
+    expect(endsOf(file)).toBe(before);
+  }
+});
+
+/** The first and the last MiB of a file. */
+function endsOf(file: string): string {
+  const octets = fs.readFileSync(file);
+  return createHash('sha256').update(octets.subarray(0, MIB)).update(octets.subarray(-MIB)).digest('hex');
+}
 
 /** What somebody might miss, and how it got onto the disk. */
 const FOREIGN: readonly (readonly [string, (file: string) => void])[] = [

@@ -1,9 +1,19 @@
 /** Real disks for a machine of the agent's tests: loop devices under the names of disks, in /dev and /sys as the kernel has them. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Machine } from './agent-kit.ts';
 
 export const MIB = 1024 * 1024;
+const RESCAN = fileURLToPath(new URL('agent-partitions.sh', import.meta.url));
+/** The real one, and then what the kernel does. */
+const SFDISK = `#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+sfdisk "$@" || exit
+for node in "$@"; do :; done
+exec sh ${RESCAN} "$MUSTER_ROOT" "\${node##*/}"
+`;
 
 /** Others look for a free device at the same moment: the first that sets it up has it. Returns its path. */
 export function attachLoop(file: string): string {
@@ -20,6 +30,7 @@ export function attachLoop(file: string): string {
 
 export class Disks {
   readonly #loops: string[] = [];
+  readonly #names = new Set<string>();
   readonly #machine: Machine;
 
   constructor(machine: Machine) {
@@ -39,6 +50,7 @@ export class Disks {
   plug(name: string, file: string, serial: string): void {
     const loop = attachLoop(file);
     this.#loops.push(loop);
+    this.#names.add(name);
     const number = /[0-9]+$/.exec(loop)![0];
     fs.mkdirSync(this.#machine.path('/dev'), { recursive: true });
     execFileSync('mknod', [this.#machine.path(`/dev/${name}`), 'b', '7', number]);
@@ -47,6 +59,13 @@ export class Disks {
     this.#machine.write(`${sys}/dev`, `7:${number}\n`);
     this.#machine.write(`${sys}/serial`, `  ${serial} \n`);
     this.#machine.write(`${sys}/ro`, '0\n');
+    this.#machine.write(`${sys}/backing`, file);
+    execFileSync('sh', [RESCAN, this.#machine.root, name]);
+  }
+
+  /** Whoever divides a disk by sfdisk has the kernel see its partitions; the one that tests run on may know no GPT. */
+  seePartitions(): void {
+    this.#machine.command('sfdisk', SFDISK);
   }
 
   /** Takes it out; its file stays. */
@@ -54,6 +73,7 @@ export class Disks {
     const number = this.#machine.read(`/sys/block/${name}/dev`).trim().slice(2);
     execFileSync('losetup', ['--detach', `/dev/loop${number}`]);
     this.#loops.splice(this.#loops.indexOf(`/dev/loop${number}`), 1);
+    this.#detachPartitions(name);
     fs.rmSync(this.#machine.path(`/dev/${name}`));
     fs.rmSync(this.#machine.path(`/sys/block/${name}`), { recursive: true });
   }
@@ -70,7 +90,19 @@ export class Disks {
   /** Once more is nothing: a device that was given back may be somebody else's by then, in this process or in the other half of the stage. */
   close(): void {
     this.unmount();
+    for (const name of this.#names) this.#detachPartitions(name);
     for (const loop of this.#loops.splice(0)) execFileSync('losetup', ['--detach', loop]);
+  }
+
+  #detachPartitions(name: string): void {
+    const sys = this.#machine.path(`/sys/block/${name}`);
+    if (!fs.existsSync(sys)) return;
+    for (const part of fs.readdirSync(sys).filter((entry) => entry.startsWith(name))) {
+      const loop = path.join(sys, part, 'loop');
+      if (fs.existsSync(loop)) execFileSync('losetup', ['--detach', fs.readFileSync(loop, 'utf8').trim()]);
+      fs.rmSync(path.join(sys, part), { recursive: true });
+      fs.rmSync(this.#machine.path(`/dev/${part}`), { force: true });
+    }
   }
 }
 

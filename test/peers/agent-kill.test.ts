@@ -16,11 +16,15 @@ const MARKER = { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' }
 const KEYS = 20;
 /** Everything by which the agent changes anything; the shell itself only writes below /run. */
 const EFFECTS =
-  'cp mv ln rm rmdir mkdir chmod touch sync truncate tar dd curl openssl systemctl mkfs.ext4 mount umount ctr'.split(
+  'cp mv ln rm rmdir mkdir chmod touch sync truncate tar dd curl openssl systemctl sfdisk mkfs.ext4 mount umount ctr'.split(
     ' ',
   );
 /** What does not lie where programs lie. */
-const ELSEWHERE: Readonly<Record<string, string>> = { ctr: CTR, systemctl: '$MUSTER_ROOT/systemctl' };
+const STANDS_IN = ['systemctl', 'sfdisk'] as const;
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  ctr: CTR,
+  ...Object.fromEntries(STANDS_IN.map((name) => [name, `$MUSTER_ROOT/${name}`])),
+};
 const COUNTED = (points: number): string => `read -r n <"$MUSTER_ROOT/n"
 echo $((n + ${points})) >"$MUSTER_ROOT/n"
 [ "$n" != "$KILL" ] || kill -KILL 0
@@ -112,18 +116,23 @@ async function writtenDisk(): Promise<string> {
 
 /** A machine that is killed with all that it runs before its `n`th effect. */
 class Victim {
-  readonly machine = new Machine(desk, { data: 'serial=S2', etcd: 'http://127.0.0.1:23811' });
-  readonly #disks = new Disks(this.machine);
+  readonly machine: Machine;
+  readonly #disks: Disks;
   readonly #started: ((machine: Machine) => void) | undefined;
 
-  constructor({ disk, prepare, powerOn }: Case) {
+  constructor({ disk = 32, settings, prepare, powerOn }: Case) {
+    const data = 'serial=S2';
+    this.machine = new Machine(desk, { data, etcd: 'http://127.0.0.1:23811', ...settings });
+    this.#disks = new Disks(this.machine);
+    this.#disks.seePartitions();
     this.#started = powerOn;
-    if (disk === undefined) this.#disks.add('vdb', 32, 'S2');
+    if (typeof disk === 'number') this.#disks.add('vdb', disk, 'S2');
     else {
       execFileSync('cp', ['--sparse=always', disk, this.machine.path('/vdb.img')]);
       this.#disks.plug('vdb', this.machine.path('/vdb.img'), 'S2');
     }
-    fs.renameSync(this.machine.path('/bin/systemctl'), this.machine.path('/systemctl'));
+    for (const name of STANDS_IN)
+      fs.renameSync(this.machine.path(`/bin/${name}`), this.machine.path(`/${name}`));
     for (const name of EFFECTS) this.machine.command(name, counting(name));
     prepare?.(this.machine);
     powerOn?.(this.machine);
@@ -166,8 +175,10 @@ class Victim {
 
 interface Case {
   readonly lines: readonly PlanLine[];
-  /** An image of the data disk; absent: a blank one. */
-  readonly disk?: string;
+  /** An image of the data disk, or the MiB of a blank one; absent: a small one. */
+  readonly disk?: string | number;
+  /** Of the agent, besides. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** Before anything. */
   readonly prepare?: (machine: Machine) => void;
   /** Then, and after every power cut. */
@@ -235,6 +246,28 @@ test(
         expect(effects).toBeGreaterThan(100);
       },
     }),
+);
+
+test('so it does while it makes two partitions of its only disk', { timeout: TIMEOUT }, () =>
+  killedAnywhere({
+    lines: [
+      { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
+      { do: 'marker', ...MARKER },
+      { do: 'step', step: 'divided' },
+    ],
+    disk: 1024,
+    settings: { boot: 'serial=S2' },
+    prepare: (machine) => machine.write('/proc/cmdline', 'boot=muster\n'),
+    whole({ tree }, effects) {
+      expect(tree['/var/lib/muster/marker']).toBe('600 lab f1 cp1 cp1\n');
+      expect(effects).toBeGreaterThan(40);
+    },
+    async resumed(machine) {
+      const file = machine.path('/vdb.img');
+      const names = execFileSync('sfdisk', ['--dump', file], { encoding: 'utf8' }).match(/name="[^"]*"/g);
+      expect(names).toEqual(['name="MUSTER-BOOT"', 'name="MUSTER-DATA"']);
+    },
+  }),
 );
 
 test(

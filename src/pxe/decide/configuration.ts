@@ -103,7 +103,7 @@ export function createConfigurations(deps: {
     const data = narrowestDisk('dataDisk', layersOfDisks);
     const inline = agents.deliveryOf(machine) === 'inline';
     const disk = inline ? undefined : narrowestDisk('bootDisk', layersOfDisks);
-    const fault = disk && bootDiskFault(disk, data, image);
+    const fault = disk && bootDiskFault(data, image);
     if (fault !== undefined) return { ok: false, faults: [{ code: 'E_REFERENCE', message: fault }] };
     const boot = disk && { disk, ...bootFiles(wanted.baseUrl, image) };
     const session = wanted.session === PREVIEW_SESSION ? undefined : wanted.session;

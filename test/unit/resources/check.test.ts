@@ -308,6 +308,7 @@ describe('a boot disk', () => {
 
   test.each([
     ['of the profile, with data beside it', LIVE, 'dataDisk: {serial: D}, bootDisk: {serial: B}', '{}', ''],
+    ['that is the data disk as well', LIVE, 'dataDisk: {serial: D}', '{bootDisk: {serial: D}}', ''],
     [
       'of the machine, with data of the cluster',
       LIVE,
@@ -329,14 +330,6 @@ describe('a boot disk', () => {
 
   test.each([
     ['without data', LIVE, 'bootDisk: {serial: B}', '{}', '', 'a boot disk needs a dataDisk beside it'],
-    [
-      'that is the data disk',
-      LIVE,
-      'dataDisk: {serial: D}',
-      '{bootDisk: {serial: D}}',
-      '',
-      'bootDisk and dataDisk are one disk',
-    ],
     [
       'of an image that reads no configuration',
       image(`root: {sha256: ${sha}}, configFormat: none`),

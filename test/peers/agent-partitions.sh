@@ -1,0 +1,34 @@
+#!/bin/sh
+# What the kernel does when a disk's table of partitions was written: its partitions appear in /sys and /dev, here below ROOT, as loop
+# devices over parts of the file behind the disk.
+#
+#     agent-partitions.sh ROOT NAME
+set -eu
+root=$1 name=$2
+sys=$root/sys/block/$name
+file=$(cat "$sys/backing")
+for part in "$sys/$name"[0-9]*; do
+  [ -e "$part/loop" ] || continue
+  losetup --detach "$(cat "$part/loop")"
+  rm -rf "$part" "$root/dev/${part##*/}"
+done
+number=0
+sfdisk --dump "$file" 2>/dev/null | sed -n 's/.*start= *\([0-9]*\), size= *\([0-9]*\),.*name="\([^"]*\)".*/\1 \2 \3/p' |
+  while read -r start size label; do
+    number=$((number + 1))
+    part=$sys/$name$number
+    mkdir -p "$part/holders"
+    tries=50
+    until loop=$(losetup --find --show --offset $((start * 512)) --sizelimit $((size * 512)) "$file"); do
+      tries=$((tries - 1))
+      [ "$tries" -gt 0 ] || exit 1
+      sleep 0.1
+    done
+    echo "$loop" >"$part/loop"
+    echo "$number" >"$part/partition"
+    echo "$size" >"$part/size"
+    echo 0 >"$part/ro"
+    echo "7:${loop##*loop}" >"$part/dev"
+    printf 'DEVTYPE=partition\nPARTN=%s\nPARTNAME=%s\n' "$number" "$label" >"$part/uevent"
+    mknod "$root/dev/$name$number" b 7 "${loop##*loop}"
+  done
