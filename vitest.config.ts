@@ -4,8 +4,11 @@ import { defineConfig } from 'vitest/config';
 // As in bin/muster. Threads of stores and child processes start by the hundred, and each would compile the product anew.
 process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compile');
 
-/** Members of etcd wait for leases, elections and each other most of the time: they run beside all other peers. */
-const ETCD = 'test/peers/etcd-*.test.ts';
+/**
+ * Members of etcd wait for leases, elections and each other most of the time: they run beside all other peers. With them others of
+ * which the same is true, so that both halves end at about the same time.
+ */
+const ETCD = 'test/peers/{etcd-*,agent-restore,endpoint}.test.ts';
 
 const peers = (name: string, files: { include: string[]; exclude?: string[] }) => ({
   test: {

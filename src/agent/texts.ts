@@ -173,6 +173,10 @@ settle() {
     rm -f "$run"/pin.*
   fi
   rm -rf "$home" && home=$state/agent
+  # Of a power cut while one was replaced; keys among them.
+  for file in "$home"/.muster-new.* "$home"/keys/.muster-new.* "$state"/kept/.muster-new.*; do
+    [ ! -e "$file" ] || rm -rf "$file"
+  done
 }
 
 # A key by algorithm $1 in file $2, unless one is there.

@@ -339,11 +339,13 @@ test('a data disk that shows up late, when the machine has redeemed its ticket: 
   expect(desk.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
   expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(newer);
   expect(machine.mode('/var/lib/muster/agent/agent.key')).toBe('600');
-  // It outlives the next boot, as the first did.
+  // It outlives the next boot, as the first did; what a power cut left half written does not.
+  machine.write('/var/lib/muster/agent/.muster-new.agent.key', 'half a key');
   disks.unmount();
   machine.reboot();
   await machine.poll();
   expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(newer);
+  expect(fs.readdirSync(machine.path('/var/lib/muster/agent'))).not.toContain('.muster-new.agent.key');
 });
 
 test('etcd does not begin anew where a WAL is, or on another filesystem; what was removed is set aside once', async () => {

@@ -10,7 +10,8 @@ file=$(cat "$sys/backing")
 for part in "$sys/$name"[0-9]*; do
   [ -e "$part/loop" ] || continue
   losetup --detach "$(cat "$part/loop")"
-  rm -rf "$part" "$root/dev/${part##*/}"
+  rm -f "$root/dev/${part##*/}"
+  rm -rf "$part"
 done
 number=0
 sfdisk --dump "$file" 2>/dev/null | sed -n 's/.*start= *\([0-9]*\), size= *\([0-9]*\),.*name="\([^"]*\)".*/\1 \2 \3/p' |
