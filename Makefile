@@ -1,7 +1,7 @@
 # What can be done here. `make` lists it.
 SHELL := /bin/sh
 NODE := node_modules/.bin/node
-STAGES := check unit peers lab
+STAGES := check unit fuzz peers lab
 # Of the stage peers, side by side: members of etcd wait for each other most of the time.
 PEERS := peers-others peers-etcd
 
@@ -18,7 +18,7 @@ demo: ## Three machines boot from the network in a virtual rack: says what it ne
 	@scripts/demo.sh
 
 .PHONY: test
-test: node_modules ## Everything that CI runs: check, unit, peers, lab
+test: node_modules ## Everything that CI runs: check, unit, fuzz, peers, lab
 	@for stage in $(STAGES); do [ $$stage != peers ] || scripts/images-ahead.sh & MUSTER_KEEP_GOING=1 $(MAKE) --no-print-directory $$stage; done; scripts/summary.sh $(STAGES:peers=$(PEERS))
 
 .PHONY: check
@@ -28,6 +28,10 @@ check: node_modules ## Lint, types, import rule, shell scripts
 .PHONY: unit
 unit: node_modules ## Unit tests: no root, under a minute
 	@scripts/stage.sh unit npx vitest run --project unit
+
+.PHONY: fuzz
+fuzz: node_modules ## Every decoder with 200,000 damaged inputs and more: no root
+	@scripts/stage.sh fuzz npx vitest run --project fuzz
 
 .PHONY: peers $(PEERS)
 peers: node_modules ## Tests against real peers: root, in two namespaces of their own

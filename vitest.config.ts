@@ -10,6 +10,16 @@ process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compil
  */
 const ETCD = 'test/peers/{etcd-*,agent-restore,endpoint}.test.ts';
 
+/** By the hundred thousand: a stage of their own, so that unit tests are soon done. */
+const FUZZ = 'test/unit/**/fuzz.test.ts';
+
+const alone = {
+  // Far above what any test needs: a busy host must not fail one.
+  testTimeout: 600_000,
+  // Loading the product anew for every file costs a third of the stage. Nothing here changes what others share.
+  isolate: false,
+};
+
 const peers = (name: string, files: { include: string[]; exclude?: string[] }) => ({
   test: {
     name,
@@ -23,7 +33,7 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
 });
 
 /**
- * A project for each stage: `unit` (no root), `lab` (QEMU), and two for `peers` (root, namespaces, real peers), which run side by side. And
+ * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), and two for `peers` (root, namespaces, real peers), which run side by side. And
  * `torture`, which runs when asked for.
  */
 export default defineConfig({
@@ -36,12 +46,11 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts', 'test/audit/**/*.test.ts'],
-          // Far above what any test needs: a busy host must not fail one.
-          testTimeout: 600_000,
-          // Loading the product anew for every file costs a third of the stage. Nothing here changes what others share.
-          isolate: false,
+          exclude: [FUZZ],
+          ...alone,
         },
       },
+      { test: { name: 'fuzz', include: [FUZZ], ...alone } },
       peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD] }),
       peers('peers-etcd', { include: [ETCD] }),
       {

@@ -162,7 +162,7 @@ function paxFields(octets: Buffer): { path?: string; to?: string; size?: number 
   for (let at = 0; at < octets.length; ) {
     const space = octets.indexOf(0x20, at);
     const length = Number(octets.toString('latin1', at, Math.max(space, at)));
-    if (!Number.isInteger(length) || length <= space - at || at + length > octets.length) break;
+    if (space < at || !Number.isInteger(length) || length <= space - at || at + length > octets.length) break;
     const [key = '', ...value] = octets.toString('utf8', space + 1, at + length - 1).split('=');
     if (key === 'path') found.path = value.join('=');
     if (key === 'linkpath') found.to = value.join('=');

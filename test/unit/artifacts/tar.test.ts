@@ -90,6 +90,22 @@ describe('a tar archive', () => {
     expect((await listed(archive)).map(({ path: name }) => name)).toEqual(['etc/shadow']);
   });
 
+  it('with a pax header that says nothing is read to its end', async () => {
+    const pax = tarHeader({ path: 'pax', type: 'file', mode: 0o644, size: 9 });
+    pax[156] = 'x'.charCodeAt(0);
+    pax.write('       \0', 148, 'latin1');
+    const sum = pax.reduce((total, octet, at) => total + (at >= 148 && at < 156 ? 32 : octet), 0);
+    pax.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+    const archive = Buffer.concat([
+      pax,
+      Buffer.from('nonsense\n'),
+      tarPadding(9),
+      tarHeader({ path: 'a', type: 'file', mode: 0o644, size: 0 }),
+      TAR_END,
+    ]);
+    expect((await listed(archive)).map(({ path: name }) => name)).toEqual(['a']);
+  });
+
   it('that is damaged or none is refused with E_ARTIFACT, and never read without end', async () => {
     await expect(listed(Buffer.from('no tar'))).rejects.toMatchObject({ code: 'E_ARTIFACT' });
     const good = Buffer.concat([

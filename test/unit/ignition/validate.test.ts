@@ -2,8 +2,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';
-import { fuzz, random } from '../resources/fuzz.ts';
-import { jsonMutants, xorshift } from '../tftp/mutate.ts';
 
 const version = { ignition: { version: '3.3.0' } };
 
@@ -21,44 +19,6 @@ test('whatever it is given, it answers with faults, each with a path', () => {
     }),
     { numRuns: 1500 },
   );
-});
-
-const WHOLE = JSON.stringify({
-  ...version,
-  storage: {
-    files: [
-      {
-        path: '/a',
-        mode: 420,
-        contents: { source: 'data:,x', verification: { hash: `sha256-${'0'.repeat(64)}` } },
-      },
-    ],
-    links: [{ path: '/l', target: '/a' }],
-    disks: [{ device: '/dev/a', partitions: [{ number: 1, label: 'x' }] }],
-    filesystems: [{ device: '/dev/b', format: 'ext4', path: '/m' }],
-  },
-  systemd: {
-    units: [{ name: 'a.service', contents: '[Unit]\n', dropins: [{ name: 'x.conf', contents: '' }] }],
-  },
-  passwd: { users: [{ name: 'u', groups: ['g'], sshAuthorizedKeys: ['k'] }] },
-});
-
-test('20,000 broken configurations: faults or none, never an exception', () => {
-  let valid = 0;
-  const rng = random('ignition');
-  const mutants = jsonMutants([JSON.parse(WHOLE)], xorshift(rng(0xffffffff)));
-  const parsed = (first: string): unknown => {
-    // Not JSON any more: something of another type somewhere instead.
-    for (let text = first; ; text = mutants())
-      try {
-        return JSON.parse(text);
-      } catch {}
-  };
-  fuzz(20_000, rng, [WHOLE], (text) => {
-    const value = parsed(text);
-    if (validateIgnition(value).length === 0) valid++;
-  });
-  expect(valid).toBeGreaterThan(100);
 });
 
 test('a null is refused where a value is needed, and as good as nothing elsewhere', () => {

@@ -2,9 +2,7 @@
 import fc from 'fast-check';
 import { dump } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { parseDocuments } from '../../../src/resources/document.ts';
 import { decodeText, readYaml, YAML_LIMITS } from '../../../src/resources/yaml.ts';
-import { fuzz, random } from './fuzz.ts';
 
 /** What a text costs, and its fault. In processor time, since the machine that runs this may be busy; and generous. */
 function faultOf(text: string, withinMs = 2000): string {
@@ -146,40 +144,4 @@ test('every place that is told lies inside the text and before the value', () =>
     ),
     { numRuns: 200 },
   );
-});
-
-const SEEDS = [
-  `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: a}\nspec:\n  macs: ["52:54:00:00:00:01"]\n`,
-  '%TAG ! tag:x,2000:\n--- !a &b\n- *b\n- |+2\n    x\n...\n# c\n--- >-\n folded\n',
-  `{"a": [1, 2.5, -3e7, true, null, "\\u00e9\\n", 'it''s'], ? b : c}\n`,
-  'a: &x {k: [1, 2]}\nb: [*x, *x]\n<<: *x\n',
-];
-
-test('200,000 broken texts: a value or a fault each time, never an exception', () => {
-  const rng = random('yaml');
-  let faults = 0;
-  fuzz(200_000, rng, SEEDS, (text) => {
-    const result = readYaml(text, 'f.yaml');
-    if (!result.ok) {
-      faults++;
-      if (result.fault.code !== 'E_YAML' || !result.fault.at || result.fault.at.line < 1)
-        throw new Error(text);
-    }
-  });
-  expect(faults).toBeGreaterThan(1000);
-});
-
-test('10,000 broken documents: documents and faults, each fault with its place', () => {
-  const rng = random('documents');
-  fuzz(10_000, rng, SEEDS.slice(0, 1), (text) => {
-    const { documents, faults } = parseDocuments(text, 'f.yaml');
-    if (
-      documents.length === 0 &&
-      faults.length === 0 &&
-      /^[^#]*\S/.test(text) &&
-      readYaml(text, 'f').ok === false
-    )
-      throw new Error(text);
-    for (const fault of faults) if (!fault.at) throw new Error(text);
-  });
 });

@@ -1,0 +1,75 @@
+/** What agents say, damaged: read or refused, within its bounds. */
+import { expect, test } from 'vitest';
+import { readForm } from '../../../src/agent/form.ts';
+import { decodeFacts } from '../../../src/agent/wire.ts';
+import { damagedTexts, unless } from '../fuzzing.ts';
+
+const POLLS = [
+  {
+    ...{
+      agent: '1',
+      bootid: 'b0070000-0000',
+      machineid: 'm',
+      clock: '1700000000',
+      disk: 'ours',
+      device: '/dev/sda2',
+    },
+    ...{
+      filesystem: '5EED0000-1111',
+      mounted: 'yes',
+      marker: 'c f m n',
+      wal: 'present',
+      etcd: 'serving',
+      etcdrev: '-',
+    },
+    ...{ api: 'ready', apirev: '0123abcd', applied: 'a'.repeat(64), step: 'units', revision: '12' },
+    ...{
+      bootdisk: 'kept',
+      boottext: 'it holds\nwhat',
+      'pin.kubelet': 'b'.repeat(64),
+      'csr.kubelet': '-----BEGIN\n',
+    },
+  },
+  {
+    ...{
+      agent: '1',
+      bootid: 'b',
+      clock: '-1',
+      disk: 'foreign',
+      device: '/dev/sdb',
+      detail: 'holds \u202e ext4',
+    },
+    ...{ wal: 'absent', etcd: 'down', hold: 'guard', holdtext: 'etcd does not begin\tanew' },
+  },
+].map((fields) => new URLSearchParams(fields).toString());
+
+test('200,000 damaged forms are read or refused with E_USAGE, and none has more fields than it may', () => {
+  let taken = 0;
+  damagedTexts('forms of agents', POLLS, (body) => {
+    const form = unless(['E_USAGE'], () => readForm(body));
+    if (form === undefined) return;
+    taken++;
+    if (form.size > 128) throw new Error('too many fields');
+    for (const [name, value] of form)
+      if (name.length > 64 || value.includes('\0')) throw new Error('out of bounds');
+  });
+  expect(taken).toBeGreaterThan(1000);
+});
+
+test('200,000 damaged polls: facts or a reason, never an exception, and nothing in them writes beyond its line', () => {
+  let taken = 0;
+  damagedTexts('facts of agents', POLLS, (body) => {
+    const read = decodeFacts(body);
+    if (!read.ok) {
+      if (read.text === '' || read.text.length > 200) throw new Error('no reason, or a long one');
+      return;
+    }
+    taken++;
+    const { disk, hold, bootDisk, clock } = read.facts;
+    const said = `${'detail' in disk ? disk.detail : ''}${hold?.text ?? ''}${bootDisk?.text ?? ''}`;
+    if (/[\p{Cc}\p{Cf}]/u.test(said) || said.length > 1500 || !Number.isSafeInteger(clock))
+      throw new Error('out of bounds');
+    if ('device' in disk && !disk.device.startsWith('/')) throw new Error('no path');
+  });
+  expect(taken).toBeGreaterThan(1000);
+});

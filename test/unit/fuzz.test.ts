@@ -1,0 +1,231 @@
+/** Those who read single values, records of the store, and what etcd, Kubernetes and publishers of add-ons say: damaged. */
+import { expect, test } from 'vitest';
+import type { Millis } from '../../src/base/duration.ts';
+import { parseDuration } from '../../src/base/duration.ts';
+import { parsed } from '../../src/base/foreign-json.ts';
+import { formatIp, formatIpNetwork, parseIp, parseIpNetwork } from '../../src/base/ip.ts';
+import { formatIpv4, parseCidr, parseIpv4 } from '../../src/base/ipv4.ts';
+import { parseMac } from '../../src/base/mac.ts';
+import { readManifest } from '../../src/cluster/addons/manifest.ts';
+import { parseEndpoint } from '../../src/cluster/complete.ts';
+import { gatewayOf } from '../../src/cluster/founding/gateway.socket.ts';
+import { decodeFounding } from '../../src/cluster/founding/record.ts';
+import type { Kube } from '../../src/cluster/health/kube.ts';
+import { observeKubernetes } from '../../src/cluster/health/observe.ts';
+import { readApplied } from '../../src/cluster/objects/applied.ts';
+import { parseVersion } from '../../src/cluster/versions.ts';
+import { decodeEncryption, encodeEncryption, foundEncryption } from '../../src/pki/encryption.ts';
+import { PrivateKey } from '../../src/pki/keys.ts';
+import { foundKeyset, generationId } from '../../src/pki/keyset.ts';
+import { parsePem } from '../../src/pki/pem.ts';
+import { decodeIssued, decodeKeyset, encodeKeyset, PKI_KEY } from '../../src/pki/records.ts';
+import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import { full } from './cluster/kit.ts';
+import { damagedOctets, damagedRecords, damagedRecordsLater, damagedTexts, unless } from './fuzzing.ts';
+
+/** Reads a value, and reads it again as it would be written. */
+const VALUES: readonly (readonly [string, readonly string[], (text: string) => boolean])[] = [
+  [
+    'addresses',
+    ['10.77.0.1', 'fd00:10:96::1', '::ffff:10.0.0.1', '255.255.255.255', '0:0:0:0:0:0:0:1'],
+    (text) => {
+      const ip = parseIp(text);
+      if (ip === undefined) return false;
+      if (parseIp(formatIp(ip))?.value !== ip.value) throw new Error('another address');
+      return true;
+    },
+  ],
+  [
+    'IPv4 addresses',
+    ['10.77.0.1', '0.0.0.0', '255.255.255.255'],
+    (text) => {
+      const ip = parseIpv4(text);
+      if (ip !== undefined && formatIpv4(ip) !== text) throw new Error('another address');
+      return ip !== undefined;
+    },
+  ],
+  [
+    'networks',
+    ['10.96.0.0/16', 'fd00:10:96::/112', '0.0.0.0/0', '10.77.0.1/32'],
+    (text) => {
+      const found = parseIpNetwork(text);
+      if (
+        found !== undefined &&
+        formatIp(parseIpNetwork(formatIpNetwork(found))!.base) !== formatIp(found.base)
+      )
+        throw new Error('another network');
+      const cidr = parseCidr(text);
+      if (cidr !== undefined && found?.prefix !== cidr.prefix) throw new Error('two readings');
+      return found !== undefined;
+    },
+  ],
+  [
+    'hardware addresses',
+    ['52:54:00:aa:00:01', '01-52-54-00-aa-00-01', '5254.00aa.0001', '525400AA0001', '52:54:0:aa:0:1'],
+    (text) => {
+      const mac = parseMac(text);
+      if (mac !== undefined && !/^([0-9a-f]{2}:){5}[0-9a-f]{2}$/.test(mac))
+        throw new Error('not in our spelling');
+      return mac !== undefined;
+    },
+  ],
+  [
+    'durations',
+    ['1h30m', '250ms', '7d'],
+    (text) => {
+      const span = parseDuration(text);
+      if (span !== undefined && !(Number.isSafeInteger(span) && span >= 0)) throw new Error('no time');
+      return span !== undefined;
+    },
+  ],
+  ['versions', ['v1.36.2', '3.6.8-0'], (text) => parseVersion(text)?.every(Number.isSafeInteger) ?? false],
+  [
+    'endpoints',
+    ['api.example:6443', '10.0.0.10', '[fd00::1]:6443', 'fd00::1'],
+    (text) => {
+      const found = parseEndpoint(text);
+      if (found !== undefined && !(found.port > 0 && found.port < 65536 && /^[a-z0-9.:-]+$/.test(found.host)))
+        throw new Error('no endpoint');
+      return found !== undefined;
+    },
+  ],
+  [
+    'PEM',
+    ['-----BEGIN A B-----\nAAAA\nAA==\n-----END A B-----\n\n-----BEGIN C-----\r\nBBBB\r\n-----END C-----'],
+    (text) => (parsePem(text)?.length ?? 0) > 0,
+  ],
+];
+
+test.each(VALUES)('200,000 damaged %s are none, or mean what they say', (name, seeds, read) => {
+  for (const seed of seeds) expect([seed, read(seed)]).toEqual([seed, true]);
+  let taken = 0;
+  damagedTexts(name, seeds, (text) => {
+    if (read(text)) taken++;
+  });
+  expect(taken).toBeGreaterThan(500);
+});
+
+const VAULT = vaultFrom(newVaultKey(), 'test');
+const NOW = 1_790_000_000_000 as Millis;
+const KEY = await PrivateKey.generate('ECDSA-P256');
+const PUBLIC = KEY.publicKey();
+const keyset = foundKeyset('sa', { id: generationId(PUBLIC), createdAt: NOW, publicKey: PUBLIC, key: KEY });
+const FOUNDING = {
+  ...{
+    v: 1,
+    cluster: 'c',
+    id: 'f1',
+    openedAt: 1,
+    openedBy: 'all-asked',
+    members: [{ name: 'a', address: '10.0.0.1' }],
+    grants: { a: 'f' },
+  },
+  ...{
+    founded: { at: 2, by: 'a' },
+    joined: {},
+    lists: { a: [{ name: 'a', address: '10.0.0.1' }] },
+    former: ['1f'],
+  },
+  ...{ restoring: { member: 'a', address: '10.0.0.1', filesystem: 'f', id: 'f2', at: 3 } },
+};
+const ISSUED = {
+  ...{
+    v: 1,
+    serial: '01',
+    leaf: 'kubelet',
+    subject: 'CN=a',
+    to: 'a',
+    issuer: { keyset: 'ca', generation: 'g' },
+  },
+  ...{ publicKey: 'p', notBefore: 1, notAfter: 2, issuedAt: 1, certificate: 'c' },
+};
+
+/** Records of the store; whoever could change them has all of it, but a torn or foreign one must be found out. */
+const RECORDS: readonly (readonly [string, object, readonly string[], (text: string) => unknown])[] = [
+  [
+    'keysets',
+    JSON.parse(encodeKeyset('c', keyset, VAULT)),
+    ['E_PKI', 'E_VAULT_KEY', 'E_VAULT_RECORD'],
+    (text) => decodeKeyset(PKI_KEY.keyset('c', 'sa'), text, VAULT),
+  ],
+  [
+    'keys for Secrets',
+    JSON.parse(encodeEncryption('r', foundEncryption(NOW), VAULT)),
+    ['E_PKI', 'E_VAULT_KEY', 'E_VAULT_RECORD'],
+    (text) => decodeEncryption('r', text, VAULT),
+  ],
+  ['records of certificates', ISSUED, ['E_PKI'], (text) => decodeIssued('r', text)],
+  ['foundings', FOUNDING, ['E_FOUNDING'], (text) => decodeFounding('founding/c', text)],
+  ['records of applied objects', { v: 1, digest: 'd', bootId: 'b', done: false }, [], readApplied],
+];
+
+test.each(RECORDS)('200,000 damaged %s are read or refused with a code', (name, seed, codes, read) => {
+  expect(read(JSON.stringify(seed))).toBeDefined();
+  damagedRecords(name, [seed], (text) => unless(codes, () => read(text)));
+});
+
+test('200,000 damaged answers of etcd: members or a reason', async () => {
+  const members = [{ name: 'a', address: '10.0.0.1' }];
+  const header = { cluster_id: '14841639068965178418' };
+  const seed = {
+    header,
+    members: [{ ID: '1', name: 'a', peerURLs: ['https://10.0.0.1:2380'], isLearner: true }, { ID: '2' }],
+  };
+  let seen = 0;
+  await damagedRecordsLater('answers of etcd', [seed], async (text) => {
+    const view = await gatewayOf(async () => parsed(text))
+      .view(members)
+      .catch((error: Error) => {
+        if (error.message !== 'etcd named no members') throw error;
+      });
+    if (view === undefined) return;
+    seen++;
+    for (const { id, name, peerUrls, healthy } of view.members)
+      if ([id, name, ...peerUrls].some((one) => typeof one !== 'string') || typeof healthy !== 'boolean')
+        throw new Error('no member');
+  });
+  expect(seen).toBeGreaterThan(1000);
+});
+
+test('200,000 damaged answers of Kubernetes are observed without an exception', async () => {
+  const item = {
+    metadata: { name: 'kube-scheduler', creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: { renewTime: '2026-01-01T00:00:00Z', holderIdentity: 'cp1_1', unschedulable: true, username: 'x' },
+    status: {
+      nodeInfo: { kubeletVersion: 'v1.36.2' },
+      conditions: [{ type: 'Ready', status: 'True', message: 'm' }],
+    },
+  };
+  const whole = full();
+  let nodes = 0;
+  await damagedRecordsLater(
+    'answers of Kubernetes',
+    [{ gitVersion: 'v1.36.2', items: [item] }],
+    async (text) => {
+      const answer = Promise.resolve({ body: parsed(text), text, date: NOW });
+      const kube: Kube = () => answer;
+      const { apiservers, api } = await observeKubernetes(whole, () => kube);
+      if (!apiservers[0]?.ready || typeof api !== 'object') throw new Error(String(api));
+      nodes += api.nodes.length;
+      for (const { ready, says } of api.nodes)
+        if (typeof ready !== 'boolean' || typeof says !== 'string') throw new Error('no node');
+    },
+  );
+  expect(nodes).toBeGreaterThan(1000);
+});
+
+test('200,000 damaged manifests of add-ons are read or refused with E_ADDON', () => {
+  const seeds = [
+    'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\ndata:\n  k: |\n    text\n---\napiVersion: v1\nkind: List\nitems:\n- &x {apiVersion: v1, kind: A, metadata: {name: c}}\n- *x\n',
+    '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"n": 0644, "b": yes, "f": 1e3}}',
+  ];
+  let taken = 0;
+  damagedOctets('manifests of add-ons', seeds, (octets) => {
+    const objects = unless(['E_ADDON'], () => readManifest(octets, 'f'));
+    if (objects === undefined) return;
+    taken++;
+    for (const { kind, metadata } of objects)
+      if (typeof kind !== 'string' || typeof metadata.name !== 'string') throw new Error('no object');
+  });
+  expect(taken).toBeGreaterThan(1000);
+});
