@@ -18,35 +18,63 @@ function literal(
   done(null, host, 4);
 }
 
-function create(): Socket {
-  return createSocket({ type: 'udp4', lookup: literal as never });
+function create(reusePort = false): Socket {
+  return createSocket({ type: 'udp4', lookup: literal as never, reusePort });
 }
 
-function opened(socket: Socket, bind: () => void): Promise<Socket> {
+/** Resolves to `socket` at its event `done`, which `begin` leads to; closes it when that fails. */
+function when(done: 'listening' | 'connect', socket: Socket, begin: () => void): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    socket.once('error', reject);
-    socket.once('listening', () => {
-      socket.off('error', reject);
+    const failed = (error: Error): void => {
+      socket.close();
+      reject(error);
+    };
+    socket.once('error', failed);
+    socket.once(done, () => {
+      socket.off('error', failed);
       resolve(socket);
     });
-    bind();
+    begin();
   });
 }
 
 /** Takes over a listener. Rejects when the descriptor is no UDP socket or the address is not ours. */
 export function adopt(listener: TftpListener): Promise<Socket> {
   const socket = create();
-  return opened(socket, () => {
+  return when('listening', socket, () => {
     if ('fd' in listener) socket.bind({ fd: listener.fd });
     else socket.bind({ address: listener.address, port: listener.port, exclusive: true });
   });
 }
 
+/** A socket on `address` and a port that the kernel picks, or on `port` beside others of ours. */
+export function bound(address: string, port?: number): Promise<Socket> {
+  const socket = create(port !== undefined);
+  return when('listening', socket, () => socket.bind({ address, port: port ?? 0, exclusive: true }));
+}
+
+/** The sockets of a transfer's TID, see {@link boundFor}. */
+export interface TransferSockets {
+  readonly client: Socket;
+  readonly strangers: Socket;
+}
+
 /**
- * A socket on `address` and a port that the kernel picks: a transfer's TID (RFC 1350 §4). It is not connected, because a connected
- * one would never see the datagrams of strangers that have to be answered with error 5.
+ * On `address` and a port that the kernel picks, a transfer's TID (RFC 1350 §4): a socket that is connected to the client, so that the way
+ * there is looked up once and not for each packet, and one that hears everybody else, who has to be answered with error 5. The
+ * kernel prefers the connected one. It may give two transfers one port, and tells them apart by their clients.
  */
-export function bound(address: string): Promise<Socket> {
-  const socket = create();
-  return opened(socket, () => socket.bind({ address, port: 0, exclusive: true }));
+export async function boundFor(
+  address: string,
+  peer: { readonly address: string; readonly port: number },
+): Promise<TransferSockets> {
+  const strangers = await bound(address, 0);
+  try {
+    const client = await bound(address, strangers.address().port);
+    await when('connect', client, () => client.connect(peer.port, peer.address));
+    return { client, strangers };
+  } catch (error) {
+    strangers.close();
+    throw error;
+  }
 }

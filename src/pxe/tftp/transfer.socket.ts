@@ -1,11 +1,11 @@
 /** One transfer at work: its socket, its file, its timer around the state machine of `transfer.ts`. */
-import type { RemoteInfo, Socket } from 'node:dgram';
+import type { RemoteInfo } from 'node:dgram';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { BlockReader, type ByteSource, emptySource, netasciiSource, type OpenFiles } from './blocks.files.ts';
 import { decodeTftp, encodeError, encodeOack, TFTP_ERROR, type TftpRequest } from './codec.ts';
 import { type Agreed, agree, blockCount } from './request.ts';
-import { bound } from './sockets.socket.ts';
+import { bound, boundFor, type TransferSockets } from './sockets.socket.ts';
 import {
   newTransfer,
   type Outcome,
@@ -46,8 +46,7 @@ export interface TransferOptions extends TransferJob {
 const DOUBLED_WITHIN = 1000;
 
 /** What exists once socket and file are open. */
-interface Running {
-  readonly socket: Socket;
+interface Running extends TransferSockets {
   readonly reader: BlockReader;
   readonly plan: TransferPlan;
   readonly agreed: Agreed;
@@ -115,9 +114,11 @@ export class Transfer {
       source = file.source;
     }
     if (request.mode === 'netascii') source = netasciiSource(source);
-    const socket = await bound(from);
+    const sockets = await boundFor(from, this.#options.peer);
+    const { client, strangers } = sockets;
     if (this.#ended) {
-      socket.close();
+      client.close();
+      strangers.close();
       return;
     }
     const agreed = agree(request, source.size, mtu);
@@ -130,24 +131,28 @@ export class Transfer {
     });
     const oack = agreed.acknowledged.length > 0;
     const plan = { blocks, window: agreed.window, oack, timeout: agreed.timeout };
-    this.#running = { socket, reader, plan, agreed, size: source.size };
-    socket.on('message', (datagram, peer) => this.#receive(datagram, peer));
+    this.#running = { ...sockets, reader, plan, agreed, size: source.size };
+    client.on('message', (datagram) => this.#receive(datagram));
+    strangers.on('message', (datagram, peer) => this.#stranger(datagram, peer));
     // e.g. the client's host went away: its silence will end the transfer
-    socket.on('error', () => {});
+    for (const socket of [client, strangers]) socket.on('error', () => {});
     this.#step({ kind: 'start' });
   }
 
-  #receive(datagram: Buffer, peer: RemoteInfo): void {
+  #stranger(datagram: Buffer, peer: RemoteInfo): void {
     const { peer: client } = this.#options;
-    if (peer.port !== client.port || peer.address !== client.address) {
-      // RFC 1350 §4: told off, and the transfer goes on undisturbed
-      this.#running?.socket.send(
+    // What came before the other socket was there.
+    if (peer.port === client.port && peer.address === client.address) this.#receive(datagram);
+    // RFC 1350 §4: told off, and the transfer goes on undisturbed
+    else
+      this.#running?.strangers.send(
         encodeError(TFTP_ERROR.unknownTid, 'this port belongs to another transfer'),
         peer.port,
         peer.address,
       );
-      return;
-    }
+  }
+
+  #receive(datagram: Buffer): void {
     const packet = decodeTftp(datagram);
     if (packet.kind === 'ack' || packet.kind === 'error') this.#step(packet);
   }
@@ -186,7 +191,7 @@ export class Transfer {
 
   #put(running: Running, packet: Buffer): void {
     // without a callback a packet that cannot be sent is a lost packet, which is what TFTP is made for
-    running.socket.send(packet, this.#options.peer.port, this.#options.peer.address);
+    running.client.send(packet);
   }
 
   /** One timer: deadlines move on with every packet, and it then finds out when it fires. Only one that moves back sets it anew. */
@@ -232,10 +237,13 @@ export class Transfer {
     this.#ended = true;
     this.#cancelTimer();
     this.#releaseFile();
-    const socket = this.#running?.socket;
-    // after the turn: an error packet that is on its way out still leaves
-    if (socket) setImmediate(() => socket.close());
     const running = this.#running;
+    // after the turn: an error packet that is on its way out still leaves
+    if (running)
+      setImmediate(() => {
+        running.client.close();
+        running.strangers.close();
+      });
     const octets = running ? Math.min(this.#state.acked * running.agreed.blockSize, running.size) : 0;
     this.#options.onEnd({
       outcome,
