@@ -13,7 +13,7 @@ const ETCD = 'test/peers/{etcd-*,agent-restore,endpoint}.test.ts';
 /** By the hundred thousand: a stage of their own, so that unit tests are soon done. */
 const FUZZ = 'test/unit/**/fuzz.test.ts';
 
-const alone = {
+const withoutRoot = {
   // Far above what any test needs: a busy host must not fail one.
   testTimeout: 600_000,
   // Loading the product anew for every file costs a third of the stage. Nothing here changes what others share.
@@ -47,10 +47,10 @@ export default defineConfig({
           name: 'unit',
           include: ['test/unit/**/*.test.ts', 'test/audit/**/*.test.ts'],
           exclude: [FUZZ],
-          ...alone,
+          ...withoutRoot,
         },
       },
-      { test: { name: 'fuzz', include: [FUZZ], ...alone } },
+      { test: { name: 'fuzz', include: [FUZZ], ...withoutRoot } },
       peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD] }),
       peers('peers-etcd', { include: [ETCD] }),
       {

@@ -966,19 +966,17 @@ judge() {
     *) detail='has partitions' && return ;;
   esac
   probe || return 0
-  half_made=
-  ! made_half $((sectors - 1)) || half_made=yes
   if [ -n "$type" ]; then
     [ "$label $type" = 'MUSTER-DATA ext4' ] || { detail="holds $type\${label:+ named $label}" && return; }
     [ -z "$booting" ] || { detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say the same when it is made' && return; }
     # The mark of one that is being made is taken off last, before it is ever mounted: nothing is lost.
-    [ -z "$half_made" ] || { disk=blank && return; }
+    ! made_half $((sectors - 1)) || { disk=blank && return; }
     disk=ours
     first_line "$sys/dev"
     [ -z "$value" ] || [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$value" ] || mounted=yes
     return
   fi
-  [ -z "$half_made" ] || { disk=blank && return; }
+  ! made_half $((sectors - 1)) || { disk=blank && return; }
   found=$(wipefs --noheadings "$node" 2>&1)
   [ -z "$found" ] || { detail="holds $found" && return; }
   if zeros 0 && zeros $((sectors / 2048 - 1)); then

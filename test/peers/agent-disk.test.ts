@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Disks, MIB } from './agent-disks.ts';
-import { Desk, Machine, put, SHELLS, SOURCE } from './agent-kit.ts';
+import { askDisk, Disks, MIB } from './agent-disks.ts';
+import { Desk, Machine, put, SHELLS } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 
@@ -97,13 +97,6 @@ function tableOf(file: string): readonly (readonly [string, number, number])[] {
   ]);
 }
 
-/** Asks muster-disk.sh as muster-boot.sh does. */
-const bootLook = (machine: Machine): string =>
-  execFileSync('sh', [`${SOURCE}/muster-disk.sh`, 'boot-look', 'serial=S2'], {
-    env: machine.env(),
-    encoding: 'utf8',
-  });
-
 test.for(SHELLS)(
   'by %s, the one disk of a machine gets a partition for its data and one to start from; both are found after a reboot',
   async (shell) => {
@@ -116,7 +109,9 @@ test.for(SHELLS)(
       ['MUSTER-BOOT', 1, 1024],
       ['MUSTER-DATA', 1025, 7166],
     ]);
-    expect(bootLook(machine)).toBe('disk=ours\ndevice=/dev/vdb\npartition=/dev/vdb1\ndetail=\n');
+    expect(askDisk(machine, 'boot-look', 'serial=S2')).toBe(
+      'disk=ours\ndevice=/dev/vdb\npartition=/dev/vdb1\ndetail=\n',
+    );
 
     disks.unmount();
     disks.unplug('vdb');
@@ -147,7 +142,7 @@ test('a data disk that was made as a whole stays one, and is no boot disk', asyn
   machine.write('/etc/muster/agent.conf', settings);
   desk.plan([{ do: 'mount-data', filesystem: UUID }, CREATE, MARKER]);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
-  expect(bootLook(machine)).toContain(
+  expect(askDisk(machine, 'boot-look', 'serial=S2')).toContain(
     'disk=foreign\ndevice=/dev/vdb\npartition=\ndetail=is a data disk as a whole',
   );
 });

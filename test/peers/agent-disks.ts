@@ -1,9 +1,8 @@
 /** Real disks for a machine of the agent's tests: loop devices under the names of disks, in /dev and /sys as the kernel has them. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
-import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Machine } from './agent-kit.ts';
+import { type Machine, SOURCE } from './agent-kit.ts';
 
 export const MIB = 1024 * 1024;
 const RESCAN = fileURLToPath(new URL('agent-partitions.sh', import.meta.url));
@@ -94,17 +93,16 @@ export class Disks {
     for (const loop of this.#loops.splice(0)) execFileSync('losetup', ['--detach', loop]);
   }
 
+  /** Without a file behind it a disk has none. */
   #detachPartitions(name: string): void {
-    const sys = this.#machine.path(`/sys/block/${name}`);
-    if (!fs.existsSync(sys)) return;
-    for (const part of fs.readdirSync(sys).filter((entry) => entry.startsWith(name))) {
-      const loop = path.join(sys, part, 'loop');
-      if (fs.existsSync(loop)) execFileSync('losetup', ['--detach', fs.readFileSync(loop, 'utf8').trim()]);
-      fs.rmSync(path.join(sys, part), { recursive: true });
-      fs.rmSync(this.#machine.path(`/dev/${part}`), { force: true });
-    }
+    fs.rmSync(this.#machine.path(`/sys/block/${name}/backing`), { force: true });
+    execFileSync('sh', [RESCAN, this.#machine.root, name]);
   }
 }
+
+/** Asks muster-disk.sh as muster-boot.sh does. */
+export const askDisk = (machine: Machine, ...args: readonly string[]): string =>
+  execFileSync('sh', [`${SOURCE}/muster-disk.sh`, ...args], { env: machine.env(), encoding: 'utf8' });
 
 /** What was killed a moment ago may still hold it. */
 function unmount(at: string): void {

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Disks } from './agent-disks.ts';
+import { askDisk, Disks } from './agent-disks.ts';
 import { Desk, Machine, put, SHELLS, SOURCE } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
@@ -253,9 +253,7 @@ test.each([
   },
 );
 
-/** Asks muster-disk.sh as muster-boot.sh does. */
-const disk = (...args: string[]): string =>
-  execFileSync('sh', [`${SOURCE}/muster-disk.sh`, ...args], { env: machine.env(), encoding: 'utf8' });
+const disk = (...args: readonly string[]): string => askDisk(machine, ...args);
 
 test('a blank disk becomes a boot disk with one partition of ours, and no other disk does', async () => {
   expect(disk('boot-look', 'serial=S1')).toBe('disk=blank\ndevice=/dev/vda\npartition=\ndetail=\n');

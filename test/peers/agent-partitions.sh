@@ -1,18 +1,19 @@
 #!/bin/sh
 # What the kernel does when a disk's table of partitions was written: its partitions appear in /sys and /dev, here below ROOT, as loop
-# devices over parts of the file behind the disk.
+# devices over parts of the file behind the disk; without one they go.
 #
 #     agent-partitions.sh ROOT NAME
 set -eu
 root=$1 name=$2
 sys=$root/sys/block/$name
-file=$(cat "$sys/backing")
 for part in "$sys/$name"[0-9]*; do
   [ -e "$part/loop" ] || continue
   losetup --detach "$(cat "$part/loop")"
   rm -f "$root/dev/${part##*/}"
   rm -rf "$part"
 done
+[ -e "$sys/backing" ] || exit 0
+file=$(cat "$sys/backing")
 number=0
 sfdisk --dump "$file" 2>/dev/null | sed -n 's/.*start= *\([0-9]*\), size= *\([0-9]*\),.*name="\([^"]*\)".*/\1 \2 \3/p' |
   while read -r start size label; do

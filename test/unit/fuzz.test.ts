@@ -21,7 +21,7 @@ import { parsePem } from '../../src/pki/pem.ts';
 import { decodeIssued, decodeKeyset, encodeKeyset, PKI_KEY } from '../../src/pki/records.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
 import { full } from './cluster/kit.ts';
-import { damagedOctets, damagedRecords, damagedRecordsLater, damagedTexts, unless } from './fuzzing.ts';
+import { damagedOctets, damagedRecords, damagedTexts, unless } from './fuzzing.ts';
 
 /** Reads a value, and reads it again as it would be written. */
 const VALUES: readonly (readonly [string, readonly string[], (text: string) => boolean])[] = [
@@ -96,10 +96,10 @@ const VALUES: readonly (readonly [string, readonly string[], (text: string) => b
   ],
 ];
 
-test.each(VALUES)('200,000 damaged %s are none, or mean what they say', (name, seeds, read) => {
+test.each(VALUES)('200,000 damaged %s are none, or mean what they say', async (name, seeds, read) => {
   for (const seed of seeds) expect([seed, read(seed)]).toEqual([seed, true]);
   let taken = 0;
-  damagedTexts(name, seeds, (text) => {
+  await damagedTexts(name, seeds, (text) => {
     if (read(text)) taken++;
   });
   expect(taken).toBeGreaterThan(500);
@@ -159,9 +159,9 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
   ['records of applied objects', { v: 1, digest: 'd', bootId: 'b', done: false }, [], readApplied],
 ];
 
-test.each(RECORDS)('200,000 damaged %s are read or refused with a code', (name, seed, codes, read) => {
+test.each(RECORDS)('200,000 damaged %s are read or refused with a code', async (name, seed, codes, read) => {
   expect(read(JSON.stringify(seed))).toBeDefined();
-  damagedRecords(name, [seed], (text) => unless(codes, () => read(text)));
+  await damagedRecords(name, [seed], (text) => void unless(codes, () => read(text)));
 });
 
 test('200,000 damaged answers of etcd: members or a reason', async () => {
@@ -172,7 +172,7 @@ test('200,000 damaged answers of etcd: members or a reason', async () => {
     members: [{ ID: '1', name: 'a', peerURLs: ['https://10.0.0.1:2380'], isLearner: true }, { ID: '2' }],
   };
   let seen = 0;
-  await damagedRecordsLater('answers of etcd', [seed], async (text) => {
+  await damagedRecords('answers of etcd', [seed], async (text) => {
     const view = await gatewayOf(async () => parsed(text))
       .view(members)
       .catch((error: Error) => {
@@ -198,29 +198,25 @@ test('200,000 damaged answers of Kubernetes are observed without an exception', 
   };
   const whole = full();
   let nodes = 0;
-  await damagedRecordsLater(
-    'answers of Kubernetes',
-    [{ gitVersion: 'v1.36.2', items: [item] }],
-    async (text) => {
-      const answer = Promise.resolve({ body: parsed(text), text, date: NOW });
-      const kube: Kube = () => answer;
-      const { apiservers, api } = await observeKubernetes(whole, () => kube);
-      if (!apiservers[0]?.ready || typeof api !== 'object') throw new Error(String(api));
-      nodes += api.nodes.length;
-      for (const { ready, says } of api.nodes)
-        if (typeof ready !== 'boolean' || typeof says !== 'string') throw new Error('no node');
-    },
-  );
+  await damagedRecords('answers of Kubernetes', [{ gitVersion: 'v1.36.2', items: [item] }], async (text) => {
+    const answer = Promise.resolve({ body: parsed(text), text, date: NOW });
+    const kube: Kube = () => answer;
+    const { apiservers, api } = await observeKubernetes(whole, () => kube);
+    if (!apiservers[0]?.ready || typeof api !== 'object') throw new Error(String(api));
+    nodes += api.nodes.length;
+    for (const { ready, says } of api.nodes)
+      if (typeof ready !== 'boolean' || typeof says !== 'string') throw new Error('no node');
+  });
   expect(nodes).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged manifests of add-ons are read or refused with E_ADDON', () => {
+test('200,000 damaged manifests of add-ons are read or refused with E_ADDON', async () => {
   const seeds = [
     'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\ndata:\n  k: |\n    text\n---\napiVersion: v1\nkind: List\nitems:\n- &x {apiVersion: v1, kind: A, metadata: {name: c}}\n- *x\n',
     '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"n": 0644, "b": yes, "f": 1e3}}',
   ];
   let taken = 0;
-  damagedOctets('manifests of add-ons', seeds, (octets) => {
+  await damagedOctets('manifests of add-ons', seeds, (octets) => {
     const objects = unless(['E_ADDON'], () => readManifest(octets, 'f'));
     if (objects === undefined) return;
     taken++;

@@ -38,20 +38,18 @@ function when(done: 'listening' | 'connect', socket: Socket, begin: () => void):
   });
 }
 
+const bind = (socket: Socket, address: string, port: number): Promise<Socket> =>
+  when('listening', socket, () => socket.bind({ address, port, exclusive: true }));
+
 /** Takes over a listener. Rejects when the descriptor is no UDP socket or the address is not ours. */
 export function adopt(listener: TftpListener): Promise<Socket> {
   const socket = create();
-  return when('listening', socket, () => {
-    if ('fd' in listener) socket.bind({ fd: listener.fd });
-    else socket.bind({ address: listener.address, port: listener.port, exclusive: true });
-  });
+  if (!('fd' in listener)) return bind(socket, listener.address, listener.port);
+  return when('listening', socket, () => socket.bind({ fd: listener.fd }));
 }
 
-/** A socket on `address` and a port that the kernel picks, or on `port` beside others of ours. */
-export function bound(address: string, port?: number): Promise<Socket> {
-  const socket = create(port !== undefined);
-  return when('listening', socket, () => socket.bind({ address, port: port ?? 0, exclusive: true }));
-}
+/** A socket on `address` and a port that the kernel picks. */
+export const bound = (address: string): Promise<Socket> => bind(create(), address, 0);
 
 /** The sockets of a transfer's TID, see {@link boundFor}. */
 export interface TransferSockets {
@@ -68,9 +66,9 @@ export async function boundFor(
   address: string,
   peer: { readonly address: string; readonly port: number },
 ): Promise<TransferSockets> {
-  const strangers = await bound(address, 0);
+  const strangers = await bind(create(true), address, 0);
   try {
-    const client = await bound(address, strangers.address().port);
+    const client = await bind(create(true), address, strangers.address().port);
     await when('connect', client, () => client.connect(peer.port, peer.address));
     return { client, strangers };
   } catch (error) {

@@ -1,4 +1,4 @@
-/** One transfer at work: its socket, its file, its timer around the state machine of `transfer.ts`. */
+/** One transfer at work: its sockets, its file, its timer around the state machine of `transfer.ts`. */
 import type { RemoteInfo } from 'node:dgram';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';

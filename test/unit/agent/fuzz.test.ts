@@ -43,9 +43,9 @@ const POLLS = [
   },
 ].map((fields) => new URLSearchParams(fields).toString());
 
-test('200,000 damaged forms are read or refused with E_USAGE, and none has more fields than it may', () => {
+test('200,000 damaged forms are read or refused with E_USAGE, and none has more fields than it may', async () => {
   let taken = 0;
-  damagedTexts('forms of agents', POLLS, (body) => {
+  await damagedTexts('forms of agents', POLLS, (body) => {
     const form = unless(['E_USAGE'], () => readForm(body));
     if (form === undefined) return;
     taken++;
@@ -56,9 +56,9 @@ test('200,000 damaged forms are read or refused with E_USAGE, and none has more 
   expect(taken).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged polls: facts or a reason, never an exception, and nothing in them writes beyond its line', () => {
+test('200,000 damaged polls: facts or a reason, never an exception, and nothing in them writes beyond its line', async () => {
   let taken = 0;
-  damagedTexts('facts of agents', POLLS, (body) => {
+  await damagedTexts('facts of agents', POLLS, (body) => {
     const read = decodeFacts(body);
     if (!read.ok) {
       if (read.text === '' || read.text.length > 200) throw new Error('no reason, or a long one');

@@ -47,9 +47,9 @@ const WHOLE = {
   passwd: { users: [{ name: 'u', groups: ['g'], sshAuthorizedKeys: ['k'] }] },
 };
 
-test('200,000 damaged configurations: faults or none, never an exception', () => {
+test('200,000 damaged configurations: faults or none, never an exception', async () => {
   let valid = 0;
-  damagedRecords('ignition', [WHOLE], (text) => {
+  await damagedRecords('ignition', [WHOLE], (text) => {
     // What is no JSON any more is not asked for.
     const value = parsed(text);
     if (value !== undefined && validateIgnition(value).length === 0) valid++;

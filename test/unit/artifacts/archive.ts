@@ -1,0 +1,26 @@
+/** Archives whose members say what nobody else's do. */
+import { TAR_END, tarHeader, tarPadding } from '../../../src/artifacts/tar.ts';
+
+/** An archive with what `members` says, and a sum that fits wherever the header was changed. */
+export const archive = (
+  ...members: readonly (readonly [flag: string, path: string, content: string])[]
+): Buffer =>
+  Buffer.concat([
+    ...members.flatMap(([flag, path, content]) => {
+      const header = tarHeader({ path, type: 'file', mode: 0o644, size: content.length });
+      header[156] = flag.charCodeAt(0);
+      return [header, Buffer.from(content), tarPadding(content.length)];
+    }),
+    TAR_END,
+  ]);
+
+/** Sums every block as if it were a header: what was changed is then found out by nobody but the reader. */
+export function summed(octets: Buffer): Buffer {
+  for (let at = 0; at + 512 <= octets.length; at += 512) {
+    const block = octets.subarray(at, at + 512);
+    if (block.toString('latin1', 257, 262) !== 'ustar') continue;
+    const sum = block.reduce((total, octet, n) => total + (n >= 148 && n < 156 ? 32 : octet), 0);
+    block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+  }
+  return octets;
+}
