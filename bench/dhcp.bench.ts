@@ -27,13 +27,12 @@ const IF_MISSED =
   '4 % collecting garbage. All threads together take about the processor time of Kea (194 to 221 beside 186 to 212 microseconds an ' +
   'exchange at 2,500/s), but three quarters of ours is one thread, and the load generator has one of the two processors.';
 
-/** What was seen with a warm server and the processor time of its threads read each second. */
+/** What was seen with a warm server, `--trace-gc-nvp` and spans of four seconds (docs/decisions/0025). */
 const P99_IF_MISSED =
-  'Seen at 3,000 exchanges a second: the main thread works for 0.5 to 0.6 s of each second and waits another 0.2 to 0.3 s for a processor, of ' +
-  'which there are two: the load generator takes one whole, the store thread a quarter of the other. Kea, with several threads that work little ' +
-  'each, had a 99th of 100 of 1.0 to 1.2 ms in the same minutes. Ours took 39 to 153 ms in the first three seconds after the start, while code is ' +
-  'compiled and every client opens its session, and 5 to 18 ms from then on; here half of saturation is 3,500/s and more. One scavenge a ' +
-  'second of 5 to 8 ms is in that; copying the log into the store is not (1 to 5 ms each, every half second, in the other thread).';
+  'Seen at 6,500 exchanges a second on a quiet machine: 3 to 7 ms, which are the scavenges (three a second, 3 ms each, and what has queued ' +
+  'meanwhile), and 20 to 60 ms in a span with a full collection, of which there is one a minute. Kea, which collects nothing, has 0.4 to 1 ms. ' +
+  'On machines that others use too it is more, since the main thread waits for a processor: the load generator takes one of the two whole. In ' +
+  'the first three seconds after the start, while code is compiled and every client opens its session, it is 39 to 153 ms.';
 
 interface Place {
   readonly what: string;

@@ -87,6 +87,9 @@ export interface EventSink {
   record(event: NewEvent): void;
 }
 
+/** Is told of an event, and of the JSON text that it is kept as. */
+export type EventListener = (event: MusterEvent, text: string) => void;
+
 /** The reading side. */
 export interface EventLog extends EventSink {
   /** Newest last. */
@@ -96,5 +99,5 @@ export interface EventLog extends EventSink {
     readonly limit?: number;
   }): readonly MusterEvent[];
   /** Calls `listener` with each new event; the returned function ends that. */
-  subscribe(listener: (event: MusterEvent) => void): () => void;
+  subscribe(listener: EventListener): () => void;
 }

@@ -41,8 +41,8 @@ export interface EventJournal {
 const GATHER: Millis = millis(100);
 /** More events than this are not held for a disk that does not keep up. */
 const MAX_WAITING = 20_000;
-/** So many are turned into text at once: few, because packets wait meanwhile. */
-const BATCH = 100;
+/** So many are written at once: few enough that packets do not wait while they become octets. */
+const BATCH = 500;
 const SEGMENT = /^events-([0-9]{8,})\.jsonl$/;
 const segmentName = (number: number): string => `events-${String(number).padStart(8, '0')}.jsonl`;
 
@@ -66,7 +66,8 @@ class Journal implements EventJournal {
   #written = 0;
   /** The last line of the segment has no end: half of it was written. */
   #torn = false;
-  #waiting: MusterEvent[] = [];
+  /** Their texts. */
+  #waiting: string[] = [];
   #writing: Promise<void> | undefined;
   #cancelTimer: (() => void) | undefined;
   #failing = false;
@@ -90,16 +91,16 @@ class Journal implements EventJournal {
     } catch (error) {
       this.#failed(error, 0);
     }
-    this.#unsubscribe = this.#options.events.subscribe((event) => this.#take(event));
+    this.#unsubscribe = this.#options.events.subscribe((_, text) => this.#take(text));
   }
 
   /** Keeps the event for the next write. Called from inside `record`: costs a push. */
-  #take(event: MusterEvent): void {
+  #take(text: string): void {
     if (this.#waiting.length >= MAX_WAITING) {
       this.#lost(1);
       return;
     }
-    this.#waiting.push(event);
+    this.#waiting.push(text);
     this.#schedule();
   }
 
@@ -128,7 +129,7 @@ class Journal implements EventJournal {
       const batch = this.#waiting.splice(0, Math.min(BATCH, count - done));
       done += batch.length;
       try {
-        await this.#write(batch.map((event) => `${JSON.stringify(event)}\n`).join(''));
+        await this.#write(`${batch.join('\n')}\n`);
         if (this.#failing) this.#options.log.info({}, 'events reach the journal again');
         this.#failing = false;
       } catch (error) {

@@ -2,7 +2,8 @@
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
-import type { EventLog, MusterEvent, NewEvent } from './event.ts';
+import type { EventListener, EventLog, MusterEvent, NewEvent } from './event.ts';
+import { HeldTexts, type TextHandle } from './texts.ts';
 
 export interface EventLogOptions {
   readonly clock: Clock;
@@ -14,7 +15,7 @@ export interface EventLogOptions {
   readonly subjects: number;
   /** How many are kept in the order of all subjects; default 10,000. */
   readonly recent?: number;
-  /** How many are kept of all subjects together; default 200,000, some 100 MB. The quietest subjects lose their older ones first. */
+  /** How many are kept of all subjects together; default 200,000, some 80 MB. The quietest subjects lose their older ones first. */
   readonly total?: number;
 }
 
@@ -34,32 +35,34 @@ export function createEventLog(options: EventLogOptions): MemoryEventLog {
 
 class RingEventLog implements MemoryEventLog {
   readonly #options: EventLogOptions;
+  readonly #texts = new HeldTexts();
   readonly #recent: Ring;
   readonly #subjects = new Map<string, Subject>();
   /** Begin and end of the list of subjects in the order of their last events. */
   readonly #order: Subject;
-  readonly #listeners = new Set<(event: MusterEvent) => void>();
+  readonly #listeners = new Set<EventListener>();
   #sequence = 0;
   /** Events in the rings of subjects. */
   #held = 0;
 
   constructor(options: EventLogOptions) {
     this.#options = options;
-    this.#recent = new Ring(options.recent ?? 10_000);
-    this.#order = new Subject('', 0);
+    this.#recent = new Ring(options.recent ?? 10_000, this.#texts);
+    this.#order = new Subject('', 0, this.#texts);
   }
 
   record(event: NewEvent): void {
     const { clock, metrics } = this.#options;
     const recorded: MusterEvent = { sequence: ++this.#sequence, at: clock.now(), ...event };
-    this.#keep(recorded);
+    const text = JSON.stringify(recorded);
+    this.#keep(recorded, text);
     metrics?.add('muster_events_total', { kind: event.kind });
-    for (const listener of this.#listeners) this.#tell(listener, recorded);
+    for (const listener of this.#listeners) this.#tell(listener, recorded, text);
   }
 
-  #tell(listener: (event: MusterEvent) => void, event: MusterEvent): void {
+  #tell(listener: EventListener, event: MusterEvent, text: string): void {
     try {
-      listener(event);
+      listener(event, text);
     } catch (error) {
       this.#options.log.error(
         { code: 'E_INTERNAL', kind: event.kind, cause: String(error) },
@@ -68,16 +71,18 @@ class RingEventLog implements MemoryEventLog {
     }
   }
 
-  #keep(event: MusterEvent): void {
+  #keep(event: MusterEvent, text: string): void {
     const { perSubject, subjects, total = 200_000 } = this.#options;
-    this.#recent.push(event);
+    const kept = this.#texts.put(text, event.sequence);
+    this.#recent.push(kept);
     let subject = this.#subjects.get(event.subject);
     if (subject === undefined) {
-      subject = new Subject(event.subject, perSubject);
+      subject = new Subject(event.subject, perSubject, this.#texts);
       this.#subjects.set(event.subject, subject);
     }
     this.#held -= subject.length;
-    subject.push(event);
+    subject.push(kept);
+    this.#texts.drop(kept);
     this.#held += subject.length;
     subject.moveBefore(this.#order);
     if (this.#subjects.size > subjects) this.#forget(this.#order.next);
@@ -90,6 +95,7 @@ class RingEventLog implements MemoryEventLog {
 
   #forget(subject: Subject): void {
     this.#held -= subject.length;
+    subject.clear();
     subject.unlink();
     this.#subjects.delete(subject.name);
   }
@@ -98,7 +104,7 @@ class RingEventLog implements MemoryEventLog {
     for (const event of events) {
       if (event.sequence <= this.#sequence) continue;
       this.#sequence = event.sequence;
-      this.#keep(event);
+      this.#keep(event, JSON.stringify(event));
     }
   }
 
@@ -112,9 +118,9 @@ class RingEventLog implements MemoryEventLog {
     return ring?.list(after, limit) ?? [];
   }
 
-  subscribe(listener: (event: MusterEvent) => void): () => void {
+  subscribe(listener: EventListener): () => void {
     // Wrapped, so that one function subscribed twice is told twice and each subscription ends by itself.
-    const own = (event: MusterEvent) => listener(event);
+    const own: EventListener = (event, text) => listener(event, text);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
@@ -123,12 +129,14 @@ class RingEventLog implements MemoryEventLog {
 /** The last `size` events, oldest first. Takes memory as it fills. */
 class Ring {
   readonly #size: number;
-  #items: MusterEvent[] = [];
+  readonly #texts: HeldTexts;
+  #items: TextHandle[] = [];
   /** Where the oldest is, once the ring is full. */
   #start = 0;
 
-  constructor(size: number) {
+  constructor(size: number, texts: HeldTexts) {
     this.#size = size;
+    this.#texts = texts;
   }
 
   get length(): number {
@@ -137,23 +145,32 @@ class Ring {
 
   /** Drops the older half, of one event that one. Returns how many went. */
   halve(): number {
-    const before = this.#items.length;
-    const kept = before >> 1;
-    this.#items = kept === 0 ? [] : this.list(undefined, kept);
+    const going = this.length - (this.length >> 1);
+    const items = Array.from(this.#items, (_, index) => this.#at(index));
+    for (const item of items.splice(0, going)) this.#texts.drop(item);
+    this.#items = items;
     this.#start = 0;
-    return before - kept;
+    return going;
   }
 
-  push(event: MusterEvent): void {
+  clear(): void {
+    for (const item of this.#items.splice(0)) this.#texts.drop(item);
+    this.#start = 0;
+  }
+
+  push(item: TextHandle): void {
+    if (this.#size === 0) return;
+    this.#texts.hold(item);
     if (this.#items.length < this.#size) {
-      this.#items.push(event);
-    } else if (this.#size > 0) {
-      this.#items[this.#start] = event;
+      this.#items.push(item);
+    } else {
+      this.#texts.drop(this.#items[this.#start]!);
+      this.#items[this.#start] = item;
       this.#start = (this.#start + 1) % this.#size;
     }
   }
 
-  #at(index: number): MusterEvent {
+  #at(index: number): TextHandle {
     return this.#items[(this.#start + index) % this.#items.length]!;
   }
 
@@ -163,7 +180,8 @@ class Ring {
     const count = Math.max(0, Math.min(limit, length));
     const from = after === undefined ? length - count : this.#firstAfter(after);
     const found: MusterEvent[] = [];
-    for (let i = from; i < length && found.length < count; i++) found.push(this.#at(i));
+    for (let i = from; i < length && found.length < count; i++)
+      found.push(JSON.parse(this.#texts.text(this.#at(i))) as MusterEvent);
     return found;
   }
 
@@ -173,7 +191,7 @@ class Ring {
     let high = this.#items.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.#at(middle).sequence > after) high = middle;
+      if (this.#texts.numberOf(this.#at(middle)) > after) high = middle;
       else low = middle + 1;
     }
     return low;
@@ -189,8 +207,8 @@ class Subject extends Ring {
   previous: Subject = this;
   next: Subject = this;
 
-  constructor(name: string, size: number) {
-    super(size);
+  constructor(name: string, size: number, texts: HeldTexts) {
+    super(size, texts);
     this.name = name;
   }
 
