@@ -15,7 +15,7 @@ export interface EventLogOptions {
   readonly subjects: number;
   /** How many are kept in the order of all subjects; default 10,000. */
   readonly recent?: number;
-  /** How many are kept of all subjects together; default 200,000, some 80 MB. The quietest subjects lose their older ones first. */
+  /** How many are kept of all subjects together; default 200,000, some 100 MB. The quietest subjects lose their older ones first. */
   readonly total?: number;
 }
 

@@ -3,12 +3,12 @@
  * its time on under load: each outlives its youth and dies old (docs/decisions/0025).
  */
 
-/** Octets of a slot; a text takes a chain of as many as it needs. Most events are 200 to 400 octets long. */
-const SLOT = 128;
-const PAGE_SLOTS = 8192;
+/** Octets of a slot; a text takes a chain of as many as it needs. Most events are 200 to 400 octets long and take one, by one call. */
+const SLOT = 512;
+const PAGE_SLOTS = 2048;
 const NONE = -1;
-/** What is at most so long, in UTF-16 units, is turned into octets without a buffer of its own. */
-const USUAL_LENGTH = 2048;
+/** A character in UTF-8 takes at most so many octets, and is not begun where it does not fit. */
+const LONGEST_CHARACTER = 4;
 
 /** Names a text that is held: its first slot. */
 export type TextHandle = number;
@@ -30,37 +30,33 @@ class Page {
 export class HeldTexts {
   readonly #pages: Page[] = [];
   #free: number = NONE;
-  readonly #usual = Buffer.allocUnsafeSlow(3 * USUAL_LENGTH);
 
   /** Keeps `text`, held once, until {@link drop}. */
   put(text: string, number: number): TextHandle {
-    let octets = this.#usual;
-    let length: number;
-    if (text.length <= USUAL_LENGTH) length = octets.write(text);
-    else {
-      octets = Buffer.from(text);
-      length = octets.length;
-    }
     const first = this.#take();
-    let slot = first;
-    for (let at = 0; ; ) {
-      const page = this.#pageOf(slot);
-      const index = slot % PAGE_SLOTS;
-      octets.copy(page.octets, index * SLOT, at, Math.min(at + SLOT, length));
-      at += SLOT;
-      if (at >= length) {
-        page.next[index] = NONE;
-        break;
-      }
-      slot = this.#take();
-      page.next[index] = slot;
-    }
     const page = this.#pageOf(first);
     const index = first % PAGE_SLOTS;
-    page.lengths[index] = length;
     page.numbers[index] = number;
     page.holders[index] = 1;
+    page.next[index] = NONE;
+    const written = page.octets.write(text, index * SLOT, SLOT);
+    page.lengths[index] = written <= SLOT - LONGEST_CHARACTER ? written : this.#putLong(text, first);
     return first;
+  }
+
+  /** Over as many slots as it takes; returns the length. */
+  #putLong(text: string, first: TextHandle): number {
+    const octets = Buffer.from(text);
+    for (let at = 0, slot = first; ; ) {
+      const page = this.#pageOf(slot);
+      octets.copy(page.octets, (slot % PAGE_SLOTS) * SLOT, at, at + SLOT);
+      at += SLOT;
+      if (at >= octets.length) return octets.length;
+      const next = this.#take();
+      page.next[slot % PAGE_SLOTS] = next;
+      slot = next;
+      this.#pageOf(slot).next[slot % PAGE_SLOTS] = NONE;
+    }
   }
 
   /** One more holds it. */

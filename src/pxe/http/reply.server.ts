@@ -18,9 +18,9 @@ export function send(response: ServerResponse, answer: Answer): number {
   const headers = ['content-type', answer.contentType, 'content-length', String(length)];
   for (const [name, value] of answer.headers ?? []) headers.push(name, value);
   response.writeHead(answer.status, headers);
-  // as text: Node then writes head and body at once
+  // As text: Node then writes head and body at once, and of plain ASCII it copies the octets.
   if (response.req.method === 'HEAD') response.end();
-  else response.end(answer.body, 'utf8');
+  else response.end(answer.body, length === answer.body.length ? 'latin1' : 'utf8');
   return answer.status;
 }
 

@@ -49,17 +49,18 @@ const QUESTIONS: Readonly<Record<string, string>> = {
   asset: '${asset:uristring}',
 };
 
+/** How a script ends that cannot go on. */
+const STARTING_OVER = [
+  say(`this machine starts over in ${FAILURE_SECONDS} seconds`),
+  `sleep ${FAILURE_SECONDS} ||`,
+  'reboot ||',
+  // no reboot in this iPXE: a non-zero exit lets the firmware try its next entry (0 lands some in their setup)
+  'exit 1',
+].join('\n');
+
 /** The last resort of a script: say so, leave time to read it, start over from the firmware, where all is fresh. */
 function startOver(label: string, what: string): string[] {
-  return [
-    `:${label}`,
-    say(what),
-    say(`this machine starts over in ${FAILURE_SECONDS} seconds`),
-    `sleep ${FAILURE_SECONDS} ||`,
-    'reboot ||',
-    // no reboot in this iPXE: a non-zero exit lets the firmware try its next entry (0 lands some in their setup)
-    'exit 1',
-  ];
+  return [`:${label}`, say(what), STARTING_OVER];
 }
 
 /**
@@ -168,12 +169,9 @@ export function bootScript(input: BootScriptInput): string {
     '#!ipxe',
     say(`${input.machine} boots ${input.image} as ${input.profile}`),
     'imgfree ||',
-    around('kernel', 'the kernel does not load', 'failed').replace(HERE, () => kernel),
+    loading('kernel', 'the kernel does not load', kernel),
     ...initrds.map(({ name, url }, index) =>
-      around(`initrd${index}`, `${name} does not load`, 'failed').replace(
-        HERE,
-        () => `initrd --name ${name} ${url}`,
-      ),
+      loading(`initrd${index}`, `${name} does not load`, `initrd --name ${name} ${url}`),
     ),
     'boot ||',
     ...startOver(
@@ -186,16 +184,16 @@ export function bootScript(input: BootScriptInput): string {
 
 /** Stands for a command that is put in later; no script has it. */
 const HERE = '\0';
-const surroundings = new Map<string, string>();
+const surroundings = new Map<string, readonly string[]>();
 
-/** {@link retried} as one text around a command that is put in at {@link HERE}: written once, for all machines. */
-function around(label: string, what: string, failed: string): string {
-  let text = surroundings.get(label);
-  if (text === undefined) {
-    text = retried(label, HERE, what, failed).join('\n');
-    surroundings.set(label, text);
+/** {@link retried} as one text, on to `failed`. What is around the command is made once, for all machines. */
+function loading(label: string, what: string, command: string): string {
+  let around = surroundings.get(label);
+  if (around === undefined) {
+    around = retried(label, HERE, what, 'failed').join('\n').split(HERE);
+    surroundings.set(label, around);
   }
-  return text;
+  return around.join(command);
 }
 
 export interface HoldScriptInput extends ScriptBase {
