@@ -235,16 +235,17 @@ export async function load(rig: Rig, rate: number, seconds: number, timers = fal
 }
 
 /**
- * The highest rate of completed exchanges: offered more and more until a third less comes out than goes in, or no more than before.
- * Begins a little below `from`.
+ * The highest rate of completed exchanges: offered more and more, in steps of a seventh, until twice in a row a sixth less comes out than goes in, or
+ * no more than before. Begins a little below `from`. One bad span of two seconds does not end the search: whatever else the machine does at
+ * that moment would be the server's figure.
  */
 export async function saturation(rig: Rig, from: number): Promise<number> {
   let best = 0;
-  for (let offered = from, step = 0; step < 6; step++, offered = Math.round(offered * 1.25)) {
+  for (let offered = from, step = 0, misses = 0; step < 10 && misses < 2; step++) {
     const { rate } = await load(rig, offered, 2);
-    const better = rate > best;
-    if (better) best = rate;
-    if (!better || rate < 0.85 * offered) break;
+    misses = rate <= best || rate < 0.85 * offered ? misses + 1 : 0;
+    best = Math.max(best, rate);
+    offered = Math.round((offered * 8) / 7);
     await pause(200);
   }
   if (best === 0) throw new Error(`${rig.name} completed no exchange:\n${rig.output()}`);

@@ -156,7 +156,7 @@ export const suite: BenchSuite = {
               better: 'more',
               aim: 10_000,
               ifMissed:
-                'One thread makes the scripts. Warm, each takes 0.15 to 0.17 ms of it and 0.08 ms of the others (store, collector); the load generator has the rest of the two processors. From --cpu-prof of the shipped command under this load, shares of all that the main thread did (towards the end of that run the loop guard held machines, which costs half): 15 % sending the answer, most of it one system call, 8 % preparing the boot with its configuration rendered, 7 % collecting garbage, 6 % reading the query, 6 % events with their log lines, 5 % the text, 5 % the session, 4 % status and session handed to the store thread, 3 % recognition; the rest is HTTP in Node and small parts. More than a third of its time would have to go.',
+                'One thread makes the scripts. On the fastest machine seen each takes 0.08 to 0.10 ms of it, warm, and 0.05 to 0.06 ms of the others (store, collector); the load generator has the rest of the two processors. Single rounds gave 7,200 to 10,800 there within an hour, as other users of the host came and went. From --cpu-prof of the shipped command under this load, shares of all that the main thread did: 16 % sending the answer, most of it one system call, 15 % preparing the boot with its configuration rendered, 12 % collecting garbage, 10 % events with their log lines, 7 % the text, 8 % status and session handed to the store thread, 5 % reading the query, 3 % recognition; the rest is HTTP in Node and small parts.',
             },
             first: {
               name: 'The same, in the first two seconds of the process',
