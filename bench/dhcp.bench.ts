@@ -30,12 +30,12 @@ const IF_MISSED =
 /** What was seen with a warm server, `--trace-gc-nvp` and spans of four seconds (docs/decisions/0025). */
 const P99_IF_MISSED =
   'Seen at 6,500 exchanges a second on a quiet machine: 3 to 7 ms, which are the scavenges (three a second, 3 ms each, and what has queued ' +
-  'meanwhile), and 20 to 60 ms in a span with a full collection, of which there is one a minute. Kea, which collects nothing, has 0.4 to 1 ms. ' +
+  'meanwhile), and 20 to 60 ms in a span with a full collection, which is rare. Kea, which collects nothing, has 0.4 to 1 ms. ' +
   'On machines that others use too it is more, since the main thread waits for a processor: the load generator takes one of the two whole. In ' +
   'the first three seconds after the start, while code is compiled and every client opens its session, it is 39 to 153 ms.';
 
 const MEMORY_IF_MISSED =
-  'Resident memory goes up and down with full collections, which are minutes apart here (the heap may grow to twice of what is in use): ' +
+  'Resident memory goes up and down with full collections (the heap may grow to twice of what is in use before one): ' +
   'runs on one machine gave -73 to 35 MiB when it might grow to three times.';
 
 interface Place {

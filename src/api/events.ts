@@ -80,8 +80,8 @@ function resumePoint(request: ApiRequest, events: EventLog): number | undefined 
   return after > newest ? undefined : after;
 }
 
-function frame(event: MusterEvent): string {
-  return `id: ${event.sequence}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`;
+function frame(event: MusterEvent, text = JSON.stringify(event)): string {
+  return `id: ${event.sequence}\nevent: ${event.kind}\ndata: ${text}\n\n`;
 }
 
 async function* follow(
@@ -95,10 +95,10 @@ async function* follow(
   let lagged = false;
   // Subscribing before listing: what happens in between comes twice at most, never not at all.
   let sent = filter.after ?? 0;
-  const unsubscribe = events.subscribe((event) => {
+  const unsubscribe = events.subscribe((event, text) => {
     if (filter.subjects && !filter.subjects.has(event.subject)) return;
     if (queue.length >= MAX_QUEUED) lagged = true;
-    else queue.push(frame(event));
+    else queue.push(frame(event, text));
     wake();
   });
   const onAbort = (): void => wake();
