@@ -1,4 +1,5 @@
 /** The events of this process, in memory: a ring for each subject, and one for all. Constant cost for each event. */
+import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -37,9 +38,8 @@ class RingEventLog implements MemoryEventLog {
   readonly #options: EventLogOptions;
   readonly #texts = new HeldTexts();
   readonly #recent: Ring;
-  readonly #subjects = new Map<string, Subject>();
-  /** Begin and end of the list of subjects in the order of their last events. */
-  readonly #order: Subject;
+  /** In the order of their last events. */
+  readonly #subjects = new AgedMap<string, Ring>();
   readonly #listeners = new Set<EventListener>();
   #sequence = 0;
   /** Events in the rings of subjects. */
@@ -48,7 +48,6 @@ class RingEventLog implements MemoryEventLog {
   constructor(options: EventLogOptions) {
     this.#options = options;
     this.#recent = new Ring(options.recent ?? 10_000, this.#texts);
-    this.#order = new Subject('', 0, this.#texts);
   }
 
   record(event: NewEvent): void {
@@ -75,29 +74,25 @@ class RingEventLog implements MemoryEventLog {
     const { perSubject, subjects, total = 200_000 } = this.#options;
     const kept = this.#texts.put(text, event.sequence);
     this.#recent.push(kept);
-    let subject = this.#subjects.get(event.subject);
-    if (subject === undefined) {
-      subject = new Subject(event.subject, perSubject, this.#texts);
-      this.#subjects.set(event.subject, subject);
-    }
+    const subject = this.#subjects.get(event.subject) ?? new Ring(perSubject, this.#texts);
+    this.#subjects.set(event.subject, subject);
     this.#held -= subject.length;
     subject.push(kept);
     this.#texts.drop(kept);
     this.#held += subject.length;
-    subject.moveBefore(this.#order);
-    if (this.#subjects.size > subjects) this.#forget(this.#order.next);
+    if (this.#subjects.size > subjects) this.#forgetQuietest();
     while (this.#held > total && this.#subjects.size > 1) {
-      const quietest = this.#order.next;
+      const quietest = this.#subjects.oldest()!.value;
       this.#held -= quietest.halve();
-      if (quietest.length === 0) this.#forget(quietest);
+      if (quietest.length === 0) this.#forgetQuietest();
     }
   }
 
-  #forget(subject: Subject): void {
-    this.#held -= subject.length;
-    subject.clear();
-    subject.unlink();
-    this.#subjects.delete(subject.name);
+  #forgetQuietest(): void {
+    const { key, value } = this.#subjects.oldest()!;
+    this.#held -= value.length;
+    value.clear();
+    this.#subjects.delete(key);
   }
 
   restore(events: readonly MusterEvent[]): void {
@@ -195,33 +190,5 @@ class Ring {
       else low = middle + 1;
     }
     return low;
-  }
-}
-
-/**
- * The events of one subject, linked to those that were quiet for longer and less long. A list, because a Map that is reordered by
- * deleting and setting costs a walk over the holes that this leaves, with every event.
- */
-class Subject extends Ring {
-  readonly name: string;
-  previous: Subject = this;
-  next: Subject = this;
-
-  constructor(name: string, size: number, texts: HeldTexts) {
-    super(size, texts);
-    this.name = name;
-  }
-
-  unlink(): void {
-    this.previous.next = this.next;
-    this.next.previous = this.previous;
-  }
-
-  moveBefore(other: Subject): void {
-    this.unlink();
-    this.previous = other.previous;
-    this.next = other;
-    other.previous.next = this;
-    other.previous = this;
   }
 }

@@ -3,6 +3,7 @@
  * Constant time for a packet, whatever is known. The store follows: what must not be lost is committed by the caller
  * ({@link Roster.commit}); the rest (sightings) is written behind, in batches.
  */
+import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../base/ipv4.ts';
@@ -71,7 +72,7 @@ class MemoryRoster implements Roster {
   readonly #deps: RosterDeps;
   readonly #members = new Map<string, Own>();
   /** Those without document, the one not seen for longest first. */
-  readonly #discovered = new Map<string, Own>();
+  readonly #discovered = new AgedMap<string, Own>();
   readonly #addresses = new Map<Ipv4, Own>();
   readonly #index = createRecognitionIndex();
   readonly #phases = new Map<Phase, number>(PHASES.map((phase) => [phase, 0]));
@@ -95,7 +96,7 @@ class MemoryRoster implements Roster {
       this.#add({ name, entry: undefined, status: value, version: 0, lastSeen: value.lastSeen });
     for (const entry of catalog.list('Machine')) this.#registered(entry);
     // Documents that went while the server was down.
-    for (const member of [...this.#discovered.values()])
+    for (const [, member] of [...this.#discovered])
       if (member.status.phase !== 'discovered') this.#withoutDocument(member);
     this.#unsubscribe = catalog.subscribe((changes) => this.#follow(changes));
     this.#started = true;
@@ -133,7 +134,7 @@ class MemoryRoster implements Roster {
 
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined {
     if (!this.#rate.take()) return undefined;
-    if (this.#discovered.size >= MAX_DISCOVERED) this.#remove(this.#discovered.values().next().value!);
+    if (this.#discovered.size >= MAX_DISCOVERED) this.#remove(this.#discovered.oldest()!.value);
     const now = this.#deps.clock.now();
     const plain = `m-${sighting.bootMac.replaceAll(':', '')}`;
     let name = plain;
@@ -160,7 +161,7 @@ class MemoryRoster implements Roster {
   see(member: Member, sighting: Sighting): void {
     const own = member as Own;
     const now = this.#deps.clock.now();
-    if (!own.entry && now - (own.lastSeen ?? 0) > 60_000 && this.#discovered.delete(own.name))
+    if (!own.entry && now - (own.lastSeen ?? 0) > 60_000 && this.#discovered.has(own.name))
       this.#discovered.set(own.name, own);
     own.lastSeen = now;
     const { seen, firstSeen } = own.status;

@@ -4,6 +4,7 @@
  * DISCOVER does not silence a machine that is coming up. Ages are measured with the monotonic clock: a stepped wall clock ends
  * nothing.
  */
+import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import { ExpiryQueue } from '../base/expiry.ts';
@@ -98,7 +99,7 @@ export function createSessions({
   /** By when something about it can end. A session that was heard of since is queued again when its turn comes. */
   const due = new ExpiryQueue<LiveSession>();
   /** Those that were given no boot, oldest first. */
-  const tentative = new Set<LiveSession>();
+  const tentative = new AgedMap<string, LiveSession>();
   const dropped: string[] = [];
   const silent: LiveSession[] = [];
 
@@ -135,16 +136,16 @@ export function createSessions({
     const { id, machine } = live.session;
     all.delete(id);
     live.lookAt = undefined;
-    tentative.delete(live);
+    tentative.delete(id);
     if (openings.get(machine) === live) openings.delete(machine);
     if (currents.get(machine) === live) currents.delete(machine);
     if (live.stored) dropped.push(id);
   };
 
   const admit = (live: LiveSession): void => {
-    if (all.size >= max) drop(tentative.values().next().value ?? all.values().next().value!);
+    if (all.size >= max) drop(tentative.oldest()?.value ?? all.values().next().value!);
     all.set(live.session.id, live);
-    if (!live.given) tentative.add(live);
+    if (!live.given) tentative.set(live.session.id, live);
     watch(live);
   };
 
@@ -224,7 +225,7 @@ export function createSessions({
     promote(live) {
       const { machine } = live.session;
       live.given = true;
-      tentative.delete(live);
+      tentative.delete(live.session.id);
       if (openings.get(machine) === live) openings.delete(machine);
       const before = currents.get(machine);
       currents.set(machine, live);

@@ -2,6 +2,7 @@
  * Who has which address on one network, in memory: the leases that the store holds, the offers of the last minute, and what is
  * free. Nothing here waits and nothing is proportional to the number of addresses.
  */
+import { AgedMap } from '../../base/aged.ts';
 import { type Millis, millis } from '../../base/duration.ts';
 import { ExpiryQueue } from '../../base/expiry.ts';
 import type { Ipv4 } from '../../base/ipv4.ts';
@@ -40,13 +41,13 @@ export class NetworkLeases {
   readonly network: string;
   readonly #entries = new Map<Ipv4, AddressEntry>();
   readonly #leaseOf = new Map<Mac, AddressEntry>();
-  /** Insertion order is age; all offers are held equally long, so the first one ends first. */
-  readonly #offerOf = new Map<Mac, AddressEntry>();
+  /** All offers are held equally long, so the oldest one ends first. */
+  readonly #offerOf = new AgedMap<Mac, AddressEntry>();
   readonly #due = new ExpiryQueue<Ipv4>();
   readonly #queued = new Set<Ipv4>();
   readonly #probed = new Map<Ipv4, Millis>();
-  /** Who took an address from another server; insertion order is age. It says who asks for files, and binds nobody. */
-  readonly #elsewhere = new Map<Ipv4, Mac>();
+  /** Who took an address from another server. It says who asks for files, and binds nobody. */
+  readonly #elsewhere = new AgedMap<Ipv4, Mac>();
   #pool: Pool | undefined;
   #restarted = 0 as Millis;
 
@@ -128,7 +129,6 @@ export class NetworkLeases {
     entry.offer = offer;
     this.#pool?.take(address);
     this.#probed.delete(address);
-    this.#offerOf.delete(offer.mac);
     this.#offerOf.set(offer.mac, entry);
   }
 
@@ -145,9 +145,8 @@ export class NetworkLeases {
   tookElsewhere(mac: Mac, address: Ipv4 | undefined): void {
     this.withdraw(mac);
     if (address === undefined) return;
-    this.#elsewhere.delete(address);
     this.#elsewhere.set(address, mac);
-    if (this.#elsewhere.size > MAX_ELSEWHERE) this.#elsewhere.delete(this.#elsewhere.keys().next().value!);
+    if (this.#elsewhere.size > MAX_ELSEWHERE) this.#elsewhere.delete(this.#elsewhere.oldest()!.key);
   }
 
   /** Who last took the address from another server, as far as it was heard and we did not lease it since. */
@@ -216,9 +215,9 @@ export class NetworkLeases {
 
   /** Takes back what has run out by `now`. */
   expire(now: Millis): void {
-    for (const [mac, entry] of this.#offerOf) {
-      if (entry.offer && entry.offer.until > now) break;
-      this.withdraw(mac);
+    for (let first = this.#offerOf.oldest(); first !== undefined; first = this.#offerOf.oldest()) {
+      if (this.offerOf(first.key, now)) break;
+      this.withdraw(first.key);
     }
     for (let address = this.#due.take(now); address !== undefined; address = this.#due.take(now)) {
       this.#queued.delete(address);

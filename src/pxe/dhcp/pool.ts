@@ -2,6 +2,7 @@
  * The addresses of one network that nobody holds, without a list of them: a place in each range up to which addresses were never
  * given out, and a queue of those that came back. Asking costs the same for a pool of ten and of a million.
  */
+import { AgedMap } from '../../base/aged.ts';
 import { broadcastOf, type Cidr, type Ipv4 } from '../../base/ipv4.ts';
 
 export interface PoolRange {
@@ -28,8 +29,8 @@ export class Pool {
   readonly rules: PoolRules;
   #range = 0;
   #next: number;
-  /** Insertion order is age: the address that came back first goes out first. */
-  readonly #back = new Set<Ipv4>();
+  /** The address that came back first goes out first. */
+  readonly #back = new AgedMap<Ipv4, true>();
 
   constructor(rules: PoolRules) {
     this.rules = rules;
@@ -51,8 +52,7 @@ export class Pool {
   /** An address that somebody gave back, or that was not given out after all. */
   giveBack(address: Ipv4): void {
     if (!inPool(this.rules, address)) return;
-    this.#back.delete(address);
-    this.#back.add(address);
+    this.#back.set(address, true);
   }
 
   /**
@@ -72,7 +72,7 @@ export class Pool {
       if (inPool(this.rules, address) && free(address)) return address;
       this.#next++;
     }
-    for (const address of this.#back) {
+    for (const [address] of this.#back) {
       if (free(address)) return address;
       this.#back.delete(address);
     }
@@ -90,7 +90,7 @@ export class Pool {
         if (inPool(this.rules, at as Ipv4) && free(at as Ipv4)) found.push(at as Ipv4);
       }
     }
-    for (const address of this.#back) {
+    for (const [address] of this.#back) {
       if (found.length >= count || ++looked > 8 * count) break;
       if (free(address)) found.push(address);
     }
