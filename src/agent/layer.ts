@@ -119,6 +119,9 @@ const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => scriptFile(nam
 /** Of machines with a boot disk alone: a first configuration is read by every machine at every boot. */
 const BOOT_DISK_SCRIPT = scriptFile('muster-boot.sh', BOOT_SCRIPT);
 
+/** A plan brings it, minutes after the first configuration; hooks of operators are before or after it (docs/clusters.md). */
+const LATE_UNITS = ['kubelet.service'];
+
 /** The lowest layer of a machine of a cluster, beside MUSTER_LAYER. Holds the ticket: it is rendered for one session and not kept. */
 export const agentLayer = (settings: AgentSettings): ConfigLayer =>
   layerOf({
@@ -146,6 +149,7 @@ export function layerOf({
   return {
     layer: 'muster',
     document: 'muster',
+    lateUnits: LATE_UNITS,
     config: {
       files: [
         ...AGENT_SCRIPTS,

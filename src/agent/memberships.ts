@@ -1,5 +1,6 @@
 /** Which machine is of which cluster with Kubernetes, by the Clusters' own lists. Constant time; follows the documents. */
 import type { Catalog } from '../resources/catalog.ts';
+import { clustersByMachine } from '../resources/membership.ts';
 
 export interface Memberships {
   /** Machines of clusters, all together. */
@@ -13,10 +14,11 @@ export interface Memberships {
 
 export function followMemberships(catalog: Catalog): Memberships {
   const listeners = new Set<() => void>();
-  let clusters = read(catalog);
+  const read = () => clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
+  let clusters = read();
   const close = catalog.subscribe((changes) => {
     if (changes.every(({ kind }) => kind !== 'Cluster')) return;
-    clusters = read(catalog);
+    clusters = read();
     for (const listener of listeners) listener();
   });
   return {
@@ -30,15 +32,4 @@ export function followMemberships(catalog: Catalog): Memberships {
     },
     close,
   };
-}
-
-function read(catalog: Catalog): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  for (const { document } of catalog.list('Cluster')) {
-    const spec = document.spec.kubernetes;
-    if (spec === undefined) continue;
-    for (const name of [...spec.controlPlanes, ...(spec.workers ?? []), ...(spec.etcd?.machines ?? [])])
-      if (!found.has(name)) found.set(name, document.metadata.name);
-  }
-  return found;
 }

@@ -37,7 +37,7 @@ export const CHECKS = {
   swapless: 'no swap is in use',
   module: 'NAME: the kernel has it, built in or loaded',
   port: 'N [COMMAND…]: nobody but these processes listens there',
-  mtu: 'ADDRESS OCTETS: a packet so large reaches that member in one piece, if it answers at all',
+  mtu: 'ADDRESS OCTETS: packets as large as the device sends (OCTETS if that is not known) reach that member, if it answers at all',
   fsync: 'DIRECTORY MS: 99 of 100 fdatasync end within so many milliseconds',
   'machine-id': '[ID…]: there is one, and it is none of these (those of images)',
 } as const;

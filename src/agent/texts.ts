@@ -1320,7 +1320,7 @@ esac
 
 export const CHECK_SCRIPT = `#!/bin/sh
 # What a machine must be before it is part of a cluster: \`muster-check.sh NAME [WORD…]\`, names as in CHECKS of src/agent/plan.ts.
-# Prints the reason and fails if it is not so. Paths are below MUSTER_ROOT. Needs coreutils; \`module\` modprobe, \`mtu\` ping.
+# Prints the reason and fails if it is not so. Paths are below MUSTER_ROOT. Needs coreutils; \`module\` modprobe, \`mtu\` ping and ip.
 set -fu
 LC_ALL=C
 export LC_ALL
@@ -1357,13 +1357,18 @@ port() {
   done
 }
 
-# A member that does not answer at all says nothing about the way to it.
+# As large as the device on the way sends them, $2 where that is not known. A member that does not answer at all says nothing about the
+# way to it; where a router says what it takes, both ends do with that. busybox's ping cannot ask.
 mtu() {
   headers=28
   case $1 in *:*) headers=48 ;; esac
   ping -n -q -c 1 -W 2 "$1" >/dev/null 2>&1 || return 0
-  ping -n -q -M 'do' -c 3 -i 0.2 -W 2 -s $(($2 - headers)) "$1" >/dev/null 2>&1 ||
-    fail "$1 answers, but packets of $2 octets do not reach it in one piece"
+  octets=$2
+  device=$(ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
+  [ ! -r "$root/sys/class/net/\${device:-none}/mtu" ] || read -r octets <"$root/sys/class/net/$device/mtu"
+  said=$(ping -n -M 'do' -c 3 -i 0.2 -W 2 -s $((octets - headers)) "$1" 2>&1) && return 0
+  case $said in *'rag needed'* | *'essage too long'* | *'acket too big'* | *' option'*) return 0 ;; esac
+  fail "$1 answers, but packets of $octets octets do not reach it in one piece"
 }
 
 # As etcd writes: over space that is there already, each write with its sync. dd says how long each took; of 100, the second longest.

@@ -13,8 +13,8 @@ import {
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath } from '../resources/document.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
+import { machineNames } from '../resources/membership.ts';
 import { complete, type MachineFacts } from './complete.ts';
-import { machineNames } from './completed.ts';
 
 /** Configurations of machines, and Clusters. */
 export const checkAll: ConfigCheck = (candidates, changed) => [
@@ -32,7 +32,7 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
     const { spec, metadata } = cluster.document;
     if (spec.kubernetes === undefined) return [];
     const names = machineNames(spec.kubernetes);
-    const found = sharedMachines(cluster, names, owners);
+    const found = [...sharedMachines(cluster, names, owners), ...othersMachines(cluster, names, candidates)];
     const itself = !changed || changed.has(`Cluster/${metadata.name}`);
     const machines = [...names].filter((name) => changed?.has(`Machine/${name}`));
     if (!itself && machines.length === 0) return [];
@@ -58,6 +58,20 @@ function sharedMachines(
     return owner === undefined
       ? []
       : [found(cluster, 'spec.kubernetes', `${machine} is a machine of Cluster ${owner} already`, machine)];
+  });
+}
+
+/** Machines that say of themselves that they are of another: theirs would be its configuration, ours its certificates. */
+function othersMachines(
+  cluster: Candidate<'Cluster'>,
+  names: ReadonlySet<string>,
+  candidates: CandidateSet,
+): CrossFault[] {
+  const { name } = cluster.document.metadata;
+  return [...names].flatMap((machine) => {
+    const other = candidates.Machine.get(machine)?.document.spec.cluster;
+    const message = `${machine} says "cluster: ${other}"; take that out of its Machine, or ${machine} out of this Cluster`;
+    return other === undefined || other === name ? [] : [found(cluster, 'spec.kubernetes', message, machine)];
   });
 }
 

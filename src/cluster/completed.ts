@@ -2,6 +2,7 @@
 import { MusterError } from '../base/errors.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
+import { clustersByMachine, machineNames } from '../resources/membership.ts';
 import { type Completed, complete, type MachineFacts } from './complete.ts';
 
 export interface Completions {
@@ -19,11 +20,7 @@ export const noCluster = (name: string): MusterError =>
     `there is no Cluster "${name}" with spec.kubernetes; \`muster get clusters\` lists them`,
   );
 
-/** Names of the machines that a Cluster gives roles to. */
-export const machineNames = (spec: KubernetesSpec): ReadonlySet<string> =>
-  new Set([...spec.controlPlanes, ...(spec.workers ?? []), ...(spec.etcd?.machines ?? [])]);
-
-/** These machines, as far as their documents are there. */
+/** The machines that a Cluster gives roles to, as far as their documents are there. */
 export function machinesOf(
   spec: KubernetesSpec,
   addressesOf: (name: string) => readonly string[] | undefined,
@@ -56,23 +53,11 @@ export function followClusters(catalog: Catalog): Completions {
     return completed;
   };
 
-  /** Two Clusters that name one machine are refused when they are applied. */
-  const clusterByMachine = (): ReadonlyMap<string, string> =>
-    new Map(
-      catalog
-        .list('Cluster')
-        .flatMap(({ document: { metadata, spec } }) =>
-          spec.kubernetes === undefined
-            ? []
-            : [...machineNames(spec.kubernetes)].map((machine) => [machine, metadata.name] as const),
-        ),
-    );
-
   return {
     close,
     get,
     clusterOf(machine) {
-      clusters ??= clusterByMachine();
+      clusters ??= clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
       const cluster = clusters.get(machine);
       return cluster === undefined ? undefined : get(cluster);
     },

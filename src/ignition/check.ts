@@ -12,6 +12,7 @@ import {
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, NetworkSpec, ProfileSpec } from '../resources/kinds.ts';
+import { clustersByMachine } from '../resources/membership.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 import { expandConfig } from './expand.ts';
 import { merge } from './merge.ts';
@@ -43,9 +44,14 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
     document,
     subnet: cidr(document.spec.subnet),
   }));
+  const roles = clustersByMachine([...candidates.Cluster.values()].map(({ document }) => document));
   for (const { document } of candidates.Machine.values()) {
-    const parts = partsOf(document, candidates, networks);
-    if (!changed || idsOf(parts).some((id) => changed.has(id)))
+    const cluster = document.spec.cluster ?? roles.get(document.metadata.name);
+    const parts = partsOf(document, cluster, candidates, networks);
+    const before = checked.get(document);
+    // A Cluster that gives it no role any more is none of its parts.
+    const left = before !== undefined && before.parts.cluster !== parts.cluster;
+    if (!changed || left || idsOf(parts).some((id) => changed.has(id)))
       for (const fault of faultsOf(parts)) found.add(fault, `Machine/${document.metadata.name}`);
   }
   return found.all();
@@ -53,6 +59,7 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
 
 function partsOf(
   machine: Document<'Machine'>,
+  cluster: string | undefined,
   candidates: CandidateSet,
   networks: readonly { readonly document: Document<'Network'>; readonly subnet: Cidr }[],
 ): Parts {
@@ -66,7 +73,7 @@ function partsOf(
     machine,
     profile,
     image,
-    cluster: spec.cluster === undefined ? undefined : candidates.Cluster.get(spec.cluster)?.document,
+    cluster: cluster === undefined ? undefined : candidates.Cluster.get(cluster)?.document,
     // A machine without an address of its own may boot from any.
     network: ((number !== undefined && networks.find((one) => contains(one.subnet, number))) || networks[0])
       ?.document,

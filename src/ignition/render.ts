@@ -7,6 +7,7 @@ import { extraDocuments } from './extra.ts';
 import { ignitionArguments, ignitionConfig } from './ignition.ts';
 import { IGNITION_VERSIONS, type IgnitionVersion } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
+import { behindLateUnits } from './late-units.ts';
 import { type Merged, merge, provenance } from './merge.ts';
 import { MUSTER_LAYER } from './muster-layer.ts';
 import type { ConfigLayer, Provenance, Render, Rendered, RenderInput } from './rendered.ts';
@@ -20,7 +21,11 @@ export const render: Render = (input) => {
   const merged = merge(withMusterLayer(input));
   const expanded = expandConfig(merged, scopeOf(input));
   if (!expanded.ok) return expanded;
-  const { config, scope } = expanded;
+  const { scope } = expanded;
+  const config = behindLateUnits(
+    expanded.config,
+    input.layers.flatMap(({ lateUnits = [] }) => lateUnits),
+  );
   const hostname = config.hostname ?? input.context.machine.name;
   const faults: Fault[] = [];
   if (!domainName.safeParse(hostname).success)

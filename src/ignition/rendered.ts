@@ -16,6 +16,8 @@ export interface ConfigLayer {
   readonly layer: Provenance['layer'];
   readonly document: string;
   readonly config: NodeConfig;
+  /** Units that what the layer puts on the machine makes later; others may ask to start after them. */
+  readonly lateUnits?: readonly string[];
 }
 
 /** What templates may name: `${machine.name}`, `${network.gateway}`, `${var.x}` … */

@@ -67,6 +67,8 @@ export interface MachineContext {
   readonly candidates: CandidateSet;
   readonly networkOf: (address: Ipv4) => NetworkView | undefined;
   readonly claims: Claims;
+  /** The Cluster that gives a machine a role, by the machine's name. */
+  readonly roles: ReadonlyMap<string, string>;
   readonly reserving: Set<NetworkView>;
   readonly found: CrossFault[];
 }
@@ -85,12 +87,14 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
 }
 
 /** Of the machine, its profile and its cluster, whoever of them names the disks. */
-function checkBootDisk(machine: Candidate<'Machine'>, { candidates, found }: MachineContext): void {
-  const { spec } = machine.document;
+function checkBootDisk(machine: Candidate<'Machine'>, { candidates, roles, found }: MachineContext): void {
+  const { spec, metadata } = machine.document;
+  const cluster = spec.cluster ?? roles.get(metadata.name);
+  if (cluster === undefined) return;
   const profile = candidates.Profile.get(spec.profile ?? '')?.document.spec;
-  const layers = [spec, profile, candidates.Cluster.get(spec.cluster ?? '')?.document.spec];
+  const layers = [spec, profile, candidates.Cluster.get(cluster)?.document.spec];
   const disk = narrowestDisk('bootDisk', layers);
-  if (disk === undefined || spec.cluster === undefined) return;
+  if (disk === undefined) return;
   const image = candidates.Image.get(profile?.image ?? '')?.document.spec;
   if (spec.delivery !== 'inline') {
     const fault = bootDiskFault(narrowestDisk('dataDisk', layers), image);

@@ -13,6 +13,7 @@ import {
   networkView,
 } from './check-networks.ts';
 import type { ProfileSpec } from './kinds.ts';
+import { clustersByMachine } from './membership.ts';
 
 /** Checks the whole set. `candidates` holds each name at most once. */
 export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] {
@@ -22,7 +23,8 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
   checkOverlaps(networks, found);
   const claims = new Claims();
   const reserving = new Set<NetworkView>();
-  const context = { candidates, networkOf: networkIndex(networks), claims, reserving, found };
+  const roles = rolesIn(candidates);
+  const context = { candidates, networkOf: networkIndex(networks), claims, roles, reserving, found };
   for (const machine of candidates.Machine.values()) checkMachine(machine, context);
   for (const network of networks) checkReservations(network, reserving, found);
   for (const profile of candidates.Profile.values()) checkProfile(profile, candidates, found);
@@ -40,10 +42,14 @@ export function checkMachines(
 ): readonly CrossFault[] {
   const found: CrossFault[] = [];
   const networkOf = networkIndex([...candidates.Network.values()].map(networkView));
-  const context = { candidates, networkOf, claims, reserving: new Set<NetworkView>(), found };
+  const roles = rolesIn(candidates);
+  const context = { candidates, networkOf, claims, roles, reserving: new Set<NetworkView>(), found };
   for (const machine of machines) checkMachine(machine, context);
   return found;
 }
+
+const rolesIn = ({ Cluster }: CandidateSet): ReadonlyMap<string, string> =>
+  clustersByMachine([...Cluster.values()].map(({ document }) => document));
 
 function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, found: CrossFault[]): void {
   const { spec }: { readonly spec: ProfileSpec } = profile.document;

@@ -1,5 +1,5 @@
 /** What a machine must be: each check against a machine that is so, and one that is not. */
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
@@ -158,4 +158,42 @@ test('the unit is accepted by systemd-analyze without a word', () => {
     encoding: 'utf8',
   });
   expect({ status: done.status, said: done.stdout + done.stderr }).toEqual({ status: 0, said: '' });
+});
+
+const ip = (...words: readonly string[]) => execFileSync('ip', words);
+
+/** The check in a namespace whose way to 10.9.0.2 has `own` octets here, `others` there, and a way back to here. */
+function mtuCheck(own: number, others: number): string {
+  for (const side of ['mtu-a', 'mtu-b']) ip('netns', 'add', side);
+  try {
+    ip('-n', 'mtu-a', 'link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', 'mtu-b');
+    for (const [side, address, mtu] of [
+      ['mtu-a', '10.9.0.1/24', own],
+      ['mtu-b', '10.9.0.2/24', others],
+    ] as const) {
+      ip('-n', side, 'address', 'add', address, 'dev', 'eth0');
+      ip('-n', side, 'link', 'set', 'eth0', 'mtu', String(mtu), 'up');
+    }
+    const file = path.join(SOURCE, 'muster-check.sh');
+    const said = (shell: readonly string[]) =>
+      spawnSync('ip', ['netns', 'exec', 'mtu-a', ...shell, file, 'mtu', '10.9.0.2', '1500'], {
+        encoding: 'utf8',
+      }).stdout.trim();
+    expect(said(['busybox', 'sh'])).toBe('');
+    return said(['dash']);
+  } finally {
+    for (const side of ['mtu-a', 'mtu-b']) ip('netns', 'del', side);
+  }
+}
+
+test('a segment may have smaller packets than usual, where the machine’s own device has them', () => {
+  expect(mtuCheck(1500, 1500)).toBe('');
+  expect(mtuCheck(1400, 1400)).toBe('');
+  expect(mtuCheck(9000, 9000)).toBe('');
+});
+
+test('larger packets than a member takes are noticed', () => {
+  expect(mtuCheck(9000, 1500)).toBe(
+    '10.9.0.2 answers, but packets of 9000 octets do not reach it in one piece',
+  );
 });

@@ -9,6 +9,7 @@ import type { Member } from '../../machines/roster.ts';
 import { bootDiskFault, narrowestDisk } from '../../resources/boot-disk.ts';
 import type { Catalog, Entry } from '../../resources/catalog.ts';
 import type { Asset, ImageSpec } from '../../resources/kinds.ts';
+import { clustersByMachine } from '../../resources/membership.ts';
 import type { ServedNetwork } from '../network.ts';
 import { assetUrl } from '../script/script.ts';
 import { standingLayer } from './standing-network.ts';
@@ -75,14 +76,21 @@ export function createConfigurations(deps: {
     return host;
   };
 
+  let roles: ReadonlyMap<string, string> | undefined;
+  /** The Cluster that a machine is of by its own word, or by the Cluster's. */
+  const clusterOf = (member: Member): string | undefined => {
+    roles ??= clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
+    return member.entry?.document.spec.cluster ?? roles.get(member.name);
+  };
+
   /** The same list for as long as it says the same: rendering keeps what it merged of it. */
   const layers = (member: Member, profile: string): readonly ConfigLayer[] => {
-    const spec = member.entry?.document.spec;
-    const entry = spec?.config ? member.entry : undefined;
-    const key = `${profile}/${spec?.cluster ?? ''}/${entry ? member.name : ''}`;
+    const entry = member.entry?.document.spec.config ? member.entry : undefined;
+    const cluster = clusterOf(member);
+    const key = `${profile}/${cluster ?? ''}/${entry ? member.name : ''}`;
     const found = joined.get(key);
     if (found && found.entry === entry) return found.layers;
-    const made = layersOf(catalog, member, profile);
+    const made = layersOf(catalog, member, profile, cluster);
     joined.set(key, { entry, layers: made });
     return made;
   };
@@ -142,6 +150,7 @@ export function createConfigurations(deps: {
     const serial = spec?.serial ?? seen.serial;
     const address6 = spec?.addresses?.find((text) => text.includes(':'));
     const { network, session, baseUrl } = wanted;
+    const cluster = clusterOf(wanted.member);
     const agent = agentLayer(wanted, image);
     if (agent !== undefined && 'ok' in agent) return agent;
     const others = layers(wanted.member, wanted.profile);
@@ -168,7 +177,7 @@ export function createConfigurations(deps: {
             }
           : {}),
         profile: { name: wanted.profile },
-        ...(spec?.cluster ? { cluster: { name: spec.cluster } } : {}),
+        ...(cluster ? { cluster: { name: cluster } } : {}),
         boot: { url: `${baseUrl}/boot/${session}`, session, server: hostOf(baseUrl) },
       },
       image,
@@ -192,6 +201,7 @@ export function createConfigurations(deps: {
     documentsChanged() {
       kept.clear();
       joined = new Map();
+      roles = undefined;
     },
   };
 }
@@ -206,10 +216,15 @@ const bootFiles = (baseUrl: string, { kernel, initrds = [] }: ImageSpec) => {
 };
 
 /** Cluster → profile → machine, widest first; the narrower wins. */
-export function layersOf(catalog: Catalog, member: Member, profile: string): readonly ConfigLayer[] {
+function layersOf(
+  catalog: Catalog,
+  member: Member,
+  profile: string,
+  of: string | undefined,
+): readonly ConfigLayer[] {
   const layers: ConfigLayer[] = [];
   const spec = member.entry?.document.spec;
-  const cluster = spec?.cluster === undefined ? undefined : catalog.get('Cluster', spec.cluster);
+  const cluster = of === undefined ? undefined : catalog.get('Cluster', of);
   if (cluster?.document.spec.config)
     layers.push({
       layer: 'cluster',

@@ -64,6 +64,23 @@ describe('a known machine', () => {
     expect(w.kinds('node-1').filter((kind) => kind === 'boot.session')).toHaveLength(1);
   });
 
+  it('gets what a Cluster configures also if only the Cluster names it', async () => {
+    const blue = document('Cluster', 'blue', {
+      config: { files: [{ path: '/etc/of', content: 'of ${cluster.name}\n' }] },
+      kubernetes: { version: '1.36', endpoint: '10.77.0.210', controlPlanes: ['cp1'], workers: ['node-1'] },
+    });
+    const w = await world([...KNOWN, blue]);
+    const userData = async () => {
+      const { session } = await w.powerOn(MAC1);
+      const config = w.boot.config(session!.id, 'user-data', BASE);
+      return config.ok ? config.body : '';
+    };
+    expect(await userData()).toContain('of blue');
+    const { workers: _, ...kubernetes } = blue.spec.kubernetes;
+    await w.apply({ ...blue, spec: { ...blue.spec, kubernetes } });
+    expect(await userData()).not.toContain('of blue');
+  });
+
   it('is told the loader of its firmware', async () => {
     const w = await world(KNOWN);
     const ask = (more: object) => w.ask({ mac: MAC1, ...more }).bootFile;

@@ -23,7 +23,12 @@ import type { Store } from '../../../src/store/store.ts';
 
 export const HASH = (digit: string): string => digit.repeat(64);
 
-export const document = (kind: Kind, name: string, spec: object, labels?: Record<string, string>) => ({
+export const document = <S extends object>(
+  kind: Kind,
+  name: string,
+  spec: S,
+  labels?: Record<string, string>,
+) => ({
   apiVersion: 'muster/v1',
   kind,
   metadata: { name, ...(labels ? { labels } : {}) },

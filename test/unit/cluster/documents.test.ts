@@ -113,6 +113,35 @@ test('a machine is of one cluster', async () => {
   expect(faults).toHaveLength(4);
 });
 
+test('a machine that says it is of another cluster than the one that gives it a role is refused, in any order', async () => {
+  const green = (text: string) =>
+    text.replace('spec: {macs: ["52:54:00:00:00:14"]', 'spec: {cluster: green, macs: ["52:54:00:00:00:14"]');
+  const other = `---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: green}
+spec: {}
+`;
+  const says = /Cluster\/blue: w1 says "cluster: green"/;
+  expect(await refused(green(MACHINES) + other + cluster())).toEqual([expect.stringMatching(says)]);
+  expect(await refused(green(machine('w1', 14)), other + MACHINES + cluster())).toEqual([
+    expect.stringMatching(says),
+  ]);
+  expect(await refused(MACHINES.replaceAll('spec: {macs', 'spec: {cluster: blue, macs') + cluster())).toEqual(
+    [],
+  );
+});
+
+test('what a Cluster configures is checked for machines that only the Cluster names', async () => {
+  const asks = cluster().replace(
+    '  kubernetes:',
+    '  config: {files: [{path: /etc/serial, content: "${machine.serial}"}]}\n  kubernetes:',
+  );
+  const faults = await refused(MACHINES + asks);
+  expect(faults).toHaveLength(1);
+  expect(faults[0]).toMatch(/^\d+ spec\.config\.files\[0\]\.content: .*\$\{machine\.serial\}.* has no value/);
+});
+
 test('what works and will be missed is a warning when it is applied, with its line, and while it is in force', async () => {
   const one = await catalog();
   await one.applyText(NETWORKS + MACHINES, 'before.yaml');

@@ -10,6 +10,7 @@ import { behaviourOf } from '../../../src/ignition/cloudinit-versions.ts';
 import { unitPath } from '../../../src/ignition/ignition.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { type Plain, yamlText } from '../../../src/ignition/yaml-text.ts';
+import type { NodeConfig } from '../../../src/resources/nodeconfig.ts';
 import { awkward } from './arbitrary.ts';
 import { CONTEXT, DEBIAN_12, DEBIAN_13, FEDORA, FLATCAR, renderAll, rendered, renderOne } from './kit.ts';
 
@@ -415,6 +416,61 @@ test('5,000 different machines of a profile are rendered in a second of a proces
   run(500);
   // A wide margin over the 100 ms that it takes: shared processors.
   expect(run(5000)).toBeLessThan(1000);
+});
+
+describe('a unit that is to start after one that the agent brings later', () => {
+  const RUN = '[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n';
+  const AFTER = `[Unit]\nAfter=network.target kubelet.service\n${RUN}`;
+  const units = [
+    { name: 'after.service', enabled: true, contents: AFTER },
+    { name: 'other.service', enabled: true, contents: RUN },
+    { name: 'masked.service', enabled: true, mask: true, contents: AFTER },
+  ];
+  const of = (
+    image: Parameters<typeof rendered>[1],
+    lateUnits: readonly string[],
+    more: NonNullable<NodeConfig['units']> = [],
+  ) => {
+    const result = render({
+      layers: [
+        { layer: 'muster', document: 'muster', config: {}, lateUnits },
+        { layer: 'profile', document: 'Profile/p', config: { units: [...units, ...more] } },
+      ],
+      context: CONTEXT,
+      image: { ...image!, reports: true },
+      instanceId: 'x',
+    });
+    if (!result.ok) throw new Error(JSON.stringify(result.faults));
+    return result.value.files;
+  };
+
+  test('is started by that one, with cloud-init', () => {
+    const text = of(DEBIAN_13, ['kubelet.service'])['user-data']!;
+    expect(text).toContain('systemctl enable --no-reload other.service"');
+    expect(text).toContain('systemctl start --no-block other.service"');
+    expect(text).toContain('/etc/systemd/system/kubelet.service.d/50-muster-wants.conf');
+    expect(text).toContain('Wants=after.service\n');
+  });
+
+  test('is started by that one, with Ignition, beside what the operator says of that one', () => {
+    const own = { name: 'kubelet.service', dropins: [{ name: '10-own.conf', contents: '[Unit]\n' }] };
+    const { systemd } = JSON.parse(of(FLATCAR, ['kubelet.service'], [own]).ignition!) as {
+      systemd: { units: { name: string; enabled?: boolean; dropins?: object[] }[] };
+    };
+    const unit = (name: string) => systemd.units.find((one) => one.name === name);
+    expect(unit('after.service')).not.toHaveProperty('enabled');
+    expect(unit('other.service')?.enabled).toBe(true);
+    expect(unit('kubelet.service')?.dropins).toEqual([
+      { name: '10-own.conf', contents: '[Unit]\n' },
+      { name: '50-muster-wants.conf', contents: '[Unit]\nWants=after.service\n' },
+    ]);
+  });
+
+  test('is started at once where nothing is brought later', () => {
+    expect(of(DEBIAN_13, [])['user-data']).toContain(
+      'systemctl start --no-block after.service other.service"',
+    );
+  });
 });
 
 function renderLayers() {
