@@ -18,6 +18,7 @@ import type { Secrets } from '../pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import type { DiskSelector } from '../resources/kinds.ts';
+import { clustersByMachine } from '../resources/membership.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
@@ -27,7 +28,7 @@ import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
 import { followMemberships, type Memberships } from './memberships.ts';
 import type { Plan } from './plan.ts';
-import type { AgentDesk } from './protocol.ts';
+import { type AgentDesk, DEFAULT_AGENT_PORT } from './protocol.ts';
 import { createWithdrawals } from './withdrawal.ts';
 
 export interface AgentsDeps {
@@ -133,8 +134,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       ),
   );
 
-  const deliveryOf: AgentBoot['deliveryOf'] = (machine) =>
-    catalog.get('Machine', machine)?.document.spec.delivery ?? 'agent';
+  const deliveryOf = deliveryIn(catalog);
 
   let options: AgentsListen | undefined;
   let tickets: Tickets | undefined;
@@ -242,24 +242,15 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       return options.inline(machine);
     },
     alarm: (machine, reason, address) => raiseAlarm(deps, machine, reason, address),
-    layer({ machine, session, host, data, boot, plan }) {
+    layer(of) {
       if (certificate === undefined || options === undefined || tickets === undefined)
         throw new MusterError('E_AGENT_WAIT', NOT_UP);
+      const { machine, session, plan } = of;
       const { authority } = certificate;
-      if (deliveryOf(machine) === 'inline')
-        return inlineLayer({ machine, authority, now: clock.now(), plan });
+      const now = clock.now();
+      if (deliveryOf(machine) === 'inline') return inlineLayer({ machine, authority, now, plan });
       const ticket = session === undefined ? NO_TICKET : tickets.of({ id: session, machine }).reveal();
-      const settings: AgentSettings = {
-        server: `https://${host}:${server?.port ?? options.port}`,
-        machine,
-        session: session ?? 'PREVIEW',
-        ticket,
-        authority,
-        now: clock.now(),
-        setsClock: true,
-        ...(data === undefined ? {} : { data: selectorOf(data) }),
-        ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
-      };
+      const settings = settingsFor(of, { port: server?.port ?? options.port, authority, ticket, now });
       deps.made?.(settings);
       return agentLayer(settings);
     },
@@ -287,6 +278,51 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     },
   };
 }
+
+/** What the agent of one machine reads, but for what only a boot host knows. */
+function settingsFor(
+  { machine, session, host, data, boot }: LayerOf,
+  known: Pick<AgentSettings, 'authority' | 'ticket' | 'now'> & { readonly port: number },
+): AgentSettings {
+  const { port, ...rest } = known;
+  return {
+    ...rest,
+    server: `https://${host}:${port}`,
+    machine,
+    session: session ?? 'PREVIEW',
+    setsClock: true,
+    ...(data === undefined ? {} : { data: selectorOf(data) }),
+    ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
+  };
+}
+
+const NO_BOOT_HOST = 'only a boot host can say that';
+/** In the place of Muster's CA, which a directory of documents does not have. */
+const NO_AUTHORITY = '[CA of the boot host]\n';
+
+/** The agents' side of documents alone, for `render -f`: no keys, no tickets, nobody who listens. */
+export function previewAgents({ catalog, clock }: Pick<AgentsDeps, 'catalog' | 'clock'>): AgentBoot {
+  const clusters = clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
+  const refuse = (): Promise<never> => Promise.reject(new MusterError('E_AGENT_WAIT', NO_BOOT_HOST));
+  const deliveryOf = deliveryIn(catalog);
+  return {
+    version: 0,
+    clusterOf: (machine) => clusters.get(machine),
+    deliveryOf,
+    inline: refuse,
+    alarm: refuse,
+    layer(of) {
+      const given = { authority: NO_AUTHORITY, now: clock.now() };
+      if (deliveryOf(of.machine) === 'inline') return inlineLayer({ machine: of.machine, ...given });
+      return agentLayer(settingsFor(of, { ...given, port: DEFAULT_AGENT_PORT, ticket: NO_TICKET }));
+    },
+  };
+}
+
+const deliveryIn =
+  (catalog: Catalog): AgentBoot['deliveryOf'] =>
+  (machine) =>
+    catalog.get('Machine', machine)?.document.spec.delivery ?? 'agent';
 
 /** A size is named by its whole MiB. */
 const selectorOf = ({ path, serial, sizeMiB }: DiskSelector): DataSelector => ({

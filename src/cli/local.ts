@@ -2,6 +2,7 @@
  * A directory of documents brought to life without a server: the same catalogue, roster, lease book and boot service, on a store
  * in memory, with a clock that stands still. For `render -f` and `explain --packet`.
  */
+import { previewAgents } from '../agent/agents.ts';
 import { ManualClock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
@@ -86,6 +87,7 @@ export async function openLocal(options: {
     loaders: () => [...loaders.keys()],
   };
   const boot = createBootService({
+    agents: previewAgents({ catalog, clock }),
     catalog,
     roster,
     assets,

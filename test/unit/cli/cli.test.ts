@@ -371,6 +371,49 @@ describe('machines', () => {
     expect((await muster('render', 'node-1', '--file', 'x')).err).toContain('there are ');
     expect((await run(['render', '-f', world.directory, 'nobody'])).code).toBe(1);
   });
+
+  it('are rendered from a directory for machines of clusters as well, without a secret', async () => {
+    const directory = path.join(world.directory, 'with-a-cluster');
+    fs.mkdirSync(directory);
+    fs.writeFileSync(
+      path.join(directory, 'all.yaml'),
+      `apiVersion: muster/v1
+kind: Network
+metadata: {name: lan}
+spec: {subnet: 10.77.0.0/24, gateway: 10.77.0.1, dhcp: {mode: reservations}}
+---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: debian}
+spec: {os: debian, arch: x86_64, configFormat: cloud-init, kernel: {sha256: "${'a'.repeat(64)}"}}
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: node}
+spec: {image: debian}
+---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec:
+  config: {files: [{path: /etc/of, content: "\${cluster.name}"}]}
+  kubernetes: {version: "1.36", endpoint: 10.77.0.210, controlPlanes: [cp1]}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp1}
+spec: {macs: ["52:54:00:aa:00:31"], profile: node, addresses: [10.77.0.31]}
+`,
+    );
+    const { out, code } = await run(['render', '-f', directory, 'cp1', '-o', 'json']);
+    expect(code).toBe(0);
+    const { files, merged } = JSON.parse(out);
+    const unit = merged.units.find(({ name }: { name: string }) => name === 'muster-agent.service');
+    expect(unit).toMatchObject({ enabled: true });
+    expect(files['user-data']).toContain('ticket=[secret]');
+    expect(merged.files).toContainEqual(expect.objectContaining({ path: '/etc/of', content: 'blue' }));
+    expect(merged.network.interfaces[0].addresses).toEqual(['10.77.0.31/24']);
+  });
 });
 
 describe('events', () => {
