@@ -73,10 +73,10 @@ export const resetCluster: H = async (request, { founding }) => {
   return shown(await founding.reset(request.params.name ?? ''));
 };
 
-/** Body: `{confirm, member}`: whose data are taken. */
+/** Body: `{confirm, member, without?}`: whose data are taken, and whose are given up, names joined by commas. */
 export const restoreCluster: H = async (request, { founding }) => {
-  const member = memberOf(await confirmed(request, 'restore', ['member']));
-  return shown(await founding.restore(request.params.name ?? '', member));
+  const given = await confirmed(request, 'restore', ['member', 'without']);
+  return shown(await founding.restore(request.params.name ?? '', memberOf(given), namesOf(given.without)));
 };
 
 /** Body: `{confirm, member}`. */

@@ -197,7 +197,8 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/restore',
-    summary: 'Goes on from one member when the quorum is lost for good: {"confirm", "member"}.',
+    summary:
+      'Goes on from one member when the quorum is lost for good: {"confirm", "member", "without": members that are given up}.',
     handler: restoreCluster,
   },
   {

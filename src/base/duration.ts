@@ -22,6 +22,12 @@ export function parseDuration(text: string): Millis | undefined {
   return Number.isSafeInteger(total) ? (total as Millis) : undefined;
 }
 
+/** A span for people, in its largest unit, rounded down: `45s`, `3m`, `2h`, `9d`. */
+export function spanText(span: Millis): string {
+  const unit = (['d', 'h', 'm'] as const).find((one) => span >= UNIT[one]!) ?? 's';
+  return `${Math.floor(span / UNIT[unit]!)}${unit}`;
+}
+
 /** As {@link parseDuration}, for text that a schema has already accepted. Throws RangeError otherwise. */
 export function duration(text: string): Millis {
   const span = parseDuration(text);

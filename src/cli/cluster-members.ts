@@ -1,7 +1,7 @@
 /** `muster cluster add-node`, `remove-node`, `reset`, `restore`, `adopt`, `call-off` */
 import { MusterError } from '../base/errors.ts';
-import type { FoundingStatus } from '../cluster/founding/founder.ts';
 import type { FoundingRecord } from '../cluster/founding/founding.ts';
+import type { FoundingStatus } from '../cluster/founding/status.ts';
 import type { MembershipChange } from '../cluster/leaving/membership.ts';
 import { connectApi } from './client.socket.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
@@ -118,11 +118,12 @@ export async function reset(cluster: string, options: ConfirmOptions, io: Io): P
 
 export interface RestoreOptions extends ConfirmOptions {
   readonly from?: string;
+  readonly without?: readonly string[];
 }
 
 /** Says what may be lost; nothing is done without the name. */
 export async function restore(cluster: string, options: RestoreOptions, io: Io): Promise<number> {
-  const { from, confirm } = options;
+  const { from, confirm, without = [] } = options;
   if (from === undefined)
     throw new MusterError(
       'E_USAGE',
@@ -134,13 +135,18 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
       [
         `this makes the data of ${from} those of ${cluster}: what other members acknowledged and ${from} had not received is lost`,
         `(as a rule less than a second before the fault), and other members' disks are of no use any more, even if they come back.`,
+        ...(without.length > 0
+          ? [
+              `The data of ${without.join(', ')} are given up unseen. Be sure that ${without.length > 1 ? 'they run' : 'it runs'} nowhere: what is only cut off from here may be a quorum that goes on.`,
+            ]
+          : []),
         `The original stays on its disk. If that is right, add --confirm ${cluster}`,
       ].join(' '),
     );
   const { record } = await order<{ record: FoundingRecord }>(
     cluster,
     'restore',
-    { confirm, member: from },
+    { confirm, member: from, without: without.join(',') },
     options,
     io,
   );

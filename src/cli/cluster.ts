@@ -1,7 +1,8 @@
 /** `muster cluster plan`, `muster cluster founding`, `muster cluster found` */
+import { millis, spanText } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
-import type { FoundingStatus } from '../cluster/founding/founder.ts';
 import type { EtcdDecision, FoundingRecord } from '../cluster/founding/founding.ts';
+import type { FoundingStatus } from '../cluster/founding/status.ts';
 import { connectApi } from './client.socket.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { formatOf, jsonText, yamlText } from './output.ts';
@@ -44,18 +45,31 @@ export async function founding(cluster: string, options: FoundingOptions, io: Io
       ? `founded at ${new Date(record.founded.at).toISOString()}`
       : `opened at ${new Date(record.openedAt).toISOString()}, no quorum yet`;
   io.out(`etcd of ${cluster}: ${state}${record ? `, founding ${record.id}` : ''}\n`);
-  for (const { name, asked, filesystem, data, health, decision } of status.members)
-    io.out(
-      asked
-        ? `  ${name}: data ${data}, etcd ${health}, filesystem ${filesystem}: ${decision ? wordOf(decision) : ''}\n`
-        : `  ${name}: has not asked since the server started\n`,
-    );
+  for (const member of status.members) io.out(`  ${member.name}: ${memberText(member)}\n`);
   if (record?.replacing)
     io.out(
       `  replacing ${record.replacing.member}: next is ${record.replacing.stage}${status.waiting ? `; ${status.waiting}` : ''}\n`,
     );
   if (record) for (const line of orderLines(record, status.leaving)) io.out(`  ${line}\n`);
   return EXIT.ok;
+}
+
+/** What a member says and was told; of one that is silent, what it said last. */
+function memberText({
+  asked,
+  heardMsAgo = millis(0),
+  silent,
+  data,
+  health,
+  filesystem,
+  decision,
+}: FoundingStatus['members'][number]): string {
+  if (!asked) return 'has not asked since the server started';
+  const said = `data ${data}, etcd ${health}, filesystem ${filesystem}`;
+  const told = decision ? wordOf(decision) : '';
+  return silent
+    ? `silent, last heard ${spanText(heardMsAgo)} ago, then: ${said}; it was told: ${told}`
+    : `${said}: ${told}`;
 }
 
 /** What people ordered, and how far it is. */

@@ -371,6 +371,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     )
     .argument('<cluster>', 'name')
     .option('--from <member>', 'whose data are taken')
+    .option('--without <member...>', 'members that are silent and gone for good: what they have is given up')
     .option(...confirm)
     .addOption(SOCKET)
     .action(async (name: string, options) =>

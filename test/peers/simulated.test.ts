@@ -6,7 +6,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { FoundingStatus } from '../../src/cluster/founding/founder.ts';
+import type { FoundingStatus } from '../../src/cluster/founding/status.ts';
 import { RELEASES } from '../../src/cluster/versions.ts';
 import { type BootHost, openBootHost } from '../simulated/boot-host.ts';
 import { CLUSTER } from '../simulated/documents.ts';

@@ -3,7 +3,7 @@
  * before it has an effect. Killed anywhere, the next life of the server goes on from the record.
  */
 import { type Clock, pause } from '../../base/clock.ts';
-import { millis } from '../../base/duration.ts';
+import { type Millis, millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { randomId } from '../../base/ids.ts';
 import type { Log } from '../../base/log.ts';
@@ -18,6 +18,7 @@ import type {
   Leaving,
   MemberAddress,
   MemberFacts,
+  ServerLife,
 } from './founding.ts';
 import {
   type Departure,
@@ -41,6 +42,7 @@ import {
   witness,
   witnessView,
 } from './settle.ts';
+import { type FoundingStatus, statusOf } from './status.ts';
 import { hasWork, nextWork, noted } from './work.ts';
 
 /** etcd of one cluster as the boot host reaches it, with its own client certificate. */
@@ -61,23 +63,6 @@ export interface FounderDeps {
   readonly gateway: (cluster: string) => EtcdGateway;
 }
 
-/** What is known of a founding, for people. */
-export interface FoundingStatus {
-  readonly cluster: string;
-  readonly record?: FoundingRecord;
-  readonly members: readonly {
-    readonly name: string;
-    readonly asked: boolean;
-    readonly filesystem?: string;
-    readonly data?: string;
-    readonly health?: string;
-    readonly decision?: EtcdDecision;
-  }[];
-  readonly view?: EtcdView;
-  /** Why the replacement under way does not go on. */
-  readonly waiting?: string;
-}
-
 export interface Founder {
   /** A member asks what its etcd may do. Whatever follows is stored when this resolves. */
   ask(cluster: string, members: readonly MemberAddress[], facts: MemberFacts): Promise<EtcdDecision>;
@@ -95,8 +80,13 @@ export interface Founder {
   callOff(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
   /** The disk that a member has now is its own. */
   adopt(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
-  /** With its quorum lost for good, etcd goes on from this member's data. */
-  restore(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
+  /** With its quorum lost for good, etcd goes on from this member's data; those of members that `without` names are given up. */
+  restore(
+    cluster: string,
+    members: readonly MemberAddress[],
+    member: string,
+    without: readonly string[],
+  ): Promise<FoundingRecord>;
   /** What this machine has to give up, by the records in memory. Constant time in the number of machines. */
   departing(machine: string, cluster: string | undefined): FoundingRecord | undefined;
   /** What a leaving machine does in this stage is done. */
@@ -129,6 +119,7 @@ const newId = (): string => `f${randomId()}`;
 
 interface Seat {
   readonly asked: Map<string, MemberFacts>;
+  readonly heard: Map<string, Millis>;
   opened: boolean;
   rolledBack?: string;
   view?: { readonly at: number; readonly view: EtcdView | undefined };
@@ -153,6 +144,7 @@ export function createFounder(deps: FounderDeps): Founder {
     if (known) return known;
     const seat: Seat = {
       asked: new Map(),
+      heard: new Map(),
       opened: false,
       members: [],
       turn: Promise.resolve(),
@@ -223,6 +215,14 @@ export function createFounder(deps: FounderDeps): Founder {
     return viewOf(seat, record);
   };
 
+  const lifeOf = ({ asked, heard, opened, rolledBack }: Seat): ServerLife => ({
+    asked,
+    heard,
+    now: clock.monotonic(),
+    opened,
+    ...(rolledBack === undefined ? {} : { rolledBack }),
+  });
+
   const knownOf = (
     cluster: string,
     seat: Seat,
@@ -231,11 +231,7 @@ export function createFounder(deps: FounderDeps): Founder {
   ): Known => ({
     cluster,
     members: seat.members,
-    life: {
-      asked: seat.asked,
-      opened: seat.opened,
-      ...(seat.rolledBack === undefined ? {} : { rolledBack: seat.rolledBack }),
-    },
+    life: lifeOf(seat),
     ...(record && { record }),
     ...(view && { view }),
   });
@@ -377,6 +373,7 @@ export function createFounder(deps: FounderDeps): Founder {
       seat.members = members;
       return inTurn(seat, async () => {
         seat.asked.set(facts.member, facts);
+        seat.heard.set(facts.member, clock.monotonic());
         const decision = await settle(cluster, seat, facts);
         seat.decisions.set(facts.member, decision);
         if (decision.do === 'replace' || decision.do === 'join') work(cluster);
@@ -416,12 +413,12 @@ export function createFounder(deps: FounderDeps): Founder {
         (known) => orderAdopt(known, member),
         `adopted: the present disk of ${member}`,
       ),
-    restore: (cluster, members, member) =>
+    restore: (cluster, members, member, without) =>
       ordered(
         cluster,
         members,
-        (known, moment) => orderRestore(known, member, moment),
-        `restore ordered from the data of ${member}`,
+        (known, moment) => orderRestore(known, { member, without }, moment),
+        `restore ordered from the data of ${member}${without.length > 0 ? `, without those of ${without.join(', ')}` : ''}`,
         // A quorum that is seen once is one.
         isRefused,
       ),
@@ -449,23 +446,8 @@ export function createFounder(deps: FounderDeps): Founder {
       const { record } = await read(cluster);
       // A person asks, often because something has just happened.
       const view = record && (await viewNow(seat, record));
-      const names = [...new Set([...members, ...(record?.members ?? [])].map(({ name }) => name))];
-      return {
-        cluster,
-        ...(record && { record }),
-        members: names.map((name) => {
-          const facts = seat.asked.get(name);
-          const decision = seat.decisions.get(name);
-          return {
-            name,
-            asked: facts !== undefined,
-            ...(facts && { filesystem: facts.filesystem, data: facts.etcd.wal, health: facts.etcd.health }),
-            ...(decision && { decision }),
-          };
-        }),
-        ...(view && { view }),
-        ...(seat.waiting === undefined ? {} : { waiting: seat.waiting }),
-      };
+      const known = { ...knownOf(cluster, seat, record, view), members };
+      return statusOf(known, { decisions: seat.decisions, waiting: seat.waiting });
     },
 
     async resume() {

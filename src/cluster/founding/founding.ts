@@ -7,6 +7,7 @@
  * for these same four (cluster, founding, member, filesystem), and never after the first evidence of quorum.
  */
 import type { EtcdFacts, Marker } from '../../agent/facts.ts';
+import type { Millis } from '../../base/duration.ts';
 import type { Founding } from '../manifests.ts';
 
 /** A member as etcd knows it: `https://ADDRESS:2380`. */
@@ -118,6 +119,9 @@ export interface EtcdMember {
 export interface ServerLife {
   /** The last word of each member. */
   readonly asked: ReadonlyMap<string, MemberFacts>;
+  /** When each of them said it, and what the same clock says now: monotonic. */
+  readonly heard: ReadonlyMap<string, Millis>;
+  readonly now: Millis;
   /** The founding was opened, or opened to late members, in this life: whoever is not bound was never bound. */
   readonly opened: boolean;
   /** A machine that was told a revision which this store has not reached. */

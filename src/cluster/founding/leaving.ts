@@ -43,7 +43,9 @@ export function orderLeaving(known: Known, departures: readonly Departure[], now
   });
   if (members.length > 0 && !record.founded) return refused('its founding has not ended');
   if (members.length > 0 && !view)
-    return refused('etcd has no quorum; `muster cluster restore` is for data that are lost');
+    return refused(
+      'etcd has no quorum, and takes nobody out: power its members on, or, if they are gone for good, let it go on from one of them first (`muster cluster restore --from MEMBER`)',
+    );
   const staying = view && notRemovable(view, members);
   if (staying && staying.length > 0)
     return refused(

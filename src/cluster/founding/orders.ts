@@ -1,9 +1,10 @@
 /** What people ask and order of foundings, by the cluster's name. */
 import { MusterError } from '../../base/errors.ts';
 import type { Completions } from '../completed.ts';
-import type { Founder, FoundingStatus } from './founder.ts';
+import type { Founder } from './founder.ts';
 import type { FoundingRecord, MemberAddress } from './founding.ts';
 import { membersOf } from './seat.ts';
+import type { FoundingStatus } from './status.ts';
 
 export interface FoundingOrders {
   readonly status: (cluster: string) => Promise<FoundingStatus>;
@@ -11,7 +12,7 @@ export interface FoundingOrders {
   readonly reset: (cluster: string) => Promise<FoundingRecord>;
   readonly callOff: (cluster: string, member: string) => Promise<FoundingRecord>;
   readonly adopt: (cluster: string, member: string) => Promise<FoundingRecord>;
-  readonly restore: (cluster: string, member: string) => Promise<FoundingRecord>;
+  readonly restore: (cluster: string, member: string, without: readonly string[]) => Promise<FoundingRecord>;
 }
 
 export function foundingOrders(completions: Pick<Completions, 'get'>, founder: Founder): FoundingOrders {
@@ -36,14 +37,14 @@ export function foundingOrders(completions: Pick<Completions, 'get'>, founder: F
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
-    async restore(cluster, member) {
+    async restore(cluster, member, without) {
       const full = completions.get(cluster)?.full;
       if (full?.runtime === 'cri-o' && full.etcd.runs === 'pod')
         throw new MusterError(
           'E_FOUNDING',
           `${cluster}: etcd runs as a static pod under CRI-O; it is restored as a service, or under containerd`,
         );
-      return founder.restore(cluster, known(cluster), member);
+      return founder.restore(cluster, known(cluster), member, without);
     },
   };
 }

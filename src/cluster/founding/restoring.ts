@@ -7,11 +7,23 @@ import { addressOfMember, filesystemOf } from './decide.ts';
 import type { FoundingRecord, Known, MemberFacts, Restoring } from './founding.ts';
 import { majority } from './quorum.ts';
 import type { Moment, Ordered } from './settle.ts';
+import { heardText, isSilent } from './silence.ts';
 
 const refused = (text: string): Ordered => ({ ok: false, text });
 
-/** A person typed the cluster's name and named the member whose data are to be taken. */
-export function orderRestore(known: Known, member: string, { now, id }: Moment): Ordered {
+export interface RestoreOrder {
+  /** Whose data are taken. */
+  readonly member: string;
+  /** Members that are gone for good: what they have is given up. */
+  readonly without: readonly string[];
+}
+
+/**
+ * A person typed the cluster's name and named the member whose data are to be taken. Members that are there say what they have. Of one
+ * that is silent nobody knows: it may be off for good, or cut off from the boot host only and be part of a quorum. That it is gone is a
+ * person's word, name by name; and nobody is given up who is heard.
+ */
+export function orderRestore(known: Known, { member, without }: RestoreOrder, { now, id }: Moment): Ordered {
   const { record, life, view } = known;
   if (!record?.founded) return refused('it was never founded, so that there is nothing to restore');
   if (record.reset) return refused('it was reset');
@@ -27,19 +39,48 @@ export function orderRestore(known: Known, member: string, { now, id }: Moment):
   const facts = life.asked.get(member);
   if (!facts) return refused(`${member} has not asked since the server started; power it on`);
   if (!isOwn(known, facts)) return refused(`${member} does not have its data`);
-  const voters = Object.keys(record.joined);
-  const withData = voters.filter((name) => {
-    const one = life.asked.get(name);
-    return one !== undefined && isOwn(known, one);
-  });
-  if (withData.length >= majority(voters.length))
-    return refused(`${withData.join(', ')} have their data: they are a quorum as soon as they run`);
+  if (isSilent(life, member)) return refused(`${member} was ${heardText(life, member)}; power it on`);
+  const voters = Object.keys(record.joined).toSorted();
+  const stands = standsAgainst(known, { member, without }, voters);
+  if (stands !== undefined) return refused(stands);
   const { address } = addressOfMember(known, member);
   const { replacing: _, ...rest } = record;
   return {
     ok: true,
     record: { ...rest, restoring: { member, address, filesystem: facts.filesystem, id, at: now } },
   };
+}
+
+/** What the other voters are, or may be, that must not be given up like this. */
+function standsAgainst(
+  known: Known,
+  { member, without }: RestoreOrder,
+  voters: readonly string[],
+): string | undefined {
+  const { life } = known;
+  const strange = without.find((name) => !voters.includes(name));
+  if (strange !== undefined)
+    return `${strange} is no member that could be given up; there are ${voters.join(', ')}`;
+  if (without.includes(member)) return `${member} cannot be both: its data are those that are taken`;
+  const hasItsOwn = (name: string): boolean => {
+    const facts = life.asked.get(name);
+    return facts !== undefined && isOwn(known, facts);
+  };
+  const there = voters.filter((name) => !isSilent(life, name) && hasItsOwn(name));
+  const said = (names: readonly string[]): string =>
+    names.map((name) => `${name} (${heardText(life, name)})`).join(', ');
+  const kept = there.filter((name) => without.includes(name));
+  if (kept.length > 0)
+    return `${said(kept)} and had its data: what is there is not given up; power it off for good, and say this again in a minute`;
+  if (there.length >= majority(voters.length))
+    return `${said(there)} have their data: they are a quorum as soon as they run. One that was powered off for good counts no more after a minute`;
+  const silent = voters.filter((name) => isSilent(life, name) && !without.includes(name));
+  if (silent.length === 0) return undefined;
+  const each = silent.map(
+    (name) => `${name} (${hasItsOwn(name) ? 'with its data, ' : ''}${heardText(life, name)})`,
+  );
+  const all = voters.filter((name) => silent.includes(name) || without.includes(name));
+  return `nobody knows what is with ${each.join(', ')}: power them on, their data may be newer or make a quorum. If they are gone for good, and run nowhere, give them up: --without ${all.join(' ')}`;
 }
 
 /** Its own data, on the disk that the record has for it. */

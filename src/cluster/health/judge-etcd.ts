@@ -1,7 +1,8 @@
 /** etcd's own list beside the document: who is missing, who does not answer, who should not be there. Pure. */
-import type { FoundingStatus } from '../founding/founder.ts';
+
 import type { EtcdMember, EtcdView, MemberAddress } from '../founding/founding.ts';
 import { hasQuorum, isMember, majority } from '../founding/quorum.ts';
+import type { FoundingStatus } from '../founding/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 
 /** `members`: as the document has them. */
@@ -52,7 +53,8 @@ function judgeMember(status: FoundingStatus, view: EtcdView, who: MemberAddress)
   const found = view.members.find((one) => isMember(one, who));
   const told = status.members.find(({ name }) => name === who.name);
   const hold = told?.decision?.do === 'hold' ? `; it is held: ${told.decision.text}` : '';
-  const fix = told?.asked ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
+  const fix =
+    told?.asked && !told.silent ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
   if (!found) return bad('etcd', who.name, `no member of etcd yet${hold}`, fix);
   if (!found.healthy) return bad('etcd', who.name, `member ${found.id} does not answer${hold}`, fix);
   if (found.learner)

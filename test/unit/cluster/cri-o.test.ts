@@ -163,7 +163,11 @@ test('a restore that would need containerd is refused, with the ways that there 
   const restored: string[] = [];
   const founder = { restore: async (cluster: string) => void restored.push(cluster) } as unknown as Founder;
   const restore = async (changes: Parameters<typeof full>[0]) => {
-    await foundingOrders({ get: () => completed({ ...CRIO, ...changes }) }, founder).restore('golden', 'cp1');
+    await foundingOrders({ get: () => completed({ ...CRIO, ...changes }) }, founder).restore(
+      'golden',
+      'cp1',
+      [],
+    );
   };
   await expect(restore({})).rejects.toMatchObject({ code: 'E_FOUNDING' });
   expect(restored).toEqual([]);

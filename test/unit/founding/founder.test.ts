@@ -1,6 +1,7 @@
 /** The founder over a store, with etcd played: what is written before an answer, who is replaced how, and what a restart goes on with. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createFounder, type EtcdGateway } from '../../../src/cluster/founding/founder.ts';
 import {
@@ -69,9 +70,10 @@ class PlayedEtcd implements EtcdGateway {
 }
 
 function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
+  const clock = new ImpatientClock();
   const founder = createFounder({
     store,
-    clock: new ImpatientClock(),
+    clock,
     log: silentLog,
     events: { record: () => undefined },
     gateway: () => etcd,
@@ -94,7 +96,7 @@ function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
       ...facts,
     });
   };
-  return { store, etcd, founder, record, ask };
+  return { store, etcd, clock, founder, record, ask };
 }
 
 const SERVING: Partial<MemberFacts> = { etcd: { wal: 'present', health: 'serving' } };
@@ -259,14 +261,13 @@ test('an order that an earlier life of the server stored is gone on with', async
 test('a restore is ordered only without quorum, from one that has its own data, and ends by that machine’s marker', async () => {
   const { ask, etcd, founder, record } = await founded();
   const { id } = (await record())!;
-  await expect(founder.restore('one', MEMBERS, 'm1')).rejects.toThrow('etcd has a quorum');
+  const restore = (from: string) => founder.restore('one', MEMBERS, from, []);
+  await expect(restore('m1')).rejects.toThrow('etcd has a quorum');
   etcd.members = [];
-  await expect(founder.restore('one', MEMBERS, 'm1')).rejects.toThrow(
-    'they are a quorum as soon as they run',
-  );
+  await expect(restore('m1')).rejects.toThrow('they are a quorum as soon as they run');
   for (const name of ['m2', 'm3']) await ask(name, { filesystem: `G-${name}` });
-  await expect(founder.restore('one', MEMBERS, 'm2')).rejects.toThrow('m2 does not have its data');
-  const { restoring } = await founder.restore('one', MEMBERS, 'm1');
+  await expect(restore('m2')).rejects.toThrow('m2 does not have its data');
+  const { restoring } = await restore('m1');
   expect(await ask('m1', { etcd: { wal: 'present', health: 'down' } })).toEqual({
     do: 'restore',
     restoring: { ...restoring!, from: id },
@@ -278,6 +279,55 @@ test('a restore is ordered only without quorum, from one that has its own data, 
     founding: { token: `muster-${restoring!.id}`, members: [{ name: 'm1' }] },
   });
   expect(await record()).toMatchObject({ id: restoring!.id, joined: { m1: 'F-m1' }, lists: {} });
+  await founder.close();
+});
+
+test('members that are gone for good are given up by name only, and not while they are heard', async () => {
+  const { ask, clock, etcd, founder, record } = await founded();
+  etcd.members = [];
+  const restore = (from: string, ...without: string[]) => founder.restore('one', MEMBERS, from, without);
+  await expect(restore('m1', 'm2', 'm3')).rejects.toThrow(
+    /m2 \(last heard 0s ago\), m3 .* what is there is not given up/,
+  );
+  clock.advance(millis(60_000));
+  await expect(restore('m1')).rejects.toThrow('m1 was last heard 1m ago; power it on');
+  await ask('m1', { etcd: { wal: 'present', health: 'alive' } });
+  await expect(restore('m1')).rejects.toThrow(
+    /m2 \(with its data, last heard 1m ago\), m3 \(.*power them on.*--without m2 m3/,
+  );
+  await expect(restore('m1', 'm2')).rejects.toThrow(/--without m2 m3/);
+  await expect(restore('m1', 'm2', 'm3', 'm1')).rejects.toThrow('m1 cannot be both');
+  await expect(restore('m1', 'm2', 'm3', 'm9')).rejects.toThrow('m9 is no member');
+  expect((await record())!.restoring).toBeUndefined();
+  const { restoring } = await restore('m1', 'm2', 'm3');
+  const marker = { cluster: 'one', founding: restoring!.id, member: 'm1', machine: 'm1' };
+  await ask('m1', { etcd: { wal: 'present', health: 'down' }, marker });
+  // Whoever was given up and comes back has a disk of another founding.
+  const old = { cluster: 'one', founding: 'before', member: 'm2', machine: 'm2' };
+  expect(await ask('m2', { ...SERVING, marker: old })).toMatchObject({ do: 'hold', code: 'foreign-marker' });
+  await founder.close();
+});
+
+test('one that was never heard since the server started may have its data as well, and is given up by name', async () => {
+  const before = await founded();
+  await before.founder.close();
+  before.etcd.members = [];
+  const { ask, founder } = world(before.store, before.etcd);
+  await ask('m1', { etcd: { wal: 'present', health: 'alive' } });
+  await ask('m2', { filesystem: 'G-m2' });
+  await expect(founder.restore('one', MEMBERS, 'm1', [])).rejects.toThrow(
+    /m3 \(not heard since the server started\): .*--without m3/,
+  );
+  expect((await founder.restore('one', MEMBERS, 'm1', ['m3'])).restoring).toMatchObject({ member: 'm1' });
+  await founder.close();
+});
+
+test('what a member said last is told with its age', async () => {
+  const { clock, founder } = await founded();
+  clock.advance(millis(65_000));
+  const { members } = await founder.status('one', MEMBERS);
+  expect(members[1]).toMatchObject({ name: 'm2', data: 'present', silent: true });
+  expect(members[1]!.heardMsAgo).toBeGreaterThanOrEqual(65_000);
   await founder.close();
 });
 

@@ -116,7 +116,15 @@ const orders = [
   { weight: 4, arbitrary: fc.constant<Step>((model) => model.work()) },
   { weight: 1, arbitrary: one((model, n) => model.callOff(n)) },
   { weight: 1, arbitrary: one((model, n) => model.adopt(n)) },
-  { weight: 2, arbitrary: one((model, n) => model.restore(n)) },
+  { weight: 2, arbitrary: fc.constant<Step>((model) => model.wait()) },
+  {
+    weight: 3,
+    arbitrary: fc.tuple(machine, fc.uniqueArray(machine, { maxLength: 3 })).map(
+      ([n, without]): Step =>
+        (model) =>
+          model.restore(n, without),
+    ),
+  },
   { weight: 1, arbitrary: fc.constant<Step>((model) => model.reset()) },
 ];
 
@@ -259,6 +267,36 @@ test('with two of three wiped, a restore of the third is a new founding that the
   settleDown(model);
   expect(model.record!.id).not.toBe(before);
   expect(voters(model)).toEqual(['m1', 'm2', 'm3']);
+  expect(model.violations).toEqual([]);
+});
+
+test('with two of three off for good, a restore that gives them up is a new founding, with which their disks never merge', () => {
+  const model = history([], 1);
+  model.powerOff(0);
+  model.powerOff(2);
+  turn(model, 1);
+  model.restore(1, [0, 2]);
+  expect(model.trace.at(-1)).toContain('what is there is not given up');
+  model.wait();
+  turn(model, 1);
+  model.restore(1);
+  expect(model.trace.at(-1)).toContain('--without m1 m3');
+  model.restore(1, [0, 2]);
+  settleDown(model);
+  expect(voters(model)).toEqual(['m2']);
+  const { id } = model.record!;
+  for (const n of [0, 2]) {
+    model.powerOn(n);
+    turn(model, n);
+    expect(model.trace.at(-1)).toContain('hold foreign-marker');
+  }
+  settleDown(model);
+  expect([model.record!.id, voters(model)]).toEqual([id, ['m2']]);
+  // Others take their places.
+  model.grow(3, 4);
+  model.remove([0, 2], false);
+  settleDown(model);
+  expect(voters(model)).toEqual(['m2', 'm4', 'm5']);
   expect(model.violations).toEqual([]);
 });
 

@@ -3,6 +3,7 @@
  * server killed, its store rolled back or lost. The decisions are the real ones; the model does what they say and keeps account
  * of what must never happen.
  */
+import { type Millis, millis } from '../../../src/base/duration.ts';
 import { decide } from '../../../src/cluster/founding/decide.ts';
 import type {
   EtcdDecision,
@@ -95,6 +96,8 @@ export class Model {
   #revision = 1;
   readonly #backups: Snapshot[] = [];
   #asked = new Map<string, MemberFacts>();
+  #heard = new Map<string, Millis>();
+  #now = millis(0);
   #opened = false;
   #rolledBack: string | undefined;
   /** Disks that were moved by hand since the server started: what they hold, it was not told. */
@@ -179,6 +182,8 @@ export class Model {
       ...(this.#record && { record: this.#record }),
       life: {
         asked: this.#asked,
+        heard: this.#heard,
+        now: this.#now,
         opened: this.#opened,
         ...(this.#rolledBack === undefined ? {} : { rolledBack: this.#rolledBack }),
       },
@@ -206,7 +211,10 @@ export class Model {
       seenRevision: disk.seen,
       fenced: machine.fenced,
     };
-    if (!leaving) this.#asked.set(name, facts);
+    if (!leaving) {
+      this.#asked.set(name, facts);
+      this.#heard.set(name, this.#now);
+    }
     if (disk.seen > this.#revision) this.#rolledBack = name;
     if (leaving || this.#record?.reset) {
       this.#giveUp(machine, facts);
@@ -304,6 +312,8 @@ export class Model {
     if (disk.marker && disk.marker.founding !== founding) return;
     disk.marker ??= { cluster: 'c', founding, member: name, machine: name };
     if (plan.do === 'start') {
+      if (disk.wal && disk.wal.founding !== founding)
+        this.#violation(`${name} starts in ${founding} with data of ${disk.wal.founding}`);
       disk.started = true;
       machine.running = disk.wal !== undefined;
       return;
@@ -426,10 +436,19 @@ export class Model {
     this.#order('a reset', orderReset(this.#known(), this.#ids++));
   }
 
-  restore(n: number): void {
+  /** A minute passes: whoever does not ask again is silent. */
+  wait(): void {
+    this.#now = millis(this.#now + 60_000);
+    this.trace.push('a minute passes');
+  }
+
+  /** `without`: a person gives these up. */
+  restore(n: number, without: readonly number[] = []): void {
     const standing = this.#record && this.#standing(this.#record.id);
     const moment = { now: 0, id: `R${this.#ids++}` };
-    const ok = this.#order('a restore', orderRestore(this.#known(), this.machines[n]!.name, moment));
+    const names = without.map((one) => this.machines[one]!.name);
+    const order = { member: this.machines[n]!.name, without: names };
+    const ok = this.#order(`a restore without ${names}`, orderRestore(this.#known(), order, moment));
     if (ok && standing && !this.#record?.restoring) this.#violation('restored beside a quorum');
   }
 
@@ -499,6 +518,7 @@ export class Model {
   restartServer(): void {
     this.trace.push('server restarts');
     this.#asked = new Map();
+    this.#heard = new Map();
     this.#opened = false;
     this.#rolledBack = undefined;
     this.#moved = new Set();

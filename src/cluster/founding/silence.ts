@@ -1,0 +1,20 @@
+/** Which members are there: when each said its last word. What a silent one has may have changed since. Pure. */
+import { type Millis, millis, spanText } from '../../base/duration.ts';
+import { ALIVE_WITHIN } from '../../machines/heartbeats.ts';
+import type { ServerLife } from './founding.ts';
+
+/** How long ago the member said its last word; undefined when it has not since the server started. */
+export function heardAgo({ heard, now }: ServerLife, member: string): Millis | undefined {
+  const at = heard.get(member);
+  return at === undefined ? undefined : millis(Math.max(0, now - at));
+}
+
+/** As heartbeats have it: who was heard within that time runs. */
+export const isSilent = (life: ServerLife, member: string): boolean =>
+  (heardAgo(life, member) ?? Infinity) > ALIVE_WITHIN;
+
+/** `last heard 3m ago`, or that it was not. */
+export function heardText(life: ServerLife, member: string): string {
+  const ago = heardAgo(life, member);
+  return ago === undefined ? 'not heard since the server started' : `last heard ${spanText(ago)} ago`;
+}
