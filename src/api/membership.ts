@@ -14,11 +14,15 @@ const ROLES: readonly NodeRole[] = ['worker', 'control-plane', 'etcd'];
 const namesOf = (text: string | undefined): readonly string[] =>
   (text ?? '').split(',').filter((name) => name !== '');
 
+function once(names: readonly string[]): readonly string[] {
+  if (new Set(names).size < names.length) throw new MusterError('E_USAGE', 'a machine is named twice');
+  return names;
+}
+
 function machinesOf(text: string | undefined): readonly string[] {
   const names = namesOf(text);
   if (names.length === 0) throw new MusterError('E_USAGE', 'say which machines: {"machines": "NAME,NAME"}');
-  if (new Set(names).size < names.length) throw new MusterError('E_USAGE', 'a machine is named twice');
-  return names;
+  return once(names);
 }
 
 /** Body: `{machines, role?}`, names joined by commas. */
@@ -35,7 +39,7 @@ export const removeNodes: H = async (request, { membership }) => {
   const given = await fieldsOf(request, ['machines', 'replacements', 'clear', 'drain']);
   const { drain = '5m', clear = 'false' } = given;
   const machines = machinesOf(given.machines);
-  const replacements = namesOf(given.replacements);
+  const replacements = once(namesOf(given.replacements));
   if (replacements.length > machines.length)
     throw new MusterError('E_USAGE', 'more replacements than machines; `muster cluster add-node` adds more');
   if (clear !== 'true' && clear !== 'false') throw new MusterError('E_USAGE', '"clear" is true or false');

@@ -80,10 +80,18 @@ export async function removeNode(
     options,
     io,
   );
+  if (change.leaving.length === 0) {
+    const out = machines.join(', ');
+    const added = change.added.length > 0 ? `, ${change.added.join(', ')} in` : '';
+    io.out(
+      `cluster/${cluster} ${change.document}: ${out} ${machines.length > 1 ? 'are' : 'is'} out${added}\n${cluster} was never founded: nothing runs on ${out} that would have to be stopped, and no disk is cleared\n`,
+    );
+    return EXIT.ok;
+  }
   if (change.document === 'changed') io.out(`cluster/${cluster} changed\n`);
   for (const [n, machine] of change.leaving.entries())
     io.out(
-      `machine/${machine} is being taken out${replaceWith[n] ? `, ${replaceWith[n]} takes its place` : ''}${clear ? '; its data are cleared' : '; its disk stays as it is'}\n`,
+      `machine/${machine} is being taken out${change.added.includes(replaceWith[n] ?? '') ? `, ${replaceWith[n]} takes its place` : ''}${clear ? '; its data are cleared' : '; its disk stays as it is'}\n`,
     );
   io.out(`muster cluster founding ${cluster} shows how far it is\n`);
   return EXIT.ok;

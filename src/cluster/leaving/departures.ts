@@ -28,13 +28,19 @@ export interface Departures {
   close(): Promise<void>;
 }
 
+/** Why a machine does not go on from this step. */
+interface Why {
+  readonly stage: Leaving['stage'];
+  readonly text: string;
+}
+
 /** Between two rounds: evictions take seconds. */
 const EVERY = duration('2s');
 
 export function createDepartures(deps: DeparturesDeps): Departures {
   const { founder, clock, log } = deps;
   const running = new Map<string, Promise<void>>();
-  const why = new Map<string, Map<string, string>>();
+  const why = new Map<string, Map<string, Why>>();
   const stopping = new AbortController();
 
   const due = (cluster: string): readonly (readonly [string, Leaving])[] => {
@@ -47,13 +53,13 @@ export function createDepartures(deps: DeparturesDeps): Departures {
     while (!stopping.signal.aborted) {
       const machines = due(cluster);
       if (machines.length === 0) return;
-      const texts = new Map<string, string>();
+      const texts = new Map<string, Why>();
       for (const [machine, leaving] of machines) {
         const text = await advance(deps, cluster, machine, leaving).catch((error: unknown) => {
           log.debug({ err: error, cluster, machine }, 'a machine on its way out');
           return `the API does not answer: ${error instanceof Error ? error.message : String(error)}`;
         });
-        if (text !== undefined) texts.set(machine, text);
+        if (text !== undefined) texts.set(machine, { stage: leaving.stage, text });
       }
       why.set(cluster, texts);
       if (texts.size > 0) await pause(clock, EVERY, stopping.signal);
@@ -68,7 +74,14 @@ export function createDepartures(deps: DeparturesDeps): Departures {
         .finally(() => running.delete(cluster));
       running.set(cluster, work);
     },
-    waiting: (cluster) => Object.fromEntries(why.get(cluster) ?? []),
+    // Of what is still due: the founding's own work may have gone on since the last round.
+    waiting: (cluster) =>
+      Object.fromEntries(
+        due(cluster).flatMap(([machine, { stage }]) => {
+          const found = why.get(cluster)?.get(machine);
+          return found?.stage === stage ? [[machine, found.text]] : [];
+        }),
+      ),
     async close() {
       stopping.abort();
       await Promise.all(running.values());

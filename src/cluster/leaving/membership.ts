@@ -41,6 +41,7 @@ export interface MembershipChange {
   readonly document: 'changed' | 'unchanged';
   /** Machines that are taken out now; none of a cluster that was never founded. */
   readonly leaving: readonly string[];
+  /** Machines that the document did not have in that role before. */
   readonly added: readonly string[];
 }
 
@@ -108,49 +109,78 @@ export function createMembership(deps: MembershipDeps): Membership {
     return 'changed' as const;
   };
 
+  const checkStays = (cluster: string, name: string): void => {
+    if (recordOf(cluster)?.leaving?.[name])
+      throw new MusterError(
+        'E_FOUNDING',
+        `${name} is still being taken out; \`muster cluster founding ${cluster}\` shows how far it is`,
+      );
+  };
+
+  const checkNowhereElse = (cluster: string, name: string): void => {
+    const other = catalog
+      .list('Cluster')
+      .find(
+        ({ document }) =>
+          document.metadata.name !== cluster &&
+          document.spec.kubernetes &&
+          machineNames(document.spec.kubernetes).has(name),
+      )?.document.metadata.name;
+    if (other !== undefined)
+      throw new MusterError('E_CONFLICT', `${name} is a machine of Cluster "${other}"`);
+  };
+
+  /** A machine that is to get a role has no other, and is there. */
+  const checkNew = (spec: KubernetesSpec, name: string, role?: NodeRole): void => {
+    const has = roleIn(spec, name);
+    if (has !== undefined && has !== role)
+      throw new MusterError('E_CONFLICT', `${name} is in ${FIELDS[has]} already; remove it there first`);
+    if (!catalog.get('Machine', name))
+      throw new MusterError(
+        'E_NOT_FOUND',
+        `there is no Machine "${name}"; \`muster machine add\` or \`accept\` makes one`,
+      );
+  };
+
+  /** One that has no role any more leaves no place; unless the document has the other one already, as when an order is said again. */
+  const checkExchange = (
+    cluster: string,
+    spec: KubernetesSpec,
+    name: string,
+    replacement: string | undefined,
+  ): void => {
+    if (replacement === undefined) return;
+    if (roleIn(spec, name) !== undefined) {
+      checkNew(spec, replacement);
+      checkStays(cluster, replacement);
+      checkNowhereElse(cluster, replacement);
+    } else if (roleIn(spec, replacement) === undefined)
+      throw new MusterError(
+        'E_CONFLICT',
+        `${name} has no role in ${cluster} that ${replacement} could take; \`muster cluster add-node ${cluster} ${replacement}\` adds it`,
+      );
+  };
+
   return {
     async add(cluster, { machines, role }) {
       const { spec } = documentOf(cluster);
-      const leaving = machines.filter((name) => recordOf(cluster)?.leaving?.[name]);
-      if (leaving.length > 0)
-        throw new MusterError(
-          'E_FOUNDING',
-          `${leaving.join(', ')} is still being taken out; \`muster cluster founding ${cluster}\` shows how far it is`,
-        );
-      for (const name of machines) {
-        const has = roleIn(spec, name);
-        if (has !== undefined && has !== role)
-          throw new MusterError('E_CONFLICT', `${name} is in ${FIELDS[has]} already; remove it there first`);
-        if (!catalog.get('Machine', name))
-          throw new MusterError(
-            'E_NOT_FOUND',
-            `there is no Machine "${name}"; \`muster machine add\` or \`accept\` makes one`,
-          );
-      }
+      for (const name of machines) checkStays(cluster, name);
+      for (const name of machines) checkNew(spec, name, role);
       const next = edited(spec, new Map(), machines, role);
       const say = `add ${machines.join(', ')} to ${FIELDS[role]}`;
-      return { cluster, document: await apply(cluster, next, say, false), leaving: [], added: machines };
+      const added = machines.filter((name) => roleIn(spec, name) === undefined);
+      return { cluster, document: await apply(cluster, next, say, false), leaving: [], added };
     },
 
     async remove(cluster, { machines, replacements, clear, drainFor }) {
       const { spec } = documentOf(cluster);
       const record = recordOf(cluster);
       const full = completions.get(cluster)?.full;
-      const elsewhere = (name: string): string | undefined =>
-        catalog
-          .list('Cluster')
-          .find(
-            ({ document }) =>
-              document.metadata.name !== cluster &&
-              document.spec.kubernetes &&
-              machineNames(document.spec.kubernetes).has(name),
-          )?.document.metadata.name;
-      for (const name of machines) {
-        const other = elsewhere(name);
-        if (other !== undefined)
-          throw new MusterError('E_CONFLICT', `${name} is a machine of Cluster "${other}"`);
+      for (const [n, name] of machines.entries()) {
+        checkNowhereElse(cluster, name);
         if (!catalog.get('Machine', name) && !record?.joined[name] && roleIn(spec, name) === undefined)
           throw new MusterError('E_NOT_FOUND', `${name} is no machine of ${cluster}`);
+        checkExchange(cluster, spec, name, replacements[n]);
       }
       const exchange = new Map(machines.map((name, n) => [name, replacements[n]]));
       const next = edited(spec, exchange);
@@ -159,6 +189,7 @@ export function createMembership(deps: MembershipDeps): Membership {
           replacements[n] ? `put ${replacements[n]} in the place of ${name}` : `take ${name} out`,
         )
         .join(', ');
+      const added = replacements.filter((name) => roleIn(spec, name) === undefined);
       // Everything that could be refused is asked before anything happens.
       await apply(cluster, next, say, true);
       if (record) {
@@ -173,7 +204,7 @@ export function createMembership(deps: MembershipDeps): Membership {
       }
       const document = await apply(cluster, next, say, false);
       departures.go(cluster);
-      return { cluster, document, leaving: record ? machines : [], added: replacements };
+      return { cluster, document, leaving: record ? machines : [], added };
     },
   };
 }

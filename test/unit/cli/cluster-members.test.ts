@@ -75,6 +75,38 @@ test('what is not there, elsewhere, in another role or in a file is refused with
   await refused('is no duration', 'remove-node', 'red', 'w2', '--drain-timeout', 'soon');
 });
 
+test('who takes a place is a Machine without one, of no cluster, and takes the place of one that has a role', async () => {
+  const before = spec();
+  const refused = async (text: string, ...args: string[]) => {
+    const { code, err, out } = await muster('remove-node', 'red', ...args);
+    expect([code, err, out]).toEqual([1, expect.stringContaining(text), '']);
+    expect(spec()).toEqual(before);
+  };
+  await refused('there is no Machine "x"', 'cp1', '--replace-with', 'x');
+  await refused('w2 is in workers already', 'cp1', '--replace-with', 'w2');
+  await refused('cp2 is in controlPlanes already', 'cp2', '--replace-with', 'cp2');
+  await refused('fw1 is a machine of Cluster "filed"', 'cp1', '--replace-with', 'fw1');
+  await refused('cp3 has no role in red', 'cp3', '--replace-with', 'nobody');
+  expect((await muster('remove-node', 'red', 'cp1', 'cp2', '--replace-with', 'cp3', 'cp3')).err).toContain(
+    'named twice',
+  );
+  const exchanged = await muster('remove-node', 'red', 'w1', '--replace-with', 'cp3');
+  expect(exchanged.out).toContain('w1 is out, cp3 in');
+  // Said again it is the same order, and adds nothing.
+  const again = await muster('remove-node', 'red', 'w1', '--replace-with', 'cp3');
+  expect([again.code, again.out]).toEqual([0, expect.not.stringContaining('cp3 in')]);
+  expect(spec().controlPlanes).toEqual(['cp1', 'cp2', 'cp3']);
+});
+
+test('of a cluster that was never founded a machine is out with the document, and that is said', async () => {
+  const { code, out } = await muster('remove-node', 'red', 'w2', '--clear');
+  expect([code, out]).toEqual([
+    0,
+    'cluster/red changed: w2 is out\nred was never founded: nothing runs on w2 that would have to be stopped, and no disk is cleared\n',
+  ]);
+  expect((await muster('add-node', 'red', 'w2')).code).toBe(0);
+});
+
 test('nothing that may cost data happens without the name; what stands against an order is said', async () => {
   for (const args of [['reset'], ['restore', '--from', 'cp1'], ['adopt', 'cp1']] as const) {
     const [verb, ...rest] = args;
@@ -91,7 +123,7 @@ test('a cluster that is not there yet is not well, line by line, and the exit co
   const { code, out } = await muster('status', 'red');
   expect(code).toBe(1);
   expect(out).toMatch(
-    /^FAIL +etcd +red +not founded: cp1, cp2, w1 did not ask yet; muster cluster founding red$/m,
+    /^FAIL +etcd +red +not founded: cp1, cp2, cp3 did not ask yet; muster cluster founding red$/m,
   );
   expect(out).toMatch(/^FAIL +machine +w2 +its agent has never been heard; power it on; muster explain w2$/m);
   expect(out).toMatch(/\nred: \d+ not well \(all but the network between pods/);
