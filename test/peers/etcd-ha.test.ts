@@ -68,7 +68,7 @@ test.concurrent(
     replaced = true;
     await killing;
     expect((await rack.founding()).record!.joined.m2).not.toBe(first);
-    // Most stages are over in an instant, and how many are met depends on the host; `make torture` meets them all.
+    // Most stages are over in an instant, and how many are met depends on the host; `make torture` aims at each and fails if it misses one.
     expect(killedAt.size).toBeGreaterThanOrEqual(1);
 
     // The lost disk comes back: its data stay as they are, and are of no member any more.
