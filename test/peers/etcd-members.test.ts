@@ -133,8 +133,11 @@ test.concurrent(
         output: expect.stringContaining('what is there is not given up'),
       });
       await until(
-        'm2 and m3 are silent',
-        async () => (await rack.founding()).members.filter(({ silent }) => silent).length === 2,
+        'm2 and m3 are silent, and m1 is not',
+        async () => {
+          const { members } = await rack.founding();
+          return members.every(({ name, silent = false }) => silent === (name !== 'm1'));
+        },
         rack.state,
       );
       const { output } = await rack.muster('cluster', 'founding', 'one');

@@ -438,7 +438,7 @@ export class Model {
 
   /** A minute passes: whoever does not ask again is silent. */
   wait(): void {
-    this.#now = millis(this.#now + 60_000);
+    this.#now = millis(this.#now + 61_000);
     this.trace.push('a minute passes');
   }
 
