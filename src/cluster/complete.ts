@@ -19,6 +19,7 @@ import {
   type Provenance,
   type Value,
 } from './full.ts';
+import { ownedBy } from './owned.ts';
 import {
   ETCD_MINORS,
   type EtcdMinor,
@@ -110,6 +111,8 @@ export function complete(name: string, spec: KubernetesSpec, machines: readonly 
   for (const [path, instead] of Object.entries(FIXED))
     if (build.provenance.get(path)?.from === 'override')
       faults.push(error(`overrides.${path}`, `it follows from ${instead}; set that`));
+  for (const { path, why } of ownedBy(spec.overrides ?? {}))
+    faults.push(error(`overrides.${pathText(path)}`, `Muster decides this: ${why}`));
   const full = { ...(tree as object), machines: assigned.machines } as FullCluster;
   // What is no address or version of the right form cannot be looked at further.
   if (faults.every(({ severity }) => severity !== 'error')) faults.push(...checkFull(full));

@@ -5,6 +5,7 @@ import { parseEndpoint } from '../../../src/cluster/complete.ts';
 import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/flags.ts';
 import { COMPONENTS } from '../../../src/cluster/full.ts';
 import { clusterNames } from '../../../src/cluster/names.ts';
+import { OWNED, ownedBy } from '../../../src/cluster/owned.ts';
 import { ETCD_MINORS, ETCD_RELEASES, knownEtcdFlags, RELEASES } from '../../../src/cluster/versions.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { completed, faults, full, MACHINES, SHORT } from './kit.ts';
@@ -40,7 +41,7 @@ test('every value of the full specification says where it came from', () => {
   });
 });
 
-test('every scalar can be overridden, and then says so; but for those that the short specification gives', () => {
+test('every scalar can be overridden, and then says so; but for those that the short specification gives, or Muster decides', () => {
   const { full: cluster, provenance } = completed();
   const { machines: _, ...derived } = cluster!;
   for (const path of leaves(derived)) {
@@ -59,10 +60,72 @@ test('every scalar can be overridden, and then says so; but for those that the s
       expect(again.faults.map(({ fault }) => fault.path)).toEqual([`spec.kubernetes.overrides.${path}`]);
       continue;
     }
+    const owned = ownedBy(overrides);
+    if (owned.length > 0) {
+      expect(again.faults.map(({ fault }) => `${fault.path}: ${fault.message}`)).toEqual(
+        owned.map(
+          (one) => `spec.kubernetes.overrides.${one.path.join('.')}: Muster decides this: ${one.why}`,
+        ),
+      );
+      continue;
+    }
     expect(again.faults, path).toEqual([]);
     expect(again.full, path).toEqual(cluster);
     expect(again.provenance.get(path)?.from).toBe('override');
     expect(provenance.get(path)?.from).not.toBe('override');
+  }
+});
+
+/** `{a: {b: value}}` of `a.b`. */
+const nested = (path: readonly string[], value: unknown) =>
+  path.reduceRight((inner: unknown, step) => ({ [step]: inner }), value) as Record<string, unknown>;
+
+test('what Muster decides is refused with its reason, be it another value or none', () => {
+  for (const { path, why } of OWNED)
+    for (const value of ['/somewhere/else', null]) {
+      if (path.at(-1) === 'encryption-provider-config' && value !== null) continue;
+      expect(faults({ overrides: nested(path, value) }), path.join('.')).toContain(
+        `error overrides.${path.join('.')}: Muster decides this: ${why}`,
+      );
+    }
+  const whole = faults({ overrides: { kubelet: { config: { authentication: null } } } });
+  expect(whole.join()).toContain('Muster decides this');
+});
+
+test.for([
+  ['etcd', 'force-new-cluster', 'true'],
+  ['etcd', 'initial-cluster-state', 'new'],
+  ['etcd', 'initial-cluster', null],
+  ['etcd', 'wal-dir', '/var/lib/wal'],
+  ['etcd', 'unsafe-no-fsync', 'true'],
+  ['etcd', 'listen-metrics-urls', 'http://10.0.0.11:2381'],
+  ['kube-apiserver', 'secure-port', '7443'],
+  ['kube-scheduler', 'leader-elect', 'false'],
+  ['kubelet', 'hostname-override', 'other'],
+] as const)('the flag %s --%s=%s is not for a person', ([component, flag, value]) => {
+  expect(faults({ overrides: nested(['flags', component, flag], value) }).join()).toMatch(
+    /^error overrides\.flags\.\S+: Muster decides this: /,
+  );
+});
+
+test.for([
+  ['etcd', 'listen-metrics-urls', 'http://0.0.0.0:2381'],
+  ['etcd', 'quota-backend-bytes', '8589934592'],
+  ['kube-scheduler', 'bind-address', '0.0.0.0'],
+  ['kube-apiserver', 'encryption-provider-config', '/etc/kubernetes/kms.yaml'],
+  ['kubelet', 'cloud-provider', 'external'],
+] as const)('the flag %s --%s=%s is a person’s', ([component, flag, value]) => {
+  expect(faults({ overrides: nested(['flags', component, flag], value) })).toEqual([]);
+});
+
+test('every flag that Muster decides is one of that component', () => {
+  for (const { path } of OWNED.filter((one) => one.path[0] === 'flags')) {
+    const [, component, flag] = path as [string, (typeof COMPONENTS)[number], string];
+    const names =
+      component === 'etcd'
+        ? ETCD_MINORS.flatMap((minor) => [...knownEtcdFlags(minor)])
+        : MINORS.flatMap((minor) => [...known(FLAGS[component], minor)]);
+    expect(names, component).toContain(flag);
   }
 });
 
