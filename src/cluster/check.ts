@@ -2,19 +2,21 @@
 import { parseReference } from '../artifacts/reference.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../base/ip.ts';
 import { didYouMean } from '../resources/suggest.ts';
+import { kubeletFaults } from './check-kubelet.ts';
 import type { ClusterFault } from './complete.ts';
 import { nodePrefix } from './derive.ts';
-import { FEATURE_GATES, FLAGS, KUBERNETES_COMPONENTS, known, minorsKnowing } from './flags.ts';
-import { addressOfFamily, COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
 import {
-  compareVersions,
-  ETCD_MINORS,
-  knownEtcdFlags,
-  kubeletGates,
-  minorOf,
-  parseVersion,
-  RELEASES,
-} from './versions.ts';
+  FEATURE_GATES,
+  FLAGS,
+  KUBERNETES_COMPONENTS,
+  type KubernetesComponent,
+  known,
+  MINORS,
+  type Minor,
+  minorsKnowing,
+} from './flags.ts';
+import { addressOfFamily, COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
+import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RELEASES } from './versions.ts';
 
 type Found = ClusterFault[];
 
@@ -31,6 +33,7 @@ export function checkFull(full: FullCluster): readonly ClusterFault[] {
   const networksAreReadable = checkNetworks(full, found);
   if (networksAreReadable) checkAddresses(full, found);
   checkFlags(full, found);
+  found.push(...kubeletFaults(full));
   checkAddons(full, found);
   return found;
 }
@@ -49,10 +52,6 @@ function checkAddons({ addons }: FullCluster, found: Found): void {
 
 function checkVersions(full: FullCluster, found: Found): void {
   const { versions } = full;
-  for (const [what, version] of Object.entries(versions))
-    if (what !== 'pause' && parseVersion(version) === undefined)
-      found.push(fault('error', `overrides.versions.${what}`, `"${version}" is not a version like "1.36.3"`));
-  if (found.length > 0) return;
   const api = versions['kube-apiserver'];
   if (minorOf(api) !== full.kubernetes.minor)
     found.push(
@@ -114,9 +113,7 @@ function checkContainerd({ versions: { containerd } }: FullCluster, found: Found
 /** It is made and tested with the Kubernetes of its own minor version (CRI-O, README, "Compatibility matrix"). */
 function checkCrio({ versions, mirrors }: FullCluster, found: Found): void {
   const text = versions['cri-o'];
-  if (parseVersion(text) === undefined)
-    found.push(fault('error', 'overrides.versions.cri-o', `"${text}" is not a version`));
-  else if (minorOf(text) !== minorOf(versions.kubelet))
+  if (minorOf(text) !== minorOf(versions.kubelet))
     found.push(
       fault(
         'error',
@@ -330,8 +327,13 @@ function checkFlags(full: FullCluster, found: Found): void {
       const path = `overrides.flags.${component}.${flag}`;
       if (!names.has(flag)) found.push(fault('error', path, unknownFlag(full, component, flag, names)));
       else if (flag === 'feature-gates' && component !== 'etcd')
-        for (const gate of [value].flat().join().split(','))
-          checkGate(full, path, gate.split('=')[0]!.trim(), found);
+        for (const gate of [value].flat().join().split(',')) {
+          checkGate(full, component, path, gate.split('=')[0]!.trim(), found);
+          if (gate.trim() !== '' && !/=(true|false)$/.test(gate.trim()))
+            found.push(
+              fault('error', path, `"${gate.trim()}" is no setting of a gate; write NAME=true or NAME=false`),
+            );
+        }
       for (const text of [value].flat())
         if (typeof text !== 'string' || /[\0\n\r]/.test(text))
           found.push(fault('error', path, 'a text on one line belongs here; quote numbers and true, false'));
@@ -341,7 +343,7 @@ function checkFlags(full: FullCluster, found: Found): void {
     const gates = full.kubelet[part].featureGates;
     if (typeof gates === 'object' && gates !== null)
       for (const gate of Object.keys(gates))
-        checkGate(full, `overrides.kubelet.${part}.featureGates`, gate, found);
+        checkGate(full, 'kubelet', `overrides.kubelet.${part}.featureGates`, gate, found);
   }
   checkBackOff(full, found);
 }
@@ -361,12 +363,18 @@ function checkBackOff(
   found.push(fault('error', 'overrides.kubelet.config.featureGates', why));
 }
 
-/** Undefined for an etcd that is not known, which is told already. */
+/** A component's own minor version, which may be older than the cluster's; undefined where there is no table of it. */
+function tableOf({ versions }: FullCluster, component: KubernetesComponent): Minor | undefined {
+  const own = minorOf(versions[component]);
+  return MINORS.find((minor) => minor === own);
+}
+
+/** Undefined for an etcd that is not known, which is told already, and for a component older than the tables. */
 function flagsOf(full: FullCluster, component: Component): ReadonlySet<string> | undefined {
-  if (component === 'etcd' && !ETCD_MINORS.includes(full.etcd.minor)) return undefined;
-  return component === 'etcd'
-    ? knownEtcdFlags(full.etcd.minor)
-    : known(FLAGS[component], full.kubernetes.minor);
+  if (component === 'etcd')
+    return ETCD_MINORS.includes(full.etcd.minor) ? knownEtcdFlags(full.etcd.minor) : undefined;
+  const minor = tableOf(full, component);
+  return minor && known(FLAGS[component], minor);
 }
 
 function unknownFlag(
@@ -375,7 +383,7 @@ function unknownFlag(
   flag: string,
   names: ReadonlySet<string>,
 ): string {
-  const version = component === 'etcd' ? full.etcd.minor : full.kubernetes.minor;
+  const version = component === 'etcd' ? full.etcd.minor : minorOf(full.versions[component]);
   const others = KUBERNETES_COMPONENTS.some((one) => one === component)
     ? minorsKnowing(FLAGS[component as keyof typeof FLAGS], flag)
     : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
@@ -383,10 +391,18 @@ function unknownFlag(
   return `${component} ${version} has no flag --${flag}${hint}`;
 }
 
-function checkGate(full: FullCluster, path: string, gate: string, found: Found): void {
-  const names = known(FEATURE_GATES, full.kubernetes.minor);
-  if (gate === '' || names.has(gate)) return;
+function checkGate(
+  full: FullCluster,
+  component: KubernetesComponent,
+  path: string,
+  gate: string,
+  found: Found,
+): void {
+  const minor = tableOf(full, component);
+  if (gate === '' || minor === undefined) return;
+  const names = known(FEATURE_GATES, minor);
+  if (names.has(gate)) return;
   const others = minorsKnowing(FEATURE_GATES, gate);
   const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(gate, names);
-  found.push(fault('error', path, `Kubernetes ${full.kubernetes.minor} has no feature gate ${gate}${hint}`));
+  found.push(fault('error', path, `Kubernetes ${minor} has no feature gate ${gate}${hint}`));
 }

@@ -4,11 +4,13 @@
  */
 import type { Fault } from '../base/errors.ts';
 import { formatIp, ipNetwork, nthAddress, parseIp } from '../base/ip.ts';
+import { domainName } from '../resources/fields.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { didYouMean } from '../resources/suggest.ts';
 import type { Addon } from './addons/addon.ts';
 import { Builder, pathText } from './builder.ts';
 import { checkFull } from './check.ts';
+import { valueFaults } from './check-values.ts';
 import { componentFlags, kubeletConfig } from './derive.ts';
 import { MINORS, type Minor } from './flags.ts';
 import {
@@ -114,10 +116,19 @@ export function complete(name: string, spec: KubernetesSpec, machines: readonly 
   for (const { path, why } of ownedBy(spec.overrides ?? {}))
     faults.push(error(`overrides.${pathText(path)}`, `Muster decides this: ${why}`));
   const full = { ...(tree as object), machines: assigned.machines } as FullCluster;
-  // What is no address or version of the right form cannot be looked at further.
+  // What is of another type cannot be looked at further; nor can values that are none be looked at beside each other.
+  if (faults.every(({ severity }) => severity !== 'error'))
+    for (const { path, message } of valueFaults(full))
+      faults.push(error(spotOf(path, build.provenance), message));
   if (faults.every(({ severity }) => severity !== 'error')) faults.push(...checkFull(full));
   const good = faults.every(({ severity }) => severity !== 'error');
   return { ...(good && { full }), provenance: build.provenance, faults };
+}
+
+/** The field that a person wrote: the override, or what the short specification gives the value by. */
+function spotOf(path: string, provenance: ReadonlyMap<string, Provenance>): string {
+  const origin = provenance.get(path);
+  return origin?.from === 'spec' ? origin.by : `overrides.${path}`;
 }
 
 /** Beginnings of that length: what an unknown path of that length may have meant. */
@@ -141,7 +152,7 @@ export function parseEndpoint(text: string): { readonly host: string; readonly p
   const host = found[1] ?? found[2] ?? '';
   const port = Number(found[4] ?? 6443);
   const address = parseIp(host);
-  const isName = /^[a-zA-Z0-9]([-a-zA-Z0-9]{0,62})?(\.[a-zA-Z0-9][-a-zA-Z0-9]{0,62})*$/.test(host);
+  const isName = domainName.safeParse(host).success;
   // Four numbers with dots are an address or a slip.
   if (port > 65535 || (address === undefined && (!isName || /^[0-9.]+$/.test(host)))) return undefined;
   if (found[1] !== undefined && address?.family !== 6) return undefined;

@@ -148,6 +148,18 @@ export const domainName = z
   )
   .meta({ description: 'A domain name.' });
 
+/** For certificates: a domain name, which may begin with `*.`, or an address. Four numbers with dots are an address or a slip. */
+export const nameOrAddress = z
+  .string()
+  .max(253)
+  .refine(
+    (text) =>
+      parseIp(text) !== undefined ||
+      (domainName.safeParse(text.replace(/^\*\./, '')).success && !/^[0-9.]+$/.test(text)),
+    'not a name or address; write it like "api.example" or "10.77.0.10", without scheme and port',
+  )
+  .meta({ description: 'A domain name or an address.' });
+
 /** A field whose rule holds after templates are expanded: text with `${` in it is accepted now and checked then. */
 export const templated = <S extends z.ZodType<string>>(rule: S) => {
   const described = rule.description === undefined ? {} : { description: rule.description };

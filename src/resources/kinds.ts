@@ -15,6 +15,7 @@ import {
   mac,
   metadata,
   name,
+  nameOrAddress,
   networkText,
   sha256,
   uuid,
@@ -266,7 +267,7 @@ export const kubernetesSpec = z.strictObject({
     })
     .optional(),
   dnsDomain: domainName.optional().meta({ description: 'Default cluster.local.' }),
-  sans: z.array(z.string()).optional().meta({ description: 'Further names and addresses of the API.' }),
+  sans: z.array(nameOrAddress).optional().meta({ description: 'Further names and addresses of the API.' }),
   keys: z.enum(['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096']).optional().meta({
     description: 'Algorithm of all keys. Default ECDSA-P256.',
   }),

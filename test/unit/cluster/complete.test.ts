@@ -1,12 +1,15 @@
 /** From a short specification to a full one: everything has an origin, everything can be overridden, what is wrong is refused. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { parseIp } from '../../../src/base/ip.ts';
 import { parseEndpoint } from '../../../src/cluster/complete.ts';
+import { previewText } from '../../../src/cluster/content/preview.ts';
 import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/flags.ts';
-import { COMPONENTS } from '../../../src/cluster/full.ts';
-import { clusterNames } from '../../../src/cluster/names.ts';
+import { COMPONENTS, type FullCluster } from '../../../src/cluster/full.ts';
+import { clusterNames, holderOf } from '../../../src/cluster/names.ts';
 import { OWNED, ownedBy } from '../../../src/cluster/owned.ts';
 import { ETCD_MINORS, ETCD_RELEASES, knownEtcdFlags, RELEASES } from '../../../src/cluster/versions.ts';
+import { LEAF_NAMES, leafOf } from '../../../src/pki/hierarchy.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { completed, faults, full, MACHINES, SHORT } from './kit.ts';
 
@@ -137,7 +140,8 @@ test('an override reaches what is derived from it', () => {
   expect(cluster.flags['kube-apiserver']['service-account-issuer']).toBe(
     'https://kubernetes.default.svc.k.test',
   );
-  expect(full({ overrides: { images: { etcd: 'x@sha256:1' } } }).images.etcd).toBe('x@sha256:1');
+  const pinned = `x@sha256:${'1'.repeat(64)}`;
+  expect(full({ overrides: { images: { etcd: pinned } } }).images.etcd).toBe(pinned);
 });
 
 test('flags can be added, replaced, repeated and left out; settings of kubelet as well', () => {
@@ -474,6 +478,16 @@ test('the tables of flags and gates are plausible: sorted, without doubles, no v
   expect(Object.keys(RELEASES)).toEqual([...MINORS]);
 });
 
+/** Names of all certificates are names and addresses, and every machine has a plan. */
+function buildable(cluster: FullCluster): void {
+  for (const machine of cluster.machines) {
+    for (const leaf of LEAF_NAMES)
+      for (const ip of leafOf(leaf).sans(holderOf(machine), clusterNames(cluster)).ips)
+        expect(parseIp(ip), ip).toBeDefined();
+    expect(previewText(cluster, machine)).not.toBe('');
+  }
+}
+
 test('whatever the overrides are, completing ends in a specification or in faults', () => {
   const key = fc.constantFrom(
     'flags',
@@ -503,13 +517,18 @@ test('whatever the overrides are, completing ends in a specification or in fault
       fc.dictionary(key, tie('value'), { maxKeys: 3 }),
     ),
   }));
+  let built = 0;
   fc.assert(
     fc.property(fc.dictionary(key, value, { maxKeys: 4 }), (overrides) => {
       const result = completed({ overrides });
       expect(result.full === undefined).toBe(result.faults.some(({ severity }) => severity === 'error'));
+      if (result.full === undefined) return;
+      buildable(result.full);
+      built += 1;
     }),
     { seed: 6, numRuns: 500 },
   );
+  expect(built).toBeGreaterThan(5);
 });
 
 test('completing is a function: the same twice, and the input untouched', () => {
