@@ -43,16 +43,26 @@ export async function status(cluster: string, options: HealthOptions, io: Io): P
   return shown(await look(api, cluster, options, io), options, io);
 }
 
-/** As status, and probes the network between pods; `--wait` asks again until all is well. */
-export async function verify(cluster: string, options: HealthOptions, io: Io): Promise<number> {
+/** As status, and probes the network between pods; `--wait` asks again, `every` so often, until all is well. */
+export async function verify(
+  cluster: string,
+  options: HealthOptions,
+  io: Io,
+  every: Millis = LOOK_EVERY,
+): Promise<number> {
   const api = connectApi(socketPath(options.socket, io.env));
-  const last = options.wait === undefined ? undefined : await waited(api, cluster, options, io);
-  if (last && !last.ok) return shown(last, options, io);
-  const health = await api.call<ClusterHealth>('POST', pathOf(cluster, 'verify'), {
-    query: { ...queryOf(options), image: options.probeImage },
-    signal: io.signal,
-  });
-  return shown(health, options, io);
+  const probed = (): Promise<ClusterHealth> =>
+    api.call('POST', pathOf(cluster, 'verify'), {
+      query: { ...queryOf(options), image: options.probeImage },
+      signal: io.signal,
+    });
+  if (options.wait === undefined) return shown(await probed(), options, io);
+  const seen = async (): Promise<ClusterHealth> => {
+    const health = await look(api, cluster, options, io);
+    // Probes are pods on every node: none are made while the rest is not well.
+    return health.ok ? probed() : health;
+  };
+  return shown(await waited(seen, { span: spanOf(options.wait), every }, io), options, io);
 }
 
 const queryOf = ({ etcd }: HealthOptions) => ({ etcd: etcd ? 'true' : undefined });
@@ -60,30 +70,28 @@ const queryOf = ({ etcd }: HealthOptions) => ({ etcd: etcd ? 'true' : undefined 
 const look = (api: ApiClient, cluster: string, options: HealthOptions, io: Io): Promise<ClusterHealth> =>
   api.call('GET', pathOf(cluster, 'status'), { query: queryOf(options), signal: io.signal });
 
-/** The first status that is well, or the last one when the time was up. What is waited for goes to standard error, once each time it changes. */
+/** The first that is well, or the last one when the time was up. What is waited for goes to standard error, once each time it changes. */
 async function waited(
-  api: ApiClient,
-  cluster: string,
-  options: HealthOptions,
+  seen: () => Promise<ClusterHealth>,
+  { span, every }: { readonly span: Millis; readonly every: Millis },
   io: Io,
 ): Promise<ClusterHealth> {
   const begun = systemClock.monotonic();
-  const span = spanOf(options.wait);
   let before = '';
   for (;;) {
-    const health = await look(api, cluster, options, io);
+    const health = await seen();
     const passed = systemClock.monotonic() - begun;
     if (health.ok || passed > span || io.signal.aborted) return health;
     const open = health.findings.filter(({ ok }) => !ok);
     const text = open.map(({ check, subject }) => `${check} ${subject}`).join(', ');
     if (text !== before) io.err(`${ageText(passed)}: waiting for ${text}\n`);
     before = text;
-    await pause(LOOK_EVERY, io.signal);
+    await pause(every, io.signal);
   }
 }
 
-function spanOf(wait: string | true | undefined): Millis {
-  if (wait === undefined || wait === true) return WAIT;
+function spanOf(wait: string | true): Millis {
+  if (wait === true) return WAIT;
   const span = parseDuration(wait);
   if (span === undefined) throw new MusterError('E_USAGE', `--wait=${wait}: say a duration, like 90s or 10m`);
   return span;
