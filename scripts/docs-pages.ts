@@ -142,7 +142,14 @@ export function eventsPage(): string {
 
 /** Every verb with its arguments and options, from the command tree. */
 export function cliPage(): string {
-  const silent = { out() {}, err() {}, env: {}, color: false, signal: new AbortController().signal };
+  const silent = {
+    out() {},
+    err() {},
+    env: {},
+    color: false,
+    signal: new AbortController().signal,
+    pause: async () => {},
+  };
   const program = buildProgram(silent, () => {}, [
     registerAddons,
     registerImage,

@@ -148,7 +148,7 @@ export const ERRORS = {
     title: 'A file is not the one that its SHA-256 names.',
     who: 'operator',
     http: 422,
-    fix: 'Check the source and the hash; the file was thrown away and is not served.',
+    fix: 'Check the source and the hash; nothing of the file is kept or served.',
   },
   E_ASSET_OFFSET: {
     title: 'An upload does not go on where the last one stopped.',
@@ -278,10 +278,10 @@ export const ERRORS = {
     title: 'A file cannot be fetched from its URL.',
     who: 'operator',
     http: 502,
-    fix: 'Check the URL and the way there; the same command goes on where it stopped.',
+    fix: 'Check the URL and the way there; the same command goes on where it stopped if it was given the SHA-256.',
   },
   E_FETCH_REFUSED: {
-    title: 'The server of a URL refuses the file, or is not believed.',
+    title: 'A URL cannot be asked, or its server refuses the file or is not believed.',
     who: 'operator',
     http: 502,
     fix: 'Check the URL; it may need another version in its path, or credentials. A CA of your own is named by NODE_EXTRA_CA_CERTS.',

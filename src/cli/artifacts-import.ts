@@ -9,10 +9,10 @@ import { findArtifacts } from './artifact-find.ts';
 import { treeOf } from './artifact-trees.files.ts';
 import { binaryIn } from './artifacts-pack.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
-import { progressText } from './image-add.ts';
-import { type AssetSource, hashOf, progressLine, readAll, sourceOf } from './image-sources.files.ts';
+import { type AssetSource, hashOf, readAll, sourceOf } from './image-sources.files.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { sizeText } from './output.ts';
+import { withProgress } from './progress.files.ts';
 import { upload } from './upload.ts';
 
 export interface ImportOptions {
@@ -101,25 +101,13 @@ async function inTree(
 
 /** Sends what the server lacks of an artifact, then enters its name. */
 export async function bring({ entry, files }: Sourced, client: ApiClient, io: Io): Promise<void> {
-  const line = progressLine();
   let octets = 0;
-  try {
-    for (const [sha256, source] of files) {
-      const { size, already } = await upload({
-        client,
-        source,
-        sha256,
-        signal: io.signal,
-        onProgress: (received, total) => line.show(progressText(source.shown, received, total)),
-      });
-      if (!already) octets += size;
-    }
-  } catch (error) {
-    line.clear();
-    if (io.signal.aborted) io.err('broken off; the same command goes on from here\n');
-    throw error;
+  for (const [sha256, source] of files) {
+    const { size, already } = await withProgress(source.shown, 'goes on from here', io, (how) =>
+      upload({ client, source, sha256, ...how }),
+    );
+    if (!already) octets += size;
   }
-  line.clear();
   const { items } = await client.call<{ items: readonly { name: string; action: string }[] }>(
     'POST',
     '/v1/artifacts',

@@ -10,13 +10,13 @@ import {
   type AssetSource,
   hashOf,
   localCopy,
-  progressLine,
   readBuilt,
   runRecipe,
   sourceOf,
 } from './image-sources.files.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 import { sizeText } from './output.ts';
+import { withProgress } from './progress.files.ts';
 import { readTexts } from './sources.files.ts';
 import { upload } from './upload.ts';
 
@@ -84,25 +84,13 @@ export async function build(
 async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): Promise<void> {
   const { document, sources } = plan;
   const { name } = document.metadata;
-  const line = progressLine();
   for (const sha256 of assetsOf(document.spec)) {
     const source = sources.get(sha256)!;
-    try {
-      const { size, already } = await upload({
-        client,
-        source,
-        sha256,
-        signal: io.signal,
-        onProgress: (received, total) => line.show(progressText(source.shown, received, total)),
-      });
-      line.clear();
-      const how = already ? 'was there already' : 'stored and verified';
-      io.out(`asset/${sha256.slice(0, 12)} ${path.basename(source.shown)} ${sizeText(size)} ${how}\n`);
-    } catch (error) {
-      line.clear();
-      if (io.signal.aborted) io.err('broken off; the same command goes on from here\n');
-      throw error;
-    }
+    const { size, already } = await withProgress(source.shown, 'goes on from here', io, (how) =>
+      upload({ client, source, sha256, ...how }),
+    );
+    const how = already ? 'was there already' : 'stored and verified';
+    io.out(`asset/${sha256.slice(0, 12)} ${path.basename(source.shown)} ${sizeText(size)} ${how}\n`);
   }
   if (!apply) return;
   const { results, warnings } = await client.call<ApplyResult>('POST', '/v1/apply', {
@@ -110,15 +98,6 @@ async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): 
   });
   for (const { action } of results) io.out(`image/${name} ${action}\n`);
   printWarnings(warnings, io);
-}
-
-/** `vmlinuz  [#####-----]  52 %  12 MiB of 23 MiB` */
-export function progressText(shown: string, received: number, total: number | undefined): string {
-  const name = path.basename(shown).slice(0, 30);
-  if (total === undefined || total === 0) return `${name}  ${sizeText(received)}`;
-  const part = Math.min(received / total, 1);
-  const bar = '#'.repeat(Math.floor(part * 20)).padEnd(20, '-');
-  return `${name}  [${bar}]  ${Math.floor(part * 100)} %  ${sizeText(received)} of ${sizeText(total)}`;
 }
 
 /** Documents of the configuration directory stay with their file; those are only checked to be in force. */
@@ -220,7 +199,13 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
           'E_USAGE',
           `${text}: give its hash (--sha256 ${part}=…), or --trust-on-first-use to take it as it comes`,
         );
-      const got = await localCopy(source, io.signal);
+      const original = source;
+      const got = await withProgress(
+        text,
+        `begins it anew; with --sha256 ${part}=… it would go on`,
+        io,
+        (how) => localCopy(original, how.io, how.onProgress),
+      );
       copies.push(got.remove);
       source = got.copy;
       sha256 = got.sha256;

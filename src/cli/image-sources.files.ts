@@ -2,12 +2,12 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { MusterError } from '../base/errors.ts';
+import { inAttempts, type TransferIo } from './attempts.ts';
 
 /** A file that can be read from any octet on. */
 export interface AssetSource {
@@ -16,22 +16,30 @@ export interface AssetSource {
   /** Whether another attempt may help when reading breaks off. */
   readonly remote: boolean;
   /**
-   * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the source cannot begin elsewhere.
-   * Throws E_FETCH, E_FETCH_REFUSED or E_FILE_READ.
+   * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the source cannot begin elsewhere, or
+   * when it is not of `version` any more. Throws E_FETCH, E_FETCH_REFUSED or E_FILE_READ.
    */
-  read(offset: number, signal: AbortSignal): Promise<AssetStream>;
+  read(offset: number, signal: AbortSignal, version?: string): Promise<AssetStream>;
 }
 
 export interface AssetStream {
   readonly offset: number;
   /** Size of the whole file, when it is known beforehand. */
   readonly total: number | undefined;
+  /** What a server calls this state of the file; absent where nothing tells one from another. */
+  readonly version?: string | undefined;
   readonly octets: AsyncIterable<Uint8Array>;
 }
 
-/** `http(s)://…`, `file://…`, or a path relative to `directory`. Throws E_USAGE for another scheme. */
+/** Octets that are there, of how many. */
+export type OnProgress = (received: number, total: number | undefined) => void;
+
+/** `http(s)://…`, `file://…`, or a path relative to `directory`. Throws E_USAGE for another scheme and for no URL. */
 export function sourceOf(text: string, directory = '.'): AssetSource {
-  if (/^https?:\/\//i.test(text)) return urlSource(text);
+  if (/^https?:\/\//i.test(text)) {
+    if (!URL.canParse(text)) throw new MusterError('E_USAGE', `${text} is no URL`);
+    return urlSource(text);
+  }
   if (/^file:\/\//i.test(text)) return fileSource(fileURLToPath(text), text);
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
     throw new MusterError('E_USAGE', `${text}: files come by http, https or from this host's disk`);
@@ -76,24 +84,28 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
   return {
     shown: url,
     remote: true,
-    async read(offset, signal) {
+    async read(offset, signal, version) {
       // identity: a range of a compressed answer would be a range of something else
       const headers = {
         ...more,
         'accept-encoding': 'identity',
         ...(offset > 0 ? { range: `bytes=${offset}-` } : {}),
+        ...(offset > 0 && version !== undefined ? { 'if-range': version } : {}),
       };
       const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
-        fetchFailed(url, error),
+        // what stopped it before it asked has no code: a bad port, credentials in the URL, a circle of redirections
+        fetchFailed(url, error, 'E_FETCH_REFUSED'),
       );
       const octets = response.body ? remoteBody(url, response.body) : empty();
       if (response.status === 206) {
         const range = /^bytes ([0-9]+)-[0-9]+\/([0-9]+)$/.exec(response.headers.get('content-range') ?? '');
-        if (range && Number(range[1]) === offset) return { offset, total: Number(range[2]), octets };
+        if (range && Number(range[1]) === offset)
+          return { offset, total: Number(range[2]), version: versionOf(response.headers), octets };
       }
       if (response.status === 200) {
         const length = response.headers.get('content-length');
-        return { offset: 0, total: length === null ? undefined : Number(length), octets };
+        const total = length === null ? undefined : Number(length);
+        return { offset: 0, total, version: versionOf(response.headers), octets };
       }
       await response.body?.cancel();
       throw new MusterError(
@@ -105,25 +117,31 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
   };
 }
 
+/** What If-Range may compare (RFC 9110 section 13.1.5): a strong ETag, else the time of the last change. */
+function versionOf(headers: Headers): string | undefined {
+  const etag = headers.get('etag');
+  return etag?.startsWith('"') ? etag : (headers.get('last-modified') ?? undefined);
+}
+
 async function* remoteBody(url: string, body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   try {
     yield* body;
   } catch (error) {
-    fetchFailed(url, error);
+    fetchFailed(url, error, 'E_FETCH');
   }
 }
 
 async function* empty(): AsyncIterable<Uint8Array> {}
 
-/** What went wrong stands in the cause of a cause. */
-function fetchFailed(url: string, error: unknown): never {
+/** What went wrong stands in the cause of a cause. `nameless`: the code for what has none of its own. */
+function fetchFailed(url: string, error: unknown, nameless: 'E_FETCH' | 'E_FETCH_REFUSED'): never {
   const { cause, message, name } = error as Error;
   if (name === 'AbortError') throw error;
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
   const why = cause instanceof Error ? cause.message || code : message;
   // a certificate that is not believed now will not be in a minute
-  const kind = /CERT|SIGNATURE/.test(code) ? 'E_FETCH_REFUSED' : 'E_FETCH';
-  throw new MusterError(kind, `${url}: ${why}`, { cause: error });
+  const refused = code === '' ? nameless === 'E_FETCH_REFUSED' : /CERT|SIGNATURE|INVALID_URL/.test(code);
+  throw new MusterError(refused ? 'E_FETCH_REFUSED' : 'E_FETCH', `${url}: ${why}`, { cause: error });
 }
 
 /** All octets of a small source. Throws E_TOO_LARGE beyond `limit`, and what reading it throws. */
@@ -155,11 +173,12 @@ export async function hashOf(
 
 /**
  * A copy of a source on this host's disk, with its hash; for files whose hash nobody knows beforehand, as the server takes only
- * what it can check. `remove` deletes the copy.
+ * what it can check. One that breaks off goes on where it stopped, unless the file is another by then. `remove` deletes the copy.
  */
 export async function localCopy(
   source: AssetSource,
-  signal: AbortSignal,
+  io: TransferIo,
+  onProgress: OnProgress,
 ): Promise<{
   readonly copy: AssetSource;
   readonly sha256: string;
@@ -170,23 +189,51 @@ export async function localCopy(
   const remove = () => rm(directory, { recursive: true, force: true });
   try {
     const file = path.join(directory, 'file');
-    const hash = createHash('sha256');
-    let size = 0;
     const out = await open(file, 'w');
     try {
-      for await (const part of (await source.read(0, signal)).octets) {
-        hash.update(part);
-        await out.writeFile(part);
-        size += part.length;
-      }
+      const { sha256, size } = await copyTo(out, source, io, onProgress);
+      return { copy: fileSource(file, source.shown), sha256, size, remove };
     } finally {
       await out.close();
     }
-    return { copy: { ...fileSource(file, source.shown) }, sha256: hash.digest('hex'), size, remove };
   } catch (error) {
     await remove();
     throw error;
   }
+}
+
+async function copyTo(
+  out: FileHandle,
+  source: AssetSource,
+  io: TransferIo,
+  onProgress: OnProgress,
+): Promise<{ readonly sha256: string; readonly size: number }> {
+  let hash = createHash('sha256');
+  let size = 0;
+  let version: string | undefined;
+  let came = 0;
+  const attempt = async () => {
+    // nothing but the server's word says that the rest belongs to what came: without it, from the start
+    const stream = await source.read(version === undefined ? 0 : size, io.signal, version);
+    version = stream.version;
+    if (stream.offset === 0) {
+      hash = createHash('sha256');
+      size = 0;
+      await out.truncate(0);
+    }
+    for await (const part of stream.octets) {
+      hash.update(part);
+      for (let at = 0; at < part.length; )
+        at += (await out.write(part, at, part.length - at, size + at)).bytesWritten;
+      size += part.length;
+      came += part.length;
+      onProgress(size, stream.total);
+    }
+    if (stream.total !== undefined && size !== stream.total)
+      throw new MusterError('E_FETCH', `${source.shown}: it ended after ${size} of ${stream.total} octets`);
+  };
+  await inAttempts(attempt, () => came, io);
+  return { sha256: hash.digest('hex'), size };
 }
 
 /** What `images/NAME/build.sh` wrote about its result. Throws E_FILE_READ when the directory holds none. */
@@ -225,30 +272,4 @@ export async function runRecipe(name: string, args: readonly string[], signal: A
         reject(new MusterError('E_BUILD', `${recipe} failed with exit code ${code}; what it said is above`));
     });
   });
-}
-
-/** Rejects when `signal` aborts. */
-export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return sleep(milliseconds, undefined, { signal });
-}
-
-/** A line on the terminal that is written over and over; nothing where standard error is no terminal. */
-export function progressLine(): { show(text: string): void; clear(): void } {
-  const terminal = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
-  let last = 0;
-  let shown = false;
-  return {
-    show(text) {
-      const now = performance.now();
-      if (!terminal || now - last < 100) return;
-      last = now;
-      shown = true;
-      const width = Math.max(20, (process.stderr.columns ?? 80) - 1);
-      process.stderr.write(`\r\x1b[K${text.slice(0, width)}`);
-    },
-    clear() {
-      if (shown) process.stderr.write('\r\x1b[K');
-      shown = false;
-    },
-  };
 }

@@ -1,4 +1,5 @@
 /** What a verb may touch of the process: streams, environment, terminal. Passed in, so that verbs can be tested. */
+import type { Millis } from '../base/duration.ts';
 import { ERRORS, type Fault, MusterError, type SourceSpot } from '../base/errors.ts';
 import { DEFAULT_SOCKET } from '../base/paths.ts';
 
@@ -12,6 +13,8 @@ export interface Io {
   readonly color: boolean;
   /** Aborts on SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
+  /** Waits; ends early when `signal` aborts. */
+  pause(span: Millis): Promise<void>;
 }
 
 /** Exit codes, as butane and kubectl have them; `diff` uses 1 for "there are differences" and 2 for failure. */

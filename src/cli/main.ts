@@ -42,6 +42,7 @@ function processIo(): Io {
     env: process.env,
     color: mayColor(),
     signal: stop.signal,
+    pause: async (span) => (await import('./client.socket.ts')).pause(span, stop.signal),
   };
 }
 

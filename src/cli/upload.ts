@@ -1,12 +1,11 @@
 /** Sending one file to the server's asset store: in pieces, going on where an earlier attempt stopped. */
 import { MusterError } from '../base/errors.ts';
+import { inAttempts, type TransferIo } from './attempts.ts';
 import type { ApiClient } from './client.socket.ts';
-import { type AssetSource, type AssetStream, pause } from './image-sources.files.ts';
+import type { AssetSource, AssetStream, OnProgress } from './image-sources.files.ts';
 
 /** What one request carries; the server keeps each piece, so at most this much is sent again. */
 const PIECE = 32 * 1024 * 1024;
-/** Attempts at reading a URL that breaks off, as long as each brings the file forward. */
-const ATTEMPTS = 5;
 
 interface Progress {
   readonly complete: boolean;
@@ -17,9 +16,8 @@ export interface UploadOptions {
   readonly client: ApiClient;
   readonly source: AssetSource;
   readonly sha256: string;
-  readonly signal: AbortSignal;
-  /** Octets that the server has, of how many. */
-  readonly onProgress: (received: number, total: number | undefined) => void;
+  readonly io: TransferIo;
+  readonly onProgress: OnProgress;
 }
 
 /**
@@ -29,33 +27,37 @@ export interface UploadOptions {
 export async function upload(
   options: UploadOptions,
 ): Promise<{ readonly size: number; readonly already: boolean }> {
-  const { client, sha256, source, signal } = options;
-  const state = await client.call<Progress>('GET', `/v1/assets/${sha256}`);
+  const { client, sha256, source, io } = options;
+  const there = () => client.call<Progress>('GET', `/v1/assets/${sha256}`);
+  let state = await there();
   if (state.complete) return { size: state.received, already: true };
-  let received = state.received;
   const sent = { octets: 0 };
-  for (let attempt = 1; ; attempt++) {
-    const before = sent.octets;
+  const send = async (from: number) => sendAll(await source.read(from, io.signal), options, sent);
+  let anew = false;
+  const attempt = async (): Promise<number> => {
+    const { received } = state;
+    if (state.complete) return received;
     try {
-      const stream = await source.read(received, signal);
-      return { size: await sendAll(stream, options, sent), already: false };
+      return await send(received);
     } catch (error) {
-      // what an earlier attempt left was of another file: once more, from the start
-      if (error instanceof MusterError && error.code === 'E_ASSET_HASH' && received > 0) {
-        received = 0;
-        continue;
-      }
-      // busy: the server has not yet noticed that the last attempt ended
-      const again =
-        source.remote &&
-        error instanceof MusterError &&
-        (error.code === 'E_FETCH' || (error.code === 'E_ASSET_BUSY' && attempt > 1));
-      if (!again || attempt >= ATTEMPTS) throw error;
-      if (sent.octets > before) attempt = 0;
-      await pause(1000 * 2 ** attempt, signal);
-      received = (await client.call<Progress>('GET', `/v1/assets/${sha256}`)).received;
+      // what was there was of another file: once more, from the start
+      if (anew || received === 0 || !(error instanceof MusterError) || error.code !== 'E_ASSET_HASH')
+        throw error;
+      anew = true;
+      return send(0);
     }
-  }
+  };
+  const size = source.remote
+    ? await inAttempts(
+        async (n) => {
+          if (n > 1) state = await there();
+          return attempt();
+        },
+        () => sent.octets,
+        io,
+      )
+    : await attempt();
+  return { size, already: false };
 }
 
 /** Sends a stream to its end; the file's size. */
@@ -64,7 +66,8 @@ async function sendAll(
   options: UploadOptions,
   sent: { octets: number },
 ): Promise<number> {
-  const { client, sha256, onProgress, signal } = options;
+  const { client, sha256, onProgress, io } = options;
+  const { signal } = io;
   const path = `/v1/assets/${sha256}`;
   const { total } = stream;
   let at = stream.offset;

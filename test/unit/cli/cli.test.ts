@@ -496,7 +496,14 @@ describe('the command line', () => {
 
   it('gives every verb and option a description', async () => {
     const { buildProgram } = await import('../../../src/cli/program.ts');
-    const io = { out() {}, err() {}, env: {}, color: false, signal: new AbortController().signal };
+    const io = {
+      out() {},
+      err() {},
+      env: {},
+      color: false,
+      signal: new AbortController().signal,
+      pause: async () => {},
+    };
     const bare: string[] = [];
     const visit = (command: ReturnType<typeof buildProgram>, name: string): void => {
       if (!command.description()) bare.push(name);

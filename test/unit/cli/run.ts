@@ -18,6 +18,8 @@ export async function run(
     readonly socket?: string;
     readonly color?: boolean;
     readonly signal?: AbortSignal;
+    /** Told what a verb waits for; it does not wait. */
+    readonly onPause?: (milliseconds: number) => void;
     /** Told all output so far whenever there is more. */
     readonly onOut?: (out: string) => void;
   } = {},
@@ -34,6 +36,7 @@ export async function run(
     env: options.socket === undefined ? {} : { MUSTER_SOCKET: options.socket },
     color: options.color ?? false,
     signal: options.signal ?? new AbortController().signal,
+    pause: async (span) => options.onPause?.(span),
   };
   let code: number = EXIT.ok;
   try {

@@ -39,6 +39,7 @@ describe('docs/one-boot.md', () => {
       env: {},
       color: false,
       signal: new AbortController().signal,
+      pause: async () => {},
     };
     expect(await explainPacket(`${GOLDEN}/boot.pcap`, { config: `${GOLDEN}/config` }, io)).toBe(0);
     const replayed = anonymous(printed)

@@ -1,0 +1,66 @@
+/** Reading a URL that breaks off: whether and when it is tried again, and what is said about it meanwhile. */
+import { type Millis, millis } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
+import type { Io } from './io.ts';
+
+/** What a transfer may touch of the process. */
+export type TransferIo = Pick<Io, 'err' | 'pause' | 'signal'>;
+
+/** Attempts in a row that bring nothing forward. */
+const ATTEMPTS = 5;
+/** Of a server that has never answered: its name or address may be wrong, and nobody should wait half a minute to hear it. */
+const ATTEMPTS_UNANSWERED = 2;
+
+/** Codes of Node and its HTTP client for a server that was not reached at all. */
+const UNREACHED = new Set([
+  ...['ENOTFOUND', 'EAI_AGAIN', 'EAI_NODATA', 'ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT'],
+  ...['EHOSTDOWN', 'ENETDOWN', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'],
+]);
+
+/** Whether no connection came about: by the code that stands in the cause of a cause. */
+function unreached(error: MusterError): boolean {
+  const { cause } = (error.cause ?? {}) as { readonly cause?: NodeJS.ErrnoException };
+  return UNREACHED.has(cause?.code ?? '');
+}
+
+/** What went wrong so far. */
+export interface Failures {
+  /** Failures in a row since the file last grew. */
+  readonly inRow: number;
+  /** Whether any octet has come since the command began. */
+  readonly begun: boolean;
+}
+
+/** How long until the next attempt at a URL; undefined when another would not help. Pure. */
+export function againAfter(error: unknown, { inRow, begun }: Failures): Millis | undefined {
+  if (!(error instanceof MusterError)) return undefined;
+  // busy: the server has not yet noticed that the last attempt ended
+  const passes = error.code === 'E_FETCH' || (error.code === 'E_ASSET_BUSY' && (begun || inRow > 1));
+  const most = !begun && unreached(error) ? ATTEMPTS_UNANSWERED : ATTEMPTS;
+  return passes && inRow < most ? millis(1000 * 2 ** inRow) : undefined;
+}
+
+/**
+ * Runs `attempt`, telling it which this is from 1 on, until it succeeds or another would not help; each failure is told on standard error with the time until the next.
+ * `octets` says how many have come since the command began. Throws what the last attempt threw, and the reason of `io.signal`.
+ */
+export async function inAttempts<T>(
+  attempt: (n: number) => Promise<T>,
+  octets: () => number,
+  io: TransferIo,
+): Promise<T> {
+  let inRow = 0;
+  for (let n = 1; ; n++) {
+    const before = octets();
+    try {
+      return await attempt(n);
+    } catch (error) {
+      inRow = octets() > before ? 0 : inRow + 1;
+      const wait = againAfter(error, { inRow, begun: octets() > 0 });
+      if (wait === undefined) throw error;
+      io.err(`attempt ${n} failed: ${(error as MusterError).message}; again in ${wait / 1000} s\n`);
+      await io.pause(wait);
+      io.signal.throwIfAborted();
+    }
+  }
+}
