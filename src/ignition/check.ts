@@ -1,38 +1,29 @@
 /** Checks that every machine's configuration renders: when a document is applied, not while a machine waits for it. */
 import type { Fault } from '../base/errors.ts';
-import { type Cidr, cidr, contains, ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import {
   type Candidate,
   type CandidateSet,
   type CrossFault,
   type DocumentId,
+  idOf,
   spotOf,
 } from '../resources/candidate.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, NetworkSpec, ProfileSpec } from '../resources/kinds.ts';
-import { clustersByMachine } from '../resources/membership.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
-import { expandConfig } from './expand.ts';
+import { casesIn, idsOf, type Parts, sameCases, sameParts } from './cases.ts';
+import { expandConfig, names } from './expand.ts';
 import { merge } from './merge.ts';
 import { render, scopeOf, withMusterLayer } from './render.ts';
 import type { ConfigLayer, RenderInput } from './rendered.ts';
 import { templateFault } from './template.ts';
 
-/** What a machine's configuration is made of; all are immutable, so the same ones give the same result. */
-interface Parts {
-  readonly machine: Document<'Machine'>;
-  readonly profile: Document<'Profile'> | undefined;
-  readonly cluster: Document<'Cluster'> | undefined;
-  readonly image: Document<'Image'> | undefined;
-  readonly network: Document<'Network'> | undefined;
-}
-
-/** Classes of machines without a configuration of their own that are known to render; only their templates differ. */
-const checkedClasses = new WeakMap<object, Parts>();
-
-const checked = new WeakMap<object, { readonly parts: Parts; readonly faults: readonly Fault[] }>();
+const checked = new WeakMap<
+  Document<'Machine'>,
+  { readonly cases: readonly Parts[]; readonly told: readonly Told[] }
+>();
 
 /** Faults of the configurations concerned by `changed` (undefined: all). Each names the document that holds the faulty value. */
 export const checkConfigurations: ConfigCheck = (candidates, changed) => {
@@ -40,67 +31,83 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
   for (const kind of ['Cluster', 'Profile'] as const)
     for (const candidate of candidates[kind].values())
       if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) lint(candidate, found);
-  const networks = [...candidates.Network.values()].map(({ document }) => ({
-    document,
-    subnet: cidr(document.spec.subnet),
-  }));
-  const roles = clustersByMachine([...candidates.Cluster.values()].map(({ document }) => document));
+  const casesOf = casesIn(candidates);
+  // A profile that selects otherwise, a network, a Cluster that gives other roles: they concern machines that name none of them.
+  const far = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
   for (const { document } of candidates.Machine.values()) {
-    const cluster = document.spec.cluster ?? roles.get(document.metadata.name);
-    const parts = partsOf(document, cluster, candidates, networks);
-    const before = checked.get(document);
-    // A Cluster that gives it no role any more is none of its parts.
-    const left = before !== undefined && before.parts.cluster !== parts.cluster;
-    if (!changed || left || idsOf(parts).some((id) => changed.has(id)))
-      for (const fault of faultsOf(parts)) found.add(fault, `Machine/${document.metadata.name}`);
+    const cases = casesOf(document);
+    const near = !changed || cases.some((parts) => idsOf(parts).some((id) => changed.has(id)));
+    if (near || (far && !sameCases(checked.get(document)?.cases, cases)))
+      for (const { fault, severity } of toldOf(cases, near))
+        found.add(fault, severity, `Machine/${document.metadata.name}`);
   }
   return found.all();
 };
 
-function partsOf(
-  machine: Document<'Machine'>,
-  cluster: string | undefined,
-  candidates: CandidateSet,
-  networks: readonly { readonly document: Document<'Network'>; readonly subnet: Cidr }[],
-): Parts {
-  const { spec } = machine;
-  const profile = spec.profile === undefined ? undefined : candidates.Profile.get(spec.profile)?.document;
-  const image =
-    profile?.spec.image === undefined ? undefined : candidates.Image.get(profile.spec.image)?.document;
-  const address = spec.addresses?.find((text) => !text.includes(':'));
-  const number = address === undefined ? undefined : ipv4(address);
-  return {
-    machine,
-    profile,
-    image,
-    cluster: cluster === undefined ? undefined : candidates.Cluster.get(cluster)?.document,
-    // A machine without an address of its own may boot from any.
-    network: ((number !== undefined && networks.find((one) => contains(one.subnet, number))) || networks[0])
-      ?.document,
-  };
-}
-
-function idsOf(parts: Parts): DocumentId[] {
-  return Object.values(parts)
-    .filter((one: Document | undefined) => one !== undefined)
-    .map((one: Document): DocumentId => `${one.kind}/${one.metadata.name}`);
-}
-
-function faultsOf(parts: Parts): readonly Fault[] {
-  const { profile, cluster, machine } = parts;
-  if (!profile?.spec.config && !cluster?.spec.config && !machine.spec.config) return [];
+/** `remember`: not for what is only asked because of others; it is to be news until it is in force. */
+function toldOf(cases: readonly Parts[], remember: boolean): readonly Told[] {
+  const { machine } = cases[0]!;
   const known = checked.get(machine);
-  if (known && sameParts(known.parts, parts)) return known.faults;
-  const faults = renderFaults(parts);
-  checked.set(machine, { parts, faults });
-  return faults;
+  if (known && sameCases(known.cases, cases)) return known.told;
+  const told = judge(cases);
+  if (remember) checked.set(machine, { cases, told });
+  return told;
 }
+
+interface Told {
+  readonly fault: Fault;
+  readonly severity: CrossFault['severity'];
+}
+
+/** A fault of all cases is an error; one of some is a warning that says which. */
+function judge(cases: readonly Parts[]): readonly Told[] {
+  const different = cases.filter(
+    (one, n) => namesNetwork(one) || cases.findIndex(({ profile }) => profile === one.profile) === n,
+  );
+  const found = new Map<string, { readonly fault: Fault; readonly of: Parts[] }>();
+  for (const parts of different)
+    for (const fault of faultsOf(parts)) {
+      const key = `${fault.path} ${fault.message}`;
+      found.set(key, { fault, of: [...(found.get(key)?.of ?? []), parts] });
+    }
+  return [...found.values()].map(({ fault, of }) =>
+    of.length === different.length
+      ? { fault, severity: 'error' }
+      : { fault: { ...fault, message: `${fault.message}, ${whenOf(of, different)}` }, severity: 'warning' },
+  );
+}
+
+const namesNetwork = (parts: Parts): boolean =>
+  isConfigured(parts) && names(merge(withMusterLayer(inputOf(parts))), 'network');
+
+/** The cases `of` among `all`, e.g. `if it boots from Network/b`. */
+function whenOf(of: readonly Parts[], all: readonly Parts[]): string {
+  const listed = (documents: readonly (Document | undefined)[]) =>
+    [...new Set(documents.flatMap((one) => (one ? [idOf(one)] : [])))].join(' or ');
+  const elsewhere = all.some(
+    (one) =>
+      !of.includes(one) &&
+      of.some(({ profile, network }) => profile === one.profile && network !== one.network),
+  );
+  const otherwise = all.some((one) => of.every(({ profile }) => profile !== one.profile));
+  return [
+    ...(otherwise ? [`if ${listed(of.map(({ profile }) => profile)) || 'no Profile'} selects it`] : []),
+    ...(elsewhere ? [`if it boots from ${listed(of.map(({ network }) => network))}`] : []),
+  ].join(', ');
+}
+
+const isConfigured = ({ profile, cluster, machine }: Parts): boolean =>
+  (profile?.spec.config ?? cluster?.spec.config ?? machine.spec.config) !== undefined;
+
+/** Classes of machines without a configuration of their own that are known to render; only their templates differ. */
+const checkedClasses = new WeakMap<object, Parts>();
 
 /**
  * Whole for the first machine of a class, and for each with a configuration of its own. For the others of the class only the
  * templates, which is all that can differ.
  */
-function renderFaults(parts: Parts): readonly Fault[] {
+function faultsOf(parts: Parts): readonly Fault[] {
+  if (!isConfigured(parts)) return [];
   const input = inputOf(parts);
   const base = parts.machine.spec.config ? undefined : (parts.profile ?? parts.cluster);
   const same = base && checkedClasses.get(base);
@@ -112,9 +119,6 @@ function renderFaults(parts: Parts): readonly Fault[] {
   if (result.ok && base) checkedClasses.set(base, parts);
   return result.ok ? [] : result.faults;
 }
-
-const sameParts = (a: Parts, b: Parts): boolean =>
-  a.profile === b.profile && a.cluster === b.cluster && a.image === b.image && a.network === b.network;
 
 /** Until an image is there, its documents are taken to be those of the oldest cloud-init that we know. */
 const NO_IMAGE: Pick<ImageSpec, 'os' | 'configFormat'> = { os: 'debian', configFormat: 'cloud-init' };
@@ -181,7 +185,8 @@ function lint(candidate: Candidate<'Cluster'> | Candidate<'Profile'>, found: Fin
   const visit = (value: unknown, path: string) => {
     if (typeof value === 'string') {
       const message = value.includes('${') ? templateFault(value) : undefined;
-      if (message) found.add({ code: 'E_CONFIG', message: `${kind}/${metadata.name}: ${message}`, path });
+      if (message)
+        found.add({ code: 'E_CONFIG', message: `${kind}/${metadata.name}: ${message}`, path }, 'error');
     } else if (Array.isArray(value)) for (const [n, item] of value.entries()) visit(item, `${path}[${n}]`);
     else if (typeof value === 'object' && value !== null)
       for (const [key, inner] of Object.entries(value)) visit(inner, `${path}.${key}`);
@@ -189,8 +194,7 @@ function lint(candidate: Candidate<'Cluster'> | Candidate<'Profile'>, found: Fin
   visit(spec.config, 'spec.config');
 }
 
-interface Finding {
-  readonly fault: Fault;
+interface Finding extends Told {
   readonly document: DocumentId;
   readonly other?: DocumentId;
   machines: number;
@@ -205,8 +209,8 @@ class Findings {
     this.#candidates = candidates;
   }
 
-  add(fault: Fault, machine?: DocumentId): void {
-    const key = `${fault.path} ${fault.message}`;
+  add(fault: Fault, severity: Told['severity'], machine?: DocumentId): void {
+    const key = `${severity} ${fault.path} ${fault.message}`;
     const before = this.#found.get(key);
     if (before) {
       before.machines++;
@@ -215,6 +219,7 @@ class Findings {
     const document = (/^[A-Z][a-z]+\/[^:]+(?=:)/.exec(fault.message)?.[0] ?? machine) as DocumentId;
     this.#found.set(key, {
       fault,
+      severity,
       document,
       ...(machine && machine !== document && { other: machine }),
       machines: 1,
@@ -222,7 +227,7 @@ class Findings {
   }
 
   all(): readonly CrossFault[] {
-    return [...this.#found.values()].map(({ fault, document, other, machines }) => {
+    return [...this.#found.values()].map(({ fault, severity, document, other, machines }) => {
       const [kind, name] = document.split('/') as [keyof CandidateSet, string];
       const candidate = this.#candidates[kind]?.get(name) as Candidate | undefined;
       const at = candidate && spotOf(candidate, parsePath(fault.path ?? ''));
@@ -235,7 +240,7 @@ class Findings {
         },
         document,
         ...(other && { other }),
-        severity: 'error',
+        severity,
       };
     });
   }

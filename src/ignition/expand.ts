@@ -121,6 +121,16 @@ export function expandConfig(merged: Merged, scope: TemplateScope): ExpandedConf
   return faults.length > 0 ? { ok: false, faults: faults.slice(0, 20) } : { ok: true, config, scope: full };
 }
 
+/** Whether a template of `merged` names something of that group, e.g. `network`. */
+export function names(merged: Merged, group: string): boolean {
+  const begin = `${group}.`;
+  return (
+    prepare(merged).slots.some(({ template }) =>
+      template.parts.some((part, n) => n % 2 === 1 && part.startsWith(begin)),
+    ) || merged.extras.some(({ text }) => text.includes(`\${${begin}`))
+  );
+}
+
 const inText = (template: Template, fault: { readonly message: string; readonly line: number }): string =>
   template.text.includes('\n') ? `line ${fault.line} of the text: ${fault.message}` : fault.message;
 

@@ -10,7 +10,7 @@ export function templatesPage(): string {
   return [
     MADE('src/ignition/template.ts'),
     '# Templates\n',
-    '`${machine.name}` in a text of a [configuration](nodeconfig.md) is replaced by a value. There are no conditions and no code. A name that does not exist, or has no value for a machine, is an error when the document is applied. For a literal `${` (a variable of a shell script) write `$${`.\n',
+    '`${machine.name}` in a text of a [configuration](nodeconfig.md) is replaced by a value. There are no conditions and no code. A name that does not exist, or has no value for a machine, is an error when the document is applied; where it has none only on one of the networks that the machine may boot from, or with a profile that selects it by what only its firmware tells (architecture, firmware, manufacturer, product, a serial number that its document does not name), a warning that names which. For a literal `${` (a variable of a shell script) write `$${`.\n',
     '`${var.NAME}` is the value of `variables.NAME` in the merged configuration; a variable may use every name but other variables.\n',
     '| name | value |\n| --- | --- |',
     ...Object.entries(TEMPLATE_NAMES).map(([name, about]) => `| \`\${${name}}\` | ${about} |`),

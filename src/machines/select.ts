@@ -57,6 +57,32 @@ export function select(machine: Selectable, profiles: readonly NamedProfile[]): 
   return best ? { kind: 'selected', explicit: false, ...best } : { kind: 'none' };
 }
 
+/**
+ * Every profile that {@link select} may give a machine of which some is not known yet: fields that are absent may turn out to be
+ * whatever a selector wants. Undefined stands for no profile. One item means that it is certain.
+ */
+export function selectable(
+  machine: Selectable,
+  profiles: readonly NamedProfile[],
+): readonly (NamedProfile | undefined)[] {
+  const { profile: named } = machine.spec;
+  if (named !== undefined) return [profiles.find((one) => one.name === named)];
+  const supposed = (profile: NamedProfile) => ({ ...wantedBy(profile), ...machine });
+  const fitting = profiles.filter((one) => (matches(supposed(one), one.spec) ?? []).length > 0);
+  const found = new Set<NamedProfile | undefined>();
+  for (const one of [machine, ...fitting.map(supposed)]) {
+    const selection = select(one, fitting);
+    found.add(selection.kind === 'selected' ? selection.profile : undefined);
+  }
+  return [...found];
+}
+
+/** What a profile's selectors say of fields that a machine has once. */
+function wantedBy({ spec }: NamedProfile): Partial<Selectable> {
+  const { labels: _, mac: __, ...equal } = spec.selector ?? {};
+  return equal;
+}
+
 /** The selectors of a profile as matched, or undefined when one of them does not fit. */
 function matches(machine: Selectable, profile: ProfileSpec): readonly string[] | undefined {
   const { labels, mac, ...equal } = profile.selector ?? {};

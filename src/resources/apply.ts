@@ -74,7 +74,10 @@ export function plan(
     ...cross.filter(isError).map((one) => neededFault(one, drop)),
     ...config.filter(isError).map((one) => one.fault),
   ]);
-  const warnings = [...cross, ...config].filter((one) => !isError(one) && touched.has(one.document));
+  const warnings = [
+    ...cross.filter((one) => touched.has(one.document)),
+    ...config.filter((one) => touched.has(one.document) || (one.other && touched.has(one.other))),
+  ].filter((one) => !isError(one));
   return { results, warnings: warnings.map((one) => one.fault) };
 }
 

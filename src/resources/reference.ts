@@ -81,7 +81,7 @@ const NOTES: Readonly<Record<Kind, string>> = {
     'Files are named by their hash and must be in the asset store (`muster image add`, `muster image build`); nothing unverified is served. `muster image build debian` makes one that cloud-init configures, with `-- --ignition` one that Ignition does.',
   Cluster: 'For now only the configuration that its machines share.',
   Profile:
-    'An image that is not there is a warning: the machines are held until it is. Accepted machines without a profile of their own get the one with most matching selectors, ties by name.',
+    'An image that is not there is a warning: the machines are held until it is. Accepted machines without a profile of their own get the one with most matching selectors, ties by name. Their configurations are checked with it when documents are applied; with one that selects by what a document cannot know (architecture, firmware, manufacturer, product) as a warning.',
   Machine:
     'A Machine document means: accepted. No two machines may have the same hardware address, the same UUID together with the same serial number, or the same address; each address lies inside a network, at most one a network.',
 };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Mac } from '../../../src/base/mac.ts';
-import { type NamedProfile, type Selectable, select } from '../../../src/machines/select.ts';
+import { type NamedProfile, type Selectable, select, selectable } from '../../../src/machines/select.ts';
 
 const profile = (name: string, selector?: object): NamedProfile => ({
   name,
@@ -83,6 +83,32 @@ describe('selecting a profile', () => {
         expect(select(node(), turned)).toEqual(select(node(), profiles));
       }),
       { seed: 3, numRuns: 500 },
+    );
+  });
+
+  it('says beforehand which it may be, whatever a boot will tell of the machine', () => {
+    const some = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 1 });
+    const seen = {
+      arch: some(fc.constantFrom('x86_64' as const, 'aarch64' as const)),
+      firmware: some(fc.constantFrom('bios' as const, 'uefi' as const)),
+      serial: some(fc.constantFrom('S1', 'S2')),
+    };
+    const given = (fields: object) =>
+      Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+    const selectors = fc.array(
+      fc.record({ ...seen, labels: some(fc.constantFrom({ row: 'a' }, { row: 'b' })) }).map(given),
+      { maxLength: 6 },
+    );
+    fc.assert(
+      fc.property(selectors, fc.record(seen), (list, boot) => {
+        const profiles = list.map((one, n) => profile(`p${n}`, one));
+        const document: Selectable = { spec: { macs: [] }, macs: [], labels: { row: 'a' } };
+        const found = select({ ...document, ...given(boot) }, profiles);
+        expect(selectable(document, profiles)).toContain(
+          found.kind === 'selected' ? found.profile : undefined,
+        );
+      }),
+      { numRuns: 2000 },
     );
   });
 });

@@ -1,0 +1,84 @@
+/** The ways in which a machine may boot, as far as its document tells: from which network, with which profile. */
+import { cidr, contains, ipv4 } from '../base/ipv4.ts';
+import { type NamedProfile, type Selectable, selectable } from '../machines/select.ts';
+import { type CandidateSet, type DocumentId, idOf } from '../resources/candidate.ts';
+import type { Document } from '../resources/kinds.ts';
+import { clustersByMachine } from '../resources/membership.ts';
+
+/** What a machine's configuration is made of; all are immutable, so the same ones give the same result. */
+export interface Parts {
+  readonly machine: Document<'Machine'>;
+  readonly profile: Document<'Profile'> | undefined;
+  readonly cluster: Document<'Cluster'> | undefined;
+  readonly image: Document<'Image'> | undefined;
+  readonly network: Document<'Network'> | undefined;
+}
+
+/**
+ * Gives the cases of a machine, at least one. A machine with an address boots from that network, one without from any. Without a
+ * profile of its own it gets what selects it; what only its firmware tells (architecture, manufacturer …) may be anything.
+ */
+export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>) => readonly Parts[] {
+  const networks = [...candidates.Network.values()].map(({ document }) => ({
+    document,
+    subnet: cidr(document.spec.subnet),
+  }));
+  const everywhere = networks.length === 0 ? [undefined] : networks.map(({ document }) => document);
+  const profiles: readonly NamedProfile[] = [...candidates.Profile.values()]
+    .filter(({ document }) => document.spec.selector !== undefined)
+    .map(({ document }) => ({ name: document.metadata.name, spec: document.spec }));
+  const byNetwork = profiles.some(({ spec }) => spec.selector?.network !== undefined);
+
+  const roles = clustersByMachine([...candidates.Cluster.values()].map(({ document }) => document));
+
+  const placesOf = ({ spec }: Document<'Machine'>) => {
+    const address = spec.addresses?.find((text) => !text.includes(':'));
+    const number = address === undefined ? undefined : ipv4(address);
+    const home = number !== undefined && networks.find((one) => contains(one.subnet, number));
+    return home ? [home.document] : everywhere;
+  };
+
+  const selectedOf = ({ spec, metadata }: Document<'Machine'>, network: Document | undefined) => {
+    const known: Selectable = {
+      spec,
+      labels: metadata.labels,
+      macs: [],
+      ...(spec.serial !== undefined && { serial: spec.serial }),
+      ...(network && { network: network.metadata.name }),
+    };
+    return selectable(known, profiles).map((one) => one?.name);
+  };
+
+  return (machine) => {
+    const { profile: named } = machine.spec;
+    const cluster = machine.spec.cluster ?? roles.get(machine.metadata.name);
+    const places = placesOf(machine);
+    const once = named !== undefined ? [named] : byNetwork ? undefined : selectedOf(machine, undefined);
+    return places.flatMap((network) =>
+      (once ?? selectedOf(machine, network)).map((name): Parts => {
+        const profile = name === undefined ? undefined : candidates.Profile.get(name)?.document;
+        const image = profile?.spec.image;
+        return {
+          machine,
+          profile,
+          image: image === undefined ? undefined : candidates.Image.get(image)?.document,
+          cluster: cluster === undefined ? undefined : candidates.Cluster.get(cluster)?.document,
+          network,
+        };
+      }),
+    );
+  };
+}
+
+export function idsOf(parts: Parts): DocumentId[] {
+  return Object.values(parts)
+    .filter((one: Document | undefined) => one !== undefined)
+    .map((one: Document): DocumentId => idOf(one));
+}
+
+/** Whether two machines have everything but themselves in common. */
+export const sameParts = (a: Parts, b: Parts): boolean =>
+  a.profile === b.profile && a.cluster === b.cluster && a.image === b.image && a.network === b.network;
+
+export const sameCases = (a: readonly Parts[] | undefined, b: readonly Parts[]): boolean =>
+  a !== undefined && a.length === b.length && a.every((one, n) => sameParts(one, b[n]!));

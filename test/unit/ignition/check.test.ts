@@ -1,0 +1,119 @@
+/** Whether the configurations of machines render, told when documents are applied, and at whose place. */
+import { describe, expect, test } from 'vitest';
+import { checkConfigurations } from '../../../src/ignition/check.ts';
+import type { Candidate, CandidateSet, DocumentId } from '../../../src/resources/candidate.ts';
+import { parseDocuments } from '../../../src/resources/document.ts';
+
+/** The documents of a text, as they are checked together. */
+function candidates(text: string): CandidateSet {
+  const { documents, faults } = parseDocuments(text, 'd.yaml');
+  expect(faults).toEqual([]);
+  const set: Record<string, Map<string, Candidate>> = {
+    Network: new Map(),
+    Image: new Map(),
+    Cluster: new Map(),
+    Profile: new Map(),
+    Machine: new Map(),
+  };
+  for (const one of documents) set[one.document.kind]!.set(one.document.metadata.name, one);
+  return set as unknown as CandidateSet;
+}
+
+const shown = (set: CandidateSet, changed?: readonly DocumentId[]) =>
+  checkConfigurations(set, changed && new Set(changed)).map(
+    ({ fault, severity }) => `${severity} ${fault.at?.line} ${fault.message}`,
+  );
+const check = (text: string) => shown(candidates(text));
+
+const document = (kind: string, name: string, spec: string, labels = '{}') =>
+  `---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}, labels: ${labels}}\nspec: ${spec}\n`;
+const profile = (name: string, selector: string, content: string) =>
+  document(
+    'Profile',
+    name,
+    `{boot: hold, selector: ${selector}, config: {files: [{path: /a, content: "${content}"}]}}`,
+  );
+const machine = (more = '', labels = '{role: w}') =>
+  document('Machine', 'a', `{macs: ["52:54:00:00:00:01"]${more}}`, labels);
+const network = (name: string, subnet: string, more = '') =>
+  document('Network', name, `{subnet: ${subnet}${more}, dhcp: {mode: server}}`);
+
+const GATEWAY = 'via ${network.gateway}';
+const A = network('a', '10.1.0.0/24', ', gateway: 10.1.0.1');
+const B = network('b', '10.2.0.0/24');
+
+describe('a machine without a profile of its own', () => {
+  const W = profile('w', '{labels: {role: w}}', '${machine.address} ${machine.serial}');
+
+  test.each([
+    ['its labels', '{labels: {role: w}}'],
+    ['its hardware address', '{mac: "52:54:00:*"}'],
+  ])('is checked with the profile that selects it by %s', (_, selector) => {
+    expect(check(profile('w', selector, '${machine.serial}') + machine())).toEqual([
+      'error 5 Profile/w: "${machine.serial}" has no value for this machine (for Machine/a)',
+    ]);
+    expect(check(profile('w', selector, '${machine.serial}') + machine(', serial: S1'))).toEqual([]);
+  });
+
+  test('is not checked with one that does not', () => {
+    expect(check(W + machine('', '{role: other}'))).toEqual([]);
+    expect(
+      check(W + profile('x', '{labels: {role: w, row: r}}', 'x') + machine('', '{role: w, row: r}')),
+    ).toEqual([]);
+  });
+
+  test('is checked when a profile begins to select it, or ends to', () => {
+    const before = candidates(profile('w', '{labels: {role: v}}', '${machine.serial}') + machine());
+    expect(shown(before)).toEqual([]);
+    const wide = candidates(profile('w', '{labels: {role: w}}', '${machine.serial}')).Profile.get('w')!;
+    const set = { ...before, Profile: new Map([['w', wide]]) };
+    expect(shown(set, ['Profile/w'])).toHaveLength(1);
+    const narrow = candidates(profile('x', '{labels: {role: w}, mac: "52:*"}', 'x')).Profile.get('x')!;
+    const both = { ...before, Profile: new Map([...set.Profile, ['x', narrow]]) };
+    expect(shown(both)).toEqual([]);
+    for (const _ of ['as a trial', 'in earnest']) expect(shown(set, ['Profile/x'])).toHaveLength(1);
+  });
+
+  test('is warned of what selects it only if its firmware says so', () => {
+    const arch = profile('x', '{labels: {role: w}, arch: x86_64}', '${machine.serial}');
+    const warning =
+      'warning 5 Profile/x: "${machine.serial}" has no value for this machine, if Profile/x selects it (for Machine/a)';
+    expect(check(arch + machine())).toEqual([warning]);
+    expect(check(arch + profile('y', '{labels: {role: w}}', 'y') + machine())).toEqual([warning]);
+    expect(check(profile('x', '{serial: S1}', '${machine.serial}') + machine())).toHaveLength(1);
+    expect(check(profile('x', '{serial: S1}', '${machine.serial}') + machine(', serial: S2'))).toEqual([]);
+  });
+
+  test('is checked with what selects it by the network of its address', () => {
+    const there = profile('x', '{network: b}', '${network.gateway}');
+    expect(check(A + B + there + machine(', addresses: [10.2.0.9]'))).toEqual([
+      'error 15 Profile/x: "${network.gateway}" has no value for this machine (for Machine/a)',
+    ]);
+    expect(check(A + B + there + machine(', addresses: [10.1.0.9]'))).toEqual([]);
+  });
+});
+
+describe('a machine without an address of its own', () => {
+  const G = document('Profile', 'g', `{boot: hold, config: {files: [{path: /a, content: "${GATEWAY}"}]}}`);
+  const M = machine(', profile: g');
+  const FAULT = 'Profile/g: "${network.gateway}" has no value for this machine';
+
+  test('is checked against every network, in whatever order they stand', () => {
+    const warned = `${FAULT}, if it boots from Network/b (for Machine/a)`;
+    expect(check(G + M + A + B)).toEqual([`warning 5 ${warned}`]);
+    expect(check(G + M + B + A)).toEqual([`warning 5 ${warned}`]);
+  });
+
+  test('is refused where no network has what its configuration names', () => {
+    expect(check(G + M + B)).toEqual([`error 5 ${FAULT} (for Machine/a)`]);
+    expect(check(G + M + B + network('c', '10.3.0.0/24'))).toEqual([`error 5 ${FAULT} (for Machine/a)`]);
+    expect(check(G + M + A + network('c', '10.3.0.0/24', ', gateway: 10.3.0.1'))).toEqual([]);
+  });
+
+  test('that has one is checked against its network alone', () => {
+    expect(check(G + A + B + machine(', profile: g, addresses: [10.1.0.9]'))).toEqual([]);
+    expect(check(G + A + B + machine(', profile: g, addresses: [10.2.0.9]'))).toEqual([
+      `error 5 ${FAULT} (for Machine/a)`,
+    ]);
+  });
+});
