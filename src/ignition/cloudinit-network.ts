@@ -2,6 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import type { Mac } from '../base/mac.ts';
 import type { NodeConfig, NodeInterface } from '../resources/nodeconfig.ts';
+import { interfaceName } from './whole.ts';
 import type { Plain } from './yaml-text.ts';
 
 type Fields = { [key: string]: Plain | undefined };
@@ -16,7 +17,7 @@ export function networkConfig(
 ): { readonly [key: string]: Plain } {
   const interfaces = network?.interfaces ?? [{ mac: bootMac }];
   const ethernets: { [name: string]: Plain } = {};
-  for (const [n, one] of interfaces.entries()) ethernets[one.name ?? `nic${n}`] = ethernet(one) as Plain;
+  for (const [n, one] of interfaces.entries()) ethernets[interfaceName(one, n)] = ethernet(one) as Plain;
   return { version: 2, ethernets };
 }
 

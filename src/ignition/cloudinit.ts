@@ -127,9 +127,10 @@ function contentOf(file: NodeFile): Mapping {
 
 const UNITS = '/etc/systemd/system';
 
+/** A unit that ends up masked has no contents: where a file is, `systemctl mask` fails, and the boot with it. */
 function unitFiles(unit: NodeUnit): Mapping[] {
   const files: Mapping[] = [];
-  if (unit.contents !== undefined)
+  if (unit.contents !== undefined && !unit.mask)
     files.push({ path: `${UNITS}/${unit.name}`, permissions: '0644', content: unit.contents });
   for (const dropin of unit.dropins ?? [])
     files.push({

@@ -1,5 +1,6 @@
 /** Interfaces as files: systemd-networkd's for Flatcar and others, NetworkManager's keyfiles for Fedora CoreOS and its kin. */
 import type { NodeFile, NodeInterface } from '../resources/nodeconfig.ts';
+import { interfaceName } from './whole.ts';
 
 /** Systems whose network is NetworkManager's. */
 const NETWORK_MANAGER = new Set(['fedora-coreos', 'fcos', 'rhcos', 'scos', 'fedora', 'centos', 'rhel']);
@@ -12,7 +13,7 @@ export function networkFiles(interfaces: readonly NodeInterface[], os: string): 
 const dhcp = (one: NodeInterface): boolean => one.dhcp4 ?? (one.addresses ?? []).length === 0;
 
 function networkd(one: NodeInterface, n: number): NodeFile[] {
-  const name = `20-${one.name ?? `nic${n}`}`;
+  const name = `20-${interfaceName(one, n)}`;
   const match = one.mac ? `MACAddress=${one.mac}` : `Name=${one.name}`;
   const lines = [
     '[Match]',
@@ -41,7 +42,7 @@ function networkd(one: NodeInterface, n: number): NodeFile[] {
 }
 
 function keyfile(one: NodeInterface, n: number): NodeFile {
-  const name = one.name ?? `nic${n}`;
+  const name = interfaceName(one, n);
   const addresses = ofFamily(one, 4);
   const lines = [
     '[connection]',

@@ -12,6 +12,7 @@ import { type Merged, merge, provenance } from './merge.ts';
 import { MUSTER_LAYER } from './muster-layer.ts';
 import type { ConfigLayer, Provenance, Render, Rendered, RenderInput } from './rendered.ts';
 import type { TemplateScope } from './template.ts';
+import { wholeFaults } from './whole.ts';
 
 /**
  * Merges the layers (Muster's own below them, where the image does not carry the reporting script itself), expands templates
@@ -27,7 +28,7 @@ export const render: Render = (input) => {
     input.layers.flatMap(({ lateUnits = [] }) => lateUnits),
   );
   const hostname = config.hostname ?? input.context.machine.name;
-  const faults: Fault[] = [];
+  const faults: Fault[] = [...wholeFaults(merged, config)];
   if (!domainName.safeParse(hostname).success)
     faults.push(configFault(merged, ['hostname'], `"${hostname}" is not a host name`));
   const written =

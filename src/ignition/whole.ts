@@ -1,0 +1,53 @@
+/** What must be true of a merged configuration as a whole, whatever format it is rendered to: it is one machine's. */
+import type { Fault } from '../base/errors.ts';
+import { pathText } from '../resources/document.ts';
+import type { NodeConfig } from '../resources/nodeconfig.ts';
+import type { Path } from '../resources/yaml.ts';
+import { configFault } from './expand.ts';
+import { type Merged, sourceOf } from './merge.ts';
+
+/** What no single document shows: names that two items share after merging, and partitions that cannot be made. */
+export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[] {
+  const faults: Fault[] = [];
+  const unique = (what: string) => {
+    const seen = new Map<string, Path>();
+    return (name: string, path: Path) => {
+      const other = seen.get(name);
+      if (other === undefined) seen.set(name, path);
+      else
+        faults.push(
+          configFault(merged, path, `${what} "${name}" is also ${placeOf(merged, other)}; keep one`),
+        );
+    };
+  };
+  const named = unique('the interface');
+  for (const [n, one] of (config.network?.interfaces ?? []).entries())
+    named(interfaceName(one, n), ['network', 'interfaces', n]);
+  const labelled = unique('the partition');
+  const mounted = unique('the mount');
+  for (const [n, { partitions = [] }] of (config.disks ?? []).entries())
+    for (const [k, { label, sizeMiB, mount, filesystem }] of partitions.entries()) {
+      const path: Path = ['disks', n, 'partitions', k];
+      labelled(label, [...path, 'label']);
+      if (mount !== undefined && filesystem !== undefined && filesystem !== 'swap')
+        mounted(mount.replace(/\/+/g, '/').replace(/(?<=.)\/$/, ''), [...path, 'mount']);
+      if (!sizeMiB && k + 1 < partitions.length)
+        faults.push(
+          configFault(
+            merged,
+            path,
+            `partition "${label}" has no sizeMiB, so it takes the rest of the disk: only the last can`,
+          ),
+        );
+    }
+  return faults;
+}
+
+/** What it is called on the machine. */
+export const interfaceName = ({ name }: { readonly name?: string | undefined }, n: number): string =>
+  name ?? `nic${n}`;
+
+function placeOf(merged: Merged, path: Path): string {
+  const source = sourceOf(merged, path);
+  return source ? `${pathText(source.path)} of ${source.document}` : pathText(path);
+}

@@ -1,0 +1,101 @@
+/** What layers make together that none of them shows: refused when it is rendered, for both formats alike. */
+import { load } from 'js-yaml';
+import { describe, expect, test } from 'vitest';
+import { render } from '../../../src/ignition/render.ts';
+import type { ConfigLayer } from '../../../src/ignition/rendered.ts';
+import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
+import { CONTEXT, DEBIAN_12, FLATCAR } from './kit.ts';
+
+const MAC = '52:54:00:aa:00:0';
+
+function renderLayers(wide: unknown, narrow: unknown, image: typeof DEBIAN_12 | typeof FLATCAR) {
+  const layers: ConfigLayer[] = [
+    { layer: 'profile', document: 'Profile/w', config: nodeConfig.parse(wide) },
+    { layer: 'machine', document: 'Machine/a', config: nodeConfig.parse(narrow) },
+  ];
+  return render({ layers, context: CONTEXT, image, instanceId: 'a-SESSION' });
+}
+
+/** The faults of two layers, which both formats have alike. */
+function faults(wide: unknown, narrow: unknown) {
+  const [a, b] = [DEBIAN_12, FLATCAR].map((image) => {
+    const result = renderLayers(wide, narrow, image);
+    return result.ok ? [] : result.faults.map(({ message, path }) => `${path} ${message}`);
+  });
+  expect(a).toEqual(b);
+  return a;
+}
+
+describe('interfaces', () => {
+  const nics = (...interfaces: object[]) => ({ network: { interfaces } });
+
+  test('of two layers with the same name are refused, with both places', () => {
+    expect(
+      faults(nics({ mac: `${MAC}1`, name: 'lan0', mtu: 9000 }), nics({ name: 'lan0', dhcp4: true })),
+    ).toEqual([
+      'spec.config.network.interfaces[0].name Machine/a: the interface "lan0" is also spec.config.network.interfaces[0].mac of Profile/w; keep one',
+    ]);
+  });
+
+  test('one of which has the name that another gets by its number are refused', () => {
+    expect(faults(nics({ mac: `${MAC}1` }), nics({ name: 'nic0', dhcp4: true }))).toHaveLength(1);
+  });
+
+  test('with names of their own are all there', () => {
+    expect(
+      faults(
+        nics({ mac: `${MAC}1`, name: 'lan0' }),
+        nics({ mac: `${MAC}1`, name: 'lan1' }, { name: 'lan0' }),
+      ),
+    ).toEqual([]);
+  });
+});
+
+describe('disks', () => {
+  const disk = (name: string, ...partitions: object[]) => ({
+    disks: [{ device: `/dev/${name}`, partitions }],
+  });
+
+  test('of two layers with a partition of the same label are refused: it is found by its label', () => {
+    expect(
+      faults(
+        disk('vda', { label: 'data', filesystem: 'ext4' }),
+        disk('vdb', { label: 'data', filesystem: 'xfs' }),
+      ),
+    ).toEqual([
+      'spec.config.disks[0].partitions[0].label Machine/a: the partition "data" is also spec.config.disks[0].partitions[0].label of Profile/w; keep one',
+    ]);
+  });
+
+  test('mounted at the same place are refused, however it is spelled', () => {
+    const mounted = (label: string, mount: string) => ({ label, filesystem: 'ext4', mount });
+    expect(faults(disk('vda', mounted('a', '/srv/x')), disk('vdb', mounted('b', '/srv//x/')))).toEqual([
+      'spec.config.disks[0].partitions[0].mount Machine/a: the mount "/srv/x" is also spec.config.disks[0].partitions[0].mount of Profile/w; keep one',
+    ]);
+    expect(faults(disk('vda', mounted('a', '/srv/x')), disk('vdb', mounted('b', '/srv/y')))).toEqual([]);
+  });
+
+  test.each([[{}], [{ sizeMiB: 0 }]])(
+    'a partition with the rest of the disk (%o) is the last of it',
+    (rest) => {
+      expect(faults({}, disk('vda', { label: 'a', ...rest }, { label: 'b', sizeMiB: 64 }))).toEqual([
+        'spec.config.disks[0].partitions[0] Machine/a: partition "a" has no sizeMiB, so it takes the rest of the disk: only the last can',
+      ]);
+      expect(faults({}, disk('vda', { label: 'b', sizeMiB: 64 }, { label: 'a', ...rest }))).toEqual([]);
+    },
+  );
+});
+
+test('a unit that a narrower layer masks is not written: where a file is, systemctl cannot mask', () => {
+  const units = [
+    {
+      name: 'a.service',
+      enabled: true,
+      contents: '[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=x.target\n',
+    },
+  ];
+  const result = renderLayers({ units }, { units: [{ name: 'a.service', mask: true }] }, DEBIAN_12);
+  const data = load((result.ok && result.value.files['user-data']) || '') as Record<string, unknown>;
+  expect(data.write_files).toBeUndefined();
+  expect(data.runcmd).toContain('systemctl mask --no-reload a.service');
+});
