@@ -1,4 +1,4 @@
-/** cloud-init documents judged by the cloud-init of this machine's Debian. */
+/** cloud-init documents judged by the cloud-init of this machine's Debian and by Debian 13's. */
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -15,11 +15,20 @@ import { anyConfig } from '../unit/ignition/arbitrary.ts';
 import { CONTEXT, DEBIAN_12, DEBIAN_13, rendered } from '../unit/ignition/kit.ts';
 import { unpacked } from './unpacked.ts';
 
-const { command, env } = unpacked('cloud-init', 'usr/bin/cloud-init');
+const own = unpacked('cloud-init', 'usr/bin/cloud-init');
+const newer = unpacked('cloud-init-trixie', 'usr/bin/cloud-init');
+/** The newer one is unpacked by itself; the modules that it needs are those of this Debian's. */
+const CLOUD_INITS = [
+  ['this Debian', own],
+  [
+    'Debian 13',
+    { ...newer, env: { ...newer.env, PYTHONPATH: `${newer.env.PYTHONPATH}:${own.env.PYTHONPATH}` } },
+  ],
+] as const;
 const GOLDEN = path.join(import.meta.dirname, '../golden/config');
 
 /** The judge: one process for all questions, because Python takes a second to start. */
-function startJudge() {
+function startJudge(env: NodeJS.ProcessEnv) {
   const child = spawn('/usr/bin/python3', [path.join(import.meta.dirname, 'cloudinit-judge.py')], {
     env: { ...env, http_proxy: '', no_proxy: '*' },
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -43,190 +52,197 @@ function startJudge() {
   };
 }
 
-let judge: ReturnType<typeof startJudge>;
-let version: string;
+describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
+  let judge: ReturnType<typeof startJudge>;
+  let version: string;
 
-beforeAll(async () => {
-  judge = startJudge();
-  version = (await judge.ask<string>({ version: true })).replace(/-.*/, '');
-});
-afterAll(() => judge.stop());
-
-/** The image whose cloud-init is the one at hand. */
-const image = () => ({ ...DEBIAN_12, cloudInitVersion: version });
-
-describe('user-data', () => {
-  const golden = fs
-    .readdirSync(GOLDEN, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.user-data'));
-
-  test.each(golden)('`cloud-init schema` takes %s, and finds nothing in it that is deprecated', (name) => {
-    const said = execFileSync(
-      '/usr/bin/python3',
-      [command, 'schema', '--config-file', path.join(GOLDEN, name)],
-      {
-        env,
-        encoding: 'utf8',
-      },
-    );
-    expect(said).toMatch(/^Valid/);
-    expect(said).not.toMatch(/deprecat/i);
+  beforeAll(async () => {
+    judge = startJudge(env);
+    version = (await judge.ask<string>({ version: true })).replace(/-.*/, '');
   });
+  afterAll(() => judge.stop());
 
-  test('a misspelled key is not taken: the judge judges', async () => {
-    const { faults } = await judge.ask<{ faults: string[] }>({
-      userData: '#cloud-config\nwrite_files: [{pth: /a}]\n',
-    });
-    expect(faults.join()).toContain('pth');
-  });
+  /** The image whose cloud-init is the one at hand. */
+  const image = () => ({ ...DEBIAN_12, cloudInitVersion: version });
 
-  test('of any configuration fits the schema, and is read as it was meant', async () => {
-    await fc.assert(
-      fc.asyncProperty(anyConfig, async (config) => {
-        const text = rendered(config, image()).files['user-data']!;
-        const verdict = await judge.ask<{ faults: string[]; config: unknown }>({ userData: text });
-        expect(verdict.faults).toEqual([]);
-        expect(verdict.config).toEqual(load(text));
-      }),
-      { numRuns: 300, seed: 20261120 },
-    );
-  });
+  describe('user-data', () => {
+    const golden = fs
+      .readdirSync(GOLDEN, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.user-data'));
 
-  test('carries the reporting script to the last octet', async () => {
-    const text = rendered({}, { ...image(), reports: false }).files['user-data']!;
-    const { config } = await judge.ask<{ config: { write_files: { path: string; content: string }[] } }>({
-      userData: text,
-    });
-    expect(config.write_files.find((file) => file.path === '/etc/muster/muster-report.sh')?.content).toBe(
-      REPORT_SCRIPT,
-    );
-  });
-});
-
-describe('the kernel command line', () => {
-  test('makes NoCloud a source of the network, with our URL', async () => {
-    const { kernelArguments } = rendered({}, image());
-    const { seed } = await judge.ask<{ seed: object }>({
-      cmdline: `quiet ${kernelArguments.join(' ')} BOOTIF=01-52`,
-    });
-    expect(seed).toEqual({ seedfrom: 'http://10.77.0.1:8080/boot/SESSION/', dsmode: 'net' });
-  });
-
-  test('gives the same network configuration as the document', async () => {
-    await fc.assert(
-      fc.asyncProperty(anyConfig, async (config) => {
-        const value = rendered(config, image());
-        const { network } = await judge.ask<{ network: unknown }>({
-          cmdline: value.kernelArguments.join(' '),
-        });
-        expect(network).toEqual(load(value.files['network-config']!));
-      }),
-      { numRuns: 100, seed: 20261120 },
-    );
-  });
-
-  test('with `nocloud`, 22.4 would take a URL for a local source: why the name depends on the version', async () => {
-    const { seed } = await judge.ask<{ seed: { dsmode: string } }>({
-      cmdline: 'ds=nocloud;s=http://10.0.0.1/',
-    });
-    expect(seed.dsmode).toBe(behaviourOf(version).source === 'nocloud' ? 'net' : 'local');
-  });
-});
-
-describe('fetching', () => {
-  let server: http.Server;
-  let asked: string[];
-  const documents = () => rendered({ hostname: 'kelvin' }, image()).files;
-
-  async function serve(answer: (name: string) => { status: number; body: string }): Promise<string> {
-    asked = [];
-    server = http.createServer((request, response) => {
-      asked.push(request.url!.slice(1));
-      const { status, body } = answer(request.url!.slice(1));
-      response.writeHead(status).end(body);
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  }
-
-  afterAll(() => {
-    server?.closeAllConnections();
-    server?.close();
-  });
-
-  test('NoCloud fetches and reads all that it asks for, and asks for network-config only in versions of the table', async () => {
-    const files = documents();
-    const url = await serve((name) => ({ status: 200, body: files[name as 'user-data'] ?? '' }));
-    const got = await judge.ask<{ documents: number; metaData: object; userData: string; network: unknown }>({
-      seed: url,
-    });
-    expect(got.metaData).toEqual({ 'instance-id': 'node-1-SESSION', 'local-hostname': 'kelvin' });
-    expect(got.userData).toBe(files['user-data']);
-    expect(asked.includes('network-config')).toBe(behaviourOf(version).fetchesNetworkConfig);
-    expect(asked.filter((name) => !Object.hasOwn(files, name))).toEqual([]);
-    server.close();
-  });
-
-  test('it tries ten times more, a second apart, and takes 503 like 404: why nothing is served before all of it renders', async () => {
-    const files = documents();
-    const url = await serve((name) =>
-      name === 'meta-data' && asked.filter((one) => one === 'meta-data').length <= 10
-        ? { status: 503, body: '' }
-        : { status: 200, body: files[name as 'user-data'] ?? '' },
-    );
-    const started = performance.now();
-    const got = await judge.ask<{ metaData: object }>({ seed: url });
-    expect(got.metaData).toMatchObject({ 'instance-id': 'node-1-SESSION' });
-    expect(asked.filter((name) => name === 'meta-data')).toHaveLength(11);
-    expect(performance.now() - started).toBeGreaterThan(9_000);
-    server.close();
-  });
-});
-
-describe('network-config', () => {
-  const files = (config: unknown) =>
-    judge.ask<Record<string, string>>({
-      network: load(rendered(config, DEBIAN_13).files['network-config']!) as object,
+    test.each(golden)('`cloud-init schema` takes %s, and finds nothing in it that is deprecated', (name) => {
+      const said = execFileSync(
+        '/usr/bin/python3',
+        [command, 'schema', '--config-file', path.join(GOLDEN, name)],
+        {
+          env,
+          encoding: 'utf8',
+        },
+      );
+      expect(said).toMatch(/^Valid/);
+      expect(said).not.toMatch(/deprecat/i);
     });
 
-  test('becomes what the document says in files of networkd', async () => {
-    const written = await files({
-      network: {
-        interfaces: [
-          {
-            mac: '52:54:00:aa:00:01',
-            name: 'lan0',
-            addresses: ['10.77.0.11/24'],
-            gateway: '10.77.0.1',
-            nameservers: ['10.77.0.2'],
-            search: ['lab.example'],
-            routes: [{ to: '10.9.0.0/16', via: '10.77.0.254' }],
-            mtu: 1400,
-          },
-          { name: 'eth5' },
-        ],
-      },
+    test('a misspelled key is not taken: the judge judges', async () => {
+      const { faults } = await judge.ask<{ faults: string[] }>({
+        userData: '#cloud-config\nwrite_files: [{pth: /a}]\n',
+      });
+      expect(faults.join()).toContain('pth');
     });
-    const lan = written['etc/systemd/network/10-cloud-init-lan0.network']!;
-    for (const line of [
-      'MACAddress=52:54:00:aa:00:01',
-      'Address=10.77.0.11/24',
-      'Gateway=10.77.0.1',
-      'Destination=10.9.0.0/16',
-      'Gateway=10.77.0.254',
-      'DNS=10.77.0.2',
-      'Domains=lab.example',
-      'MTUBytes=1400',
-      'DHCP=no',
-    ])
-      expect(lan.split('\n')).toContain(line);
-    expect(written['etc/systemd/network/10-cloud-init-eth5.network']).toContain('DHCP=ipv4');
+
+    test('of any configuration fits the schema, and is read as it was meant', async () => {
+      await fc.assert(
+        fc.asyncProperty(anyConfig, async (config) => {
+          const text = rendered(config, image()).files['user-data']!;
+          const verdict = await judge.ask<{ faults: string[]; config: unknown }>({ userData: text });
+          expect(verdict.faults).toEqual([]);
+          expect(verdict.config).toEqual(load(text));
+        }),
+        { numRuns: 300, seed: 20261120 },
+      );
+    });
+
+    test('carries the reporting script to the last octet', async () => {
+      const text = rendered({}, { ...image(), reports: false }).files['user-data']!;
+      const { config } = await judge.ask<{ config: { write_files: { path: string; content: string }[] } }>({
+        userData: text,
+      });
+      expect(config.write_files.find((file) => file.path === '/etc/muster/muster-report.sh')?.content).toBe(
+        REPORT_SCRIPT,
+      );
+    });
   });
 
-  test('without one, only the interface that booted is configured', async () => {
-    const written = await files({});
-    expect(Object.keys(written)).toHaveLength(1);
-    expect(Object.values(written)[0]).toContain(`MACAddress=${CONTEXT.machine.mac}`);
+  describe('the kernel command line', () => {
+    test('makes NoCloud a source of the network, with our URL', async () => {
+      const { kernelArguments } = rendered({}, image());
+      const { seed } = await judge.ask<{ seed: object }>({
+        cmdline: `quiet ${kernelArguments.join(' ')} BOOTIF=01-52`,
+      });
+      expect(seed).toEqual({ seedfrom: 'http://10.77.0.1:8080/boot/SESSION/', dsmode: 'net' });
+    });
+
+    test('gives the same network configuration as the document', async () => {
+      await fc.assert(
+        fc.asyncProperty(anyConfig, async (config) => {
+          const value = rendered(config, image());
+          const { network } = await judge.ask<{ network: unknown }>({
+            cmdline: value.kernelArguments.join(' '),
+          });
+          expect(network).toEqual(load(value.files['network-config']!));
+        }),
+        { numRuns: 100, seed: 20261120 },
+      );
+    });
+
+    test('with `nocloud`, 22.4 would take a URL for a local source: why the name depends on the version', async () => {
+      const { seed } = await judge.ask<{ seed: { dsmode: string } }>({
+        cmdline: 'ds=nocloud;s=http://10.0.0.1/',
+      });
+      expect(seed.dsmode).toBe(behaviourOf(version).source === 'nocloud' ? 'net' : 'local');
+    });
+  });
+
+  describe('fetching', () => {
+    let server: http.Server;
+    let asked: string[];
+    const documents = () => rendered({ hostname: 'kelvin' }, image()).files;
+
+    async function serve(answer: (name: string) => { status: number; body: string }): Promise<string> {
+      asked = [];
+      server = http.createServer((request, response) => {
+        asked.push(request.url!.slice(1));
+        const { status, body } = answer(request.url!.slice(1));
+        response.writeHead(status).end(body);
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    }
+
+    afterAll(() => {
+      server?.closeAllConnections();
+      server?.close();
+    });
+
+    test('NoCloud fetches and reads all that it asks for, and asks for network-config only in versions of the table', async () => {
+      const files = documents();
+      const url = await serve((name) => ({ status: 200, body: files[name as 'user-data'] ?? '' }));
+      const got = await judge.ask<{
+        documents: number;
+        metaData: object;
+        userData: string;
+        network: unknown;
+      }>({
+        seed: url,
+      });
+      expect(got.metaData).toEqual({ 'instance-id': 'node-1-SESSION', 'local-hostname': 'kelvin' });
+      expect(got.userData).toBe(files['user-data']);
+      expect(asked.includes('network-config')).toBe(behaviourOf(version).fetchesNetworkConfig);
+      expect(asked.filter((name) => !Object.hasOwn(files, name))).toEqual([]);
+      server.close();
+    });
+
+    test('it tries ten times more, a second apart, and takes 503 like 404: why nothing is served before all of it renders', async () => {
+      const files = documents();
+      const url = await serve((name) =>
+        name === 'meta-data' && asked.filter((one) => one === 'meta-data').length <= 10
+          ? { status: 503, body: '' }
+          : { status: 200, body: files[name as 'user-data'] ?? '' },
+      );
+      const started = performance.now();
+      const got = await judge.ask<{ metaData: object }>({ seed: url });
+      expect(got.metaData).toMatchObject({ 'instance-id': 'node-1-SESSION' });
+      expect(asked.filter((name) => name === 'meta-data')).toHaveLength(11);
+      expect(performance.now() - started).toBeGreaterThan(9_000);
+      server.close();
+    });
+  });
+
+  describe('network-config', () => {
+    const files = (config: unknown) =>
+      judge.ask<Record<string, string>>({
+        network: load(rendered(config, DEBIAN_13).files['network-config']!) as object,
+      });
+
+    test('becomes what the document says in files of networkd', async () => {
+      const written = await files({
+        network: {
+          interfaces: [
+            {
+              mac: '52:54:00:aa:00:01',
+              name: 'lan0',
+              addresses: ['10.77.0.11/24'],
+              gateway: '10.77.0.1',
+              nameservers: ['10.77.0.2'],
+              search: ['lab.example'],
+              routes: [{ to: '10.9.0.0/16', via: '10.77.0.254' }],
+              mtu: 1400,
+            },
+            { name: 'eth5' },
+          ],
+        },
+      });
+      const lan = written['etc/systemd/network/10-cloud-init-lan0.network']!;
+      for (const line of [
+        'MACAddress=52:54:00:aa:00:01',
+        'Address=10.77.0.11/24',
+        'Gateway=10.77.0.1',
+        'Destination=10.9.0.0/16',
+        'Gateway=10.77.0.254',
+        'DNS=10.77.0.2',
+        'Domains=lab.example',
+        'MTUBytes=1400',
+        'DHCP=no',
+      ])
+        expect(lan.split('\n')).toContain(line);
+      expect(written['etc/systemd/network/10-cloud-init-eth5.network']).toContain('DHCP=ipv4');
+    });
+
+    test('without one, only the interface that booted is configured', async () => {
+      const written = await files({});
+      expect(Object.keys(written)).toHaveLength(1);
+      expect(Object.values(written)[0]).toContain(`MACAddress=${CONTEXT.machine.mac}`);
+    });
   });
 });
 
