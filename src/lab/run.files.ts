@@ -38,13 +38,13 @@ export interface LabOptions {
   readonly signal: AbortSignal;
 }
 
-/** Reads and checks a scenario. Throws E_SCHEMA, E_YAML, E_NOT_FOUND. */
+/** Reads and checks a scenario. Throws E_SCHEMA, E_YAML, E_UNREADABLE. */
 export async function loadScenario(file: string): Promise<Scenario> {
   let text: string;
   try {
     text = await readFile(file, 'utf8');
   } catch (cause) {
-    throw new MusterError('E_NOT_FOUND', `${file}: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_UNREADABLE', `${file}: ${(cause as Error).message}`, { cause });
   }
   let value: unknown;
   try {

@@ -4,6 +4,17 @@ import { type Millis, millis, parseDuration } from '../base/duration.ts';
 import { PHASES } from '../machines/machine.ts';
 import { ipv4Text, mac, name, duration as spanText } from '../resources/fields.ts';
 
+const expression = z.string().refine(
+  (text) => {
+    try {
+      return new RegExp(text) instanceof RegExp;
+    } catch {
+      return false;
+    }
+  },
+  { message: 'not a regular expression' },
+);
+
 /** The steps of a boot that a wait can name besides phases. */
 const phase = z.enum(PHASES);
 
@@ -34,8 +45,7 @@ const wait = z
       .literal(true)
       .optional()
       .meta({ description: 'Until the system on it has said what it is (MUSTER-FACTS, MUSTER-PROBE).' }),
-    serial: z
-      .string()
+    serial: expression
       .optional()
       .meta({ description: 'Until its console has shown this regular expression.' }),
   })
@@ -115,8 +125,8 @@ export const expectation = z
     document: z.strictObject({ name: z.string(), contains: z.string() }).optional().meta({
       description: 'What the probe system received.',
     }),
-    serial: z.string().optional().meta({ description: 'Its console has shown this regular expression.' }),
-    noSerial: z.string().optional(),
+    serial: expression.optional().meta({ description: 'Its console has shown this regular expression.' }),
+    noSerial: expression.optional(),
   })
   .refine(oneCheck.check, { message: oneCheck.message });
 export type Expectation = z.output<typeof expectation>;
@@ -199,8 +209,7 @@ export const step = z
       .array(z.record(z.string(), z.unknown()))
       .optional()
       .meta({ description: 'Documents, by `muster apply`.' }),
-    says: z
-      .string()
+    says: expression
       .optional()
       .meta({ description: 'What muster or shell must say, as a regular expression.' }),
     exitCode: z.int().min(0).max(255).optional().meta({ description: 'Of muster or shell. Default: 0.' }),

@@ -69,6 +69,18 @@ test('a step says what must come of a command only where there is a command', ()
   expect(steps({ powerOn: ['node-1'], powerCut: ['node-1'] })[0]).toContain('say exactly one of powerOn');
 });
 
+test('a regular expression that is none is refused before anything starts', () => {
+  const step = (one: object) => faults({ ...smallest(), steps: [one] });
+  expect(step({ muster: ['status'], says: '(' })).toEqual([
+    'steps[0].says: lab/x.yaml: not a regular expression',
+  ]);
+  expect(step({ wait: { machine: 'node-1', serial: '[a' } })[0]).toContain('not a regular expression');
+  for (const field of ['serial', 'noSerial'])
+    expect(faults({ ...smallest(), expect: [{ machine: 'node-1', [field]: '*' }] })[0]).toContain(
+      'not a regular expression',
+    );
+});
+
 test('only machines that are there are cut off, and only blank disks are wiped', () => {
   const value = smallest();
   const at = (...list: object[]) => faults({ ...value, steps: list });
@@ -82,7 +94,7 @@ test('only machines that are there are cut off, and only blank disks are wiped',
 });
 
 test('a file that is not YAML or not there is an error with its code', async () => {
-  await expect(loadScenario('/nonexistent.yaml')).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
+  await expect(loadScenario('/nonexistent.yaml')).rejects.toMatchObject({ code: 'E_UNREADABLE' });
   await expect(loadScenario(`${import.meta.dirname}/../../../package-lock.json`)).rejects.toBeInstanceOf(
     MusterError,
   );
