@@ -65,6 +65,7 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
         severity: 'warning',
       },
     );
+  checkFormat(profile, candidates, found);
   checkCommandLine(profile, candidates, found);
   if (spec.selector?.network !== undefined)
     checkReference(
@@ -74,6 +75,30 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
       ['spec', 'selector', 'network'],
       candidates,
       found,
+    );
+}
+
+/** What an image of `configFormat: none` leaves undone: it gets no configuration, and so nothing of ours that reports. */
+function checkFormat(profile: Candidate<'Profile'>, candidates: CandidateSet, found: CrossFault[]): void {
+  const { image: name, config } = profile.document.spec;
+  const image = candidates.Image.get(name ?? '')?.document.spec;
+  if (image?.configFormat !== 'none') return;
+  const none = `its image "${name}" has configFormat none`;
+  if (config !== undefined)
+    report(
+      found,
+      profile,
+      ['spec', 'config'],
+      `${none}, so nothing of this reaches a machine; take an image that cloud-init or Ignition configures`,
+      { severity: 'warning' },
+    );
+  if (!image.reports)
+    report(
+      found,
+      profile,
+      ['spec', 'image'],
+      `${none} and does not report: its machines never get ready; have the image run muster-report.sh and say "reports: true"`,
+      { severity: 'warning' },
     );
 }
 

@@ -107,7 +107,9 @@ export const imageSpec = z.strictObject({
     description:
       'The root image (squashfs). Its SHA-256 goes onto the kernel command line and our images check it before mounting.',
   }),
-  configFormat: z.enum(CONFIG_FORMATS).meta({ description: 'What the image reads on first boot.' }),
+  configFormat: z.enum(CONFIG_FORMATS).meta({
+    description: 'What the image reads on first boot. none: no `config` of any document reaches it.',
+  }),
   cloudInitVersion: z.string().optional().meta({
     description:
       'cloud-init\'s version in the image, e.g. "22.4": its behaviour differs by version (src/ignition/cloudinit-versions.ts).',
@@ -119,7 +121,7 @@ export const imageSpec = z.strictObject({
   kernelArguments: z.array(kernelArgument).optional().meta({ description: 'What the image always needs.' }),
   reports: z.boolean().optional().meta({
     description:
-      'The image carries /etc/muster/muster-report.sh and its units itself, so that its configuration need not. Default false.',
+      'The image carries /etc/muster/muster-report.sh and its units itself, so that its configuration need not. Default false. With configFormat none nothing else reports: its machines then never get ready.',
   }),
 });
 

@@ -199,6 +199,25 @@ describe('a profile', () => {
     ]);
   });
 
+  describe('whose image has configFormat none', () => {
+    const image = (more: string) =>
+      `---\napiVersion: muster/v1\nkind: Image\nmetadata: {name: i}\nspec: {os: x, arch: x86_64, configFormat: none${more}, kernel: {sha256: "${'0'.repeat(64)}"}}\n`;
+
+    test('is warned of a configuration that nothing reads', () => {
+      const text = image(', reports: true') + profile('p', '{image: i, config: {timezone: Etc/UTC}}');
+      expect(shown(text)).toEqual([
+        'warning 10:26 E_SCHEMA Profile/p: its image "i" has configFormat none, so nothing of this reaches a machine; take an image that cloud-init or Ignition configures',
+      ]);
+    });
+
+    test('is warned of machines that never report, unless the image says that it reports', () => {
+      expect(shown(image('') + profile('p', '{image: i}'))).toEqual([
+        'warning 10:15 E_SCHEMA Profile/p: its image "i" has configFormat none and does not report: its machines never get ready; have the image run muster-report.sh and say "reports: true"',
+      ]);
+      expect(shown(image(', reports: true') + profile('p', '{image: i}'))).toEqual([]);
+    });
+  });
+
   test('that selects by a network that does not exist is refused', () => {
     expect(shown(profile('worker', '{boot: hold, selector: {network: nowhere}}'))).toEqual([
       expect.stringContaining('there is no Network "nowhere"'),
@@ -332,7 +351,7 @@ describe('a boot disk', () => {
     ['without data', LIVE, 'bootDisk: {serial: B}', '{}', '', 'a boot disk needs a dataDisk beside it'],
     [
       'of an image that reads no configuration',
-      image(`root: {sha256: ${sha}}, configFormat: none`),
+      image(`root: {sha256: ${sha}}, configFormat: none, reports: true`),
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
       '',
