@@ -190,6 +190,16 @@ function disks(config: NodeConfig): Mapping {
   return { bootcmd: [`(\n${diskScript(all)}) || exit 1`], ...(mounts.length > 0 && { mounts }) };
 }
 
+/** What we write as lists. Another value of an extra document would take the place of all of ours, reporting included. */
+export const LISTS: readonly string[] = ['users', 'write_files', 'bootcmd', 'runcmd', 'mounts'];
+
+/** Why an extra document may not be merged over ours. */
+export function mergeFaults(theirs: Mapping): readonly string[] {
+  return LISTS.filter((key) => Object.hasOwn(theirs, key) && !Array.isArray(theirs[key])).map(
+    (key) => `${key} must be a list: it is appended to Muster's own`,
+  );
+}
+
 /** Over ours: mappings merge, lists are appended, plain values replace. */
 export function mergeCloudConfig(ours: Mapping, theirs: Mapping): Mapping {
   const result: { [key: string]: Plain | undefined } = { ...ours };

@@ -1,7 +1,7 @@
 /** The `extra` documents: whole cloud-config or Ignition documents, for what NodeConfig has no field for. */
 import type { Fault } from '../base/errors.ts';
 import { readYaml } from '../resources/yaml.ts';
-import type { Mapping } from './cloudinit.ts';
+import { type Mapping, mergeFaults } from './cloudinit.ts';
 import { configFault } from './expand.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
@@ -35,8 +35,10 @@ export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fau
       continue;
     }
     const document = expandAll(value.document, scope, tell) as Mapping;
-    if (kind === 'cloudInit') cloudInit.push(document);
-    else {
+    if (kind === 'cloudInit') {
+      for (const message of mergeFaults(document)) tell(message);
+      cloudInit.push(document);
+    } else {
       const whole = { ignition: { version: IGNITION_VERSIONS[0] }, ...document };
       for (const fault of validateIgnition(whole)) tell(`${fault.path}: ${fault.message}`);
       ignition.push(whole);

@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import { load } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import type { Mac } from '../../../src/base/mac.ts';
+import { LISTS } from '../../../src/ignition/cloudinit.ts';
 import { behaviourOf } from '../../../src/ignition/cloudinit-versions.ts';
 import { unitPath } from '../../../src/ignition/ignition.ts';
 import { render } from '../../../src/ignition/render.ts';
@@ -195,6 +196,36 @@ describe('cloud-init', () => {
     expect((data.runcmd as string[]).at(-1)).toBe('echo node-1');
     expect((data.runcmd as string[])[0]).toBe('set -e');
     expect(data.ntp).toEqual({ enabled: true });
+  });
+
+  test.each(LISTS)(
+    'an extra document whose %s is no list is refused: it would replace all of ours',
+    (key) => {
+      for (const value of ['null', 'text', '{a: b}', '1']) {
+        const result = renderOne({ extra: { cloudInit: `${key}: ${value}\n` } });
+        expect(!result.ok && result.faults).toEqual([
+          {
+            code: 'E_CONFIG',
+            path: 'spec.config.extra.cloudInit',
+            message: `Profile/worker: ${key} must be a list: it is appended to Muster's own`,
+          },
+        ]);
+      }
+    },
+  );
+
+  test('whatever is written as a list is one of those', () => {
+    const written = userData({
+      users: [{ name: 'ops' }],
+      files: [{ path: '/a', content: 'a' }],
+      units: [{ name: 'a.service', enabled: true }],
+      disks: [{ device: '/dev/a', partitions: [{ label: 'a', filesystem: 'ext4', mount: '/srv' }] }],
+    });
+    const lists = Object.keys(written).filter((key) => Array.isArray(written[key]));
+    expect(lists.sort()).toEqual([...LISTS].sort());
+    expect(Object.values(written).filter((one) => typeof one === 'object' && !Array.isArray(one))).toEqual(
+      [],
+    );
   });
 });
 
