@@ -2,7 +2,7 @@
 import { MusterError } from '../base/errors.ts';
 import { checkAll } from '../cluster/check-documents.ts';
 import { idOf } from '../resources/candidate.ts';
-import { reconcile } from '../resources/file-layer.ts';
+import { reconcile, told } from '../resources/file-layer.ts';
 import { EXIT, faultsText, type Io, printWarnings } from './io.ts';
 import { readSources } from './sources.files.ts';
 
@@ -24,11 +24,11 @@ export async function validate(
   });
   const faults = [
     ...[...result.files.values()].flatMap((file) => file.faults),
-    ...result.errors.map((error) => error.fault),
+    ...told(result.errors, result.files).map((error) => error.fault),
   ];
   io.err(faultsText(faults));
   printWarnings(
-    result.warnings.map((warning) => warning.fault),
+    told(result.warnings, result.files).map((warning) => warning.fault),
     io,
   );
   const documents = [...result.documents.values()].map(({ document }) => idOf(document));

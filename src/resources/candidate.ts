@@ -33,6 +33,8 @@ export interface CrossFault {
   readonly other?: DocumentId;
   /** What would heal it by existing, or being as it was. */
   readonly missing?: Kind;
+  /** Its name, where a document names it. */
+  readonly missingName?: string;
   /** A warning does not refuse the document: it says what will not work yet. */
   readonly severity: 'error' | 'warning';
 }
@@ -60,6 +62,7 @@ export function report(
     readonly code?: ErrorCode;
     readonly other?: Candidate;
     readonly missing?: Kind;
+    readonly missingName?: string;
     readonly severity?: 'warning';
   } = {},
 ): void {
@@ -75,6 +78,7 @@ export function report(
     document: id,
     ...(more.other && { other: idOf(more.other.document) }),
     ...(more.missing && { missing: more.missing }),
+    ...(more.missingName !== undefined && { missingName: more.missingName }),
     severity: more.severity ?? 'error',
   });
 }
@@ -93,6 +97,7 @@ export function checkReference(
   report(found, from, path, `there is no ${kind} "${name}"${didYouMean(name, candidates[kind].keys())}`, {
     code: 'E_REFERENCE',
     missing: kind,
+    missingName: name,
     ...(severity && { severity }),
   });
 }

@@ -21,7 +21,7 @@ import { CatalogView, KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments } from './check.ts';
 import { readText, type Scan, type Stamp, scan, watchDirectories } from './directory.files.ts';
 import { parseDocuments, validate } from './document.ts';
-import { type FileChanges, type Files, type Placed, reconcile } from './file-layer.ts';
+import { type FileChanges, type Files, type Placed, reconcile, told } from './file-layer.ts';
 import type { Document, Kind } from './kinds.ts';
 import type { DocumentEvents } from './ports.ts';
 
@@ -99,14 +99,14 @@ class FilesAndStore implements LiveCatalog {
 
   faults(): readonly Fault[] {
     const ofFiles = [...this.#files.values()].flatMap((file) => file.faults);
-    const between = this.#faultsBetween()
+    const between = told(this.#faultsBetween(), this.#files)
       .filter((one) => one.severity === 'error')
       .map((one) => one.fault);
     return [...this.#storeFaults, ...ofFiles, ...between];
   }
 
   warnings(): readonly Fault[] {
-    return this.#faultsBetween()
+    return told(this.#faultsBetween(), this.#files)
       .filter((one) => one.severity === 'warning')
       .map((one) => one.fault);
   }

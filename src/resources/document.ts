@@ -18,6 +18,8 @@ export interface ParsedDocuments {
   /** Those that fit their schema, in the order of the text. */
   readonly documents: readonly Located[];
   readonly faults: readonly Fault[];
+  /** Kind and name of those that do not, as far as they can be read: `Profile/worker`. */
+  readonly faulty: readonly string[];
 }
 
 /**
@@ -26,9 +28,10 @@ export interface ParsedDocuments {
  */
 export function parseDocuments(text: string, file: string): ParsedDocuments {
   const yaml = readYaml(text, file);
-  if (!yaml.ok) return { documents: [], faults: [yaml.fault] };
+  if (!yaml.ok) return { documents: [], faults: [yaml.fault], faulty: [] };
   const documents: Located[] = [];
   const faults: Fault[] = [];
+  const faulty: string[] = [];
   for (const found of yaml.documents) {
     const result = validate(found.value, found);
     if (result.ok)
@@ -39,9 +42,17 @@ export function parseDocuments(text: string, file: string): ParsedDocuments {
         },
         spot: found.spot,
       });
-    else faults.push(...result.faults);
+    else {
+      faults.push(...result.faults);
+      faulty.push(...idIn(found.value));
+    }
   }
-  return { documents, faults: faults.sort(byPlace) };
+  return { documents, faults: faults.sort(byPlace), faulty };
+}
+
+function idIn(value: unknown): readonly string[] {
+  const { kind, metadata } = (value ?? {}) as { kind?: unknown; metadata?: { name?: unknown } | null };
+  return typeof kind === 'string' && typeof metadata?.name === 'string' ? [`${kind}/${metadata.name}`] : [];
 }
 
 const byPlace = (a: Fault, b: Fault): number =>

@@ -32,6 +32,8 @@ export interface FileState {
   readonly whole: boolean;
   /** Why the file's present text is not in force, if it is not. Such a file is to be read again with every reload. */
   readonly faults: readonly Fault[];
+  /** Documents of the present text that do not fit their schema. */
+  readonly faulty?: readonly string[];
 }
 
 export type Files = ReadonlyMap<string, FileState>;
@@ -62,6 +64,7 @@ interface Version {
   documents: readonly (Placed | Located)[];
   whole: boolean;
   faults: readonly Fault[];
+  faulty?: readonly string[];
   /** New in this round, so that it can be to blame. */
   fresh: boolean;
 }
@@ -100,8 +103,15 @@ const state = ([file, version]: readonly [string, Version]): [string, FileState]
     documents: version.documents.map(({ document, at }) => ({ document, at })),
     whole: version.whole,
     faults: version.faults,
+    ...(version.faulty && { faulty: version.faulty }),
   },
 ];
+
+/** Of `faults` those that people are told: that a document is missing which is there, with faults of its own, is not news. */
+export function told(faults: readonly CrossFault[], files: Files): readonly CrossFault[] {
+  const faulty = new Set([...files.values()].flatMap((file) => file.faulty ?? []));
+  return faults.filter((one) => !faulty.has(`${one.missing}/${one.missingName}`));
+}
 
 function firstVersions({ before, changes }: ReconcileInput): Map<string, Version> {
   const versions = new Map<string, Version>();
@@ -112,7 +122,9 @@ function firstVersions({ before, changes }: ReconcileInput): Map<string, Version
     else if (change === 'gone') versions.set(file, { documents: [], whole: true, faults: [], fresh: true });
     else {
       const parsed =
-        'text' in change ? parseDocuments(change.text, file) : { documents: [], faults: [change.fault] };
+        'text' in change
+          ? parseDocuments(change.text, file)
+          : { documents: [], faults: [change.fault], faulty: [] };
       const whole = parsed.faults.length === 0;
       versions.set(
         file,

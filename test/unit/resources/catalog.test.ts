@@ -249,6 +249,16 @@ describe('files', () => {
     ]);
   });
 
+  test('with a fault in a document are not told that it is missing as well', async () => {
+    write('d.yaml', document('Profile', 'worker', '{boot: hlod}') + machine('a', '01', ', profile: worker'));
+    const one = await catalog();
+    expect(one.faults().map((fault) => fault.path)).toEqual(['spec.boot']);
+    // but it is not there: nobody else can name it
+    expect((await refusal(one.apply([value('b', '02', { profile: 'worker' })]))).code).toBe('E_REFERENCE');
+    await one.apply([value('b', '02')]);
+    expect(one.faults().map((fault) => fault.path)).toEqual(['spec.boot']);
+  });
+
   test('that cannot be read, and octets that are no text, are faults of the file', async () => {
     fs.writeFileSync(path.join(directory, 'a.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xff]));
     fs.symlinkSync('/nowhere/at/all', path.join(directory, 'b.yaml'));
