@@ -49,6 +49,7 @@ export class Builder {
     const open = this.#open(path);
     const origin: Provenance = { from: 'override', by: `spec.kubernetes.overrides.${pathText(path)}` };
     if (override === null && open) {
+      this.mapping(path.slice(0, -1));
       this.provenance.set(pathText(path), origin);
       return value;
     }
@@ -64,6 +65,16 @@ export class Builder {
     this.#set(path, effective);
     this.provenance.set(pathText(path), origin);
     return effective;
+  }
+
+  /** Makes sure that it is there, if only empty: all that would be in it may have been left out. */
+  mapping(path: readonly string[]): void {
+    this.#inner(path);
+  }
+
+  /** Whether overrides say anything there, be it that it is left out. */
+  says(path: readonly string[]): boolean {
+    return this.#override(path) !== undefined;
   }
 
   /** Takes what overrides add below open paths, reports what is left as unknown, and returns the tree. */
@@ -105,12 +116,16 @@ export class Builder {
   }
 
   #set(path: readonly string[], value: Value): void {
+    this.#inner(path.slice(0, -1))[path.at(-1)!] = value;
+  }
+
+  #inner(path: readonly string[]): Tree {
     let here = this.#tree;
-    for (const step of path.slice(0, -1)) {
+    for (const step of path) {
       if (!Object.hasOwn(here, step)) here[step] = Object.create(null) as Tree;
       here = here[step] as Tree;
     }
-    here[path.at(-1)!] = value;
+    return here;
   }
 }
 

@@ -362,9 +362,16 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     for (const [flag, { value, by }] of Object.entries(flags[component]))
       build.put(['flags', component, flag], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
   const config = kubeletConfig({ dns, dnsDomain, gates: kubeletGates(kubelet), socket: SOCKETS[runtime] });
-  for (const part of ['config', 'controlPlaneConfig'] as const)
-    for (const [field, { value, by }] of Object.entries(config[part]))
-      build.put(['kubelet', part, field], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+  for (const part of ['config', 'controlPlaneConfig'] as const) {
+    build.mapping(['kubelet', part]);
+    for (const [field, { value, by }] of Object.entries(config[part])) {
+      const path = ['kubelet', part, field];
+      // What a person says of every kubelet is no less said of control planes: only a default gives way.
+      if (part === 'controlPlaneConfig' && !build.says(path) && build.says(['kubelet', 'config', field]))
+        continue;
+      build.put(path, value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+    }
+  }
 }
 
 const addonsOf = ({ addons = [] }: KubernetesSpec): readonly Addon[] =>

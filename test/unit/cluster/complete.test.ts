@@ -6,6 +6,7 @@ import { parseEndpoint } from '../../../src/cluster/complete.ts';
 import { previewText } from '../../../src/cluster/content/preview.ts';
 import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/flags.ts';
 import { COMPONENTS, type FullCluster } from '../../../src/cluster/full.ts';
+import { kubeletConfiguration } from '../../../src/cluster/kubelet.ts';
 import { clusterNames, holderOf } from '../../../src/cluster/names.ts';
 import { OWNED, ownedBy } from '../../../src/cluster/owned.ts';
 import { ETCD_MINORS, ETCD_RELEASES, knownEtcdFlags, RELEASES } from '../../../src/cluster/versions.ts';
@@ -170,6 +171,28 @@ test('flags can be added, replaced, repeated and left out; settings of kubelet a
     anonymous: { enabled: true },
     webhook: { enabled: true },
   });
+});
+
+test('what is said of every kubelet holds on control planes as well, unless another is said there', () => {
+  const controlPlane = (kubelet: Readonly<Record<string, unknown>>) => {
+    const cluster = full({ overrides: { kubelet } });
+    return kubeletConfiguration(cluster, cluster.machines[0]!);
+  };
+  const backOff = (seconds: number) => ({ crashLoopBackOff: { maxContainerRestartPeriod: `${seconds}s` } });
+  const untainted = { registerWithTaints: [] };
+  expect(controlPlane({ config: { ...backOff(60), ...untainted } })).toMatchObject({
+    ...backOff(60),
+    ...untainted,
+  });
+  expect(controlPlane({ config: backOff(60), controlPlaneConfig: backOff(7) })).toMatchObject(backOff(7));
+  expect(controlPlane({ config: { registerWithTaints: null } })).not.toHaveProperty('registerWithTaints');
+});
+
+test('all that control planes have of their own can be left out', () => {
+  const { controlPlaneConfig } = full({
+    overrides: { kubelet: { controlPlaneConfig: { crashLoopBackOff: null, registerWithTaints: null } } },
+  }).kubelet;
+  expect(controlPlaneConfig).toEqual({});
 });
 
 test.for([
