@@ -127,6 +127,11 @@ export const OBJECT_DEVIATIONS = {
     reason:
       'What kubeadm has to keep when a person lets it write a manifest: an apiserver without the key cannot read Secrets.',
   },
+  replicas: {
+    fields: /^Deployment kube-system\/coredns spec\.replicas$/,
+    reason:
+      'Two, until somebody else says how many. kubeadm looks how many there are; an object that is applied without a look does not name them.',
+  },
   localApi: {
     fields: /^ConfigMap kube-system\/kube-proxy data\.kubeconfig\.conf\.clusters\.default\.cluster\.server$/,
     reason:

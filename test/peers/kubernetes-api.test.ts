@@ -110,6 +110,15 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(kubectl('get', '-n', 'kube-system', 'cm/coredns', '-o', 'jsonpath={.data.Corefile}')).toBe('mine');
   });
 
+  test('CoreDNS has two replicas until somebody says how many, which the objects then leave as it is', async () => {
+    const replicas = () =>
+      kubectl('get', '-n', 'kube-system', 'deploy/coredns', '-o', 'jsonpath={.spec.replicas}');
+    expect(replicas()).toBe('2');
+    kubectl('scale', '-n', 'kube-system', 'deploy/coredns', '--replicas=5');
+    expect((await applyAs(1)).code).toBe(0);
+    expect(replicas()).toBe('5');
+  });
+
   test('anyone may read how to reach the cluster, and nothing else', () => {
     const anonymous = (url: string) =>
       execFileSync(

@@ -62,6 +62,16 @@ until answers; do sleep 2; done
 kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
 kubectl get -o name -f ${DIRECTORY}/created.yaml
 kubectl apply --server-side --force-conflicts --field-manager=muster -f ${DIRECTORY}/applied.yaml
+# What somebody else has set since, kubectl calls a conflict: it is theirs.
+if ! said=$(kubectl apply --server-side --field-manager=muster-proposal -f ${DIRECTORY}/proposed.yaml 2>&1); then
+  case $said in
+  *conflict*) ;;
+  *)
+    echo "$said" >&2
+    exit 1
+    ;;
+  esac
+fi
 kubectl label --overwrite node ${name} ${LABELS.join(' ')}
 ${addons.length === 0 ? '' : addonsScript(addons).slice(1)}rm -f ${AGENT_PATHS.keys}/applier.key ${CREDENTIAL}
 `;
@@ -107,6 +117,7 @@ export function objectsPart(
   const texts = [
     manifestText(bundle.created),
     manifestText(bundle.applied),
+    manifestText(bundle.proposed),
     script(machine, ofAddons),
     unit,
   ] as const;
@@ -120,8 +131,9 @@ export function objectsPart(
       put(`${DIRECTORY}/applied.yaml`, texts[1]),
       // What people write into an add-on's objects is for the root user's eyes.
       ...ofAddons.map(({ path, text }) => put(path, text, 0o600)),
-      put(`${DIRECTORY}/apply.sh`, texts[2]),
-      put(UNIT, texts[3]),
+      put(`${DIRECTORY}/proposed.yaml`, texts[2]),
+      put(`${DIRECTORY}/apply.sh`, texts[3]),
+      put(UNIT, texts[4]),
     ],
     run: { do: 'run', unit: 'muster-objects.service', digest },
   };

@@ -1,7 +1,7 @@
 /** All in-cluster objects of a cluster as one text, in the order in which one needs the other. */
 import { yamlText } from '../../ignition/yaml-text.ts';
 import type { FullCluster } from '../full.ts';
-import { corednsConfig, corednsObjects } from './coredns.ts';
+import { corednsConfig, corednsObjects, corednsReplicas } from './coredns.ts';
 import { flannelObjects } from './flannel.ts';
 import { kubeProxyObjects } from './kube-proxy.ts';
 import { kubeRouterObjects } from './kube-router.ts';
@@ -13,6 +13,8 @@ export interface Bundle {
   readonly applied: readonly KubeObject[];
   /** People's from then on: made when they are missing. */
   readonly created: readonly KubeObject[];
+  /** Fields of what is applied that are ours only until somebody else sets them. */
+  readonly proposed: readonly KubeObject[];
 }
 
 const NETWORK: Readonly<Record<FullCluster['cni']['plugin'], (full: FullCluster) => readonly KubeObject[]>> =
@@ -32,6 +34,7 @@ export function bundleOf(full: FullCluster, caBundle: string): Bundle {
       ...corednsObjects(full),
     ],
     created: [corednsConfig(full)],
+    proposed: [corednsReplicas],
   };
 }
 

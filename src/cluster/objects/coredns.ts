@@ -46,12 +46,19 @@ const probe = (path: string, at: string, failureThreshold: number, timing: objec
   ...timing,
 });
 
+/** One may fail. How many a cluster of that size needs, a person or an autoscaler says, as kubeadm lets them. */
+export const corednsReplicas: KubeObject = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'coredns', namespace: SYSTEM },
+  spec: { replicas: 2 },
+};
+
 const deployment = (full: FullCluster): KubeObject => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',
   metadata: { labels: LABEL, name: 'coredns', namespace: SYSTEM },
   spec: {
-    replicas: 2,
     selector: { matchLabels: LABEL },
     strategy: { rollingUpdate: { maxUnavailable: 1 }, type: 'RollingUpdate' },
     template: {
