@@ -74,10 +74,13 @@ export function readManifest(octets: Uint8Array, what: string): readonly KubeObj
     throw refused(what, `no YAML that kubectl would read: ${why}`, cause);
   }
   const budget = { values: MAX_VALUES };
-  return documents.flatMap((document, n) => {
+  const objects = documents.flatMap((document, n) => {
     if (document === null || document === undefined) return [];
     return objectsIn(copied(document, budget, what), `${what}, document ${n + 1}`);
   });
+  // What a download that came to nothing leaves has a SHA-256 as well.
+  if (objects.length === 0) throw refused(what, 'there is no object in it');
+  return objects;
 }
 
 /** Without shared parts, so that a patch of one place changes no other. */

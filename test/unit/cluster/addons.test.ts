@@ -107,6 +107,8 @@ test('lists are taken apart, empty documents left out, JSON is taken', () => {
 });
 
 test.for([
+  ['', 'there is no object in it'],
+  ['# moved elsewhere\n---\n', 'there is no object in it'],
   ['- 1', 'document 1: not a mapping'],
   ['kind: X', 'apiVersion and kind are missing'],
   ['{apiVersion: v1, kind: Pod, metadata: {generateName: x}}', 'Pod without metadata.name'],
