@@ -55,6 +55,7 @@ async function verified(wait?: string) {
     env: {},
     color: false,
     signal: new AbortController().signal,
+    pause: async () => {},
   };
   const options = { socket: join(directory, 'socket'), ...(wait === undefined ? {} : { wait }) };
   const code = await verify('one', options, io, millis(1));
