@@ -17,9 +17,11 @@ export async function accelerator(options: {
   readonly cacheFile: string;
   readonly kernel: string;
   readonly initrd: string;
+  /** Default: `/dev/kvm`. */
+  readonly device?: string;
 }): Promise<'kvm' | 'tcg'> {
   try {
-    accessSync('/dev/kvm', constants.R_OK | constants.W_OK);
+    accessSync(options.device ?? '/dev/kvm', constants.R_OK | constants.W_OK);
   } catch {
     return 'tcg';
   }
