@@ -5,6 +5,8 @@ import type { Arch } from '../artifacts/oci.ts';
 import { formatReference, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
 import { MAX_MANIFEST_BYTES, readManifest } from '../cluster/addons/manifest.ts';
+import { BINARIES } from '../cluster/artifacts.ts';
+import { didYouMean } from '../resources/suggest.ts';
 import { findArtifacts } from './artifact-find.ts';
 import { treeOf } from './artifact-trees.files.ts';
 import { binaryIn } from './artifacts-pack.ts';
@@ -59,8 +61,16 @@ export async function importArtifacts(
   }
   if (all.length === 0)
     throw new MusterError('E_USAGE', 'say what to import: a path, --binary or --manifest');
+  for (const { entry } of all) warnOfName(entry, io);
   for (const one of all) await bring(one, client, io);
   return EXIT.ok;
+}
+
+/** A name that no cluster asks for may be somebody's own; one that is almost another is probably that. */
+function warnOfName(entry: ArtifactEntry, io: Io): void {
+  if (entry.kind !== 'binary' || (BINARIES as readonly string[]).includes(entry.name)) return;
+  const meant = didYouMean(entry.name, BINARIES);
+  if (meant !== '') io.err(`warning: no cluster asks for a binary "${entry.name}"${meant}\n`);
 }
 
 async function inTree(

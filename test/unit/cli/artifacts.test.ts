@@ -139,6 +139,14 @@ describe('muster artifacts pack', () => {
 });
 
 describe('muster artifacts import', () => {
+  it('warns of a name that is almost one that clusters ask for, and takes any other as it is', async () => {
+    const given = ['kublet:1.36.3', 'kubelet:1.36.3', 'node-tool:1'];
+    const binaries = given.flatMap((name) => ['--binary', `${name}=${file('t', 't')}`]);
+    const { code, out, err } = await muster('import', ...binaries);
+    expect([code, out.match(/created/g)]).toEqual([0, Array(3).fill('created')]);
+    expect(err).toBe('warning: no cluster asks for a binary "kublet"; did you mean "kubelet"?\n');
+  });
+
   it('brings what pack made; the registry then serves every part of it by its digest', async () => {
     const out = path.join(directory, 'out');
     await muster('pack', out, '--image', `registry.k8s.io/pause:3.10.2=${file('pause', 'pause')}:/pause`);
