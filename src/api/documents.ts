@@ -1,6 +1,7 @@
 /** Handlers for the documents of all kinds: list, get, put, delete, apply. */
 import { createHash } from 'node:crypto';
-import { MusterError } from '../base/errors.ts';
+import { type Fault, MusterError } from '../base/errors.ts';
+import { checkGoing } from '../cluster/going.ts';
 import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/desk.ts';
@@ -179,13 +180,15 @@ export const deleteDocument: H = async (request, deps) => {
   const name = request.params.name ?? '';
   const dryRun = flag(request.query, 'dryRun');
   const entry = deps.catalog.get(kind, name);
+  const warnings: Fault[] = [...checkGoing([{ kind, name }], deps.catalog)];
   if (!entry && kind === 'Machine' && deps.roster.get(name)) {
     if (!dryRun) deps.roster.forget(name);
   } else {
     if (!entry) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
-    await deps.catalog.delete(kind, name, { ...expectation(request, entry), dryRun });
+    const done = await deps.catalog.delete(kind, name, { ...expectation(request, entry), dryRun });
+    warnings.push(...done.warnings);
   }
-  return json({ kind, name, action: 'deleted', dryRun });
+  return json({ kind, name, action: 'deleted', dryRun, warnings });
 };
 
 /**
@@ -203,7 +206,8 @@ export const deleteDocuments: H = async (request, { catalog, roster }) => {
   const onlySeen = ({ kind, name }: Target) =>
     kind === 'Machine' && !catalog.get(kind, name) && roster.get(name) !== undefined;
   const documents = wanted.filter((one) => !onlySeen(one));
-  await catalog.deleteAll(documents, { dryRun: true });
+  const going = checkGoing(documents, catalog);
+  const checked = await catalog.deleteAll(documents, { dryRun: true });
   if (!dryRun) {
     const order = Object.keys(KINDS);
     const inOrder = [...documents].sort((a, b) => order.indexOf(b.kind) - order.indexOf(a.kind));
@@ -211,7 +215,8 @@ export const deleteDocuments: H = async (request, { catalog, roster }) => {
       await catalog.deleteAll(inOrder.slice(from, from + STEP));
     for (const { name } of wanted.filter(onlySeen)) roster.forget(name);
   }
-  return json({ dryRun, results: wanted.map((one) => ({ ...one, action: 'deleted' })) });
+  const results = wanted.map((one) => ({ ...one, action: 'deleted' }));
+  return json({ dryRun, results, warnings: [...going, ...checked.warnings] });
 };
 
 /** Throws E_USAGE when it is no list of documents' kinds and names. */

@@ -1,6 +1,6 @@
 /** `muster apply -f`, `muster delete` */
 
-import { MusterError } from '../base/errors.ts';
+import { type Fault, MusterError } from '../base/errors.ts';
 import type { ApplyResult, Target } from '../resources/catalog.ts';
 import { parseDocuments } from '../resources/document.ts';
 import { KINDS } from '../resources/kinds.ts';
@@ -54,6 +54,12 @@ export async function apply(
   return EXIT.ok;
 }
 
+/** What went, and what others lack by it. */
+export interface Deleted {
+  readonly results: readonly Target[];
+  readonly warnings: readonly Fault[];
+}
+
 interface RemoveOptions extends Common {
   readonly filename?: readonly string[];
   readonly ignoreNotFound?: boolean;
@@ -66,7 +72,7 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
     throw new MusterError('E_USAGE', 'say which: muster delete KIND NAME…, KIND/NAME… or -f FILE');
   const targets = filename === undefined ? targetsOf(words) : await targetsIn(filename, io.signal);
   const client = connectApi(socketPath(options.socket, io.env));
-  const { results } = await client.call<{ readonly results: readonly Target[] }>('POST', '/v1/delete', {
+  const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
     query: {
       dryRun: options.dryRun ? 'true' : undefined,
       ignoreNotFound: ignoreNotFound ? 'true' : undefined,
@@ -76,6 +82,7 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
   });
   for (const { kind, name } of results)
     io.out(`${kind.toLowerCase()} "${name}" deleted${options.dryRun ? ' (dry run)' : ''}\n`);
+  printWarnings(warnings, io);
   return EXIT.ok;
 }
 

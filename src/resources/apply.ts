@@ -35,7 +35,7 @@ export function wantedOf(values: readonly unknown[]): readonly Wanted[] {
 
 export interface Plan {
   readonly results: readonly Applied[];
-  /** Of the changed documents. */
+  /** Of the changed documents; of a deletion, what it makes true of others. */
   readonly warnings: readonly Fault[];
 }
 
@@ -74,9 +74,11 @@ export function plan(
     ...cross.filter(isError).map((one) => neededFault(one, drop)),
     ...config.filter(isError).map((one) => one.fault),
   ]);
+  const ofThese = (one: CrossFault) => touched.has(one.document);
   const warnings = [
-    ...cross.filter((one) => touched.has(one.document)),
-    ...config.filter((one) => touched.has(one.document) || (one.other && touched.has(one.other))),
+    // what is wrong between documents here was not so before: where others have it, it comes of what goes
+    ...(drop.length > 0 ? cross : cross.filter(ofThese)),
+    ...config.filter((one) => ofThese(one) || (one.other && touched.has(one.other))),
   ].filter((one) => !isError(one));
   return { results, warnings: warnings.map((one) => one.fault) };
 }

@@ -55,7 +55,7 @@ export interface Applied {
 
 export interface ApplyResult {
   readonly results: readonly Applied[];
-  /** What the changed documents need that is not there yet. */
+  /** What the changed documents need that is not there yet; what others lack once these are deleted. */
   readonly warnings: readonly Fault[];
   /** The store's revision after the commit; absent when nothing was written. */
   readonly revision?: number;

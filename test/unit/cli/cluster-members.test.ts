@@ -1,5 +1,5 @@
 /** Machines in and out of a Cluster's document, orders that need a name, and whether a cluster is well: over the socket of a server. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openWorld, type World } from '../api/world.ts';
 import { run } from './run.ts';
 
@@ -131,4 +131,49 @@ test('a cluster that is not there yet is not well, line by line, and the exit co
   expect(JSON.parse(json)).toMatchObject({ ok: false, scope: expect.stringContaining('etcd only') });
   expect((await muster('verify', 'red', '--wait=nonsense')).code).toBe(2);
   expect((await muster('status', 'green')).err).toContain('E_NOT_FOUND');
+});
+
+describe('muster delete machine', () => {
+  const remove = (...args: readonly string[]) => run(['delete', ...args], { socket: alone.socket });
+  let alone: World;
+  beforeAll(async () => {
+    alone = await openWorld(DOCUMENTS.split('---')[0]);
+    const machines = ['cp1', 'e1', 'w1', 'free'].map((name, n) => machine(name, 11 + n));
+    const red = cluster('red', 'cp1', 'w1, later').replace(
+      '    workers:',
+      '    etcd: {topology: external, machines: [e1]}\n    workers:',
+    );
+    await alone.client.call('POST', '/v1/apply', { body: [red, ...machines].join('') });
+  });
+  afterAll(() => alone.close());
+
+  test.each([
+    ['cp1', 'a control plane'],
+    ['e1', 'a member of the etcd'],
+  ])('refuses %s, which a Cluster names as %s, and says what takes it out', async (name, what) => {
+    const { code, out, err } = await remove('machine', 'free', name);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain(
+      `Machine/${name} is ${what} of Cluster/red; delete both together, or take it out first: \`muster cluster remove-node red ${name}\` (E_REFERENCE)`,
+    );
+    await expect(alone.client.call('DELETE', `/v1/machines/${name}`)).rejects.toMatchObject({
+      code: 'E_REFERENCE',
+    });
+    expect(alone.deps.catalog.get('Machine', 'free')).toBeDefined();
+  });
+
+  test('warns of a worker, and is silent about a machine of no cluster', async () => {
+    const { code, out, err } = await remove('machine', 'w1');
+    expect([code, out]).toEqual([0, 'machine "w1" deleted\n']);
+    expect(err).toMatch(
+      /^warning: Machine\/w1 is a worker of Cluster\/red; take it out as well: .* \(E_REFERENCE\)\n$/,
+    );
+    expect(await remove('machine', 'free')).toMatchObject({ code: 0, err: '' });
+  });
+
+  test('lets a Cluster go together with its machines', async () => {
+    const { code, err } = await remove('machine/cp1', 'machine/e1', 'cluster/red');
+    expect([code, err.match(/^warning: /gm)]).toEqual([0, ['warning: ']]);
+    expect(err).toContain('Network/lan: no pool and no Machine with an address');
+  });
 });

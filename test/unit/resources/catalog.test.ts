@@ -369,6 +369,27 @@ describe('the API', () => {
     expect((await refusal(one.delete('Profile', 'worker'))).code).toBe('E_NOT_FOUND');
   });
 
+  test('tells what will not work any more when a document is gone, and nothing that was so before', async () => {
+    const one = await catalog();
+    const profile = (name: string, image: string) => ({
+      apiVersion: 'muster/v1',
+      kind: 'Profile',
+      metadata: { name },
+      spec: { image },
+    });
+    const image = { os: 'debian', arch: 'x86_64', kernel: { sha256: 'a'.repeat(64) }, configFormat: 'none' };
+    await one.apply([
+      { apiVersion: 'muster/v1', kind: 'Image', metadata: { name: 'small' }, spec: image },
+      profile('worker', 'small'),
+      profile('other', 'missing'),
+    ]);
+    for (const dryRun of [true, false])
+      expect((await one.delete('Image', 'small', { dryRun })).warnings).toMatchObject([
+        { code: 'E_REFERENCE', message: 'Profile/worker: there is no Image "small"', path: 'spec.image' },
+      ]);
+    expect((await one.delete('Profile', 'worker')).warnings).toEqual([]);
+  });
+
   test('deletes together what names each other, or nothing, and says which is needed', async () => {
     const one = await catalog();
     await one.applyText(WORKER + machine('m', '01', ', profile: worker'), 'x.yaml');
