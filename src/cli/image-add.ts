@@ -191,9 +191,11 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
   const take = async (part: string, text: string): Promise<Asset> => {
     let source = sourceOf(text);
     const { remote } = source;
-    let sha256 = known.get(part);
+    const given = known.get(part);
+    let sha256 = given;
     known.delete(part);
-    if (sha256 === undefined && source.remote) {
+    if (!remote) sha256 = (await hashOf(source, io.signal)).sha256;
+    else if (sha256 === undefined) {
       if (!options.trustOnFirstUse)
         throw new MusterError(
           'E_USAGE',
@@ -211,7 +213,12 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
       sha256 = got.sha256;
       io.err(`${text}: taken on trust; its SHA-256 is ${sha256}\n`);
     }
-    sha256 ??= (await hashOf(source, io.signal)).sha256;
+    // its octets are at hand: the server may have another file, of the hash that is given
+    if (given !== undefined && sha256 !== given)
+      throw new MusterError(
+        'E_ASSET_HASH',
+        `${text} has SHA-256 ${sha256}, not ${given} as --sha256 ${part}= says`,
+      );
     sources.set(sha256, source);
     return { sha256, name: safeName(text, part), ...(remote ? { url: text } : {}) };
   };

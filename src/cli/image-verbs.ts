@@ -3,8 +3,9 @@ import { type AssetView, assetsOf } from '../api/assets.ts';
 import type { Shown } from '../api/documents.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Document, ImageSpec } from '../resources/kinds.ts';
+import type { Deleted } from './apply.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
-import { EXIT, type Io, socketPath } from './io.ts';
+import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 import { type Column, jsonText, sizeText, tableText, yamlText } from './output.ts';
 
 interface Common {
@@ -113,8 +114,7 @@ const VERIFIED = {
 export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = connectApi(socketPath(options.socket, io.env));
   const all = await images(client);
-  const unknown = names.filter((name) => !all.some(({ metadata }) => metadata.name === name));
-  if (unknown.length > 0) throw new MusterError('E_NOT_FOUND', `there is no Image "${unknown.join('", "')}"`);
+  refuseUnknown(names, (name) => all.some(({ metadata }) => metadata.name === name));
   const here = await assets(client);
   let good = true;
   for (const { metadata, spec } of all) {
@@ -130,21 +130,46 @@ export async function verify(names: readonly string[], options: Common, io: Io):
   return good ? EXIT.ok : EXIT.failure;
 }
 
-/** Removes images and those of their files that no other image needs; or only such files. */
+function refuseUnknown(names: readonly string[], isKnown: (name: string) => boolean): void {
+  const unknown = names.filter((name) => !isKnown(name));
+  if (unknown.length > 0) throw new MusterError('E_NOT_FOUND', `there is no Image "${unknown.join('", "')}"`);
+}
+
+/** Machines of a Profile whose image is gone are held at their next boot. */
+async function refuseNamed(names: readonly string[], client: ApiClient): Promise<void> {
+  const { items } = await client.call<{ items: readonly Document<'Profile'>[] }>('GET', '/v1/profiles');
+  for (const name of names) {
+    const users = items.filter(({ spec }) => spec.image === name).map(({ metadata }) => metadata.name);
+    if (users.length > 0)
+      throw new MusterError(
+        'E_REFERENCE',
+        `Image/${name} is named by Profile/${users.join(', Profile/')}; change that first, or say --force`,
+      );
+  }
+}
+
+/** Removes images, all or none, and those of their files that no other image needs; or only such files. */
 export async function remove(
   names: readonly string[],
-  options: Common & { readonly unused?: true; readonly keepFiles?: true },
+  options: Common & { readonly unused?: true; readonly keepFiles?: true; readonly force?: true },
   io: Io,
 ): Promise<number> {
   if (names.length === 0 && !options.unused)
     throw new MusterError('E_USAGE', 'say which image, or --unused for files that no image needs');
   const client = connectApi(socketPath(options.socket, io.env));
+  const all = new Map((await images(client)).map((image) => [image.metadata.name, image]));
+  refuseUnknown(names, (name) => all.has(name));
+  if (!options.force) await refuseNamed(names, client);
   const files = new Set<string>();
-  for (const name of names) {
-    const { spec } = await client.call<ImageDocument>('GET', `/v1/images/${encodeURIComponent(name)}`);
-    await client.call('DELETE', `/v1/images/${encodeURIComponent(name)}`);
-    io.out(`image/${name} deleted\n`);
-    if (!options.keepFiles) for (const sha256 of assetsOf(spec)) files.add(sha256);
+  if (names.length > 0) {
+    const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
+      body: { json: { documents: [...new Set(names)].map((name) => ({ kind: 'Image', name })) } },
+    });
+    for (const { name } of results) {
+      io.out(`image/${name} deleted\n`);
+      if (!options.keepFiles) for (const sha256 of assetsOf(all.get(name)!.spec)) files.add(sha256);
+    }
+    printWarnings(warnings, io);
   }
   for (const asset of (await assets(client)).values()) {
     if (asset.images.length + asset.artifacts.length > 0 || !(options.unused || files.has(asset.sha256)))

@@ -99,6 +99,7 @@ export function registerImage(program: Command, io: Io, finish: (code: number) =
     .description('Removes images, and those of their files that no other image needs.')
     .argument('[name...]', 'which')
     .option('--keep-files', 'only the documents')
+    .option('--force', 'also what a Profile names: its machines are held at their next boot')
     .option('--unused', 'also all other files that no image needs')
     .addOption(socket())
     .action(async (names: string[], options) =>

@@ -271,6 +271,71 @@ describe('muster image add --trust-on-first-use', () => {
   });
 });
 
+describe('muster image add of a file of this host', () => {
+  it('compares it with the hash that is given, also when the server has a file of that hash', async () => {
+    const [kernel, initrd] = ['kernel', 'initrd'].map((name) => {
+      const file = path.join(temporary, name);
+      fs.writeFileSync(file, `a ${name}`);
+      return file;
+    }) as [string, string];
+    expect(await muster('image', 'add', 'x', '--kernel', kernel)).toMatchObject({ code: 0, err: '' });
+    const given = hashOf(Buffer.from('a kernel'));
+    const { code, err } = await muster('image', 'add', 'y', '--kernel', initrd, ...known(given));
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining(
+        `${initrd} has SHA-256 ${hashOf(Buffer.from('a initrd'))}, not ${given} as --sha256 kernel= says`,
+      ),
+    ]);
+    expect(world.deps.catalog.get('Image', 'y')).toBeUndefined();
+    expect(await muster('image', 'add', 'y', '--kernel', kernel, ...known(given))).toMatchObject({ code: 0 });
+  });
+});
+
+describe('muster image rm', () => {
+  const file = (name: string): string => {
+    const at = path.join(temporary, name);
+    fs.writeFileSync(at, name);
+    return at;
+  };
+  const add = async (name: string, ...parts: readonly string[]) => {
+    expect(await muster('image', 'add', name, ...parts)).toMatchObject({ code: 0 });
+  };
+  const here = (name: string) => assets.find(hashOf(Buffer.from(name))) !== undefined;
+
+  it('keeps the files that another image names, and takes them with the last one', async () => {
+    await add('one', '--kernel', file('shared'), '--initrd', file('own'));
+    await add('two', '--kernel', file('shared'));
+    expect(await muster('image', 'rm', 'one')).toMatchObject({ code: 0, err: '' });
+    expect([here('shared'), here('own')]).toEqual([true, false]);
+    expect(await muster('image', 'rm', 'two')).toMatchObject({ code: 0, err: '' });
+    expect(left()).toEqual([]);
+  });
+
+  it('touches nothing when one of the names is none', async () => {
+    await add('one', '--kernel', file('own'));
+    const { code, out, err } = await muster('image', 'rm', 'one', 'nope', 'nada');
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain('there is no Image "nope", "nada" (E_NOT_FOUND)');
+    expect([here('own'), world.deps.catalog.get('Image', 'one')]).toEqual([true, expect.anything()]);
+  });
+
+  it('refuses one that a Profile names, unless forced, and then says what will not work', async () => {
+    await add('one', '--kernel', file('own'));
+    await world.deps.catalog.apply([
+      { apiVersion: 'muster/v1', kind: 'Profile', metadata: { name: 'worker' }, spec: { image: 'one' } },
+    ]);
+    const refused = await muster('image', 'rm', 'one');
+    expect(refused).toMatchObject({ code: 1, out: '' });
+    expect(refused.err).toContain('Image/one is named by Profile/worker; change that first, or say --force');
+    expect(here('own')).toBe(true);
+    const { code, out, err } = await muster('image', 'rm', 'one', '--force');
+    expect([code, here('own')]).toEqual([0, false]);
+    expect(out).toMatch(/^image\/one deleted\nasset\/[0-9a-f]{12} deleted/);
+    expect(err).toMatch(/^warning: .*Profile\/worker: there is no Image "one" \(E_REFERENCE\)\n$/);
+  });
+});
+
 describe('the progress line', () => {
   it('tells the part that is there as a bar, in percent and in octets', () => {
     expect(progressText('https://mirror.example/boot/vmlinuz', 12 * 1024 ** 2, 23 * 1024 ** 2)).toBe(
