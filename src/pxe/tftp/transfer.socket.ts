@@ -142,14 +142,19 @@ export class Transfer {
   #stranger(datagram: Buffer, peer: RemoteInfo): void {
     const { peer: client } = this.#options;
     // What came before the other socket was there.
-    if (peer.port === client.port && peer.address === client.address) this.#receive(datagram);
+    if (peer.port === client.port && peer.address === client.address) {
+      this.#receive(datagram);
+      return;
+    }
+    const { kind } = decodeTftp(datagram);
+    // An error is never answered by one: with a forged sender two transfers would tell each other off for ever.
+    if (kind === 'error' || kind === 'oack' || kind === 'malformed') return;
     // RFC 1350 §4: told off, and the transfer goes on undisturbed
-    else
-      this.#running?.strangers.send(
-        encodeError(TFTP_ERROR.unknownTid, 'this port belongs to another transfer'),
-        peer.port,
-        peer.address,
-      );
+    this.#running?.strangers.send(
+      encodeError(TFTP_ERROR.unknownTid, 'this port belongs to another transfer'),
+      peer.port,
+      peer.address,
+    );
   }
 
   #receive(datagram: Buffer): void {

@@ -11,7 +11,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { openAssets } from '../../../src/pxe/assets/assets.files.ts';
-import { encodeAck, encodeError, encodeRead } from '../../../src/pxe/tftp/codec.ts';
+import { encodeAck, encodeError, encodeOack, encodeRead } from '../../../src/pxe/tftp/codec.ts';
 import { startTftp, type TftpOptions, type TftpServer } from '../../../src/pxe/tftp/tftp.socket.ts';
 import { mutant, xorshift } from './mutate.ts';
 
@@ -237,6 +237,29 @@ describe.each([
     expect((await client.next()).packet.length).toBe(4);
     await client.send(encodeAck(3), tid);
     stranger.close();
+  });
+
+  it('says nothing to a stranger’s error or noise: two transfers would tell each other off for ever', async () => {
+    const tftp = await start();
+    const client = await Client.open();
+    const stranger = await Client.open();
+    await client.send(encodeRead('ipxe.efi'), tftp.port);
+    const { port } = await client.next();
+    for (const packet of [
+      encodeError(5, 'this port belongs to another transfer'),
+      Buffer.alloc(0),
+      Buffer.from('\0\x09abcd'),
+      encodeOack([]),
+    ])
+      await stranger.send(packet, port);
+    await stranger.send(encodeAck(0), port);
+    expect(code((await stranger.next()).packet)).toEqual([5, 5]);
+    // once the transfer has gone on, whatever was answered has come
+    await client.send(encodeAck(1), port);
+    expect((await client.next()).packet.readUInt16BE(2)).toBe(2);
+    expect(stranger.got).toEqual([]);
+    for (const one of [client, stranger]) one.close();
+    await tftp.stop();
   });
 
   it('answers each request from a port of its own, and a repeated one from the same', async () => {
