@@ -28,6 +28,19 @@ function mayHave(ask: Ask, answer: BootAnswer, address: Ipv4): boolean {
 }
 
 /**
+ * Whether a client that runs keeps the address of its lease, although it would not get it now: documents and pools that changed do
+ * not take an address from under a system, its next start moves it. Not one that became another machine's, or our own.
+ */
+function keeps(ask: Ask, answer: BootAnswer, address: Ipv4): boolean {
+  const { network, rules, leases, client, state } = ask;
+  const held = leases.leaseOf(client.mac);
+  if (held?.address !== address || held.lease?.state !== 'bound') return false;
+  if (rules.taken.includes(address) || !leases.isFreeFor(address, client.mac, state.now)) return false;
+  const owner = state.boot.reservedFor?.(address, network);
+  return owner === undefined || owner === answer.subject;
+}
+
+/**
  * The address to offer, in RFC 2131 §4.3.1's order: the reservation, what the client has or had, what it asks for, a free one.
  * A reservation that somebody else still holds is waited for with an address of the pool.
  */
@@ -137,7 +150,7 @@ export function request(ask: Ask): Step {
     return speaks
       ? refuse(ask, 'nak_wrong_network', address, answer)
       : { outcome: 'silent_unknown', answer, address };
-  if (!mayHave(ask, answer, address)) {
+  if (!mayHave(ask, answer, address) && !(kind === 'renewing' && keeps(ask, answer, address))) {
     if (!speaks) return { outcome: 'silent_unknown', answer, address };
     const owner = state.boot.reservedFor?.(address, network);
     const reserved = owner !== undefined && answer.reservedAddress !== address;

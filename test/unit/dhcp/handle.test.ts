@@ -7,6 +7,7 @@ import {
   capture,
   IPXE,
   ip,
+  type Known,
   lease,
   mac,
   message,
@@ -370,6 +371,31 @@ describe('a reserved address', () => {
     expect(await lease(moved)).toBe('10.77.0.20');
     expect(moved.leases.list().map((l) => formatIpv4(l.address))).toEqual(['10.77.0.20']);
   });
+
+  it.each(['server', 'reservations'] as const)(
+    'that is new takes the old one, outside of all pools, from no machine that runs (mode %s)',
+    async (mode) => {
+      const networks = [network({ mode })];
+      const w = await world({ networks, known: { [mac(1)]: { name: 'a', address: '10.77.0.30' } } });
+      expect(await lease(w)).toBe('10.77.0.30');
+      const again = (others: Readonly<Record<string, Known>> = {}) =>
+        world({
+          ...{ networks, store: w.store, clock: w.clock },
+          known: { [mac(1)]: { name: 'a', address: '10.77.0.20' }, ...others },
+        });
+      const renewal = message('REQUEST', { ciaddr: '10.77.0.30' });
+      const moved = await again();
+      expect(await outcome(moved, renewal)).toBe('renewed');
+      expect(await outcome(moved, message('REQUEST', { mac: mac(2), ciaddr: '10.77.0.30' }))).toBe(
+        mode === 'server' ? 'nak_not_yours' : 'no_pool',
+      );
+      const taken = await again({ [mac(2)]: { name: 'b', address: '10.77.0.30' } });
+      expect(await outcome(taken, renewal)).toBe('nak_reserved');
+      expect(await outcome(moved, message('REQUEST', { address: '10.77.0.30' }))).toBe('nak_not_yours');
+      expect(await lease(moved)).toBe('10.77.0.20');
+      expect(moved.leases.list().map((l) => formatIpv4(l.address))).toEqual(['10.77.0.20']);
+    },
+  );
 });
 
 describe('a relay', () => {
