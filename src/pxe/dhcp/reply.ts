@@ -66,11 +66,12 @@ export function replyTo(request: DhcpPacket, type: 'OFFER' | 'ACK' | 'NAK', serv
     [OPTION.messageType, TYPE[type]],
     [OPTION.serverId, uint32(serverId)],
   ]);
-  // RFC 6842 §3: echoed unaltered. RFC 3046 §2.2: the whole relay information, in every reply.
+  // RFC 6842 §3: echoed unaltered. RFC 3046 §2.2: the whole relay information, in every reply; switches that snoop put it in with
+  // giaddr 0, and drop what comes back without it (netboot-protocols §F.2).
   const clientId = request.options.get(OPTION.clientId);
   if (clientId) options.set(OPTION.clientId, clientId);
   const agent = request.options.get(OPTION.relayAgent);
-  if (agent && request.giaddr !== ANY) options.set(OPTION.relayAgent, agent);
+  if (agent) options.set(OPTION.relayAgent, agent);
   return {
     op: 2,
     htype: request.htype,

@@ -208,6 +208,10 @@ describe('a reply', () => {
       expect(reply.options.get(82)).toEqual(options[1]![1]);
     }
     const w = await world();
+    // A switch that snoops puts it in and leaves giaddr 0; it drops a reply without it.
+    const snooped = (address: string) => message('REQUEST', { address, options });
+    for (const reply of [...(await exchange(w, { options })), onWire(await w.send(snooped('10.99.0.1')))])
+      expect(reply.options.get(82)).toEqual(options[1]![1]);
     const nak = onWire(await w.send(message('REQUEST', { address: '10.99.0.1', options: [options[0]!] })));
     expect(nak.options.get(61)).toEqual(options[0]![1]);
     expect(nak.options.get(54)).toEqual(ip('10.77.0.1'));
