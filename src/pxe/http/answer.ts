@@ -11,7 +11,7 @@ export interface Answer {
 /** How long a machine waits before it asks again for what is not ready. */
 export const RETRY_AFTER_SECONDS = 5;
 
-const TEXT = 'text/plain; charset=utf-8';
+export const TEXT = 'text/plain; charset=utf-8';
 
 export function textAnswer(status: number, body: string, headers: Answer['headers'] = []): Answer {
   return { status, contentType: TEXT, body: `${body}\n`, headers };

@@ -89,8 +89,12 @@ export async function sendFile(
 /** Streams octets `first` to `last` of `fd` and closes it; resolves to how many were handed to the socket. */
 async function stream(fd: number, first: number, last: number, response: ServerResponse): Promise<number> {
   const source = createReadStream('', { fd, start: first, end: last, highWaterMark: READ_AHEAD });
+  // Once it has ended, a response knows its connection no more.
+  const { socket } = response;
   try {
     await pipeline(source, response);
+    // The file became shorter meanwhile: its client would wait on a connection that is kept for octets that never come.
+    if (source.bytesRead <= last - first) socket?.destroy();
     return source.bytesRead;
   } catch {
     // the client went away, or the disk failed: the connection is cut, so that no short file passes for a whole one

@@ -5,7 +5,7 @@ import type { HttpLimits } from '../../base/limits.server.ts';
 import type { ConfigFile } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { entryScript, startScript } from '../script/script.ts';
-import { type Answer, script, textAnswer, wait } from './answer.ts';
+import { type Answer, script, TEXT, textAnswer, wait } from './answer.ts';
 import { askedBy, reportIn } from './asked.ts';
 import type { MachineHttpOptions } from './machines.server.ts';
 import { type FileReply, send, sendFile } from './reply.server.ts';
@@ -43,6 +43,8 @@ export async function serve(
       return send(response, script(startScript({ baseUrl: context.baseUrl, session: params.session! })));
     case 'script':
     case 'anyScript':
+      // To be asked for its head makes no boot: one that counts, and may be given once only.
+      if (request.method === 'HEAD') return head(response);
       return send(response, await bootScript(target, context));
     case 'userData':
       return send(response, await config('user-data', params.session!, request, context));
@@ -61,6 +63,13 @@ export async function serve(
     case 'loader':
       return loader(params.name!, request, response, context);
   }
+}
+
+/** What can be said of a script that was not made: not its length. */
+function head(response: ServerResponse): number {
+  response.writeHead(200, ['content-type', TEXT]);
+  response.end();
+  return 200;
 }
 
 async function bootScript(target: Routed, context: ServeContext): Promise<Answer> {

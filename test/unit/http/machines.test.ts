@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import fs from 'node:fs';
 import net from 'node:net';
 import v8 from 'node:v8';
@@ -145,6 +146,25 @@ describe('boot loaders', () => {
   });
 });
 
+describe('a file that becomes shorter while it is sent', () => {
+  it('ends its connection at once, short of the length that was promised', async () => {
+    const size = 16 * 1024 * 1024;
+    const big = await rig({ size });
+    const { path } = big.assets.find(big.sha256)!;
+    const socket = net.connect(big.port, '127.0.0.1');
+    socket.write(`GET /assets/${big.sha256}/root HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await once(socket, 'readable');
+    fs.truncateSync(path, 10);
+    let octets = 0;
+    socket.on('data', (part: Buffer) => (octets += part.length));
+    // cut, not left to the time-out of a connection that is kept
+    await once(socket, 'close', { signal: AbortSignal.timeout(4000) });
+    expect(octets).toBeLessThan(size);
+    expect(big.events.filter(({ kind }) => kind === 'asset.served')).toEqual([]);
+    await big.close();
+  });
+});
+
 describe('paths', () => {
   it('may have doubled slashes, and are never answered with a redirect', async () => {
     for (const target of ['//loaders//ipxe.efi', `//assets/${server.sha256}//kernel`])
@@ -255,6 +275,15 @@ describe('scripts', () => {
     expect((await get('/script.ipxe')).status).toBe(400);
     expect((await get('/script.ipxe?mac=52-54-00-aa-00-02')).status).toBe(200);
     expect(server.asked.at(-1)?.session).toBeUndefined();
+  });
+
+  it('are neither given nor counted when only their head is asked for', async () => {
+    const before = server.asked.length;
+    for (const path of ['/boot/s1/script.ipxe?mac=52:54:00:aa:00:01', '/script.ipxe?mac=52:54:00:aa:00:01']) {
+      const { status, headers, body } = await ask(server.port, 'HEAD', path);
+      expect([status, headers['content-type'], body.length]).toEqual([200, 'text/plain; charset=utf-8', 0]);
+    }
+    expect(server.asked.length).toBe(before);
   });
 
   it('that cannot be made now are 503 with Retry-After, and the fault stays inside', async () => {
