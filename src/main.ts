@@ -46,7 +46,7 @@ import { openLeaseBook } from './pxe/dhcp/leases.ts';
 import { createHolders } from './pxe/holders.ts';
 import { startMachineHttp } from './pxe/http/machines.server.ts';
 import { serveRegistry } from './pxe/http/registry.server.ts';
-import { hostAddresses } from './pxe/interfaces.files.ts';
+import { hostAddresses, interfaceIndex } from './pxe/interfaces.files.ts';
 import { followNetworks, type LiveNetworks } from './pxe/live-networks.ts';
 import { createSupplies } from './pxe/supplies.ts';
 import { startTftp } from './pxe/tftp/tftp.socket.ts';
@@ -184,6 +184,7 @@ async function listen(
     catalog,
     addresses: hostAddresses,
     interfaces: interfacesOf(sockets),
+    indexOf: interfaceIndex,
     httpPort: options.httpPort,
   });
   const { subjectOf, leasedAddresses } = createHolders({ networks: networks.served, leases, roster });

@@ -1,4 +1,5 @@
-/** The IPv4 addresses of this host's interfaces, as the kernel has them now. */
+/** The IPv4 addresses of this host's interfaces, and the kernel's numbers of them, as they are now. */
+import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { parseIpv4 } from '../base/ipv4.ts';
 import type { HostAddress } from './networks.ts';
@@ -13,4 +14,13 @@ export function hostAddresses(options: { readonly loopback?: boolean } = {}): re
         : [{ interface: name, address }];
     }),
   );
+}
+
+/** The kernel's number of an interface, another one each time that it is made; undefined where there is none of that name. */
+export function interfaceIndex(name: string): number | undefined {
+  try {
+    return Number(readFileSync(`/sys/class/net/${name}/ifindex`, 'utf8'));
+  } catch {
+    return undefined;
+  }
 }

@@ -27,6 +27,8 @@ export function followNetworks(options: {
   readonly catalog: Catalog;
   readonly addresses: () => readonly HostAddress[];
   readonly interfaces: readonly string[];
+  /** The kernel's number of an interface now; sockets are bound to that, not to the name. */
+  readonly indexOf: (name: string) => number | undefined;
   readonly httpPort: number;
   readonly clock: Clock;
   readonly log: Log;
@@ -37,8 +39,18 @@ export function followNetworks(options: {
   let faults: readonly Fault[] = [];
   let seen = '';
 
+  // As they are when the sockets have just been opened.
+  const indexes = new Map(options.interfaces.map((name) => [name, options.indexOf(name)]));
+  /** Deleted and made again under the same name: nothing arrives on the sockets of the former one, ever. */
+  const remade = (): readonly string[] =>
+    options.interfaces.filter((name) => {
+      const now = options.indexOf(name);
+      return now !== undefined && now !== indexes.get(name);
+    });
+
   const refresh = (): void => {
     const joined = joinNetworks({
+      remade: remade(),
       documents: catalog.list('Network'),
       addresses: options.addresses(),
       interfaces: options.interfaces,

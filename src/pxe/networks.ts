@@ -30,6 +30,8 @@ export function joinNetworks(options: {
   readonly documents: readonly Entry<'Network'>[];
   readonly addresses: readonly HostAddress[];
   readonly interfaces?: readonly string[];
+  /** Those of them that were made anew since they are listened on: nothing is heard there. */
+  readonly remade?: readonly string[];
   readonly httpPort: number;
 }): JoinedNetworks {
   const networks: ServedNetwork[] = [];
@@ -37,7 +39,7 @@ export function joinNetworks(options: {
   for (const { document, origin } of options.documents) {
     const { name } = document.metadata;
     const { spec } = document;
-    const found = locate(spec, options.addresses, options.interfaces);
+    const found = heard(locate(spec, options.addresses, options.interfaces), options.remade ?? []);
     if ('fault' in found) {
       faults.push({
         code: 'E_NETWORK_UNSERVED',
@@ -54,6 +56,17 @@ export function joinNetworks(options: {
 interface Place {
   readonly address: Ipv4;
   readonly interface?: string;
+}
+
+/** The place, unless it is an interface that was made anew. */
+function heard(
+  place: Place | { readonly fault: string },
+  remade: readonly string[],
+): Place | { readonly fault: string } {
+  if ('fault' in place || place.interface === undefined || !remade.includes(place.interface)) return place;
+  return {
+    fault: `interface ${place.interface} was made anew, and what Muster opened on the former one hears nothing any more; restart Muster (systemctl restart muster)`,
+  };
 }
 
 function locate(

@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { millis } from '../../../src/base/duration.ts';
 import { formatIpv4, ipv4 } from '../../../src/base/ipv4.ts';
-import { hostAddresses } from '../../../src/pxe/interfaces.files.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { hostAddresses, interfaceIndex } from '../../../src/pxe/interfaces.files.ts';
+import { followNetworks } from '../../../src/pxe/live-networks.ts';
 import { type HostAddress, joinNetworks } from '../../../src/pxe/networks.ts';
-import type { Entry } from '../../../src/resources/catalog.ts';
+import type { Catalog, Entry } from '../../../src/resources/catalog.ts';
 import { KINDS } from '../../../src/resources/kinds.ts';
 
 const network = (name: string, spec: object): Entry<'Network'> => ({
@@ -129,6 +133,45 @@ describe('networks and interfaces', () => {
     expect(join([network('a', RACK), off], HOST).faults).toEqual([]);
   });
 
+  it('are not served through an interface that was made anew: its sockets are the former one’s', () => {
+    const documents = [network('rack', RACK), network('office', { subnet: '192.0.2.0/24' })];
+    const { networks, faults } = joinNetworks({
+      documents,
+      addresses: HOST,
+      remade: ['eth1'],
+      httpPort: 8080,
+    });
+    expect(networks.map(({ name }) => name)).toEqual(['office']);
+    expect(faults).toEqual([
+      {
+        code: 'E_NETWORK_UNSERVED',
+        message:
+          'Network/rack: interface eth1 was made anew, and what Muster opened on the former one hears nothing any more; restart Muster (systemctl restart muster)',
+        at: { file: 'rack.yaml', line: 3, column: 1 },
+      },
+    ]);
+  });
+
+  it('are watched: one whose interface is made anew becomes a fault within seconds', () => {
+    const clock = new ManualClock();
+    const stopping = new AbortController();
+    let index = 7;
+    const warned: string[] = [];
+    const live = followNetworks({
+      catalog: { list: () => [network('rack', RACK)], subscribe: () => () => {} } as unknown as Catalog,
+      ...{ addresses: () => HOST, interfaces: ['eth1'], indexOf: () => index, httpPort: 8080 },
+      ...{ clock, log: { ...silentLog, warn: (_: object, text: string) => void warned.push(text) } },
+      signal: stopping.signal,
+    });
+    expect(live.served().map(({ name }) => name)).toEqual(['rack']);
+    index = 9;
+    clock.advance(millis(5_000));
+    expect(live.served()).toEqual([]);
+    expect(live.faults()).toMatchObject([{ code: 'E_NETWORK_UNSERVED' }]);
+    expect(warned).toEqual([live.faults()[0]!.message]);
+    stopping.abort();
+  });
+
   it('do not keep each other from being served', () => {
     const { networks, faults } = join(
       [network('bad', { subnet: '10.99.0.0/24' }), network('rack', RACK)],
@@ -141,5 +184,6 @@ describe('networks and interfaces', () => {
   it('see this host’s own addresses', () => {
     expect(hostAddresses({ loopback: true })).toContainEqual({ interface: 'lo', address: ipv4('127.0.0.1') });
     expect(hostAddresses().some((one) => one.interface === 'lo')).toBe(false);
+    expect([interfaceIndex('lo'), interfaceIndex('no-such-if')]).toEqual([1, undefined]);
   });
 });
