@@ -265,6 +265,7 @@ async function listen(
     standingOf: agents.standingOf,
     newId: () => randomBytes(4).toString('hex'),
   });
+  const person = { completions: clusters, pki, events, recorded: founder.recorded };
   const api = await startApi({
     listen: { socket: options.socket, ...(options.metricsListen ? { metrics: options.metricsListen } : {}) },
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
@@ -283,8 +284,8 @@ async function listen(
       waiting: departures.waiting,
       pki,
       agents,
-      kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),
-      etcdClient: (cluster, user) => personEtcdClient({ completions: clusters, pki, events }, cluster, user),
+      kubeconfig: (cluster, user) => personKubeconfig(person, cluster, user),
+      etcdClient: (cluster, user) => personEtcdClient(person, cluster, user),
       daemon: {
         version: VERSION,
         startedAt: common.clock.now(),

@@ -46,10 +46,14 @@ export interface ClusterFault {
 export interface Completed {
   /** Absent when there is an error. */
   readonly full?: FullCluster;
+  /** How the cluster is reached, with the machines that are there: known also while one is missing. Absent when even that is wrong. */
+  readonly access?: ClusterAccess;
   /** By path with dots, in the order in which values were derived. */
   readonly provenance: ReadonlyMap<string, Provenance>;
   readonly faults: readonly ClusterFault[];
 }
+
+export type ClusterAccess = Pick<FullCluster, 'name' | 'endpoint' | 'keys' | 'machines'>;
 
 const error = (path: string, message: string): ClusterFault => ({
   severity: 'error',
@@ -122,7 +126,8 @@ export function complete(name: string, spec: KubernetesSpec, machines: readonly 
       faults.push(error(spotOf(path, build.provenance), message));
   if (faults.every(({ severity }) => severity !== 'error')) faults.push(...checkFull(full));
   const good = faults.every(({ severity }) => severity !== 'error');
-  return { ...(good && { full }), provenance: build.provenance, faults };
+  const access = { name, endpoint, keys: spec.keys ?? 'ECDSA-P256', machines: assigned.machines } as const;
+  return { ...(good && { full }), access, provenance: build.provenance, faults };
 }
 
 /** The field that a person wrote: the override, or what the short specification gives the value by. */

@@ -149,5 +149,5 @@ export const addressOf = (machine: ClusterMachine): string => machine.addresses[
 export const addressOfFamily = ({ addresses }: ClusterMachine, family: 4 | 6): string | undefined =>
   addresses.find((text) => text.includes(':') === (family === 6));
 
-export const withRole = (full: FullCluster, role: ClusterRole): readonly ClusterMachine[] =>
+export const withRole = (full: Pick<FullCluster, 'machines'>, role: ClusterRole): readonly ClusterMachine[] =>
   full.machines.filter(({ roles }) => roles.includes(role));

@@ -10,14 +10,18 @@ import { PrivateKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
 import { kubeconfigText } from '../pki/kubeconfig.ts';
 import type { Pki } from '../pki/pki.ts';
+import type { ClusterAccess } from './complete.ts';
 import type { Completions } from './completed.ts';
-import { addressOf, type FullCluster, withRole } from './full.ts';
-import { clusterNames } from './names.ts';
+import type { MemberAddress } from './founding/founding.ts';
+import { clientUrl } from './founding/quorum.ts';
+import { membersOf } from './founding/seat.ts';
 
 export interface PersonDeps {
   readonly completions: Pick<Completions, 'get'>;
   readonly pki: Pki;
   readonly events: EventSink;
+  /** The members of etcd that the founding's record knows. */
+  readonly recorded: (cluster: string) => readonly MemberAddress[];
 }
 
 /** A colon would make it one of Kubernetes' own names (`system:…`). */
@@ -25,15 +29,15 @@ const USER = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$/;
 
 /** The file's text: secret. Throws E_NOT_FOUND, E_USAGE for a name that is none, E_CLUSTER, E_NO_KEYS while the cluster has none. */
 export async function personKubeconfig(deps: PersonDeps, cluster: string, user: string): Promise<string> {
-  const full = completed(deps, cluster);
-  const made = await personal(deps, full, user, {
+  const access = accessOf(deps, cluster);
+  const made = await personal(deps, access, user, {
     leaf: 'person',
     authority: 'ca',
     event: 'cluster.kubeconfig',
   });
   return kubeconfigText({
     cluster,
-    server: `https://${urlHost(full.endpoint.host)}:${full.endpoint.port}`,
+    server: `https://${urlHost(access.endpoint.host)}:${access.endpoint.port}`,
     caBundle: made.ca,
     user,
     credential: { kind: 'embedded', certificate: made.certificate, key: made.key },
@@ -51,29 +55,31 @@ export interface EtcdClient {
 
 /** Throws as {@link personKubeconfig}. */
 export async function personEtcdClient(deps: PersonDeps, cluster: string, user: string): Promise<EtcdClient> {
-  const full = completed(deps, cluster);
-  const { ca, certificate, key } = await personal(deps, full, user, {
+  const access = accessOf(deps, cluster);
+  const { ca, certificate, key } = await personal(deps, access, user, {
     leaf: 'etcd-person',
     authority: 'etcd-ca',
     event: 'cluster.etcd-client',
   });
-  const members = withRole(full, 'etcd').map((machine) => ({
-    name: machine.name,
-    url: `https://${urlHost(addressOf(machine))}:2379`,
-  }));
+  const documented = membersOf(access);
+  // What a file lost while it runs is asked as well.
+  const others = deps.completions.get(cluster)?.full ? [] : deps.recorded(cluster);
+  const all = [...documented, ...others.filter(({ name }) => !documented.some((one) => one.name === name))];
+  const members = all.map(({ name, address }) => ({ name, url: clientUrl(address) }));
   return { cluster, members, ca, certificate, key: key.pem() };
 }
 
-function completed({ completions }: PersonDeps, cluster: string): FullCluster {
+/** Neither certificate needs more than keys and where to ask, so that a machine whose document is missing locks nobody out. */
+function accessOf({ completions }: PersonDeps, cluster: string): ClusterAccess {
   const found = completions.get(cluster);
   if (found === undefined)
     throw new MusterError('E_NOT_FOUND', `there is no Cluster "${cluster}" with spec.kubernetes`);
-  const { full, faults } = found;
-  if (full === undefined)
+  const { full, access, faults } = found;
+  if (access === undefined)
     throw new MusterError('E_CLUSTER', `Cluster "${cluster}" cannot be completed`, {
       faults: faults.map(({ fault }) => fault),
     });
-  return full;
+  return full ?? access;
 }
 
 interface Kind {
@@ -82,23 +88,24 @@ interface Kind {
   readonly event: 'cluster.kubeconfig' | 'cluster.etcd-client';
 }
 
-async function personal({ pki, events }: PersonDeps, full: FullCluster, user: string, kind: Kind) {
+async function personal({ pki, events }: PersonDeps, access: ClusterAccess, user: string, kind: Kind) {
   if (!USER.test(user))
     throw new MusterError(
       'E_USAGE',
       `"${user}" is not a name for a user: letters, digits and "._@+-", at most 64`,
     );
-  const keyset = (await pki.keysets(full.name)).get(kind.authority)!;
-  const key = await PrivateKey.generate(full.keys);
-  const { certificate, serial, notAfter } = await pki.issue(full.name, {
+  const keyset = (await pki.keysets(access.name)).get(kind.authority)!;
+  const key = await PrivateKey.generate(access.keys);
+  const { certificate, serial, notAfter } = await pki.issue(access.name, {
     leaf: kind.leaf,
     holder: { name: user, addresses: [] },
-    cluster: clusterNames(full),
+    // These are clients: nothing of the cluster is named in them.
+    cluster: { name: access.name, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
     publicKey: key.publicKey(),
   });
   events.record({
     kind: kind.event,
-    subject: `Cluster/${full.name}`,
+    subject: `Cluster/${access.name}`,
     fields: { user, serial, until: new Date(notAfter).toISOString() },
   });
   return { ca: trustBundle(keyset), certificate, key };

@@ -30,7 +30,7 @@ import {
   orderReset,
   withStage,
 } from './leaving.ts';
-import { decodeFounding, encodeFounding, FOUNDING_PREFIX, foundingKey } from './record.ts';
+import { decodeFounding, encodeFounding, FOUNDING_PREFIX, foundingKey, toldMembers } from './record.ts';
 import { orderRestore, witnessRestored } from './restoring.ts';
 import {
   beginReplacing,
@@ -95,6 +95,8 @@ export interface Founder {
   gone(cluster: string, machine: string): Promise<void>;
   /** The records of all clusters, as they are now. */
   records(): readonly FoundingRecord[];
+  /** The members that the cluster's record in memory knows. */
+  recorded(cluster: string): readonly MemberAddress[];
   status(cluster: string, members: readonly MemberAddress[]): Promise<FoundingStatus>;
   /** Takes up replacements that an earlier life of the server left. */
   resume(): Promise<void>;
@@ -184,8 +186,7 @@ export function createFounder(deps: FounderDeps): Founder {
 
   /** Every address that etcd may answer at. */
   const addresses = (seat: Seat, record: FoundingRecord): readonly MemberAddress[] => {
-    const told = record.members.filter(({ name }) => !record.former?.includes(name));
-    const all = [...told, ...seat.members];
+    const all = [...toldMembers(record), ...seat.members];
     for (const [name, { member }] of Object.entries(record.leaving ?? {}))
       if (member !== undefined) all.push({ name, address: member });
     if (record.replacing) all.push({ name: record.replacing.member, address: record.replacing.address });
@@ -440,6 +441,10 @@ export function createFounder(deps: FounderDeps): Founder {
       ),
     gone: (cluster, machine) => follow(cluster, (record) => gone(record, machine), `${machine} is gone`),
     records: () => [...latest.values()],
+    recorded(cluster) {
+      const record = latest.get(cluster);
+      return record ? toldMembers(record) : [];
+    },
 
     async status(cluster, members) {
       const seat = seatOf(cluster);

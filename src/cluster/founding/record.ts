@@ -55,6 +55,10 @@ const schema = z.strictObject({
     .optional(),
 });
 
+/** The members that were told of it, without those that left since. */
+export const toldMembers = ({ members, former }: FoundingRecord): FoundingRecord['members'] =>
+  members.filter(({ name }) => !former?.includes(name));
+
 export const encodeFounding = (record: FoundingRecord): string => JSON.stringify(record);
 
 /**

@@ -14,7 +14,7 @@ import type { EtcdDecision, HoldCode, MemberAddress, MemberFacts } from './found
 /** The hold of a machine whose etcd is stopped and cannot start by itself; said back, it lets a replacement begin. */
 export const FENCED = 'etcd-fenced';
 
-export const membersOf = (full: FullCluster): readonly MemberAddress[] =>
+export const membersOf = (full: Pick<FullCluster, 'machines'>): readonly MemberAddress[] =>
   withRole(full, 'etcd').map((machine) => ({ name: machine.name, address: addressOf(machine) }));
 
 /** A machine's facts as the founding takes them; undefined while its data filesystem is not mounted. */

@@ -1,8 +1,10 @@
 /** `muster cluster status` and `verify`: what was gathered from everywhere, judged. */
 import type { Clock } from '../../base/clock.ts';
+import { MusterError } from '../../base/errors.ts';
 import type { Roster } from '../../machines/roster.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { MUSTER_SCOPE } from '../../pki/records.ts';
+import type { Completed } from '../complete.ts';
 import { type Completions, noCluster } from '../completed.ts';
 import { membersOf } from '../founding/seat.ts';
 import type { FoundingStatus } from '../founding/status.ts';
@@ -43,18 +45,14 @@ export function createHealth(deps: HealthDeps): Health {
     async look(cluster, at) {
       const completed = deps.completions.get(cluster);
       if (completed === undefined) throw noCluster(cluster);
-      const { full, faults } = completed;
+      const { full } = completed;
       const findings =
-        full === undefined
-          ? faults.map(({ fault }) =>
-              bad('cluster', cluster, fault.message, `correct ${fault.path ?? 'the Cluster'} and apply it`),
-            )
-          : await looked(deps, full, at);
+        full === undefined ? await incomplete(deps, cluster, completed) : await looked(deps, full, at);
       return {
         cluster,
         ok: findings.every(({ ok }) => ok),
         at: new Date(deps.clock.now()).toISOString(),
-        scope: scopeOf(at),
+        scope: full === undefined ? INCOMPLETE : scopeOf(at),
         findings,
       };
     },
@@ -65,6 +63,35 @@ const scopeOf = ({ etcdOnly, probe: probes }: LookAt): string => {
   if (etcdOnly) return 'etcd only: nothing of Kubernetes was looked at';
   return probes ? 'all' : 'all but the network between pods, which `muster cluster verify` probes';
 };
+
+const INCOMPLETE = "etcd, certificates and machines only: the Cluster's document is incomplete";
+
+/** What is wrong with the document; and what runs all the same, as far as that is known without it. */
+async function incomplete(
+  deps: HealthDeps,
+  cluster: string,
+  { faults, access }: Completed,
+): Promise<readonly Finding[]> {
+  const errors = faults.filter(({ severity }) => severity === 'error');
+  const found = errors.map(({ fault }) =>
+    bad('cluster', cluster, fault.message, `correct ${fault.path ?? 'the Cluster'} and apply it`),
+  );
+  const names = new Set(access?.machines.map(({ name }) => name));
+  const [founding, issued] = await Promise.all([recorded(deps, cluster), issuedOf(deps, cluster)]);
+  return [
+    ...found,
+    ...(founding ? judgeEtcd(founding, undefined) : []),
+    ...judgeCertificates(cluster, names, issued, deps.clock.now()),
+    ...judgeMachines([...names].map((name) => seen(deps, name))),
+  ];
+}
+
+/** Undefined when the cluster has no record of a founding either. */
+const recorded = ({ founding }: HealthDeps, cluster: string): Promise<FoundingStatus | undefined> =>
+  founding(cluster).catch((error: unknown) => {
+    if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return undefined;
+    throw error;
+  });
 
 async function looked(deps: HealthDeps, full: FullCluster, at: LookAt): Promise<readonly Finding[]> {
   const machines = full.machines.filter(({ roles }) => !at.etcdOnly || roles.includes('etcd'));

@@ -2,12 +2,17 @@
 
 import type { EtcdMember, EtcdView, MemberAddress } from '../founding/founding.ts';
 import { hasQuorum, isMember, majority } from '../founding/quorum.ts';
+import { toldMembers } from '../founding/record.ts';
 import type { FoundingStatus } from '../founding/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 
-/** `members`: as the document has them. */
-export function judgeEtcd(status: FoundingStatus, members: readonly MemberAddress[]): readonly Finding[] {
+/** `documented`: as the document has them; absent while it is incomplete: then as the record and etcd itself have them. */
+export function judgeEtcd(
+  status: FoundingStatus,
+  documented: readonly MemberAddress[] | undefined,
+): readonly Finding[] {
   const { cluster, record, view } = status;
+  const members = documented ?? known(status);
   if (!record)
     return [
       bad('etcd', cluster, `not founded: ${heldText(status, members)}`, `muster cluster founding ${cluster}`),
@@ -31,6 +36,19 @@ export function judgeEtcd(status: FoundingStatus, members: readonly MemberAddres
     ...replacement(status),
   ];
 }
+
+/** Nobody is a stranger to a document that does not say who belongs to it. */
+function known({ record, view }: FoundingStatus): readonly MemberAddress[] {
+  const told = record ? toldMembers(record) : [];
+  const others = (view?.members ?? []).filter((one) => !told.some((who) => isMember(one, who)));
+  return [
+    ...told,
+    ...others.map(({ id, name, peerUrls }) => ({ name: name || id, address: hostOf(peerUrls) })),
+  ];
+}
+
+const hostOf = ([url = '']: readonly string[]): string =>
+  URL.parse(url)?.hostname.replace(/^\[|\]$/g, '') ?? '';
 
 const heldText = ({ members }: FoundingStatus, wanted: readonly MemberAddress[]): string => {
   const absent = wanted.filter(({ name }) => !members.find((one) => one.name === name)?.asked);

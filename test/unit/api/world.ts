@@ -133,6 +133,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
   const founding = foundingOrders(clusters, founder);
   const kubes = () => () => Promise.reject(new Error('no API server here'));
   const departures = createDepartures({ founder, completions: clusters, kubes, clock, log });
+  const person = { completions: clusters, pki, events, recorded: founder.recorded };
   const deps: ApiDeps = {
     catalog,
     roster,
@@ -155,8 +156,8 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     addons: openAddons(async () => undefined),
     pki,
     agents,
-    kubeconfig: (cluster, user) => personKubeconfig({ completions: clusters, pki, events }, cluster, user),
-    etcdClient: (cluster, user) => personEtcdClient({ completions: clusters, pki, events }, cluster, user),
+    kubeconfig: (cluster, user) => personKubeconfig(person, cluster, user),
+    etcdClient: (cluster, user) => personEtcdClient(person, cluster, user),
     events,
     metrics,
     clock,

@@ -81,6 +81,21 @@ test('a lost quorum, and a cluster that was not founded, say what is missing', (
   ]);
 });
 
+test('while the document is incomplete, etcd is judged by its record and its own list, and nobody is a stranger', () => {
+  const view = { clusterId: 'c', members: [member(1), member(2, { healthy: false }), member(3), member(4)] };
+  const asked = MEMBERS.map(({ name }) => ({ name, asked: true }));
+  const found = judgeEtcd({ cluster: 'one', record: RECORD, members: asked, view }, undefined);
+  expect(found.map(({ subject, ok }) => [subject, ok])).toEqual([
+    ['one', false],
+    ['m1', true],
+    ['m2', false],
+    ['m3', true],
+    ['m4', true],
+  ]);
+  const { view: _, ...silent } = { cluster: 'one', record: RECORD, members: asked, view };
+  expect(failing(judgeEtcd(silent, undefined))[0]).toMatch(/no member answers/);
+});
+
 const FULL = full();
 const NODES = ['cp1', 'cp2', 'cp3', 'w1', 'w2'];
 const API: ApiSeen = {
