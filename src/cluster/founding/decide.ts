@@ -58,6 +58,13 @@ function foundingOf(record: FoundingRecord, member: string): Founding {
 
 const RULES: readonly Rule[] = [
   {
+    rule: 'a disk that the machine had in another role is cleared first',
+    of: ({ known, facts: { marker, machine } }) =>
+      marker?.cluster === known.cluster && marker.machine === machine && marker.member === 'none'
+        ? hold('other-role')
+        : undefined,
+  },
+  {
     rule: 'a disk that carries the marker of another cluster, member or machine is not touched',
     of: ({ known, facts: { marker, member, machine } }) =>
       marker && (marker.cluster !== known.cluster || marker.member !== member || marker.machine !== machine)

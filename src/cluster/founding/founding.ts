@@ -156,6 +156,8 @@ export const HOLDS = {
   'waiting-for-members':
     'Not all members were asked yet; a person may open the founding with those that are there.',
   'foreign-marker': 'The data disk belongs to another cluster, founding, member or machine.',
+  'other-role':
+    'The data disk is of this machine as no member of etcd: take it out with `remove-node --clear`, then `machine rearm --keep`, and add it again.',
   'data-without-record': 'A member has data, but this store knows of no founding: it was lost or restored.',
   'store-rolled-back': 'A machine has seen a later state of this store: it was restored from a backup.',
   'other-filesystem': 'The founding was granted to another filesystem of this member.',

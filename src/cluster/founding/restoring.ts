@@ -34,7 +34,7 @@ export function orderRestore(known: Known, { member, without }: RestoreOrder, { 
   if (view) return refused('etcd has a quorum: members that lost their data are replaced by themselves');
   if (life.rolledBack !== undefined)
     return refused(
-      `this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first`,
+      `this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first. If there is none, nobody here knows whose data are the last: save /var/lib/etcd of the members, then \`reset\` and \`found\` begin an empty etcd; what was saved is read with etcd's own tools`,
     );
   const facts = life.asked.get(member);
   if (!facts) return refused(`${member} has not asked since the server started; power it on`);

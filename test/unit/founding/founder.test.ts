@@ -331,6 +331,22 @@ test('what a member said last is told with its age', async () => {
   await founder.close();
 });
 
+test('a worker that becomes a member is held with the way to it, and joins when its disk was cleared', async () => {
+  const { ask, etcd, founder } = await founded();
+  etcd.change('id-m3', { healthy: false });
+  const marker = { cluster: 'one', founding: 'none', member: 'none', machine: 'm3' };
+  const worker = { filesystem: 'F-worker', fenced: true };
+  const held = await ask('m3', { ...worker, marker });
+  expect(held).toMatchObject({ do: 'hold', code: 'other-role', text: expect.stringContaining('--clear') });
+  // One that was copied, or of another machine, is foreign as ever.
+  expect(await ask('m3', { ...worker, marker: { ...marker, machine: 'm2' } })).toMatchObject({
+    do: 'hold',
+    code: 'foreign-marker',
+  });
+  expect(await ask('m3', worker)).toMatchObject({ do: 'replace' });
+  await founder.close();
+});
+
 test('a record that cannot be read founds nothing and starts nothing', async () => {
   const { ask, store } = world();
   await store.commit([{ key: foundingKey('one'), put: '{"v":2}' }]);

@@ -50,6 +50,14 @@ test('without the order to clear, no line touches the disk', () => {
   expect(text).toMatch(/^stop kubelet/m);
 });
 
+test('the disk of a worker, which is of no founding, is cleared by its own marker', () => {
+  const { text } = words(
+    { ...FACTS, marker: { ...MARKER, founding: 'none', member: 'none' } },
+    { leaving: { m1: LEAVING } },
+  );
+  expect(text).toMatch(/^clear one none none m1$/m);
+});
+
 test('a disk of another machine, cluster or founding is not cleared', () => {
   for (const other of [{ machine: 'm2' }, { cluster: 'two' }, { founding: 'f0' }]) {
     const { text } = words({ ...FACTS, marker: { ...MARKER, ...other } }, { reset: { at: 1, cleared: [] } });
