@@ -1,5 +1,4 @@
 /** etcd's own list beside the document: who is missing, who does not answer, who should not be there. Pure. */
-
 import type { EtcdMember, EtcdView, MemberAddress } from '../founding/founding.ts';
 import { hasQuorum, isMember, majority } from '../founding/quorum.ts';
 import { toldMembers } from '../founding/record.ts';

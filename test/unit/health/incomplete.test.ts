@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { MusterError } from '../../../src/base/errors.ts';
-import type { FoundingStatus } from '../../../src/cluster/founding/founder.ts';
+import type { FoundingStatus } from '../../../src/cluster/founding/status.ts';
 import { createHealth } from '../../../src/cluster/health/health.ts';
 import { personEtcdClient, personKubeconfig } from '../../../src/cluster/person.ts';
 import { openPki } from '../../../src/pki/pki.ts';
