@@ -15,6 +15,7 @@ import type { ClusterSpec, Document, ImageSpec, NetworkSpec, ProfileSpec } from 
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 import { casesIn, idsOf, type Parts, sameCases, sameParts } from './cases.ts';
 import { expandConfig, names } from './expand.ts';
+import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { merge } from './merge.ts';
 import { render, scopeOf, withMusterLayer } from './render.ts';
 import type { ConfigLayer, RenderInput } from './rendered.ts';
@@ -31,6 +32,10 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
   for (const kind of ['Cluster', 'Profile'] as const)
     for (const candidate of candidates[kind].values())
       if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) lint(candidate, found);
+  for (const { document } of candidates.Image.values()) {
+    const fault = versionFault(document);
+    if (fault && (!changed || changed.has(idOf(document)))) found.add(fault, 'error');
+  }
   const casesOf = casesIn(candidates);
   // A profile that selects otherwise, a network, a Cluster that gives other roles: they concern machines that name none of them.
   const far = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
@@ -120,6 +125,22 @@ function faultsOf(parts: Parts): readonly Fault[] {
   return result.ok ? [] : result.faults;
 }
 
+/** Told at the Image, once, not by each of its machines. */
+function versionFault({ spec, metadata }: Document<'Image'>): Fault | undefined {
+  const { configFormat, ignitionVersion: version } = spec;
+  const versions: readonly string[] = IGNITION_VERSIONS;
+  if (configFormat !== 'ignition' || version === undefined || versions.includes(version)) return undefined;
+  const message = `Image/${metadata.name}: "${version}" is no spec of Ignition that Muster writes: ${versions.join(', ')}`;
+  return { code: 'E_CONFIG', message, path: 'spec.ignitionVersion' };
+}
+
+/** What machines are checked with: its version's fault is told already. */
+function imageOf({ image }: Parts): RenderInput['image'] {
+  if (!image) return NO_IMAGE;
+  const { ignitionVersion: _, ...rest } = image.spec;
+  return versionFault(image) ? rest : image.spec;
+}
+
 /** Until an image is there, its documents are taken to be those of the oldest cloud-init that we know. */
 const NO_IMAGE: Pick<ImageSpec, 'os' | 'configFormat'> = { os: 'debian', configFormat: 'cloud-init' };
 const SERVER = '192.0.2.1';
@@ -133,7 +154,7 @@ function inputOf(parts: Parts): RenderInput {
   const net: NetworkSpec | undefined = network?.spec;
   return {
     layers: layers(cluster, profile, machine),
-    image: parts.image?.spec ?? NO_IMAGE,
+    image: imageOf(parts),
     instanceId: machine.metadata.name,
     context: {
       machine: {

@@ -5,6 +5,7 @@ import { cloudInit } from './cloudinit.ts';
 import { configFault, expandConfig } from './expand.ts';
 import { extraDocuments } from './extra.ts';
 import { ignitionArguments, ignitionConfig } from './ignition.ts';
+import { placeIn } from './ignition-places.ts';
 import { IGNITION_VERSIONS, type IgnitionVersion } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
 import { behindLateUnits } from './late-units.ts';
@@ -65,7 +66,8 @@ function write(
   if (image.configFormat === 'none') return { files: {}, kernelArguments: [] };
   if (image.configFormat === 'ignition') {
     const version = (image.ignitionVersion ?? '3.3.0') as IgnitionVersion;
-    if (!IGNITION_VERSIONS.includes(version))
+    const known = IGNITION_VERSIONS.includes(version);
+    if (!known)
       faults.push(
         configFault(
           merged,
@@ -82,8 +84,8 @@ function write(
       url,
       extras: extras.ignition,
     });
-    for (const fault of validateIgnition(rendered))
-      faults.push(configFault(merged, [], `Ignition ${fault.path}: ${fault.message}`));
+    for (const { path, message } of known ? validateIgnition(rendered) : [])
+      faults.push(configFault(merged, placeIn(config, rendered, path), `Ignition ${path}: ${message}`));
     return {
       files: {
         get ignition() {

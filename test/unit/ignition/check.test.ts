@@ -117,3 +117,42 @@ describe('a machine without an address of its own', () => {
     ]);
   });
 });
+
+describe('what Ignition would not take', () => {
+  const image = (more = '') =>
+    document(
+      'Image',
+      'i',
+      `{os: flatcar, arch: x86_64, configFormat: ignition${more}, kernel: {sha256: "${'0'.repeat(64)}"}}`,
+    );
+  const M = machine(', profile: p, config: {timezone: Etc/UTC}');
+  const P = document(
+    'Profile',
+    'p',
+    `
+  image: i
+  config:
+    files:
+      - {path: /a, content: a}
+      - {path: /b, content: b,
+         mode: "4755"}
+    units:
+      - name: u.service
+        enabled: true
+        contents: "[Service]"`,
+  );
+
+  test('is told at the value that it was made from', () => {
+    expect(check(image() + M + P)).toEqual([
+      expect.stringMatching(/^error 21 Profile\/p: .*setuid/),
+      expect.stringMatching(/^error 25 Profile\/p: .*u\.service is enabled but has no \[Install\]/),
+    ]);
+  });
+
+  test('a version that there is not is told once, at its image', () => {
+    const plain = document('Profile', 'p', '{image: i, config: {timezone: Etc/UTC}}');
+    expect(check(image(', ignitionVersion: "9.9.9"') + M + plain)).toEqual([
+      'error 5 Image/i: "9.9.9" is no spec of Ignition that Muster writes: 3.3.0, 3.4.0, 3.5.0, 3.6.0',
+    ]);
+  });
+});
