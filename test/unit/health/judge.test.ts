@@ -1,9 +1,9 @@
 /** What was seen of a cluster becomes lines; whatever is not well has its line, with what to do. */
 import { expect, test } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
-import type { FoundingStatus } from '../../../src/cluster/founding/status.ts';
 import type { EtcdMember, EtcdView, FoundingRecord } from '../../../src/cluster/founding/founding.ts';
 import { peerUrl } from '../../../src/cluster/founding/quorum.ts';
+import type { FoundingStatus } from '../../../src/cluster/founding/status.ts';
 import type { Finding } from '../../../src/cluster/health/finding.ts';
 import {
   judgeCertificates,
