@@ -67,7 +67,7 @@ export const METRICS = {
   muster_documents: { type: 'gauge', help: 'Documents by kind.', labels: ['kind'] },
   muster_document_faults: {
     type: 'gauge',
-    help: 'Files of the configuration directory whose last good version is in use because the present one is invalid.',
+    help: 'Files of the configuration directory with faults: their last good version is in use, or what they name is missing.',
     labels: [],
   },
 } as const satisfies Record<string, MetricKind>;

@@ -19,7 +19,15 @@ import type {
 } from './catalog.ts';
 import { CatalogView, KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments } from './check.ts';
-import { readText, type Scan, type Stamp, scan, watchDirectories } from './directory.files.ts';
+import {
+  readText,
+  type Scan,
+  type Stamp,
+  sameStamp,
+  scan,
+  type Watching,
+  watchDirectories,
+} from './directory.files.ts';
 import { parseDocuments, validate } from './document.ts';
 import { type FileChanges, type Files, type Placed, reconcile, told } from './file-layer.ts';
 import type { Document, Kind } from './kinds.ts';
@@ -62,7 +70,9 @@ class FilesAndStore implements LiveCatalog {
   #storeFaults: readonly Fault[] = [];
   #told = new Map<string, string>();
   #queue: Promise<unknown> = Promise.resolve();
-  #stopWatching: () => void = () => {};
+  #watching: Watching | undefined;
+  /** Why the configuration directory cannot be read, when it cannot. */
+  #unreadable: readonly Fault[] = [];
 
   constructor(options: CatalogOptions) {
     this.#options = options;
@@ -75,14 +85,15 @@ class FilesAndStore implements LiveCatalog {
       this.#recheck();
       return;
     }
-    const watching = watchDirectories({ clock, log, changed: () => void this.#reloadQuietly(watching.set) });
+    const changed = () => void this.#next(async () => this.#readAgain(directory));
+    this.#watching = watchDirectories({ directory, clock, log, changed });
+    const close = () => this.#watching?.close();
     // Watched before read: a change in between is then seen twice, not never.
     const first = scan(directory);
-    watching.set(first.directories);
+    this.#watching.set(first);
     this.#readFiles(first, true);
-    this.#stopWatching = watching.close;
-    signal?.addEventListener('abort', watching.close, { once: true });
-    if (signal?.aborted) watching.close();
+    signal?.addEventListener('abort', close, { once: true });
+    if (signal?.aborted) close();
   }
 
   get<K extends Kind>(kind: K, name: string): Entry<K> | undefined {
@@ -102,7 +113,7 @@ class FilesAndStore implements LiveCatalog {
     const between = told(this.#faultsBetween(), this.#files)
       .filter((one) => one.severity === 'error')
       .map((one) => one.fault);
-    return [...this.#storeFaults, ...ofFiles, ...between];
+    return [...this.#storeFaults, ...this.#unreadable, ...ofFiles, ...between];
   }
 
   warnings(): readonly Fault[] {
@@ -169,12 +180,12 @@ class FilesAndStore implements LiveCatalog {
 
   reload(): Promise<void> {
     return this.#next(async () => {
-      if (this.#options.directory !== undefined) this.#readFiles(scan(this.#options.directory), false);
+      if (this.#options.directory !== undefined) this.#readAgain(this.#options.directory);
     });
   }
 
   async close(): Promise<void> {
-    this.#stopWatching();
+    this.#watching?.close();
     await this.#queue;
   }
 
@@ -185,16 +196,24 @@ class FilesAndStore implements LiveCatalog {
     return result;
   }
 
-  async #reloadQuietly(watch: (directories: readonly string[]) => void): Promise<void> {
-    await this.#next(async () => {
-      try {
-        const found = scan(this.#options.directory!);
-        watch(found.directories);
-        this.#readFiles(found, false);
-      } catch (error) {
-        this.#options.log.error({ error: String(error) }, 'cannot read the configuration directory');
-      }
-    });
+  /** What the directory says now; while it cannot be read, that is a fault and what it said stays in force. */
+  #readAgain(directory: string): void {
+    let found: Scan;
+    try {
+      found = scan(directory);
+    } catch (error) {
+      if (!(error instanceof MusterError)) throw error;
+      this.#watching?.set(undefined);
+      const at = { file: directory, line: 1, column: 1 };
+      this.#unreadable = [{ code: error.code, message: error.message, at }];
+      this.#tellFaults();
+      return;
+    }
+    this.#watching?.set(found);
+    const healed = this.#unreadable.length > 0;
+    this.#unreadable = [];
+    this.#readFiles(found, false);
+    if (healed) this.#tellFaults();
   }
 
   async #apply(wanted: readonly Wanted[], options: ChangeOptions): Promise<ApplyResult> {
@@ -247,6 +266,8 @@ class FilesAndStore implements LiveCatalog {
     this.#cross = undefined;
     this.#announce(changes);
     this.#count();
+    // A change may heal what files lack; it never adds a fault.
+    if (this.#told.size > 0) this.#tellFaults();
     return { results, warnings, revision: committed.revision };
   }
 
@@ -320,24 +341,38 @@ class FilesAndStore implements LiveCatalog {
   /** One event and one log line when a file becomes invalid, or invalid in another way. */
   #tellFaults(): void {
     const now = new Map<string, string>();
-    for (const [file, { faults }] of this.#files) {
-      if (faults.length === 0) continue;
+    for (const [subject, faults] of this.#faultsBySubject()) {
       const text = faults
         .map((one) => `${one.at?.line ?? 1}:${one.at?.column ?? 1} ${one.message}`)
         .join('; ');
-      now.set(file, text);
-      if (this.#told.get(file) === text) continue;
-      this.#options.log.error({ file, faults: faults.length, code: faults[0]!.code }, text.slice(0, 2000));
-      const reason = { code: faults[0]!.code, text: text.slice(0, 500) };
+      now.set(subject, text);
+      if (this.#told.get(subject) === text) continue;
+      const { code } = faults[0]!;
+      this.#options.log.error({ file: subject, faults: faults.length, code }, text.slice(0, 2000));
       this.#options.events.record({
         kind: 'document.invalid',
-        subject: file,
-        reason,
+        subject,
+        reason: { code, text: text.slice(0, 500) },
         fields: { faults: faults.length },
       });
     }
     this.#told = now;
     this.#options.metrics?.set('muster_document_faults', {}, now.size);
+  }
+
+  /** Faults by the file that they are in; of a document of the API by its kind and name. Those of the store were told. */
+  #faultsBySubject(): ReadonlyMap<string, readonly Fault[]> {
+    const found = new Map<string, Fault[]>();
+    const add = (subject: string, fault: Fault) => {
+      const faults = found.get(subject);
+      if (faults) faults.push(fault);
+      else found.set(subject, [fault]);
+    };
+    for (const fault of this.#unreadable) add(fault.at!.file, fault);
+    for (const [file, { faults }] of this.#files) for (const fault of faults) add(file, fault);
+    for (const { severity, fault, document } of this.#faultsBetween())
+      if (severity === 'error') add(fault.at?.file ?? document, fault);
+    return found;
   }
 
   #announce(changes: readonly CatalogChange[]): void {
@@ -357,9 +392,6 @@ class FilesAndStore implements LiveCatalog {
   }
 }
 
-const sameStamp = (a: Stamp, b: Stamp): boolean =>
-  a.modified === b.modified && a.size === b.size && a.inode === b.inode;
-
 type FileChange = CatalogChange & { readonly fresh: boolean };
 
 /** From what files had in force to what they have now. `fresh`: the document itself changed, not only its line. */
@@ -371,11 +403,11 @@ function differences(
   for (const [id, { document }] of before)
     if (!now.has(id))
       changes.push({ kind: document.kind, name: document.metadata.name, entry: undefined, fresh: true });
-  for (const [id, { document, at }] of now) {
+  for (const [id, { document, at, spot }] of now) {
     const old = before.get(id)?.document;
     const same = old !== undefined && (old === document || isDeepStrictEqual(old, document));
     // The old object stays, so that whoever remembers something of it by identity still finds it.
-    const entry: Entry = { document: same ? old : document, origin: { from: 'file', at } };
+    const entry: Entry = { document: same ? old : document, origin: { from: 'file', at }, spot };
     changes.push({ kind: document.kind, name: document.metadata.name, entry, fresh: !same });
   }
   return changes;

@@ -1,6 +1,15 @@
 /** Reading a configuration directory, and noticing when it changes. */
-import { type FSWatcher, readdirSync, readFileSync, realpathSync, statSync, watch } from 'node:fs';
+import {
+  type FSWatcher,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  type Stats,
+  statSync,
+  watch,
+} from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
 import { millis } from '../base/duration.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
@@ -14,9 +23,13 @@ export interface Stamp {
   readonly inode: number;
 }
 
+export const sameStamp = (a: Stamp, b: Stamp): boolean =>
+  a.modified === b.modified && a.size === b.size && a.inode === b.inode;
+
 export interface Scan {
   readonly files: ReadonlyMap<string, Stamp>;
-  readonly directories: readonly string[];
+  /** By path, which directory stands there: a watch stays with the directory that it was set on, whatever its path means later. */
+  readonly directories: ReadonlyMap<string, string>;
 }
 
 /**
@@ -24,32 +37,75 @@ export interface Scan {
  * Throws E_UNREADABLE when the directory itself cannot be read.
  */
 export function scan(directory: string): Scan {
+  const steps = walk(directory);
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** As {@link scan}, but others have their turn in between; undefined when the directory cannot be read. */
+async function scanInTurns(directory: string): Promise<Scan | undefined> {
+  const steps = walk(directory);
+  try {
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      await setImmediate();
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+/** So many files are looked at in one turn. */
+const TURN = 100;
+
+/** The work of {@link scan}, in turns. */
+function* walk(top: string): Generator<undefined, Scan> {
   const files = new Map<string, Stamp>();
-  const directories: string[] = [];
+  const directories = new Map<string, string>();
   const visited = new Set<string>();
-  const visit = (path: string, top: boolean) => {
+  let looked = 0;
+  const visit = function* (path: string): Generator<undefined, void> {
     let entries: string[];
     try {
       const real = realpathSync(path);
       if (visited.has(real)) return;
       visited.add(real);
+      directories.set(path, identity(statSync(path)));
       entries = readdirSync(path).sort();
     } catch (cause) {
-      if (top) throw unreadable(path, cause);
+      directories.delete(path);
+      if (path === top) throw unreadable(path, cause);
       return;
     }
-    directories.push(path);
     for (const name of entries) {
       if (name.startsWith('.') || name.endsWith('~')) continue;
+      if (++looked % TURN === 0) yield;
       const full = join(path, name);
       const found = statSync(full, { throwIfNoEntry: false });
-      if (found?.isDirectory()) visit(full, false);
+      if (found?.isDirectory()) yield* visit(full);
       else if (found?.isFile() && /\.ya?ml$/.test(name))
         files.set(full, { modified: found.mtimeMs, size: found.size, inode: found.ino });
     }
   };
-  visit(directory, true);
+  yield* visit(top);
   return { files, directories };
+}
+
+/** With the time of its birth: a number that became free is given to the next directory. */
+const identity = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
+
+function sameScan(a: Scan | undefined, b: Scan | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  if (a.files.size !== b.files.size || a.directories.size !== b.directories.size) return false;
+  for (const [path, directory] of a.directories) if (b.directories.get(path) !== directory) return false;
+  for (const [file, stamp] of a.files) {
+    const other = b.files.get(file);
+    if (other === undefined || !sameStamp(stamp, other)) return false;
+  }
+  return true;
 }
 
 /** The text of a file, or why there is none. */
@@ -70,24 +126,27 @@ const reason = (cause: unknown): string => (cause instanceof Error ? cause.messa
 
 /** Editors write several times and rename; what they leave after this long is what they meant. */
 const SETTLE = millis(100);
-/** Where the kernel gives no more watches, look this often. */
-const POLL = millis(5000);
+/** What no watch tells of: another directory at the path, files behind links, NFS, a kernel that gives no more watches. */
+const LOOK = millis(5000);
 
 export interface Watching {
-  /** Watches exactly these directories from now on. */
-  set(directories: readonly string[]): void;
+  /** From now on watches the directories of `found`, and looks for what differs from it; undefined: they could not be read. */
+  set(found: Scan | undefined): void;
   close(): void;
 }
 
-/** Calls `changed` when something in the watched directories changed and has been quiet for a moment. */
+/** Calls `changed` when something in `directory` changed and has been quiet for a moment. Begins with `set`. */
 export function watchDirectories(deps: {
+  readonly directory: string;
   readonly clock: Clock;
   readonly log: Log;
   changed(): void;
 }): Watching {
-  const watchers = new Map<string, FSWatcher>();
+  const watchers = new Map<string, { readonly watcher: FSWatcher; readonly identity: string }>();
+  let known: Scan | undefined;
   let settling: (() => void) | undefined;
-  let polling: (() => void) | undefined;
+  let looking: (() => void) | undefined;
+  let warned = false;
   let closed = false;
   const touched = () => {
     settling?.();
@@ -96,42 +155,46 @@ export function watchDirectories(deps: {
       if (!closed) deps.changed();
     });
   };
-  const poll = () => {
-    polling = deps.clock.after(POLL, () => {
-      deps.changed();
-      poll();
-    });
+  const lookLater = () => {
+    looking = deps.clock.after(LOOK, () => void look());
   };
-  const add = (directory: string) => {
+  const look = async () => {
+    const before = known;
+    const found = await scanInTurns(deps.directory);
+    if (closed) return;
+    // Who read it meanwhile has seen more than this.
+    if (known === before && !settling && !sameScan(before, found)) touched();
+    lookLater();
+  };
+  const add = (directory: string, identity: string) => {
     try {
       const watcher = watch(directory, { persistent: false }, touched);
       watcher.on('error', () => drop(directory));
-      watchers.set(directory, watcher);
+      watchers.set(directory, { watcher, identity });
     } catch (error) {
-      if (!polling) {
-        deps.log.warn(
-          { directory, error: reason(error) },
-          'cannot watch a directory; looking every 5 seconds',
-        );
-        poll();
-      }
+      if (warned) return;
+      warned = true;
+      deps.log.warn({ directory, error: reason(error) }, 'cannot watch a directory; looking every 5 seconds');
     }
   };
   const drop = (directory: string) => {
-    watchers.get(directory)?.close();
+    watchers.get(directory)?.watcher.close();
     watchers.delete(directory);
   };
   return {
-    set(directories) {
+    set(found) {
       if (closed) return;
-      const wanted = new Set(directories);
-      for (const directory of [...watchers.keys()]) if (!wanted.has(directory)) drop(directory);
-      for (const directory of wanted) if (!watchers.has(directory)) add(directory);
+      known = found;
+      const wanted = found?.directories ?? new Map<string, string>();
+      for (const [directory, { identity }] of [...watchers])
+        if (wanted.get(directory) !== identity) drop(directory);
+      for (const [directory, identity] of wanted) if (!watchers.has(directory)) add(directory, identity);
+      if (!looking) lookLater();
     },
     close() {
       closed = true;
       settling?.();
-      polling?.();
+      looking?.();
       for (const directory of [...watchers.keys()]) drop(directory);
     },
   };

@@ -19,11 +19,14 @@ import { checkDocuments } from './check.ts';
 import { type Located, parseDocuments } from './document.ts';
 import type { Document } from './kinds.ts';
 
-/** A document and its place, without the text it came from. */
+/** A document and where it and its fields are written: faults that show later have their lines as well. */
 export interface Placed {
   readonly document: Document;
   readonly at: SourceSpot;
+  readonly spot: Located['spot'];
 }
+
+const placedOf = ({ document, at, spot }: Placed | Located): Placed => ({ document, at, spot });
 
 export interface FileState {
   /** Those in force. */
@@ -88,9 +91,7 @@ export function reconcile(input: ReconcileInput): Reconciled {
         files: new Map(
           [...versions].filter(([, v]) => v.documents.length + v.faults.length > 0 || v.whole).map(state),
         ),
-        documents: new Map(
-          [...where].map(([id, { placed }]) => [id, { document: placed.document, at: placed.at }]),
-        ),
+        documents: new Map([...where].map(([id, { placed }]) => [id, placedOf(placed)])),
         errors,
         warnings: cross.filter((one) => one.severity === 'warning'),
       };
@@ -100,7 +101,7 @@ export function reconcile(input: ReconcileInput): Reconciled {
 const state = ([file, version]: readonly [string, Version]): [string, FileState] => [
   file,
   {
-    documents: version.documents.map(({ document, at }) => ({ document, at })),
+    documents: version.documents.map(placedOf),
     whole: version.whole,
     faults: version.faults,
     ...(version.faulty && { faulty: version.faulty }),
