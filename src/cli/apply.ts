@@ -3,8 +3,9 @@
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { ApplyResult, Target } from '../resources/catalog.ts';
 import { parseDocuments } from '../resources/document.ts';
-import { KINDS } from '../resources/kinds.ts';
+import { KINDS, PLURAL } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
+import { fetchItems, selected } from './get.ts';
 import { EXIT, type Io, printWarnings, socketPath } from './io.ts';
 import { kindAndNames, kindOf } from './names.ts';
 import { readTexts } from './sources.files.ts';
@@ -63,15 +64,31 @@ export interface Deleted {
 interface RemoveOptions extends Common {
   readonly filename?: readonly string[];
   readonly ignoreNotFound?: boolean;
+  /** All of a kind. */
+  readonly all?: boolean;
+  /** Those of a kind with these labels. */
+  readonly selector?: string;
 }
 
-/** `KIND NAME…`, `KIND/NAME…` or the documents of files: all of them, or none when one cannot be deleted. */
+/** `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of files: all of them, or none when one cannot be deleted. */
 export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
-  const { filename, ignoreNotFound } = options;
-  if (words.length > 0 === (filename !== undefined))
-    throw new MusterError('E_USAGE', 'say which: muster delete KIND NAME…, KIND/NAME… or -f FILE');
-  const targets = filename === undefined ? targetsOf(words) : await targetsIn(filename, io.signal);
+  const { filename, ignoreNotFound, all, selector } = options;
+  const byLabel = all || selector !== undefined;
+  if (words.length > 0 === (filename !== undefined) || (byLabel && words.length !== 1))
+    throw new MusterError(
+      'E_USAGE',
+      'say which: muster delete KIND NAME…, KIND/NAME…, KIND --all, KIND -l LABELS or -f FILE',
+    );
   const client = connectApi(socketPath(options.socket, io.env));
+  const targets = byLabel
+    ? await targetsWith(client, words[0]!, selector)
+    : filename === undefined
+      ? targetsOf(words)
+      : await targetsIn(filename, io.signal);
+  if (byLabel && targets.length === 0) {
+    io.err(`No ${PLURAL[kindOf(words[0]!)]} found.\n`);
+    return EXIT.ok;
+  }
   const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
     query: {
       dryRun: options.dryRun ? 'true' : undefined,
@@ -84,6 +101,17 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
     io.out(`${kind.toLowerCase()} "${name}" deleted${options.dryRun ? ' (dry run)' : ''}\n`);
   printWarnings(warnings, io);
   return EXIT.ok;
+}
+
+/** The documents of a kind, all or those whose labels fit. Throws E_USAGE. */
+async function targetsWith(
+  client: ApiClient,
+  word: string,
+  selector: string | undefined,
+): Promise<readonly Target[]> {
+  const kind = kindOf(word);
+  const { items } = await fetchItems(client, kind);
+  return items.filter(selected(selector)).map(({ metadata }) => ({ kind, name: metadata.name }));
 }
 
 /** What words name, of one kind or, as KIND/NAME, of several. Throws E_USAGE. */

@@ -8,8 +8,8 @@ import { type Kind, PLURAL } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
 import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from './columns.ts';
 import { events } from './events.ts';
-import { EXIT, type Io, socketPath } from './io.ts';
-import { kindAndNames, kindOf, type OtherList, otherListNamed } from './names.ts';
+import { EXIT, errorText, type Io, socketPath } from './io.ts';
+import { type Asked, askedFor, kindOf, OTHER_LISTS, type OtherList, otherListNamed } from './names.ts';
 import { type Column, FORMATS, type Format, formatOf, jsonText, tablePrinter, yamlText } from './output.ts';
 import { watchDocuments } from './watch.ts';
 
@@ -34,13 +34,15 @@ interface Look {
 export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, FORMATS, 'table');
   const look: Look = { format, headings: options.headers ?? true };
-  const { kind: word, names } = kindAndNames(words);
   const client = connectApi(socketPath(options.socket, io.env));
+  const asked = askedFor(words);
+  if (asked.length > 1) return await getSeveral(client, asked, options, look, io);
+  const { kind: word, names } = asked[0]!;
   const other = otherListNamed(word);
   if (other !== undefined && options.watch) return await watchOther(other, names, options, io);
   if (other === 'leases') return await getLeases(client, names, look, io);
   if (other === 'events') return await getEvents(client, names, look, io);
-  const kind = kindOf(word);
+  const kind = kindOf(word, Object.keys(OTHER_LISTS));
   if (options.full) return await getFull(client, kind, names, look, io);
   const fits = selected(options.selector);
   if (options.watch) {
@@ -62,11 +64,52 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
     });
     return EXIT.ok;
   }
-  const items = (await fetchItems(client, kind, names)).filter(fits);
-  if (format === 'name')
-    io.out(items.map((item) => `${kind.toLowerCase()}/${item.metadata.name}\n`).join(''));
-  else print(items, COLUMNS[kind], { ...look, format, single: names.length === 1, what: PLURAL[kind] }, io);
-  return EXIT.ok;
+  const { items: found, missing } = await fetchItems(client, kind, names);
+  const items = found.filter(fits);
+  if (found.length > 0 || missing.length === 0)
+    if (format === 'name') io.out(items.map(nameLine).join(''));
+    else print(items, COLUMNS[kind], { ...look, format, single: names.length === 1, what: PLURAL[kind] }, io);
+  return missingCode(missing, io);
+}
+
+const nameLine = ({ kind, metadata }: Shown): string => `${kind.toLowerCase()}/${metadata.name}\n`;
+
+/** Documents of several kinds: a table each, or one list. */
+async function getSeveral(
+  client: ApiClient,
+  asked: readonly Asked[],
+  { watch, full, selector }: GetOptions,
+  { format, headings }: Look,
+  io: Io,
+): Promise<number> {
+  if (watch || full) throw new MusterError('E_USAGE', 'one kind at a time with --watch and --full');
+  const wanted = asked.map(({ kind, names }) => ({ kind: kindOf(kind, Object.keys(OTHER_LISTS)), names }));
+  const fits = selected(selector);
+  const found = await Promise.all(
+    wanted.map(async ({ kind, names }) => ({ kind, ...(await fetchItems(client, kind, names)) })),
+  );
+  const groups = found.map(({ kind, items }) => ({ kind, items: items.filter(fits) }));
+  const items = groups.flatMap((group) => group.items);
+  if (format === 'name') io.out(items.map(nameLine).join(''));
+  else if (format === 'json' || format === 'yaml')
+    print(items, [], { format, headings, single: false, what: 'documents' }, io);
+  else if (items.length === 0) io.err('No documents found.\n');
+  else {
+    const tables = groups
+      .filter((group) => group.items.length > 0)
+      .map((group) => tablePrinter(COLUMNS[group.kind], { wide: format === 'wide', headings })(group.items));
+    io.out(tables.join('\n'));
+  }
+  return missingCode(
+    found.flatMap(({ missing }) => missing),
+    io,
+  );
+}
+
+/** Says what is not there; the exit code. */
+function missingCode(missing: readonly MusterError[], io: Io): number {
+  for (const error of missing) io.err(errorText(error));
+  return missing.length > 0 ? EXIT.failure : EXIT.ok;
 }
 
 interface FullRow {
@@ -141,16 +184,39 @@ async function watchOther(
   return await events(names[0], { ...options, ...(output === undefined ? {} : { output }) }, io);
 }
 
-async function fetchItems(client: ApiClient, kind: Kind, names: readonly string[]): Promise<Shown[]> {
+interface Fetched {
+  readonly items: readonly Shown[];
+  /** What was asked for by name and is not there. */
+  readonly missing: readonly MusterError[];
+}
+
+/** All documents of a kind, or those of `names` that there are. */
+export async function fetchItems(
+  client: ApiClient,
+  kind: Kind,
+  names: readonly string[] = [],
+): Promise<Fetched> {
   const base = `/v1/${PLURAL[kind]}`;
-  if (names.length === 0) return (await client.call<{ items: Shown[] }>('GET', base)).items;
-  return await Promise.all(
-    names.map((name) => client.call<Shown>('GET', `${base}/${encodeURIComponent(name)}`)),
+  if (names.length === 0)
+    return { items: (await client.call<{ items: Shown[] }>('GET', base)).items, missing: [] };
+  const answers = await Promise.all(
+    names.map(async (name) => {
+      try {
+        return await client.call<Shown>('GET', `${base}/${encodeURIComponent(name)}`);
+      } catch (error) {
+        if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return error;
+        throw error;
+      }
+    }),
   );
+  return {
+    items: answers.flatMap((answer) => (answer instanceof MusterError ? [] : [answer])),
+    missing: answers.flatMap((answer) => (answer instanceof MusterError ? [answer] : [])),
+  };
 }
 
 /** Whether labels fit `a=b,c!=d`. Throws E_USAGE when the selector is none. */
-function selected(selector: string | undefined): (item: Shown) => boolean {
+export function selected(selector: string | undefined): (item: Shown) => boolean {
   if (selector === undefined) return () => true;
   const terms = selector.split(',').map((term) => /^([^=!\s]+)(==?|!=)([^=!\s]*)$/.exec(term));
   if (terms.some((term) => term === null))

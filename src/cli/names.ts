@@ -26,13 +26,13 @@ export function kindNamed(text: string): Kind | undefined {
   return KIND_BY_NAME.get(text.toLowerCase());
 }
 
-/** As {@link kindNamed}; throws E_USAGE listing what there is. */
-export function kindOf(text: string): Kind {
+/** As {@link kindNamed}; throws E_USAGE listing what there is, `others` too. */
+export function kindOf(text: string, others: readonly string[] = []): Kind {
   const kind = kindNamed(text);
   if (!kind)
     throw new MusterError(
       'E_USAGE',
-      `"${text}" is not a kind; there are ${Object.values(PLURAL).join(', ')}`,
+      `"${text}" is not a kind; there are ${[...Object.values(PLURAL), ...others].join(', ')}`,
     );
   return kind;
 }
@@ -42,6 +42,27 @@ export function otherListNamed(text: string): OtherList | undefined {
   return (Object.keys(OTHER_LISTS) as OtherList[]).find(
     (list) => list === plain || (OTHER_LISTS[list] as readonly string[]).includes(plain),
   );
+}
+
+/** One kind, and which of it; no names stand for all. */
+export interface Asked {
+  readonly kind: string;
+  readonly names: readonly string[];
+}
+
+/** What `get` is asked for: `all`, `KIND,KIND…`, KIND/NAME… of any kinds, or as {@link kindAndNames}. Throws E_USAGE. */
+export function askedFor(words: readonly string[]): readonly Asked[] {
+  const [first = '', ...rest] = words;
+  if (first.includes('/')) {
+    const byKind = Map.groupBy(words, (word) => {
+      const kind = word.split('/')[0]!;
+      return kindNamed(kind) ?? kind;
+    });
+    return [...byKind.values()].map(kindAndNames);
+  }
+  const kinds = first === 'all' ? Object.values(PLURAL) : first.split(',').filter((kind) => kind !== '');
+  if (kinds.length < 2) return [kindAndNames(words)];
+  return kinds.map((kind) => ({ kind, names: rest }));
 }
 
 /**

@@ -94,6 +94,7 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
       'Creates or changes the documents of files: all of them, or none. More than 128 are checked together and stored in steps.',
     )
     .addOption(FILENAME)
+    .option('-R, --recursive', 'directories are always taken with all below them')
     .option('--dry-run', 'check and say what would happen')
     .addOption(SOCKET)
     .action(async (options) => finish(await (await import('./apply.ts')).apply(options, io)));
@@ -110,8 +111,8 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .description(
       'Lists documents of a kind with their status: networks (net), images (img), clusters (cl), profiles (prof), machines (m); also leases and events.',
     )
-    .argument('<kind>', 'kind, or KIND/NAME')
-    .argument('[name...]', 'only these')
+    .argument('<kind>', 'kind, KIND,KIND, KIND/NAME, or all')
+    .argument('[name...]', 'only these; after KIND/NAME more of these, also of other kinds')
     .addOption(output('table', 'wide', 'json', 'yaml', 'name'))
     .option('-l, --selector <labels>', 'only with these labels: key=value,key!=value')
     .option('-w, --watch', 'go on with what changes')
@@ -130,6 +131,8 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .argument('[kind]', 'kind, or KIND/NAME')
     .argument('[name...]', 'which; after KIND/NAME more of these, also of other kinds')
     .addOption(new Option(FILENAME.flags, FILENAME.description).argParser(FILENAME.parseArg!))
+    .option('--all', 'all of the kind')
+    .option('-l, --selector <labels>', 'those of the kind with these labels: key=value,key!=value')
     .option('--ignore-not-found', 'what is not there is no failure')
     .option('--dry-run', 'check and say what would happen')
     .addOption(SOCKET)

@@ -32,7 +32,7 @@ export function parseDocuments(text: string, file: string): ParsedDocuments {
   const documents: Located[] = [];
   const faults: Fault[] = [];
   const faulty: string[] = [];
-  for (const found of yaml.documents) {
+  for (const found of yaml.documents.flatMap(unfolded)) {
     const result = validate(found.value, found);
     if (result.ok)
       documents.push({
@@ -53,6 +53,20 @@ export function parseDocuments(text: string, file: string): ParsedDocuments {
 function idIn(value: unknown): readonly string[] {
   const { kind, metadata } = (value ?? {}) as { kind?: unknown; metadata?: { name?: unknown } | null };
   return typeof kind === 'string' && typeof metadata?.name === 'string' ? [`${kind}/${metadata.name}`] : [];
+}
+
+/** The items of a `List`, as `muster get -o yaml` and kubectl print several documents; each with its own places. */
+function unfolded(found: YamlDocument): readonly YamlDocument[] {
+  const { apiVersion, kind, items } = (found.value ?? {}) as Readonly<Record<string, unknown>>;
+  if (kind !== 'List' || (apiVersion !== API_VERSION && apiVersion !== 'v1') || !Array.isArray(items))
+    return [found];
+  return items.map((value: unknown, n) => ({
+    value,
+    get at() {
+      return found.spot(['items', n]);
+    },
+    spot: (path, what) => found.spot(['items', n, ...path], what),
+  }));
 }
 
 const byPlace = (a: Fault, b: Fault): number =>
@@ -99,6 +113,8 @@ function headFault(value: unknown): Finding | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { message: 'a document is a mapping with apiVersion, kind, metadata and spec', path: [] };
   const { apiVersion, kind } = value as { apiVersion?: unknown; kind?: unknown };
+  if (kind === 'List' && (apiVersion === API_VERSION || apiVersion === 'v1'))
+    return { message: 'must be a list of documents', path: ['items'] };
   if (apiVersion !== API_VERSION)
     return apiVersion === undefined
       ? { message: `apiVersion is missing; write "apiVersion: ${API_VERSION}"`, path: [] }
