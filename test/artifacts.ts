@@ -5,7 +5,8 @@
 export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
   'test/lab/scenarios.test.ts':
     'scenarios with `artifacts: {given: true}`: what each says in its first lines',
-  'test/peers/kubernetes-addons.test.ts': 'bin/ with etcd, kube-apiserver and kubectl',
+  'test/peers/kubernetes-addons.test.ts':
+    'bin/ with etcd, kube-apiserver and kubectl; with cluster-proportional-autoscaler, dns-autoscaler as well',
   'test/peers/kubernetes-api.test.ts':
     'bin/ with etcd, kube-apiserver, kubectl and kubeadm, static, of one version of Kubernetes',
   'test/peers/kubernetes-joining.test.ts':

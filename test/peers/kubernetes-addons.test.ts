@@ -5,6 +5,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
+import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CATALOGUE } from '../../src/cluster/addons/catalogue.ts';
@@ -17,6 +18,8 @@ import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/desk-
 import { full } from '../unit/cluster/kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 
+/** Where a pod finds its account. The stage has a /run of its own (scripts/in-namespace.sh). */
+const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 const ADDRESSES = ['10.0.0.13', 'fd00:13::13'] as const;
 const MACHINES = [{ name: 'cp1', addresses: ADDRESSES }];
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESSES[0] }] } as const;
@@ -243,4 +246,27 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     }
     expect(get('-n', 'registry', 'deploy/registry').spec.replicas).toBe(1);
   });
+
+  const autoscaler = path.join(placed.bin, 'cluster-proportional-autoscaler');
+  test.skipIf(!fs.existsSync(autoscaler))(
+    'dns-autoscaler sets how many CoreDNS there are, with the rights that the catalogue gives it, and applying again leaves it so',
+    async () => {
+      const coredns = () => get('-n', 'kube-system', 'deploy/coredns').spec.replicas;
+      // Tests before this one applied objects of other clusters.
+      expect(await applyAs(1)).toBe(0);
+      expect(coredns()).toBe(2);
+      const [container] = get('-n', 'kube-system', 'deploy/dns-autoscaler').spec.template.spec.containers;
+      fs.mkdirSync(ACCOUNT, { recursive: true });
+      fs.copyFileSync(placed.inside('/etc/kubernetes/pki/ca-bundle.crt'), `${ACCOUNT}/ca.crt`);
+      fs.writeFileSync(`${ACCOUNT}/token`, kubectl('-n', 'kube-system', 'create', 'token', 'dns-autoscaler'));
+      const env = { ...placed.env, KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: '6443' };
+      scripts.push(spawn(autoscaler, container.command.slice(1), { env, stdio: 'ignore' }));
+      await expect.poll(coredns, { timeout: 60_000, interval: 500 }).toBe(1);
+      const { linear } = get('-n', 'kube-system', 'configmap/dns-autoscaler').data;
+      expect(JSON.parse(linear)).toMatchObject({ nodesPerReplica: 16, preventSinglePointFailure: true });
+      const { generation } = get('-n', 'kube-system', 'deploy/coredns').metadata;
+      expect(await applyAs(1)).toBe(0);
+      expect(get('-n', 'kube-system', 'deploy/coredns').metadata.generation).toBe(generation);
+    },
+  );
 });
