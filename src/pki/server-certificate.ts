@@ -2,6 +2,7 @@
 import { X509Certificate } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../base/clock.ts';
+import { parsed } from '../base/foreign-json.ts';
 import { formatIp, parseIp } from '../base/ip.ts';
 import type { ClusterNames } from './hierarchy.ts';
 import { PrivateKey } from './keys.ts';
@@ -23,6 +24,25 @@ export interface ServerCertificate {
 
 const stored = z.strictObject({ certificate: z.string(), key: z.string(), generation: z.string() });
 
+/** The sealed text, read; undefined when it is none that this version reads: a leaf of our own is then made anew. */
+export function readServerCertificate(text: string):
+  | {
+      readonly pem: string;
+      readonly certificate: X509Certificate;
+      readonly key: PrivateKey;
+      readonly generation: string;
+    }
+  | undefined {
+  const read = stored.safeParse(parsed(text));
+  if (!read.success) return undefined;
+  const { certificate: pem, key, generation } = read.data;
+  try {
+    return { pem, certificate: new X509Certificate(pem), key: PrivateKey.fromPem(key), generation };
+  } catch {
+    return undefined;
+  }
+}
+
 /** Muster's own leaves carry no name of a cluster. */
 export const NO_CLUSTER: ClusterNames = {
   name: '',
@@ -42,13 +62,13 @@ export async function serverCertificate(
   const keyset = (await pki.found(MUSTER_SCOPE)).get('transport-ca')!;
   const authority = trustBundle(keyset);
   const text = await secrets.get(SECRET);
-  const there = text === undefined ? undefined : stored.parse(JSON.parse(text));
+  const there = text === undefined ? undefined : readServerCertificate(text);
   if (
     there !== undefined &&
     there.generation === keyset.primary &&
     suits(there.certificate, addresses, clock.now())
   )
-    return { certificate: there.certificate, key: PrivateKey.fromPem(there.key), authority };
+    return { certificate: there.pem, key: there.key, authority };
   return { ...(await renew({ pki, secrets }, keyset, addresses)), authority };
 }
 
@@ -71,8 +91,7 @@ async function renew(
 /** A leaf's life is a year; the transport's begins in 2000, so what is left counts. */
 const RENEW_BEFORE_MS = 120 * 24 * 3_600_000;
 
-function suits(pem: string, addresses: readonly string[], now: number): boolean {
-  const certificate = new X509Certificate(pem);
+function suits(certificate: X509Certificate, addresses: readonly string[], now: number): boolean {
   if (Date.parse(certificate.validTo) - now < RENEW_BEFORE_MS) return false;
   const named = (certificate.subjectAltName ?? '')
     .split(', ')

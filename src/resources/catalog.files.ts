@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
+import { fieldsOf, parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { KEY, MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
@@ -413,19 +414,20 @@ function differences(
   return changes;
 }
 
-function readStored(record: StoredRecord): { readonly change: CatalogChange } | { readonly fault: Fault } {
-  let value: { v?: unknown; document?: unknown };
-  try {
-    value = JSON.parse(record.value) as typeof value;
-  } catch {
+/** A document as the store has it, or why it is left out. Throws E_STORE_NEWER. */
+export function readStored(
+  record: StoredRecord,
+): { readonly change: CatalogChange } | { readonly fault: Fault } {
+  const value = parsed(record.value);
+  if (value === undefined)
     return { fault: { code: 'E_SCHEMA', message: `${record.key} in the store is not JSON; it is left out` } };
-  }
-  if (typeof value.v === 'number' && value.v > STORED_VERSION)
+  const { v, document: written } = fieldsOf(value);
+  if (typeof v === 'number' && v > STORED_VERSION)
     throw new MusterError(
       'E_STORE_NEWER',
-      `${record.key} has version ${value.v}, this version knows ${STORED_VERSION}`,
+      `${record.key} has version ${v}, this version knows ${STORED_VERSION}`,
     );
-  const result = validate(value.document);
+  const result = validate(written);
   if (!result.ok) {
     const first = result.faults[0]!;
     return {

@@ -19,9 +19,13 @@ import { PrivateKey } from '../../src/pki/keys.ts';
 import { foundKeyset, generationId } from '../../src/pki/keyset.ts';
 import { parsePem } from '../../src/pki/pem.ts';
 import { decodeIssued, decodeKeyset, encodeKeyset, PKI_KEY } from '../../src/pki/records.ts';
+import { openSecrets } from '../../src/pki/secrets.ts';
+import { readServerCertificate, serverCertificate } from '../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import { readStored } from '../../src/resources/catalog.files.ts';
 import { full } from './cluster/kit.ts';
 import { damagedOctets, damagedRecords, damagedTexts, unless } from './fuzzing.ts';
+import { world } from './pki/kit.ts';
 
 /** Reads a value, and reads it again as it would be written. */
 const VALUES: readonly (readonly [string, readonly string[], (text: string) => boolean])[] = [
@@ -140,6 +144,18 @@ const ISSUED = {
   ...{ publicKey: 'p', notBefore: 1, notAfter: 2, issuedAt: 1, certificate: 'c' },
 };
 
+const LISTENER = await listener();
+async function listener(): Promise<string> {
+  const { pki, store, clock } = await world();
+  const secrets = openSecrets({ store, vault: VAULT });
+  await serverCertificate({ pki, secrets, clock }, ['10.77.0.1']);
+  return (await secrets.get('server'))!;
+}
+const DOCUMENT = {
+  ...{ apiVersion: 'muster/v1', kind: 'Machine', metadata: { name: 'a', labels: { rack: '1' } } },
+  spec: { macs: ['52:54:00:aa:00:01'], profile: 'worker', pxe: { loader: 'own.efi' } },
+};
+
 /** Records of the store; whoever could change them has all of it, but a torn or foreign one must be found out. */
 const RECORDS: readonly (readonly [string, object, readonly string[], (text: string) => unknown])[] = [
   [
@@ -156,6 +172,13 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
   ],
   ['records of certificates', ISSUED, ['E_PKI'], (text) => decodeIssued('r', text)],
   ['foundings', FOUNDING, ['E_FOUNDING'], (text) => decodeFounding('founding/c', text)],
+  [
+    'documents',
+    { v: 1, document: DOCUMENT },
+    ['E_STORE_NEWER'],
+    (value) => readStored({ key: 'document/Machine/a', value, revision: 1 }),
+  ],
+  ["certificates of the agents' listener", JSON.parse(LISTENER), [], readServerCertificate],
   ['records of applied objects', { v: 1, digest: 'd', bootId: 'b', done: false }, [], readApplied],
 ];
 

@@ -10,6 +10,8 @@ import { discoveryHash, PrivateKey } from '../../../src/pki/keys.ts';
 import { primaryOf, signingPair, trustBundle } from '../../../src/pki/keyset.ts';
 import { kubeconfigText, kubeconfigView } from '../../../src/pki/kubeconfig.ts';
 import { openPki } from '../../../src/pki/pki.ts';
+import { openSecrets } from '../../../src/pki/secrets.ts';
+import { serverCertificate } from '../../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import * as views from '../../../src/pki/views.ts';
 import { CP1, GOLDEN, world } from './kit.ts';
@@ -233,4 +235,19 @@ test('no record of the store holds a private key in the clear', async () => {
   expect(text).not.toContain('PRIVATE');
   for (const keyset of (await of.keysets()).values())
     for (const trace of traces(primaryOf(keyset).key)) expect(text.includes(trace)).toBe(false);
+});
+
+test('a listener whose stored certificate cannot be read gets another one', async () => {
+  const { pki, store, clock } = await world();
+  const secrets = openSecrets({ store, vault: vaultFrom(newVaultKey(), 't') });
+  const make = () => serverCertificate({ pki, secrets, clock }, ['10.77.0.1']);
+  const first = await make();
+  expect((await make()).certificate).toBe(first.certificate);
+  const whole = JSON.parse((await secrets.get('server'))!);
+  for (const torn of ['null', '{', '{}', { ...whole, key: 'k' }, { ...whole, certificate: 'c' }]) {
+    await secrets.put('server', typeof torn === 'string' ? torn : JSON.stringify(torn));
+    const next = await make();
+    expect(next.certificate).toContain('BEGIN CERTIFICATE');
+    expect((await make()).certificate).toBe(next.certificate);
+  }
 });

@@ -468,4 +468,14 @@ describe('the API', () => {
     await store.commit([{ key: 'document/Machine/new', put: '{"v":2}' }]);
     expect((await refusal(catalog())).code).toBe('E_STORE_NEWER');
   });
+
+  test.each(['null', '3', '"text"', '[]', '{', ''])(
+    'a record that is %j is left out and told',
+    async (put) => {
+      await store.commit([{ key: 'document/Machine/odd', put }]);
+      expect(messages(await catalog())).toEqual([
+        expect.stringContaining('document/Machine/odd in the store'),
+      ]);
+    },
+  );
 });

@@ -7,8 +7,10 @@ import {
   encodeOack,
   encodeRead,
   TFTP_ERROR,
+  type TftpRequest,
   writeDataHeader,
 } from '../../../src/pxe/tftp/codec.ts';
+import { agree, isEmptyFile, loaderName, MAX_WINDOW } from '../../../src/pxe/tftp/request.ts';
 import { mutant, xorshift } from './mutate.ts';
 
 /** Requests as firmware sends them (captured): EDK2's probe and its second request, iPXE, curl, atftp, U-Boot. */
@@ -61,6 +63,21 @@ describe('a TFTP request', () => {
   );
 });
 
+/** What the server makes of a request that was decoded: a plain name or none, and options that it can keep to. */
+function understood(request: TftpRequest): void {
+  const name = loaderName(request.filename);
+  if (name !== undefined && !/^(?!\.{1,2}$)[A-Za-z0-9._+-]{1,128}$/.test(name))
+    throw new Error('no plain name');
+  if (isEmptyFile(request.filename) && !/\.lst$/i.test(request.filename)) throw new Error('no list of GRUB');
+  const { blockSize, window, timeout, acknowledged } = agree(request, 1_000_000, 1500);
+  if (!(blockSize >= 8 && blockSize <= 1468 && window >= 1 && window <= MAX_WINDOW))
+    throw new Error('blocks that cannot be sent');
+  if (timeout !== undefined && !(timeout >= 1000 && timeout <= 255_000)) throw new Error('no time-out');
+  for (const [option, value] of acknowledged)
+    if (!request.options.has(option) || !/^[0-9]+$/.test(value))
+      throw new Error('not asked for, or no number');
+}
+
 describe('a TFTP packet', () => {
   it('goes to octets and back', () => {
     fc.assert(
@@ -105,6 +122,7 @@ describe('a TFTP packet', () => {
       kinds.set(packet.kind, (kinds.get(packet.kind) ?? 0) + 1);
       if (packet.kind === 'read' && (packet.filename === '' || packet.options.size > 750))
         throw new Error('a request without a name, or more options than octets allow');
+      if (packet.kind === 'read') understood(packet);
     }
     // the mutants reach every branch, not only the refusals
     expect([...kinds.keys()].sort()).toEqual(['ack', 'data', 'error', 'malformed', 'oack', 'read', 'write']);
