@@ -19,6 +19,10 @@ const PACKET = 'test/unit/dhcp/packet.test.ts';
 const REPLY = 'test/unit/dhcp/reply.test.ts';
 const HANDLE = 'test/unit/dhcp/handle.test.ts';
 const PROXY = 'test/unit/dhcp/proxy.test.ts';
+const DECIDE = 'test/unit/decide/decide.test.ts';
+const TFTP_REQUEST = 'test/unit/tftp/request.test.ts';
+const TFTP = 'test/unit/tftp/server.test.ts';
+const HTTP = 'test/unit/http/machines.test.ts';
 
 export const QUIRKS = {
   'no-machine-id': {
@@ -174,6 +178,86 @@ export const QUIRKS = {
     answer: 'It is not part of the text.',
     source: 'dnsmasq rfc2131.c',
     test: `${CLASSIFY}: a NUL at the end of the vendor class is not part of it`,
+  },
+  'unicast-that-cannot-arrive': {
+    what: 'iPXE, U-Boot and the Raspberry Pi leave the broadcast flag clear although they have no address; EDK2 always sets it.',
+    answer: 'Who has no address is answered by broadcast, whatever the flag says (decision 0008).',
+    source: 'EDK2 source; own captures of iPXE and U-Boot; RFC 2131 §4.1 allows it',
+    test: `${HANDLE}: is answered by broadcast even when it asks for unicast, and by unicast when it has an address`,
+  },
+  'ipxe-needs-url': {
+    what: "VirtualBox's iPXE cannot boot from siaddr and a bare file name.",
+    answer: 'An iPXE is given tftp://SERVER/FILE, never a bare name.',
+    source: 'danderson/netboot README.testing; pixiecore and tinkerbell/smee do the same',
+    test: `${DECIDE}: are named bare to firmware, by URL to an iPXE and to HTTP boot`,
+  },
+  'ipxe-rom-without-undi': {
+    what: 'An iPXE that is itself the ROM of a BIOS machine cannot start an UNDI loader.',
+    answer: 'It gets ipxe.pxe with drivers of its own; undionly.kpxe only where nothing else is installed.',
+    source: 'pixiecore FirmwareX86Ipxe; tinkerbell/smee Bootfile',
+    test: `${DECIDE}: give an iPXE in ROM its own drivers before UNDI`,
+  },
+  'bios-native-drivers': {
+    what: "iPXE's own driver does not work with some cards, UNDI does.",
+    answer:
+      'A BIOS gets undionly.kpxe first; pxe.loader (network, vendor class or machine) names another loader.',
+    source: 'HP DL380p G8: danderson/netboot#63',
+    test: `${DECIDE}: give a BIOS UNDI first, and what documents demand before that`,
+  },
+  'tftp-backslash': {
+    what: 'shim asks for names with \\ for /; others begin them with / or //.',
+    answer: 'All of them mean the same flat name.',
+    source: 'rhboot/shim#300, #524; own capture of curl',
+    test: `${TFTP}: finds names as firmware writes them`,
+  },
+  'tftp-name-0xff': {
+    what: 'A board that read option 67 past its end asks for the name with an octet 0xff behind it.',
+    answer: 'The octet is left out.',
+    source: 'netbootxyz#1198 (Kontron)',
+    test: `${TFTP}: finds names as firmware writes them`,
+  },
+  'grub-lists': {
+    what: 'GRUB asks for command.lst, crypto.lst, fs.lst and terminal.lst and takes a refusal badly; PXELINUX wants real ones.',
+    answer:
+      'These four are answered empty, in any directory; everything else that is not there with error 1.',
+    source: 'MAAS tftp.py',
+    test: `${TFTP}: answers GRUB’s lists with an empty file and everything unknown with error 1`,
+  },
+  'tftp-probe': {
+    what: 'EDK2 asks for the size, ends that with ERROR 8 and asks again; BIOS ROMs end it with ERROR 0.',
+    answer: 'That is a probe: no failure, and no file that was served.',
+    source: 'own capture of OVMF; pin/tftp#125',
+    test: 'test/unit/tftp/transfer.test.ts: whose client only wanted the size is a probe, no failure (EDK2: error 8; BIOS ROMs: error 0)',
+  },
+  'curl-tsize-0': {
+    what: 'curl gives up at an acknowledged tsize of 0.',
+    answer: 'The size of an empty file is not acknowledged.',
+    source: 'curl lib/tftp.c',
+    test: `${TFTP_REQUEST}: have no size for an empty file: curl would give up`,
+  },
+  'http-keep-alive': {
+    what: 'EDK2 asks by HEAD and then by GET, and fails where the server closes in between.',
+    answer: 'Connections stay open for a minute and more.',
+    source: 'tianocore/edk2#9920',
+    test: `${HTTP}: keep a connection from HEAD to GET and on, for a minute and more (edk2#9920)`,
+  },
+  'http-empty-header': {
+    what: 'EDK2 hangs at a header without a value.',
+    answer: 'None is ever sent.',
+    source: 'tianocore/edk2#7443',
+    test: `${HTTP}: never send an empty header value (edk2#7443), and always a length`,
+  },
+  'http-no-redirect': {
+    what: 'Firmware fails at a redirect, as servers send one for // in a path.',
+    answer: 'Doubled slashes are read as one; nothing is ever redirected.',
+    source: 'tinkerbell/smee#229; Raspberry Pi: raspberrypi/rpi-eeprom#475',
+    test: `${HTTP}: may have doubled slashes, and are never answered with a redirect`,
+  },
+  'http-host-without-port': {
+    what: "EDK2's HTTP boot leaves the port out of Host.",
+    answer: 'Host is not looked at: URLs are built from the address and port that are ours.',
+    source: 'own capture of OVMF 2022.11 (server on port 8080)',
+    test: `${HTTP}: build their URLs from our own address, not from what the client calls us`,
   },
 } as const satisfies Record<string, Quirk>;
 

@@ -177,6 +177,17 @@ describe('loaders', () => {
       wanted: ['ipxe.efi', 'snponly.efi'],
     });
   });
+  it('give an iPXE in ROM its own drivers before UNDI', () => {
+    const given = (...files: string[]) =>
+      loaderFor(0, { installed: (name) => files.includes(name), fromIpxe: true });
+    expect(given('undionly.kpxe', 'ipxe.pxe')).toEqual({ ok: true, loader: 'ipxe.pxe' });
+    expect(given('undionly.kpxe')).toEqual({ ok: true, loader: 'undionly.kpxe' });
+  });
+  it('give a BIOS UNDI first, and what documents demand before that', () => {
+    const installed = () => true;
+    expect(loaderFor(0, { installed })).toEqual({ ok: true, loader: 'undionly.kpxe' });
+    expect(loaderFor(0, { installed, override: 'ipxe.pxe' })).toEqual({ ok: true, loader: 'ipxe.pxe' });
+  });
   it('have each architecture once, and names without a path', () => {
     expect(new Set(LOADERS.map(({ code }) => code)).size).toBe(LOADERS.length);
     for (const { files, fromIpxe = [] } of LOADERS)
