@@ -12,7 +12,7 @@ const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = 
   'dhcp.nak': 'debug',
   'dhcp.release': 'debug',
   'dhcp.decline': 'warn',
-  'dhcp.exhausted': 'warn',
+  'dhcp.exhausted': 'none',
   'dhcp.store': 'none',
   'dhcp.conflict': 'warn',
   'boot.session': 'debug',

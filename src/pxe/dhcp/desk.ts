@@ -3,8 +3,10 @@
  * the sockets, so that tests and replays go the same way as the wire.
  */
 import type { Clock } from '../../base/clock.ts';
+import { type Millis, millis } from '../../base/duration.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
+import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventKind, EventSink, Reason } from '../../events/event.ts';
 import type { Store } from '../../store/store.ts';
@@ -32,6 +34,9 @@ export interface DeskParts {
 /** A packet is looked at so often when others write what it is about. */
 const ATTEMPTS = 2;
 
+/** A pool that ran dry turns many away: it is said so often of a network. */
+const DRY_EVERY: Millis = millis(60_000);
+
 /** One object for all events of an outcome: there are many, and they are kept. */
 const REASONS = Object.fromEntries(
   Object.entries(DHCP_OUTCOMES).map(([code, { text }]) => [code, { code, text }]),
@@ -48,6 +53,8 @@ export class DhcpDesk {
   readonly #log: Log;
   #networks: readonly ServedNetwork[] | undefined;
   #index: NetworkIndex = indexNetworks([]);
+  /** By network whose pools ran dry: when that was logged, and how many clients were turned away since. */
+  readonly #dry = new Map<string, { readonly said: Millis; unanswered: number }>();
   /** Answers that wait for the store. */
   #underWay = 0;
   #drained: PromiseWithResolvers<void> | undefined;
@@ -147,6 +154,7 @@ export class DhcpDesk {
         );
       return;
     }
+    if (about.event === 'dhcp.exhausted') this.#warn(step, client.mac);
     const fields: Record<string, string> = { mac: client.mac, stage: client.stage };
     if (address !== undefined) fields.address = formatIpv4(address);
     if (answer?.bootFile !== undefined) fields.file = answer.bootFile;
@@ -159,6 +167,23 @@ export class DhcpDesk {
       ...(answer?.session === undefined ? {} : { session: answer.session }),
       fields,
     });
+  }
+
+  /** That there is no address for a client. It is an event of each; the log has pools that ran dry once a minute. */
+  #warn({ outcome, network, detail }: Step, mac: Mac): void {
+    const name = network?.name ?? '';
+    let unanswered = 1;
+    if (outcome === 'exhausted') {
+      const now = this.#parts.clock.monotonic();
+      const dry = this.#dry.get(name);
+      unanswered += dry?.unanswered ?? 0;
+      if (dry !== undefined && now - dry.said < DRY_EVERY) {
+        dry.unanswered = unanswered;
+        return;
+      }
+      this.#dry.set(name, { said: now, unanswered: 0 });
+    }
+    this.#log.warn({ network: name, outcome, mac, unanswered, detail }, DHCP_OUTCOMES[outcome].text);
   }
 
   /** Waits for the answers that are under way. */

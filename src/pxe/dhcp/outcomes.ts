@@ -26,7 +26,10 @@ export const DHCP_OUTCOMES = {
   declined: { text: 'The client found its address in use; it is set aside.', event: 'dhcp.decline' },
   other_server: { text: 'The client chose another server; the offer is withdrawn.' },
   // no answer
-  exhausted: { text: 'No free address is left in the pools.', event: 'dhcp.exhausted' },
+  exhausted: {
+    text: 'No free address is left in the pools: enlarge dhcp.pools or shorten dhcp.leaseTime in the Network document.',
+    event: 'dhcp.exhausted',
+  },
   no_pool: { text: 'No address is reserved for this client, and the network has no pool.' },
   reservation_held: {
     text: 'The address reserved for this client is still held by another one.',

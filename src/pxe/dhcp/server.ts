@@ -4,6 +4,7 @@ import { type Millis, type Seconds, toMillis, toSeconds } from '../../base/durat
 import { ANY, contains, formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
 import type { BootAnswer } from '../boot.ts';
 import type { BootClient } from '../client.ts';
+import type { ServedNetwork } from '../network.ts';
 import { addressed, namesUs, serverId, takesElsewhere } from './addressing.ts';
 import type { Lease } from './lease.ts';
 import { QUARANTINE } from './leases.ts';
@@ -63,6 +64,11 @@ function choose(ask: Ask, answer: BootAnswer): Ipv4 | OutcomeCode {
   return free ?? 'exhausted';
 }
 
+function poolsText({ name, pools }: ServedNetwork): string {
+  const ranges = pools.map(({ start, end }) => `${formatIpv4(start)}-${formatIpv4(end)}`);
+  return `network ${name}, pools ${ranges.join(', ')}`;
+}
+
 /** How long: short while firmware or a loader runs, else what the client wants up to the network's time. */
 function leaseTime(ask: Ask, client: BootClient): Seconds {
   if (client.stage !== 'none') return toSeconds(ask.network.bootLeaseTime);
@@ -94,6 +100,7 @@ export function discover(ask: Ask): Step {
   const { client, network, packet, state } = ask;
   const answer = state.boot.answer(client, network, 'offer');
   const address = choose(ask, answer);
+  if (address === 'exhausted') return { outcome: address, answer, detail: poolsText(network) };
   if (typeof address === 'string') return { outcome: address, answer };
   const reply = grant(ask, client, answer, address, 'OFFER', leaseTime(ask, client));
   const until = (state.now + OFFER_HOLD) as Millis;

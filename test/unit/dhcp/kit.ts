@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { cidr, formatIpv4, type Ipv4, ipv4 } from '../../../src/base/ipv4.ts';
-import { silentLog } from '../../../src/base/log.ts';
+import { type Log, silentLog } from '../../../src/base/log.ts';
 import { type Mac, macToBytes } from '../../../src/base/mac.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
@@ -120,6 +120,7 @@ export async function world(
     known?: Record<string, Known>;
     store?: Store;
     clock?: ManualClock;
+    log?: Log;
   } = {},
 ): Promise<World> {
   const store = parts.store ?? openMemoryStore();
@@ -143,7 +144,7 @@ export async function world(
       store,
       events,
       metrics,
-      log: silentLog,
+      log: parts.log ?? silentLog,
       clock,
     }),
     send: async (bytes, over = {}) =>

@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
-import { type Millis, millis } from '../../../src/base/duration.ts';
+import { duration, type Millis, millis } from '../../../src/base/duration.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { ExpiryQueue } from '../../../src/base/expiry.ts';
 import { broadcastOf, cidr, formatIpv4, type Ipv4, ipv4 } from '../../../src/base/ipv4.ts';
+import { type Log, silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { readLease } from '../../../src/pxe/dhcp/lease.ts';
 import { openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
@@ -69,10 +70,37 @@ describe('the pool', () => {
     expect(w.events.at(-1)).toMatchObject({
       kind: 'dhcp.exhausted',
       subject: mac(49),
-      reason: { code: 'exhausted' },
+      reason: { code: 'exhausted', text: expect.stringContaining('enlarge dhcp.pools') },
+      fields: { detail: 'network rack, pools 10.77.0.100-10.77.0.101' },
     });
     await w.send(message('RELEASE', { mac: mac(1), ciaddr: '10.77.0.100' }));
     expect(await lease(w, { mac: mac(50) })).toBe('10.77.0.100');
+  });
+
+  it('run dry is logged once a minute for each network, with how many clients it turned away', async () => {
+    const lines: [fields: object, message: string][] = [];
+    const log: Log = { ...silentLog, child: () => log, warn: (...line) => void lines.push(line) };
+    const w = await world({ networks: [small('10.77.0.100')], log });
+    await lease(w, { mac: mac(1) });
+    const ask = async (from: number, to: number) => {
+      for (let n = from; n < to; n++) await w.send(message('DISCOVER', { mac: mac(n) }));
+    };
+    await ask(2, 50);
+    expect(lines).toEqual([
+      [
+        {
+          network: 'rack',
+          outcome: 'exhausted',
+          mac: mac(2),
+          unanswered: 1,
+          detail: 'network rack, pools 10.77.0.100-10.77.0.100',
+        },
+        expect.stringContaining('shorten dhcp.leaseTime'),
+      ],
+    ]);
+    w.clock.advance(duration('1m'));
+    await ask(50, 60);
+    expect(lines.slice(1)).toEqual([[expect.objectContaining({ unanswered: 48 }), expect.anything()]]);
   });
 
   it('gives out expired addresses, the longest expired first, when nothing fresh is left', async () => {
