@@ -290,6 +290,7 @@ async function listen(
         version: VERSION,
         startedAt: common.clock.now(),
         readiness: () => readiness(networks, state),
+        reread: () => reread(networks, state),
       },
     },
   });
@@ -301,9 +302,15 @@ async function listen(
   return { networks };
 }
 
+/** What a reload reads besides documents. */
+function reread(networks: LiveNetworks, { assets }: Pick<State, 'assets'>): void {
+  networks.refresh();
+  assets.rescanLoaders();
+}
+
 /**
- * Runs until SIGTERM or SIGINT; SIGHUP reads the documents again. Throws MusterError when it cannot start, and when the store
- * cannot go on: whoever supervises the process starts it again.
+ * Runs until SIGTERM or SIGINT; SIGHUP reads documents and loader directories again. Throws MusterError when it cannot start, and
+ * when the store cannot go on: whoever supervises the process starts it again.
  */
 export async function serve(options: ServeOptions): Promise<void> {
   const clock = systemClock;
@@ -327,8 +334,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     const reload = async (): Promise<void> => {
       await manager.reloading();
       await state.catalog.reload().catch((error: unknown) => log.error({ err: error }, 'reload'));
-      networks.refresh();
-      state.assets.rescanLoaders();
+      reread(networks, state);
       await ready();
     };
     process.on('SIGHUP', () => void reload());

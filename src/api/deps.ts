@@ -44,6 +44,8 @@ export interface Daemon {
   readonly version: string;
   readonly startedAt: Millis;
   readiness(): Readiness;
+  /** Reads again what the host has besides documents: the addresses of its interfaces, the loader directories. */
+  reread(): void;
 }
 
 export interface ApiDeps {

@@ -290,8 +290,9 @@ function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[]
   return sources;
 }
 
-/** A plain acknowledgement after the configuration directory was read again, with its faults. */
+/** A plain acknowledgement after the configuration directory, and what SIGHUP reads besides, was read again, with the directory's faults. */
 export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
   await deps.catalog.reload();
+  deps.daemon.reread();
   return json({ faults: deps.catalog.faults(), warnings: deps.catalog.warnings() });
 };

@@ -93,7 +93,8 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/reload',
-    summary: 'Reads the configuration directory again; answers with its faults.',
+    summary:
+      'Reads the configuration directory again, and the loader directories; answers with the faults of the first.',
     handler: reloadDocuments,
   },
   {

@@ -428,7 +428,9 @@ function serverVerbs(program: Command, io: Io, finish: Finish): void {
     .action(async (options) => finish(await (await import('./status.ts')).status(options, io)));
   program
     .command('reload')
-    .description('Makes the server read its configuration directory again; fails if that has faults.')
+    .description(
+      'Makes the server read its configuration and loader directories again; fails if the configuration has faults.',
+    )
     .addOption(SOCKET)
     .action(async (options) => finish(await (await import('./status.ts')).reload(options, io)));
   program.commandsGroup(HEADING.other);

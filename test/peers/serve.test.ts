@@ -118,6 +118,14 @@ describe('muster serve', () => {
     expect(items.map((event) => event.kind)).toContain('document.invalid');
   });
 
+  it('finds a loader that was installed meanwhile at a reload', async () => {
+    const status = async () => (await fetch(`http://127.0.0.1:${port}/loaders/new.efi`)).status;
+    fs.writeFileSync(path.join(loaders, 'new.efi'), 'new');
+    expect(await status()).toBe(404);
+    await client.call('POST', '/v1/reload');
+    expect(await status()).toBe(200);
+  });
+
   it('stops on SIGTERM when the transfers under way have ended, answering nobody new', async () => {
     const transfer = await begin();
     const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));

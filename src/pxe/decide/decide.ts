@@ -189,7 +189,7 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
     case 'arch_mismatch':
       return 'give it a profile whose image is for its architecture';
     case 'loader_missing':
-      return 'install the loader in the loader directory (Debian: package ipxe)';
+      return 'install the loader in the loader directory (Debian: package ipxe), then systemctl reload muster: it reads the directory again';
     case 'arch_unsupported':
       return 'name a loader that it can run with pxe.loader in its Machine document';
     case 'loader_loop':

@@ -15,6 +15,7 @@ import { PREVIEW_SESSION } from './configuration.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { addressOf, type Desk, isInline, reservedAddress, selectionOf } from './desk.ts';
+import { refusal } from './refusal.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './scripting.ts';
 
 export interface ExplainQuestion {
@@ -78,8 +79,15 @@ export function explain(desk: Desk, question: ExplainQuestion): Explanation {
   const one = caseOf(desk, question);
   const { member, prepared, recognition } = one;
   const answers = answersTo(desk, one);
-  const events = desk.events.list?.({ subject: one.subject, limit: EVENTS_TOLD }) ?? [];
-  const ends = remedy(prepared.verdict.reason, {
+  const all = desk.events.list?.({ subject: one.subject }) ?? [];
+  const events = all.slice(-EVENTS_TOLD);
+  const refused = refusal({
+    firmware: one.firmware && answers[firmwareName(one.firmware)],
+    events: all,
+    arch: one.arch,
+    demanded: one.network !== undefined && pxeOf(desk, one, one.network).loader !== undefined,
+  });
+  const ends = remedy(refused ?? prepared.verdict.reason, {
     subject: one.subject,
     recorded: desk.roster.get(one.subject) !== undefined,
     mac: one.mac,
@@ -201,11 +209,15 @@ function networkOf(
   );
 }
 
+const firmwareName = (firmware: string): string => `firmware (${firmware})`;
+
+const pxeOf = (desk: Desk, { member }: Case, network: ServedNetwork) =>
+  desk.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
+
 /** The DHCP decision for each kind of software that may ask: the firmware that was seen or is asked about, then iPXE. */
 function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
   const { network, member, recognition, prepared } = one;
   if (!network) return {};
-  const pxe = desk.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
   const outline =
     recognition.kind === 'known' && member && prepared.verdict.reason.code !== 'alive'
       ? desk.standing(member, network).outline
@@ -214,12 +226,12 @@ function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
     mode: network.mode,
     verdict: outline,
     installed: (name: string) => desk.assets.loader(name) !== undefined,
-    loaderOverride: pxe.loader,
+    loaderOverride: pxeOf(desk, one, network).loader,
   };
   const answers: Record<string, BootDecision> = {};
   for (const firmware of one.firmware ? [one.firmware] : (['bios', 'uefi'] as const)) {
     const archCode = ARCH_CODES[`${one.arch ?? 'x86_64'} ${firmware}`];
-    answers[`firmware (${firmware})`] = decide({ ...facts, stage: 'pxe', archCode, loaderRan: false });
+    answers[firmwareName(firmware)] = decide({ ...facts, stage: 'pxe', archCode, loaderRan: false });
   }
   answers.iPXE = decide({ ...facts, stage: 'ipxe', loaderRan: true });
   return answers;

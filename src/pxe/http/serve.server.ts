@@ -179,7 +179,7 @@ async function loader(
   const gone = () =>
     textAnswer(
       404,
-      `E_NOT_FOUND: there is no boot loader "${name.slice(0, 100)}" on this boot host. Install Debian's package ipxe, or name its directory with --loaders.`,
+      `E_NOT_FOUND: there is no boot loader "${name.slice(0, 100)}" on this boot host. Install Debian's package ipxe, or name its directory with --loaders; muster reload reads the directories again.`,
     );
   if (!file) return send(response, gone());
   // EDK2 takes the type, else the extension, for what it got (§B.4)

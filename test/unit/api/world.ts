@@ -166,6 +166,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
       version: '1.2.3',
       startedAt: clock.now(),
       readiness: () => ({ ready: state.ready, checks: [{ name: 'store', ok: state.ready, detail: 'open' }] }),
+      reread() {},
     },
   };
   const socket = path.join(directory, 'run', 'muster.sock');

@@ -86,6 +86,34 @@ describe('an explanation', () => {
     });
   });
 
+  it('says how to go on when the firmware that was seen gets no loader', async () => {
+    const w = await world(KNOWN);
+    w.assets.delete('ipxe.efi');
+    w.assets.delete('snponly.efi');
+    // Nobody saw its firmware: that UEFI would get nothing is no reason to do anything.
+    expect(w.boot.explain({ mac: MAC1 })).not.toHaveProperty('remedy');
+    expect(w.boot.explain({ mac: MAC1, firmware: 'bios' })).not.toHaveProperty('remedy');
+    const asked = w.boot.explain({ mac: MAC1, firmware: 'uefi' });
+    expect(asked.remedy).toMatch(/^install the loader .* systemctl reload muster/);
+    expect(asked.decision.kind).toBe('script');
+    w.exchange({ mac: MAC1, archCode: 7, firmware: 'uefi' });
+    const told = w.boot.explain({ mac: MAC1 });
+    expect(told.answers['firmware (uefi)']?.reason.code).toBe('loader_missing');
+    expect(formatExplanation(told)).toMatch(/to go on +install the loader/);
+    w.assets.add('ipxe.efi');
+    expect(w.boot.explain({ mac: MAC1 })).not.toHaveProperty('remedy');
+  });
+
+  it('says how to go on when what asked last was refused, until a later question was answered', async () => {
+    const w = await world(KNOWN);
+    w.exchange({ mac: MAC1, archCode: 41, family: 'raspberry-pi' });
+    expect(w.boot.explain({ mac: MAC1 }).remedy).toMatch(/^name a loader .* pxe\.loader/);
+    w.exchange({ mac: MAC1 });
+    expect(w.boot.explain({ mac: MAC1 })).not.toHaveProperty('remedy');
+    w.ask({ mac: MAC1, stage: 'ipxe-tftp' });
+    expect(w.boot.explain({ mac: MAC1 }).remedy).toMatch(/^install a loader with HTTP/);
+  });
+
   it('says which machines one could be', async () => {
     const w = await world([NETWORK, machine('a', [MAC1]), machine('b', [MAC2])]);
     await w.powerOn(MAC1, { macs: [MAC1, MAC2] });
