@@ -114,6 +114,16 @@ export const absolutePath = z
   .regex(/^\/(?!.*(^|\/)\.\.(\/|$))[^\0]*$/, 'not an absolute path without ".."')
   .meta({ description: 'An absolute path.' });
 
+/** What a boot loader may be called: what DHCP's file field carries and firmware asks for. The list of loaders is flat. */
+export const LOADER_NAME = /^[A-Za-z0-9_][A-Za-z0-9._+-]{0,126}$/;
+
+export const loaderName = z
+  .string()
+  .regex(
+    LOADER_NAME,
+    'not the name of a file in a loader directory; write it without a path, like "snponly.efi"',
+  );
+
 export const metadata = z.strictObject({
   name,
   labels: z

@@ -12,6 +12,7 @@ import {
   ipText,
   ipv4Text,
   kernelArgument,
+  loaderName,
   mac,
   metadata,
   name,
@@ -30,8 +31,9 @@ export const pxeOptions = z.strictObject({
     description:
       'bypass (default): the offer names the file (option 43 discovery control 8). binl: no option 43, the firmware asks port 4011.',
   }),
-  loader: z.string().optional().meta({
-    description: 'Name of the first loader instead of the one the architecture selects, e.g. "snponly.efi".',
+  loader: loaderName.optional().meta({
+    description:
+      'Name of the first loader instead of the one the architecture selects, e.g. "snponly.efi": a file in a loader directory, no path.',
   }),
 });
 

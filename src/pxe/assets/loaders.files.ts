@@ -5,10 +5,8 @@
 import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import type { Log } from '../../base/log.ts';
+import { LOADER_NAME } from '../../resources/fields.ts';
 import type { ServedFile } from './assets.ts';
-
-/** What a loader may be called: what DHCP's file field carries and firmware asks for. */
-const LOADER_NAME = /^[A-Za-z0-9_][A-Za-z0-9._+-]{0,126}$/;
 
 /**
  * The loaders of `directories`; where two have the same name, the earlier directory's counts. Missing directories are logged.

@@ -69,6 +69,26 @@ spec:
   );
 });
 
+test('a loader that no loader directory can have is refused at its line', () => {
+  const said = (loader: string) =>
+    shown(
+      parseDocuments(machine(`{macs: ["52:54:00:00:00:01"], pxe: {loader: "${loader}"}}`), 'm.yaml').faults,
+    );
+  for (const fits of ['snponly.efi', 'own+1_x.kpxe', 'pi.img']) expect(said(fits)).toBe('');
+  for (const none of [
+    '../../etc/passwd',
+    'sub/own.efi',
+    '.efi',
+    '',
+    'a b',
+    'http://x/y.efi',
+    'a'.repeat(128),
+  ])
+    expect(said(none)).toMatch(
+      /^4:\d+ E_SCHEMA spec\.pxe\.loader: not the name of a file in a loader directory/,
+    );
+});
+
 test('a document without fault stays when its neighbour has one', () => {
   const text = `${machine('{macs: ["52:54:00:00:00:01"]}')}---\n${machine('{macs: []}', 'b')}`;
   const { documents, faults } = parseDocuments(text, 'm.yaml');
