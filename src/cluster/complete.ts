@@ -12,6 +12,7 @@ import { Builder, pathText } from './builder.ts';
 import { checkFull } from './check.ts';
 import { valueFaults } from './check-values.ts';
 import { componentFlags, kubeletConfig } from './derive.ts';
+import { saidBy } from './deviations.ts';
 import { MINORS, type Minor } from './flags.ts';
 import {
   type ClusterMachine,
@@ -365,7 +366,12 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   });
   for (const component of COMPONENTS)
     for (const [flag, { value, by }] of Object.entries(flags[component]))
-      build.put(['flags', component, flag], value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+      build.put(
+        ['flags', component, flag],
+        value,
+        by === undefined ? 'default' : 'derived',
+        by ?? saidBy([`${component} --${flag}`]),
+      );
   const config = kubeletConfig({ dns, dnsDomain, gates: kubeletGates(kubelet), socket: SOCKETS[runtime] });
   for (const part of ['config', 'controlPlaneConfig'] as const) {
     build.mapping(['kubelet', part]);
@@ -374,10 +380,21 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
       // What a person says of every kubelet is no less said of control planes: only a default gives way.
       if (part === 'controlPlaneConfig' && !build.says(path) && build.says(['kubelet', 'config', field]))
         continue;
-      build.put(path, value, by === undefined ? 'default' : 'derived', by ?? 'kubeadm');
+      build.put(
+        path,
+        value,
+        by === undefined ? 'default' : 'derived',
+        by ?? saidBy(leavesOf(`kubelet ${field}`, value)),
+      );
     }
   }
 }
+
+/** Of a mapping the fields below it that are none. */
+const leavesOf = (field: string, value: Value): readonly string[] =>
+  typeof value !== 'object' || value === null || Array.isArray(value)
+    ? [field]
+    : Object.entries(value).flatMap(([key, inner]) => leavesOf(`${field}.${key}`, inner));
 
 const addonsOf = ({ addons = [] }: KubernetesSpec): readonly Addon[] =>
   addons.map(({ name, manifests = [], objects = [], patches = [], images = [] }) => ({

@@ -115,6 +115,14 @@ export const CLUSTER_DEVIATIONS = {
 
 export type ClusterDeviationName = keyof typeof CLUSTER_DEVIATIONS;
 
+/** Who says a value that follows from nothing: kubeadm, or Muster by the deviation that one of these fields (as above) is of. */
+export function saidBy(fields: readonly string[]): string {
+  const found = Object.entries(CLUSTER_DEVIATIONS).find(([, deviation]) =>
+    fields.some((field) => deviation.fields.test(field)),
+  );
+  return found === undefined ? 'kubeadm' : `Muster: ${found[0]}`;
+}
+
 /** The same for in-cluster objects, as `KIND NAMESPACE/NAME FIELD`. */
 export const OBJECT_DEVIATIONS = {
   network: {

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { parseIp } from '../../../src/base/ip.ts';
 import { parseEndpoint } from '../../../src/cluster/complete.ts';
 import { previewText } from '../../../src/cluster/content/preview.ts';
+import { CLUSTER_DEVIATIONS } from '../../../src/cluster/deviations.ts';
 import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/flags.ts';
 import { COMPONENTS, type FullCluster } from '../../../src/cluster/full.ts';
 import { kubeletConfiguration } from '../../../src/cluster/kubelet.ts';
@@ -32,6 +33,12 @@ function leaves(value: unknown, path: readonly string[] = []): string[] {
     : Object.entries(value).flatMap(([key, inner]) => leaves(inner, [...path, key]));
 }
 
+/** Those of a mapping that are none. */
+const allLeaves = (value: unknown, path: readonly string[]): string[] =>
+  typeof value !== 'object' || value === null || Array.isArray(value)
+    ? [path.join('.')]
+    : Object.entries(value).flatMap(([key, inner]) => allLeaves(inner, [...path, key]));
+
 test('every value of the full specification says where it came from', () => {
   const { full: cluster, provenance } = completed();
   const { machines: _, ...derived } = cluster!;
@@ -43,6 +50,37 @@ test('every value of the full specification says where it came from', () => {
     from: 'derived',
     by: 'networks.services',
   });
+});
+
+test('a value that is not kubeadm’s says by which deviation it is Muster’s', () => {
+  const { full: cluster, provenance } = completed({ version: '1.34' });
+  const by = (path: string) => provenance.get(path)?.by;
+  expect(by('flags.kube-apiserver.encryption-provider-config')).toBe('Muster: encryption');
+  expect(by('flags.kube-apiserver.audit-log-maxage')).toBe('Muster: audit');
+  expect(by('flags.kube-scheduler.kubeconfig')).toBe('Muster: kubeconfigDirectories');
+  expect(by('kubelet.config.authentication')).toBe('Muster: kubeletTrustBundle');
+  expect(by('kubelet.controlPlaneConfig.crashLoopBackOff')).toBe('Muster: kubeletCrashLoop');
+  expect(by('kubelet.config.cgroupDriver')).toBe('kubeadm');
+  const fields = [
+    ...COMPONENTS.flatMap((component) =>
+      Object.keys(cluster!.flags[component]).map(
+        (flag) => [`flags.${component}.${flag}`, `${component} --${flag}`] as const,
+      ),
+    ),
+    ...(['config', 'controlPlaneConfig'] as const).flatMap((part) =>
+      Object.entries(cluster!.kubelet[part]).flatMap(([field, value]) =>
+        allLeaves(value, [field]).map((leaf) => [`kubelet.${part}.${field}`, `kubelet ${leaf}`] as const),
+      ),
+    ),
+  ];
+  const expected = new Map<string, string>();
+  for (const [path, field] of fields) {
+    const deviation = Object.entries(CLUSTER_DEVIATIONS).find(([, one]) => one.fields.test(field))?.[0];
+    if (deviation !== undefined && provenance.get(path)?.from === 'default')
+      expected.set(path, `Muster: ${deviation}`);
+  }
+  const said = [...provenance].filter(([, origin]) => origin.by.startsWith('Muster: '));
+  expect(new Map(said.map(([path, origin]) => [path, origin.by]))).toEqual(expected);
 });
 
 test('every scalar can be overridden, and then says so; but for those that the short specification gives, or Muster decides', () => {
