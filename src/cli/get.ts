@@ -148,6 +148,13 @@ async function getFull(
       const value = valueAt(view.full, path);
       return { path, value: typeof value === 'string' ? value : JSON.stringify(value), from, by };
     });
+    for (const { name, roles, addresses } of view.full.machines)
+      rows.push({
+        path: `machines.${name}`,
+        value: [...roles, ...addresses].join(' '),
+        from: 'spec',
+        by: `Machine/${name}`,
+      });
     io.out(tablePrinter(FULL_COLUMNS, { wide: format === 'wide', headings })(rows));
   }
   return view.full ? EXIT.ok : EXIT.failure;

@@ -20,6 +20,9 @@ const kindOf = (value: unknown): string =>
         ? 'a mapping'
         : `a ${typeof value}`;
 
+const misplaced = (override: unknown, kind: string): string =>
+  `${kindOf(override)} where ${kind} belongs${override === null ? '; null leaves out a flag or a field of kubelet only' : ''}`;
+
 /** Keys that a free mapping below these paths may have besides those that are derived. */
 export type Open = (path: readonly string[]) => boolean;
 
@@ -54,7 +57,7 @@ export class Builder {
       return value;
     }
     if (kindOf(override) !== kindOf(value) && !(open && isScalarOrList(override))) {
-      this.faults.push({ message: `${kindOf(override)} where ${kindOf(value)} belongs`, path });
+      this.faults.push({ message: misplaced(override, kindOf(value)), path });
       return value;
     }
     if (Array.isArray(override) && !open && override.some((item) => typeof item !== 'string')) {
@@ -91,6 +94,7 @@ export class Builder {
         });
       } else if (isMapping(value) && this.#isInner(path))
         for (const [key, inner] of Object.entries(value)) walk(inner, [...path, key]);
+      else if (this.#isInner(path)) this.faults.push({ message: misplaced(value, 'a mapping'), path });
       else unknown.push(path);
     };
     for (const [key, value] of Object.entries(this.#overrides)) walk(value, [key]);

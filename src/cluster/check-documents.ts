@@ -14,6 +14,7 @@ import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath } from '../resources/document.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { machineNames } from '../resources/membership.ts';
+import { didYouMean } from '../resources/suggest.ts';
 import { complete, type MachineFacts } from './complete.ts';
 
 /** Configurations of machines, and Clusters. */
@@ -24,7 +25,7 @@ export const checkAll: ConfigCheck = (candidates, changed) => [
 
 /**
  * Faults of the Clusters concerned by `changed` (undefined: all). A Machine that is not there yet, or has no address yet, is no
- * fault: it may be accepted later, and is held until the Cluster is whole. A change of machines is told only of what is wrong with these.
+ * error: it may be accepted later, and is held until the Cluster is whole. A change of machines is told only of what is wrong with these.
  */
 export const checkClusters: ConfigCheck = (candidates, changed) => {
   const owners = new Map<string, string>();
@@ -40,6 +41,7 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
       ...found,
       ...inlineFaults(cluster, spec.kubernetes, candidates),
       ...faultsOf(cluster, spec.kubernetes, candidates),
+      ...missingWorkers(cluster, names, candidates),
     ];
     return itself ? all : all.filter(({ other }) => machines.some((name) => other === `Machine/${name}`));
   });
@@ -91,6 +93,21 @@ function inlineFaults(
         ? 'delivery: inline and dataDisk exclude each other; whose disk a disk is, is decided with an agent'
         : undefined;
     return why === undefined ? [] : [found(cluster, 'spec.kubernetes', `${name}: ${why}`, name)];
+  });
+}
+
+/** Nothing waits for a worker, so nothing else tells of a name that is misspelt; of a control plane the Cluster's status does. Who deletes one is told by that. */
+function missingWorkers(
+  cluster: Candidate<'Cluster'>,
+  names: ReadonlySet<string>,
+  candidates: CandidateSet,
+): CrossFault[] {
+  const { workers = [] } = cluster.document.spec.kubernetes!;
+  return workers.flatMap((name, n) => {
+    if (candidates.Machine.has(name)) return [];
+    const others = [...candidates.Machine.keys()].filter((one) => !names.has(one));
+    const message = `there is no Machine "${name}"${didYouMean(name, others)}; until then the cluster goes without it`;
+    return [{ ...found(cluster, `spec.kubernetes.workers[${n}]`, message), severity: 'warning' as const }];
   });
 }
 

@@ -48,6 +48,7 @@ test('every value of a cluster is a line with where it came from, and what is no
   ]);
   expect(at('images.etcd')?.slice(1, 3)).toEqual(['registry.k8s.io/etcd:3.6.9-0', 'derived']);
   expect(at('networks.pods')?.slice(1, 3)).toEqual(['["10.244.0.0/16"]', 'default']);
+  expect(at('machines.cp1')?.slice(1)).toEqual(['control-plane etcd 10.77.0.11', 'spec', 'Machine/cp1']);
   expect(err).toContain('warning: spec.kubernetes: there is no Machine "later"');
 });
 

@@ -171,6 +171,19 @@ test('every flag that Muster decides is one of that component', () => {
   }
 });
 
+test('null is for flags and kubelet’s fields only, and says so', () => {
+  const says = 'null leaves out a flag or a field of kubelet only';
+  expect(faults({ overrides: { versions: null } })).toEqual([
+    `error overrides.versions: null where a mapping belongs; ${says}`,
+  ]);
+  expect(faults({ overrides: { dnsDomain: null } })).toEqual([
+    `error overrides.dnsDomain: null where a string belongs; ${says}`,
+  ]);
+  expect(faults({ overrides: { flags: { etcd: 3 } } })).toEqual([
+    'error overrides.flags.etcd: a number where a mapping belongs',
+  ]);
+});
+
 test('an override reaches what is derived from it', () => {
   const cluster = full({
     overrides: { versions: { etcd: '3.6.9-0' }, registry: 'mirror.example', dnsDomain: 'k.test' },

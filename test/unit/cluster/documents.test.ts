@@ -162,3 +162,23 @@ test('what works and will be missed is a warning when it is applied, with its li
   expect(again.warnings).toEqual([]);
   await one.close();
 });
+
+test('a worker that no Machine is named like is a warning with the name that may be meant, until there is one', async () => {
+  const one = await catalog();
+  await one.applyText(NETWORKS + MACHINES + machine('worker-2', 15), 'before.yaml');
+  const typo = cluster().replace('workers: [w1]', 'workers: [w1, wroker-2]');
+  const { warnings } = await one.applyText(typo, 'c.yaml');
+  expect(warnings).toEqual([
+    {
+      code: 'E_CLUSTER',
+      path: 'spec.kubernetes.workers[1]',
+      message:
+        'Cluster/blue: there is no Machine "wroker-2"; did you mean "worker-2"?; until then the cluster goes without it',
+      at: { file: 'c.yaml', line: 10, column: 19 },
+    },
+  ]);
+  expect(one.warnings()).toHaveLength(1);
+  expect((await one.applyText(machine('wroker-2', 16), 'w.yaml')).warnings).toEqual([]);
+  expect(one.warnings()).toEqual([]);
+  await one.close();
+});
