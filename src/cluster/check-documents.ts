@@ -15,7 +15,8 @@ import { parsePath } from '../resources/document.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { machineNames } from '../resources/membership.ts';
 import { didYouMean } from '../resources/suggest.ts';
-import { complete, type MachineFacts } from './complete.ts';
+import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
+import { type ClusterFault, complete, type MachineFacts } from './complete.ts';
 
 /** Configurations of machines, and Clusters. */
 export const checkAll: ConfigCheck = (candidates, changed) => [
@@ -25,27 +26,62 @@ export const checkAll: ConfigCheck = (candidates, changed) => [
 
 /**
  * Faults of the Clusters concerned by `changed` (undefined: all). A Machine that is not there yet, or has no address yet, is no
- * error: it may be accepted later, and is held until the Cluster is whole. A change of machines is told only of what is wrong with these.
+ * error: it may be accepted later, and is held until the Cluster is whole. A change of machines, Networks or other Clusters is told only
+ * of what is wrong with these.
  */
 export const checkClusters: ConfigCheck = (candidates, changed) => {
   const owners = new Map<string, string>();
-  return [...candidates.Cluster.values()].flatMap((cluster) => {
-    const { spec, metadata } = cluster.document;
-    if (spec.kubernetes === undefined) return [];
-    const names = machineNames(spec.kubernetes);
-    const found = [...sharedMachines(cluster, names, owners), ...othersMachines(cluster, names, candidates)];
+  const clusters = [...candidates.Cluster.values()].filter(
+    ({ document }) => document.spec.kubernetes !== undefined,
+  );
+  const completions = new Map<string, Completion>();
+  const completed = (cluster: Candidate<'Cluster'>): Completion => {
+    const { name } = cluster.document.metadata;
+    const known = completions.get(name) ?? completionOf(cluster, candidates);
+    completions.set(name, known);
+    return known;
+  };
+  return clusters.flatMap((cluster, n) => {
+    const { metadata } = cluster.document;
+    const spec = cluster.document.spec.kubernetes!;
+    const names = machineNames(spec);
+    const shared = [...sharedMachines(cluster, names, owners), ...othersMachines(cluster, names, candidates)];
     const itself = !changed || changed.has(`Cluster/${metadata.name}`);
-    const machines = [...names].filter((name) => changed?.has(`Machine/${name}`));
-    if (!itself && machines.length === 0) return [];
+    const held = virtualAddresses(spec);
+    const beside = new Set([...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)));
+    if (!itself && beside.size === 0) return [];
+    const others = held.length > 0 ? clusters.slice(0, n).filter(holdsAddress).map(completed) : [];
     const all = [
-      ...found,
-      ...inlineFaults(cluster, spec.kubernetes, candidates),
-      ...faultsOf(cluster, spec.kubernetes, candidates),
+      ...shared,
+      ...inlineFaults(cluster, spec, candidates),
+      ...completionFaults(cluster, completed(cluster)),
       ...missingWorkers(cluster, names, candidates),
+      ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
+        ...found(cluster, `spec.kubernetes.${path}`, message),
+        ...more,
+      })),
     ];
-    return itself ? all : all.filter(({ other }) => machines.some((name) => other === `Machine/${name}`));
+    return itself ? all : all.filter(({ other }) => other !== undefined && beside.has(other));
   });
 };
+
+const holdsAddress = ({ document }: Candidate<'Cluster'>): boolean =>
+  virtualAddresses(document.spec.kubernetes!).length > 0;
+
+/** Whether a change of that document can make something wrong with a Cluster that is as it was. */
+function concerns(
+  id: DocumentId,
+  names: ReadonlySet<string>,
+  held: readonly string[],
+  candidates: CandidateSet,
+): boolean {
+  const [kind, name = ''] = id.split('/');
+  if (kind === 'Network') return true;
+  if (kind === 'Cluster') return held.length > 0;
+  if (kind !== 'Machine') return false;
+  const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
+  return names.has(name) || addresses.some((address) => held.includes(address));
+}
 
 /** Machines that another Cluster names already. */
 function sharedMachines(
@@ -114,27 +150,38 @@ function missingWorkers(
 /** From the range for benchmarks (RFC 2544): stands for an address that is not known yet. */
 const placeholder = (n: number): string => `198.18.${n >> 8}.${n & 255}`;
 
-function faultsOf(
-  cluster: Candidate<'Cluster'>,
-  spec: KubernetesSpec,
-  candidates: CandidateSet,
-): readonly CrossFault[] {
+/** A Cluster as far as it can be completed with the machines that are known. */
+interface Completion extends Placed {
+  readonly faults: readonly ClusterFault[];
+  /** Machines that have a placeholder. */
+  readonly unknown: ReadonlySet<string>;
+}
+
+function completionOf({ document }: Candidate<'Cluster'>, candidates: CandidateSet): Completion {
+  const { name } = document.metadata;
+  const spec = document.spec.kubernetes!;
   const unknown = new Set<string>();
-  const machines = [...machineNames(spec)].map((name, n): MachineFacts => {
-    const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
-    if (addresses.length > 0) return { name, addresses };
-    unknown.add(name);
-    return { name, addresses: [placeholder(n)] };
+  const machines = [...machineNames(spec)].map((machine, n): MachineFacts => {
+    const addresses = candidates.Machine.get(machine)?.document.spec.addresses ?? [];
+    if (addresses.length > 0) return { name: machine, addresses };
+    unknown.add(machine);
+    return { name: machine, addresses: [placeholder(n)] };
   });
-  const { faults } = complete(cluster.document.metadata.name, spec, machines);
-  return faults.flatMap(({ fault, severity }) => {
+  const { faults, full } = complete(name, spec, machines);
+  return { name, spec, faults, unknown, ...(full && { full }) };
+}
+
+const completionFaults = (
+  cluster: Candidate<'Cluster'>,
+  { faults, unknown }: Completion,
+): readonly CrossFault[] =>
+  faults.flatMap(({ fault, severity }) => {
     const machine = /^spec\.kubernetes\.machines \((.+)\)$/.exec(fault.path ?? '')?.[1];
     if (machine !== undefined && unknown.has(machine)) return [];
     const path = machine === undefined ? (fault.path ?? 'spec.kubernetes') : 'spec.kubernetes';
     const message = machine === undefined ? fault.message : `${machine}: ${fault.message}`;
     return [{ ...found(cluster, path, message, machine), severity }];
   });
-}
 
 function found(cluster: Candidate<'Cluster'>, path: string, message: string, machine?: string): CrossFault {
   const document: DocumentId = `Cluster/${cluster.document.metadata.name}`;

@@ -153,6 +153,17 @@ function checkEtcd(full: FullCluster, found: Found): void {
 
 const FAMILIES = [4, 6] as const;
 
+/** Addresses that no pod and no Service can have. */
+const SPECIAL = [
+  ['0.0.0.0/8', 'hosts without an address'],
+  ['127.0.0.0/8', 'the machine itself'],
+  ['169.254.0.0/16', 'addresses of one link'],
+  ['224.0.0.0/4', 'multicast'],
+  ['::/127', 'the machine itself'],
+  ['fe80::/10', 'addresses of one link'],
+  ['ff00::/8', 'multicast'],
+] as const;
+
 /** False when a network is not one, so that nothing about addresses can be said. */
 function checkNetworks(full: FullCluster, found: Found): boolean {
   const before = found.length;
@@ -163,6 +174,13 @@ function checkNetworks(full: FullCluster, found: Found): boolean {
         found.push(fault('error', `networks.${field}`, `"${text}" is not a network with its host bits zero`));
       else named.push({ field: `networks.${field}`, text });
   if (found.length > before) return false;
+  for (const field of ['pods', 'services'] as const)
+    for (const text of full.networks[field])
+      for (const [special, what] of SPECIAL)
+        if (overlap(ipNetwork(special), ipNetwork(text)))
+          found.push(
+            fault('error', `networks.${field}`, `${text} overlaps ${special}, which is for ${what}`),
+          );
   for (const [n, a] of named.entries())
     for (const b of named.slice(n + 1))
       if (overlap(ipNetwork(a.text), ipNetwork(b.text)))

@@ -184,6 +184,14 @@ test('null is for flags and kubelet’s fields only, and says so', () => {
   ]);
 });
 
+test.for([
+  [{ pods: ['127.0.0.0/16'] }, 'pods: 127.0.0.0/16 overlaps 127.0.0.0/8, which is for the machine itself'],
+  [{ pods: ['169.254.0.0/16'] }, 'pods: 169.254.0.0/16 overlaps 169.254.0.0/16'],
+  [{ services: ['224.0.0.0/16'] }, 'services: 224.0.0.0/16 overlaps 224.0.0.0/4'],
+] as const)('addresses that no pod and no Service can have are refused: %j', ([networks, expected]) => {
+  expect(faults({ networks: networks as never }).join()).toContain(`error networks.${expected}`);
+});
+
 test('an override reaches what is derived from it', () => {
   const cluster = full({
     overrides: { versions: { etcd: '3.6.9-0' }, registry: 'mirror.example', dnsDomain: 'k.test' },

@@ -92,6 +92,89 @@ test.for([
   ).toBeDefined();
 });
 
+const virtual = (address: string, more = '') =>
+  cluster(`    virtualAddress: {interface: eth0}\n${more}`).replace('api.blue.test', address);
+const POOL = `---
+apiVersion: muster/v1
+kind: Network
+metadata: {name: pool}
+spec: {subnet: 10.8.0.0/24, gateway: 10.8.0.1, address: 10.8.0.2, dhcp: {mode: server, pools: [{start: 10.8.0.100, end: 10.8.0.199}]}}
+`;
+
+test.for([
+  [
+    '10.8.0.150',
+    /^\d+ \S+: Cluster\/blue: 10\.8\.0\.150 is inside the pool 10.8.0.100 to 10.8.0.199 of Network\/pool/,
+  ],
+  ['10.8.0.1', /10\.8\.0\.1 is the gateway of Network\/pool$/],
+  ['10.8.0.2', /10\.8\.0\.2 is Muster's own address in Network\/pool$/],
+  ['10.8.0.0', /10\.8\.0\.0 is the first or last address of 10\.8\.0\.0\/24, Network\/pool/],
+  ['10.8.0.255', /10\.8\.0\.255 is the first or last address of 10\.8\.0\.0\/24, Network\/pool/],
+  ['10.0.0.77', /10\.0\.0\.77 is the address of Machine\/alone; it needs one that is nobody's/],
+  ['10.0.0.99', undefined],
+  ['10.8.0.99', undefined],
+] as const)(
+  'a virtual address %s that is somebody’s already is refused, whichever document comes last',
+  async ([address, expected]) => {
+    const others = POOL + machine('alone', 77);
+    const first = await refused(virtual(address), others + MACHINES);
+    const last = await refused(others, MACHINES + virtual(address));
+    // only what is applied has lines
+    expect(last).toEqual(first.map((one) => one.replace(/^\d+/, '-')));
+    expect(first).toEqual(expected === undefined ? [] : [expect.stringMatching(expected)]);
+  },
+);
+
+test('a Machine that is given the virtual address of a Cluster is refused, and others go on', async () => {
+  const before = MACHINES + virtual('10.0.0.77');
+  expect((await refused(machine('alone', 77), before)).join()).toContain(
+    'Cluster/blue: 10.0.0.77 is the address of Machine/alone',
+  );
+  expect(await refused(machine('alone', 78), before)).toEqual([]);
+});
+
+const GREEN = ['cp7', 'w7'].map((name, n) => machine(name, 31 + n)).join('');
+const green = (text: string) =>
+  text.replace('name: blue', 'name: green').replace('cp1, cp2, cp3', 'cp7').replace('[w1]', '[w7]');
+
+test('two Clusters do not hold one virtual address, and are told once', async () => {
+  const [blue, other] = [MACHINES + virtual('10.0.0.99'), GREEN + green(virtual('10.0.0.99'))];
+  const says = /10\.0\.0\.99 is the address of Cluster\/(blue|green)/;
+  expect(await refused(other, blue)).toEqual([expect.stringMatching(says)]);
+  expect(await refused(blue, other)).toEqual([expect.stringMatching(says)]);
+  expect(await refused(blue + other)).toEqual([expect.stringMatching(says)]);
+});
+
+/** Warnings of applying the text. */
+async function warned(text: string, before: string): Promise<readonly string[]> {
+  const one = await catalog();
+  await one.applyText(NETWORKS + before, 'before.yaml');
+  const { warnings } = await one.applyText(text, 'c.yaml');
+  await one.close();
+  return warnings.map(({ path, message }) => `${path}: ${message}`);
+}
+
+test('two Clusters on one segment with one number of VRRP are warned of, as overrides say it', async () => {
+  const before = MACHINES + GREEN + virtual('10.0.0.99');
+  const other = (address: string, more: string) => green(virtual(address, more));
+  const nine = '    overrides: {virtualAddress: {routerId: 99}}\n';
+  expect(await warned(other('10.0.0.98', nine), before)).toEqual([
+    'spec.kubernetes.virtualAddress.routerId: Cluster/green: 99 is the number of Cluster/blue on Network/lan0 as well; give one of them another',
+  ]);
+  expect(await warned(other('10.0.0.98', ''), before)).toEqual([]);
+  expect(await warned(other('10.9.0.99', ''), before)).toEqual([]);
+});
+
+test('a Network among the addresses of pods is a warning, whichever comes last and as overrides say it', async () => {
+  const before = MACHINES + cluster('    overrides: {networks: {pods: [10.8.0.0/16]}}\n');
+  const says =
+    'spec.kubernetes.networks.pods: Cluster/blue: 10.8.0.0/16 overlaps 10.8.0.0/24 of Network/pool; what has an address in both is not reached from the cluster';
+  const ours = (all: readonly string[]) => all.filter((one) => one.includes('Cluster/blue'));
+  expect(ours(await warned(POOL, before))).toEqual([says]);
+  expect(ours(await warned(before, POOL))).toEqual([says]);
+  expect(ours(await warned(POOL, MACHINES + cluster()))).toEqual([]);
+});
+
 test('an even number of etcd members is refused before any machine is there', async () => {
   const two = cluster().replace('[cp1, cp2, cp3]', '[cp1, cp2]');
   expect(await refused(two)).toEqual([
