@@ -21,7 +21,7 @@ const kindOf = (value: unknown): string =>
         : `a ${typeof value}`;
 
 const misplaced = (override: unknown, kind: string): string =>
-  `${kindOf(override)} where ${kind} belongs${override === null ? '; null leaves out a flag or a field of kubelet only' : ''}`;
+  `${kindOf(override)} where ${kind} belongs${override === null ? '; null leaves out a flag or a field of kubelet or kube-proxy only' : ''}`;
 
 /** Keys that a free mapping below these paths may have besides those that are derived. */
 export type Open = (path: readonly string[]) => boolean;

@@ -11,7 +11,8 @@ const isMapping = (value: Value): boolean =>
 const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 const values = (value: Value): readonly Value[] => (isMapping(value) ? Object.values(value as object) : []);
 
-const TYPES: Readonly<
+/** What a field of a configuration may hold. */
+export const FIELD_TYPES: Readonly<
   Record<KubeletFieldType, { readonly holds: (value: Value) => boolean; readonly what: string }>
 > = {
   text: { holds: (value) => typeof value === 'string', what: 'a text; quote it' },
@@ -49,11 +50,11 @@ export function kubeletFaults({ kubelet, versions }: FullCluster): readonly Clus
   return (['config', 'controlPlaneConfig'] as const).flatMap((part) =>
     Object.entries(kubelet[part]).flatMap(([field, value]) => {
       const type = fields.get(field);
-      if (type !== undefined && TYPES[type].holds(value)) return [];
+      if (type !== undefined && FIELD_TYPES[type].holds(value)) return [];
       const others = MINORS.filter((one) => kubeletFields(one).has(field));
       const message =
         type !== undefined
-          ? `${TYPES[type].what} belongs here`
+          ? `${FIELD_TYPES[type].what} belongs here`
           : `KubeletConfiguration of ${minor} has no ${field}${others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(field, fields.keys())}`;
       const path = `spec.kubernetes.overrides.kubelet.${part}.${field}`;
       return [{ severity: 'error' as const, fault: { code: 'E_CLUSTER' as const, message, path } }];

@@ -3,6 +3,7 @@ import { parseReference } from '../artifacts/reference.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../base/ip.ts';
 import { didYouMean } from '../resources/suggest.ts';
 import { kubeletFaults } from './check-kubelet.ts';
+import { proxyFaults } from './check-proxy.ts';
 import type { ClusterFault } from './complete.ts';
 import { nodePrefix } from './derive.ts';
 import {
@@ -33,7 +34,7 @@ export function checkFull(full: FullCluster): readonly ClusterFault[] {
   const networksAreReadable = checkNetworks(full, found);
   if (networksAreReadable) checkAddresses(full, found);
   checkFlags(full, found);
-  found.push(...kubeletFaults(full));
+  found.push(...kubeletFaults(full), ...proxyFaults(full));
   checkAddons(full, found);
   return found;
 }

@@ -11,7 +11,7 @@ import type { Addon } from './addons/addon.ts';
 import { Builder, pathText } from './builder.ts';
 import { checkFull } from './check.ts';
 import { valueFaults } from './check-values.ts';
-import { componentFlags, kubeletConfig } from './derive.ts';
+import { componentFlags, kubeletConfig, proxyConfig } from './derive.ts';
 import { saidBy } from './deviations.ts';
 import { MINORS, type Minor } from './flags.ts';
 import {
@@ -64,7 +64,10 @@ const error = (path: string, message: string): ClusterFault => ({
 /** Below these, overrides may add keys of their own, and null leaves one out. */
 const isOpen = (path: readonly string[]): boolean =>
   (path.length === 3 && path[0] === 'flags' && COMPONENTS.some((component) => component === path[1])) ||
-  (path.length === 3 && path[0] === 'kubelet' && (path[1] === 'config' || path[1] === 'controlPlaneConfig'));
+  (path.length === 3 &&
+    path[0] === 'kubelet' &&
+    (path[1] === 'config' || path[1] === 'controlPlaneConfig')) ||
+  (path.length === 3 && path[0] === 'kubeProxy' && path[1] === 'config');
 
 /** What cannot be overridden, since tables are chosen by it; and what says it. */
 const FIXED: Readonly<Record<string, string>> = {
@@ -278,7 +281,12 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     'dnsDomain',
   );
   const nth = (n: number) => services.flatMap((text) => nthText(text, n));
-  build.put(['serviceAddresses', 'kubernetes'], nth(1), 'derived', 'first address of networks.services');
+  const addresses = build.put(
+    ['serviceAddresses', 'kubernetes'],
+    nth(1),
+    'derived',
+    'first address of networks.services',
+  );
   const dns = build.put(
     ['serviceAddresses', 'dns'],
     nth(10),
@@ -370,7 +378,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
         ['flags', component, flag],
         value,
         by === undefined ? 'default' : 'derived',
-        by ?? saidBy([`${component} --${flag}`]),
+        by ?? saidBy(`${component} --${flag}`, value),
       );
   const config = kubeletConfig({ dns, dnsDomain, gates: kubeletGates(kubelet), socket: SOCKETS[runtime] });
   for (const part of ['config', 'controlPlaneConfig'] as const) {
@@ -384,17 +392,19 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
         path,
         value,
         by === undefined ? 'default' : 'derived',
-        by ?? saidBy(leavesOf(`kubelet ${field}`, value)),
+        by ?? saidBy(`kubelet ${field}`, value),
       );
     }
   }
+  build.mapping(['kubeProxy', 'config']);
+  for (const [field, { value, by }] of Object.entries(proxyConfig(addresses, pods)))
+    build.put(
+      ['kubeProxy', 'config', field],
+      value,
+      by === undefined ? 'default' : 'derived',
+      by ?? 'kubeadm',
+    );
 }
-
-/** Of a mapping the fields below it that are none. */
-const leavesOf = (field: string, value: Value): readonly string[] =>
-  typeof value !== 'object' || value === null || Array.isArray(value)
-    ? [field]
-    : Object.entries(value).flatMap(([key, inner]) => leavesOf(`${field}.${key}`, inner));
 
 const addonsOf = ({ addons = [] }: KubernetesSpec): readonly Addon[] =>
   addons.map(({ name, manifests = [], objects = [], patches = [], images = [] }) => ({

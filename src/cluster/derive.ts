@@ -266,3 +266,13 @@ export function kubeletConfig(facts: {
     },
   };
 }
+
+/** Fields of KubeProxyConfiguration, from the address of the Service `kubernetes` and the pods' networks; what is not said is its default. */
+export const proxyConfig = (
+  addresses: readonly string[],
+  pods: readonly string[],
+): Readonly<Record<string, DerivedValue>> => ({
+  bindAddress: { value: addresses[0]?.includes(':') ? '::' : '0.0.0.0', by: 'networks.services' },
+  clientConnection: { value: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' } },
+  clusterCIDR: { value: pods.join(','), by: 'networks.pods' },
+});

@@ -1,4 +1,5 @@
 /** Where manifests and kubelet's configuration differ from kubeadm's, each with its reason. A test holds the list to be exact. */
+import type { Value } from './full.ts';
 
 export interface ClusterDeviation {
   /** The paths that differ, in `FILE FIELD` form. */
@@ -115,13 +116,19 @@ export const CLUSTER_DEVIATIONS = {
 
 export type ClusterDeviationName = keyof typeof CLUSTER_DEVIATIONS;
 
-/** Who says a value that follows from nothing: kubeadm, or Muster by the deviation that one of these fields (as above) is of. */
-export function saidBy(fields: readonly string[]): string {
+/** Who says a value that follows from nothing: kubeadm, or Muster by the deviation that this field or one below it (as above) is of. */
+export function saidBy(field: string, value: Value): string {
+  const fields = leavesOf(field, value);
   const found = Object.entries(CLUSTER_DEVIATIONS).find(([, deviation]) =>
-    fields.some((field) => deviation.fields.test(field)),
+    fields.some((one) => deviation.fields.test(one)),
   );
   return found === undefined ? 'kubeadm' : `Muster: ${found[0]}`;
 }
+
+const leavesOf = (field: string, value: Value): readonly string[] =>
+  typeof value !== 'object' || value === null || Array.isArray(value)
+    ? [field]
+    : Object.entries(value).flatMap(([key, inner]) => leavesOf(`${field}.${key}`, inner));
 
 /** The same for in-cluster objects, as `KIND NAMESPACE/NAME FIELD`. */
 export const OBJECT_DEVIATIONS = {

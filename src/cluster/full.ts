@@ -131,6 +131,10 @@ export interface FullCluster {
     /** What differs on control planes. */
     readonly controlPlaneConfig: { readonly [field: string]: Value };
   };
+  readonly kubeProxy: {
+    /** Fields of KubeProxyConfiguration. */
+    readonly config: { readonly [field: string]: Value };
+  };
   readonly flags: Readonly<Record<Component, Flags>>;
   readonly machines: readonly ClusterMachine[];
 }

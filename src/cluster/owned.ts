@@ -23,6 +23,10 @@ const flags = (component: Component, names: string, why: string, unless?: RegExp
 const kubelet = (field: string, why: string): readonly Owned[] =>
   ['config', 'controlPlaneConfig'].map((part) => ({ path: ['kubelet', part, ...field.split('.')], why }));
 
+const proxy = (field: string, why: string): readonly Owned[] => [
+  { path: ['kubeProxy', 'config', ...field.split('.')], why },
+];
+
 const FOUNDING = 'etcd is founded once, by a grant; a member that begins otherwise is a second cluster';
 const DATA =
   'the agent looks for the WAL there before etcd may begin, and the data filesystem is mounted there';
@@ -135,6 +139,9 @@ export const OWNED: readonly Owned[] = [
   ...kubelet('containerRuntimeEndpoint', RUNTIME),
   ...kubelet('cgroupDriver', RUNTIME),
   ...kubelet('registerNode', 'Muster waits for the Node of every machine'),
+  ...proxy('clusterCIDR', PODS),
+  ...proxy('hostnameOverride', MACHINE),
+  ...proxy('clientConnection.kubeconfig', 'kube-proxy reaches the API on its own machine by it'),
 ];
 
 /** What these overrides touch of it; leaving out a whole that it is part of counts. */

@@ -1,5 +1,5 @@
 /** kube-proxy as kubeadm sets it up, but that it reaches the API on its own machine: see deviations. */
-import { yamlText } from '../../ignition/yaml-text.ts';
+import { type Plain, yamlText } from '../../ignition/yaml-text.ts';
 import type { FullCluster } from '../full.ts';
 import { componentHash } from './kubeadm.ts';
 import {
@@ -20,15 +20,17 @@ const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 /** On every machine: the apiserver itself on control planes, the balancer on workers. */
 export const LOCAL_API = 'https://127.0.0.1:6443';
 
-/** What is not said is kube-proxy's default. */
-const proxyConfiguration = (full: FullCluster): string =>
-  yamlText({
-    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
-    bindAddress: full.serviceAddresses.kubernetes[0]?.includes(':') ? '::' : '0.0.0.0',
-    clientConnection: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' },
-    clusterCIDR: full.networks.pods.join(','),
-    kind: 'KubeProxyConfiguration',
-  });
+/** In order of names: kubeadm's annotation is a digest of the text. */
+const proxyConfiguration = ({ kubeProxy: { config } }: FullCluster): string =>
+  yamlText(
+    Object.fromEntries(
+      Object.entries({
+        ...config,
+        apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+        kind: 'KubeProxyConfiguration',
+      }).sort(([a], [b]) => (a < b ? -1 : 1)),
+    ) as Plain,
+  );
 
 const kubeconfig = yamlText({
   apiVersion: 'v1',

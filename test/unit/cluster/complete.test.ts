@@ -21,13 +21,13 @@ test('the short specification of the issue is accepted, and completes without fa
   expect(result.full?.kubernetes).toEqual({ version: '1.36.3', minor: '1.36' });
 });
 
-/** Paths of all leaves; lists are leaves, and so are mappings of kubelet’s fields. */
+/** Paths of all leaves; lists are leaves, and so are mappings of kubelet’s and kube-proxy’s fields. */
 function leaves(value: unknown, path: readonly string[] = []): string[] {
   const isLeaf =
     typeof value !== 'object' ||
     value === null ||
     Array.isArray(value) ||
-    (path[0] === 'kubelet' && path.length === 3);
+    ((path[0] === 'kubelet' || path[0] === 'kubeProxy') && path.length === 3);
   return isLeaf
     ? [path.join('.')]
     : Object.entries(value).flatMap(([key, inner]) => leaves(inner, [...path, key]));
@@ -172,7 +172,7 @@ test('every flag that Muster decides is one of that component', () => {
 });
 
 test('null is for flags and kubelet’s fields only, and says so', () => {
-  const says = 'null leaves out a flag or a field of kubelet only';
+  const says = 'null leaves out a flag or a field of kubelet or kube-proxy only';
   expect(faults({ overrides: { versions: null } })).toEqual([
     `error overrides.versions: null where a mapping belongs; ${says}`,
   ]);

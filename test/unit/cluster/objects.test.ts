@@ -6,6 +6,7 @@ import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
 import { OBJECT_DEVIATIONS } from '../../../src/cluster/deviations.ts';
 import { applying } from '../../../src/cluster/objects/applied.ts';
 import { bundleOf, manifestText } from '../../../src/cluster/objects/bundle.ts';
+import { kubeProxyObjects } from '../../../src/cluster/objects/kube-proxy.ts';
 import { componentHash } from '../../../src/cluster/objects/kubeadm.ts';
 import { full, MACHINES } from './kit.ts';
 
@@ -90,6 +91,22 @@ test('kubeadm takes the ConfigMaps of kubelet and kube-proxy for its own by thei
     const { data, metadata } = read.find((one) => one.kind === 'ConfigMap' && one.metadata.name === name);
     expect(metadata.annotations).toEqual(componentHash(data));
   }
+});
+
+test('what overrides say of kube-proxy is in its ConfigMap, under the hash that kubeadm looks for', () => {
+  const config = { mode: 'nftables', conntrack: { maxPerCore: 0 } };
+  const map = kubeProxyObjects(full({ overrides: { kubeProxy: { config } } })).find(
+    ({ kind }) => kind === 'ConfigMap',
+  ) as unknown as { data: Record<string, string>; metadata: { annotations: unknown } };
+  expect(load(map.data['config.conf']!)).toEqual({
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    bindAddress: '0.0.0.0',
+    clientConnection: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' },
+    clusterCIDR: '10.244.0.0/16',
+    ...config,
+  });
+  expect(map.metadata.annotations).toEqual(componentHash(map.data));
 });
 
 test('every object stands once, and after the namespace and the account that it needs', () => {

@@ -154,3 +154,16 @@ test('flags and gates are those of the component’s own version', () => {
     'error overrides.flags.kubelet.feature-gates: Kubernetes 1.34 has no feature gate CRIListStreaming; 1.36 know it',
   ]);
 });
+
+test.for([
+  [{ mode: 'nftables', conntrack: { maxPerCore: 0 } }, undefined],
+  [{ mode: 'nftable' }, 'mode: one of iptables, ipvs, nftables belongs here'],
+  [{ mod: 'nftables' }, 'mod: KubeProxyConfiguration has no mod; did you mean "mode"?'],
+  [{ oomScoreAdj: '5' }, 'oomScoreAdj: a whole number, unquoted belongs here'],
+  [{ clusterCIDR: '10.1.0.0/16' }, 'clusterCIDR: Muster decides this: it is networks.pods; set that'],
+  [{ clientConnection: null }, 'clientConnection.kubeconfig: Muster decides this: '],
+] as const)('kube-proxy’s fields are those that it knows: %j', ([config, expected]) => {
+  const told = faults({ overrides: { kubeProxy: { config } } });
+  if (expected === undefined) expect(told).toEqual([]);
+  else expect(told).toEqual([expect.stringContaining(`error overrides.kubeProxy.config.${expected}`)]);
+});
