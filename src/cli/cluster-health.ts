@@ -4,7 +4,7 @@ import { systemClock } from '../base/clock.ts';
 import { duration, type Millis, millis, parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { ClusterHealth, Finding } from '../cluster/health/finding.ts';
-import { type ApiClient, connectApi, pause } from './client.socket.ts';
+import { type ApiClient, connectApi } from './client.socket.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
 import { type Column, formatOf, jsonText, tableText, yamlText } from './output.ts';
 
@@ -86,7 +86,7 @@ async function waited(
     const text = open.map(({ check, subject }) => `${check} ${subject}`).join(', ');
     if (text !== before) io.err(`${ageText(passed)}: waiting for ${text}\n`);
     before = text;
-    await pause(every, io.signal);
+    await io.pause(every);
   }
 }
 

@@ -1,9 +1,11 @@
 /** `muster cluster verify --wait` beside a server that answers as it is told: what is asked again, and until when. */
+
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
 import { verify } from '../../../src/cli/cluster-health.ts';
@@ -55,7 +57,7 @@ async function verified(wait?: string) {
     env: {},
     color: false,
     signal: new AbortController().signal,
-    pause: async () => {},
+    pause: (span) => pause(span),
   };
   const options = { socket: join(directory, 'socket'), ...(wait === undefined ? {} : { wait }) };
   const code = await verify('one', options, io, millis(1));
