@@ -1,15 +1,27 @@
 #!/bin/sh
 # What the scripts that build images share; sourced by images/*/build.sh and torture/guest.sh, never run.
 
-# need TOOL...: ends with what is missing.
+# need TOOL[=PACKAGE]...: ends with what is missing, and the packages that have it.
 need() {
-  missing=
+  missing='' packages=''
   for tool; do
-    command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
+    command -v "${tool%=*}" >/dev/null 2>&1 && continue
+    missing="$missing ${tool%=*}" packages="$packages ${tool#*=}"
   done
   [ -z "$missing" ] && return
-  echo "${0##*/}: missing:$missing; install with: scripts/packages.sh install" >&2
+  echo "${0##*/}: missing:$missing; install with: apt-get install$packages" >&2
   exit 1
+}
+
+# images_cache PROJECT: where images are kept unless somebody says: beside a checkout, else where caches of this user are.
+images_cache() {
+  if [ -e "$1/package-lock.json" ]; then
+    echo "$1/.cache/images"
+  elif [ "$(id -u)" = 0 ]; then
+    echo /var/cache/muster/images
+  else
+    echo "${XDG_CACHE_HOME:-$HOME/.cache}/muster/images"
+  fi
 }
 
 # real_package PACKAGE: the package of today that a kernel's metapackage stands for. It comes from apt's own mirror.

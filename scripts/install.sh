@@ -7,6 +7,8 @@
 #   /etc/muster, /etc/default/muster     kept when they exist
 #   units, generator, sysusers, tmpfiles where systemd looks for those of packages (always below /usr/lib)
 set -eu
+# What the umask of whoever installs happens to be must not reach the system, nor must the modes of the checkout.
+umask 022
 
 cd "$(dirname "$(dirname "$(readlink -f "$0")")")"
 destdir=${DESTDIR:-}
@@ -38,7 +40,6 @@ done <"$staging/packages"
 for part in bin src systemd images profiles docs package.json README.md LICENSE; do
   [ ! -e "$part" ] || cp -R "$part" "$new/$part"
 done
-# What the mode of the checkout happens to be must not reach the system.
 chmod -R u=rwX,go=rX "$new"
 rm -rf "$lib.old"
 [ ! -e "$lib" ] || mv "$lib" "$lib.old"

@@ -15,7 +15,7 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
-suite=trixie kernel=generic config=cloud-init firmware='' kubernetes='' cache=$project/.cache/images mirror='' security='' force='' key_only=''
+suite=trixie kernel=generic config=cloud-init firmware='' kubernetes='' cache=$(images_cache "$project") mirror='' security='' force='' key_only=''
 
 usage() {
   sed -n '4p' "$0" | cut -c5- >&2
@@ -58,7 +58,8 @@ if [ -n "$key_only" ]; then
   exit 0
 fi
 built "$out" "$force"
-need mmdebstrap mksquashfs zstd
+need mmdebstrap mksquashfs=squashfs-tools zstd
+[ "$(id -u)" = 0 ] || need newuidmap=uidmap
 
 # The mirrors of the host's own release; that of the image's is on the same ones.
 # shellcheck source=/dev/null

@@ -13,7 +13,7 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
-kernel=cloud cache=$project/.cache/images force='' key_only=''
+kernel=cloud cache=$(images_cache "$project") force='' key_only=''
 
 while [ $# -gt 0 ]; do
   case $1 in
@@ -37,7 +37,7 @@ case $kernel in
   *) echo "build.sh: --kernel is cloud or generic" >&2 && exit 2 ;;
 esac
 
-need busybox cpio zstd xz
+need busybox=busybox-static cpio zstd xz=xz-utils
 real=$(real_package "$package")
 recipe=$(
   cd "$project"

@@ -117,7 +117,12 @@ export const PLACES: readonly Place[] = [
     owner: 'muster',
     what: 'The key that private keys at rest are encrypted with, unless `--vault-key` or the credential names another.',
   },
-  { path: '/var/cache/muster/', mode: '0750', owner: 'muster', what: 'Compiled code; may be deleted.' },
+  {
+    path: '/var/cache/muster/',
+    mode: '0750',
+    owner: 'muster',
+    what: 'Compiled code, and images that root built here; may be deleted.',
+  },
   { path: '/run/muster/', mode: '0750', owner: 'muster', what: "The operators' socket." },
   { path: '/usr/lib/muster/', mode: '0755', owner: 'root', what: 'Program, its own Node, boot scripts.' },
   { path: '/usr/bin/muster', mode: '0755', owner: 'root', what: 'Link to the command.' },

@@ -14,7 +14,8 @@ export const EVENT_KINDS = {
   'dhcp.offer': 'An address (or, as proxy, a boot file) was offered.',
   'dhcp.ack': 'A lease was confirmed and is durable.',
   'dhcp.nak': 'A request was refused.',
-  'dhcp.decline': 'A client found its address in use; the address is set aside.',
+  'dhcp.decline':
+    'A client found its address in use, and it is set aside; or it found too many so, and gets none for a while.',
   'dhcp.release': 'A client gave its address back.',
   'dhcp.exhausted': 'No free address was left for a client.',
   'dhcp.store': 'A lease could not be made durable; the client was not answered and will ask again.',

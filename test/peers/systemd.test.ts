@@ -17,7 +17,10 @@ const muster = path.join(dest, 'usr/bin/muster');
 beforeAll(() => {
   // The service runs as somebody else and must be able to get here.
   fs.chmodSync(dir, 0o755);
+  // A host where new files are for their owner only.
+  const umask = process.umask(0o077);
   execFileSync('make', ['install', `DESTDIR=${dest}`], { stdio: ['ignore', 'ignore', 'inherit'] });
+  process.umask(umask);
 }, 120_000);
 
 const children: ChildProcess[] = [];
@@ -39,6 +42,24 @@ function generate(settings: string): { readonly units: string; readonly complain
   expect(done.status).toBe(0);
   return { units, complaints: done.stderr };
 }
+
+describe('the installed form', () => {
+  it('can be read by all and written by its owner only, whatever the umask of whoever installed it', () => {
+    const found = (...tests: string[]) =>
+      execFileSync('find', [dest, '!', '-type', 'l', ...tests], { encoding: 'utf8' });
+    expect(found('!', '-perm', '-444')).toBe('');
+    expect(found('-type', 'd', '!', '-perm', '-111')).toBe('');
+    expect(found('-perm', '/022')).toBe('');
+  });
+
+  it('keeps the images that it builds where caches are, not below its own files', () => {
+    for (const recipe of ['debian', 'probe']) {
+      const words = [path.join(lib, 'images', recipe, 'build.sh'), '--print-directory'];
+      const directory = execFileSync('sh', words, { encoding: 'utf8' });
+      expect(directory).toMatch(/^\/var\/cache\/muster\/images\//);
+    }
+  });
+});
 
 describe('the units', () => {
   it('have an exposure of at most 2.0, as systemd-analyze rates them', () => {

@@ -8,6 +8,7 @@ import { ExpiryQueue } from '../../base/expiry.ts';
 import type { Ipv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { BootClient } from '../client.ts';
+import { Declines } from './declines.ts';
 import { isOver, type Lease, type LeaseState, type LeaseView, stateAt } from './lease.ts';
 import { Pool, type PoolRules } from './pool.ts';
 
@@ -48,6 +49,7 @@ export class NetworkLeases {
   readonly #probed = new Map<Ipv4, Millis>();
   /** Who took an address from another server. It says who asks for files, and binds nobody. */
   readonly #elsewhere = new AgedMap<Ipv4, Mac>();
+  readonly #declines = new Declines();
   #pool: Pool | undefined;
   #restarted = 0 as Millis;
 
@@ -86,6 +88,11 @@ export class NetworkLeases {
       return !entry.busy || lease?.mac === mac || entry.offer?.mac === mac;
     // Whoever a probe found on an address uses it already: it may have it.
     return lease.mac === mac && (lease.state === 'bound' || lease.state === 'conflict');
+  }
+
+  /** Whether the client declined so many addresses of late that it gets none of a pool for a while. */
+  declinesAll(mac: Mac, now: Millis): boolean {
+    return this.#declines.tooMany(mac, now);
   }
 
   /** An address of the pools for a client that has none; the probed ones first. It stays free until it is offered. */
@@ -192,6 +199,7 @@ export class NetworkLeases {
     this.#elsewhere.delete(address);
     entry.lease = lease;
     entry.revision = revision;
+    if (lease.state === 'declined') this.#declines.note(lease.mac, lease.since);
     // A client that declined an address must not find it again; any other state is a reason to come back to it.
     const comesBack = lease.state === 'conflict' ? !this.#leaseOf.has(lease.mac) : lease.state !== 'declined';
     if (comesBack) this.#leaseOf.set(lease.mac, entry);

@@ -30,6 +30,10 @@ export const DHCP_OUTCOMES = {
     text: 'No free address is left in the pools: enlarge dhcp.pools or shorten dhcp.leaseTime in the Network document.',
     event: 'dhcp.exhausted',
   },
+  declines_all: {
+    text: 'The client declined three addresses within a minute; it gets none of the pools until that is a minute ago.',
+    event: 'dhcp.decline',
+  },
   no_pool: { text: 'No address is reserved for this client, and the network has no pool.' },
   reservation_held: {
     text: 'The address reserved for this client is still held by another one.',

@@ -51,12 +51,11 @@ function choose(ask: Ask, answer: BootAnswer): Ipv4 | OutcomeCode {
   if (reservedAddress !== undefined && mayHave(ask, answer, reservedAddress)) return reservedAddress;
   if (network.mode !== 'server' || network.pools.length === 0)
     return reservedAddress === undefined ? 'no_pool' : 'reservation_held';
-  const had = [
-    leases.offerOf(client.mac, state.now)?.address,
-    leases.leaseOf(client.mac)?.address,
-    addressOption(packet, OPTION.requestedAddress),
-  ];
+  const had = [leases.offerOf(client.mac, state.now)?.address, leases.leaseOf(client.mac)?.address];
   for (const address of had) if (address !== undefined && mayHave(ask, answer, address)) return address;
+  if (leases.declinesAll(client.mac, state.now)) return 'declines_all';
+  const wanted = addressOption(packet, OPTION.requestedAddress);
+  if (wanted !== undefined && mayHave(ask, answer, wanted)) return wanted;
   const free = leases.nextFree(
     state.now,
     (address) => state.boot.reservedFor?.(address, network) !== undefined,
@@ -124,6 +123,7 @@ function refuse(ask: Ask, outcome: OutcomeCode, address: Ipv4, answer?: BootAnsw
     nak_not_yours: 'address is not yours',
     nak_unknown: 'lease is not known',
     nak_reserved: 'address is reserved',
+    declines_all: 'too many addresses were declined',
   };
   const reply = addressed(ask, nak(ask.packet, serverId(ask), texts[outcome] ?? outcome), 'nak');
   return { outcome, address, reply, ...(answer ? { answer } : {}) };
@@ -174,6 +174,8 @@ export function request(ask: Ask): Step {
     return network.authoritative
       ? refuse(ask, 'nak_unknown', address, answer)
       : { outcome: 'silent_unknown', answer, address };
+  if (!holds && leases.declinesAll(client.mac, state.now))
+    return refuse(ask, 'declines_all', address, answer);
   return acknowledge(ask, who, answer, address, kind);
 }
 

@@ -227,6 +227,23 @@ describe('a client that had an address (RFC 2131 §4.3.2)', () => {
     expect(await lease(w, { mac: mac(3), address: '10.77.0.100' })).toBe('10.77.0.100');
   });
 
+  it('that declines three addresses within a minute gets none for a minute, by no way; others are served', async () => {
+    const w = await world();
+    for (const address of ['10.77.0.100', '10.77.0.101', '10.77.0.102']) {
+      expect(await lease(w)).toBe(address);
+      expect(await outcome(w, message('DECLINE', { address, server: SERVER }))).toBe('declined');
+      w.clock.advance(millis(10_000));
+    }
+    expect(await outcome(w, message('DISCOVER', {}))).toBe('declines_all');
+    expect(await outcome(w, message('DISCOVER', { address: '10.77.0.110' }))).toBe('declines_all');
+    const asks = { address: '10.77.0.110', server: SERVER };
+    expect(await outcome(w, message('REQUEST', asks))).toBe('declines_all');
+    expect(state(w, '10.77.0.110')).toBeUndefined();
+    expect(await lease(w, { mac: mac(2) })).toBe('10.77.0.103');
+    w.clock.advance(millis(30_000));
+    expect(await lease(w)).toBe('10.77.0.104');
+  });
+
   it('with an address of its own making gets options and no lease (INFORM)', async () => {
     const w = await world();
     const step = await w.send(message('INFORM', { ciaddr: '10.77.0.9' }), from('10.77.0.9'));
