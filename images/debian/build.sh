@@ -122,6 +122,9 @@ systemctl enable systemd-networkd.service systemd-resolved.service muster-config
 mkdir -p /etc/systemd/system/systemd-networkd-wait-online.service.d
 printf '[Service]\nExecStart=\nExecStart=/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=120\n' \
   >/etc/systemd/system/systemd-networkd-wait-online.service.d/muster.conf
+# Lets sshd be reached through a hypervisor, and loads its drivers for that at every boot and every time that units are read again.
+mkdir -p /etc/systemd/system-generators
+ln -s /dev/null /etc/systemd/system-generators/systemd-ssh-generator
 # Boot time work that a system in memory never needs.
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer
 # Daemons of clusters are configured and started by the agent, when the machine's data disk is there.
@@ -150,6 +153,13 @@ touch /etc/.updated /var/.updated
 FINISH
 tar -C "$tree" --owner=0 --group=0 --numeric-owner -cf "$work/tree.tar" .
 
+# What no server has, a seventh of the image, which each machine fetches, checks and keeps in memory. Of media the part stays on which graphics depend.
+for part in sound drivers/bluetooth drivers/net/wireless net/bluetooth net/mac80211 net/wireless \
+  drivers/media/dvb-core drivers/media/dvb-frontends drivers/media/i2c drivers/media/pci drivers/media/platform drivers/media/radio \
+  drivers/media/tuners drivers/media/usb; do
+  apt_options="$apt_options '--dpkgopt=path-exclude=/*lib/modules/*/kernel/$part/*'"
+done
+
 security_line=
 [ -z "$security" ] || security_line="deb $security $suite-security $components"
 eval "set -- $apt_options"
@@ -172,7 +182,7 @@ mmdebstrap --quiet --variant=minbase --format=tar --components="$components" --i
 echo "installed after $(($(date +%s) - started)) s; compressing" >&2
 # The tar has no entry for its root, which would be open to all.
 mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noappend \
-  -comp zstd -Xcompression-level 15 -b 256K <"$work/root.tar" 2>"$work/squash.log" ||
+  -comp zstd -Xcompression-level 11 -b 256K <"$work/root.tar" 2>"$work/squash.log" ||
   { cat "$work/squash.log" >&2; exit 1; }
 
 {

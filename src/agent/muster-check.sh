@@ -51,23 +51,40 @@ mtu() {
   fail "$1 answers, but packets of $octets octets do not reach it in one piece"
 }
 
-# As etcd writes: over space that is there already, each write with its sync. dd says how long each took; of 100, the second longest.
+# Seconds as dd says that it took, of standard input.
+took() {
+  while read -r _ octets _ rest; do
+    case $octets in bytes) rest=${rest##*copied, } && echo "${rest%% *}" ;; esac
+  done
+}
+
+# Seconds $1 as `ms`.
+milliseconds() {
+  ms=$(printf '%.3f' "${1:-0}" | tr -d '.')
+  ms=${ms#"${ms%%[!0]*}"}
+  ms=${ms:-0}
+}
+
+# As etcd writes: over space that is there already, each write with its sync. dd says how long each took; of 100, the second longest. A hundred
+# processes take longer than the writes to a fast disk: where all of them by one are done in the time that one may take, that is enough.
 fsync() {
   file=$1/.muster-fsync
   { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } 2>/dev/null || fail "cannot write to $1"
+  all=$(dd if=/dev/zero of="$file" bs=2300 count=100 conv=notrunc oflag=dsync 2>&1 | took)
+  milliseconds "$all"
+  if [ -n "$all" ] && [ "$ms" -le "$2" ]; then
+    rm -f "$file"
+    return
+  fi
   at=0
   worst=$(
     while [ "$at" -lt 100 ]; do
       dd if=/dev/zero of="$file" bs=2300 count=1 seek="$at" conv=notrunc oflag=dsync 2>&1
       at=$((at + 1))
-    done | while read -r _ octets _ rest; do
-      case $octets in bytes) rest=${rest##*copied, } && echo "${rest%% *}" ;; esac
-    done | sort -g | tail -n 2 | head -n 1
+    done | took | sort -g | tail -n 2 | head -n 1
   )
   rm -f "$file"
-  ms=$(printf '%.3f' "$worst" | tr -d '.')
-  ms=${ms#"${ms%%[!0]*}"}
-  ms=${ms:-0}
+  milliseconds "$worst"
   [ "$ms" -le "$2" ] || fail "of 100 small writes to $1 with fdatasync, the second slowest took $ms ms; $2 are allowed"
 }
 

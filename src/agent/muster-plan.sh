@@ -366,7 +366,8 @@ systemd() {
   return 1
 }
 
-# Unit $2 runs, and was started or $1ed since digest $3. One that runs since before we changed anything in this boot is up to date.
+# Unit $2 runs, and was started or $1ed since digest $3. What is enabled for the next boot need not be read again in this one: the manager
+# takes seconds for that, generators among them. One that runs since before we changed anything in this boot is up to date.
 unit() {
   [ ! -e "$run/daemon-reload" ] || { try unit-failed systemctl daemon-reload && rm -f "$run/daemon-reload"; } || return 1
   first_line "$run/unit.$2"
@@ -375,11 +376,11 @@ unit() {
     [ "$value" != "$3" ] || return 0
     if [ -n "$value" ] || [ -e "$run/changed" ]; then verb=$1; fi
   fi
-  try unit-failed systemctl enable --quiet "$2" && try unit-failed systemd "$verb" "$2" && try write-failed keep "$run/unit.$2" "$3"
+  try unit-failed systemctl enable --quiet --no-reload "$2" && try unit-failed systemd "$verb" "$2" && try write-failed keep "$run/unit.$2" "$3"
 }
 
 stop() {
   ! systemctl is-active --quiet "$1" || try unit-failed systemctl stop "$1" || return 1
-  ! systemctl is-enabled --quiet "$1" 2>/dev/null || try unit-failed systemctl disable --quiet "$1" || return 1
+  ! systemctl is-enabled --quiet "$1" 2>/dev/null || try unit-failed systemctl disable --quiet --no-reload "$1" || return 1
   rm -f "$run/unit.$1"
 }

@@ -2,7 +2,7 @@
  * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two machines boot at a time, so scenarios
  * whose machines come one by one run two at a time.
  */
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildImage } from '../../src/lab/images.files.ts';
@@ -88,6 +88,34 @@ describe.concurrent('the virtual rack', () => {
       expect({ failed, code }, err.slice(-20_000)).toEqual({ failed: [], code: 0 });
       process.stderr.write(`${file}: ${result.seconds} s\n`);
     });
+
+  test('a run that is kept can be looked around in until Ctrl-C, and leaves nothing behind', {
+    timeout: STAGE_MS,
+  }, async () => {
+    await withSlots(1, async () => {
+      // A group of its own: Ctrl-C reaches all of a terminal's.
+      const words = ['lab', 'run', 'test/lab/scenarios/kept.yaml', '--json', '--keep'];
+      const run = spawn('bin/muster', words, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+      const ended = new Promise<number | null>((resolve) => run.once('exit', resolve));
+      let err = '';
+      const kept = new Promise<void>((resolve) => {
+        run.stderr.on('data', (text) => {
+          err += text;
+          if (err.includes('Ctrl-C ends it')) resolve();
+        });
+      });
+      await Promise.race([kept, ended]);
+      expect(err).toContain('kept: logs in ');
+      const look = err.split('\n').find((line) => line.includes('nsenter'))!;
+      const inside = (command: string) =>
+        execFileSync('sh', ['-c', look.replace('bin/muster get machines', command)], { encoding: 'utf8' });
+      expect(inside('bin/muster get machines')).toMatch(/node-1.*profile_holds/);
+      expect(inside('pgrep -c qemu')).toBe('1\n');
+      process.kill(-run.pid!, 'SIGINT');
+      expect(await ended, err).toBe(0);
+      expect(() => process.kill(-run.pid!, 0)).toThrow('ESRCH');
+    });
+  });
 
   test('a run whose rack cannot be built ends, and says what is missing', { timeout: STAGE_MS }, async () => {
     const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/no-such-package.yaml', 1));

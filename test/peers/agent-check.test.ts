@@ -113,24 +113,34 @@ test('writes with their sync are timed, and the file is gone afterwards', () => 
 });
 
 test('slow writes are told from fast ones', () => {
-  // dd as it reports 97 fast writes and 3 slow ones.
+  // dd as it reports 97 fast writes and 3 slow ones, and all of them together.
   machine.command(
     'dd',
     `#!/bin/sh
-case "$*" in *count=100*) exit 0 ;; esac
+case "$*" in *count=100*conv=fsync*) exit 0 ;; esac
 n=\${*##*seek=}
 n=\${n%% *}
 took=0.00012
 [ "$n" -lt 97 ] || took=0.0451
+case "$*" in *count=100*) took=0.147 ;; esac
+echo >>writes
 printf '1+0 records in\\n1+0 records out\\n2300 bytes (2.3 kB, 2.2 KiB) copied, %s s, 1 MB/s\\n' "$took" >&2
 `,
   );
   fs.mkdirSync(machine.path('/data'));
   const file = path.join(SOURCE, 'muster-check.sh');
-  const said = (limit: string) =>
-    spawnSync('dash', [file, 'fsync', '/data', limit], { env: machine.env(), encoding: 'utf8' }).stdout;
-  expect(said('46')).toBe('');
-  expect(said('44')).toContain('took 45 ms');
+  const writes = machine.path('/writes');
+  const said = (limit: string) => {
+    fs.rmSync(writes, { force: true });
+    const words = [file, 'fsync', '/data', limit];
+    const options = { cwd: machine.path('/'), env: machine.env(), encoding: 'utf8' } as const;
+    return [spawnSync('dash', words, options).stdout, fs.statSync(writes).size];
+  };
+  expect(said('46')).toEqual(['', 101]);
+  expect(said('44')).toEqual([expect.stringContaining('took 45 ms'), 101]);
+  // None can have taken longer than all.
+  expect(said('147')).toEqual(['', 1]);
+  expect(said('146')).toEqual(['', 101]);
 });
 
 test('the agent holds with the name of the check, and does not repeat one that passed', async () => {

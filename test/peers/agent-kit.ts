@@ -165,7 +165,11 @@ units=$MUSTER_ROOT/units
 mkdir -p "$units"
 verb=$1
 shift
-[ "\${1:-}" != --quiet ] || shift
+reload=yes
+while case "\${1:-}" in --*) ;; *) false ;; esac; do
+  [ "$1" != --no-reload ] || reload=
+  shift
+done
 case $verb in
   is-active) [ -e "$units/$1.active" ] ; exit ;;
   is-enabled) [ -e "$units/$1.enabled" ] ; exit ;;
@@ -175,6 +179,11 @@ echo "$verb \${1:-}" >>"$units/log"
 case $verb in
   enable) : >"$units/$1.enabled" ;;
   disable) rm -f "$units/$1.enabled" ;;
+  *) reload= ;;
+esac
+# As the real one does unless it is told not to.
+[ -z "$reload" ] || echo 'daemon-reload unasked' >>"$units/log"
+case $verb in
   start | restart) : >"$units/$1.active" ;;
   stop) rm -f "$units/$1.active" ;;
 esac
