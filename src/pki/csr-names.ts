@@ -68,16 +68,14 @@ export function readAskedNames(text: string): AskedResult {
     const { version, subject, attributes } = csrParts(octets);
     if (version.length !== 1 || version[0] !== 0) throw new NotDer('a version other than 1');
     const asked: Mutable = {
-      ...{
-        commonNames: [],
-        organizations: [],
-        dns: [],
-        ips: [],
-        emails: [],
-        uris: [],
-        usages: [],
-        others: [],
-      },
+      commonNames: [],
+      organizations: [],
+      dns: [],
+      ips: [],
+      emails: [],
+      uris: [],
+      usages: [],
+      others: [],
     };
     readSubject(subject, asked);
     readAttributes(attributes, asked);

@@ -227,11 +227,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const fits = file(request('w1', 'DNS:w1,IP:10.0.0.21').csr, asWorker, SERVING);
     const misfit = file(request('w1', 'DNS:w1,IP:10.0.0.22').csr, asWorker, SERVING);
     const unknown = file(request('stranger', 'DNS:stranger,IP:10.0.0.77').csr, asStranger, SERVING);
+    const kubes = createKubes({ pki, clock: systemClock, signal: stop.signal });
+    const path = `/apis/certificates.k8s.io/v1/certificatesigningrequests/${fits}`;
+    const before = (await kubes('golden', ADDRESS)(path)).body as object;
     const events: NewEvent[] = [];
     approver = startApprover({
       founder: { records: () => [{ cluster: 'golden', founded: { at: 1, by: 'cp1' } } as FoundingRecord] },
       completions: { get: () => completed(SPEC) },
-      kubes: createKubes({ pki, clock: systemClock, signal: stop.signal }),
+      kubes,
       events: { record: (event) => void events.push(event) },
       clock: systemClock,
       log: silentLog,
@@ -242,6 +245,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       'O=system:nodes\nCN=system:node:w1',
       'DNS:w1, IP Address:10.0.0.21',
     ]);
+    // Who looked earlier and decides later is refused.
+    const late = kubes('golden', ADDRESS)(`${path}/approval`, { method: 'PUT', body: before });
+    await expect(late).rejects.toMatchObject({ status: 409 });
     const of = (name: string) => events.find(({ fields }) => fields?.request === name);
     await expect.poll(() => of(misfit), { timeout: 60_000 }).toBeDefined();
     expect(of(misfit)).toMatchObject({

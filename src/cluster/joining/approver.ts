@@ -41,8 +41,8 @@ const MOST = 50;
 interface Watched {
   /** The control plane that answered last is asked first. */
   by?: string;
-  /** By uid, as long as they are there: requests whose alarm was recorded, and those that could not be decided. */
-  told: Map<string, 'alarm' | 'failed'>;
+  /** By uid, as long as they are there: requests whose alarm was recorded, and what could not be written of others. */
+  told: Map<string, 'alarm' | Decided['verdict']>;
 }
 
 /** Watches from now on, until it is closed. */
@@ -73,7 +73,7 @@ export function startApprover(deps: ApproverDeps): Approver {
       await pause(clock, EVERY, stopping.signal);
     }
   };
-  const looping = loop();
+  const looping = loop().catch((error: unknown) => log.error({ err: error }, 'requests for certificates'));
 
   return {
     async close() {
@@ -93,8 +93,13 @@ async function oneRound(deps: ApproverDeps, full: FullCluster, state: Watched): 
     const request = readSigningRequest(item);
     uids.add(request.uid);
     const verdict = decideRequest(full, request);
-    if (verdict.do === 'leave' || state.told.get(request.uid) === 'alarm') continue;
-    if (verdict.do === 'alarm') {
+    const before = state.told.get(request.uid);
+    if (before === 'alarm') continue;
+    if (verdict.do === 'leave') {
+      // Written all the same: the answer was lost.
+      if (before && isOurs(item)) record(deps, full, request, before);
+      if (before) state.told.delete(request.uid);
+    } else if (verdict.do === 'alarm') {
       state.told.set(request.uid, 'alarm');
       record(deps, full, request, verdict);
     } else if (left-- > 0) await settle(deps, { full, kube, state }, { item, request, verdict });
@@ -166,13 +171,19 @@ async function settle(deps: ApproverDeps, { full, kube, state }: Place, decided:
     // Somebody decided it, or it is gone: the next round looks again.
     if (error instanceof KubeRefusal && (error.status === 409 || error.status === 404)) return;
     const level = state.told.has(request.uid) ? 'debug' : 'warn';
-    state.told.set(request.uid, 'failed');
+    state.told.set(request.uid, verdict);
     deps.log[level](
       { err: error, cluster: full.name, request: request.name },
       'a request for a certificate could not be decided',
     );
   }
 }
+
+const OURS = 'Muster: ';
+const isOurs = (item: unknown): boolean =>
+  listOf(fieldsOf(fieldsOf(item).status).conditions).some((one) =>
+    textOf(fieldsOf(one).message).startsWith(OURS),
+  );
 
 /** The object with the decision in it; of items of a list the API does not say what they are. */
 function decidedObject(item: unknown, verdict: Decided['verdict']): object {
@@ -181,7 +192,7 @@ function decidedObject(item: unknown, verdict: Decided['verdict']): object {
     verdict.do === 'approve'
       ? { type: 'Approved', reason: 'MachineOfTheInventory' }
       : { type: 'Denied', reason: MISFITS[verdict.code] };
-  const decided = { ...condition, status: 'True', message: `Muster: ${verdict.text}` };
+  const decided = { ...condition, status: 'True', message: `${OURS}${verdict.text}` };
   return {
     ...fieldsOf(item),
     apiVersion: 'certificates.k8s.io/v1',

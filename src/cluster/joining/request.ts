@@ -14,6 +14,7 @@ export interface SigningRequest {
   readonly request: string;
   /** Ms since 1970; NaN when it does not say. */
   readonly createdAt: number;
+  /** `failed`: neither can be said, and nothing is to be decided of it any more. */
   readonly state: 'pending' | 'approved' | 'denied' | 'failed';
 }
 
@@ -40,6 +41,6 @@ export function readSigningRequest(item: unknown): SigningRequest {
 function stateOf({ conditions, certificate }: ReturnType<typeof fieldsOf>): SigningRequest['state'] {
   const types = listOf(conditions).map((one) => textOf(fieldsOf(one).type));
   for (const [type, state] of Object.entries(STATES)) if (types.includes(type)) return state;
-  // Neither is possible without an approval, but nothing is to be decided of it any more.
-  return types.length > 0 || certificate !== undefined ? 'approved' : 'pending';
+  if (types.length > 0) return 'failed';
+  return certificate === undefined ? 'pending' : 'approved';
 }

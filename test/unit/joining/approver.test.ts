@@ -44,6 +44,8 @@ class Played {
   items: Item[];
   down = new Set<string>();
   refusal: number | undefined;
+  /** Writes are done, and their answers do not arrive. */
+  deaf = false;
   readonly asked: string[] = [];
   readonly written: Record<string, unknown>[] = [];
 
@@ -62,6 +64,7 @@ class Played {
       const object = body as unknown as Item & Record<string, unknown>;
       this.written.push(object);
       this.items = this.items.map((one) => (one.metadata.name === object.metadata.name ? object : one));
+      if (this.deaf) throw new Error('no whole answer within 5 s');
       return { body: object, text: '', date: 0 };
     };
 
@@ -198,6 +201,23 @@ test('after a conflict it is looked at again; what is refused otherwise is warne
   api.refusal = undefined;
   await round();
   expect(events).toHaveLength(1);
+  await approver.close();
+});
+
+test('what was written although its answer was lost is recorded when it is seen; what somebody else wrote meanwhile is not', async () => {
+  const api = new Played(item('misfit', FOREIGN), item('fits'));
+  api.deaf = true;
+  const { approver, events, warned, settled, round } = world(api);
+  await settled();
+  expect([events, warned.length]).toEqual([[], 2]);
+  const [misfit] = api.items;
+  api.items = [misfit!, item('fits', {}, {}, { conditions: [{ type: 'Approved', message: 'by hand' }] })];
+  await round();
+  await round();
+  expect(events.map(({ kind, fields }) => `${kind} ${fields?.request}`)).toEqual([
+    'cluster.request-denied misfit',
+  ]);
+  expect(api.written).toHaveLength(2);
   await approver.close();
 });
 

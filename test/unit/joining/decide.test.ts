@@ -219,7 +219,7 @@ test('what the API gives is read field by field, and what is not there is empty'
   expect(state('Approved')).toBe('approved');
   expect(state('Approved', 'Failed')).toBe('failed');
   expect(state('Approved', 'Denied')).toBe('denied');
-  expect(state('Novel')).toBe('approved');
+  expect(state('Novel')).toBe('failed');
   expect(readSigningRequest({ ...item, status: { certificate: 'x' } }).state).toBe('approved');
   expect(readSigningRequest(null)).toEqual({
     ...{ name: '', uid: '', signer: '', username: '', groups: [], usages: [], request: '' },
