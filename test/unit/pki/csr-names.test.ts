@@ -176,6 +176,34 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     asking(extension(SAN, EMPTY, element(TAG.boolean, Buffer.from([0])))),
     /truth/,
   ],
+  [
+    'a second value in a part of the subject',
+    assembled({ subject: [element(TAG.set, element(TAG.sequence, oid(CN), element(0x0c), element(0x0c)))] }),
+    /after the end/,
+  ],
+  [
+    'an attribute with more than a type and values',
+    assembled({
+      attributes: [element(TAG.sequence, oid(EXTENSION_REQUEST), element(TAG.set, EMPTY), EMPTY)],
+    }),
+    /after the end/,
+  ],
+  [
+    'an extension with more than a value',
+    asking(element(TAG.sequence, oid(SAN), element(TAG.octets, EMPTY), EMPTY)),
+    /after the end/,
+  ],
+  [
+    'an OID with a part that Go does not take',
+    asking(
+      element(
+        TAG.sequence,
+        element(TAG.oid, Buffer.from([0x55, 0x90, 0x80, 0x80, 0x80, 0x00])),
+        element(TAG.octets),
+      ),
+    ),
+    /too large/,
+  ],
   ['an address of five octets', general(0x87, 10, 0, 0, 1, 0), /5 octets/],
   ['a name that is not ASCII', general(0x82, 0xc3, 0xa4), /ASCII/],
   ['a kind of name that there is not', general(0x89, 1), /tag 137/],
