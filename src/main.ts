@@ -27,6 +27,7 @@ import { foundingOrders } from './cluster/founding/orders.ts';
 import { createSeat } from './cluster/founding/seat.ts';
 import { createHealth } from './cluster/health/health.ts';
 import { createKubes } from './cluster/health/kube.socket.ts';
+import { startApprover } from './cluster/joining/approver.ts';
 import { createDepartures } from './cluster/leaving/departures.ts';
 import { createMembership } from './cluster/leaving/membership.ts';
 import { personEtcdClient, personKubeconfig } from './cluster/person.ts';
@@ -254,6 +255,8 @@ async function listen(
   const departures = createDepartures({ ...common, founder, completions: clusters, kubes });
   closing.defer(() => departures.close());
   for (const { cluster } of founder.records()) departures.go(cluster);
+  const approver = startApprover({ ...common, founder, completions: clusters, kubes, events });
+  closing.defer(() => approver.close());
   const membership = createMembership({ ...common, catalog, completions: clusters, founder, departures });
   const health = createHealth({
     ...common,

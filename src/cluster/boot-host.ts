@@ -4,6 +4,7 @@ import { type AuthorityName, leafOf } from '../pki/hierarchy.ts';
 import { PrivateKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
 import type { Pki } from '../pki/pki.ts';
+import { type IssuedCertificate, PKI_KEY } from '../pki/records.ts';
 import type { Credentials } from './https.socket.ts';
 
 export interface BootHostDeps {
@@ -21,15 +22,23 @@ export function bootHostCredentials(
   trusted: AuthorityName,
 ): (cluster: string) => Promise<Credentials> {
   const held = new Map<string, { readonly until: number; readonly made: Promise<Credentials> }>();
+  /** What is in the ledger of earlier ones: taken out when they have ended, or a year of looking at a cluster would leave thousands. */
+  const entries = new Map<string, readonly IssuedCertificate[]>();
   const issue = async (cluster: string): Promise<Credentials> => {
     const keysets = await pki.keysets(cluster);
     const key = await PrivateKey.generate();
+    const earlier = Object.groupBy(entries.get(cluster) ?? [], ({ notAfter }) =>
+      notAfter < clock.now() ? 'ended' : 'valid',
+    );
     const issued = await pki.issue(cluster, {
       leaf,
       holder: { name: 'muster', addresses: [] },
       cluster: { name: cluster, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
       publicKey: key.publicKey(),
+      also: () =>
+        (earlier.ended ?? []).map(({ serial }) => ({ key: PKI_KEY.issued(cluster, serial), delete: true })),
     });
+    entries.set(cluster, [...(earlier.valid ?? []), issued]);
     return { ca: trustBundle(keysets.get(trusted)!), cert: issued.certificate, key: key.pem() };
   };
   return (cluster) => {

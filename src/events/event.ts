@@ -43,6 +43,12 @@ export const EVENT_KINDS = {
     'What a change starts anew is started on one machine after the other: a machine has its turn, or waits too long.',
   'cluster.kubeconfig': 'A kubeconfig was made for a person.',
   'cluster.etcd-client': 'A client certificate of etcd was made for a person.',
+  'cluster.request-approved':
+    "A machine's kubelet asked its cluster for a serving certificate, and what it asked for is what the inventory says.",
+  'cluster.request-denied':
+    'A request to a cluster for the certificate of one of its machines was denied: the reason says what differs from the inventory.',
+  'cluster.request-alarm':
+    "A request to a cluster for the certificate of one of its machines was approved by somebody else, though it is not that machine's: whoever asked can act in its name.",
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':

@@ -26,6 +26,8 @@ const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = 
   'report.disbelieved': 'warn',
   'machine.held': 'warn',
   'machine.conflict': 'warn',
+  'cluster.request-denied': 'warn',
+  'cluster.request-alarm': 'warn',
   'document.invalid': 'none',
 };
 

@@ -1,6 +1,7 @@
 /**
  * What a machine asks with: a PKCS#10 request (RFC 2986). Only its public key is used, and only after the request's own signature
  * proved that the machine holds the private one. Subject, names and extensions in it are skipped: they are the server's choice.
+ * Who has to judge them, since others wrote the request and others sign it, reads them with csr-names.ts.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { DerReader, type NotDer, TAG } from './der.ts';
@@ -31,14 +32,12 @@ const SIGNATURES: Readonly<Record<string, { readonly type: 'rsa' | 'ec'; readonl
 /** The public key that a request proves; or why not. Never throws. */
 export function readCsr(text: string): CsrResult {
   if (text.length > CSR_LIMIT) return refuse('too-large', `more than ${CSR_LIMIT} octets`);
-  const blocks = parsePem(text);
-  const label = blocks?.[0]?.label;
-  if (blocks?.length !== 1 || (label !== 'CERTIFICATE REQUEST' && label !== 'NEW CERTIFICATE REQUEST'))
-    return refuse('not-pem', 'not exactly one certificate request in PEM');
-  let parts: Parts;
+  const octets = csrOctets(text);
+  if (octets === undefined) return refuse('not-pem', 'not exactly one certificate request in PEM');
+  let parts: CsrParts;
   let key: KeyObject;
   try {
-    parts = partsOf(blocks[0]!.octets);
+    parts = csrParts(octets);
     key = createPublicKey({ key: parts.spki, format: 'der', type: 'spki' });
   } catch (error) {
     return refuse('malformed', error instanceof Error ? (error as NotDer).message : 'malformed');
@@ -59,29 +58,57 @@ export function readCsr(text: string): CsrResult {
     : refuse('signature', 'the signature is not of the key in the request');
 }
 
-interface Parts {
+/** The DER of a text that is exactly one request in PEM; undefined for anything else. */
+export function csrOctets(text: string): Buffer | undefined {
+  const blocks = parsePem(text);
+  const label = blocks?.[0]?.label;
+  const isOne =
+    blocks?.length === 1 && (label === 'CERTIFICATE REQUEST' || label === 'NEW CERTIFICATE REQUEST');
+  return isOne ? blocks[0]!.octets : undefined;
+}
+
+/** The parts of a request, none of them read yet. */
+export interface CsrParts {
+  readonly version: Buffer;
+  /** The elements of the Name. */
+  readonly subject: Buffer;
   readonly spki: Buffer;
+  /** The elements of the SET, if there is one. */
+  readonly attributes: Buffer;
   readonly signed: Buffer;
   /** OID in hexadecimal. */
   readonly algorithm: string;
   readonly signature: Buffer;
 }
 
-/** CertificationRequest ::= SEQUENCE { info, signatureAlgorithm, signature }; info ::= { version, subject, spki, [0] attributes }. */
-function partsOf(octets: Buffer): Parts {
+const NONE = Buffer.alloc(0);
+
+/**
+ * CertificationRequest ::= SEQUENCE { info, signatureAlgorithm, signature }; info ::= { version, subject, spki, [0] attributes }.
+ * Throws NotDer, ShortInput or RangeError.
+ */
+export function csrParts(octets: Buffer): CsrParts {
   const outside = new DerReader(octets);
   const request = new DerReader(outside.next(TAG.sequence).body);
   outside.end();
   const info = request.next(TAG.sequence);
   const fields = new DerReader(info.body);
-  fields.next(TAG.integer);
-  fields.next(TAG.sequence);
+  const version = fields.next(TAG.integer).body;
+  const subject = fields.next(TAG.sequence).body;
   const spki = fields.next(TAG.sequence).whole;
-  if (!fields.done) fields.next(TAG.context0);
+  const attributes = fields.done ? NONE : fields.next(TAG.context0).body;
   fields.end();
   const algorithm = new DerReader(request.next(TAG.sequence).body).next(TAG.oid).body.toString('hex');
   const bits = request.next(TAG.bits).body;
   request.end();
   if (bits.length < 2 || bits[0] !== 0) throw new RangeError('a signature that is not of whole octets');
-  return { spki, signed: info.whole, algorithm, signature: bits.subarray(1) };
+  return {
+    version,
+    subject,
+    spki,
+    attributes,
+    signed: info.whole,
+    algorithm,
+    signature: bits.subarray(1),
+  };
 }

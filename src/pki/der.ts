@@ -13,8 +13,10 @@ export interface Tlv {
 }
 
 export const TAG = {
+  boolean: 0x01,
   integer: 0x02,
   bits: 0x03,
+  octets: 0x04,
   oid: 0x06,
   sequence: 0x30,
   set: 0x31,
@@ -32,6 +34,11 @@ export class DerReader {
 
   get done(): boolean {
     return this.#at === this.#octets.length;
+  }
+
+  /** Of the next element; undefined at the end. */
+  get tag(): number | undefined {
+    return this.#octets[this.#at];
   }
 
   /** The next element, which has `tag`. Lengths are definite, minimal and inside the input. */

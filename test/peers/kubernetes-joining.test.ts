@@ -1,26 +1,41 @@
 /**
  * Who joins a cluster, with the approver and signer of kube-controller-manager running and no boot host: machines by the certificates that
- * they were given (decision 0026), and whoever has a token of kubeadm's. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ * they were given (decision 0026), and whoever has a token of kubeadm's. Then with the boot host's approver beside them. Needs
+ * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import { duration } from '../../src/base/duration.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { FoundingRecord } from '../../src/cluster/founding/founding.ts';
+import { createKubes } from '../../src/cluster/health/kube.socket.ts';
+import { type Approver, startApprover } from '../../src/cluster/joining/approver.ts';
+import type { NewEvent } from '../../src/events/event.ts';
+import type { Pki } from '../../src/pki/pki.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { completed } from '../unit/cluster/kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 
 const ADDRESS = '10.0.0.11';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
+const SPEC = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1', 'w2'], sans: [] };
 const LATE = duration('40m');
 const CURRENT = '/var/lib/kubelet/pki/kubelet-client-current.pem';
 const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
+const SERVING = { signer: 'kubernetes.io/kubelet-serving', usages: ['digital signature', 'server auth'] };
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
   const control = new PlacedPlan();
   const worker = new PlacedPlan();
   let requests = 0;
+  let pki: Pki;
+  let token = '';
+  const stop = new AbortController();
+  let approver: Approver | undefined;
 
   const admin = (...args: readonly string[]): string =>
     control.run('kubectl', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'), ...args);
@@ -59,6 +74,11 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     return name;
   }
 
+  /** Arguments of kubectl for nobody who has a kubeconfig. */
+  const as = (...credential: readonly string[]): readonly string[] => [
+    ...['--kubeconfig', '/dev/null', '--server', `https://${ADDRESS}:6443`],
+    ...['--certificate-authority', worker.inside('/etc/kubernetes/pki/ca-bundle.crt'), ...credential],
+  ];
   const asWorker = ['--kubeconfig', worker.inside('/etc/kubernetes/kubelet.conf')];
   const issued = (name: string): string =>
     Buffer.from(admin('get', 'csr', name, '-o', 'jsonpath={.status.certificate}'), 'base64').toString();
@@ -68,11 +88,12 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
     const start = Date.now() - LATE;
-    const { desk, clock } = await rig({
+    const { desk, clock, ...made } = await rig({
       start,
-      spec: { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1', 'w2'], sans: [] },
+      spec: SPEC,
       etcd: async () => ({ lines: [], founding: FOUNDING }),
     });
+    pki = made.pki;
     // The worker is there first; the control plane comes forty minutes later, and there is no boot host from then on.
     const w1 = new TestMachine('w1', { state: 'unused' });
     worker.put(await settle(desk, w1), w1);
@@ -91,7 +112,11 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     execFileSync('sh', [control.inside('/etc/muster/objects/apply.sh')], { env: control.env, stdio: 'pipe' });
   });
 
-  afterAll(() => Promise.all([control.close(), worker.close()]));
+  afterAll(async () => {
+    stop.abort();
+    await approver?.close();
+    await Promise.all([control.close(), worker.close()]);
+  });
 
   test('a worker whose control plane came forty minutes late is its node, with what it was given before', () => {
     const whoami = ['auth', 'whoami', '-o', 'jsonpath={.status.userInfo.username} {.status.userInfo.groups}'];
@@ -127,12 +152,11 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   });
 
   test('a worker that asks for another’s name gets nothing, while its own is approved', async () => {
-    const serving = { signer: 'kubernetes.io/kubelet-serving', usages: ['digital signature', 'server auth'] };
     const others = [
       ...['w2', 'cp1', 'stranger'].map((name) => () => file(request(name).csr, asWorker)),
       () => file(request('w2').csr, asWorker, { signer: 'kubernetes.io/kube-apiserver-client' }),
-      () => file(request('w2', 'DNS:w2,IP:10.0.0.22').csr, asWorker, serving),
-      () => file(request('w1', 'DNS:w2,IP:10.0.0.22').csr, asWorker, serving),
+      () => file(request('w2', 'DNS:w2,IP:10.0.0.22').csr, asWorker, SERVING),
+      () => file(request('w1', 'DNS:w2,IP:10.0.0.22').csr, asWorker, SERVING),
     ];
     // The API refuses most of them; what it takes is left unapproved.
     const taken = others.flatMap((ask) => {
@@ -175,7 +199,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       'jsonpath={.subjects[*].name}',
     );
     expect(binding).toBe('system:bootstrappers:kubeadm:default-node-token');
-    const token = control
+    token = control
       .run('kubeadm', 'token', 'create', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'))
       .trim();
     expect(tokens()).toBe(`secret/bootstrap-token-${token.split('.')[0]}\n`);
@@ -183,20 +207,64 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await expect
       .poll(() => admin('get', 'cm', '-n', 'kube-public', 'cluster-info', '-o', 'json'), { timeout: 60_000 })
       .toContain(`jws-kubeconfig-${token.split('.')[0]}`);
-    const ca = worker.inside('/etc/kubernetes/pki/ca-bundle.crt');
-    const asToken = [
-      '--kubeconfig',
-      '/dev/null',
-      '--server',
-      `https://${ADDRESS}:6443`,
-      '--certificate-authority',
-      ca,
-      '--token',
-      token,
-    ];
     const { csr } = request('joined');
-    const name = file(csr, asToken);
+    const name = file(csr, as('--token', token));
     await isIssued(name);
     expect(new X509Certificate(issued(name)).subject).toBe('O=system:nodes\nCN=system:node:joined');
+  });
+
+  test('with the boot host there, a serving request that fits is signed, one with another’s address denied and recorded; a stranger’s waits', async () => {
+    const foreign = request('stranger');
+    const joined = file(foreign.csr, as('--token', token));
+    await isIssued(joined);
+    const certificate = worker.inside('/stranger.crt');
+    fs.writeFileSync(certificate, issued(joined));
+    const asStranger = as('--client-certificate', certificate, '--client-key', foreign.key);
+    const stolen = file(request('w2').csr, as('--token', token));
+    // The approver in the tree is faster than any look at the inventory.
+    await isIssued(stolen);
+
+    const fits = file(request('w1', 'DNS:w1,IP:10.0.0.21').csr, asWorker, SERVING);
+    const misfit = file(request('w1', 'DNS:w1,IP:10.0.0.22').csr, asWorker, SERVING);
+    const unknown = file(request('stranger', 'DNS:stranger,IP:10.0.0.77').csr, asStranger, SERVING);
+    const kubes = createKubes({ pki, clock: systemClock, signal: stop.signal });
+    const path = `/apis/certificates.k8s.io/v1/certificatesigningrequests/${fits}`;
+    const before = (await kubes('golden', ADDRESS)(path)).body as object;
+    const events: NewEvent[] = [];
+    approver = startApprover({
+      founder: { records: () => [{ cluster: 'golden', founded: { at: 1, by: 'cp1' } } as FoundingRecord] },
+      completions: { get: () => completed(SPEC) },
+      kubes,
+      events: { record: (event) => void events.push(event) },
+      clock: systemClock,
+      log: silentLog,
+    });
+    await isIssued(fits);
+    const serving = new X509Certificate(issued(fits));
+    expect([serving.subject, serving.subjectAltName]).toEqual([
+      'O=system:nodes\nCN=system:node:w1',
+      'DNS:w1, IP Address:10.0.0.21',
+    ]);
+    // Who looked earlier and decides later is refused.
+    const late = kubes('golden', ADDRESS)(`${path}/approval`, { method: 'PUT', body: before });
+    await expect(late).rejects.toMatchObject({ status: 409 });
+    const of = (name: string) => events.find(({ fields }) => fields?.request === name);
+    await expect.poll(() => of(misfit), { timeout: 60_000 }).toBeDefined();
+    expect(of(misfit)).toMatchObject({
+      ...{ kind: 'cluster.request-denied', subject: 'w1' },
+      reason: { code: 'names', text: '10.0.0.22 is not of the machine, which has w1, 10.0.0.21' },
+    });
+    expect(JSON.parse(status(misfit))).toMatchObject({
+      conditions: [{ type: 'Denied', status: 'True', reason: 'NamesAreNotOfTheMachine' }],
+    });
+    expect(of(fits)).toMatchObject({ kind: 'cluster.request-approved', subject: 'w1' });
+    expect(of(stolen)).toMatchObject({
+      ...{ kind: 'cluster.request-alarm', subject: 'w2' },
+      reason: { code: 'requester', text: expect.stringMatching(/^system:bootstrap:.* system:node:w2; /) },
+    });
+    // A later one is decided as well: that of the stranger was there to be decided.
+    const later = file(request('w1', 'DNS:w1').csr, asWorker, SERVING);
+    await isIssued(later);
+    expect([status(unknown), of(unknown)]).toEqual(['{}', undefined]);
   });
 });

@@ -5,8 +5,9 @@ import { leafOf } from '../../pki/hierarchy.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
 import { certificateView } from '../../pki/views.ts';
 import type { FullCluster } from '../full.ts';
+import { CLIENT, nodeOf, SERVING } from '../joining/decide.ts';
 import { bad, type Finding, good } from './finding.ts';
-import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen } from './observe.ts';
+import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } from './observe.ts';
 import { isGood, type Probed } from './probe.ts';
 
 /** Renewed every 10 s by kubelet; node controllers wait 40 s. */
@@ -130,17 +131,39 @@ function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
     : good('lease', name, `held by ${lease.holder}`);
 }
 
-function judgeRequests({ name: cluster }: FullCluster, { pending }: ApiSeen): Finding {
+/** Those of the cluster's own machines are decided by Muster or in the tree; of others a person says what is right. */
+function judgeRequests(full: FullCluster, { pending }: ApiSeen): Finding {
   const late = pending.filter(({ age }) => age > CSR_WAITS);
-  const [first] = late;
-  if (!first) return good('csr', cluster, `${pending.length} requests for certificates wait`);
-  return bad(
-    'csr',
-    cluster,
-    `${late.length} requests for certificates wait, the first ${first.name} by ${first.by}`,
-    `kubectl certificate approve ${first.name}, if that is right; else deny it`,
+  const own = late.filter(
+    ({ by, signer }) => nodeOf(full, by) !== undefined && (signer === SERVING || signer === CLIENT),
   );
+  const others = late.filter((one) => !own.includes(one));
+  const [first] = own;
+  const [stranger] = others;
+  const says = [countOf(own, "of the cluster's machines"), countOf(others, 'of others')].flat().join('; ');
+  if (first) {
+    const serving = first.signer === SERVING;
+    const fix = serving
+      ? 'Muster decides them within seconds: journalctl -u muster says why it could not'
+      : 'on a control plane: crictl logs of kube-controller-manager, which approves them';
+    return bad('csr', full.name, says, fix);
+  }
+  if (stranger)
+    return bad(
+      'csr',
+      full.name,
+      says,
+      `kubectl certificate approve ${stranger.name}, if that is right; else deny it`,
+    );
+  return good('csr', full.name, `${pending.length} requests for certificates wait`);
 }
+
+const countOf = (requests: readonly RequestSeen[], whose: string): readonly string[] =>
+  requests[0]
+    ? [
+        `${requests.length} requests for certificates ${whose} wait, the first ${requests[0].name} by ${requests[0].by}`,
+      ]
+    : [];
 
 /** Certificates of machines by which they work: the newest of each. `issued`: of the cluster, and agents' that count. */
 export function judgeCertificates(

@@ -4,6 +4,7 @@
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
+import { readSigningRequest } from '../joining/request.ts';
 import type { Kube } from './kube.ts';
 
 export interface ApiServerSeen {
@@ -32,6 +33,15 @@ export interface LeaseSeen {
   readonly age: number;
 }
 
+export interface RequestSeen {
+  readonly name: string;
+  readonly signer: string;
+  /** Who asked. */
+  readonly by: string;
+  /** Ms, by the API server's clock. */
+  readonly age: number;
+}
+
 /** What one API server that is ready says. */
 export interface ApiSeen {
   readonly by: string;
@@ -39,7 +49,7 @@ export interface ApiSeen {
   /** Of kube-controller-manager and kube-scheduler; who has none is not in the list. */
   readonly leaders: readonly LeaseSeen[];
   /** Requests for certificates that nobody has approved or denied. */
-  readonly pending: readonly { readonly name: string; readonly by: string; readonly age: number }[];
+  readonly pending: readonly RequestSeen[];
 }
 
 export interface KubernetesSeen {
@@ -106,11 +116,12 @@ async function observeApi(by: string, kube: Kube): Promise<ApiSeen> {
     leaders: leaders.items
       .filter((lease) => LEADERS.some((name) => name === nameOf(lease)))
       .map((lease) => leaseOf(lease, leaders.date)),
-    pending: requests.items.filter(isPending).map((request) => ({
-      name: nameOf(request),
-      by: textOf(fieldsOf(request.spec).username),
-      age: requests.date - Date.parse(textOf(fieldsOf(request.metadata).creationTimestamp)),
-    })),
+    pending: requests.items
+      .map(readSigningRequest)
+      .filter(({ state }) => state === 'pending')
+      .map(({ name, signer, username, createdAt }) => ({
+        ...{ name, signer, by: username, age: requests.date - createdAt },
+      })),
   };
 }
 
@@ -140,9 +151,4 @@ function leaseOf(lease: Fields, now: number): LeaseSeen {
     holder: textOf(spec.holderIdentity).split('_')[0]!,
     age: now - Date.parse(textOf(spec.renewTime)),
   };
-}
-
-function isPending(request: Fields): boolean {
-  const status = fieldsOf(request.status);
-  return listOf(status.conditions).length === 0 && status.certificate === undefined;
 }

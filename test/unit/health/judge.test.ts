@@ -115,6 +115,9 @@ const kubernetes = (change: Partial<ApiSeen> = {}): KubernetesSeen => ({
   apiservers: ['cp1', 'cp2', 'cp3'].map((machine) => ({ machine, ready: true, version: 'v1.36.3' })),
   api: { ...API, ...change },
 });
+const waiting = (by: string, signer = 'kubernetes.io/kubelet-serving') => ({
+  ...{ name: 'csr-1', signer, by, age: 600_000 },
+});
 const nodeWith = (name: string, change: Partial<ApiSeen['nodes'][number]>) =>
   API.nodes.map((node) => (node.name === name ? { ...node, ...change } : node));
 
@@ -143,9 +146,24 @@ const FAULTS: readonly (readonly [string, Partial<ApiSeen>, string])[] = [
   ['unknown', { nodes: [...API.nodes, { ...API.nodes[0]!, name: 'x' }] }, 'node x: it is not in the Cluster'],
   ['without leader', { leaders: API.leaders.slice(1) }, 'lease kube-controller-manager: none of them'],
   [
-    'waiting requests',
-    { pending: [{ name: 'csr-1', by: 'system:node:x', age: 600_000 }] },
-    'csr golden: 1 requests for certificates wait, the first csr-1 by system:node:x; kubectl certificate approve csr-1',
+    'requests of others that wait',
+    { pending: [waiting('system:node:x')] },
+    'csr golden: 1 requests for certificates of others wait, the first csr-1 by system:node:x; kubectl certificate approve csr-1',
+  ],
+  [
+    'a serving request of a machine that Muster did not decide, beside one of somebody else',
+    { pending: [waiting('admin'), waiting('system:node:w1')] },
+    "csr golden: 1 requests for certificates of the cluster's machines wait, the first csr-1 by system:node:w1; 1 requests for certificates of others wait, the first csr-1 by admin; Muster decides",
+  ],
+  [
+    'a client request of a machine that nobody in the tree approved',
+    { pending: [waiting('system:node:cp1', 'kubernetes.io/kube-apiserver-client-kubelet')] },
+    "csr golden: 1 requests for certificates of the cluster's machines wait, the first csr-1 by system:node:cp1; on a control plane: crictl logs of kube-controller-manager",
+  ],
+  [
+    'a request of a machine to a signer that people approve for',
+    { pending: [waiting('system:node:cp1', 'example.com/own')] },
+    'of others wait, the first csr-1 by system:node:cp1; kubectl certificate approve csr-1',
   ],
 ];
 test.each(FAULTS)('%s: one line fails and says so', (_, change, says) => {

@@ -34,7 +34,11 @@ const ANSWERS: Readonly<Record<string, ReturnType<typeof answer>>> = {
     { metadata: { name: 'apiserver-abc' }, spec: {} },
   ),
   '/apis/certificates.k8s.io/v1/certificatesigningrequests': list(
-    { metadata: { name: 'a', creationTimestamp: ago(9000) }, spec: { username: 'x' }, status: {} },
+    {
+      metadata: { name: 'a', creationTimestamp: ago(9000) },
+      spec: { username: 'x', signerName: 's' },
+      status: {},
+    },
     { metadata: { name: 'b' }, status: { conditions: [{ type: 'Approved' }] } },
   ),
 };
@@ -71,7 +75,7 @@ test('nodes, leases and requests are read from the first API server that is read
       },
     ],
     leaders: [{ name: 'kube-scheduler', holder: 'cp2', age: 1000 }],
-    pending: [{ name: 'a', by: 'x', age: 9000 }],
+    pending: [{ name: 'a', signer: 's', by: 'x', age: 9000 }],
   });
 });
 

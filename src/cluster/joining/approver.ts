@@ -1,0 +1,223 @@
+/**
+ * The approver: looks at the requests for certificates of every founded cluster whose API answers, and approves or denies those that are
+ * about its machines. Nothing is stored: what is decided stands in the API, and what nobody decided is looked at again.
+ */
+import { type Clock, pause } from '../../base/clock.ts';
+import { duration } from '../../base/duration.ts';
+import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
+import type { Log } from '../../base/log.ts';
+import type { EventSink } from '../../events/event.ts';
+import type { Completions } from '../completed.ts';
+import type { Founder } from '../founding/founder.ts';
+import { addressOf, type FullCluster, withRole } from '../full.ts';
+import { type Kube, KubeRefusal } from '../health/kube.ts';
+import { decideRequest, MISFITS, type Verdict } from './decide.ts';
+import { readSigningRequest, type SigningRequest } from './request.ts';
+
+export interface ApproverDeps {
+  readonly founder: Pick<Founder, 'records'>;
+  readonly completions: Pick<Completions, 'get'>;
+  readonly kubes: (cluster: string, address: string) => Kube;
+  readonly events: EventSink;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface Approver {
+  close(): Promise<void>;
+}
+
+/** A kubelet asks anew after a minute or more; the approver in the tree takes a second. */
+const EVERY = duration('12s');
+const REQUESTS = '/apis/certificates.k8s.io/v1/certificatesigningrequests';
+/** A request takes up to 1.5 MiB in etcd: so few at once are read without a stall that others would feel. */
+const PAGE = 20;
+/** The API deletes requests after an hour, or a day if nobody decides: nobody has so many. */
+const PAGES = 100;
+/** Decisions written in one round. */
+const MOST = 50;
+
+/** What is kept of a cluster between two rounds. */
+interface Watched {
+  /** The control plane that answered last is asked first. */
+  by?: string;
+  /** By uid, as long as they are there: requests whose alarm was recorded, and what could not be written of others. */
+  told: Map<string, 'alarm' | Decided['verdict']>;
+}
+
+/** Watches from now on, until it is closed. */
+export function startApprover(deps: ApproverDeps): Approver {
+  const { founder, completions, clock, log } = deps;
+  const stopping = new AbortController();
+  const watched = new Map<string, Watched>();
+  const running = new Map<string, Promise<void>>();
+
+  const look = (cluster: string): void => {
+    const full = completions.get(cluster)?.full;
+    // While the document is incomplete nobody knows whose a request is.
+    if (full === undefined || running.has(cluster)) return;
+    const state = watched.get(cluster) ?? { told: new Map() };
+    watched.set(cluster, state);
+    const round = oneRound(deps, full, state)
+      .catch((error: unknown) => log.debug({ err: error, cluster }, 'requests for certificates'))
+      .finally(() => running.delete(cluster));
+    running.set(cluster, round);
+  };
+
+  const loop = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      const founded = founder.records().filter((record) => record.founded && !record.reset);
+      for (const { cluster } of founded) look(cluster);
+      for (const cluster of watched.keys())
+        if (!founded.some((one) => one.cluster === cluster)) watched.delete(cluster);
+      await pause(clock, EVERY, stopping.signal);
+    }
+  };
+  const looping = loop().catch((error: unknown) => log.error({ err: error }, 'requests for certificates'));
+
+  return {
+    async close() {
+      stopping.abort();
+      await looping;
+      await Promise.all(running.values());
+    },
+  };
+}
+
+/** One look at all requests of a cluster; rejects when no control plane answers. */
+async function oneRound(deps: ApproverDeps, full: FullCluster, state: Watched): Promise<void> {
+  const { kube, items } = await listed(deps, full, state);
+  const uids = new Set<string>();
+  let left = MOST;
+  for (const item of items) {
+    const request = readSigningRequest(item);
+    uids.add(request.uid);
+    const verdict = decideRequest(full, request);
+    const before = state.told.get(request.uid);
+    if (before === 'alarm') continue;
+    if (verdict.do === 'leave') {
+      // Written all the same: the answer was lost.
+      if (before && isOurs(item)) record(deps, full, request, before);
+      if (before) state.told.delete(request.uid);
+    } else if (verdict.do === 'alarm') {
+      state.told.set(request.uid, 'alarm');
+      record(deps, full, request, verdict);
+    } else if (left-- > 0) await settle(deps, { full, kube, state }, { item, request, verdict });
+  }
+  for (const uid of state.told.keys()) if (!uids.has(uid)) state.told.delete(uid);
+}
+
+/** All requests, by the first control plane that answers. */
+async function listed(
+  { kubes, log }: ApproverDeps,
+  full: FullCluster,
+  state: Watched,
+): Promise<{ readonly kube: Kube; readonly items: readonly unknown[] }> {
+  const all = withRole(full, 'control-plane');
+  const last = all.filter(({ name }) => name === state.by);
+  let failure: unknown;
+  for (const machine of new Set([...last, ...all])) {
+    const kube = kubes(full.name, addressOf(machine));
+    try {
+      const { items, more } = await pages(kube);
+      state.by = machine.name;
+      if (more)
+        log.warn(
+          { cluster: full.name },
+          `more than ${PAGE * PAGES} requests for certificates: the rest is not looked at`,
+        );
+      return { kube, items };
+    } catch (error) {
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
+async function pages(kube: Kube): Promise<{ readonly items: readonly unknown[]; readonly more: boolean }> {
+  const items: unknown[] = [];
+  let from = '';
+  for (let page = 0; page < PAGES; page++) {
+    const asked = new URLSearchParams({ limit: String(PAGE), ...(from && { continue: from }) });
+    const body = fieldsOf((await kube(`${REQUESTS}?${asked}`)).body);
+    items.push(...listOf(body.items));
+    from = textOf(fieldsOf(body.metadata).continue);
+    if (from === '') break;
+  }
+  return { items, more: from !== '' };
+}
+
+interface Place {
+  readonly full: FullCluster;
+  readonly kube: Kube;
+  readonly state: Watched;
+}
+
+interface Decided {
+  /** As the API gave it, with its resourceVersion: who was faster is not overwritten. */
+  readonly item: unknown;
+  readonly request: SigningRequest;
+  readonly verdict: Exclude<Verdict, { readonly do: 'leave' }>;
+}
+
+/** Writes what was decided; an event is made of it when the API has it. What fails is tried again in the next round. */
+async function settle(deps: ApproverDeps, { full, kube, state }: Place, decided: Decided): Promise<void> {
+  const { item, request, verdict } = decided;
+  try {
+    const path = `${REQUESTS}/${encodeURIComponent(request.name)}/approval`;
+    await kube(path, { method: 'PUT', body: decidedObject(item, verdict) });
+    record(deps, full, request, verdict);
+  } catch (error) {
+    // Somebody decided it, or it is gone: the next round looks again.
+    if (error instanceof KubeRefusal && (error.status === 409 || error.status === 404)) return;
+    const level = state.told.has(request.uid) ? 'debug' : 'warn';
+    state.told.set(request.uid, verdict);
+    deps.log[level](
+      { err: error, cluster: full.name, request: request.name },
+      'a request for a certificate could not be decided',
+    );
+  }
+}
+
+const OURS = 'Muster: ';
+const isOurs = (item: unknown): boolean =>
+  listOf(fieldsOf(fieldsOf(item).status).conditions).some((one) =>
+    textOf(fieldsOf(one).message).startsWith(OURS),
+  );
+
+/** The object with the decision in it; of items of a list the API does not say what they are. */
+function decidedObject(item: unknown, verdict: Decided['verdict']): object {
+  const status = fieldsOf(fieldsOf(item).status);
+  const condition =
+    verdict.do === 'approve'
+      ? { type: 'Approved', reason: 'MachineOfTheInventory' }
+      : { type: 'Denied', reason: MISFITS[verdict.code] };
+  const decided = { ...condition, status: 'True', message: `${OURS}${verdict.text}` };
+  return {
+    ...fieldsOf(item),
+    apiVersion: 'certificates.k8s.io/v1',
+    kind: 'CertificateSigningRequest',
+    status: { ...status, conditions: [...listOf(status.conditions), decided] },
+  };
+}
+
+const KINDS = {
+  approve: 'cluster.request-approved',
+  deny: 'cluster.request-denied',
+  alarm: 'cluster.request-alarm',
+} as const;
+
+function record(
+  { events }: ApproverDeps,
+  { name: cluster }: FullCluster,
+  { name, username, signer }: SigningRequest,
+  verdict: Decided['verdict'],
+): void {
+  const text = verdict.do === 'alarm' ? `${verdict.text}; somebody has approved that already` : verdict.text;
+  events.record({
+    kind: KINDS[verdict.do],
+    subject: verdict.machine ?? `Cluster/${cluster}`,
+    reason: { code: verdict.do === 'approve' ? 'inventory' : verdict.code, text },
+    fields: { cluster, request: name, requester: username.slice(0, 100), signer },
+  });
+}
