@@ -162,14 +162,18 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       })
       .toBe('thing.things.example.org/first\n');
     expect(kubectl('get', '-n', 'kube-system', 'deploy', '-o', 'name')).toBe('deployment.apps/coredns\n');
-    // The last add-on holds the scripts until somebody defines its kind.
+    // The last add-on holds the scripts until somebody defines its kind, and that is what agents say.
     expect(scripts.map(({ exitCode }) => exitCode)).toEqual([null, null, null]);
+    const complaint = placed.inside('/run/muster/objects');
+    const says = () => (fs.existsSync(complaint) ? fs.readFileSync(complaint, 'utf8') : '');
+    await expect.poll(says, { timeout: 60_000, interval: 500 }).toContain('no matches for kind "Later"');
     const file = placed.inside('/definition.json');
     fs.writeFileSync(file, JSON.stringify(DEFINITION));
     kubectl('apply', '-f', file);
     expect(await Promise.all(all)).toEqual([0, 0, 0]);
     expect(kubectl('get', 'laters.later.example.org', '-o', 'name')).toBe('later.later.example.org/one\n');
     expect(fs.existsSync(placed.inside('/run/muster/applier-1.conf'))).toBe(false);
+    expect(says()).toBe('');
   });
 
   test('objects are there as patched, with the mode that kubectl reads, and carry the name of their add-on', () => {
