@@ -213,6 +213,29 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(answer).toBe('ok');
   });
 
+  test('the firewall of kube-router beside flannel is accepted, and so are the policies of a namespace that is not there yet', () => {
+    const cluster = full(
+      { ...SPEC, networkPolicy: { enforce: 'kube-router', isolate: ['shop', 'default'] } },
+      MACHINES,
+    );
+    const file = placed.inside('/policies.yaml');
+    fs.writeFileSync(file, manifestText(bundleOf(cluster, 'CA\n').applied));
+    const apply = () =>
+      kubectl('apply', '--server-side', '--force-conflicts', '--field-manager=muster', '-f', file);
+    expect(apply()).toContain('daemonset.apps/kube-router serverside-applied');
+    kubectl('label', 'namespace', 'shop', 'team=a');
+    apply();
+    expect(get('namespace', 'shop').metadata.labels.team).toBe('a');
+    const policies = get('-n', 'shop', 'networkpolicies').items.map(
+      ({ metadata, spec }: { metadata: { name: string }; spec: object }) => [metadata.name, spec],
+    );
+    const everyPod = { podSelector: {}, policyTypes: ['Ingress'] };
+    expect(policies).toEqual([
+      ['muster-allow-same-namespace', { ...everyPod, ingress: [{ from: [{ podSelector: {} }] }] }],
+      ['muster-default-deny', everyPod],
+    ]);
+  });
+
   test.for(['flannel', 'kube-router'] as const)('the objects of %s for both families are accepted', (cni) => {
     const cluster = full({ ...SPEC, cni }, MACHINES);
     const file = placed.inside(`/${cni}.yaml`);
