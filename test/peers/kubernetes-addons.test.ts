@@ -116,14 +116,18 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     placed.run('kubectl', '--kubeconfig', own(), ...args);
   const get = (...args: readonly string[]) => JSON.parse(kubectl('get', ...args, '-o', 'json'));
 
-  /** The plan's script with a credential of its own, as one of several control planes. */
+  /**
+   * The plan's script with a credential of its own, as one of several control planes; started anew as by its unit: the API server gives the
+   * address of a Service to one of those that make it at the same time.
+   */
   function applyAs(n: number): Promise<number | null> {
     const credential = placed.inside(`/run/muster/applier-${n}.conf`);
     fs.copyFileSync(own(), credential);
     const script = fs
       .readFileSync(placed.inside('/etc/muster/objects/apply.sh'), 'utf8')
       .replaceAll(applier(), credential);
-    const child = spawn('sh', ['-c', script], { env: placed.env, stdio: 'ignore' });
+    const unit = 'until sh -c "$1"; do sleep 1; done';
+    const child = spawn('sh', ['-c', unit, 'unit', script], { env: placed.env, stdio: 'ignore' });
     scripts.push(child);
     return new Promise((resolve) => child.on('close', resolve));
   }
