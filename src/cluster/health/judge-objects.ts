@@ -23,7 +23,8 @@ export function judgeObjects(
   { appliers, lacking }: ObjectsStanding,
   { served, now, patience }: Circumstances,
 ): Finding {
-  if (lacking !== undefined) return bad('objects', cluster, lacking, `muster addon ls ${cluster}`);
+  if (lacking !== undefined)
+    return bad('objects', cluster, lacking.replace(/\.$/, ''), `muster addon ls ${cluster}`);
   const applied = appliers.filter(({ state }) => state === 'applied');
   const rest = appliers.filter(({ state }) => state !== 'applied');
   if (applied.length > 0)

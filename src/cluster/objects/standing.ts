@@ -1,6 +1,5 @@
 /** How far the control planes are with the objects that are the present ones. */
-import type { FullCluster } from '../full.ts';
-import { withRole } from '../full.ts';
+import { type FullCluster, withRole } from '../full.ts';
 import type { AppliedObjects } from './applied.ts';
 import type { PresentOf } from './present.ts';
 

@@ -72,7 +72,7 @@ test('while no API server is ready nothing else is said of them; an add-on that 
     'no API server is ready; see the lines',
   );
   expect(judged([{ state: 'applied' }], { lacking: 'The add-on x is not applied.' })).toBe(
-    'FAIL The add-on x is not applied.; muster addon ls golden',
+    'FAIL The add-on x is not applied; muster addon ls golden',
   );
 });
 
