@@ -30,6 +30,8 @@ import { createKubes } from './cluster/health/kube.socket.ts';
 import { startApprover } from './cluster/joining/approver.ts';
 import { createDepartures } from './cluster/leaving/departures.ts';
 import { createMembership } from './cluster/leaving/membership.ts';
+import { openAppliedObjects } from './cluster/objects/applied.ts';
+import { openPresentObjects } from './cluster/objects/present.ts';
 import { personEtcdClient, personKubeconfig } from './cluster/person.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
@@ -264,6 +266,7 @@ async function listen(
     founding: founding.status,
     kubes,
     pki,
+    objects: { present: openPresentObjects(addons), applied: openAppliedObjects({ ...common, store }) },
     roster,
     standingOf: agents.standingOf,
     newId: () => randomBytes(4).toString('hex'),

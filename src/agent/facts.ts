@@ -77,6 +77,8 @@ export interface AgentFacts {
   readonly step?: string;
   /** Why the last plan was not applied to its end. */
   readonly hold?: { readonly code: string; readonly text: string };
+  /** Why in-cluster objects that this machine applies are not in place, in kubectl's words. */
+  readonly objects?: string;
   /** SHA-256 of the public key of each leaf's key, hex. */
   readonly pins: ReadonlyMap<LeafName, string>;
   /** Certificate requests, PEM, as the last plan asked. */

@@ -254,6 +254,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const applied = optional('applied', HEX64);
   const step = optional('step', PLAIN);
   const code = optional('hold', PLAIN);
+  const objects = text('objects');
   const revision = optional('revision', /^[0-9]{1,15}$/);
   const boots = optional('bootdisk') !== undefined;
   return {
@@ -272,6 +273,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(applied !== undefined && { applied }),
     ...(step !== undefined && { step }),
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
+    ...(objects !== '' && { objects }),
     ...(revision !== undefined && { seenRevision: Number(revision) }),
   };
 }

@@ -3,6 +3,7 @@ import { parseReference } from '../artifacts/reference.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../base/ip.ts';
 import { didYouMean } from '../resources/suggest.ts';
 import { kubeletFaults } from './check-kubelet.ts';
+import { policyFaults } from './check-policy.ts';
 import { proxyFaults } from './check-proxy.ts';
 import type { ClusterFault } from './complete.ts';
 import { nodePrefix } from './derive.ts';
@@ -34,7 +35,7 @@ export function checkFull(full: FullCluster): readonly ClusterFault[] {
   const networksAreReadable = checkNetworks(full, found);
   if (networksAreReadable) checkAddresses(full, found);
   checkFlags(full, found);
-  found.push(...kubeletFaults(full), ...proxyFaults(full));
+  found.push(...kubeletFaults(full), ...proxyFaults(full), ...policyFaults(full));
   checkAddons(full, found);
   return found;
 }

@@ -10,6 +10,7 @@ import { didYouMean } from '../resources/suggest.ts';
 import type { Addon } from './addons/addon.ts';
 import { Builder, pathText } from './builder.ts';
 import { checkFull } from './check.ts';
+import { enforcingAddon } from './check-policy.ts';
 import { valueFaults } from './check-values.ts';
 import { componentFlags, kubeletConfig, proxyConfig } from './derive.ts';
 import { saidBy } from './deviations.ts';
@@ -81,6 +82,8 @@ const FIXED: Readonly<Record<string, string>> = {
   'cni.plugin': 'spec.kubernetes.cni',
   runtime: 'spec.kubernetes.runtime',
   addons: 'spec.kubernetes.addons',
+  'networkPolicy.enforce': 'spec.kubernetes.networkPolicy.enforce',
+  'networkPolicy.isolate': 'spec.kubernetes.networkPolicy.isolate',
   'virtualAddress.by': 'spec.kubernetes.virtualAddress.by',
   'virtualAddress.addresses': 'spec.kubernetes.virtualAddress.addresses',
   'etcd.minor': 'overrides.versions.etcd',
@@ -352,6 +355,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   build.put(['cni', 'plugin'], plugin, given(spec.cni), 'cni');
   for (const [what, reference] of Object.entries<string>(NETWORK_IMAGES[plugin].images))
     build.put(['cni', 'images', what], reference, 'default', NETWORK_IMAGES[plugin].by);
+  networkPolicy(build, spec, plugin);
   build.put(['addons'], addonsOf(spec) as unknown as readonly Value[], given(spec.addons), 'addons');
   build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'where installers of CNI put theirs');
   build.put(['timeServers'], spec.timeServers ?? [], given(spec.timeServers), 'timeServers');
@@ -404,6 +408,29 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
       by === undefined ? 'default' : 'derived',
       by ?? 'kubeadm',
     );
+}
+
+/** Images are of whoever runs on every node for the network, so that the firewall's stands beside the plugin's. */
+function networkPolicy(
+  build: Builder,
+  { networkPolicy: given, addons = [] }: KubernetesSpec,
+  plugin: FullCluster['cni']['plugin'],
+): void {
+  const addon = plugin === 'none' ? enforcingAddon(addons) : undefined;
+  const itself = plugin === 'kube-router' ? plugin : addon === undefined ? 'none' : 'addon';
+  const enforce =
+    given?.enforce === undefined
+      ? build.put(['networkPolicy', 'enforce'], itself, 'derived', addon === undefined ? 'cni' : 'addons')
+      : build.put(['networkPolicy', 'enforce'], given.enforce, 'spec', 'networkPolicy.enforce');
+  build.put(
+    ['networkPolicy', 'isolate'],
+    given?.isolate ?? [],
+    given?.isolate === undefined ? 'default' : 'spec',
+    'networkPolicy.isolate',
+  );
+  const { by, images } = NETWORK_IMAGES['kube-router'];
+  if (enforce === 'kube-router' && plugin !== enforce)
+    build.put(['cni', 'images', enforce], images[enforce], 'default', by);
 }
 
 const addonsOf = ({ addons = [] }: KubernetesSpec): readonly Addon[] =>

@@ -20,13 +20,13 @@ import type { Keysets, Pki } from '../pki/pki.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import type { Store } from '../store/store.ts';
-import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from './addons/library.ts';
+import type { AddonLibrary } from './addons/library.ts';
 import { type Certificates, openCertificates } from './certificates.ts';
 import { type Completions, followClusters } from './completed.ts';
 import { dataPart } from './content/data.ts';
 import { departurePlan } from './content/departure.ts';
 import { hold } from './content/lines.ts';
-import { type ObjectsPart, objectsPart } from './content/objects-unit.ts';
+import type { ObjectsPart } from './content/objects-unit.ts';
 import { heldLines, type PlanOf, planLines } from './content/plan.ts';
 import { pinImages } from './content/supplies.ts';
 import type { EtcdPart, EtcdSeat } from './etcd-part.ts';
@@ -36,7 +36,7 @@ import type { FoundingRecord } from './founding/founding.ts';
 import type { ClusterMachine, FullCluster } from './full.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
 import { type AppliedObjects, openAppliedObjects } from './objects/applied.ts';
-import { bundleOf } from './objects/bundle.ts';
+import { openPresentObjects, type PresentOf } from './objects/present.ts';
 import { openRollouts, type Rollouts } from './rollout/rollouts.ts';
 
 export interface DeskDeps {
@@ -107,16 +107,6 @@ export function createDesk(deps: DeskDeps): ClusterDesk {
 
 const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
 
-/** The objects, and the add-ons that are among them. */
-interface MadeObjects {
-  readonly addons: AddonsPart['ready'];
-  readonly part: ObjectsPart;
-}
-
-/** The library gives the same value for what has not changed. */
-const sameAddons = (before: AddonsPart['ready'] | undefined, now: AddonsPart['ready']): boolean =>
-  before?.length === now.length && before.every((one, n) => one === now[n]);
-
 /** What is known of the machine that asks. */
 interface Asking {
   readonly full: FullCluster;
@@ -134,18 +124,18 @@ class Desk {
   readonly #deps: DeskDeps;
   readonly #completions: Completions;
   readonly #certificates: Certificates;
-  readonly #objects: AppliedObjects;
+  readonly #applied: AppliedObjects;
+  readonly #present: PresentOf;
   readonly #rollouts: Rollouts;
   readonly #fitness: Fitness;
-  /** By the specification, then by machine and CA: made once for each state of the documents. */
-  readonly #parts = new WeakMap<FullCluster, Map<string, MadeObjects>>();
   readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
 
   constructor(deps: DeskDeps, completions: Completions, certificates: Certificates) {
     this.#deps = deps;
     this.#completions = completions;
     this.#certificates = certificates;
-    this.#objects = openAppliedObjects(deps);
+    this.#applied = openAppliedObjects(deps);
+    this.#present = openPresentObjects(deps.addons);
     this.#rollouts = openRollouts(deps);
     this.#fitness = openFitness(deps.clock);
   }
@@ -217,8 +207,10 @@ class Desk {
       );
     const { keysets } = keys;
     const isControlPlane = machine.roles.includes('control-plane');
-    const addons = isControlPlane ? await this.#addonsOf(full) : NO_ADDONS;
-    const objects = isControlPlane ? await this.#objectsOf(asking, keysets, addons) : undefined;
+    const present = isControlPlane
+      ? await this.#present(full, machine, trustBundle(keysets.get('ca')!))
+      : undefined;
+    const objects = present && (await this.#due(asking, present.part));
     const leaves = await this.#leaves(asking, keysets, objects !== undefined);
     if (leaves.requests.length > 0)
       return {
@@ -238,9 +230,10 @@ class Desk {
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
     // Said at the end, when all else is done; what stops etcd counts more.
-    if (addons.hold === undefined || etcd?.hold !== undefined) return { lines, pollSeconds };
+    const lacking = present?.addons.hold;
+    if (lacking === undefined || etcd?.hold !== undefined) return { lines, pollSeconds };
     return {
-      lines: [...lines, hold(addons.hold.code, addons.hold.text)],
+      lines: [...lines, hold(lacking.code, lacking.text)],
       pollSeconds: Math.max(pollSeconds, POLL.held),
     };
   }
@@ -321,29 +314,9 @@ class Desk {
   }
 
   /** The in-cluster objects, on a control plane that has not applied them yet. */
-  async #objectsOf(
-    { full, machine, facts }: Asking,
-    keysets: Keysets,
-    addons: AddonsPart,
-  ): Promise<ObjectsPart | undefined> {
-    const caBundle = trustBundle(keysets.get('ca')!);
-    const known = this.#parts.get(full) ?? new Map<string, MadeObjects>();
-    this.#parts.set(full, known);
-    const before = known.get(machine.name + caBundle);
-    const made = sameAddons(before?.addons, addons.ready)
-      ? before!
-      : { addons: addons.ready, part: objectsPart(machine, bundleOf(full, caBundle), addons.ready) };
-    known.set(machine.name + caBundle, made);
-    const { part } = made;
-    const due = await this.#objects.isDue(full.name, machine.name, part.digest, facts);
+  async #due({ full, machine, facts }: Asking, part: ObjectsPart): Promise<ObjectsPart | undefined> {
+    const due = await this.#applied.isDue(full.name, machine.name, part.digest, facts);
     return due ? part : undefined;
-  }
-
-  async #addonsOf(full: FullCluster): Promise<AddonsPart> {
-    const { addons } = this.#deps;
-    return addons === undefined || full.addons.length === 0
-      ? NO_ADDONS
-      : addonsPart(full.name, await addons.of(full));
   }
 
   /** Certificates of the machine's keys, and the requests that are still needed. */

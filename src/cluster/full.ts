@@ -106,8 +106,14 @@ export interface FullCluster {
   /** The network between pods. `none`: an add-on or a person brings one. */
   readonly cni: {
     readonly plugin: 'flannel' | 'kube-router' | 'none';
-    /** Those of the plugin. An empty name of flannel's CNI plugin: it is on the machines already. */
+    /** Those of the plugin, and of who enforces network policies beside it. An empty name of flannel's CNI plugin: it is on the machines already. */
     readonly images?: Readonly<Partial<Record<'flannel' | 'flannel-cni-plugin' | 'kube-router', string>>>;
+  };
+  readonly networkPolicy: {
+    /** Who enforces NetworkPolicy objects; `addon`: one of the Cluster's, or what a person brings. */
+    readonly enforce: 'kube-router' | 'addon' | 'none';
+    /** Namespaces whose pods are reached from their own namespace only, until somebody allows more. */
+    readonly isolate: readonly string[];
   };
   /** In the order in which they are applied. */
   readonly addons: readonly Addon[];

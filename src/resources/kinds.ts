@@ -287,6 +287,19 @@ export const kubernetesSpec = z.strictObject({
   cni: z.enum(['flannel', 'kube-router', 'none']).optional().meta({
     description: 'The network between pods. Default flannel; none: an add-on or you bring one.',
   }),
+  networkPolicy: z
+    .strictObject({
+      enforce: z.enum(['kube-router', 'addon']).optional().meta({
+        description:
+          'Who enforces NetworkPolicy objects. kube-router: its firewall, beside another network. addon: one of yours. Default: the network itself where it does (kube-router, the add-ons calico and cilium); flannel does not.',
+      }),
+      isolate: z.array(name).optional().meta({
+        description:
+          'Namespaces whose pods are reached from their own namespace only, until a NetworkPolicy of yours says more. Made when they are not there. Default none.',
+      }),
+    })
+    .optional()
+    .meta({ description: 'Network policies: who enforces them, and namespaces that begin isolated.' }),
   runtime: z.enum(['containerd', 'cri-o']).optional().meta({
     description: 'What runs containers, on all machines. Default containerd.',
   }),

@@ -207,3 +207,12 @@ test('larger packets than a member takes are noticed', () => {
     '10.9.0.2 answers, but packets of 9000 octets do not reach it in one piece',
   );
 });
+
+test('the agent says what kubectl said of objects that are not in place, while that stands there', async () => {
+  machine.write('/run/muster/objects', 'Error from server (Forbidden): no\n');
+  await machine.poll();
+  expect(desk.facts().objects).toBe('Error from server (Forbidden): no');
+  fs.rmSync(machine.path('/run/muster/objects'));
+  await machine.poll();
+  expect(desk.facts().objects).toBeUndefined();
+});

@@ -116,14 +116,18 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     placed.run('kubectl', '--kubeconfig', own(), ...args);
   const get = (...args: readonly string[]) => JSON.parse(kubectl('get', ...args, '-o', 'json'));
 
-  /** The plan's script with a credential of its own, as one of several control planes. */
+  /**
+   * The plan's script with a credential of its own, as one of several control planes; started anew as by its unit: the API server gives the
+   * address of a Service to one of those that make it at the same time.
+   */
   function applyAs(n: number): Promise<number | null> {
     const credential = placed.inside(`/run/muster/applier-${n}.conf`);
     fs.copyFileSync(own(), credential);
     const script = fs
       .readFileSync(placed.inside('/etc/muster/objects/apply.sh'), 'utf8')
       .replaceAll(applier(), credential);
-    const child = spawn('sh', ['-c', script], { env: placed.env, stdio: 'ignore' });
+    const unit = 'until sh -c "$1"; do sleep 1; done';
+    const child = spawn('sh', ['-c', unit, 'unit', script], { env: placed.env, stdio: 'ignore' });
     scripts.push(child);
     return new Promise((resolve) => child.on('close', resolve));
   }
@@ -162,14 +166,18 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       })
       .toBe('thing.things.example.org/first\n');
     expect(kubectl('get', '-n', 'kube-system', 'deploy', '-o', 'name')).toBe('deployment.apps/coredns\n');
-    // The last add-on holds the scripts until somebody defines its kind.
+    // The last add-on holds the scripts until somebody defines its kind, and that is what agents say.
     expect(scripts.map(({ exitCode }) => exitCode)).toEqual([null, null, null]);
+    const complaint = placed.inside('/run/muster/objects');
+    const says = () => (fs.existsSync(complaint) ? fs.readFileSync(complaint, 'utf8') : '');
+    await expect.poll(says, { timeout: 60_000, interval: 500 }).toContain('no matches for kind "Later"');
     const file = placed.inside('/definition.json');
     fs.writeFileSync(file, JSON.stringify(DEFINITION));
     kubectl('apply', '-f', file);
     expect(await Promise.all(all)).toEqual([0, 0, 0]);
     expect(kubectl('get', 'laters.later.example.org', '-o', 'name')).toBe('later.later.example.org/one\n');
     expect(fs.existsSync(placed.inside('/run/muster/applier-1.conf'))).toBe(false);
+    expect(says()).toBe('');
   });
 
   test('objects are there as patched, with the mode that kubectl reads, and carry the name of their add-on', () => {
@@ -207,6 +215,29 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       encoding: 'utf8',
     });
     expect(answer).toBe('ok');
+  });
+
+  test('the firewall of kube-router beside flannel is accepted, and so are the policies of a namespace that is not there yet', () => {
+    const cluster = full(
+      { ...SPEC, networkPolicy: { enforce: 'kube-router', isolate: ['shop', 'default'] } },
+      MACHINES,
+    );
+    const file = placed.inside('/policies.yaml');
+    fs.writeFileSync(file, manifestText(bundleOf(cluster, 'CA\n').applied));
+    const apply = () =>
+      kubectl('apply', '--server-side', '--force-conflicts', '--field-manager=muster', '-f', file);
+    expect(apply()).toContain('daemonset.apps/kube-router serverside-applied');
+    kubectl('label', 'namespace', 'shop', 'team=a');
+    apply();
+    expect(get('namespace', 'shop').metadata.labels.team).toBe('a');
+    const policies = get('-n', 'shop', 'networkpolicies').items.map(
+      ({ metadata, spec }: { metadata: { name: string }; spec: object }) => [metadata.name, spec],
+    );
+    const everyPod = { podSelector: {}, policyTypes: ['Ingress'] };
+    expect(policies).toEqual([
+      ['muster-allow-same-namespace', { ...everyPod, ingress: [{ from: [{ podSelector: {} }] }] }],
+      ['muster-default-deny', everyPod],
+    ]);
   });
 
   test.for(['flannel', 'kube-router'] as const)('the objects of %s for both families are accepted', (cni) => {

@@ -179,7 +179,12 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
     (value) => readStored({ key: 'document/Machine/a', value, revision: 1 }),
   ],
   ["certificates of the agents' listener", JSON.parse(LISTENER), [], readServerCertificate],
-  ['records of applied objects', { v: 1, digest: 'd', bootId: 'b', done: false }, [], readApplied],
+  [
+    'records of applied objects',
+    { v: 1, digest: 'd', bootId: 'b', done: false, since: 1, says: 'Error' },
+    [],
+    readApplied,
+  ],
 ];
 
 test.each(RECORDS)('200,000 damaged %s are read or refused with a code', async (name, seed, codes, read) => {

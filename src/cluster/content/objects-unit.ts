@@ -13,6 +13,8 @@ import { put, sections } from './lines.ts';
 const DIRECTORY = '/etc/muster/objects';
 const ADDONS = `${DIRECTORY}/addons`;
 const CREDENTIAL = '/run/muster/applier.conf';
+/** The agent says its first line with every poll. */
+const COMPLAINT = `${AGENT_PATHS.run}/objects`;
 const UNIT = '/etc/systemd/system/muster-objects.service';
 
 const LABELS = [
@@ -35,14 +37,14 @@ const filesOf = ({ name, definitions, objects }: RenderedAddon): readonly File[]
 
 /** What fails now may not later: a kind that was defined just now, a webhook whose pods do not answer yet. */
 const addonsScript = (files: readonly File[]): string => `
-apply() { kubectl apply --server-side --force-conflicts --field-manager=muster -f "$1"; }
 # Add-ons, in the order of the Cluster. One that cannot be applied yet is tried again, less and less often.
 for file in ${files.map(({ path }) => path).join(' ')}; do
   pause=1
-  until apply "$file"; do
+  until attempt apply "$file"; do
     sleep "$pause"
     [ "$pause" -ge 30 ] || pause=$((pause * 2))
   done
+  rm -f ${COMPLAINT}
 done
 `;
 
@@ -50,29 +52,40 @@ done
 const script = ({ name }: ClusterMachine, addons: readonly File[]): string => `#!/bin/sh
 # Puts the objects of the cluster in place; started anew by systemd until all of it is done.
 set -eu
+umask 077
 export KUBECONFIG=${CREDENTIAL}
+# For the agent, which says it with every poll; it stays until the same is done.
+complain() {
+  echo "$1" >&2
+  echo "$1" | grep -v '^Warning:' | tr -s '\\0-\\37\\177' ' ' | head -c 400 >${COMPLAINT}.new
+  mv ${COMPLAINT}.new ${COMPLAINT}
+  return 1
+}
+# Runs the rest; what it says when it fails is complained of.
+attempt() {
+  if said=$({ "$@" >&3; } 2>&1); then [ -z "$said" ] || echo "$said" >&2; else complain "$said"; fi
+} 3>&1
+apply() { kubectl apply --server-side --force-conflicts --field-manager=muster -f "$1"; }
 # kubectl alone is much for a machine that starts an apiserver: it asks when curl was told so, or not told because it has no name.
 answers() {
   case $(curl -q -s -o /dev/null -w '%{http_code}' --noproxy '*' --max-time 5 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:6443/readyz) in
-    200 | 401) kubectl get --raw /readyz >/dev/null 2>&1 ;;
+    200 | 401) attempt kubectl get --raw /readyz >/dev/null ;;
     *) return 1 ;;
   esac
 }
 until answers; do sleep 2; done
 kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
-kubectl get -o name -f ${DIRECTORY}/created.yaml
-kubectl apply --server-side --force-conflicts --field-manager=muster -f ${DIRECTORY}/applied.yaml
+attempt kubectl get -o name -f ${DIRECTORY}/created.yaml
+attempt apply ${DIRECTORY}/applied.yaml
 # What somebody else has set since, kubectl calls a conflict: it is theirs.
 if ! said=$(kubectl apply --server-side --field-manager=muster-proposal -f ${DIRECTORY}/proposed.yaml 2>&1); then
   case $said in
   *conflict*) ;;
-  *)
-    echo "$said" >&2
-    exit 1
-    ;;
+  *) complain "$said" ;;
   esac
 fi
-kubectl label --overwrite node ${name} ${LABELS.join(' ')}
+attempt kubectl label --overwrite node ${name} ${LABELS.join(' ')}
+rm -f ${COMPLAINT}
 ${addons.length === 0 ? '' : addonsScript(addons).slice(1)}rm -f ${AGENT_PATHS.keys}/applier.key ${CREDENTIAL}
 `;
 

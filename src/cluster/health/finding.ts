@@ -8,6 +8,7 @@ export interface Finding {
     | 'node'
     | 'lease'
     | 'csr'
+    | 'objects'
     | 'network'
     | 'certificate'
     | 'machine';

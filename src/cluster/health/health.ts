@@ -1,7 +1,9 @@
 /** `muster cluster status` and `verify`: what was gathered from everywhere, judged. */
 import type { Clock } from '../../base/clock.ts';
+import { duration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Roster } from '../../machines/roster.ts';
+import { trustBundle } from '../../pki/keyset.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { MUSTER_SCOPE } from '../../pki/records.ts';
 import type { Completed } from '../complete.ts';
@@ -9,9 +11,11 @@ import { type Completions, noCluster } from '../completed.ts';
 import { membersOf } from '../founding/seat.ts';
 import type { FoundingStatus } from '../founding/status.ts';
 import { addressOf, type FullCluster } from '../full.ts';
+import { objectsStanding, type StandingDeps } from '../objects/standing.ts';
 import { bad, type ClusterHealth, type Finding } from './finding.ts';
 import { judgeCertificates, judgeKubernetes, judgeMachines, judgeProbes, type MachineSeen } from './judge.ts';
 import { judgeEtcd } from './judge-etcd.ts';
+import { judgeObjects } from './judge-objects.ts';
 import type { Kube } from './kube.ts';
 import { observeKubernetes } from './observe.ts';
 import { type Probed, probe } from './probe.ts';
@@ -20,7 +24,8 @@ export interface HealthDeps {
   readonly completions: Pick<Completions, 'get'>;
   readonly founding: (cluster: string) => Promise<FoundingStatus>;
   readonly kubes: (cluster: string, address: string) => Kube;
-  readonly pki: Pick<Pki, 'isFounded' | 'issued'>;
+  readonly pki: Pick<Pki, 'isFounded' | 'issued' | 'keysets'>;
+  readonly objects: StandingDeps;
   readonly roster: Pick<Roster, 'get' | 'heartbeats'>;
   /** What a certificate of an agent is worth. */
   readonly standingOf: (machine: string, serial: string) => string;
@@ -39,6 +44,9 @@ export interface Health {
   /** Throws E_NOT_FOUND for a cluster that is not there. */
   look(cluster: string, at: LookAt): Promise<ClusterHealth>;
 }
+
+/** A few polls and kubectl's time; whoever waits until all is well waits for the objects too. */
+const OBJECTS_TAKE = duration('5m');
 
 export function createHealth(deps: HealthDeps): Health {
   return {
@@ -125,6 +133,13 @@ function seen({ roster }: HealthDeps, name: string): MachineSeen {
   };
 }
 
+async function objects(deps: HealthDeps, full: FullCluster, at: LookAt, served: boolean): Promise<Finding> {
+  const keysets = await deps.pki.keysets(full.name);
+  const standing = await objectsStanding(deps.objects, full, trustBundle(keysets.get('ca')!));
+  const patience = at.probe ? duration('0s') : OBJECTS_TAKE;
+  return judgeObjects(full.name, standing, { served, now: deps.clock.now(), patience });
+}
+
 async function kubernetes(deps: HealthDeps, full: FullCluster, at: LookAt): Promise<readonly Finding[]> {
   const { kubes, clock, newId, pki } = deps;
   if (!(await pki.isFounded(full.name)))
@@ -133,7 +148,7 @@ async function kubernetes(deps: HealthDeps, full: FullCluster, at: LookAt): Prom
     ];
   const kubeOf = (machine: FullCluster['machines'][number]): Kube => kubes(full.name, addressOf(machine));
   const api = await observeKubernetes(full, kubeOf);
-  const found = judgeKubernetes(full, api);
+  const found = [...judgeKubernetes(full, api), await objects(deps, full, at, typeof api.api === 'object')];
   if (!at.probe || typeof api.api !== 'object') return found;
   const { by, nodes } = api.api;
   const image = at.probe.image ?? full.cni.images?.flannel ?? full.cni.images?.['kube-router'];

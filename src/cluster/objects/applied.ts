@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 import type { AgentFacts } from '../../agent/facts.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
 import type { Store } from '../../store/store.ts';
 
@@ -15,6 +17,10 @@ const record = z.strictObject({
   /** The boot in which it was given: a key that is gone after a reboot says nothing. */
   bootId: z.string(),
   done: z.boolean(),
+  /** When it was first given for this bundle, ms since 1970. Older versions did not write it. */
+  since: z.number().optional(),
+  /** Until it is done: why the API refused them last, in kubectl's words. */
+  says: z.string().optional(),
 });
 export type AppliedRecord = z.output<typeof record>;
 
@@ -32,37 +38,49 @@ export interface Applying {
 export function applying(
   known: AppliedRecord | undefined,
   digest: string,
-  { bootId, pins }: Pick<AgentFacts, 'bootId' | 'pins'>,
+  { bootId, pins, objects }: Pick<AgentFacts, 'bootId' | 'pins' | 'objects'>,
+  now: Millis,
 ): Applying {
   const hasKey = pins.has('applier');
-  const given: AppliedRecord = { v: 1, digest, bootId, done: false };
-  if (known?.digest !== digest) return hasKey ? { state: 'due', write: given } : { state: 'due' };
-  if (known.done) return { state: 'done' };
-  if (hasKey) return known.bootId === bootId ? { state: 'due' } : { state: 'due', write: given };
-  return known.bootId === bootId ? { state: 'done', write: { ...known, done: true } } : { state: 'due' };
+  const before = known?.digest === digest ? known : undefined;
+  if (before?.done) return { state: 'done' };
+  const of = { v: 1, digest, bootId, since: before?.since ?? now } as const;
+  if (!hasKey)
+    return before?.bootId === bootId ? { state: 'done', write: { ...of, done: true } } : { state: 'due' };
+  const same = before?.bootId === bootId && before.since !== undefined && before.says === objects;
+  if (same) return { state: 'due' };
+  return { state: 'due', write: { ...of, done: false, ...(objects !== undefined && { says: objects }) } };
 }
 
 export interface AppliedObjects {
   /** Whether this machine has to apply the bundle; what follows is stored when it resolves. */
   isDue(cluster: string, machine: string, digest: string, facts: AgentFacts): Promise<boolean>;
+  /** What is stored of this machine; undefined when nothing is that can be read. */
+  known(cluster: string, machine: string): Promise<AppliedRecord | undefined>;
 }
 
 export function openAppliedObjects({
   store,
   log,
+  clock,
 }: {
   readonly store: Store;
   readonly log: Log;
+  readonly clock: Clock;
 }): AppliedObjects {
+  const known = async (cluster: string, machine: string): Promise<AppliedRecord | undefined> => {
+    const key = objectsKey(cluster, machine);
+    const stored = await store.get(key);
+    const read = stored && readApplied(stored.value);
+    if (stored && read === undefined) log.warn({ key }, 'a stored record cannot be read and is passed over');
+    return read;
+  };
   return {
+    known,
     async isDue(cluster, machine, digest, facts) {
-      const key = objectsKey(cluster, machine);
-      const stored = await store.get(key);
-      const known = stored && readApplied(stored.value);
-      if (stored && known === undefined)
-        log.warn({ key }, 'a stored record cannot be read and is passed over');
-      const { state, write } = applying(known, digest, facts);
-      if (write) await store.commit([{ key, put: JSON.stringify(write) }]);
+      const before = await known(cluster, machine);
+      const { state, write } = applying(before, digest, facts, clock.now());
+      if (write) await store.commit([{ key: objectsKey(cluster, machine), put: JSON.stringify(write) }]);
       return state === 'due';
     },
   };

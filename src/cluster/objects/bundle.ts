@@ -3,8 +3,9 @@ import { yamlText } from '../../ignition/yaml-text.ts';
 import type { FullCluster } from '../full.ts';
 import { corednsConfig, corednsObjects, corednsReplicas } from './coredns.ts';
 import { flannelObjects } from './flannel.ts';
+import { isolationObjects } from './isolation.ts';
 import { kubeProxyObjects } from './kube-proxy.ts';
-import { kubeRouterObjects } from './kube-router.ts';
+import { kubeRouterFirewall, kubeRouterObjects } from './kube-router.ts';
 import { kubeadmObjects } from './kubeadm.ts';
 import { asPlain, type KubeObject } from './object.ts';
 
@@ -31,7 +32,11 @@ export function bundleOf(full: FullCluster, caBundle: string): Bundle {
       ...kubeadmObjects(full, caBundle),
       ...kubeProxyObjects(full),
       ...NETWORK[full.cni.plugin](full),
+      ...(full.cni.plugin !== 'kube-router' && full.networkPolicy.enforce === 'kube-router'
+        ? kubeRouterFirewall(full)
+        : []),
       ...corednsObjects(full),
+      ...isolationObjects(full),
     ],
     created: [corednsConfig(full)],
     proposed: [corednsReplicas],

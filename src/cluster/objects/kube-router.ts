@@ -1,6 +1,6 @@
 /**
- * kube-router: routes between the machines' pods by BGP among the machines themselves, and network policies. Services stay with kube-proxy.
- * It reaches the API on its own machine, as flannel does.
+ * kube-router: routes between the machines' pods by BGP among the machines themselves, and network policies; or only these, beside another
+ * network. Services stay with kube-proxy. It reaches the API on its own machine, as flannel does.
  */
 import type { FullCluster } from '../full.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
@@ -30,27 +30,38 @@ const CNI = {
 
 const INSTALL = `test -e ${CNI_FILE} || { cp /etc/kube-router/cni-conf.json ${CNI_DIRECTORY}/.kuberouter && mv ${CNI_DIRECTORY}/.kuberouter ${CNI_FILE}; }`;
 
-function args({ networks: { pods, services } }: FullCluster): readonly string[] {
+function args({ networks: { pods, services } }: FullCluster, routes: boolean): readonly string[] {
   const ipv6 = pods.some((text) => text.includes(':'));
   const ipv4 = pods.some((text) => !text.includes(':'));
   return [
-    '--run-router=true',
+    `--run-router=${routes}`,
     '--run-firewall=true',
     '--run-service-proxy=false',
     '--run-loadbalancer=false',
     // Without it peers agree on their own address's family only, and no routes of the other one are told (bgp_peers.go of 2.5).
-    '--bgp-graceful-restart=true',
+    ...(routes ? ['--bgp-graceful-restart=true'] : []),
     `--enable-ipv4=${ipv4}`,
     `--enable-ipv6=${ipv6}`,
     // A router's number has the form of an IPv4 address; without one it is made from the node's name.
-    ...(ipv4 ? [] : ['--router-id=generate']),
+    ...(routes && !ipv4 ? ['--router-id=generate'] : []),
     ...services.map((network) => `--service-cluster-ip-range=${network}`),
   ];
 }
 
-function daemonSet(full: FullCluster): KubeObject {
+/** What it needs to be the network: the firewall alone leaves the directory of CNI to whoever is. */
+const ROUTES = {
+  env: [{ name: 'KUBE_ROUTER_CNI_CONF_FILE', value: CNI_FILE }],
+  mounts: [{ mountPath: CNI_DIRECTORY, name: 'cni-conf-dir' }],
+  volumes: [
+    { hostPath: { path: CNI_DIRECTORY, type: 'DirectoryOrCreate' }, name: 'cni-conf-dir' },
+    { configMap: { name: 'kube-router-cfg' }, name: 'kube-router-cfg' },
+  ],
+} as const;
+const FIREWALL = { env: [], mounts: [], volumes: [] } as const;
+
+function daemonSet(full: FullCluster, routes: boolean): KubeObject {
   const image = full.cni.images?.['kube-router'];
-  const cniDirectory = { mountPath: CNI_DIRECTORY, name: 'cni-conf-dir' };
+  const { env, mounts, volumes } = routes ? ROUTES : FIREWALL;
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
@@ -62,10 +73,10 @@ function daemonSet(full: FullCluster): KubeObject {
         spec: {
           containers: [
             {
-              args: args(full),
+              args: args(full, routes),
               env: [
                 { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
-                { name: 'KUBE_ROUTER_CNI_CONF_FILE', value: CNI_FILE },
+                ...env,
                 { name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' },
                 { name: 'KUBERNETES_SERVICE_PORT', value: '6443' },
               ],
@@ -80,20 +91,22 @@ function daemonSet(full: FullCluster): KubeObject {
               securityContext: { privileged: true },
               volumeMounts: [
                 { mountPath: '/lib/modules', name: 'lib-modules', readOnly: true },
-                cniDirectory,
+                ...mounts,
                 { mountPath: '/run/xtables.lock', name: 'xtables-lock' },
               ],
             },
           ],
           hostNetwork: true,
-          initContainers: [
-            {
-              command: ['/bin/sh', '-c', INSTALL],
-              image,
-              name: 'install-cni',
-              volumeMounts: [cniDirectory, { mountPath: '/etc/kube-router', name: 'kube-router-cfg' }],
-            },
-          ],
+          ...(routes && {
+            initContainers: [
+              {
+                command: ['/bin/sh', '-c', INSTALL],
+                image,
+                name: 'install-cni',
+                volumeMounts: [...mounts, { mountPath: '/etc/kube-router', name: 'kube-router-cfg' }],
+              },
+            ],
+          }),
           nodeSelector: { 'kubernetes.io/os': 'linux' },
           priorityClassName: 'system-node-critical',
           serviceAccountName: NAME,
@@ -103,8 +116,7 @@ function daemonSet(full: FullCluster): KubeObject {
           ],
           volumes: [
             { hostPath: { path: '/lib/modules' }, name: 'lib-modules' },
-            { hostPath: { path: CNI_DIRECTORY, type: 'DirectoryOrCreate' }, name: 'cni-conf-dir' },
-            { configMap: { name: 'kube-router-cfg' }, name: 'kube-router-cfg' },
+            ...volumes,
             { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
           ],
         },
@@ -113,7 +125,7 @@ function daemonSet(full: FullCluster): KubeObject {
   };
 }
 
-export const kubeRouterObjects = (full: FullCluster): readonly KubeObject[] => [
+const rights: readonly KubeObject[] = [
   serviceAccount(NAME, SYSTEM),
   clusterRole(
     NAME,
@@ -122,11 +134,22 @@ export const kubeRouterObjects = (full: FullCluster): readonly KubeObject[] => [
     { groups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['get', 'list', 'watch'] },
   ),
   bindCluster(NAME, NAME, account(NAME, SYSTEM)),
+];
+
+/** As the network between pods. */
+export const kubeRouterObjects = (full: FullCluster): readonly KubeObject[] => [
+  ...rights,
   configMap(
     'kube-router-cfg',
     SYSTEM,
     { 'cni-conf.json': `${JSON.stringify(CNI, undefined, 2)}\n` },
     { labels: LABEL },
   ),
-  daemonSet(full),
+  daemonSet(full, true),
+];
+
+/** Network policies alone, beside another network whose packets the kernel forwards. */
+export const kubeRouterFirewall = (full: FullCluster): readonly KubeObject[] => [
+  ...rights,
+  daemonSet(full, false),
 ];

@@ -23,6 +23,7 @@ const POLLS = [
       etcdrev: '-',
     },
     ...{ api: 'ready', apirev: '0123abcd', applied: 'a'.repeat(64), step: 'units', revision: '12' },
+    objects: 'Error from server\t(Forbidden)',
     ...{
       bootdisk: 'kept',
       boottext: 'it holds\nwhat',

@@ -18,6 +18,8 @@ import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
 import { createHealth } from '../../../src/cluster/health/health.ts';
 import { createDepartures } from '../../../src/cluster/leaving/departures.ts';
 import { createMembership } from '../../../src/cluster/leaving/membership.ts';
+import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
+import { openPresentObjects } from '../../../src/cluster/objects/present.ts';
 import { personEtcdClient, personKubeconfig } from '../../../src/cluster/person.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
@@ -148,6 +150,10 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
       founding: founding.status,
       kubes,
       pki,
+      objects: {
+        present: openPresentObjects(undefined),
+        applied: openAppliedObjects({ store, log, clock }),
+      },
       roster,
       standingOf: agents.standingOf,
       clock,

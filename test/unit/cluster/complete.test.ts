@@ -95,7 +95,7 @@ test('every scalar can be overridden, and then says so; but for those that the s
     >;
     const again = completed({ overrides });
     if (
-      /^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin|runtime|addons|encryptSecrets|podSecurity)/.test(
+      /^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin|runtime|addons|encryptSecrets|podSecurity|networkPolicy)/.test(
         path,
       )
     ) {

@@ -2,9 +2,10 @@
 import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
+import { millis } from '../../../src/base/duration.ts';
 import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
 import { OBJECT_DEVIATIONS } from '../../../src/cluster/deviations.ts';
-import { applying } from '../../../src/cluster/objects/applied.ts';
+import { applying, readApplied } from '../../../src/cluster/objects/applied.ts';
 import { bundleOf, manifestText } from '../../../src/cluster/objects/bundle.ts';
 import { kubeProxyObjects } from '../../../src/cluster/objects/kube-proxy.ts';
 import { componentHash } from '../../../src/cluster/objects/kubeadm.ts';
@@ -216,19 +217,46 @@ const boot = (bootId: string, ...pins: 'applier'[]) => ({
   pins: new Map(pins.map((pin) => [pin, 'x'])),
 });
 
+const T0 = millis(5000);
+const later = millis(9000);
+
 test('a bundle is applied once: until the credential is gone, and again when it is another one', () => {
-  expect(applying(undefined, 'D', boot('b'))).toEqual({ state: 'due' });
-  const given = applying(undefined, 'D', boot('b', 'applier'));
-  expect(given).toEqual({ state: 'due', write: { v: 1, digest: 'D', bootId: 'b', done: false } });
-  expect(applying(given.write, 'D', boot('b', 'applier'))).toEqual({ state: 'due' });
-  const done = applying(given.write, 'D', boot('b'));
+  expect(applying(undefined, 'D', boot('b'), T0)).toEqual({ state: 'due' });
+  const given = applying(undefined, 'D', boot('b', 'applier'), T0);
+  expect(given).toEqual({ state: 'due', write: { v: 1, digest: 'D', bootId: 'b', since: T0, done: false } });
+  expect(applying(given.write, 'D', boot('b', 'applier'), later)).toEqual({ state: 'due' });
+  const done = applying(given.write, 'D', boot('b'), later);
   expect(done).toMatchObject({ state: 'done', write: { done: true } });
-  expect(applying(done.write, 'D', boot('c'))).toEqual({ state: 'done' });
-  expect(applying(done.write, 'E', boot('c'))).toEqual({ state: 'due' });
+  expect(applying(done.write, 'D', boot('c'), later)).toEqual({ state: 'done' });
+  expect(applying(done.write, 'E', boot('c'), later)).toEqual({ state: 'due' });
 });
 
-test('a machine that was restarted before it was done gets another credential', () => {
-  const { write } = applying(undefined, 'D', boot('b', 'applier'));
-  expect(applying(write, 'D', boot('c'))).toEqual({ state: 'due' });
-  expect(applying(write, 'D', boot('c', 'applier'))).toMatchObject({ state: 'due', write: { bootId: 'c' } });
+test('a machine that was restarted before it was done gets another credential, and the time counts on', () => {
+  const { write } = applying(undefined, 'D', boot('b', 'applier'), T0);
+  expect(applying(write, 'D', boot('c'), later)).toEqual({ state: 'due' });
+  expect(applying(write, 'D', boot('c', 'applier'), later)).toMatchObject({
+    state: 'due',
+    write: { bootId: 'c', since: T0 },
+  });
+  expect(applying(write, 'E', boot('b', 'applier'), later).write).toMatchObject({
+    digest: 'E',
+    since: later,
+  });
+});
+
+test('what kubectl says is stored when it changes, and gone when it is done', () => {
+  const { write } = applying(undefined, 'D', boot('b', 'applier'), T0);
+  const refused = { ...boot('b', 'applier'), objects: 'Error' };
+  const told = applying(write, 'D', refused, later);
+  expect(told.write).toEqual({ ...write, says: 'Error' });
+  expect(applying(told.write, 'D', refused, later)).toEqual({ state: 'due' });
+  expect(applying(told.write, 'D', boot('b', 'applier'), later).write).toEqual(write);
+  expect(applying(told.write, 'D', boot('b'), later).write).toEqual({ ...write, done: true });
+});
+
+test('a record of a version that wrote no time is read, and gets one while it is not done', () => {
+  const old = { v: 1, digest: 'D', bootId: 'b', done: false } as const;
+  expect(readApplied(JSON.stringify(old))).toEqual(old);
+  expect(applying(old, 'D', boot('b', 'applier'), later).write).toEqual({ ...old, since: later });
+  expect(applying({ ...old, done: true }, 'D', boot('b'), later)).toEqual({ state: 'done' });
 });

@@ -24,6 +24,10 @@ const looked = (founding: () => Promise<FoundingStatus>) =>
     founding,
     kubes: () => () => Promise.reject(new Error('no API server here')),
     pki,
+    objects: {
+      present: () => Promise.reject(new Error('not asked')),
+      applied: { known: async () => undefined },
+    },
     roster: { get: () => undefined, heartbeats: { alive: () => undefined } as never },
     standingOf: () => 'valid',
     clock,

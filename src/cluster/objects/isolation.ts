@@ -1,0 +1,20 @@
+/**
+ * Namespaces that begin isolated: their pods are reached from their own namespace only. Policies add up, so who needs more allows it with
+ * a policy of their own. What pods ask of others, DNS among it, is not limited.
+ */
+import type { FullCluster } from '../full.ts';
+import type { KubeObject } from './object.ts';
+
+const policy = (name: string, namespace: string, ingress: readonly object[]): KubeObject => ({
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'NetworkPolicy',
+  metadata: { name, namespace },
+  spec: { podSelector: {}, policyTypes: ['Ingress'], ingress },
+});
+
+export const isolationObjects = ({ networkPolicy }: FullCluster): readonly KubeObject[] =>
+  networkPolicy.isolate.flatMap((namespace) => [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
+    policy('muster-default-deny', namespace, []),
+    policy('muster-allow-same-namespace', namespace, [{ from: [{ podSelector: {} }] }]),
+  ]);

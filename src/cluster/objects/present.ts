@@ -1,0 +1,47 @@
+/**
+ * What a control plane has to apply now: of the completed Cluster, its CA and the add-ons' files alone, so that who hands it out and who
+ * asks whether it was applied mean the same.
+ */
+import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from '../addons/library.ts';
+import { type ObjectsPart, objectsPart } from '../content/objects-unit.ts';
+import type { ClusterMachine, FullCluster } from '../full.ts';
+import { bundleOf } from './bundle.ts';
+
+export interface PresentObjects {
+  readonly part: ObjectsPart;
+  /** The add-ons that are among them, and why not all. */
+  readonly addons: AddonsPart;
+}
+
+/** `caBundle`: the cluster's CA, every trusted generation, PEM. */
+export type PresentOf = (
+  full: FullCluster,
+  machine: ClusterMachine,
+  caBundle: string,
+) => Promise<PresentObjects>;
+
+/** The library gives the same value for what has not changed. */
+const sameAddons = (before: AddonsPart['ready'] | undefined, now: AddonsPart['ready']): boolean =>
+  before?.length === now.length && before.every((one, n) => one === now[n]);
+
+/** Made once for each state of the documents. `library` absent: there are no add-ons. */
+export function openPresentObjects(library: AddonLibrary | undefined): PresentOf {
+  /** By the specification, then by machine and CA. */
+  const known = new WeakMap<FullCluster, Map<string, PresentObjects>>();
+  return async (full, machine, caBundle) => {
+    const addons =
+      library === undefined || full.addons.length === 0
+        ? NO_ADDONS
+        : addonsPart(full.name, await library.of(full));
+    const made = known.get(full) ?? new Map<string, PresentObjects>();
+    known.set(full, made);
+    const key = machine.name + caBundle;
+    const before = made.get(key);
+    const part = sameAddons(before?.addons.ready, addons.ready)
+      ? before!.part
+      : objectsPart(machine, bundleOf(full, caBundle), addons.ready);
+    const present = { part, addons };
+    made.set(key, present);
+    return present;
+  };
+}
