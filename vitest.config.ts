@@ -65,6 +65,8 @@ export default defineConfig({
         test: {
           name: 'lab',
           include: ['test/lab/**/*.test.ts'],
+          // All scenarios wait for their turn, and whichever fits takes it.
+          maxConcurrency: 50,
           testTimeout: 1_500_000,
           hookTimeout: 1_500_000,
           fileParallelism: false,

@@ -111,6 +111,59 @@ test.concurrent(
   ),
 );
 
+test.concurrent(
+  'with two of three off for good, a restore that gives them up by name goes on from the third, and others take their places',
+  { timeout: TIMEOUT },
+  withRack(
+    async (rack) => {
+      const { m1, m2, m3 } = rack.machines;
+      rack.writer.start();
+      await powerOn(rack, 'm1', 'm2', 'm3');
+      await rack.healthy();
+      await until('writes are acknowledged', () => rack.writer.acknowledged.size > 100, rack.state);
+      const { id } = (await rack.founding()).record!;
+
+      const fault = systemClock.monotonic();
+      await Promise.all([m2.powerOff(), m3.powerOff()]);
+      const restore = (...more: string[]) =>
+        rack.muster('cluster', 'restore', 'one', '--from', 'm1', '--confirm', 'one', ...more);
+      // They may come back any moment.
+      expect(await restore('--without', 'm2', 'm3')).toMatchObject({
+        code: 1,
+        output: expect.stringContaining('what is there is not given up'),
+      });
+      await until(
+        'm2 and m3 are silent, and m1 is not',
+        async () => {
+          const { members } = await rack.founding();
+          return members.every(({ name, silent = false }) => silent === (name !== 'm1'));
+        },
+        rack.state,
+      );
+      const { output } = await rack.muster('cluster', 'founding', 'one');
+      expect(output).toMatch(/m2: silent, last heard \d+[sm] ago, then: data present, etcd \w+/);
+      expect(await restore()).toMatchObject({
+        code: 1,
+        output: expect.stringMatching(/m2 \(with its data, last heard .* ago\).*--without m2 m3/s),
+      });
+      expect(await restore('--without', 'm2', 'm3')).toMatchObject({ code: 0 });
+      await rack.voters(['m1'], 2 * PATIENCE_S);
+      expect((await rack.founding()).record!.id).not.toBe(id);
+
+      // Whoever comes back against all words is of the old founding.
+      await m2.powerOn();
+      await rack.decision('m2', 'hold foreign-marker');
+      await m2.powerOff();
+      await ordered(rack, 'remove-node', 'one', 'm2', 'm3', '--replace-with', 'm4', 'm5');
+      await powerOn(rack, 'm4', 'm5');
+      await rack.voters(['m1', 'm4', 'm5'], 2 * PATIENCE_S);
+      for (const machine of [m1, rack.machines.m4, rack.machines.m5])
+        expect(await rack.writer.missing(machine, false, fault - 1000)).toEqual([]);
+    },
+    { document: 'api', diskMiB: 640 },
+  ),
+);
+
 const restores = (etcd: string, options: RackOptions): void =>
   test.concurrent(
     `etcd ${etcd}: with two of three wiped, an ordered restore brings back every write until a second before the fault`,
