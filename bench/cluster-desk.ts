@@ -9,6 +9,7 @@ import { silentLog } from '../src/base/log.ts';
 import { createMetrics } from '../src/base/metrics.ts';
 import { createDesk } from '../src/cluster/desk.ts';
 import { membersOf } from '../src/cluster/founding/seat.ts';
+import { openPresentObjects } from '../src/cluster/objects/present.ts';
 import { createEventLog } from '../src/events/log.ts';
 import type { LeafName } from '../src/pki/hierarchy.ts';
 import { PublicKey } from '../src/pki/keys.ts';
@@ -93,6 +94,7 @@ export async function openDesk(machines: readonly BenchMachine[]): Promise<Opene
       lines: [],
       founding: { state: 'new', token: 'muster-fbench', members: membersOf(full) },
     }),
+    present: openPresentObjects(undefined, () => 'bench'),
     newFilesystem: randomUUID,
   });
   const ask = async (machine: BenchMachine, requests: boolean): Promise<number> => {

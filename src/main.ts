@@ -219,6 +219,8 @@ async function listen(
     book: artifacts,
     agentPort: agents.port,
   });
+  const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
+  const present = openPresentObjects(addons, foundingOf);
   const desk = createDesk({
     ...common,
     store,
@@ -229,7 +231,7 @@ async function listen(
     departures: founder,
     newFilesystem: randomUUID,
     supplies,
-    addons,
+    present,
   });
   closing.defer(() => desk.close());
   // Before any configuration leaves: it says where agents are listened to, and our CA.
@@ -266,7 +268,7 @@ async function listen(
     founding: founding.status,
     kubes,
     pki,
-    objects: { present: openPresentObjects(addons), applied: openAppliedObjects({ ...common, store }) },
+    objects: { present, applied: openAppliedObjects({ ...common, store }) },
     roster,
     standingOf: agents.standingOf,
     newId: () => randomBytes(4).toString('hex'),

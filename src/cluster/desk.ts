@@ -20,7 +20,6 @@ import type { Keysets, Pki } from '../pki/pki.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import type { Store } from '../store/store.ts';
-import type { AddonLibrary } from './addons/library.ts';
 import { type Certificates, openCertificates } from './certificates.ts';
 import { type Completions, followClusters } from './completed.ts';
 import { dataPart } from './content/data.ts';
@@ -36,7 +35,7 @@ import type { FoundingRecord } from './founding/founding.ts';
 import type { ClusterMachine, FullCluster } from './full.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
 import { type AppliedObjects, openAppliedObjects } from './objects/applied.ts';
-import { openPresentObjects, type PresentOf } from './objects/present.ts';
+import type { PresentOf } from './objects/present.ts';
 import { openRollouts, type Rollouts } from './rollout/rollouts.ts';
 
 export interface DeskDeps {
@@ -54,8 +53,8 @@ export interface DeskDeps {
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: machines bring theirs. */
   readonly supplies?: (full: FullCluster, machine: ClusterMachine) => Supplies;
-  /** Add-ons with their files; absent: there are none. */
-  readonly addons?: AddonLibrary;
+  /** What control planes have to apply. */
+  readonly present: PresentOf;
 }
 
 /** What machines get from the boot host besides their configuration. */
@@ -125,7 +124,6 @@ class Desk {
   readonly #completions: Completions;
   readonly #certificates: Certificates;
   readonly #applied: AppliedObjects;
-  readonly #present: PresentOf;
   readonly #rollouts: Rollouts;
   readonly #fitness: Fitness;
   readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
@@ -135,7 +133,6 @@ class Desk {
     this.#completions = completions;
     this.#certificates = certificates;
     this.#applied = openAppliedObjects(deps);
-    this.#present = openPresentObjects(deps.addons);
     this.#rollouts = openRollouts(deps);
     this.#fitness = openFitness(deps.clock);
   }
@@ -208,7 +205,7 @@ class Desk {
     const { keysets } = keys;
     const isControlPlane = machine.roles.includes('control-plane');
     const present = isControlPlane
-      ? await this.#present(full, machine, trustBundle(keysets.get('ca')!))
+      ? await this.#deps.present(full, machine, trustBundle(keysets.get('ca')!))
       : undefined;
     const objects = present && (await this.#due(asking, present.part));
     const leaves = await this.#leaves(asking, keysets, objects !== undefined);

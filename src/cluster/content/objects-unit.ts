@@ -121,10 +121,12 @@ export interface ObjectsPart {
   readonly run: PlanLine;
 }
 
+/** `founding`: the id of etcd's founding. Of another one nothing was applied yet: a cluster that was reset, or restored from older data. */
 export function objectsPart(
   machine: ClusterMachine,
   bundle: Bundle,
   addons: readonly RenderedAddon[] = [],
+  founding = '',
 ): ObjectsPart {
   const ofAddons = addons.flatMap(filesOf);
   const texts = [
@@ -135,7 +137,8 @@ export function objectsPart(
     unit,
   ] as const;
   const hash = createHash('sha256');
-  for (const text of [...texts, ...ofAddons.map(({ text }) => text)]) hash.update(`${text.length}\n${text}`);
+  for (const text of [...texts, ...ofAddons.map(({ text }) => text), founding])
+    hash.update(`${text.length}\n${text}`);
   const digest = hash.digest('hex');
   return {
     digest,

@@ -24,7 +24,6 @@ const record = z.strictObject({
 });
 export type AppliedRecord = z.output<typeof record>;
 
-export const OBJECTS_PREFIX = 'objects/';
 export const objectsKey = (cluster: string, machine: string): string => `objects/${cluster}/${machine}`;
 
 /** `write` is stored before anything follows from it. */

@@ -1,6 +1,6 @@
 /**
- * What a control plane has to apply now: of the completed Cluster, its CA and the add-ons' files alone, so that who hands it out and who
- * asks whether it was applied mean the same.
+ * What a control plane has to apply now: of the completed Cluster, its CA, the add-ons' files and the founding of its etcd alone, so that who
+ * hands it out and who asks whether it was applied mean the same.
  */
 import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from '../addons/library.ts';
 import { type ObjectsPart, objectsPart } from '../content/objects-unit.ts';
@@ -24,9 +24,12 @@ export type PresentOf = (
 const sameAddons = (before: AddonsPart['ready'] | undefined, now: AddonsPart['ready']): boolean =>
   before?.length === now.length && before.every((one, n) => one === now[n]);
 
-/** Made once for each state of the documents. `library` absent: there are no add-ons. */
-export function openPresentObjects(library: AddonLibrary | undefined): PresentOf {
-  /** By the specification, then by machine and CA. */
+/** Made once for each state of the documents. `library` absent: there are no add-ons. `foundingOf`: the id of a cluster's present founding. */
+export function openPresentObjects(
+  library: AddonLibrary | undefined,
+  foundingOf: (cluster: string) => string | undefined,
+): PresentOf {
+  /** By the specification, then by machine, founding and CA. */
   const known = new WeakMap<FullCluster, Map<string, PresentObjects>>();
   return async (full, machine, caBundle) => {
     const addons =
@@ -35,11 +38,12 @@ export function openPresentObjects(library: AddonLibrary | undefined): PresentOf
         : addonsPart(full.name, await library.of(full));
     const made = known.get(full) ?? new Map<string, PresentObjects>();
     known.set(full, made);
-    const key = machine.name + caBundle;
+    const founding = foundingOf(full.name);
+    const key = `${machine.name} ${founding} ${caBundle}`;
     const before = made.get(key);
     const part = sameAddons(before?.addons.ready, addons.ready)
       ? before!.part
-      : objectsPart(machine, bundleOf(full, caBundle), addons.ready);
+      : objectsPart(machine, bundleOf(full, caBundle), addons.ready, founding);
     const present = { part, addons };
     made.set(key, present);
     return present;

@@ -151,7 +151,7 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
       kubes,
       pki,
       objects: {
-        present: openPresentObjects(undefined),
+        present: openPresentObjects(undefined, () => undefined),
         applied: openAppliedObjects({ store, log, clock }),
       },
       roster,

@@ -6,6 +6,7 @@ import type { Clock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { type ClusterDesk, createDesk, type DeskDeps } from '../../../src/cluster/desk.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
+import { openPresentObjects } from '../../../src/cluster/objects/present.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import type { LeafName } from '../../../src/pki/hierarchy.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
@@ -61,7 +62,9 @@ export async function rig(
     readonly spec?: Partial<KubernetesSpec>;
     readonly machines?: readonly { readonly name: string; readonly addresses: readonly string[] }[];
     readonly etcd?: DeskDeps['etcd'];
-    readonly addons?: DeskDeps['addons'];
+    readonly addons?: Parameters<typeof openPresentObjects>[0];
+    /** The id of etcd's founding, asked each time. */
+    readonly founding?: () => string;
     readonly supplies?: DeskDeps['supplies'];
     /** What the boot host's clock says at first, ms since 1970. */
     readonly start?: number;
@@ -82,7 +85,7 @@ export async function rig(
     log: silentLog,
     events: { record: (event) => events.push(event) },
     etcd: options.etcd ?? granted,
-    ...(options.addons && { addons: options.addons }),
+    present: openPresentObjects(options.addons, options.founding ?? (() => 'F')),
     ...(options.supplies && { supplies: options.supplies }),
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });

@@ -7,6 +7,7 @@ import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
 import { partOf } from '../../../src/cluster/founding/seat.ts';
+import { openPresentObjects } from '../../../src/cluster/objects/present.ts';
 import { factsOf } from '../pki/kit.ts';
 import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from './desk-kit.ts';
 
@@ -251,6 +252,7 @@ test('a server that starts anew gives the same certificates for the same keys', 
     log: silentLog,
     events: { record: () => undefined },
     etcd: async () => ({ lines: [], founding: (await import('./kit.ts')).FOUNDING }),
+    present: openPresentObjects(undefined, () => 'F'),
     newFilesystem: () => 'x',
   });
   expect(await settle(again, machine)).toEqual(first);
@@ -283,6 +285,26 @@ test('a control plane gets the credential for in-cluster objects until it has ap
   expect(await applies()).toBe(false);
   known.put(clusterDocument({ dnsDomain: 'other.local' }));
   expect(await applies()).toBe(true);
+});
+
+test('a cluster whose etcd was founded anew gets its in-cluster objects anew, though nothing else is another', async () => {
+  let founding = 'first';
+  const { desk } = await rig({ founding: () => founding });
+  const machine = new TestMachine('cp1');
+  const applying = async () => {
+    const { lines } = await settle(desk, machine);
+    const run = lines.find((line) => line.do === 'run' && line.unit === 'muster-objects.service');
+    return run?.do === 'run' ? run.digest : undefined;
+  };
+  const first = await applying();
+  expect(first).toBeDefined();
+  machine.keys.delete('applier');
+  expect(await applying()).toBeUndefined();
+  founding = 'second';
+  const second = await applying();
+  expect(second).toBeDefined();
+  // The unit of the first time may still be there, done: it is started anew.
+  expect(second).not.toBe(first);
 });
 
 test('another address of a machine means other certificates, only where it is named in them', async () => {

@@ -85,7 +85,7 @@ test('the report has the line: status gives the objects five minutes, verify non
     kubes: () => async () => ({ body: { items: [] }, text: '', date: clock.now() }),
     pki,
     objects: {
-      present: openPresentObjects(undefined),
+      present: openPresentObjects(undefined, () => 'F'),
       applied: openAppliedObjects({ store, log: silentLog, clock }),
     },
     roster: { get: () => undefined, heartbeats: { alive: () => undefined } as never },
@@ -110,7 +110,7 @@ test('desk and health mean the same objects: given, complained of, applied, and 
   const applied = openAppliedObjects({ store, log: silentLog, clock });
   const standing = async () => {
     const { appliers } = await objectsStanding(
-      { present: openPresentObjects(undefined), applied },
+      { present: openPresentObjects(undefined, () => 'F'), applied },
       clusters.get('golden')!.full!,
       trustBundle((await pki.keysets('golden')).get('ca')!),
     );
