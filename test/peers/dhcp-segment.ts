@@ -108,6 +108,7 @@ export interface Muster {
   /** Waits for an event; fails after 40 s and says what there was. */
   event(what: string, wanted: (event: MusterEvent) => boolean): Promise<MusterEvent>;
   leases(): Promise<readonly { address: string; mac: string; state: string; network: string }[]>;
+  signal(name: NodeJS.Signals): void;
   /** Stops it and, unless `keep`, forgets its state. */
   stop(): Promise<void>;
   restart(): Promise<void>;
@@ -165,6 +166,7 @@ export async function startMuster(
       }
     },
     leases: async () => (await get<{ items: never[] }>('/v1/leases')).items,
+    signal: (name) => void process.kill(running.pid, name),
     async stop() {
       await running.stop();
       rmSync(home, { recursive: true });

@@ -84,6 +84,31 @@ const CLIENTS: Readonly<Record<string, Command>> = {
   'curl without options': curl('--tftp-no-options'),
 };
 
+/** Fetches file $ARGV[1] in blocks of 512; after 500 and 1,000 of them it waits until somebody makes the next file of the arguments. */
+const UNHURRIED = `
+  use Socket; use IO::Select; use Digest::SHA;
+  my ($host, $name, @go) = @ARGV;
+  socket(my $s, PF_INET, SOCK_DGRAM, 0);
+  my ($to, $next, $hash) = (pack_sockaddr_in(69, inet_aton($host)), 1, Digest::SHA->new(256));
+  my $say = "\\0\\1$name\\0octet\\0";
+  while (1) {
+    send($s, $say, 0, $to);
+    IO::Select->new($s)->can_read(10) or die "silent\\n";
+    my $from = recv($s, my $packet, 2000, 0);
+    my ($kind, $block, $data) = unpack('nna*', $packet);
+    die "error $block: $data\\n" if $kind == 5;
+    next if $kind != 3 || $block != $next;
+    ($to, $say) = ($from, pack('nn', 4, $next++));
+    $hash->add($data);
+    if (length $data < 512) { send($s, $say, 0, $to); last }
+    if ($block % 500 == 0 && @go) {
+      my $file = shift @go;
+      open my $asked, '>', "$file.asked";
+      for (1 .. 100) { last if -e $file; select undef, undef, undef, 0.1 }
+    }
+  }
+  print $hash->hexdigest, "\\n";`;
+
 let copies = 0;
 const copy = () => join(HOME, `copy-${copies++}`);
 
@@ -164,6 +189,32 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
       '10.79.0.1',
     ]);
     expect(output).toBe('10.79.0.255 silent\n255.255.255.255 silent\n10.79.0.1 answered\n');
+  });
+
+  // Stops the command, so it is the last one.
+  it('a client that takes its time has its file whole, over a reload and to the end of the server, which begins no other', async () => {
+    const [first, second] = [join(HOME, 'go-1'), join(HOME, 'go-2')];
+    const asked = (go: string) =>
+      expect.poll(() => existsSync(`${go}.asked`), { timeout: 20_000 }).toBe(true);
+    const slow = run('tftpclient', ['perl', '-e', UNHURRIED, '10.79.0.1', 'one-mib', first, second]);
+
+    await asked(first);
+    writeFileSync(join(LOADERS, 'new'), 'new');
+    const fetchNew = () => run('tftpclient', CLIENTS.curl!('new', join(HOME, 'got'), '10.79.0.1', 69));
+    expect((await fetchNew()).code).not.toBe(0);
+    muster.signal('SIGHUP');
+    await expect.poll(async () => (await fetchNew()).code, { timeout: 20_000 }).toBe(0);
+    writeFileSync(first, '');
+
+    await asked(second);
+    muster.signal('SIGTERM');
+    await expect.poll(muster.log, { timeout: 20_000 }).toContain('"stopping"');
+    const late = ['--connect-timeout', '2', '--max-time', '2'];
+    expect(
+      (await run('tftpclient', curl(...late)('new', join(HOME, 'late'), '10.79.0.1', 69))).code,
+    ).not.toBe(0);
+    writeFileSync(second, '');
+    expect((await slow).output).toBe(`${expected['one-mib']}\n`);
   });
 });
 
