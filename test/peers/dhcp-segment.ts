@@ -115,11 +115,12 @@ export interface Muster {
   readonly log: () => string;
 }
 
-/** Starts the shipped command on interfaces, with documents; `more` are further arguments. */
+/** Starts the shipped command on interfaces, with documents; `more` are further arguments. `namespace`: one of its own, with its /sys. */
 export async function startMuster(
   interfaces: readonly string[],
   documents: string,
   more: readonly string[] = [],
+  namespace?: string,
 ): Promise<Muster> {
   const home = mkdtempSync(join(tmpdir(), 'muster-dhcp-'));
   const config = join(home, 'config');
@@ -133,7 +134,7 @@ export async function startMuster(
     ...['--config', config, '--state', join(home, 'state'), '--socket', socket, '--loaders', '/usr/lib/ipxe'],
     ...more,
   ];
-  let running = await daemon(undefined, command, /ready: [1-9]/);
+  let running = await daemon(namespace, command, /ready: [1-9]/);
   const get = <T>(path: string): Promise<T> =>
     new Promise((done, fail) => {
       const asking = request({ socketPath: socket, path }, (answer) => {
@@ -173,7 +174,7 @@ export async function startMuster(
     },
     async restart() {
       await running.stop();
-      running = await daemon(undefined, command, /ready: [1-9]/);
+      running = await daemon(namespace, command, /ready: [1-9]/);
     },
   };
 }

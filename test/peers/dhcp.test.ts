@@ -417,3 +417,54 @@ describe('the launcher', () => {
     );
   });
 });
+
+describe('an interface that is deleted and made again', () => {
+  let muster: Muster;
+  const segment = (name: string, subnet: string) => `apiVersion: muster/v1
+kind: Network
+metadata: {name: ${name}}
+spec:
+  subnet: ${subnet}.0/24
+  dhcp: {mode: server, pools: [{start: ${subnet}.100, end: ${subnet}.199}]}
+`;
+  const there = (...words: string[]) => ip('-n', 'server', ...words);
+  const make = (name: string, address: string) => {
+    there('link', 'add', name, 'type', 'bridge', 'forward_delay', '0');
+    there('link', 'set', name, 'up');
+    there('addr', 'add', address, 'dev', name);
+  };
+  beforeAll(async () => {
+    ip('netns', 'add', 'server');
+    for (const [name, subnet] of [
+      ['anew', '10.83.0'],
+      ['stays', '10.84.0'],
+    ] as const) {
+      make(`br-${name}`, `${subnet}.1/24`);
+      bridge('br-passing');
+      attach(name, 'br-passing');
+      ip('link', 'set', `p-${name}`, 'netns', 'server');
+      ip('link', 'del', 'br-passing');
+      there('link', 'set', `p-${name}`, 'master', `br-${name}`, 'up');
+    }
+    const documents = `${segment('anew', '10.83.0')}---\n${segment('stays', '10.84.0')}`;
+    muster = await startMuster(['br-anew', 'br-stays'], documents, [], 'server');
+  });
+  afterAll(async () => {
+    await muster.stop();
+    remove(['anew', 'stays', 'server'], []);
+  });
+
+  it('is a fault with its remedy, its network comes back with a restart, and the others are served meanwhile', async () => {
+    expect((await udhcpc('anew')).output).toContain('GOT ip=10.83.0.');
+    there('link', 'del', 'br-anew');
+    make('br-anew', '10.83.0.1/24');
+    there('link', 'set', 'p-anew', 'master', 'br-anew');
+    const asks = ['-s', '--unix-socket', muster.socket, 'http://muster/readyz'];
+    const ready = () => execFileSync('curl', asks, { encoding: 'utf8' });
+    await expect.poll(ready, { timeout: 30_000 }).toMatch(/br-anew was made anew.*restart Muster/);
+    expect((await udhcpc('stays')).output).toContain('GOT ip=10.84.0.');
+    await muster.restart();
+    expect((await udhcpc('anew')).output).toContain('GOT ip=10.83.0.');
+    expect(ready()).not.toContain('made anew');
+  });
+});
