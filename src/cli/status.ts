@@ -25,7 +25,9 @@ export async function status(options: Options, io: Io): Promise<number> {
   else if (format === 'yaml') io.out(yamlText(value));
   else {
     io.out(`muster ${value.version}: ${value.ready ? 'ready' : 'not ready'}\n`);
-    for (const { name, ok, detail } of value.checks)
+    // Faults of documents are checks as well; below they have their places.
+    const placed = new Set(value.faults.map(({ message }) => message));
+    for (const { name, ok, detail } of value.checks.filter((check) => !placed.has(check.detail ?? '')))
       io.out(`${ok ? 'ok   ' : 'WAIT '}${name}${detail ? `: ${detail}` : ''}\n`);
     for (const fault of value.faults) io.out(`fault ${faultLine(fault)}\n`);
   }

@@ -171,7 +171,13 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     daemon: {
       version: '1.2.3',
       startedAt: clock.now(),
-      readiness: () => ({ ready: state.ready, checks: [{ name: 'store', ok: state.ready, detail: 'open' }] }),
+      readiness: () => ({
+        ready: state.ready,
+        checks: [
+          { name: 'store', ok: state.ready, detail: 'open' },
+          ...catalog.faults().map(({ code, message }) => ({ name: code, ok: false, detail: message })),
+        ],
+      }),
       reread() {},
     },
   };

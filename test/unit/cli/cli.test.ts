@@ -471,6 +471,10 @@ describe('the server', () => {
     expect((await muster('reload')).out).toBe('reloaded\n');
     fs.writeFileSync(path.join(world.directory, 'config', 'bad.yaml'), 'kind: X\n');
     expect(await muster('reload')).toMatchObject({ code: 1, err: expect.stringMatching(/bad\.yaml:1:1: /) });
+    // Once, with its place.
+    expect((await muster('status')).out).toMatch(
+      /^muster .*\nok +store: open\nfault [^\n]*bad\.yaml:1:1: [^\n]*\n$/,
+    );
   });
 });
 
