@@ -4,7 +4,7 @@ import { MusterError } from '../base/errors.ts';
 import { parseMac } from '../base/mac.ts';
 import type { Explanation } from '../pxe/decide/explain.ts';
 import { EXIT, type Io, socketPath } from './io.ts';
-import { kindNamed } from './names.ts';
+import { kindNamed, kindOf } from './names.ts';
 import { formatOf, jsonText, yamlText } from './output.ts';
 
 export interface ExplainOptions {
@@ -29,8 +29,10 @@ export async function explain(what: string | undefined, options: ExplainOptions,
     io.out((await import('./explain-kind.ts')).explainKind(kind, path));
     return EXIT.ok;
   }
-  const { connectApi } = await import('./client.socket.ts');
   const mac = parseMac(what);
+  // No machine's name has a capital; a kind as documents write it has.
+  if (mac === undefined && /^[A-Z][A-Za-z]*$/.test(first)) kindOf(first);
+  const { connectApi } = await import('./client.socket.ts');
   const { network, arch, firmware } = options;
   const answer = await connectApi(socketPath(options.socket, io.env)).call<Explanation>(
     'GET',

@@ -1,6 +1,7 @@
 /** Names of kinds as they may be typed: plural, singular, short; any case. */
 import { MusterError } from '../base/errors.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
+import { didYouMean } from '../resources/suggest.ts';
 
 /** Short names, as kubectl's `po` and `svc`. */
 export const SHORT_NAMES: Readonly<Record<Kind, string>> = {
@@ -29,10 +30,11 @@ export function kindNamed(text: string): Kind | undefined {
 /** As {@link kindNamed}; throws E_USAGE listing what there is, `others` too. */
 export function kindOf(text: string, others: readonly string[] = []): Kind {
   const kind = kindNamed(text);
+  const all = `; there are ${[...Object.values(PLURAL), ...others].join(', ')}`;
   if (!kind)
     throw new MusterError(
       'E_USAGE',
-      `"${text}" is not a kind; there are ${[...Object.values(PLURAL), ...others].join(', ')}`,
+      `"${text}" is not a kind${didYouMean(text, [...KIND_BY_NAME.keys(), ...others]) || all}`,
     );
   return kind;
 }

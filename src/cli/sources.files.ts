@@ -103,11 +103,9 @@ function stat(name: string): fs.Stats {
 
 function fileError(name: string, cause: unknown): MusterError {
   const { code, message } = cause as NodeJS.ErrnoException;
-  const why =
-    code === 'ENOENT'
-      ? 'there is no such file or directory'
-      : code === 'EACCES'
-        ? 'permission denied'
-        : message;
+  const missing = /^https?:/i.test(name)
+    ? 'files come from this host; fetch it first, and look at what it says'
+    : 'there is no such file or directory';
+  const why = code === 'ENOENT' ? missing : code === 'EACCES' ? 'permission denied' : message;
   return new MusterError('E_FILE_READ', `${name}: ${why}`, { cause });
 }

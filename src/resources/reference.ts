@@ -79,7 +79,8 @@ const NOTES: Readonly<Record<Kind, string>> = {
     'Subnets may not overlap. Pools lie inside the subnet, do not overlap, and hold neither the gateway nor the server. A machine with an address of its own keeps it, inside a pool or not.',
   Image:
     'Files are named by their hash and must be in the asset store (`muster image add`, `muster image build`); nothing unverified is served. `muster image build debian` makes one that cloud-init configures, with `-- --ignition` one that Ignition does.',
-  Cluster: 'For now only the configuration that its machines share.',
+  Cluster:
+    'The configuration that its machines share and, with `spec.kubernetes`, the Kubernetes cluster that they become: what is left out there is derived, and `muster get cluster NAME --full` shows all of it with where each value came from.',
   Profile:
     'An image that is not there is a warning: the machines are held until it is. Accepted machines without a profile of their own get the one with most matching selectors, ties by name. Their configurations are checked with it when documents are applied; with one that selects by what a document cannot know (architecture, firmware, manufacturer, product) as a warning.',
   Machine:

@@ -178,7 +178,7 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
     case 'profile_missing':
       return 'create the profile, or name another one in the Machine document';
     case 'image_missing':
-      return 'muster image build or muster image add, then it goes on by itself';
+      return 'muster image build debian or muster image add, then it goes on by itself';
     case 'profile_holds':
     case 'profile_ignores':
       return `change boot in the profile, or give ${subject} another profile`;

@@ -64,6 +64,13 @@ test('several kinds are listed one after the other, or as one list', async () =>
   expect((await muster('get', 'm,prof')).out).toMatch(/^NAME .*\nnode-1 .*\n\nNAME .*\nworker /);
   expect(await muster('get', 'm,prof', '-w')).toMatchObject({ code: 2 });
   expect((await muster('get', 'm,nonsense')).err).toMatch(/"nonsense" is not a kind; .*, leases, events/);
+  expect((await muster('get', 'machins')).err).toContain('"machins" is not a kind; did you mean "machine"?');
+  expect((await muster('explain', 'Machin')).err).toContain(
+    '"Machin" is not a kind; did you mean "machine"?',
+  );
+  expect((await muster('apply', '-f', 'https://host/x.yaml')).err).toContain(
+    'files come from this host; fetch it first',
+  );
 });
 
 test('all of a kind, or those with a label, are deleted', async () => {
