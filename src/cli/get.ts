@@ -3,6 +3,7 @@ import type { FullView } from '../api/clusters.ts';
 import type { LeaseView } from '../api/deps.ts';
 import type { Shown } from '../api/documents.ts';
 import { MusterError } from '../base/errors.ts';
+import { taintText } from '../cluster/nodes.ts';
 import type { MusterEvent } from '../events/event.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
 import { type ApiClient, connectApi } from './client.socket.ts';
@@ -148,10 +149,15 @@ async function getFull(
       const value = valueAt(view.full, path);
       return { path, value: typeof value === 'string' ? value : JSON.stringify(value), from, by };
     });
-    for (const { name, roles, addresses } of view.full.machines)
+    for (const { name, roles, addresses, labels = {}, taints = [] } of view.full.machines)
       rows.push({
         path: `machines.${name}`,
-        value: [...roles, ...addresses].join(' '),
+        value: [
+          ...roles,
+          ...addresses,
+          ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+          ...taints.map(taintText),
+        ].join(' '),
         from: 'spec',
         by: `Machine/${name}`,
       });

@@ -23,6 +23,7 @@ import {
   type Provenance,
   type Value,
 } from './full.ts';
+import { nodeFaults, nodeSettings } from './nodes.ts';
 import { ownedBy } from './owned.ts';
 import {
   ETCD_MINORS,
@@ -195,6 +196,8 @@ function assignMachines(
   if (external && !spec.etcd?.machines?.length)
     faults.push(error('etcd.machines', 'topology external needs the machines that are members'));
   if (!external) for (const name of spec.controlPlanes) roles.get(name)!.add('etcd');
+  const nodes = [...roles].flatMap(([name, has]) => (has.size === 1 && has.has('etcd') ? [] : [name]));
+  faults.push(...nodeFaults(spec.nodes ?? [], new Set(nodes)));
   const known = new Map(machines.map((machine) => [machine.name, machine]));
   const result: ClusterMachine[] = [];
   for (const [name, has] of roles) {
@@ -213,7 +216,13 @@ function assignMachines(
       faults.push(
         until(`Machine "${name}" needs an address of its own (spec.addresses): others reach it there`),
       );
-    else result.push({ name, roles: [...has], addresses: machine.addresses });
+    else
+      result.push({
+        name,
+        roles: [...has],
+        addresses: machine.addresses,
+        ...nodeSettings(spec.nodes ?? [], name),
+      });
   }
   return { machines: result, faults };
 }

@@ -2,6 +2,7 @@
 import type { KeyAlgorithm } from '../pki/keys.ts';
 import type { Addon } from './addons/addon.ts';
 import type { Minor } from './flags.ts';
+import type { NodeTaint } from './nodes.ts';
 import type { EtcdMinor } from './versions.ts';
 
 export const COMPONENTS = [
@@ -25,6 +26,9 @@ export interface ClusterMachine {
   readonly roles: readonly ClusterRole[];
   /** The first is the one that other machines use; one a family in front. */
   readonly addresses: readonly string[];
+  /** What its node registers with, besides what all do. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly taints?: readonly NodeTaint[];
 }
 
 /**

@@ -2,6 +2,7 @@
 import { type Plain, yamlText } from '../ignition/yaml-text.ts';
 import type { ClusterMachine, FullCluster, Value } from './full.ts';
 import { commandLine } from './manifests.ts';
+import { labelsFlag } from './nodes.ts';
 
 /** What pods get as their resolv.conf: kubelet's unit links it to the right file of the machine. */
 export const RESOLVER = '/run/muster/resolv.conf';
@@ -17,6 +18,8 @@ export function kubeletConfiguration(
     ...full.kubelet.config,
     ...(machine.roles.includes('control-plane') && full.kubelet.controlPlaneConfig),
   };
+  const { registerWithTaints: given = [] } = config;
+  if (machine.taints) config.registerWithTaints = [given, machine.taints].flat() as readonly Value[];
   return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -28,8 +31,10 @@ export function kubeletFiles(
   full: FullCluster,
   machine: ClusterMachine,
 ): readonly { readonly path: string; readonly mode: number; readonly text: string }[] {
+  const { kubelet } = full.flags;
+  const labels = machine.labels && { 'node-labels': labelsFlag(kubelet['node-labels'], machine.labels) };
   const own = Object.fromEntries(
-    Object.entries(full.flags.kubelet).filter(([flag]) => !OF_THE_UNIT.includes(flag)),
+    Object.entries({ ...kubelet, ...labels }).filter(([flag]) => !OF_THE_UNIT.includes(flag)),
   );
   const runtime = full.kubelet.config.containerRuntimeEndpoint;
   return [

@@ -250,6 +250,21 @@ export const kubernetesSpec = z.strictObject({
     }),
   controlPlanes: z.array(name).min(1).meta({ description: 'Machines that are control planes.' }),
   workers: machineNames('Machines that are workers.'),
+  nodes: z
+    .array(
+      z.strictObject({
+        machines: z.array(name).min(1).meta({ description: 'Control planes and workers of this cluster.' }),
+        labels: z.record(z.string(), z.string()).optional().meta({ description: 'Labels of their nodes.' }),
+        taints: z.array(z.string()).optional().meta({
+          description: 'Taints of their nodes, e.g. "gpu=yes:NoSchedule" or "gpu:NoExecute".',
+        }),
+      }),
+    )
+    .optional()
+    .meta({
+      description:
+        'What nodes register with, by groups; a machine may be in several. Of a node that has registered, kubectl label and kubectl taint change it.',
+    }),
   etcd: z
     .strictObject({
       topology: z.enum(['stacked', 'external']).optional().meta({

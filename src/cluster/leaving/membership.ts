@@ -67,16 +67,20 @@ export function edited(
   add: readonly string[] = [],
   role: NodeRole = 'worker',
 ): KubernetesSpec {
+  const exchanged = (names: readonly string[]): string[] =>
+    names.flatMap((name) => (exchange.has(name) ? (exchange.get(name) ?? []) : [name]));
   const list = (names: readonly string[], of: NodeRole): string[] => [
-    ...new Set([
-      ...names.flatMap((name) => (exchange.has(name) ? (exchange.get(name) ?? []) : [name])),
-      ...(of === role ? add : []),
-    ]),
+    ...new Set([...exchanged(names), ...(of === role ? add : [])]),
   ];
+  // Who takes a machine's place registers with its labels.
+  const nodes = spec.nodes
+    ?.map((group) => ({ ...group, machines: [...new Set(exchanged(group.machines))] }))
+    .filter((group) => group.machines.length > 0);
   const workers = list(spec.workers ?? [], 'worker');
   const machines = list(spec.etcd?.machines ?? [], 'etcd');
   return {
     ...spec,
+    ...(nodes && { nodes }),
     controlPlanes: list(spec.controlPlanes, 'control-plane'),
     ...(spec.workers || workers.length > 0 ? { workers } : {}),
     ...(spec.etcd?.machines || machines.length > 0 ? { etcd: { ...spec.etcd, machines } } : {}),

@@ -85,6 +85,19 @@ test('the document is edited as a person would: names go, are exchanged in their
     workers: ['w2'],
   });
   expect(edited(SHORT, new Map(), ['w3', 'w1'])).toEqual({ ...SHORT, workers: ['w1', 'w2', 'w3'] });
+  const groups = (...machines: string[][]) =>
+    machines.map((names) => ({ machines: names, labels: { a: 'b' } }));
+  const labelled = { ...SHORT, nodes: groups(['w1', 'w2'], ['w2'], ['cp1']) };
+  expect(
+    edited(
+      labelled,
+      new Map([
+        ['w2', undefined],
+        ['cp1', 'cp4'],
+      ]),
+    ).nodes,
+  ).toEqual(groups(['w1'], ['cp4']));
+  expect(JSON.stringify(edited(labelled, new Map()))).toBe(JSON.stringify(labelled));
   const { workers: _, ...none } = SHORT;
   expect(edited(none, new Map(), ['cp4', 'cp5'], 'control-plane')).toEqual({
     ...none,

@@ -1,0 +1,133 @@
+/** Labels and taints that nodes register with. */
+import { expect, test } from 'vitest';
+import { kubeletConfiguration, kubeletFiles } from '../../../src/cluster/kubelet.ts';
+import { taintText } from '../../../src/cluster/nodes.ts';
+import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
+import { faults, full } from './kit.ts';
+
+type Nodes = NonNullable<KubernetesSpec['nodes']>;
+
+const ofMachine = (name: string, changes: Partial<KubernetesSpec>) => {
+  const cluster = full(changes);
+  const machine = cluster.machines.find((one) => one.name === name)!;
+  const env = kubeletFiles(cluster, machine).at(-1)!.text;
+  return {
+    machine,
+    labels: /--node-labels=([^" ]*)/.exec(env)?.[1],
+    taints: kubeletConfiguration(cluster, machine).registerWithTaints,
+  };
+};
+
+const GROUPS: Nodes = [
+  { machines: ['w1', 'w2'], labels: { 'topology.kubernetes.io/zone': 'r7' } },
+  {
+    machines: ['w1', 'cp1'],
+    labels: { gpu: 'yes', free: '' },
+    taints: ['gpu=yes:NoSchedule', 'gpu:NoExecute'],
+  },
+];
+
+test('a machine registers with the labels and taints of all groups that name it, and with no others', () => {
+  expect(ofMachine('w1', { nodes: GROUPS })).toMatchObject({
+    labels: 'free=,gpu=yes,topology.kubernetes.io/zone=r7',
+    taints: [
+      { key: 'gpu', value: 'yes', effect: 'NoSchedule' },
+      { key: 'gpu', effect: 'NoExecute' },
+    ],
+  });
+  expect(ofMachine('w2', { nodes: GROUPS })).toMatchObject({
+    labels: 'topology.kubernetes.io/zone=r7',
+    taints: undefined,
+  });
+  expect(ofMachine('cp2', { nodes: GROUPS })).toMatchObject({ labels: undefined });
+  expect(ofMachine('cp2', {}).machine).toEqual(ofMachine('cp2', { nodes: GROUPS }).machine);
+  expect(ofMachine('w1', { nodes: GROUPS }).machine.taints!.map(taintText)).toEqual(GROUPS[1]!.taints);
+});
+
+test('they stand beside what control planes register with, and beside what the Cluster gives every kubelet', () => {
+  const { taints } = ofMachine('cp1', { nodes: GROUPS });
+  expect(taints).toEqual([
+    { effect: 'NoSchedule', key: 'node-role.kubernetes.io/control-plane' },
+    { key: 'gpu', value: 'yes', effect: 'NoSchedule' },
+    { key: 'gpu', effect: 'NoExecute' },
+  ]);
+  const overrides = {
+    flags: { kubelet: { 'node-labels': 'all=1' } },
+    kubelet: { config: { registerWithTaints: [] } },
+  };
+  expect(ofMachine('cp1', { nodes: GROUPS, overrides })).toMatchObject({
+    labels: 'all=1,free=,gpu=yes',
+    taints: [
+      { key: 'gpu', value: 'yes', effect: 'NoSchedule' },
+      { key: 'gpu', effect: 'NoExecute' },
+    ],
+  });
+});
+
+test.each<[what: string, nodes: Nodes, said: string]>([
+  [
+    'a label that a kubelet may not give',
+    [{ machines: ['w1'], labels: { 'node-role.kubernetes.io/gpu': '' } }],
+    'error nodes[0].labels: a kubelet may not give its node the label node-role.kubernetes.io/gpu; when the node is there: kubectl label node NAME node-role.kubernetes.io/gpu=…',
+  ],
+  [
+    'one of which NodeRestriction keeps it',
+    [{ machines: ['w1'], labels: { 'node-restriction.kubernetes.io/a': 'b' } }],
+    'error nodes[0].labels: a kubelet may not give',
+  ],
+  [
+    'one that it gives itself',
+    [{ machines: ['w1'], labels: { 'kubernetes.io/hostname': 'x' } }],
+    'error nodes[0].labels: a kubelet may not give',
+  ],
+  [
+    'a name that is none',
+    [{ machines: ['w1'], labels: { 'a b': 'x' } }],
+    'error nodes[0].labels: "a b" is no name of a label',
+  ],
+  [
+    'a domain that is none',
+    [{ machines: ['w1'], labels: { 'Upper.example/x': 'x' } }],
+    'error nodes[0].labels: "Upper.example/x" is no name of a label',
+  ],
+  [
+    'a comma, which would begin another label',
+    [{ machines: ['w1'], labels: { a: 'b,c=d' } }],
+    'error nodes[0].labels: "b,c=d" is no value of a label',
+  ],
+  [
+    'two values for one label',
+    [
+      { machines: ['w1'], labels: { a: '1' } },
+      { machines: ['w1'], labels: { a: '2' } },
+    ],
+    'error nodes[1].labels: w1 has a: 1 already, from another group',
+  ],
+  [
+    'an effect that there is not',
+    [{ machines: ['w1'], taints: ['gpu=yes:NoWay'] }],
+    'error nodes[0].taints[0]: "gpu=yes:NoWay" is no taint',
+  ],
+  [
+    'a taint with a value that is none',
+    [{ machines: ['w1'], taints: ['gpu=a b:NoExecute'] }],
+    'error nodes[0].taints[0]: "a b" is no value of a label',
+  ],
+  [
+    'a machine that is no node',
+    [{ machines: ['w9'] }],
+    'warning nodes[0].machines[0]: w9 is no node of this cluster; did you mean "w1"?',
+  ],
+])('%s is told with its place', (_what, nodes, said) => {
+  expect(faults({ nodes })).toEqual([expect.stringContaining(said)]);
+});
+
+test('labels that Kubernetes lets a kubelet give are taken', () => {
+  const labels = {
+    'topology.kubernetes.io/region': 'eu',
+    'node.kubernetes.io/instance-type': 'r640',
+    'kubelet.kubernetes.io/x': 'y',
+    'example.com/rack': 'R-7_a.1',
+  };
+  expect(faults({ nodes: [{ machines: ['w1'], labels }] })).toEqual([]);
+});
