@@ -183,8 +183,10 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
 
 async function untilInterrupted(directory: string, options: LabOptions): Promise<void> {
   const target = `$(pgrep -P ${hostProcess()})`;
+  // Whoever enters another mount namespace is in its root directory.
+  const muster = join(options.project, 'bin/muster');
   options.say(
-    `kept: logs in ${directory}; look around with\n  nsenter --all --target ${target} bin/muster get machines\nCtrl-C ends it\n`,
+    `kept: logs in ${directory}; look around with\n  nsenter --all --target ${target} ${muster} get machines\nCtrl-C ends it\n`,
   );
   // Something has to keep the process alive while it waits.
   const alive = setInterval(() => {}, 60_000);

@@ -116,8 +116,11 @@ describe.concurrent('the virtual rack', () => {
       expect(err).toContain('kept: logs in ');
       const look = err.split('\n').find((line) => line.includes('nsenter'))!;
       const inside = (command: string) =>
-        execFileSync('sh', ['-c', look.replace('bin/muster get machines', command)], { encoding: 'utf8' });
-      expect(inside('bin/muster get machines')).toMatch(/node-1.*profile_holds/);
+        execFileSync('sh', ['-c', look.replace(/\S+\/bin\/muster get machines$/, command)], {
+          encoding: 'utf8',
+        });
+      // As it is printed.
+      expect(inside('$&')).toMatch(/node-1.*profile_holds/);
       expect(inside('pgrep -c qemu')).toBe('1\n');
       process.kill(-run.pid!, 'SIGINT');
       expect(await ended, err).toBe(0);
