@@ -58,7 +58,7 @@ fi
 
 image=$(images/debian/build.sh --print-directory)
 if ! [ -f "$image/image.json" ]; then
-  echo 'Building the Debian image, once: some 250 MB to fetch, 210 MB in .cache/images, one to three minutes.'
+  echo 'Building the Debian image, once: some 250 MB to fetch, 190 MB in .cache/images, one to three minutes.'
 fi
 # Debian lets everybody have namespaces and network cables of their own. Where a host does not, it takes root.
 run='bin/muster lab run lab/demo.yaml'
