@@ -24,12 +24,12 @@ export async function explain(what: string | undefined, options: ExplainOptions,
   if (what === undefined)
     throw new MusterError('E_USAGE', 'say what: a MAC, a machine, KIND[.field], or --packet FILE');
   const [first = '', ...path] = what.split('.');
-  const kind = parseMac(what) === undefined ? kindNamed(first) : undefined;
+  const mac = parseMac(what);
+  const kind = mac === undefined ? kindNamed(first) : undefined;
   if (kind !== undefined) {
     io.out((await import('./explain-kind.ts')).explainKind(kind, path));
     return EXIT.ok;
   }
-  const mac = parseMac(what);
   // No machine's name has a capital; a kind as documents write it has.
   if (mac === undefined && /^[A-Z][A-Za-z]*$/.test(first)) kindOf(first);
   const { connectApi } = await import('./client.socket.ts');

@@ -100,11 +100,7 @@ function taintFaults(text: string): readonly string[] {
 }
 
 /** Labels of Kubernetes that a kubelet may give its node, and does not itself (kubelet's pkg/apis/well_known_labels.go). */
-const OURS = [
-  'topology.kubernetes.io/zone',
-  'topology.kubernetes.io/region',
-  'node.kubernetes.io/instance-type',
-];
+const OURS = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'];
 
 /** kubelet does not start with others of Kubernetes' own, and NodeRestriction would refuse them. */
 function reserved(key: string): string | undefined {
