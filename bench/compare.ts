@@ -29,6 +29,8 @@ export interface BenchCase {
 export interface BenchSuite {
   /** One line: what is measured, and under which conditions that are the same for all. */
   readonly about: string;
+  /** What is missing here, if anything is: then the suite is left out and its earlier results stay. */
+  needs?(): string | undefined;
   /** Makes what the cases need (servers, files, namespaces). Nothing happens at import time. */
   open(): Promise<{ readonly cases: readonly BenchCase[]; close(): Promise<void> }>;
 }

@@ -33,6 +33,11 @@ async function main(): Promise<number> {
   const done: string[] = [];
   let failed = 0;
   for (const [name, suite] of Object.entries(suites.wanted)) {
+    const missing = suite.needs?.();
+    if (missing !== undefined) {
+      say(`${name}: left out, its earlier results stay: ${missing}`);
+      continue;
+    }
     try {
       results.push(...(await runSuite(name, suite, rounds)));
       done.push(name);

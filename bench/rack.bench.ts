@@ -1,0 +1,99 @@
+/** From power-off to a cluster whose nodes are all Ready, in the virtual rack, beside kubeadm's own commands on the same machines. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { dump, load } from 'js-yaml';
+import type { LabResult } from '../src/lab/report.ts';
+import type { BenchSuite } from './compare.ts';
+
+/** Five emulated machines are too many for two processors. */
+const MACHINES = ['cp1', 'w1'];
+
+interface Loose {
+  documents: { kind: string; metadata: { name: string }; spec: unknown }[];
+  machines: { name: string }[];
+  steps: { powerOn?: string[]; wait?: { machine: string } }[];
+}
+
+/** lab/kubeadm-ha.yaml with these machines alone. */
+function kubeadmPair(): string {
+  const text = readFileSync('lab/kubeadm-ha.yaml', 'utf8').replace(/= 5 \]/, `= ${MACHINES.length} ]`);
+  const whole = load(text) as Loose;
+  const here = (name: string): boolean => MACHINES.includes(name);
+  const documents = whole.documents.filter(
+    ({ kind, metadata: { name } }) => kind !== 'Machine' || here(name) || name === 'nobody',
+  );
+  const steps = whole.steps
+    .filter(({ wait }) => wait === undefined || here(wait.machine))
+    .map((step) => (step.powerOn ? { powerOn: step.powerOn.filter(here) } : step));
+  const machines = whole.machines.filter(({ name }) => here(name));
+  return dump({ ...whole, name: 'kubeadm-pair', documents, machines, steps });
+}
+
+/** Plays a scenario; its result and the console of the control plane. Rejects unless all of it held. */
+async function play(file: string, name: string): Promise<{ result: LabResult; console: string }> {
+  const { stdout } = await promisify(execFile)('bin/muster', ['lab', 'run', file, '--json'], {
+    maxBuffer: 1 << 26,
+  });
+  const result = JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as LabResult;
+  return { result, console: readFileSync(join('.cache/lab', name, 'cp1.console'), 'latin1') };
+}
+
+/** When the last operating system was up, seconds. */
+const lastUp = ({ machines }: LabResult): number =>
+  Math.max(...machines.map(({ steps }) => steps.find(({ step }) => step === 'ready')!.at));
+
+/** When a step of the scenario held, seconds. */
+const heldAt = ({ expectations }: LabResult, text: string): number =>
+  Number(/^after ([\d.]+) s/.exec(expectations.find((one) => one.text === text)!.detail)![1]);
+
+const WHO = 'a control plane and a worker';
+
+export const suite: BenchSuite = {
+  about:
+    'From power-off in the virtual rack, one emulated processor a machine, both with a fixed bridge between pods and images from the boot host. kubeadm is given each command by a script at the earliest moment (lab/kubeadm-ha.yaml with two of its machines).',
+  needs: () =>
+    process.env.MUSTER_ARTIFACTS
+      ? undefined
+      : 'MUSTER_ARTIFACTS does not name a directory with Kubernetes (lab/README.md)',
+  async open() {
+    const home = mkdtempSync(join(tmpdir(), 'muster-bench-rack-'));
+    const kubeadm = join(home, 'kubeadm-pair.yaml');
+    writeFileSync(kubeadm, kubeadmPair());
+    return {
+      cases: [
+        {
+          rounds: 1,
+          figures: {
+            up: { name: `Power-on to the last operating system up, ${WHO}`, unit: 's', better: 'less' },
+            api: { name: 'From there until the API server answers', unit: 's', better: 'less' },
+            ready: { name: 'From there until all nodes are Ready', unit: 's', better: 'less' },
+          },
+          ours: async () => {
+            const { result } = await play('lab/kubernetes-pair.yaml', 'kubernetes-pair');
+            const up = lastUp(result);
+            return {
+              up,
+              api: heldAt(result, './kubectl get --raw /readyz') - up,
+              ready: heldAt(result, './kubectl get nodes') - up,
+            };
+          },
+          peers: {
+            'kubeadm init and join': async () => {
+              const { result, console } = await play(kubeadm, 'kubeadm-pair');
+              const up = lastUp(result);
+              const said = (what: string): number =>
+                Number(new RegExp(`KUBEADM ${what} (\\d+) s`).exec(console)![1]);
+              // its own clock begins when the machine's services do
+              const began = result.seconds - said('all Ready');
+              return { up, api: began + said('init done') - up, ready: result.seconds - up };
+            },
+          },
+        },
+      ],
+      close: async () => rmSync(home, { recursive: true, force: true }),
+    };
+  },
+};
