@@ -44,6 +44,7 @@ import { openSecrets } from './pki/secrets.ts';
 import { startVault } from './pki/vault-key.files.ts';
 import { openAssets } from './pxe/assets/assets.files.ts';
 import { createBootService } from './pxe/decide/boot-service.ts';
+import { firmwareServed } from './pxe/decide/loaders.ts';
 import { startDhcp } from './pxe/dhcp/dhcp.socket.ts';
 import { openLeaseBook } from './pxe/dhcp/leases.ts';
 import { createHolders } from './pxe/holders.ts';
@@ -77,7 +78,7 @@ function tftpSockets(sockets: readonly InheritedSocket[]) {
  * Ready when leases and sessions can be made durable and a network is served, if there is one; what else is wrong is said, and
  * keeps nobody waiting.
  */
-function readiness(networks: LiveNetworks, { catalog, disk, journal, agents }: State): Readiness {
+function readiness(networks: LiveNetworks, { catalog, disk, journal, agents, assets }: State): Readiness {
   const served = networks.served();
   const checks = [
     {
@@ -93,9 +94,20 @@ function readiness(networks: LiveNetworks, { catalog, disk, journal, agents }: S
     detail: message,
   }));
   const events = { name: 'event journal', ok: !journal.failing };
+  const firmware = firmwareServed((name) => assets.loader(name) !== undefined);
+  const loaders = {
+    name: 'loaders',
+    ok: firmware.length > 0,
+    detail:
+      firmware.join(', ') ||
+      'none is installed, so that only machines with iPXE in their ROM boot; install the package ipxe, then systemctl reload muster',
+  };
   const fault = agents.fault();
   const listener = fault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: fault }];
-  return { ready: checks.every(({ ok }) => ok), checks: [...checks, events, ...listener, ...faults] };
+  return {
+    ready: checks.every(({ ok }) => ok),
+    checks: [...checks, loaders, events, ...listener, ...faults],
+  };
 }
 
 /** What every room takes. */

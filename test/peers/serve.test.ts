@@ -7,6 +7,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { Readiness } from '../../src/api/deps.ts';
 import { type ApiClient, connectApi } from '../../src/cli/client.socket.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
@@ -118,12 +119,22 @@ describe('muster serve', () => {
     expect(items.map((event) => event.kind)).toContain('document.invalid');
   });
 
-  it('finds a loader that was installed meanwhile at a reload', async () => {
-    const status = async () => (await fetch(`http://127.0.0.1:${port}/loaders/new.efi`)).status;
-    fs.writeFileSync(path.join(loaders, 'new.efi'), 'new');
+  it('says that firmware finds no loader, and finds one that was installed meanwhile at a reload', async () => {
+    const status = async () => (await fetch(`http://127.0.0.1:${port}/loaders/ipxe.efi`)).status;
+    const said = async () => {
+      const { ready, checks } = await client.call<Readiness>('GET', '/v1/status');
+      return { ready, ...checks.find(({ name }) => name === 'loaders')! };
+    };
+    fs.writeFileSync(path.join(loaders, 'ipxe.efi'), 'new');
     expect(await status()).toBe(404);
+    expect(await said()).toMatchObject({
+      ready: true,
+      ok: false,
+      detail: expect.stringContaining('install the package ipxe'),
+    });
     await client.call('POST', '/v1/reload');
     expect(await status()).toBe(200);
+    expect(await said()).toMatchObject({ ok: true, detail: 'x64 UEFI' });
   });
 
   it('stops on SIGTERM when the transfers under way have ended, answering nobody new', async () => {

@@ -80,3 +80,11 @@ export function loaderFor(
   const loader = wanted.find(options.installed);
   return loader === undefined ? { ok: false, why: 'loader_missing', wanted } : { ok: true, loader };
 }
+
+/** One code for each processor and kind of firmware, in the order of their frequency. */
+const FAMILIES = [0, 7, 11, 6, 10];
+
+/** The firmware that finds a loader here, by what it is called; for `muster status`. */
+export function firmwareServed(installed: (name: string) => boolean): readonly string[] {
+  return FAMILIES.filter((code) => loaderFor(code, { installed }).ok).map((code) => BY_CODE.get(code)!.about);
+}

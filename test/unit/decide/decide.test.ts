@@ -13,7 +13,7 @@ import {
   type Verdict,
 } from '../../../src/pxe/decide/decide.ts';
 import { type BootDecision, REASONS, type ReasonCode } from '../../../src/pxe/decide/decision.ts';
-import { LOADERS, loaderFor } from '../../../src/pxe/decide/loaders.ts';
+import { firmwareServed, LOADERS, loaderFor } from '../../../src/pxe/decide/loaders.ts';
 import { MACHINE_ROUTES } from '../../../src/pxe/http/routes.ts';
 
 const selected = (spec: object, name = 'worker'): Selection => ({
@@ -187,6 +187,11 @@ describe('loaders', () => {
     const installed = () => true;
     expect(loaderFor(0, { installed })).toEqual({ ok: true, loader: 'undionly.kpxe' });
     expect(loaderFor(0, { installed, override: 'ipxe.pxe' })).toEqual({ ok: true, loader: 'ipxe.pxe' });
+  });
+  it('serve the firmware whose loader is installed', () => {
+    const served = (...files: string[]) => firmwareServed((name) => files.includes(name));
+    expect(served('undionly.kpxe', 'snponly.efi')).toEqual(['x86 BIOS', 'x64 UEFI']);
+    expect(served('grub.efi')).toEqual([]);
   });
   it('have each architecture once, and names without a path', () => {
     expect(new Set(LOADERS.map(({ code }) => code)).size).toBe(LOADERS.length);
