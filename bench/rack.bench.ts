@@ -12,7 +12,7 @@ import type { BenchSuite } from './compare.ts';
 const MACHINES = ['cp1', 'w1'];
 
 interface Loose {
-  documents: { kind: string; metadata: { name: string }; spec: unknown }[];
+  documents: { kind: string; metadata: { name: string } }[];
   machines: { name: string }[];
   steps: { powerOn?: string[]; wait?: { machine: string } }[];
 }

@@ -100,7 +100,7 @@ function readiness(networks: LiveNetworks, { catalog, disk, journal, agents, ass
     ok: firmware.length > 0,
     detail:
       firmware.join(', ') ||
-      'none is installed, so that only machines with iPXE in their ROM boot; install the package ipxe, then systemctl reload muster',
+      'none of the usual ones is installed: a machine without iPXE in its ROM gets one only where a document names it; install the package ipxe, then systemctl reload muster',
   };
   const fault = agents.fault();
   const listener = fault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: fault }];
