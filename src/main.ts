@@ -28,6 +28,7 @@ import { createSeat } from './cluster/founding/seat.ts';
 import { createHealth } from './cluster/health/health.ts';
 import { createKubes } from './cluster/health/kube.socket.ts';
 import { startApprover } from './cluster/joining/approver.ts';
+import { startNodeKeeper } from './cluster/joining/node-keeper.ts';
 import { createDepartures } from './cluster/leaving/departures.ts';
 import { createMembership } from './cluster/leaving/membership.ts';
 import { openAppliedObjects } from './cluster/objects/applied.ts';
@@ -273,6 +274,8 @@ async function listen(
   for (const { cluster } of founder.records()) departures.go(cluster);
   const approver = startApprover({ ...common, founder, completions: clusters, kubes, events });
   closing.defer(() => approver.close());
+  const nodes = startNodeKeeper({ ...common, founder, completions: clusters, kubes, store, events });
+  closing.defer(() => nodes.close());
   const membership = createMembership({ ...common, catalog, completions: clusters, founder, departures });
   const health = createHealth({
     ...common,

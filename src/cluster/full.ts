@@ -26,7 +26,7 @@ export interface ClusterMachine {
   readonly roles: readonly ClusterRole[];
   /** The first is the one that other machines use; one a family in front. */
   readonly addresses: readonly string[];
-  /** What its node registers with, besides what all do. */
+  /** Of its node, besides what all have. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly taints?: readonly NodeTaint[];
 }

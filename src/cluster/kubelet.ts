@@ -32,9 +32,11 @@ export function kubeletFiles(
   machine: ClusterMachine,
 ): readonly { readonly path: string; readonly mode: number; readonly text: string }[] {
   const { kubelet } = full.flags;
-  const labels = machine.labels && { 'node-labels': labelsFlag(kubelet['node-labels'], machine.labels) };
+  const labels = labelsFlag(kubelet['node-labels'], machine.labels ?? {});
   const own = Object.fromEntries(
-    Object.entries({ ...kubelet, ...labels }).filter(([flag]) => !OF_THE_UNIT.includes(flag)),
+    Object.entries({ ...kubelet, ...(labels !== '' && { 'node-labels': labels }) }).filter(
+      ([flag]) => !OF_THE_UNIT.includes(flag),
+    ),
   );
   const runtime = full.kubelet.config.containerRuntimeEndpoint;
   return [

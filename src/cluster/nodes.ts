@@ -1,4 +1,4 @@
-/** What a machine's node says of itself when it registers: labels and taints, by groups of machines. */
+/** Labels and taints of nodes, by groups of machines. A node registers with them; joining/node-keeper.ts brings what a kubelet may not say, and what changes. */
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { didYouMean } from '../resources/suggest.ts';
 import type { ClusterFault } from './complete.ts';
@@ -31,7 +31,7 @@ export const taintText = ({ key, value, effect }: NodeTaint): string =>
 /** `key=value:Effect` or `key:Effect`, as kubectl has it. */
 function readTaint(text: string): NodeTaint {
   const [, key = '', value, effect = ''] = TAINT.exec(text) ?? [];
-  return { key, ...(value !== undefined && { value }), effect };
+  return { key, ...(value && { value }), effect };
 }
 
 const TAINT = /^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$/;
@@ -100,22 +100,32 @@ function taintFaults(text: string): readonly string[] {
 }
 
 /** Labels of Kubernetes that a kubelet may give its node, and does not itself (kubelet's pkg/apis/well_known_labels.go). */
-const OURS = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'];
+const GIVEN = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'];
+/** Those that it writes again at each start. */
+const ITS_OWN = /^(beta\.)?kubernetes\.io\/(os|arch|hostname)$/;
+/** By the role. */
+const OF_THE_ROLE = 'node-role.kubernetes.io/control-plane';
 
-/** kubelet does not start with others of Kubernetes' own, and NodeRestriction would refuse them. */
 function reserved(key: string): string | undefined {
-  const domain = key.includes('/') ? key.slice(0, key.indexOf('/')) : '';
-  const within = (suffix: string): boolean => domain === suffix || domain.endsWith(`.${suffix}`);
-  if (!within('kubernetes.io') && !within('k8s.io')) return undefined;
-  if (OURS.includes(key) || within('node.kubernetes.io') || within('kubelet.kubernetes.io')) return undefined;
-  return `a kubelet may not give its node the label ${key}; when the node is there: kubectl label node NAME ${key}=…`;
+  if (ITS_OWN.test(key)) return `${key} is what kubelet says of its machine; it would write it again`;
+  return key === OF_THE_ROLE ? `${key} follows from the list controlPlanes` : undefined;
 }
 
-/** The flag `node-labels` of a kubelet, with what the Cluster gives all of them. */
+/** kubelet does not start with others of Kubernetes' own, and NodeRestriction would refuse them. */
+function isKubelets(key: string): boolean {
+  const domain = key.includes('/') ? key.slice(0, key.indexOf('/')) : '';
+  const within = (suffix: string): boolean => domain === suffix || domain.endsWith(`.${suffix}`);
+  if (!within('kubernetes.io') && !within('k8s.io')) return true;
+  return GIVEN.includes(key) || within('node.kubernetes.io') || within('kubelet.kubernetes.io');
+}
+
+/** The flag `node-labels` of a kubelet, with what the Cluster gives all of them: as far as a kubelet may say them. */
 export function labelsFlag(
   given: string | readonly string[] | undefined,
   labels: Readonly<Record<string, string>>,
 ): string {
-  const own = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  const own = Object.entries(labels)
+    .filter(([key]) => isKubelets(key))
+    .map(([key, value]) => `${key}=${value}`);
   return [...[given ?? []].flat(), ...own.sort()].join(',');
 }

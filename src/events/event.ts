@@ -49,6 +49,8 @@ export const EVENT_KINDS = {
     'A request to a cluster for the certificate of one of its machines was denied: the reason says what differs from the inventory.',
   'cluster.request-alarm':
     "A request to a cluster for the certificate of one of its machines was approved by somebody else, though it is not that machine's: whoever asked can act in its name.",
+  'cluster.node-settings':
+    "A node's labels and taints were made what its Cluster says, or the API refused that; the reason says what changed.",
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':

@@ -263,7 +263,7 @@ export const kubernetesSpec = z.strictObject({
     .optional()
     .meta({
       description:
-        'What nodes register with, by groups; a machine may be in several. Of a node that has registered, kubectl label and kubectl taint change it.',
+        'Labels and taints of nodes, by groups; a machine may be in several. Nodes that are there get them within half a minute, and what is taken out here goes; what kubectl changes stays until the document changes.',
     }),
   etcd: z
     .strictObject({

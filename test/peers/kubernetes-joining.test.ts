@@ -13,8 +13,11 @@ import { silentLog } from '../../src/base/log.ts';
 import type { FoundingRecord } from '../../src/cluster/founding/founding.ts';
 import { createKubes } from '../../src/cluster/health/kube.socket.ts';
 import { type Approver, startApprover } from '../../src/cluster/joining/approver.ts';
+import { startNodeKeeper } from '../../src/cluster/joining/node-keeper.ts';
 import type { NewEvent } from '../../src/events/event.ts';
 import type { Pki } from '../../src/pki/pki.ts';
+import type { KubernetesSpec } from '../../src/resources/kinds.ts';
+import { openMemoryStore } from '../../src/store/memory.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
 import { completed } from '../unit/cluster/kit.ts';
@@ -27,6 +30,8 @@ const LATE = duration('40m');
 const CURRENT = '/var/lib/kubelet/pki/kubelet-client-current.pem';
 const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
 const SERVING = { signer: 'kubernetes.io/kubelet-serving', usages: ['digital signature', 'server auth'] };
+
+type Groups = NonNullable<KubernetesSpec['nodes']>;
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
   const control = new PlacedPlan();
@@ -266,5 +271,53 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const later = file(request('w1', 'DNS:w1').csr, asWorker, SERVING);
     await isIssued(later);
     expect([status(unknown), of(unknown)]).toEqual(['{}', undefined]);
+  });
+
+  test('labels and taints that its document gives a node reach it where it may not give them itself, and go with them', async () => {
+    const own = () =>
+      worker.run('kubectl', ...asWorker, 'label', 'node', 'w1', 'node-role.kubernetes.io/store=');
+    expect(own).toThrow(/is not allowed to modify labels/);
+    let nodes: Groups = [
+      {
+        machines: ['w1'],
+        labels: { rack: 'r7', 'node-role.kubernetes.io/store': '' },
+        taints: ['slow:PreferNoSchedule'],
+      },
+    ];
+    const store = openMemoryStore();
+    const events: NewEvent[] = [];
+    const keeper = startNodeKeeper({
+      founder: {
+        records: () => [{ cluster: 'golden', id: 'one', founded: { at: 1, by: 'cp1' } } as FoundingRecord],
+      },
+      completions: { get: () => completed({ ...SPEC, nodes }) },
+      kubes: createKubes({ pki, clock: systemClock, signal: stop.signal }),
+      store,
+      events: { record: (event) => void events.push(event) },
+      clock: systemClock,
+      log: silentLog,
+    });
+    const is = (): string =>
+      admin(
+        'get',
+        'node',
+        'w1',
+        '-o',
+        'go-template={{.metadata.labels}} {{range .spec.taints}}{{.key}}{{.effect}} {{end}}',
+      );
+    await expect
+      .poll(is, { timeout: 60_000 })
+      .toMatch(/node-role\.kubernetes\.io\/store: rack:r7\].*slowPreferNoSchedule/);
+    // What the node lifecycle controller wrote is still there.
+    expect(is()).toContain('node.kubernetes.io/not-readyNoSchedule');
+    nodes = [{ machines: ['w1'], labels: { rack: 'r8' } }];
+    await expect.poll(is, { timeout: 60_000 }).toContain('rack:r8');
+    expect(is()).not.toMatch(/store|slow/);
+    expect(is()).toContain('node.kubernetes.io/not-readyNoSchedule');
+    await keeper.close();
+    expect(events.map(({ reason }) => reason?.text)).toEqual([
+      'rack=r7, node-role.kubernetes.io/store=, taint slow:PreferNoSchedule',
+      '-node-role.kubernetes.io/store, rack=r8, -taint slow:PreferNoSchedule',
+    ]);
   });
 });

@@ -27,3 +27,16 @@ export interface KubeCall {
 
 /** One API server. Throws KubeRefusal for an answer that is none of success; else what the connection says. */
 export type Kube = (path: string, call?: KubeCall) => Promise<KubeAnswer>;
+
+/** The API server that says first that it is ready. Rejects with what one of them says when none does. */
+export async function firstReady(kubes: readonly Kube[]): Promise<Kube> {
+  const asked = kubes.map(async (kube) => {
+    await kube('/readyz');
+    return kube;
+  });
+  try {
+    return await Promise.any(asked);
+  } catch (error) {
+    throw (error as AggregateError).errors[0] ?? new Error('there is no control plane');
+  }
+}

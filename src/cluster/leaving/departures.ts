@@ -9,7 +9,7 @@ import type { Completions } from '../completed.ts';
 import type { Founder } from '../founding/founder.ts';
 import type { Leaving } from '../founding/founding.ts';
 import { addressOf, withRole } from '../full.ts';
-import type { Kube } from '../health/kube.ts';
+import { firstReady, type Kube } from '../health/kube.ts';
 import { deleteNode, drain } from './drain.ts';
 
 export interface DeparturesDeps {
@@ -121,16 +121,4 @@ function stillThere(left: readonly string[], kept: readonly string[], late: bool
     all.slice(0, 5).join(', ') + (all.length > 5 ? ` and ${all.length - 5} more` : '');
   const text = `pods are still there: ${shown(left)}${kept.length > 0 ? `; kept by budgets: ${shown(kept)}` : ''}`;
   return late ? `${text}; the time for it is up, \`remove-node --no-drain\` goes on without` : text;
-}
-
-async function firstReady(kubes: readonly Kube[]): Promise<Kube> {
-  const asked = kubes.map(async (kube) => {
-    await kube('/readyz');
-    return kube;
-  });
-  try {
-    return await Promise.any(asked);
-  } catch (error) {
-    throw (error as AggregateError).errors[0] ?? new Error('there is no control plane');
-  }
 }

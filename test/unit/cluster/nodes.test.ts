@@ -66,19 +66,14 @@ test('they stand beside what control planes register with, and beside what the C
 
 test.each<[what: string, nodes: Nodes, said: string]>([
   [
-    'a label that a kubelet may not give',
-    [{ machines: ['w1'], labels: { 'node-role.kubernetes.io/gpu': '' } }],
-    'error nodes[0].labels: a kubelet may not give its node the label node-role.kubernetes.io/gpu; when the node is there: kubectl label node NAME node-role.kubernetes.io/gpu=…',
-  ],
-  [
-    'one of which NodeRestriction keeps it',
-    [{ machines: ['w1'], labels: { 'node-restriction.kubernetes.io/a': 'b' } }],
-    'error nodes[0].labels: a kubelet may not give',
-  ],
-  [
-    'one that it gives itself',
+    'a label that kubelet gives itself',
     [{ machines: ['w1'], labels: { 'kubernetes.io/hostname': 'x' } }],
-    'error nodes[0].labels: a kubelet may not give',
+    'error nodes[0].labels: kubernetes.io/hostname is what kubelet says of its machine; it would write it again',
+  ],
+  [
+    'one that follows from the role',
+    [{ machines: ['w1'], labels: { 'node-role.kubernetes.io/control-plane': '' } }],
+    'error nodes[0].labels: node-role.kubernetes.io/control-plane follows from the list controlPlanes',
   ],
   [
     'a name that is none',
@@ -130,4 +125,14 @@ test('labels that Kubernetes lets a kubelet give are taken', () => {
     'example.com/rack': 'R-7_a.1',
   };
   expect(faults({ nodes: [{ machines: ['w1'], labels }] })).toEqual([]);
+});
+
+test('labels that no kubelet may give are taken and left out of its flag, which goes where nothing else is in it', () => {
+  const labels = { 'node-role.kubernetes.io/gpu': '', 'node-restriction.kubernetes.io/a': 'b' };
+  const only = { nodes: [{ machines: ['w1'], labels }] };
+  expect(faults(only)).toEqual([]);
+  expect(ofMachine('w1', only).labels).toBeUndefined();
+  expect(ofMachine('w1', { nodes: [{ machines: ['w1'], labels: { ...labels, gpu: 'yes' } }] }).labels).toBe(
+    'gpu=yes',
+  );
 });

@@ -1,0 +1,81 @@
+/** What a Cluster says of a machine's node, and what has to be written to a node that is there. Pure. */
+import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
+import { type NodeSettings, type NodeTaint, taintText } from '../nodes.ts';
+
+/** Whether two say the same; the order of a document means nothing. */
+export const sameSettings = (a: NodeSettings, b: NodeSettings): boolean => textOfAll(a) === textOfAll(b);
+const textOfAll = ({ labels = {}, taints = [] }: NodeSettings): string =>
+  JSON.stringify([Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)), taints.map(taintText).sort()]);
+
+export interface NodeChange {
+  /** A JSON merge patch (RFC 7396) with the version that was read: who was faster is not overwritten. */
+  readonly patch: object;
+  /** In a person's words: `gpu=yes`, `-gpu`, `taint gpu:NoExecute`, `-taint gpu:NoExecute`. */
+  readonly says: readonly string[];
+}
+
+/**
+ * Undefined when nothing has to be written. What was given `before` and is not wanted any more goes, unless somebody has changed it since: then
+ * it is theirs. Labels and taints that Muster never gave stay.
+ */
+export function nodeChange(
+  node: unknown,
+  before: NodeSettings,
+  wanted: NodeSettings,
+): NodeChange | undefined {
+  const { metadata, spec } = fieldsOf(node);
+  const { labels: given, resourceVersion } = fieldsOf(metadata);
+  const labels = labelChanges(fieldsOf(given), before.labels ?? {}, wanted.labels ?? {});
+  const taints = taintChanges(listOf(fieldsOf(spec).taints), before.taints ?? [], wanted.taints ?? []);
+  const says = [
+    ...Object.entries(labels).map(([key, value]) => (value === null ? `-${key}` : `${key}=${value}`)),
+    ...taints.says,
+  ];
+  if (says.length === 0) return undefined;
+  return {
+    patch: {
+      metadata: { resourceVersion: textOf(resourceVersion), labels },
+      ...(taints.says.length > 0 && { spec: { taints: taints.all } }),
+    },
+    says,
+  };
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+function labelChanges(
+  there: Readonly<Record<string, unknown>>,
+  before: Labels,
+  wanted: Labels,
+): Readonly<Record<string, string | null>> {
+  const gone = Object.entries(before).filter(([key, value]) => !(key in wanted) && there[key] === value);
+  const set = Object.entries(wanted).filter(([key, value]) => there[key] !== value);
+  return Object.fromEntries([...gone.map(([key]) => [key, null] as const), ...set]);
+}
+
+/** A node has one taint for a key and an effect; a merge patch has all of them. */
+function taintChanges(
+  there: readonly unknown[],
+  before: readonly NodeTaint[],
+  wanted: readonly NodeTaint[],
+): { readonly all: readonly unknown[]; readonly says: readonly string[] } {
+  const texts = new Set(there.map((one) => taintText(readTaint(one))));
+  const places = new Set(wanted.map(placeOf));
+  const gone = before.filter((taint) => !places.has(placeOf(taint)) && texts.has(taintText(taint)));
+  const set = wanted.filter((taint) => !texts.has(taintText(taint)));
+  const out = new Set([...gone, ...set].map(placeOf));
+  return {
+    all: [...there.filter((one) => !out.has(placeOf(readTaint(one)))), ...set],
+    says: [
+      ...gone.map((taint) => `-taint ${taintText(taint)}`),
+      ...set.map((taint) => `taint ${taintText(taint)}`),
+    ],
+  };
+}
+
+const placeOf = ({ key, effect }: NodeTaint): string => `${key}:${effect}`;
+
+function readTaint(one: unknown): NodeTaint {
+  const { key, value, effect } = fieldsOf(one);
+  return { key: textOf(key), ...(textOf(value) !== '' && { value: textOf(value) }), effect: textOf(effect) };
+}
