@@ -55,7 +55,7 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
       ...shared,
       ...inlineFaults(cluster, spec, candidates),
       ...completionFaults(cluster, completed(cluster)),
-      ...missingWorkers(cluster, names, candidates),
+      ...missingMachines(cluster, names, candidates),
       ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
         ...found(cluster, `spec.kubernetes.${path}`, message),
         ...more,
@@ -132,19 +132,25 @@ function inlineFaults(
   });
 }
 
-/** Nothing waits for a worker, so nothing else tells of a name that is misspelt; of a control plane the Cluster's status does. Who deletes one is told by that. */
-function missingWorkers(
+/** Machines that there are not yet, or whose name is misspelt. Who deletes one is told by that. */
+function missingMachines(
   cluster: Candidate<'Cluster'>,
   names: ReadonlySet<string>,
   candidates: CandidateSet,
 ): CrossFault[] {
-  const { workers = [] } = cluster.document.spec.kubernetes!;
-  return workers.flatMap((name, n) => {
-    if (candidates.Machine.has(name)) return [];
-    const others = [...candidates.Machine.keys()].filter((one) => !names.has(one));
-    const message = `there is no Machine "${name}"${didYouMean(name, others)}; until then the cluster goes without it`;
-    return [{ ...found(cluster, `spec.kubernetes.workers[${n}]`, message), severity: 'warning' as const }];
-  });
+  const { controlPlanes, workers = [], etcd } = cluster.document.spec.kubernetes!;
+  const others = [...candidates.Machine.keys()].filter((one) => !names.has(one));
+  const missing = (list: string, machines: readonly string[], until: string): CrossFault[] =>
+    machines.flatMap((name, n) => {
+      if (candidates.Machine.has(name)) return [];
+      const message = `there is no Machine "${name}"${didYouMean(name, others)}; until then ${until}`;
+      return [{ ...found(cluster, `spec.kubernetes.${list}[${n}]`, message), severity: 'warning' as const }];
+    });
+  return [
+    ...missing('controlPlanes', controlPlanes, 'all of the cluster waits'),
+    ...missing('etcd.machines', etcd?.machines ?? [], 'all of the cluster waits'),
+    ...missing('workers', workers, 'the cluster goes without it'),
+  ];
 }
 
 /** From the range for benchmarks (RFC 2544): stands for an address that is not known yet. */

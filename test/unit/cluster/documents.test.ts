@@ -265,3 +265,18 @@ test('a worker that no Machine is named like is a warning with the name that may
   expect(one.warnings()).toEqual([]);
   await one.close();
 });
+
+test('a control plane or member of etcd that no Machine is named like is a warning too: all wait for it', async () => {
+  const one = await catalog();
+  await one.applyText(
+    NETWORKS + MACHINES + ['cp4', 'e1', 'e2'].map((name, n) => machine(name, 15 + n)).join(''),
+    'before.yaml',
+  );
+  const typo = cluster('    etcd: {topology: external, machines: [e1, e2, e33]}').replace('cp3]', 'pc4]');
+  const { warnings } = await one.applyText(typo, 'c.yaml');
+  expect(warnings.map(({ path, message }) => `${path}: ${message}`)).toEqual([
+    'spec.kubernetes.controlPlanes[2]: Cluster/blue: there is no Machine "pc4"; did you mean "cp4"?; until then all of the cluster waits',
+    'spec.kubernetes.etcd.machines[2]: Cluster/blue: there is no Machine "e33"; until then all of the cluster waits',
+  ]);
+  await one.close();
+});
