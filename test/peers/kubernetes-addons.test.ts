@@ -157,11 +157,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await placed.close();
   });
 
-  test('three at once apply the add-ons after the built-in objects, each in its order, and wait for a kind that is not there', async () => {
+  test('three at once apply the add-ons after the built-in objects, each in its order, and wait for a kind that is not there', {
+    timeout: 240_000,
+  }, async () => {
     const all = [1, 2, 3].map(applyAs);
+    // Once, beside other work, a minute was too little: an address that they took from one another may be free only at the API server's next look.
     await expect
       .poll(() => kubectl('get', '-n', 'things', 'things.things.example.org', '-o', 'name'), {
-        timeout: 60_000,
+        timeout: 150_000,
         interval: 500,
       })
       .toBe('thing.things.example.org/first\n');
