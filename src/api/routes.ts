@@ -212,7 +212,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/call-off',
-    summary: 'Ends the replacement of a member: {"member"}.',
+    summary: 'Ends the replacement of a member, or a restore from its data: {"member"}.',
     handler: callOffReplacement,
   },
   {

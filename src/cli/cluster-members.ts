@@ -188,6 +188,6 @@ export async function adopt(
 
 export async function callOff(cluster: string, member: string, options: Options, io: Io): Promise<number> {
   await order(cluster, 'call-off', { member }, options, io);
-  io.out(`cluster/${cluster}: the replacement of ${member} is called off\n`);
+  io.out(`cluster/${cluster}: called off; ${member} is waited for no longer\n`);
   return EXIT.ok;
 }

@@ -383,10 +383,10 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
   cluster
     .command('call-off')
     .description(
-      'Ends the replacement of a member of etcd that never starts, so that others can be replaced.',
+      'Ends what others wait for: the replacement of a member of etcd that never starts, or a restore from the data of one that died meanwhile.',
     )
     .argument('<cluster>', 'name')
-    .argument('<member>', 'the one that is being replaced')
+    .argument('<member>', 'the one that is being replaced, or whose data are being restored')
     .addOption(SOCKET)
     .action(async (name: string, member: string, options) =>
       finish(await (await import('./cluster-members.ts')).callOff(name, member, options, io)),

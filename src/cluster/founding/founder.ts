@@ -76,7 +76,7 @@ export interface Founder {
   ): Promise<FoundingRecord>;
   /** All machines of the cluster are cleared, and nothing is founded until a person orders it. */
   reset(cluster: string, members: readonly MemberAddress[]): Promise<FoundingRecord>;
-  /** The replacement of a member ends before it is done. */
+  /** The replacement of a member, or a restore from its data, ends before it is done. */
   callOff(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
   /** The disk that a member has now is its own. */
   adopt(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
@@ -406,7 +406,12 @@ export function createFounder(deps: FounderDeps): Founder {
     reset: (cluster, members) =>
       ordered(cluster, members, (known, { now }) => orderReset(known, now), 'reset by a person'),
     callOff: (cluster, members, member) =>
-      ordered(cluster, members, (known) => orderCallOff(known, member), `called off: replacing ${member}`),
+      ordered(
+        cluster,
+        members,
+        (known) => orderCallOff(known, member),
+        `called off: ${member} is waited for no longer`,
+      ),
     adopt: (cluster, members, member) =>
       ordered(
         cluster,

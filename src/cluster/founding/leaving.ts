@@ -1,5 +1,5 @@
 /**
- * What people order beyond the founding: machines out of the cluster, the whole cluster reset, a replacement called off, a member
+ * What people order beyond the founding: machines out of the cluster, the whole cluster reset, a replacement or a restore called off, a member
  * taken for the one that it is. Pure: each order gives the record as it should be, or what stands against it.
  */
 import { hasData } from './decide.ts';
@@ -7,6 +7,7 @@ import type { FoundingRecord, Known, Leaving, MemberAddress } from './founding.t
 import { isMember, notRemovable, standsWithout } from './quorum.ts';
 import type { ReplacingStep } from './replacing.ts';
 import type { Ordered } from './settle.ts';
+import { heardText, isSilent } from './silence.ts';
 
 /** One machine that is to go. */
 export interface Departure {
@@ -134,10 +135,24 @@ export function orderReset({ record }: Known, now: number): Ordered {
   return { ok: true, record: { ...rest, reset: record.reset ?? { at: now, cleared: [] } } };
 }
 
-/** A replacement whose learner never starts ends: the learner goes, and the member can be replaced anew, or be taken out. */
-export function orderCallOff({ record }: Known, member: string): Ordered {
-  const { replacing } = record ?? {};
-  if (!record || !replacing) return refused('nothing is being replaced');
+/**
+ * What others wait for ends. A replacement whose learner never starts: the learner goes, and the member can be replaced anew, or be taken
+ * out. A restore on a machine that died meanwhile: the founding is what it was before, and the data of others can be taken. A copy that the
+ * machine has finished all the same is of a founding that nobody knows: it is held with it.
+ */
+export function orderCallOff({ record, life }: Known, member: string): Ordered {
+  const { replacing, restoring } = record ?? {};
+  if (record && restoring) {
+    if (restoring.member !== member)
+      return refused(`it is ${restoring.member} whose data are being restored`);
+    if (!isSilent(life, member))
+      return refused(
+        `${member} was ${heardText(life, member)} and is restoring its data; if it is to be given up, power it off, and say this again in a minute`,
+      );
+    const { restoring: _, ...rest } = record;
+    return { ok: true, record: rest };
+  }
+  if (!record || !replacing) return refused('nothing is being replaced, and no data restored');
   if (replacing.member !== member) return refused(`it is ${replacing.member} that is being replaced`);
   return { ok: true, record: { ...record, replacing: { ...replacing, stage: 'off' } } };
 }

@@ -30,7 +30,9 @@ export function orderRestore(known: Known, { member, without }: RestoreOrder, { 
   if (record.restoring)
     return record.restoring.member === member
       ? { ok: true, record }
-      : refused(`the data of ${record.restoring.member} are being restored already`);
+      : refused(
+          `the data of ${record.restoring.member} are being restored already; if that machine is gone for good, \`muster cluster call-off ${known.cluster} ${record.restoring.member}\` ends it`,
+        );
   if (view) return refused('etcd has a quorum: members that lost their data are replaced by themselves');
   if (life.rolledBack !== undefined)
     return refused(

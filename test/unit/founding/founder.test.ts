@@ -282,6 +282,54 @@ test('a restore is ordered only without quorum, from one that has its own data, 
   await founder.close();
 });
 
+test('a restore on a machine that dies meanwhile is called off when it is silent, and then the data of another are taken', async () => {
+  const { ask, clock, etcd, founder, record } = await founded();
+  etcd.members = [];
+  const { id } = (await record())!;
+  const restore = (from: string, ...without: string[]) => founder.restore('one', MEMBERS, from, without);
+  const callOff = (member: string) => founder.callOff('one', MEMBERS, member);
+  const alive = { etcd: { wal: 'present', health: 'alive' } } as const;
+  clock.advance(millis(61_000));
+  await ask('m1', alive);
+  const first = (await restore('m1', 'm2', 'm3')).restoring!;
+  await expect(callOff('m2')).rejects.toThrow('it is m1 whose data are being restored');
+  await expect(callOff('m1')).rejects.toThrow(
+    /m1 was last heard \ds ago and is restoring its data; if it is to be/,
+  );
+  clock.advance(millis(61_000));
+  // One of those that were taken for lost is there again.
+  expect(await ask('m2', alive)).toMatchObject({ do: 'hold', code: 'restoring' });
+  await expect(restore('m2', 'm1', 'm3')).rejects.toThrow('`muster cluster call-off one m1` ends it');
+  expect((await callOff('m1')).restoring).toBeUndefined();
+  const second = (await restore('m2', 'm1', 'm3')).restoring!;
+  expect(await ask('m2', alive)).toEqual({ do: 'restore', restoring: { ...second, from: id } });
+  const marker = { cluster: 'one', founding: second.id, member: 'm2', machine: 'm2' };
+  expect(await ask('m2', { ...alive, marker })).toMatchObject({ do: 'start' });
+  // The first had come to its end, and nobody had heard of it.
+  const unheard = { cluster: 'one', founding: first.id, member: 'm1', machine: 'm1' };
+  expect(await ask('m1', { ...alive, marker: unheard })).toMatchObject({
+    do: 'hold',
+    code: 'foreign-marker',
+  });
+  await founder.close();
+});
+
+test('with a restore called off, members that are a quorum after all start as they are', async () => {
+  const { ask, clock, etcd, founder, record } = await founded();
+  etcd.members = [];
+  const { id } = (await record())!;
+  clock.advance(millis(61_000));
+  const alive = { etcd: { wal: 'present', health: 'alive' } } as const;
+  await ask('m1', alive);
+  await founder.restore('one', MEMBERS, 'm1', ['m2', 'm3']);
+  clock.advance(millis(61_000));
+  for (const name of ['m2', 'm3']) expect(await ask(name, alive)).toMatchObject({ do: 'hold' });
+  await founder.callOff('one', MEMBERS, 'm1');
+  for (const name of ['m2', 'm3'])
+    expect(await ask(name, alive)).toMatchObject({ do: 'start', founding: { token: `muster-${id}` } });
+  await founder.close();
+});
+
 test('members that are gone for good are given up by name only, and not while they are heard', async () => {
   const { ask, clock, etcd, founder, record } = await founded();
   etcd.members = [];
