@@ -28,6 +28,23 @@ get() {
   ! keeps || [ -e "$shelf/$2" ] || try keep-failed replace "$3" 600 "$shelf/$2"
 }
 
+# The lines `fetch` and `unpack` of a plan.
+fetch() {
+  new=${3%/*}/.muster-get.$2
+  is_there "$3" "$1" "$2" || { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" &&
+    try write-failed mv -fT "$new" "$3" && try write-failed sync "${3%/*}"; }
+}
+
+# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive wrote over is unpacked anew.
+unpack() {
+  new=$2/.muster-get.$1
+  for old in "$2"/.muster-unpacked.*; do
+    case $(cat "$stage/lines") in *"unpack ${old##*.} ${2#"$root"} "*) ;; *) rm -f "$old" ;; esac
+  done
+  [ -e "$2/.muster-unpacked.$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
+    try write-failed sync -f "$2" && try write-failed truncate -s 0 "$new" && try write-failed mv -T "$new" "$2/.muster-unpacked.$1"; }
+}
+
 # The file with SHA-256 $1 as $2, if it was kept and is still what it was.
 recall() {
   [ -e "$shelf/$1" ] || return 1

@@ -139,7 +139,7 @@ export type PlanLine =
       /** How far revisions are set forward, so that no watcher takes an old one for a new one; 0 where this etcd cannot. */
       readonly bump: number;
       /**
-       * Of a static pod: the image that has its programs, as containerd names it. What is left of the pod is ended first, also if kubelet
+       * Of a static pod: the image that has its programs, as the runtime names it. What is left of the pod is ended first, also if kubelet
        * does not do so; kubelet must not run.
        */
       readonly image?: string;

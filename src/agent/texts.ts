@@ -604,17 +604,44 @@ end_etcd() {
   etcd_down
 }
 
-# The files of image $1 at $run/etcd-image, without a container: what is started of them is a process of ours. What the machine does not have
-# comes from where kubelet would get it.
+# The files of image $1 at $run/etcd-image, without a container that runs: what is started of them is a process of ours. What the machine does
+# not have comes from where kubelet would get it.
 mount_image() {
-  findmnt -M "$run/etcd-image" >/dev/null && return 0
+  ! findmnt -M "$run/etcd-image" >/dev/null || return 0
   mkdir -p "$run/etcd-image" || return 1
+  ! with_crio || { crio_image "$1"; return; }
   containerd images mount "$1" "$run/etcd-image" ||
     { containerd images pull --hosts-dir "$root/etc/containerd/certs.d" "$1" && containerd images mount "$1" "$run/etcd-image"; }
 }
 
 unmount_image() {
-  [ ! -e "$run/etcd-image" ] || { containerd images unmount --rm "$run/etcd-image" && rmdir "$run/etcd-image"; }
+  if with_crio; then
+    { ! findmnt -M "$run/etcd-image" >/dev/null || umount "$run/etcd-image"; } && image_pod_gone || return 1
+  else
+    [ ! -e "$run/etcd-image" ] || containerd images unmount --rm "$run/etcd-image" || return 1
+  fi
+  [ ! -e "$run/etcd-image" ] || rmdir "$run/etcd-image"
+}
+
+# crictl, the rest. A pod takes longer than it waits by itself where much is read from disks for the first time. Of what it says of a failure,
+# the last line is the reason.
+cri() { crictl --timeout 2m "$@" 2>"$run/crictl.log" || { tail -n 1 "$run/crictl.log" >&2 && return 1; }; }
+
+# CRI-O mounts a container's files as it makes it: one that is never started, in a pod without processes, is as good as the image. kubelet
+# would take this pod away; it does not run.
+crio_image() {
+  image_pod_gone && { cri inspecti -q "$1" >/dev/null 2>&1 || cri pull "$1" >/dev/null; } || return 1
+  linux='"linux":{"security_context":{"namespace_options":{"network":2,"pid":1}}}'
+  echo '{"metadata":{"name":"muster-etcd-image","namespace":"muster","uid":"muster-etcd-image"},"log_directory":"'"$run"'",'"$linux}" >"$run/pod.json"
+  echo '{"metadata":{"name":"files"},"image":{"image":"'"$1"'"},"command":["etcd"],"log_path":"etcd-image.log",'"$linux}" >"$run/container.json"
+  pod=$(cri runp "$run/pod.json") && container=$(cri create "$pod" "$run/container.json" "$run/pod.json") &&
+    files=$(cri inspect --output go-template --template '{{.info.runtimeSpec.root.path}}' "$container") && mount --bind "$files" "$run/etcd-image"
+}
+
+# That pod goes, also one that an agent left which was killed, or a boot that was cut off.
+image_pod_gone() {
+  pods=$(cri pods -q --name '^muster-etcd-image$') || return 1
+  for pod in $pods; do cri rmp --force "$pod" || return 1; done
 }
 
 # Runs the rest with the programs of the image before those of the machine.
@@ -673,7 +700,7 @@ restore_etcd() {
   fi
   [ -e "$kept" ] || try write-failed mv -T "$state/etcd/member" "$kept" || return 1
   [ -e "$state/etcd/member" ] || try write-failed mv -T "$new/member" "$state/etcd/member" || return 1
-  try restore-failed unmount_image && try write-failed rm -rf "$copy" "$new" && try write-failed sync -f "$state" &&
+  { [ -z "\${9:-}" ] || try restore-failed unmount_image; } && try write-failed rm -rf "$copy" "$new" && try write-failed sync -f "$state" &&
     try write-failed keep "$state/marker" "$1 $3 $4 $5"
 }
 
@@ -701,22 +728,6 @@ with_key() {
 directory() {
   above "$2/" || return 1
   [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
-}
-
-fetch() {
-  new=\${3%/*}/.muster-get.$2
-  is_there "$3" "$1" "$2" || { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" &&
-    try write-failed mv -fT "$new" "$3" && try write-failed sync "\${3%/*}"; }
-}
-
-# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive wrote over is unpacked anew.
-unpack() {
-  new=$2/.muster-get.$1
-  for old in "$2"/.muster-unpacked.*; do
-    case $(cat "$stage/lines") in *"unpack \${old##*.} \${2#"$root"} "*) ;; *) rm -f "$old" ;; esac
-  done
-  [ -e "$2/.muster-unpacked.$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
-    try write-failed sync -f "$2" && try write-failed truncate -s 0 "$new" && try write-failed mv -T "$new" "$2/.muster-unpacked.$1"; }
 }
 
 link() {
@@ -800,6 +811,23 @@ get() {
   { [ -e "$3" ] && sum "$3" && [ "$value" = "$2" ]; } || recall "$2" "$3" || { above "$3" && try fetch-failed pull "$1" "$3" && sum "$3"; } || return 1
   [ "$value" = "$2" ] || { rm -f "$3" && hold wrong-hash "$1 is not what the plan names: its SHA-256 is $value"; } || return 1
   ! keeps || [ -e "$shelf/$2" ] || try keep-failed replace "$3" 600 "$shelf/$2"
+}
+
+# The lines \`fetch\` and \`unpack\` of a plan.
+fetch() {
+  new=\${3%/*}/.muster-get.$2
+  is_there "$3" "$1" "$2" || { get "$4" "$2" "$new" && changing "$3" && try write-failed chmod "$1" "$new" && try write-failed sync "$new" &&
+    try write-failed mv -fT "$new" "$3" && try write-failed sync "\${3%/*}"; }
+}
+
+# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive wrote over is unpacked anew.
+unpack() {
+  new=$2/.muster-get.$1
+  for old in "$2"/.muster-unpacked.*; do
+    case $(cat "$stage/lines") in *"unpack \${old##*.} \${2#"$root"} "*) ;; *) rm -f "$old" ;; esac
+  done
+  [ -e "$2/.muster-unpacked.$1" ] || { get "$3" "$1" "$new" && changing "$2" && try unpack-failed tar --no-same-owner -xf "$new" -C "$2" &&
+    try write-failed sync -f "$2" && try write-failed truncate -s 0 "$new" && try write-failed mv -T "$new" "$2/.muster-unpacked.$1"; }
 }
 
 # The file with SHA-256 $1 as $2, if it was kept and is still what it was.

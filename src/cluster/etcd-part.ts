@@ -15,7 +15,7 @@ export interface EtcdPart {
    * rolled-back store). Otherwise everything but etcd is prepared first.
    */
   readonly hold?: { readonly code: string; readonly text: string; readonly stop: boolean };
-  /** With a hold that stops: the restore of a static pod's data, done when containerd runs, by the programs of etcd's image. */
+  /** With a hold that stops: the restore of a static pod's data, done when the runtime runs, by the programs of etcd's image. */
   readonly restore?: Extract<PlanLine, { do: 'restore-etcd' }>;
   /** How soon the machine asks again; the desk's choice when absent. */
   readonly pollSeconds?: number;

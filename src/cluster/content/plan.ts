@@ -12,7 +12,7 @@ import type { Revisions, Turn } from '../rollout/turn.ts';
 import { apiserverLines } from './apiserver.ts';
 import { balancerLines } from './balancer.ts';
 import { checkLines, runsKubelet } from './checks.ts';
-import { containerdLines, nameInContainerd } from './containerd.ts';
+import { nameInContainerd } from './containerd.ts';
 import { ETCD_SERVICE, etcdReads, etcdServiceLine, maskDistributionsEtcd } from './etcd-service.ts';
 import { imagesLines } from './images-unit.ts';
 import { KUBELET_SERVICE, kubeletLines, readByKubelet } from './kubelet-unit.ts';
@@ -96,7 +96,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
 }
 
 /**
- * What a machine does while its etcd may not start. A restore of a static pod needs containerd, the same as with {@link planLines}; nothing
+ * What a machine does while its etcd may not start. A restore of a static pod needs the runtime, the same as with {@link planLines}; nothing
  * else is started for it, also if the machine has just booted.
  */
 export function heldLines({
@@ -106,15 +106,15 @@ export function heldLines({
   binaries = [],
 }: Pick<PlanOf, 'full' | 'data' | 'etcd' | 'binaries'>): readonly PlanLine[] {
   const { lines = [], restore, hold: why } = etcd ?? {};
-  const containerd = containerdLines(full, binaries);
+  const runtime = runtimeLines(full, binaries);
   return [
     ...data,
     ...lines,
     ...(restore
       ? [
           ...binaries,
-          ...containerd.files,
-          containerd.run,
+          ...runtime.files,
+          runtime.run,
           { ...restore, image: nameInContainerd(full.images.etcd) },
         ]
       : []),

@@ -37,15 +37,7 @@ export function foundingOrders(completions: Pick<Completions, 'get'>, founder: F
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
-    async restore(cluster, member, without) {
-      const full = completions.get(cluster)?.full;
-      if (full?.runtime === 'cri-o' && full.etcd.runs === 'pod')
-        throw new MusterError(
-          'E_FOUNDING',
-          `${cluster}: etcd runs as a static pod under CRI-O; it is restored as a service, or under containerd`,
-        );
-      return founder.restore(cluster, known(cluster), member, without);
-    },
+    restore: async (cluster, member, without) => founder.restore(cluster, known(cluster), member, without),
   };
 }
 

@@ -19,7 +19,8 @@ const ENV = {
   PATH: `${join(CTR, '..')}:${join(unpacked('containerd', 'usr/sbin/runc').command, '..')}:${process.env.PATH}`,
 };
 
-const PROGRAMS = { etcd: DEBIAN_13.program, etcdutl: DEBIAN_13.restore.program };
+/** Of Debian, by their names. */
+export const PROGRAMS = { etcd: DEBIAN_13.program, etcdutl: DEBIAN_13.restore.program };
 /** Debian's programs need them; the publisher's are static. */
 const LIBRARIES = ['/lib64/ld-linux-x86-64.so.2', '/lib/x86_64-linux-gnu/libc.so.6'];
 

@@ -397,13 +397,14 @@ test('another etcd from the boot host starts the service anew, and nothing else;
 const RESTORING = { member: 'cp1', address: '10.0.0.11', filesystem: 'F', id: 'f2', from: 'f1', at: 0 };
 
 test.for([
-  ['pod', ['remove', 'stop kubelet.service', 'run containerd.service', 'restore-etcd', 'hold']],
-  ['service', ['remove', 'stop muster-etcd.service', 'restore-etcd', 'hold']],
+  ['pod', 'containerd', ['remove', 'stop kubelet.service', 'run containerd.service', 'restore-etcd', 'hold']],
+  ['pod', 'cri-o', ['remove', 'stop kubelet.service', 'run crio.service', 'restore-etcd', 'hold']],
+  ['service', 'containerd', ['remove', 'stop muster-etcd.service', 'restore-etcd', 'hold']],
 ] as const)(
-  'to restore etcd that is a %s, nothing is started but what its programs need',
-  async ([runs, want]) => {
+  'to restore etcd that is a %s under %s, nothing is started but what its programs need',
+  async ([runs, runtime, want]) => {
     const { desk } = await rig({
-      spec: { etcd: { runs } },
+      spec: { runtime, etcd: { runs } },
       etcd: async (full, machine) => partOf(full, machine, { do: 'restore', restoring: RESTORING }),
     });
     const { lines } = await settle(desk, new TestMachine('cp1'));

@@ -1,0 +1,187 @@
+/**
+ * `restore-etcd` where etcd is a static pod under CRI-O: the real agent, CRI-O and etcd; kubelet is stopped then. Root, inside
+ * scripts/in-namespace.sh, and MUSTER_ARTIFACTS: test/artifacts.ts.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { Disks } from './agent-disks.ts';
+import { Desk, Machine, SHELLS } from './agent-kit.ts';
+import { bridge, type Muster, remove, startMuster } from './dhcp-segment.ts';
+import { CRIO_IS_THERE, Crio } from './etcd/crio.ts';
+import { IMAGE, packImage, write } from './etcd/pod.ts';
+import { until } from './etcd/rack.ts';
+import { data, isRestored, KEYS, MARKER, RESTORE, UUID, written } from './etcd/restoring.ts';
+
+const HOST = '10.84.0.1';
+const DOCUMENTS = `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec: {subnet: 10.84.0.0/24, dhcp: {mode: server}}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp1}
+spec: {macs: ["52:54:00:84:00:01"], addresses: [10.84.0.11]}
+---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec: {kubernetes: {version: 1.36.2, endpoint: 10.84.0.11, controlPlanes: [cp1]}}
+`;
+/** Of the container's etcd, and where the agent looks for it. */
+const [CLIENT, METRICS] = [23790, 23810];
+const PLAN = [{ ...RESTORE, image: IMAGE }];
+
+describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
+  let muster: Muster | undefined;
+  let crio: Crio;
+  let desk: Desk;
+  let machine: Machine;
+  let disks: Disks;
+
+  beforeAll(async () => {
+    bridge('br-crio', `${HOST}/24`);
+    crio = await Crio.start(`${HOST}:8443`);
+  });
+  afterAll(async () => {
+    await crio?.stop();
+    await muster?.stop();
+    remove([], ['br-crio']);
+  });
+
+  beforeEach(async () => {
+    desk = await Desk.open();
+    machine = new Machine(desk, { data: 'serial=S2', etcd: `http://127.0.0.1:${METRICS}` });
+    disks = new Disks(machine);
+    disks.add('vdb', 640, 'S2');
+    machine.command('crictl', `#!/bin/sh\nexec ${crio.program.join(' ')} "$@"\n`);
+    fs.mkdirSync(machine.path('/var/run/crio'), { recursive: true });
+    fs.symlinkSync(crio.socket, machine.path('/var/run/crio/crio.sock'));
+    desk.plan([
+      { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
+      { do: 'marker', ...MARKER },
+      { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
+    ]);
+    expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  });
+  afterEach(async () => {
+    await machine.stop();
+    disks.close();
+    machine.close();
+    desk.close();
+  });
+
+  const pods = (): string => crio.crictl('pods', '-q', '--name', 'muster');
+
+  /** What was in /run or mounted there is gone, and CRI-O starts anew. */
+  async function cutPower(): Promise<void> {
+    spawnSync('umount', [machine.path('/run/muster/etcd-image')]);
+    machine.reboot();
+    await crio.cutPower();
+  }
+
+  test('an image that is nowhere leaves the data as they are; it comes from where kubelet would get it, and need not come twice', async () => {
+    await written(machine);
+    const set = fs.mkdtempSync('/run/set-');
+    packImage(set);
+    // As the plan names an image that Muster has.
+    const { manifests } = JSON.parse(fs.readFileSync(`${set}/oci/index.json`, 'utf8'));
+    const plan = [{ ...RESTORE, image: `registry.k8s.io/etcd@${manifests[0].digest}` }];
+    desk.plan(plan);
+    expect(await machine.poll()).toMatchObject({
+      status: 1,
+      said: expect.stringMatching(/restore-failed.*fatal msg="pulling image/),
+    });
+    expect(machine.exists('/var/lib/muster/etcd.before-f2')).toBe(false);
+
+    muster = await startMuster(['br-crio'], DOCUMENTS);
+    execFileSync('bin/muster', ['artifacts', 'import', set, '--socket', muster.socket]);
+    fs.rmSync(set, { recursive: true });
+    desk.plan(plan);
+    expect(await machine.poll()).toEqual({ status: 0, said: '' });
+    await isRestored(machine);
+    expect(pods()).toBe('');
+    await muster.stop();
+    muster = undefined;
+  });
+
+  test.for(SHELLS)(
+    'by %s, the pod’s container is ended as kubelet would, and the data are restored by the programs of its image',
+    async (shell) => {
+      const urls = [`http://127.0.0.1:${CLIENT}`, `http://127.0.0.1:${METRICS}`] as const;
+      const own = crio.run(
+        ...(['etcd-cp1', data(machine), 'etcd', '--name', 'cp1', '--data-dir', '/var/lib/etcd'] as const),
+        ...['--listen-client-urls', urls[0], '--advertise-client-urls', urls[0]],
+        ...['--listen-metrics-urls', urls[1], '--listen-peer-urls', 'unix:///var/lib/etcd/peer:0'],
+      );
+      fs.mkdirSync(machine.path('/other'));
+      const other = crio.run(
+        ...(['etcd-cp2', machine.path('/other'), 'etcd', '--data-dir', '/var/lib/etcd'] as const),
+        ...['--listen-client-urls', 'unix:///var/lib/etcd/c:0', '--advertise-client-urls', urls[0]],
+        ...['--listen-peer-urls', 'unix:///var/lib/etcd/p:0'],
+      );
+      await until('etcd takes writes', () => write({ port: CLIENT }, 0, 1).then(() => true));
+      await write({ port: CLIENT }, 1, KEYS);
+      desk.plan(PLAN);
+      expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+      expect(crio.state(own)).toBe('CONTAINER_EXITED');
+      expect(crio.state(other)).toBe('CONTAINER_RUNNING');
+      await isRestored(machine);
+      expect(pods()).toBe('');
+      // Once is once: the pod runs with the new founding by then.
+      desk.plan(PLAN);
+      expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+      crio.crictl('rmp', '--all', '--force');
+    },
+  );
+
+  test('an agent that is killed before or after any word to CRI-O, or with the whole machine, ends in the same state', {
+    timeout: 600_000,
+  }, async () => {
+    await written(machine);
+    const kept = machine.path('/kept');
+    fs.cpSync(data(machine), kept, { recursive: true });
+    for (const [name, real] of [
+      ['crictl', crio.program.join(' ')],
+      ['mount', '/usr/bin/mount'],
+      ['umount', '/usr/bin/umount'],
+    ] as const)
+      machine.command(name, counting(real));
+    const restore = async (kill: string | number) => {
+      machine.write('/n', '0\n');
+      desk.plan(PLAN);
+      return machine.poll(SHELLS[0], { KILL: String(kill) });
+    };
+    const again = () => {
+      for (const name of ['var/lib/muster/etcd', 'var/lib/muster/etcd.before-f2', 'before'])
+        fs.rmSync(machine.path(name), { recursive: true, force: true });
+      fs.cpSync(kept, data(machine), { recursive: true });
+      machine.write('/var/lib/muster/marker', 'lab f1 cp1 cp1\n');
+    };
+    expect(await restore('never')).toEqual({ status: 0, said: '' });
+    const points = Number(machine.read('/n'));
+    // crictl seven times, and one mount that comes and goes
+    expect(points).toBe(18);
+    for (let kill = 0; kill < points; kill++) {
+      again();
+      expect(await restore(kill)).toMatchObject({ status: 'SIGKILL' });
+      await machine.stop();
+      if (kill % 2 === 1) await cutPower();
+      expect(await restore('never'), `killed at ${kill}`).toEqual({ status: 0, said: '' });
+      await isRestored(machine);
+      expect(pods(), `killed at ${kill}`).toBe('');
+    }
+  });
+});
+
+/** A command that ends all that the agent runs when its turn comes: before it does anything, or when it is done and nobody knows. */
+const counting = (real: string): string => `#!/bin/sh
+read -r n <"$MUSTER_ROOT/n"
+echo $((n + 2)) >"$MUSTER_ROOT/n"
+[ "$n" != "$KILL" ] || kill -KILL 0
+${real} "$@"
+code=$?
+[ $((n + 1)) != "$KILL" ] || kill -KILL 0
+exit $code
+`;
