@@ -551,7 +551,7 @@ clear_data() {
   first_line "$state/marker"
   [ -n "$value" ] || return 0
   [ "$value" = "$1" ] || hold foreign-marker "the data disk is of $value, not of $1" || return 1
-  etcd_down && changing "$state" && try clear-failed unmount_below "$root/run/containerd" && try write-failed has_left "$value" || return 1
+  etcd_down && changing "$state" && try clear-failed unmount_below "$root/run/containerd" && try clear-failed unmount_below "$run/etcd-image" && try write-failed has_left "$value" || return 1
   for entry in "$state"/* "$state"/.[!.]*; do
     name=\${entry##*/}
     case $name in agent | marker | lost+found) continue ;; esac

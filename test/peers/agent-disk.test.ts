@@ -417,6 +417,10 @@ test.for(SHELLS)(
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     machine.write('/var/lib/containerd/image', 'layer');
     machine.write('/var/lib/muster/etcd-started', '');
+    // A restore was under way.
+    const image = machine.path('/run/muster/etcd-image');
+    fs.mkdirSync(image);
+    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', image]);
     const certificate = machine.read('/var/lib/muster/agent/agent.crt');
 
     desk.plan([{ ...MARKER, do: 'clear', founding: 'f2' }]);
@@ -430,6 +434,7 @@ test.for(SHELLS)(
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     expect(fs.readdirSync(machine.path('/var/lib/muster')).sort()).toEqual(['agent', 'lost+found']);
     expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(certificate);
+    expect(fs.readFileSync('/proc/self/mountinfo', 'utf8')).not.toContain(image);
     expect(fs.existsSync(machine.path('/etc/kubernetes'))).toBe(false);
     // Said again, there is nothing left to do; and the next cluster finds the same filesystem.
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
