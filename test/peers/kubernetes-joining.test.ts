@@ -277,6 +277,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const own = () =>
       worker.run('kubectl', ...asWorker, 'label', 'node', 'w1', 'node-role.kubernetes.io/store=');
     expect(own).toThrow(/is not allowed to modify labels/);
+    admin('taint', 'node', 'w1', 'theirs:NoSchedule');
     let nodes: Groups = [
       {
         machines: ['w1'],
@@ -308,12 +309,11 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await expect
       .poll(is, { timeout: 60_000 })
       .toMatch(/node-role\.kubernetes\.io\/store: rack:r7\].*slowPreferNoSchedule/);
-    // What the node lifecycle controller wrote is still there.
-    expect(is()).toContain('node.kubernetes.io/not-readyNoSchedule');
+    expect(is()).toContain('theirsNoSchedule');
     nodes = [{ machines: ['w1'], labels: { rack: 'r8' } }];
     await expect.poll(is, { timeout: 60_000 }).toContain('rack:r8');
     expect(is()).not.toMatch(/store|slow/);
-    expect(is()).toContain('node.kubernetes.io/not-readyNoSchedule');
+    expect(is()).toContain('theirsNoSchedule');
     await keeper.close();
     expect(events.map(({ reason }) => reason?.text)).toEqual([
       'rack=r7, node-role.kubernetes.io/store=, taint slow:PreferNoSchedule',
