@@ -12,8 +12,9 @@ import { duration } from '../../src/base/duration.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { FoundingRecord } from '../../src/cluster/founding/founding.ts';
 import { createKubes } from '../../src/cluster/health/kube.socket.ts';
-import { type Approver, startApprover } from '../../src/cluster/joining/approver.ts';
+import { startApprover } from '../../src/cluster/joining/approver.ts';
 import { startNodeKeeper } from '../../src/cluster/joining/node-keeper.ts';
+import type { Rounds } from '../../src/cluster/joining/rounds.ts';
 import type { NewEvent } from '../../src/events/event.ts';
 import type { Pki } from '../../src/pki/pki.ts';
 import type { KubernetesSpec } from '../../src/resources/kinds.ts';
@@ -40,7 +41,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   let pki: Pki;
   let token = '';
   const stop = new AbortController();
-  let approver: Approver | undefined;
+  let approver: Rounds | undefined;
 
   const admin = (...args: readonly string[]): string =>
     control.run('kubectl', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'), ...args);

@@ -2,29 +2,18 @@
  * The approver: looks at the requests for certificates of every founded cluster whose API answers, and approves or denies those that are
  * about its machines. Nothing is stored: what is decided stands in the API, and what nobody decided is looked at again.
  */
-import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import type { Log } from '../../base/log.ts';
 import type { EventSink } from '../../events/event.ts';
-import type { Completions } from '../completed.ts';
-import type { Founder } from '../founding/founder.ts';
 import { addressOf, type FullCluster, withRole } from '../full.ts';
 import { type Kube, KubeRefusal } from '../health/kube.ts';
 import { decideRequest, MISFITS, type Verdict } from './decide.ts';
 import { readSigningRequest, type SigningRequest } from './request.ts';
+import { type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 
-export interface ApproverDeps {
-  readonly founder: Pick<Founder, 'records'>;
-  readonly completions: Pick<Completions, 'get'>;
+export interface ApproverDeps extends RoundsDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly events: EventSink;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-export interface Approver {
-  close(): Promise<void>;
 }
 
 /** A kubelet asks anew after a minute or more; the approver in the tree takes a second. */
@@ -46,43 +35,12 @@ interface Watched {
 }
 
 /** Watches from now on, until it is closed. */
-export function startApprover(deps: ApproverDeps): Approver {
-  const { founder, completions, clock, log } = deps;
-  const stopping = new AbortController();
-  const watched = new Map<string, Watched>();
-  const running = new Map<string, Promise<void>>();
-
-  const look = (cluster: string): void => {
-    const full = completions.get(cluster)?.full;
-    // While the document is incomplete nobody knows whose a request is.
-    if (full === undefined || running.has(cluster)) return;
-    const state = watched.get(cluster) ?? { told: new Map() };
-    watched.set(cluster, state);
-    const round = oneRound(deps, full, state)
-      .catch((error: unknown) => log.debug({ err: error, cluster }, 'requests for certificates'))
-      .finally(() => running.delete(cluster));
-    running.set(cluster, round);
-  };
-
-  const loop = async (): Promise<void> => {
-    while (!stopping.signal.aborted) {
-      const founded = founder.records().filter((record) => record.founded && !record.reset);
-      for (const { cluster } of founded) look(cluster);
-      for (const cluster of watched.keys())
-        if (!founded.some((one) => one.cluster === cluster)) watched.delete(cluster);
-      await pause(clock, EVERY, stopping.signal);
-    }
-  };
-  const looping = loop().catch((error: unknown) => log.error({ err: error }, 'requests for certificates'));
-
-  return {
-    async close() {
-      stopping.abort();
-      await looping;
-      await Promise.all(running.values());
-    },
-  };
-}
+export const startApprover = (deps: ApproverDeps): Rounds =>
+  startRounds<Watched>(
+    deps,
+    { every: EVERY, what: 'requests for certificates', begin: () => ({ told: new Map() }) },
+    ({ full, state }) => oneRound(deps, full, state),
+  );
 
 /** One look at all requests of a cluster; rejects when no control plane answers. */
 async function oneRound(deps: ApproverDeps, full: FullCluster, state: Watched): Promise<void> {

@@ -3,31 +3,20 @@
  * when it says something else. In between they are everybody's: what `kubectl label` and `kubectl taint` change stays.
  */
 import { z } from 'zod';
-import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { parsed } from '../../base/foreign-json.ts';
-import type { Log } from '../../base/log.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { Store } from '../../store/store.ts';
-import type { Completions } from '../completed.ts';
-import type { Founder } from '../founding/founder.ts';
 import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
 import { firstReady, type Kube, KubeRefusal } from '../health/kube.ts';
 import type { NodeSettings } from '../nodes.ts';
 import { nodeChange, sameSettings } from './node-settings.ts';
+import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 
-export interface NodeKeeperDeps {
-  readonly founder: Pick<Founder, 'records'>;
-  readonly completions: Pick<Completions, 'get'>;
+export interface NodeKeeperDeps extends RoundsDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly store: Store;
   readonly events: EventSink;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-export interface NodeKeeper {
-  close(): Promise<void>;
 }
 
 /** Who changed a document looks after a minute. */
@@ -44,56 +33,37 @@ const record = z.strictObject({
 
 const PREFIX = 'nodes/';
 
-/** Watches from now on, until it is closed. */
-export function startNodeKeeper(deps: NodeKeeperDeps): NodeKeeper {
-  const { founder, completions, clock, log } = deps;
-  const stopping = new AbortController();
-  const running = new Map<string, Promise<void>>();
+/** What is kept of a cluster between two rounds. */
+interface Kept {
   /** Machines of which it was said already that they refuse. */
-  const told = new Set<string>();
-
-  const look = (cluster: string, founding: string): void => {
-    const full = completions.get(cluster)?.full;
-    if (full === undefined || running.has(cluster)) return;
-    const round = oneRound(deps, { full, founding, told }, stopping.signal)
-      .catch((error: unknown) => log.debug({ err: error, cluster }, 'labels and taints of nodes'))
-      .finally(() => running.delete(cluster));
-    running.set(cluster, round);
-  };
-
-  const loop = async (): Promise<void> => {
-    while (!stopping.signal.aborted) {
-      for (const { cluster, id, founded, reset } of founder.records())
-        if (founded && !reset) look(cluster, id);
-      await pause(clock, EVERY, stopping.signal);
-    }
-  };
-  const looping = loop();
-
-  return {
-    async close() {
-      stopping.abort();
-      await looping;
-      await Promise.all(running.values());
-    },
-  };
-}
-
-interface Place {
-  readonly full: FullCluster;
-  readonly founding: string;
   readonly told: Set<string>;
+  /** The specification and the founding of which nothing is left to do. */
+  settled?: { readonly full: FullCluster; readonly founding: string };
 }
+
+type Place = Look<Kept>;
+
+/** Watches from now on, until it is closed. */
+export const startNodeKeeper = (deps: NodeKeeperDeps): Rounds =>
+  startRounds<Kept>(
+    deps,
+    { every: EVERY, what: 'labels and taints of nodes', begin: () => ({ told: new Set() }) },
+    (place) => oneRound(deps, place),
+  );
 
 /** Rejects when no control plane answers. */
-async function oneRound(deps: NodeKeeperDeps, place: Place, signal: AbortSignal): Promise<void> {
-  const { full } = place;
+async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
+  const { full, founding, state, signal } = place;
+  if (state.settled?.full === full && state.settled.founding === founding) return;
   const given = await givenBefore(deps, place);
   const due = full.machines.filter(
     (machine) =>
       machine.roles.some((role) => role !== 'etcd') && !sameSettings(machine, given.get(machine.name) ?? {}),
   );
-  if (due.length === 0) return;
+  if (due.length === 0) {
+    state.settled = { full, founding };
+    return;
+  }
   const controlPlanes = withRole(full, 'control-plane');
   const kube = await firstReady(controlPlanes.map((one) => deps.kubes(full.name, addressOf(one))));
   for (const machine of due) {
@@ -124,30 +94,29 @@ async function givenBefore(
 /** Writes what a node lacks; one that has not registered, or that somebody else writes to, has its turn in the next round. */
 async function settle(
   { store, events }: NodeKeeperDeps,
-  { full, founding, told }: Place,
+  { full, founding, state: { told } }: Place,
   kube: Kube,
   machine: ClusterMachine,
   before: NodeSettings,
 ): Promise<void> {
-  const known = `${full.name}/${machine.name}`;
+  const { name, labels = {}, taints = [] } = machine;
   const say = (code: 'document' | 'refused', text: string): void =>
     events.record({
       kind: 'cluster.node-settings',
-      subject: machine.name,
+      subject: name,
       reason: { code, text },
       fields: { cluster: full.name },
     });
   try {
     const says = await written(kube, machine, before);
-    told.delete(known);
-    const { labels = {}, taints = [] } = machine;
+    told.delete(name);
     const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints] };
-    await store.commit([{ key: `${PREFIX}${known}`, put: JSON.stringify(value) }]);
+    await store.commit([{ key: `${PREFIX}${full.name}/${name}`, put: JSON.stringify(value) }]);
     if (says.length > 0) say('document', says.join(', '));
   } catch (error) {
     if (!(error instanceof KubeRefusal)) throw error;
-    if (error.status === 404 || error.status === 409 || told.has(known)) return;
-    told.add(known);
+    if (error.status === 404 || error.status === 409 || told.has(name)) return;
+    told.add(name);
     say('refused', `the API refuses its labels and taints: ${error.message}`);
   }
 }

@@ -1,6 +1,6 @@
 /** Labels and taints of nodes that are there, over an API that is played. */
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -78,6 +78,14 @@ function world(api: Played, nodes: Groups, store = openMemoryStore()) {
   const clock = new ManualClock();
   const events: NewEvent[] = [];
   const state = { nodes, workers: ['w1', 'w2'], founding: 'f' };
+  // The same one while the documents are the same, as followClusters has it.
+  const complete = { of: '', is: completed() };
+  const latest = () => {
+    const { nodes: groups, workers } = state;
+    const of = JSON.stringify([groups, workers]);
+    if (complete.of !== of) Object.assign(complete, { of, is: completed({ nodes: groups, workers }) });
+    return complete.is;
+  };
   const keeper = startNodeKeeper({
     founder: {
       records: () => [
@@ -89,7 +97,7 @@ function world(api: Played, nodes: Groups, store = openMemoryStore()) {
         } as unknown as FoundingRecord,
       ],
     },
-    completions: { get: () => completed({ nodes: state.nodes, workers: state.workers }) },
+    completions: { get: latest },
     kubes: api.kubes,
     store,
     events: { record: (event) => void events.push(event) },
@@ -222,6 +230,7 @@ test('with no API nothing is lost, and a node of another founding is given all o
   api.down = false;
   await round();
   expect(api.nodes.get('w1')!.metadata.labels).toMatchObject({ gpu: 'yes' });
+  await round();
   state.founding = 'g';
   api.nodes.set('w1', node());
   await round();
@@ -239,6 +248,23 @@ test('what is kept of a machine goes with its place in the cluster', async () =>
   state.workers = ['w2'];
   await round();
   expect(await kept()).toEqual([]);
+  await keeper.close();
+});
+
+test('of a cluster where nothing is left to do, nothing is read', async () => {
+  const api = new Played();
+  api.nodes.set('w1', node());
+  const store = openMemoryStore();
+  const list = vi.spyOn(store, 'list');
+  const { keeper, settled, round, state } = world(api, GPU, store);
+  await settled();
+  // It sees that all is as it shall be, and looks no more.
+  for (let n = 0; n < 4; n++) await round();
+  expect(list).toHaveBeenCalledTimes(2);
+  state.nodes = [];
+  await round();
+  expect(list).toHaveBeenCalledTimes(3);
+  expect(api.nodes.get('w1')!.metadata.labels).toEqual({});
   await keeper.close();
 });
 

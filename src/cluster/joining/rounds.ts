@@ -1,0 +1,72 @@
+/** Looks that are taken at every founded cluster again and again, one at a time for each. */
+import { type Clock, pause } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import type { Log } from '../../base/log.ts';
+import type { Completions } from '../completed.ts';
+import type { Founder } from '../founding/founder.ts';
+import type { FullCluster } from '../full.ts';
+
+export interface RoundsDeps {
+  readonly founder: Pick<Founder, 'records'>;
+  readonly completions: Pick<Completions, 'get'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** One look. What is kept in `state` goes when the cluster is founded no longer. */
+export interface Look<State> {
+  readonly full: FullCluster;
+  /** The id of etcd's founding. */
+  readonly founding: string;
+  readonly state: State;
+  /** Aborts when the rounds end. */
+  readonly signal: AbortSignal;
+}
+
+export interface Rounds {
+  /** Resolves when no look is under way any more. */
+  close(): Promise<void>;
+}
+
+/** From now on, until it is closed. A look that rejects is noted as `what`, and taken again in the next round. */
+export function startRounds<State>(
+  { founder, completions, clock, log }: RoundsDeps,
+  { every, what, begin }: { readonly every: Millis; readonly what: string; readonly begin: () => State },
+  take: (look: Look<State>) => Promise<void>,
+): Rounds {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const states = new Map<string, State>();
+  const running = new Map<string, Promise<void>>();
+
+  const look = (cluster: string, founding: string): void => {
+    const full = completions.get(cluster)?.full;
+    // While the document is incomplete nobody knows what is the cluster's.
+    if (full === undefined || running.has(cluster)) return;
+    const state = states.get(cluster) ?? begin();
+    states.set(cluster, state);
+    const round = take({ full, founding, state, signal })
+      .catch((error: unknown) => log.debug({ err: error, cluster }, what))
+      .finally(() => running.delete(cluster));
+    running.set(cluster, round);
+  };
+
+  const loop = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const founded = founder.records().filter((record) => record.founded && !record.reset);
+      for (const { cluster, id } of founded) look(cluster, id);
+      for (const cluster of states.keys())
+        if (!founded.some((one) => one.cluster === cluster)) states.delete(cluster);
+      await pause(clock, every, signal);
+    }
+  };
+  const looping = loop().catch((error: unknown) => log.error({ err: error }, what));
+
+  return {
+    async close() {
+      stopping.abort();
+      await looping;
+      await Promise.all(running.values());
+    },
+  };
+}
