@@ -5,32 +5,26 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Disks } from './agent-disks.ts';
-import { Desk, Machine, SHELLS } from './agent-kit.ts';
+import type { Disks } from './agent-disks.ts';
+import { Desk, type Machine, SHELLS } from './agent-kit.ts';
 import { bridge, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { CRIO_IS_THERE, Crio } from './etcd/crio.ts';
 import { IMAGE, packImage, write } from './etcd/pod.ts';
 import { until } from './etcd/rack.ts';
-import { data, isRestored, KEYS, MARKER, RESTORE, UUID, written } from './etcd/restoring.ts';
+import {
+  CLIENT,
+  data,
+  imageHost,
+  isRestored,
+  KEYS,
+  METRICS,
+  prepared,
+  RESTORE,
+  written,
+} from './etcd/restoring.ts';
 
-const HOST = '10.84.0.1';
-const DOCUMENTS = `apiVersion: muster/v1
-kind: Network
-metadata: {name: rack}
-spec: {subnet: 10.84.0.0/24, dhcp: {mode: server}}
----
-apiVersion: muster/v1
-kind: Machine
-metadata: {name: cp1}
-spec: {macs: ["52:54:00:84:00:01"], addresses: [10.84.0.11]}
----
-apiVersion: muster/v1
-kind: Cluster
-metadata: {name: blue}
-spec: {kubernetes: {version: 1.36.2, endpoint: 10.84.0.11, controlPlanes: [cp1]}}
-`;
-/** Of the container's etcd, and where the agent looks for it. */
-const [CLIENT, METRICS] = [23790, 23810];
+const NET = '10.84.0';
+const HOST = `${NET}.1`;
 const PLAN = [{ ...RESTORE, image: IMAGE }];
 
 describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
@@ -52,18 +46,10 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
 
   beforeEach(async () => {
     desk = await Desk.open();
-    machine = new Machine(desk, { data: 'serial=S2', etcd: `http://127.0.0.1:${METRICS}` });
-    disks = new Disks(machine);
-    disks.add('vdb', 640, 'S2');
+    ({ machine, disks } = await prepared(desk));
     machine.command('crictl', `#!/bin/sh\nexec ${crio.program.join(' ')} "$@"\n`);
     fs.mkdirSync(machine.path('/var/run/crio'), { recursive: true });
     fs.symlinkSync(crio.socket, machine.path('/var/run/crio/crio.sock'));
-    desk.plan([
-      { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
-      { do: 'marker', ...MARKER },
-      { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
-    ]);
-    expect(await machine.poll()).toEqual({ status: 0, said: '' });
   });
   afterEach(async () => {
     await machine.stop();
@@ -95,7 +81,7 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
     });
     expect(machine.exists('/var/lib/muster/etcd.before-f2')).toBe(false);
 
-    muster = await startMuster(['br-crio'], DOCUMENTS);
+    muster = await startMuster(['br-crio'], imageHost(NET));
     execFileSync('bin/muster', ['artifacts', 'import', set, '--socket', muster.socket]);
     fs.rmSync(set, { recursive: true });
     desk.plan(plan);

@@ -4,16 +4,23 @@ import fs from 'node:fs';
 import net from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Disks } from './agent-disks.ts';
-import { Desk, Machine, SHELLS } from './agent-kit.ts';
+import type { Disks } from './agent-disks.ts';
+import { Desk, type Machine, SHELLS } from './agent-kit.ts';
 import { bridge, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { standInForCrictl } from './etcd/crio.ts';
 import { Containerd, CTR, EtcdAlone, IMAGE, PROGRAMS, packImage, write } from './etcd/pod.ts';
 import { until } from './etcd/rack.ts';
-import { data, isRestored, KEYS, MARKER, RESTORE, UUID, written } from './etcd/restoring.ts';
-
-/** Of the container's etcd, and where the agent looks for it. */
-const [CLIENT, METRICS] = [23790, 23810];
+import {
+  CLIENT,
+  data,
+  imageHost,
+  isRestored,
+  KEYS,
+  METRICS,
+  prepared,
+  RESTORE,
+  written,
+} from './etcd/restoring.ts';
 
 let set: string;
 let desk: Desk;
@@ -30,18 +37,10 @@ afterAll(() => fs.rmSync(set, { recursive: true }));
 beforeEach(async () => {
   desk = await Desk.open();
   containerd = await Containerd.start();
-  machine = new Machine(desk, { data: 'serial=S2', etcd: `http://127.0.0.1:${METRICS}` });
-  disks = new Disks(machine);
-  disks.add('vdb', 640, 'S2');
+  ({ machine, disks } = await prepared(desk));
   machine.command('ctr', `#!/bin/sh\nexec ${CTR} "$@"\n`);
   fs.mkdirSync(machine.path('/run/containerd'), { recursive: true });
   fs.symlinkSync(containerd.socket, machine.path('/run/containerd/containerd.sock'));
-  desk.plan([
-    { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
-    { do: 'marker', ...MARKER },
-    { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
-  ]);
-  expect(await machine.poll()).toEqual({ status: 0, said: '' });
 });
 
 afterEach(async () => {
@@ -219,29 +218,15 @@ test('an image that is nowhere leaves the data as they are, until there is one',
   await isRestored(machine);
 });
 
-const HOST = '10.83.0.1';
-const DOCUMENTS = `apiVersion: muster/v1
-kind: Network
-metadata: {name: rack}
-spec: {subnet: 10.83.0.0/24, dhcp: {mode: server}}
----
-apiVersion: muster/v1
-kind: Machine
-metadata: {name: cp1}
-spec: {macs: ["52:54:00:83:00:01"], addresses: [10.83.0.11]}
----
-apiVersion: muster/v1
-kind: Cluster
-metadata: {name: blue}
-spec: {kubernetes: {version: 1.36.2, endpoint: 10.83.0.11, controlPlanes: [cp1]}}
-`;
+const NET = '10.83.0';
+const HOST = `${NET}.1`;
 
 test('an image that the machine does not have comes from where kubelet would get it', async () => {
   await written(machine);
   bridge('br-restore', `${HOST}/24`);
   let muster: Muster | undefined;
   try {
-    muster = await startMuster(['br-restore'], DOCUMENTS);
+    muster = await startMuster(['br-restore'], imageHost(NET));
     execFileSync('bin/muster', ['artifacts', 'import', set, '--socket', muster.socket]);
     machine.write(
       '/etc/containerd/certs.d/_default/hosts.toml',

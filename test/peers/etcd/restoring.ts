@@ -1,11 +1,12 @@
 /** A machine whose etcd was alone and is to be restored by the agent, and what it must have then. Inside scripts/in-namespace.sh. */
 import fs from 'node:fs';
 import { expect } from 'vitest';
-import type { Machine } from '../agent-kit.ts';
+import { Disks } from '../agent-disks.ts';
+import { type Desk, Machine } from '../agent-kit.ts';
 import { contentsOf, EtcdAlone, write } from './pod.ts';
 
-export const UUID = '5eed0000-1111-4222-8333-444455556666';
-export const MARKER = { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
+const UUID = '5eed0000-1111-4222-8333-444455556666';
+const MARKER = { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
 export const RESTORE = {
   do: 'restore-etcd',
   cluster: 'lab',
@@ -18,6 +19,40 @@ export const RESTORE = {
   bump: 0,
 } as const;
 export const KEYS = 50;
+
+/** Of the container's etcd, and where the agent looks for it. */
+export const [CLIENT, METRICS] = [23790, 23810];
+
+/** A machine with a data disk that is its own, for `restore-etcd`. */
+export async function prepared(desk: Desk): Promise<{ readonly machine: Machine; readonly disks: Disks }> {
+  const machine = new Machine(desk, { data: 'serial=S2', etcd: `http://127.0.0.1:${METRICS}` });
+  const disks = new Disks(machine);
+  disks.add('vdb', 640, 'S2');
+  desk.plan([
+    { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
+    { do: 'marker', ...MARKER },
+    { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
+  ]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  return { machine, disks };
+}
+
+/** Documents of a boot host at NET.1 that has the images of a cluster, for one machine. */
+export const imageHost = (net: string): string => `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec: {subnet: ${net}.0/24, dhcp: {mode: server}}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp1}
+spec: {macs: ["52:54:00:83:00:01"], addresses: [${net}.11]}
+---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec: {kubernetes: {version: 1.36.2, endpoint: ${net}.11, controlPlanes: [cp1]}}
+`;
 
 export const data = (machine: Machine): string => machine.path('/var/lib/muster/etcd');
 
