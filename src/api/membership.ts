@@ -90,7 +90,7 @@ export const adoptMember: H = async (request, { founding }) => {
 };
 
 /** Body: `{member}`. */
-export const callOffReplacement: H = async (request, { founding }) => {
+export const callOff: H = async (request, { founding }) => {
   const member = memberOf(await fieldsOf(request, ['member']));
   return shown(await founding.callOff(request.params.name ?? '', member));
 };

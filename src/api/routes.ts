@@ -27,14 +27,7 @@ import { listEvents } from './events.ts';
 import { type Handler, json, type Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
-import {
-  addNodes,
-  adoptMember,
-  callOffReplacement,
-  removeNodes,
-  resetCluster,
-  restoreCluster,
-} from './membership.ts';
+import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreCluster } from './membership.ts';
 import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
 
 const index: Handler<ApiDeps> = () =>
@@ -213,7 +206,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     method: 'POST',
     path: '/v1/clusters/:name/call-off',
     summary: 'Ends the replacement of a member, or a restore from its data: {"member"}.',
-    handler: callOffReplacement,
+    handler: callOff,
   },
   {
     method: 'GET',
