@@ -20,6 +20,11 @@ export function kubeletConfiguration(
   };
   const { registerWithTaints: given = [] } = config;
   if (machine.taints) config.registerWithTaints = [given, machine.taints].flat() as readonly Value[];
+  // A kubelet that finds a certificate there takes it for its first, and asks the cluster for none until that nears its end.
+  if (config.serverTLSBootstrap === true) {
+    delete config.tlsCertFile;
+    delete config.tlsPrivateKeyFile;
+  }
   return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 

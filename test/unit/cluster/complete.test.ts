@@ -232,6 +232,21 @@ test('flags can be added, replaced, repeated and left out; settings of kubelet a
   });
 });
 
+test('a kubelet that is to ask the cluster for its serving certificate has none from Muster that it would begin with', () => {
+  const files = (override: Readonly<Record<string, unknown>>, machine: number) => {
+    const cluster = full({ overrides: { kubelet: override } });
+    return Object.keys(kubeletConfiguration(cluster, cluster.machines[machine]!)).filter((field) =>
+      field.startsWith('tls'),
+    );
+  };
+  const own = ['tlsCertFile', 'tlsPrivateKeyFile'];
+  const asks = { serverTLSBootstrap: true };
+  expect(files({}, 0)).toEqual(own);
+  expect(files({ config: { serverTLSBootstrap: false } }, 0)).toEqual(own);
+  expect([files({ config: asks }, 0), files({ config: asks }, 3)]).toEqual([[], []]);
+  expect([files({ controlPlaneConfig: asks }, 0), files({ controlPlaneConfig: asks }, 3)]).toEqual([[], own]);
+});
+
 test('what is said of every kubelet holds on control planes as well, unless another is said there', () => {
   const controlPlane = (kubelet: Readonly<Record<string, unknown>>) => {
     const cluster = full({ overrides: { kubelet } });
