@@ -107,8 +107,10 @@ async function settle(
       reason: { code, text },
       fields: { cluster: full.name },
     });
+  const node = await readNode(kube, machine);
+  if (node === undefined) return;
   try {
-    const says = await written(kube, machine, before);
+    const says = await written(kube, node, machine, before);
     told.delete(name);
     const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints] };
     await store.commit([{ key: `${PREFIX}${full.name}/${name}`, put: JSON.stringify(value) }]);
@@ -121,14 +123,27 @@ async function settle(
   }
 }
 
+const nodePath = ({ name }: ClusterMachine): string => `/api/v1/nodes/${encodeURIComponent(name)}`;
+
+/** Its Node; undefined until it has registered, and until a control plane has written the role by which Muster may look. */
+async function readNode(kube: Kube, machine: ClusterMachine): Promise<unknown> {
+  try {
+    return (await kube(nodePath(machine))).body;
+  } catch (error) {
+    if (error instanceof KubeRefusal && (error.status === 404 || error.status === 403)) return undefined;
+    throw error;
+  }
+}
+
 /** What was changed. */
 async function written(
   kube: Kube,
+  node: unknown,
   machine: ClusterMachine,
   before: NodeSettings,
 ): Promise<readonly string[]> {
-  const path = `/api/v1/nodes/${encodeURIComponent(machine.name)}`;
-  const change = nodeChange((await kube(path)).body, before, machine);
+  const path = nodePath(machine);
+  const change = nodeChange(node, before, machine);
   if (change)
     await kube(path, { method: 'PATCH', body: change.patch, contentType: 'application/merge-patch+json' });
   return change?.says ?? [];

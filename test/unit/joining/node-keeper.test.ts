@@ -41,6 +41,8 @@ class Played {
   readonly asked: string[] = [];
   down = false;
   refusal: string | undefined;
+  /** The control planes have not given Muster its role yet. */
+  roleless = false;
   /** Somebody writes to every node between our look and our writing. */
   busy = false;
 
@@ -52,6 +54,7 @@ class Played {
       if (path === '/readyz') return answer({});
       const name = path.replace('/api/v1/nodes/', '');
       this.asked.push(`${method} ${name}`);
+      if (this.roleless) throw new KubeRefusal(403, 'User "muster" cannot get resource "nodes"');
       const there = this.nodes.get(name);
       if (there === undefined) throw new KubeRefusal(404, 'not found');
       if (method === 'GET') {
@@ -217,6 +220,20 @@ test('a refusal is told once in the API’s words, and tried on', async () => {
   api.refusal = undefined;
   await round();
   expect(events[1]).toMatchObject({ reason: { code: 'document' } });
+  await keeper.close();
+});
+
+test('an API in which Muster has no role yet is no refusal of what the document says', async () => {
+  const api = new Played();
+  api.nodes.set('w1', node());
+  api.roleless = true;
+  const { keeper, settled, round, said } = world(api, GPU);
+  await settled();
+  expect([api.asked, said()]).toEqual([['GET w1'], []]);
+  api.roleless = false;
+  await round();
+  expect(api.nodes.get('w1')!.metadata.labels).toMatchObject({ gpu: 'yes' });
+  expect(said()).toHaveLength(1);
   await keeper.close();
 });
 
