@@ -42,7 +42,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 for (const file of positionals) {
-  const dirty = git('status', '--porcelain') !== '';
+  // Earlier records are no part of what runs.
+  const dirty = git('status', '--porcelain', '--', ':/', ':!lab/results') !== '';
   const commit = `${git('rev-parse', 'HEAD')}${dirty ? ' and changes that are not committed' : ''}`;
   const at = new Date().toISOString().slice(0, 16);
   const run = spawnSync('bin/muster', ['lab', 'run', file, '--json'], {
