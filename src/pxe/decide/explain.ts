@@ -22,8 +22,8 @@ export interface ExplainQuestion {
   readonly machine?: string | undefined;
   readonly mac?: Mac | undefined;
   readonly network?: string | undefined;
-  readonly arch?: 'x86_64' | 'aarch64' | undefined;
-  readonly firmware?: 'bios' | 'uefi' | undefined;
+  readonly arch?: Arch | undefined;
+  readonly firmware?: Firmware | undefined;
 }
 
 export interface ExplainStep {
@@ -52,12 +52,16 @@ export interface Explanation {
   readonly events: readonly MusterEvent[];
 }
 
-/** Option 93 of the firmware that is asked about. */
-const ARCH_CODES: Readonly<Record<string, number>> = {
-  'x86_64 bios': 0,
-  'x86_64 uefi': 7,
-  'aarch64 uefi': 11,
-};
+type Arch = NonNullable<PrepareFor['arch']>;
+type Firmware = NonNullable<PrepareFor['firmware']>;
+
+/** The firmware that an architecture has, with option 93 of each. */
+const ARCH_CODES = {
+  x86_64: { bios: 0, uefi: 7 },
+  aarch64: { uefi: 11 },
+} as const satisfies Readonly<Record<Arch, Partial<Readonly<Record<Firmware, number>>>>>;
+
+const codesOf = (arch: Arch = 'x86_64'): Partial<Readonly<Record<Firmware, number>>> => ARCH_CODES[arch];
 
 /** How many of the last events are told. */
 const EVENTS_TOLD = 8;
@@ -70,7 +74,7 @@ interface Case {
   readonly recognition: Recognition;
   readonly network: ServedNetwork | undefined;
   readonly arch: 'x86_64' | 'aarch64' | undefined;
-  readonly firmware: 'bios' | 'uefi' | undefined;
+  readonly firmware: Firmware | undefined;
   readonly prepared: Preparation;
 }
 
@@ -144,6 +148,7 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
   const member = recognition.kind === 'known' ? roster.get(recognition.match.name) : undefined;
   const network = networkOf(desk, member ?? owner, question.network);
   const arch = question.arch ?? seen?.arch;
+  const firmware = firmwareOf(arch, question, seen);
   const conflicting =
     recognition.kind === 'conflict' ? recognition.matches.map(({ name }) => name).sort() : [];
   const prepared: Preparation =
@@ -151,7 +156,7 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
       ? { verdict: judge({ kind: 'conflict', machines: conflicting }) }
       : member?.entry
         ? prepareFor(desk, member, {
-            ...preparation(member, network, arch, mac, question.firmware),
+            ...preparation(member, network, arch, mac, firmware),
             alive: roster.heartbeats.alive(member.name) !== undefined,
           })
         : { verdict: judge({ kind: 'unknown' }) };
@@ -162,9 +167,26 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
     recognition,
     network,
     arch,
-    firmware: question.firmware ?? seen?.firmware,
+    firmware,
     prepared,
   };
+}
+
+/** The one that is asked about, else the one that was seen, if the architecture that is asked about has it. */
+function firmwareOf(
+  arch: Arch | undefined,
+  { firmware: asked }: ExplainQuestion,
+  seen: { readonly firmware?: Firmware | undefined } | undefined,
+): Firmware | undefined {
+  const codes = codesOf(arch);
+  if (asked !== undefined && codes[asked] === undefined)
+    throw new MusterError(
+      'E_USAGE',
+      `${arch} has no firmware "${asked}": say "${Object.keys(codes).join('" or "')}"`,
+    );
+  return (
+    asked ?? (seen?.firmware !== undefined && codes[seen.firmware] !== undefined ? seen.firmware : undefined)
+  );
 }
 
 function preparation(
@@ -229,8 +251,8 @@ function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
     loaderOverride: pxeOf(desk, one, network).loader,
   };
   const answers: Record<string, BootDecision> = {};
-  for (const firmware of one.firmware ? [one.firmware] : (['bios', 'uefi'] as const)) {
-    const archCode = ARCH_CODES[`${one.arch ?? 'x86_64'} ${firmware}`];
+  for (const [firmware, archCode] of Object.entries(codesOf(one.arch))) {
+    if (one.firmware !== undefined && one.firmware !== firmware) continue;
     answers[firmwareName(firmware)] = decide({ ...facts, stage: 'pxe', archCode, loaderRan: false });
   }
   answers.iPXE = decide({ ...facts, stage: 'ipxe', loaderRan: true });

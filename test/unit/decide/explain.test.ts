@@ -60,6 +60,20 @@ describe('an explanation', () => {
     }
   });
 
+  it('tells of an architecture only the firmware that it has', async () => {
+    const w = await world(KNOWN);
+    const firmware = (question: object): string[] =>
+      Object.keys(w.boot.explain({ mac: MAC1, ...question }).answers).filter((who) => who !== 'iPXE');
+    expect(firmware({})).toEqual(['firmware (bios)', 'firmware (uefi)']);
+    expect(firmware({ arch: 'aarch64' })).toEqual(['firmware (uefi)']);
+    expect(() => firmware({ arch: 'aarch64', firmware: 'bios' })).toThrow(
+      'aarch64 has no firmware "bios": say "uefi"',
+    );
+    w.exchange({ mac: MAC1 });
+    expect(firmware({})).toEqual(['firmware (bios)']);
+    expect(firmware({ arch: 'aarch64' })).toEqual(['firmware (uefi)']);
+  });
+
   it('leaves no trace', async () => {
     const w = await world(KNOWN);
     w.boot.explain({ mac: MAC1 });
