@@ -107,9 +107,9 @@ async function settle(
       reason: { code, text },
       fields: { cluster: full.name },
     });
-  const node = await readNode(kube, machine);
-  if (node === undefined) return;
   try {
+    const node = await readNode(kube, machine);
+    if (node === undefined) return;
     const says = await written(kube, node, machine, before);
     told.delete(name);
     const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints] };
@@ -125,12 +125,12 @@ async function settle(
 
 const nodePath = ({ name }: ClusterMachine): string => `/api/v1/nodes/${encodeURIComponent(name)}`;
 
-/** Its Node; undefined until it has registered, and until a control plane has written the role by which Muster may look. */
+/** Its Node; undefined until a control plane has written the role by which Muster may look. */
 async function readNode(kube: Kube, machine: ClusterMachine): Promise<unknown> {
   try {
     return (await kube(nodePath(machine))).body;
   } catch (error) {
-    if (error instanceof KubeRefusal && (error.status === 404 || error.status === 403)) return undefined;
+    if (error instanceof KubeRefusal && error.status === 403) return undefined;
     throw error;
   }
 }

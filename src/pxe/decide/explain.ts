@@ -10,6 +10,7 @@ import type { Rendered } from '../../ignition/rendered.ts';
 import { type Match, POINTS, type Recognition } from '../../machines/recognition.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';
+import { firmwareCodes } from '../dhcp/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
 import { PREVIEW_SESSION } from './configuration.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
@@ -55,14 +56,6 @@ export interface Explanation {
 type Arch = NonNullable<PrepareFor['arch']>;
 type Firmware = NonNullable<PrepareFor['firmware']>;
 
-/** The firmware that an architecture has, with option 93 of each. */
-const ARCH_CODES = {
-  x86_64: { bios: 0, uefi: 7 },
-  aarch64: { uefi: 11 },
-} as const satisfies Readonly<Record<Arch, Partial<Readonly<Record<Firmware, number>>>>>;
-
-const codesOf = (arch: Arch = 'x86_64'): Partial<Readonly<Record<Firmware, number>>> => ARCH_CODES[arch];
-
 /** How many of the last events are told. */
 const EVENTS_TOLD = 8;
 
@@ -73,7 +66,7 @@ interface Case {
   readonly mac: Mac | undefined;
   readonly recognition: Recognition;
   readonly network: ServedNetwork | undefined;
-  readonly arch: 'x86_64' | 'aarch64' | undefined;
+  readonly arch: Arch | undefined;
   readonly firmware: Firmware | undefined;
   readonly prepared: Preparation;
 }
@@ -148,7 +141,7 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
   const member = recognition.kind === 'known' ? roster.get(recognition.match.name) : undefined;
   const network = networkOf(desk, member ?? owner, question.network);
   const arch = question.arch ?? seen?.arch;
-  const firmware = firmwareOf(arch, question, seen);
+  const firmware = firmwareOf(arch, question, seen?.firmware);
   const conflicting =
     recognition.kind === 'conflict' ? recognition.matches.map(({ name }) => name).sort() : [];
   const prepared: Preparation =
@@ -176,17 +169,12 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
 function firmwareOf(
   arch: Arch | undefined,
   { firmware: asked }: ExplainQuestion,
-  seen: { readonly firmware?: Firmware | undefined } | undefined,
+  seen: Firmware | undefined,
 ): Firmware | undefined {
-  const codes = codesOf(arch);
-  if (asked !== undefined && codes[asked] === undefined)
-    throw new MusterError(
-      'E_USAGE',
-      `${arch} has no firmware "${asked}": say "${Object.keys(codes).join('" or "')}"`,
-    );
-  return (
-    asked ?? (seen?.firmware !== undefined && codes[seen.firmware] !== undefined ? seen.firmware : undefined)
-  );
+  const there = [...codesOf(arch).keys()];
+  if (asked !== undefined && !there.includes(asked))
+    throw new MusterError('E_USAGE', `${arch} has no firmware "${asked}": say "${there.join('" or "')}"`);
+  return asked ?? there.find((firmware) => firmware === seen);
 }
 
 function preparation(
@@ -194,11 +182,11 @@ function preparation(
   network: ServedNetwork | undefined,
   arch: PrepareFor['arch'],
   mac: Mac | undefined,
-  firmware?: PrepareFor['firmware'],
+  firmware?: Firmware,
 ): PrepareFor {
   return {
     arch,
-    firmware: firmware ?? member.status.seen.firmware,
+    firmware,
     network,
     bootsWithoutReady: member.status.bootsWithoutReady,
     mac: mac ?? (member.entry!.document.spec.macs[0] as Mac),
@@ -231,6 +219,9 @@ function networkOf(
   );
 }
 
+/** An architecture that nobody named or saw is the usual one. */
+const codesOf = (arch: Arch = 'x86_64') => firmwareCodes(arch);
+
 const firmwareName = (firmware: string): string => `firmware (${firmware})`;
 
 const pxeOf = (desk: Desk, { member }: Case, network: ServedNetwork) =>
@@ -251,7 +242,7 @@ function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
     loaderOverride: pxeOf(desk, one, network).loader,
   };
   const answers: Record<string, BootDecision> = {};
-  for (const [firmware, archCode] of Object.entries(codesOf(one.arch))) {
+  for (const [firmware, archCode] of codesOf(one.arch)) {
     if (one.firmware !== undefined && one.firmware !== firmware) continue;
     answers[firmwareName(firmware)] = decide({ ...facts, stage: 'pxe', archCode, loaderRan: false });
   }

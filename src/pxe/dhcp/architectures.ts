@@ -50,3 +50,12 @@ const BY_CODE: ReadonlyMap<number, Architecture> = new Map(ARCHITECTURES.map((a)
 export function architecture(code: number): Architecture | undefined {
   return BY_CODE.get(code);
 }
+
+/** Kinds of firmware that machines of `arch` have, each with the code by which it asks for a TFTP name. */
+export function firmwareCodes(arch: 'x86_64' | 'aarch64'): ReadonlyMap<'bios' | 'uefi', number> {
+  const codes = new Map<'bios' | 'uefi', number>();
+  // The first is what firmware sends; EFI byte code comes after it.
+  for (const { code, firmware, ...one } of ARCHITECTURES)
+    if (one.arch === arch && firmware && !one.http && !codes.has(firmware)) codes.set(firmware, code);
+  return codes;
+}
