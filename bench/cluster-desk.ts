@@ -9,12 +9,14 @@ import { silentLog } from '../src/base/log.ts';
 import { createMetrics } from '../src/base/metrics.ts';
 import { createDesk } from '../src/cluster/desk.ts';
 import { membersOf } from '../src/cluster/founding/seat.ts';
+import { openJoinTokens } from '../src/cluster/joining/tokens.ts';
 import { openPresentObjects } from '../src/cluster/objects/present.ts';
 import { createEventLog } from '../src/events/log.ts';
 import type { LeafName } from '../src/pki/hierarchy.ts';
 import { PublicKey } from '../src/pki/keys.ts';
 import { openPki, type Pki } from '../src/pki/pki.ts';
 import { MUSTER_SCOPE } from '../src/pki/records.ts';
+import { openSecrets } from '../src/pki/secrets.ts';
 import { NO_CLUSTER } from '../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';
 import { openCatalog } from '../src/resources/catalog.files.ts';
@@ -87,7 +89,9 @@ export async function openDesk(machines: readonly BenchMachine[]): Promise<Opene
   const store = await openSqliteStore({ path: join(DIRECTORY, 'store.sqlite'), log, metrics });
   const events = createEventLog({ clock, log, perSubject: 200, subjects: 50_000 });
   const catalog = await openCatalog({ directory, store, events, log, clock });
-  const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 'bench') });
+  const vault = vaultFrom(newVaultKey(), 'bench');
+  const pki = openPki({ store, clock, vault });
+  const secrets = openSecrets({ store, vault });
   const desk = createDesk({
     ...{ catalog, pki, clock, events, store, log },
     etcd: async (full) => ({
@@ -95,6 +99,7 @@ export async function openDesk(machines: readonly BenchMachine[]): Promise<Opene
       founding: { state: 'new', token: 'muster-fbench', members: membersOf(full) },
     }),
     present: openPresentObjects(undefined, () => 'bench'),
+    tokens: await openJoinTokens({ store, secrets, clock, events, log }),
     newFilesystem: randomUUID,
   });
   const ask = async (machine: BenchMachine, requests: boolean): Promise<number> => {

@@ -29,6 +29,8 @@ import { createHealth } from './cluster/health/health.ts';
 import { createKubes } from './cluster/health/kube.socket.ts';
 import { startApprover } from './cluster/joining/approver.ts';
 import { startNodeKeeper } from './cluster/joining/node-keeper.ts';
+import { startTokenKeeper } from './cluster/joining/token-keeper.ts';
+import { openJoinTokens } from './cluster/joining/tokens.ts';
 import { createDepartures } from './cluster/leaving/departures.ts';
 import { createMembership } from './cluster/leaving/membership.ts';
 import { openAppliedObjects } from './cluster/objects/applied.ts';
@@ -180,7 +182,24 @@ async function openState(
     roster,
     events,
   });
-  return { events, journal, disk, store, catalog, assets, artifacts, addons, leases, roster, pki, agents };
+  const tokens = await openJoinTokens({ store, secrets, clock, events, log });
+  return {
+    ...{
+      events,
+      journal,
+      disk,
+      store,
+      catalog,
+      assets,
+      artifacts,
+      addons,
+      leases,
+      roster,
+      pki,
+      agents,
+      tokens,
+    },
+  };
 }
 
 type State = Awaited<ReturnType<typeof openState>>;
@@ -193,7 +212,7 @@ async function listen(
   closing: AsyncDisposableStack,
   stop: () => void,
 ) {
-  const { catalog, roster, leases, assets, artifacts, addons, events, store, agents, pki } = state;
+  const { catalog, roster, leases, assets, artifacts, addons, events, store, agents, pki, tokens } = state;
   const sockets = inheritedSockets(process.env, process.pid);
   const networks = followNetworks({
     ...common,
@@ -242,6 +261,7 @@ async function listen(
     events,
     etcd,
     departures: founder,
+    tokens,
     newFilesystem: randomUUID,
     supplies,
     present,
@@ -272,8 +292,10 @@ async function listen(
   const departures = createDepartures({ ...common, founder, completions: clusters, kubes });
   closing.defer(() => departures.close());
   for (const { cluster } of founder.records()) departures.go(cluster);
-  const approver = startApprover({ ...common, founder, completions: clusters, kubes, events });
+  const approver = startApprover({ ...common, founder, completions: clusters, kubes, tokens, events });
   closing.defer(() => approver.close());
+  const keeper = startTokenKeeper({ ...common, founder, completions: clusters, kubes, tokens });
+  closing.defer(() => keeper.close());
   const nodes = startNodeKeeper({ ...common, founder, completions: clusters, kubes, store, events });
   closing.defer(() => nodes.close());
   const membership = createMembership({ ...common, catalog, completions: clusters, founder, departures });

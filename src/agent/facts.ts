@@ -72,6 +72,8 @@ export interface AgentFacts {
   readonly etcd: EtcdFacts;
   /** Absent: none runs here. */
   readonly apiserver?: ApiserverFacts;
+  /** kubelet has a client certificate, whoever gave it. */
+  readonly joined?: true;
   /** Digest of the plan that was last applied to its end. */
   readonly applied?: string;
   readonly step?: string;

@@ -285,7 +285,8 @@ poll() {
   set -- agent="$version" clock="$(date +%s)" disk="$disk" device="$device" filesystem="$filesystem" mounted="$mounted" detail="$detail" \
     marker="${mounted:+$value}" wal="$wal" etcd="$etcd" etcdrev="$etcdrev" api="$api" apirev="$apirev" revision="$revision" hold="$hold_code" holdtext="$hold_text" \
     bootdisk="${bootdisk%% *}" boottext="${bootdisk#* }"
-  for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step objects:run/muster/objects; do
+  for name in bootid:proc/sys/kernel/random/boot_id machineid:etc/machine-id applied:run/muster/applied step:run/muster/step objects:run/muster/objects \
+    joined:var/lib/kubelet/pki/kubelet-client-current.pem; do
     first_line "$root/${name#*:}"
     set -- "$@" "${name%%:*}=$value"
   done

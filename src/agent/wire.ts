@@ -254,6 +254,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const applied = optional('applied', HEX64);
   const step = optional('step', PLAIN);
   const code = optional('hold', PLAIN);
+  const joined = text('joined') !== '';
   const objects = text('objects');
   const revision = optional('revision', /^[0-9]{1,15}$/);
   const boots = optional('bootdisk') !== undefined;
@@ -270,6 +271,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(api && { apiserver: api }),
     ...(marker && { marker }),
     ...(boots && { bootDisk: { state: oneOf('bootdisk', BOOT_DISK_STATES), text: text('boottext') } }),
+    ...(joined && { joined }),
     ...(applied !== undefined && { applied }),
     ...(step !== undefined && { step }),
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),

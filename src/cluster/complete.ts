@@ -89,6 +89,7 @@ const FIXED: Readonly<Record<string, string>> = {
   'virtualAddress.addresses': 'spec.kubernetes.virtualAddress.addresses',
   'etcd.minor': 'overrides.versions.etcd',
   encryptSecrets: 'spec.kubernetes.encryptSecrets',
+  joining: 'spec.kubernetes.joining',
   podSecurity: 'spec.kubernetes.podSecurity',
 };
 
@@ -321,6 +322,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
   );
   build.put(['keys'], spec.keys ?? 'ECDSA-P256', given(spec.keys), 'keys');
   build.put(['encryptSecrets'], spec.encryptSecrets ?? true, given(spec.encryptSecrets), 'encryptSecrets');
+  build.put(['joining'], spec.joining ?? 'certificate', given(spec.joining), 'joining');
   build.put(['podSecurity'], spec.podSecurity ?? 'baseline', given(spec.podSecurity), 'podSecurity');
 
   const etcd = build.put(['versions', 'etcd'], release.etcd, 'version', `Kubernetes ${minor}`);

@@ -4,6 +4,7 @@ import { ENCRYPTION } from '../pki/encryption.ts';
 import {
   APISERVER_DIRECTORY,
   AUTHORITIES,
+  BOOTSTRAP_KUBECONFIG,
   KUBELET_SERVING,
   KUBERNETES_DIRECTORY,
   PKI_DIRECTORY,
@@ -213,7 +214,7 @@ function kubeletFlags(): DerivedFlags {
     'hostname-override': { value: '${machine.name}', by: 'machine' },
     'node-ip': { value: '${machine.nodeIps}', by: 'machine' },
     ...fixed({
-      'bootstrap-kubeconfig': `${KUBERNETES_DIRECTORY}/bootstrap-kubelet.conf`,
+      'bootstrap-kubeconfig': BOOTSTRAP_KUBECONFIG,
       config: '/var/lib/kubelet/config.yaml',
       kubeconfig: `${KUBERNETES_DIRECTORY}/kubelet.conf`,
     }),

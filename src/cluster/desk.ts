@@ -12,7 +12,7 @@ import type { Log } from '../base/log.ts';
 import type { EventSink } from '../events/event.ts';
 import { readCsr } from '../pki/csr.ts';
 import type { EncryptionKeyset } from '../pki/encryption.ts';
-import { type Held, handout } from '../pki/handout.ts';
+import { type HandoutOf, type Held, handout } from '../pki/handout.ts';
 import { type LeafName, leavesFor } from '../pki/hierarchy.ts';
 import { PrivateKey, type PublicKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
@@ -33,6 +33,8 @@ import { type Fitness, openFitness } from './fitness.ts';
 import type { Founder } from './founding/founder.ts';
 import type { FoundingRecord } from './founding/founding.ts';
 import type { ClusterMachine, FullCluster } from './full.ts';
+import { joinsByToken } from './joining/by-token.ts';
+import type { JoinTokens } from './joining/tokens.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from './names.ts';
 import { type AppliedObjects, openAppliedObjects } from './objects/applied.ts';
 import type { PresentOf } from './objects/present.ts';
@@ -49,6 +51,8 @@ export interface DeskDeps {
   readonly etcd: EtcdSeat;
   /** Machines that are to give something up. */
   readonly departures?: Pick<Founder, 'departing' | 'gone'>;
+  /** Of machines that join by one. */
+  readonly tokens: Pick<JoinTokens, 'of' | 'joined'>;
   /** A new UUID for a data filesystem. */
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: machines bring theirs. */
@@ -222,7 +226,7 @@ class Desk {
     };
     const unfit = this.#fitness.of(machine.name, facts);
     const of = { full, machine, data: data.lines, etcd, objects, unfit, turn };
-    const lines = this.#lines(of, keys, leaves.held);
+    const lines = this.#lines(of, keys, leaves.held, await this.#joins(asking));
     const waiting =
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
@@ -240,6 +244,7 @@ class Desk {
     of: Omit<PlanOf, 'pki' | 'binaries'>,
     { keysets, encryption }: Keys,
     leaves: ReadonlyMap<LeafName, Held>,
+    joins?: HandoutOf['joins'],
   ): readonly PlanLine[] {
     const { full, machine } = of;
     const pki = handout({
@@ -250,6 +255,7 @@ class Desk {
       leaves,
       encryption: { keyset: encryption, encrypts: full.encryptSecrets },
       servers: apiServers(full, machine),
+      joins,
     });
     return planLines({ ...of, ...this.#supplied(full, machine), pki });
   }
@@ -310,6 +316,18 @@ class Desk {
     return keys;
   }
 
+  /** How a kubelet comes to its certificate that has none from here. */
+  async #joins({ full, machine, facts }: Asking): Promise<HandoutOf['joins']> {
+    if (!joinsByToken(full, machine)) return undefined;
+    const { tokens } = this.#deps;
+    if (facts.joined) {
+      await tokens.joined(full.name, machine.name);
+      return {};
+    }
+    // Before the first step of a boot the directory is not in its place in which a certificate may lie.
+    return facts.step === undefined ? {} : { token: await tokens.of(full.name, machine.name) };
+  }
+
   /** The in-cluster objects, on a control plane that has not applied them yet. */
   async #due({ full, machine, facts }: Asking, part: ObjectsPart): Promise<ObjectsPart | undefined> {
     const due = await this.#applied.isDue(full.name, machine.name, part.digest, facts);
@@ -318,7 +336,9 @@ class Desk {
 
   /** Certificates of the machine's keys, and the requests that are still needed. */
   async #leaves({ full, machine, facts }: Asking, keysets: Keysets, applies: boolean) {
-    const leaves = leavesOf(machine, applies);
+    const leaves = leavesOf(machine, applies).filter(
+      (leaf) => leaf !== 'kubelet' || !joinsByToken(full, machine),
+    );
     let refused = false;
     const get = async (leaf: LeafName) => {
       const request = this.#request(machine.name, leaf, facts);

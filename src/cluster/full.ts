@@ -86,6 +86,8 @@ export interface FullCluster {
   readonly keys: KeyAlgorithm;
   /** Whether what is written to etcd as a Secret is encrypted; what is encrypted already can be read in any case. */
   readonly encryptSecrets: boolean;
+  /** How workers' kubelets come to their first client certificate: Muster signs it, or the cluster does for a token of that machine. */
+  readonly joining: 'certificate' | 'token';
   /** Pod Security Standard of namespaces that name none. */
   readonly podSecurity: 'privileged' | 'baseline' | 'restricted';
   readonly etcd: {

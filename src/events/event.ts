@@ -43,8 +43,10 @@ export const EVENT_KINDS = {
     'What a change starts anew is started on one machine after the other: a machine has its turn, or waits too long.',
   'cluster.kubeconfig': 'A kubeconfig was made for a person.',
   'cluster.etcd-client': 'A client certificate of etcd was made for a person.',
+  'cluster.join-token':
+    'A machine was given the token by which its kubelet asks the cluster for a certificate, or has that certificate now.',
   'cluster.request-approved':
-    "A machine's kubelet asked its cluster for a serving certificate, and what it asked for is what the inventory says.",
+    "A machine's kubelet asked its cluster for a certificate, and what it asked for is what the inventory says.",
   'cluster.request-denied':
     'A request to a cluster for the certificate of one of its machines was denied: the reason says what differs from the inventory.',
   'cluster.request-alarm':

@@ -4,7 +4,9 @@ import { ENCRYPTION, type EncryptionKeyset, encryptionConfig } from './encryptio
 import {
   AUTHORITIES,
   AUTHORITY_NAMES,
+  BOOTSTRAP_KUBECONFIG,
   type KeysetName,
+  KUBELET_CLIENT,
   type LeafName,
   leafOf,
   leavesFor,
@@ -19,6 +21,8 @@ import { type Credential, kubeconfigText } from './kubeconfig.ts';
 export type FileContent =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'secret'; readonly secret: Secret }
+  /** It is taken away. */
+  | { readonly kind: 'absent' }
   /** `onlyIfAbsent`: the machine's own software turns it elsewhere later, and is not to be turned back. */
   | { readonly kind: 'link'; readonly to: string; readonly onlyIfAbsent?: true }
   /** The machine made this key and keeps it: it puts the PEM of that leaf's key here. */
@@ -33,7 +37,7 @@ export type FileContent =
 
 export interface MachineFile {
   readonly path: string;
-  /** 0 for a link. */
+  /** 0 for a link, and for what is absent. */
   readonly mode: number;
   readonly content: FileContent;
 }
@@ -51,6 +55,8 @@ export interface HandoutOf {
   /** Those of the cluster, and Muster's own `transport-ca`. */
   readonly keysets: ReadonlyMap<KeysetName, Keyset>;
   readonly leaves: ReadonlyMap<LeafName, Held>;
+  /** Of a machine whose kubelet asks the cluster for its certificate: by this token, `id.secret`, or it has one. */
+  readonly joins?: { readonly token?: Secret } | undefined;
   /** How apiservers encrypt Secrets; absent: their file is not among these. */
   readonly encryption?: { readonly keyset: EncryptionKeyset | undefined; readonly encrypts: boolean };
   /** URL of the endpoint, and of the API on this machine itself. */
@@ -64,6 +70,7 @@ export function handout(of: HandoutOf): readonly MachineFile[] {
     const held = of.leaves.get(name);
     if (held !== undefined) files.push(...leafFiles(of, name, held));
   }
+  if (of.joins) files.push(...joiningFiles(of, of.joins));
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
@@ -165,6 +172,23 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
         : [file, { path: delivery.alias, mode: 0, content: { kind: 'link', to: delivery.path } }];
     }
   }
+}
+
+/** kubelet's kubeconfig without a certificate, and the one that it asks by. It finds its own under the link once it has one. */
+function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>): MachineFile[] {
+  const { link, kubeconfig: path } = KUBELET_CLIENT;
+  const user = leafOf('kubelet').subject({ name: of.user, addresses: [] }).commonName;
+  const own: Credential = { kind: 'files', certificate: link, key: link };
+  return [
+    text(path, MODES.kubeconfig, kubeconfig(of, user, 'local', own)),
+    token
+      ? secret(
+          BOOTSTRAP_KUBECONFIG,
+          MODES.kubeconfig,
+          kubeconfig(of, 'tls-bootstrap-token-user', 'local', { kind: 'token', token }),
+        )
+      : { path: BOOTSTRAP_KUBECONFIG, mode: 0, content: { kind: 'absent' } },
+  ];
 }
 
 function kubeconfig(

@@ -15,6 +15,8 @@ export const TRANSPORT_BEGINS = Date.UTC(2000, 0, 1) as Millis;
 
 export const PKI_DIRECTORY = '/etc/kubernetes/pki';
 export const KUBERNETES_DIRECTORY = '/etc/kubernetes';
+/** What a kubelet joins by that has a token (`spec.kubernetes.joining`). */
+export const BOOTSTRAP_KUBECONFIG = `${KUBERNETES_DIRECTORY}/bootstrap-kubelet.conf`;
 /** What only kube-apiserver reads: how it encrypts, what it records, what it admits. */
 export const APISERVER_DIRECTORY = `${KUBERNETES_DIRECTORY}/apiserver`;
 
@@ -206,6 +208,18 @@ export const KUBELET_SERVING = {
   key: '/var/lib/kubelet/pki/kubelet-serving-muster.key',
 } as const satisfies Delivery;
 
+/** kubelet's client certificate, and how it finds it. */
+export const KUBELET_CLIENT = {
+  form: 'combined',
+  path: '/var/lib/kubelet/pki/kubelet-client-muster.pem',
+  link: '/var/lib/kubelet/pki/kubelet-client-current.pem',
+  kubeconfig: `${KUBERNETES_DIRECTORY}/kubelet.conf`,
+} as const satisfies Delivery;
+const kubeletSubject = ({ name }: Holder): SubjectName => ({
+  commonName: `system:node:${name}`,
+  organizations: ['system:nodes'],
+});
+
 export const LEAVES = {
   apiserver: {
     parent: 'ca',
@@ -278,21 +292,11 @@ export const LEAVES = {
   scheduler: client('ca', named('system:kube-scheduler'), componentKubeconfig('scheduler'), [
     'control-plane',
   ]),
-  kubelet: client(
-    'ca',
-    ({ name }) => ({ commonName: `system:node:${name}`, organizations: ['system:nodes'] }),
-    {
-      form: 'combined',
-      path: '/var/lib/kubelet/pki/kubelet-client-muster.pem',
-      link: '/var/lib/kubelet/pki/kubelet-client-current.pem',
-      kubeconfig: `${KUBERNETES_DIRECTORY}/kubelet.conf`,
-    },
-    ['control-plane', 'worker'],
-  ),
+  kubelet: client('ca', kubeletSubject, KUBELET_CLIENT, ['control-plane', 'worker']),
   /** The subject is what the in-tree signer asks of a serving certificate of kubelet. */
   'kubelet-serving': {
     parent: 'ca',
-    subject: ({ name }) => ({ commonName: `system:node:${name}`, organizations: ['system:nodes'] }),
+    subject: kubeletSubject,
     purposes: ['serverAuth'],
     sans: ({ name, addresses }) => ({ dns: [name], ips: distinct(addresses) }),
     lifetime: ONE_YEAR,

@@ -105,6 +105,7 @@ export function machineFileView(file: MachineFile): {
     text: 'public',
     secret: 'secret',
     link: `link to ${content.kind === 'link' ? content.to : ''}`,
+    absent: 'taken away',
     'own-key': 'made on the machine',
     'with-own-key': 'public, and a key made on the machine',
   }[content.kind];

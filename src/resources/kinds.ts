@@ -294,6 +294,10 @@ export const kubernetesSpec = z.strictObject({
     description:
       'Secrets are encrypted before they reach etcd. Default true. Turned off, those that are encrypted can still be read.',
   }),
+  joining: z.enum(['certificate', 'token']).optional().meta({
+    description:
+      "How workers' kubelets come to their first client certificate. certificate (default): Muster signs it for a key of the machine. token: the cluster does, for a bootstrap token that is the machine's own; Muster approves what the inventory says.",
+  }),
   podSecurity: z.enum(['privileged', 'baseline', 'restricted']).optional().meta({
     description:
       "The Pod Security Standard of namespaces that name none themselves, enforced. Default baseline; privileged is Kubernetes' own.",

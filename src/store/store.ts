@@ -71,6 +71,7 @@ export interface Store {
  *     session/ID                BootSession
  *     lease/NETWORK/ADDRESS     Lease
  *     objects/CLUSTER/MACHINE   what a control plane applied (src/cluster/objects/applied.ts)
+ *     join-tokens/CLUSTER/MACHINE  whose join token that is (src/cluster/joining/tokens.ts)
  *     nodes/CLUSTER/MACHINE     labels and taints that a node was given (src/cluster/joining/node-keeper.ts)
  *
  * Every value is JSON with a number `v`: the version of its shape.

@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { duration } from '../../src/base/duration.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -23,73 +23,27 @@ import { ARTIFACTS } from '../artifacts.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
 import { completed } from '../unit/cluster/kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
+import { SERVING, SigningRequests } from './signing-requests.ts';
 
 const ADDRESS = '10.0.0.11';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
 const SPEC = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1', 'w2'], sans: [] };
 const LATE = duration('40m');
 const CURRENT = '/var/lib/kubelet/pki/kubelet-client-current.pem';
-const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
-const SERVING = { signer: 'kubernetes.io/kubelet-serving', usages: ['digital signature', 'server auth'] };
 
 type Groups = NonNullable<KubernetesSpec['nodes']>;
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
   const control = new PlacedPlan();
   const worker = new PlacedPlan();
-  let requests = 0;
   let pki: Pki;
   let token = '';
   const stop = new AbortController();
   let approver: Rounds | undefined;
 
-  const admin = (...args: readonly string[]): string =>
-    control.run('kubectl', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'), ...args);
-
-  /** A file with this object. */
-  function written(object: unknown): string {
-    const at = worker.inside(`/object-${++requests}.json`);
-    fs.writeFileSync(at, JSON.stringify(object));
-    return at;
-  }
-
-  /** A fresh key's request for this name, as kubelet makes it; `sans` for a serving certificate. */
-  function request(name: string, sans?: string): { readonly key: string; readonly csr: string } {
-    const key = worker.inside(`/request-${++requests}.key`);
-    execFileSync('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', key]);
-    const more = sans === undefined ? [] : ['-addext', `subjectAltName=${sans}`];
-    const subject = `/O=system:nodes/CN=system:node:${name}`;
-    const csr = execFileSync('openssl', ['req', '-new', '-key', key, '-subj', subject, ...more]);
-    return { key, csr: csr.toString('base64') };
-  }
-
-  /** Files the request with these arguments of kubectl; returns its name in the API. */
-  function file(
-    csr: string,
-    as: readonly string[],
-    { signer = CLIENT, usages = ['digital signature', 'client auth'] } = {},
-  ): string {
-    const name = `csr-${++requests}`;
-    const object = {
-      apiVersion: 'certificates.k8s.io/v1',
-      kind: 'CertificateSigningRequest',
-      metadata: { name },
-      spec: { request: csr, signerName: signer, usages },
-    };
-    worker.run('kubectl', ...as, 'create', '-f', written(object));
-    return name;
-  }
-
-  /** Arguments of kubectl for nobody who has a kubeconfig. */
-  const as = (...credential: readonly string[]): readonly string[] => [
-    ...['--kubeconfig', '/dev/null', '--server', `https://${ADDRESS}:6443`],
-    ...['--certificate-authority', worker.inside('/etc/kubernetes/pki/ca-bundle.crt'), ...credential],
-  ];
+  const api = new SigningRequests(control, worker, `https://${ADDRESS}:6443`);
+  const { admin, written, request, file, as, issued, isIssued, status } = api;
   const asWorker = ['--kubeconfig', worker.inside('/etc/kubernetes/kubelet.conf')];
-  const issued = (name: string): string =>
-    Buffer.from(admin('get', 'csr', name, '-o', 'jsonpath={.status.certificate}'), 'base64').toString();
-  const isIssued = (name: string) => expect.poll(() => issued(name), { timeout: 60_000 }).toContain('BEGIN');
-  const status = (name: string) => admin('get', 'csr', name, '-o', 'jsonpath={.status}');
 
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
@@ -108,14 +62,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     control.put(await settle(desk, cp1), cp1);
     fs.mkdirSync(control.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
     for (const pod of ['etcd', 'kube-apiserver', 'kube-controller-manager']) control.start(pod);
-    const applier = control.inside('/run/muster/applier.conf');
-    const node = written({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'cp1' } });
-    // kubelet registers when the API answers.
-    await vi.waitFor(() => control.run('kubectl', '--kubeconfig', applier, 'apply', '-f', node), {
-      timeout: 100_000,
-      interval: 500,
-    });
-    execFileSync('sh', [control.inside('/etc/muster/objects/apply.sh')], { env: control.env, stdio: 'pipe' });
+    await api.begin('cp1');
   });
 
   afterAll(async () => {
@@ -241,6 +188,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       founder: { records: () => [{ cluster: 'golden', founded: { at: 1, by: 'cp1' } } as FoundingRecord] },
       completions: { get: () => completed(SPEC) },
       kubes,
+      tokens: { ownerOf: () => undefined },
       events: { record: (event) => void events.push(event) },
       clock: systemClock,
       log: silentLog,

@@ -23,6 +23,8 @@ export function lineOf({ path, mode, content }: MachineFile): PlanLine {
       return put(path, content.text, mode);
     case 'secret':
       return { do: 'put', mode, path, content: { text: content.secret.reveal(), secret: true } };
+    case 'absent':
+      return { do: 'remove', path };
     case 'link':
       return { do: 'link', to: content.to, path, onlyIfAbsent: content.onlyIfAbsent === true };
     case 'own-key':

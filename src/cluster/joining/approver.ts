@@ -10,8 +10,10 @@ import { type Kube, KubeRefusal } from '../health/kube.ts';
 import { decideRequest, MISFITS, type Verdict } from './decide.ts';
 import { readSigningRequest, type SigningRequest } from './request.ts';
 import { type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
+import type { JoinTokens } from './tokens.ts';
 
 export interface ApproverDeps extends RoundsDeps {
+  readonly tokens: Pick<JoinTokens, 'ownerOf'>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly events: EventSink;
 }
@@ -50,7 +52,7 @@ async function oneRound(deps: ApproverDeps, full: FullCluster, state: Watched): 
   for (const item of items) {
     const request = readSigningRequest(item);
     uids.add(request.uid);
-    const verdict = decideRequest(full, request);
+    const verdict = decideRequest(full, request, (id) => deps.tokens.ownerOf(full.name, id));
     const before = state.told.get(request.uid);
     if (before === 'alarm') continue;
     if (verdict.do === 'leave') {

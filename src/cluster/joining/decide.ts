@@ -2,11 +2,13 @@
  * Who may have a certificate that a cluster signs itself: the request of a kubelet compared with the inventory. Pure.
  *
  * Machines of Muster join with certificates that Muster signs (decision 26) and need none of this, unless their kubelet asks for a serving
- * certificate (`serverTLSBootstrap`). What is decided here is that nobody else gets one in their name.
+ * certificate (`serverTLSBootstrap`), or joins by a token of its own (`joining: token`, decision 43). What is decided here is that nobody else
+ * gets one in their name.
  */
 import { formatIp, parseIp } from '../../base/ip.ts';
 import { type AskedNames, readAskedNames } from '../../pki/csr-names.ts';
 import type { FullCluster } from '../full.ts';
+import { MACHINE_TOKENS, tokenIdOf } from './by-token.ts';
 import type { SigningRequest } from './request.ts';
 
 /** Its signer is kube-controller-manager, and nobody in the tree approves. */
@@ -19,7 +21,8 @@ export const MISFITS = {
   requester: 'RequesterIsNotTheNode',
   unreadable: 'RequestIsNotReadable',
   subject: 'SubjectIsNotTheNode',
-  usages: 'UsagesAreNotOfServing',
+  token: 'TokenIsNoMachines',
+  usages: 'UsagesAreNotOfTheCertificate',
   names: 'NamesAreNotOfTheMachine',
   more: 'RequestAsksForMore',
 } as const;
@@ -45,13 +48,17 @@ const LEAVE = {
 
 type Inventory = Pick<FullCluster, 'machines'>;
 
+/** The machine whose unused token has that public half. */
+export type TokenOwner = (id: string) => string | undefined;
+
 /** What is to be done about one request. */
-export function decideRequest(inventory: Inventory, request: SigningRequest): Verdict {
+export function decideRequest(inventory: Inventory, request: SigningRequest, ownerOf: TokenOwner): Verdict {
   if (request.signer === SERVING)
     return request.state === 'pending' ? serving(inventory, request) : LEAVE.settled;
   if (request.signer !== CLIENT) return LEAVE.otherSigner;
   if (request.state !== 'pending' && request.state !== 'approved') return LEAVE.settled;
-  const verdict = client(inventory, request);
+  const id = request.groups.includes(MACHINE_TOKENS) ? tokenIdOf(request.username) : undefined;
+  const verdict = id === undefined ? client(inventory, request) : byToken(inventory, request, ownerOf(id));
   if (request.state === 'pending') return verdict;
   return verdict.do === 'deny' ? { ...verdict, do: 'alarm' } : LEAVE.settled;
 }
@@ -85,6 +92,31 @@ function client(inventory: Inventory, request: SigningRequest): Verdict {
   return deny(about?.name, 'requester', `${shown(username)} asks for the client certificate of ${name}`);
 }
 
+/** The first client certificate of a machine that has a token. */
+function byToken(inventory: Inventory, request: SigningRequest, owner: string | undefined): Verdict {
+  const read = readAskedNames(request.request);
+  const user = `${USER}${owner}`;
+  if (owner === undefined || nodeOf(inventory, user) === undefined) {
+    const [name] = read.ok ? askedFor(inventory, read.asked) : [];
+    return deny(
+      name === undefined ? undefined : nodeOf(inventory, name)?.name,
+      'token',
+      `${shown(request.username)} is no unused token of a machine of this cluster`,
+    );
+  }
+  if (!read.ok) return deny(owner, 'unreadable', `it cannot be read: ${read.text}`);
+  const { asked } = read;
+  return judged(
+    owner,
+    [
+      ...subjectFaults(user, asked),
+      ...usageFaults(OF_CLIENT, request.usages, asked),
+      ...otherFaults({ ...asked, others: [...asked.dns, ...asked.ips, ...asked.others] }),
+    ],
+    `token, subject and usages are those of ${owner}`,
+  );
+}
+
 function serving(inventory: Inventory, request: SigningRequest): Verdict {
   const { username, groups, usages } = request;
   const own = nodeOf(inventory, username);
@@ -97,20 +129,24 @@ function serving(inventory: Inventory, request: SigningRequest): Verdict {
     const text = `${shown(username)} asks for the serving certificate of ${name}`;
     return deny(nodeOf(inventory, name)?.name, 'requester', text);
   }
-  const misfits = [
-    ...requesterFaults(groups),
-    ...subjectFaults(username, asked),
-    ...usageFaults(usages, asked),
-    ...nameFaults(own, asked),
-    ...otherFaults(asked),
-  ];
+  return judged(
+    own.name,
+    [
+      ...requesterFaults(groups),
+      ...subjectFaults(username, asked),
+      ...usageFaults(OF_SERVING, usages, asked),
+      ...nameFaults(own, asked),
+      ...otherFaults(asked),
+    ],
+    `requester, subject, usages, names and addresses are those of ${own.name}`,
+  );
+}
+
+/** Approved, with that text, where nothing differs. */
+function judged(machine: string, misfits: readonly Fault[], fits: string): Verdict {
   const [first] = misfits;
-  if (first) return deny(own.name, first[0], misfits.map(([, text]) => text).join('; '));
-  return {
-    do: 'approve',
-    machine: own.name,
-    text: `requester, subject, usages, names and addresses are those of ${own.name}`,
-  };
+  if (first) return deny(machine, first[0], misfits.map(([, text]) => text).join('; '));
+  return { do: 'approve', machine, text: fits };
 }
 
 const deny = (machine: string | undefined, code: Misfit, text: string): Verdict => ({
@@ -131,16 +167,22 @@ function subjectFaults(username: string, { commonNames, organizations }: AskedNa
   ].map((text): Fault => ['subject', text]);
 }
 
-const WANTED = ['digital signature', 'server auth'];
-/** kubelet asks for the last one with an RSA key only. */
-const ALLOWED = [...WANTED, 'key encipherment'];
+interface Usages {
+  readonly wanted: readonly string[];
+  /** Whose they are, for people. */
+  readonly of: string;
+}
+const OF_SERVING: Usages = { wanted: ['digital signature', 'server auth'], of: 'server' };
+const OF_CLIENT: Usages = { wanted: ['digital signature', 'client auth'], of: 'client' };
 
-function usageFaults(usages: readonly string[], asked: AskedNames): readonly Fault[] {
-  const missing = WANTED.filter((one) => !usages.includes(one));
-  const foreign = [...new Set([...usages, ...asked.usages])].filter((one) => !ALLOWED.includes(one));
+function usageFaults({ wanted, of }: Usages, usages: readonly string[], asked: AskedNames): readonly Fault[] {
+  // kubelet asks for the last one with an RSA key only.
+  const allowed = [...wanted, 'key encipherment'];
+  const missing = wanted.filter((one) => !usages.includes(one));
+  const foreign = [...new Set([...usages, ...asked.usages])].filter((one) => !allowed.includes(one));
   return [
     ...(missing.length > 0 ? [`the usage ${listed(missing)} is missing`] : []),
-    ...(foreign.length > 0 ? [`the usage ${listed(foreign)} is none of a kubelet's server`] : []),
+    ...(foreign.length > 0 ? [`the usage ${listed(foreign)} is none of a kubelet's ${of}`] : []),
   ].map((text): Fault => ['usages', text]);
 }
 

@@ -4,6 +4,7 @@ import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../ignition/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import { addressOf, type FullCluster, withRole } from '../full.ts';
+import { MACHINE_TOKENS } from '../joining/by-token.ts';
 import { apiserverMounts } from '../manifests.ts';
 import {
   bindCluster,
@@ -150,6 +151,10 @@ export function kubeadmObjects(full: FullCluster, caBundle: string): readonly Ku
     clusterRole('kubeadm:get-nodes', { resources: ['nodes'], verbs: ['get'] }),
     bindCluster('kubeadm:get-nodes', 'kubeadm:get-nodes', TOKENS),
     bindCluster('kubeadm:kubelet-bootstrap', 'system:node-bootstrapper', TOKENS),
+    // They ask, and nothing in the tree approves: that is for who knows the inventory.
+    ...(full.joining === 'token'
+      ? [bindCluster('muster:kubelet-bootstrap', 'system:node-bootstrapper', group(MACHINE_TOKENS))]
+      : []),
     bindCluster('kubeadm:node-autoapprove-bootstrap', `${APPROVED}:nodeclient`, TOKENS),
     // A kubelet renews its own client certificate with this, whether Muster is there or not.
     bindCluster('kubeadm:node-autoapprove-certificate-rotation', `${APPROVED}:selfnodeclient`, NODES),

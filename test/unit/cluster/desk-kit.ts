@@ -6,6 +6,7 @@ import type { Clock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { type ClusterDesk, createDesk, type DeskDeps } from '../../../src/cluster/desk.ts';
 import type { EtcdPart } from '../../../src/cluster/etcd-part.ts';
+import { openJoinTokens } from '../../../src/cluster/joining/tokens.ts';
 import { openPresentObjects } from '../../../src/cluster/objects/present.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import type { LeafName } from '../../../src/pki/hierarchy.ts';
@@ -77,20 +78,24 @@ export async function rig(
   ]);
   const events: NewEvent[] = [];
   let filesystems = 0;
+  const sink = { record: (event: NewEvent) => events.push(event) };
+  const secrets = { key: async () => Buffer.alloc(32, 7) };
+  const tokens = await openJoinTokens({ store, secrets, clock, events: sink, log: silentLog });
   const desk = createDesk({
     catalog: known.catalog,
     pki,
     clock,
     store,
     log: silentLog,
-    events: { record: (event) => events.push(event) },
+    events: sink,
+    tokens,
     etcd: options.etcd ?? granted,
     present: openPresentObjects(options.addons, options.founding ?? (() => 'F')),
     ...(options.supplies && { supplies: options.supplies }),
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });
   clocks.set(desk, clock);
-  return { desk, known, events, pki, clock, store };
+  return { desk, known, events, pki, clock, store, tokens };
 }
 
 /** Machines of a desk have its time. */
@@ -105,6 +110,8 @@ export class TestMachine {
   readonly keys = new Map<LeafName, PrivateKey>();
   disk: DataDisk;
   marker: Marker | undefined;
+  /** What else its agent says. */
+  said: Partial<AgentFacts> = {};
   #requests = new Map<LeafName, string>();
 
   constructor(name: string, disk: DataDisk = { state: 'blank', device: '/dev/vdb' }) {
@@ -123,6 +130,7 @@ export class TestMachine {
       etcd: { wal: 'absent', health: 'down' },
       pins: new Map([...this.keys].map(([leaf, key]) => [leaf, key.publicKey().pin()])),
       requests: this.#requests,
+      ...this.said,
       ...changes,
     };
   }

@@ -87,6 +87,7 @@ function world(api: Played, records: () => readonly FoundingRecord[] = () => [FO
     founder: { records },
     completions: { get: (name) => (name === 'golden' ? completed() : undefined) },
     kubes: api.kubes,
+    tokens: { ownerOf: (cluster, id) => (cluster === 'golden' && id === 'machin' ? 'w1' : undefined) },
     events: { record: (event) => void events.push(event) },
     clock,
     log,

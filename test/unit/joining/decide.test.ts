@@ -31,9 +31,12 @@ const PENDING: SigningRequest = {
 };
 const TOKEN = { username: 'system:bootstrap:abcdef', groups: ['system:bootstrappers'] };
 
+/** Tokens of machines: w1's, one of a machine that left, and no other. */
+const ownerOf = (id: string): string | undefined => ({ w1w1w1: 'w1', gogogo: 'gone' })[id];
+
 const decide = (change: Partial<SigningRequest>, asked: Partial<Wanted> = {}): Verdict => {
   const request = Object.keys(asked).length > 0 ? requestOf({ ...W1, ...asked }) : PENDING.request;
-  return decideRequest(INVENTORY, { ...PENDING, request, ...change });
+  return decideRequest(INVENTORY, { ...PENDING, request, ...change }, ownerOf);
 };
 
 const CP1 = { commonName: 'system:node:cp1', sans: ['DNS:cp1', 'IP:10.0.0.11'] };
@@ -188,7 +191,8 @@ test('a client request for a machine by who is not that machine is denied; appro
 test('a client request that names two nodes, or that only others can read, does not get by', () => {
   const two = (...names: readonly string[]) =>
     assembled({ subject: names.map((name) => element(TAG.set, pairOf('2.5.4.3', Buffer.from(name)))) });
-  const by = (request: string) => decideRequest(INVENTORY, { ...PENDING, ...CLIENT_OF, ...TOKEN, request });
+  const by = (request: string) =>
+    decideRequest(INVENTORY, { ...PENDING, ...CLIENT_OF, ...TOKEN, request }, ownerOf);
   for (const names of [
     ['system:node:x', 'system:node:w1'],
     ['system:node:w1', 'system:node:x'],
@@ -225,4 +229,63 @@ test('what the API gives is read field by field, and what is not there is empty'
     ...{ name: '', uid: '', signer: '', username: '', groups: [], usages: [], request: '' },
     ...{ createdAt: Number.NaN, state: 'pending' },
   });
+});
+
+const MACHINE_TOKEN = {
+  ...CLIENT_OF,
+  username: 'system:bootstrap:w1w1w1',
+  groups: ['system:bootstrappers', 'system:bootstrappers:muster:machines', 'system:authenticated'],
+};
+
+test('a machine’s token gets the client certificate of that machine', () => {
+  expect(decide(MACHINE_TOKEN, AS_CLIENT)).toEqual({
+    ...{ do: 'approve', machine: 'w1' },
+    text: 'token, subject and usages are those of w1',
+  });
+  expect(decide({ ...MACHINE_TOKEN, state: 'approved' }, AS_CLIENT)).toMatchObject({ why: 'settled' });
+});
+
+test.each<
+  readonly [
+    string,
+    Partial<SigningRequest>,
+    Partial<Wanted>,
+    string | undefined,
+    keyof typeof MISFITS,
+    RegExp,
+  ]
+>([
+  ['another machine’s name', {}, { ...CP1, sans: [] }, 'w1', 'subject', /CN is system:node:cp1 instead of/],
+  ['a stranger’s name', {}, { ...X, sans: [] }, 'w1', 'subject', /CN is system:node:x/],
+  ['another group', {}, { sans: [], organizations: ['system:masters'] }, 'w1', 'subject', /system:masters/],
+  ['a server’s usages', { usages: PENDING.usages }, { sans: [] }, 'w1', 'usages', /a kubelet's client/],
+  ['its own name and address besides', {}, { sans: W1.sans! }, 'w1', 'more', /w1, 10\.0\.0\.21, fd00::21/],
+  ['what cannot be read', { request: 'nothing' }, {}, 'w1', 'unreadable', /PEM/],
+  [
+    'a machine’s name, and the token was used',
+    { username: 'system:bootstrap:usedup' },
+    AS_CLIENT,
+    'w1',
+    'token',
+    /system:bootstrap:usedup is no unused token/,
+  ],
+  [
+    'its name, and it has left the cluster',
+    { username: 'system:bootstrap:gogogo' },
+    { commonName: 'system:node:gone', sans: [] },
+    undefined,
+    'token',
+    /is no unused token of a machine of this cluster/,
+  ],
+])('a machine’s token that asks for %s is denied', (_, change, asked, machine, code, says) => {
+  const verdict = decide({ ...MACHINE_TOKEN, ...change }, asked);
+  expect(verdict).toMatchObject({ do: 'deny', machine, code });
+  expect('text' in verdict && verdict.text).toMatch(says);
+  if (code !== 'unreadable')
+    expect(decide({ ...MACHINE_TOKEN, ...change, state: 'approved' }, asked)).toMatchObject({ do: 'alarm' });
+});
+
+test('the name of a machine’s token without its group is anybody’s', () => {
+  const nobody = { ...MACHINE_TOKEN, groups: TOKEN.groups };
+  expect(decide(nobody, AS_CLIENT)).toMatchObject({ do: 'deny', machine: 'w1', code: 'requester' });
 });

@@ -1,0 +1,127 @@
+/**
+ * The token keeper: machines' join tokens as the Secrets by which a cluster's API knows them. One is there from when the API answers, until a
+ * quarter of an hour after its machine asked for it last; of a machine that has joined, or that is none of the cluster's any more, it is taken away.
+ */
+import { duration } from '../../base/duration.ts';
+import { addressOf, type FullCluster, withRole } from '../full.ts';
+import { firstReady, type Kube, KubeRefusal } from '../health/kube.ts';
+import { joinsByToken, MACHINE_TOKENS } from './by-token.ts';
+import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
+import type { JoinToken, JoinTokens } from './tokens.ts';
+
+export interface TokenKeeperDeps extends RoundsDeps {
+  readonly kubes: (cluster: string, address: string) => Kube;
+  readonly tokens: JoinTokens;
+}
+
+const EVERY = duration('12s');
+/** A token that nobody asks for any more is worth nothing after so long. */
+const LIFETIME = duration('15m');
+/** Its end is written anew when it has moved by so much. */
+const STEP = duration('5m');
+
+/** What is kept of a cluster between two rounds. */
+interface Kept {
+  /** The end that was written last, ms since 1970, by id. */
+  readonly until: Map<string, number>;
+  /** Ids of which it was said already that the API refuses them. */
+  readonly told: Set<string>;
+}
+
+/** Watches from now on, until it is closed. */
+export const startTokenKeeper = (deps: TokenKeeperDeps): Rounds =>
+  startRounds<Kept>(
+    deps,
+    { every: EVERY, what: 'join tokens', begin: () => ({ until: new Map(), told: new Set() }) },
+    (look) => oneRound(deps, look),
+  );
+
+/** Rejects when no control plane answers. */
+async function oneRound(deps: TokenKeeperDeps, { full, state, signal }: Look<Kept>): Promise<void> {
+  const due = deps.tokens.list(full.name).flatMap((token) => dueOf(deps, full, state, token));
+  if (due.length === 0) return;
+  const kube = await firstReady(
+    withRole(full, 'control-plane').map((one) => deps.kubes(full.name, addressOf(one))),
+  );
+  for (const { token, until } of due) {
+    if (signal.aborted) return;
+    try {
+      if (until === undefined) await takenAway(deps, kube, token);
+      else await written(deps, kube, token, until);
+      if (until === undefined) state.until.delete(token.id);
+      else state.until.set(token.id, until);
+      state.told.delete(token.id);
+    } catch (error) {
+      if (!(error instanceof KubeRefusal)) throw error;
+      if (state.told.has(token.id)) continue;
+      state.told.add(token.id);
+      deps.log.warn(
+        { err: error, cluster: full.name, machine: token.machine },
+        'the API refuses a join token',
+      );
+    }
+  }
+}
+
+interface Due {
+  readonly token: JoinToken;
+  /** When it ends, ms since 1970; absent: it is taken away. */
+  readonly until?: number;
+}
+
+function dueOf(
+  { tokens, clock }: TokenKeeperDeps,
+  full: FullCluster,
+  { until }: Kept,
+  token: JoinToken,
+): readonly Due[] {
+  const machine = full.machines.find(({ name }) => name === token.machine);
+  if (token.used || machine === undefined || !joinsByToken(full, machine)) return [{ token }];
+  const ago = tokens.askedAgo(token);
+  // The API forgets it by itself (tokencleaner).
+  if (ago === undefined || ago >= LIFETIME) return [];
+  const end = clock.now() - ago + LIFETIME;
+  return end - (until.get(token.id) ?? 0) >= STEP ? [{ token, until: end }] : [];
+}
+
+const SECRETS = '/api/v1/namespaces/kube-system/secrets';
+const base64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64');
+
+async function written(
+  { tokens }: TokenKeeperDeps,
+  kube: Kube,
+  token: JoinToken,
+  until: number,
+): Promise<void> {
+  const name = `bootstrap-token-${token.id}`;
+  const [id = '', secret = ''] = tokens.text(token).reveal().split('.');
+  const says = {
+    'token-id': id,
+    'token-secret': secret,
+    description: `${token.machine}, by Muster`,
+    expiration: new Date(until).toISOString().replace(/\.\d+Z$/, 'Z'),
+    'usage-bootstrap-authentication': 'true',
+    'auth-extra-groups': MACHINE_TOKENS,
+  };
+  await kube(`${SECRETS}/${name}?fieldManager=muster&force=true`, {
+    method: 'PATCH',
+    // JSON is YAML.
+    contentType: 'application/apply-patch+yaml',
+    body: {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name, namespace: 'kube-system' },
+      type: 'bootstrap.kubernetes.io/token',
+      data: Object.fromEntries(Object.entries(says).map(([key, value]) => [key, base64(value)])),
+    },
+  });
+}
+
+async function takenAway({ tokens }: TokenKeeperDeps, kube: Kube, token: JoinToken): Promise<void> {
+  try {
+    await kube(`${SECRETS}/bootstrap-token-${token.id}`, { method: 'DELETE' });
+  } catch (error) {
+    if (!(error instanceof KubeRefusal) || error.status !== 404) throw error;
+  }
+  await tokens.forget(token);
+}

@@ -1,0 +1,166 @@
+/**
+ * Bootstrap tokens of machines that join by one (`spec.kubernetes.joining: token`, decision 0043): which machine each belongs to. A machine has
+ * the same one until its kubelet has a certificate, and a new one after that. What is stored is the public half; the secret one is derived.
+ */
+import { createHmac, randomInt } from 'node:crypto';
+import { z } from 'zod';
+import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import { parsed } from '../../base/foreign-json.ts';
+import type { Log } from '../../base/log.ts';
+import { Secret } from '../../base/secret.ts';
+import type { EventSink } from '../../events/event.ts';
+import type { Secrets } from '../../pki/secrets.ts';
+import type { Store } from '../../store/store.ts';
+
+export interface JoinToken {
+  readonly cluster: string;
+  readonly machine: string;
+  /** The public half: six of [a-z0-9], as Kubernetes wants it. */
+  readonly id: string;
+  /** Its machine has a certificate: it is worth nothing any more, and goes when the API has forgotten it. */
+  readonly used: boolean;
+}
+
+export interface JoinTokens {
+  /** `id.secret` of this machine. To ask keeps it alive. Durable when it resolves. */
+  of(cluster: string, machine: string): Promise<Secret>;
+  /** Its kubelet has a certificate. */
+  joined(cluster: string, machine: string): Promise<void>;
+  /** Whose unused token that is. Constant time. */
+  ownerOf(cluster: string, id: string): string | undefined;
+  /** Those of a cluster, used ones too. */
+  list(cluster: string): readonly JoinToken[];
+  /** `id.secret`. */
+  text(token: JoinToken): Secret;
+  /** How long ago its machine asked for it, in this life of the server. */
+  askedAgo(token: JoinToken): Millis | undefined;
+  /** Out of the store. */
+  forget(token: JoinToken): Promise<void>;
+}
+
+export interface JoinTokensDeps {
+  readonly store: Store;
+  readonly secrets: Pick<Secrets, 'key'>;
+  readonly clock: Clock;
+  readonly events: EventSink;
+  readonly log: Log;
+}
+
+const PREFIX = 'join-tokens/';
+const keyOf = ({ cluster, machine }: Pick<JoinToken, 'cluster' | 'machine'>): string =>
+  `${PREFIX}${cluster}/${machine}`;
+
+/** `join-tokens/CLUSTER/MACHINE` in the store. */
+const record = z.strictObject({
+  v: z.literal(1),
+  id: z.string().regex(/^[a-z0-9]{6}$/),
+  used: z.boolean(),
+});
+
+const DIGITS = 36;
+const newId = (): string =>
+  randomInt(DIGITS ** 6)
+    .toString(DIGITS)
+    .padStart(6, '0');
+
+export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> {
+  const { store, clock, events } = deps;
+  const key = await deps.secrets.key('join-tokens');
+  const tokens = await read(deps);
+  const asked = new Map<string, Millis>();
+  /** Tokens that are being recorded, so that two polls at once get one. */
+  const making = new Map<string, Promise<JoinToken>>();
+
+  const list = (cluster: string): readonly JoinToken[] =>
+    [...tokens.values()].filter((token) => token.cluster === cluster);
+
+  const put = async (token: JoinToken): Promise<JoinToken> => {
+    const { id, used } = token;
+    await store.commit([{ key: keyOf(token), put: JSON.stringify({ v: 1, id, used }) }]);
+    tokens.set(keyOf(token), token);
+    return token;
+  };
+
+  const make = async (cluster: string, machine: string): Promise<JoinToken> => {
+    const taken = new Set(list(cluster).map(({ id }) => id));
+    let id = newId();
+    while (taken.has(id)) id = newId();
+    const token = await put({ cluster, machine, id, used: false });
+    events.record({
+      kind: 'cluster.join-token',
+      subject: machine,
+      reason: { code: 'handed-out', text: `${machine} joins ${cluster} by a token of its own` },
+      fields: { cluster, token: id },
+    });
+    return token;
+  };
+
+  const current = (cluster: string, machine: string): Promise<JoinToken> | JoinToken => {
+    const at = keyOf({ cluster, machine });
+    const known = tokens.get(at);
+    if (known && !known.used) return known;
+    const made = making.get(at) ?? make(cluster, machine).finally(() => making.delete(at));
+    making.set(at, made);
+    return made;
+  };
+
+  const text = ({ cluster, machine, id }: JoinToken): Secret => {
+    const digest = createHmac('sha256', key).update(`muster join token\0${cluster}\0${machine}\0${id}`);
+    // The last digits of a number that is much longer: as good as evenly spread.
+    const secret = BigInt(`0x${digest.digest('hex')}`)
+      .toString(DIGITS)
+      .padStart(16, '0')
+      .slice(-16);
+    return new Secret(`${id}.${secret}`);
+  };
+
+  return {
+    async of(cluster, machine) {
+      const token = await current(cluster, machine);
+      asked.set(keyOf(token), clock.monotonic());
+      return text(token);
+    },
+    async joined(cluster, machine) {
+      const token = tokens.get(keyOf({ cluster, machine }));
+      if (token === undefined || token.used) return;
+      await put({ ...token, used: true });
+      events.record({
+        kind: 'cluster.join-token',
+        subject: machine,
+        reason: {
+          code: 'used',
+          text: `${machine} has a certificate of ${cluster}; its token is worth nothing`,
+        },
+        fields: { cluster, token: token.id },
+      });
+    },
+    ownerOf: (cluster, id) => list(cluster).find((token) => token.id === id && !token.used)?.machine,
+    list,
+    text,
+    askedAgo(token) {
+      const at = asked.get(keyOf(token));
+      return at === undefined ? undefined : ((clock.monotonic() - at) as Millis);
+    },
+    async forget(token) {
+      const at = keyOf(token);
+      // A new one took its place meanwhile.
+      if (tokens.get(at)?.id !== token.id) return;
+      await store.commit([{ key: at, delete: true }]);
+      tokens.delete(at);
+      asked.delete(at);
+    },
+  };
+}
+
+async function read({ store, log }: JoinTokensDeps): Promise<Map<string, JoinToken>> {
+  const tokens = new Map<string, JoinToken>();
+  for (const { key, value } of (await store.list(PREFIX)).records) {
+    const read = record.safeParse(parsed(value));
+    const [cluster, machine] = key.slice(PREFIX.length).split('/');
+    if (!read.success || !cluster || !machine)
+      log.warn({ key }, 'a stored record cannot be read and is passed over');
+    else tokens.set(key, { cluster, machine, id: read.data.id, used: read.data.used });
+  }
+  return tokens;
+}

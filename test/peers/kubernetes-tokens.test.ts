@@ -1,0 +1,164 @@
+/**
+ * Workers that join by a token of their own (`joining: token`, decision 0043), with the approver and signer of kube-controller-manager and
+ * Muster's token keeper and approver. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ */
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
+import { load } from 'js-yaml';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { duration } from '../../src/base/duration.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { FoundingRecord } from '../../src/cluster/founding/founding.ts';
+import { createKubes } from '../../src/cluster/health/kube.socket.ts';
+import { startApprover } from '../../src/cluster/joining/approver.ts';
+import type { Rounds } from '../../src/cluster/joining/rounds.ts';
+import { startTokenKeeper } from '../../src/cluster/joining/token-keeper.ts';
+import type { NewEvent } from '../../src/events/event.ts';
+import { ARTIFACTS } from '../artifacts.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { completed } from '../unit/cluster/kit.ts';
+import { PlacedPlan } from './placed-plan.ts';
+import { SigningRequests } from './signing-requests.ts';
+
+const ADDRESS = '10.0.0.11';
+const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
+const SPEC = {
+  ...{ endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1', 'w2'], sans: [] },
+  joining: 'token' as const,
+};
+const LATE = duration('40m');
+/** What kubectl says for a 401. */
+const REFUSED = /Unauthorized|must be logged in/;
+const BOOTSTRAP = '/etc/kubernetes/bootstrap-kubelet.conf';
+
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+  const control = new PlacedPlan();
+  const worker = new PlacedPlan();
+  const api = new SigningRequests(control, worker, `https://${ADDRESS}:6443`);
+  const { admin, written, request, file, as, issued, isIssued, status } = api;
+  const events: NewEvent[] = [];
+  const stop = new AbortController();
+  const running: Rounds[] = [];
+  /** One poll of w1's agent, whose kubelet has no certificate yet or has one. */
+  let poll: (joined?: true) => Promise<void>;
+  let token = '';
+
+  const asToken = () => as('--token', token);
+  const asBootstrap = ['--kubeconfig', worker.inside(BOOTSTRAP), '--server', `https://${ADDRESS}:6443`];
+  const secret = () => admin('get', 'secret', '-n', 'kube-system', '-o', 'name');
+  const denied = async (name: string): Promise<NewEvent> => {
+    const of = () => events.find(({ fields }) => fields?.request === name);
+    await expect.poll(of, { timeout: 60_000 }).toBeDefined();
+    return of()!;
+  };
+
+  beforeAll(async () => {
+    execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
+    const { desk, clock, pki, tokens } = await rig({
+      start: Date.now() - LATE,
+      spec: SPEC,
+      etcd: async () => ({ lines: [], founding: FOUNDING }),
+    });
+    const w1 = new TestMachine('w1', { state: 'unused' });
+    poll = async (joined) => {
+      w1.said = { step: 'units', ...(joined && { joined }) };
+      worker.put(await settle(desk, w1), w1);
+    };
+    // The worker is there first; the control plane comes forty minutes later.
+    await poll();
+    const read = load(fs.readFileSync(worker.inside(BOOTSTRAP), 'utf8')) as {
+      users: [{ user: { token: string } }];
+    };
+    ({ token } = read.users[0].user);
+    clock.advance(LATE);
+    const cp1 = new TestMachine('cp1');
+    control.put(await settle(desk, cp1), cp1);
+    fs.mkdirSync(control.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
+    for (const pod of ['etcd', 'kube-apiserver', 'kube-controller-manager']) control.start(pod);
+    await api.begin('cp1');
+    await poll();
+    const common = {
+      founder: { records: () => [{ cluster: 'golden', founded: { at: 1, by: 'cp1' } } as FoundingRecord] },
+      completions: { get: () => completed(SPEC) },
+      kubes: createKubes({ pki, clock: systemClock, signal: stop.signal }),
+      ...{ tokens, clock: systemClock, log: silentLog },
+    };
+    // Until then nobody knows the token.
+    expect(() => worker.run('kubectl', ...asToken(), 'auth', 'whoami')).toThrow(REFUSED);
+    running.push(startTokenKeeper(common));
+    running.push(startApprover({ ...common, events: { record: (event) => void events.push(event) } }));
+    await vi.waitFor(() => expect(secret()).toContain(`bootstrap-token-${token.slice(0, 6)}`), 60_000);
+  });
+
+  afterAll(async () => {
+    stop.abort();
+    await Promise.all(running.map((one) => one.close()));
+    await Promise.all([control.close(), worker.close()]);
+  });
+
+  test('forty minutes late the token is a Secret for a quarter of an hour, in a group of its own', () => {
+    const name = `bootstrap-token-${token.slice(0, 6)}`;
+    const read = JSON.parse(admin('get', 'secret', '-n', 'kube-system', name, '-o', 'json'));
+    const left = Date.parse(Buffer.from(read.data.expiration, 'base64').toString()) - Date.now();
+    expect(left).toBeGreaterThan(duration('10m'));
+    expect(left).toBeLessThan(duration('15m') + 5_000);
+    const who = ['auth', 'whoami', '-o', 'jsonpath={.status.userInfo.groups}'];
+    expect(worker.run('kubectl', ...asBootstrap, ...who)).toBe(
+      '["system:bootstrappers","system:bootstrappers:muster:machines","system:authenticated"]',
+    );
+    // It may ask for a certificate, and nothing else.
+    const may =
+      (...words: readonly string[]) =>
+      () =>
+        worker.run('kubectl', ...asBootstrap, ...words);
+    expect(may('get', 'secrets', '-A')).toThrow(/forbidden/);
+    expect(may('get', 'nodes')).toThrow(/forbidden/);
+    // The group of kubeadm's tokens is as empty as without.
+    expect(secret().match(/bootstrap-token-/g)).toHaveLength(1);
+  });
+
+  test('a token that asks for another’s name gets nothing, with the approver in the tree running, and it is recorded', async () => {
+    const names = ['w2', 'cp1', 'stranger'];
+    const filed = names.map((name) => [name, file(request(name).csr, asToken())] as const);
+    const sans = file(request('w1', 'DNS:w1,IP:10.0.0.21').csr, asToken());
+    for (const [name, asked] of filed) {
+      expect(await denied(asked)).toMatchObject({
+        ...{ kind: 'cluster.request-denied', subject: 'w1' },
+        reason: { code: 'subject', text: `CN is system:node:${name} instead of system:node:w1` },
+      });
+      expect(JSON.parse(status(asked))).toEqual({
+        conditions: [expect.objectContaining({ type: 'Denied', reason: 'SubjectIsNotTheNode' })],
+      });
+      expect(issued(asked)).toBe('');
+    }
+    expect(await denied(sans)).toMatchObject({ reason: { code: 'more' } });
+  });
+
+  test('its own name is approved by the inventory, signed by the cluster, and is the node', async () => {
+    const { key, csr } = request('w1');
+    const name = file(csr, asToken());
+    await isIssued(name);
+    expect(status(name)).toContain('MachineOfTheInventory');
+    expect(status(name)).not.toContain('AutoApproved');
+    const certificate = new X509Certificate(issued(name));
+    expect(certificate.subject).toBe('O=system:nodes\nCN=system:node:w1');
+    // As kubelet does it, with the kubeconfig that the plan put there.
+    const current = worker.inside('/var/lib/kubelet/pki/kubelet-client-current.pem');
+    fs.mkdirSync(worker.inside('/var/lib/kubelet/pki'), { recursive: true });
+    fs.writeFileSync(current, certificate.toString() + fs.readFileSync(key, 'utf8'), { mode: 0o600 });
+    const asNode = [
+      ...['--kubeconfig', worker.inside('/etc/kubernetes/kubelet.conf')],
+      ...['--server', `https://${ADDRESS}:6443`],
+    ];
+    const node = written({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'w1' } });
+    expect(worker.run('kubectl', ...asNode, 'create', '-f', node)).toContain('node/w1');
+  });
+
+  test('once its machine has joined the token is gone from the cluster, and worth nothing', async () => {
+    await poll(true);
+    await expect.poll(secret, { timeout: 60_000 }).not.toContain('bootstrap-token-');
+    expect(() => worker.run('kubectl', ...asToken(), 'auth', 'whoami')).toThrow(REFUSED);
+  });
+});
