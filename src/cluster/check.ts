@@ -35,6 +35,7 @@ export function checkFull(full: FullCluster): readonly ClusterFault[] {
   const networksAreReadable = checkNetworks(full, found);
   if (networksAreReadable) checkAddresses(full, found);
   checkFlags(full, found);
+  checkJoining(full, found);
   found.push(...kubeletFaults(full), ...proxyFaults(full), ...policyFaults(full));
   checkAddons(full, found);
   return found;
@@ -366,6 +367,19 @@ function checkFlags(full: FullCluster, found: Found): void {
         checkGate(full, 'kubelet', `overrides.kubelet.${part}.featureGates`, gate, found);
   }
   checkBackOff(full, found);
+}
+
+/** Nobody joins by a token that apiservers do not look at. */
+function checkJoining({ joining, flags }: FullCluster, found: Found): void {
+  const flag = 'enable-bootstrap-token-auth';
+  if (joining === 'token' && flags['kube-apiserver'][flag] !== 'true')
+    found.push(
+      fault(
+        'error',
+        `overrides.flags.kube-apiserver.${flag}`,
+        'workers join by token, which apiservers know only with this flag; leave it alone, or choose joining: certificate',
+      ),
+    );
 }
 
 /** kubelet ends at once when the setting is there without the gate that it needs. */

@@ -95,7 +95,7 @@ test('every scalar can be overridden, and then says so; but for those that the s
     >;
     const again = completed({ overrides });
     if (
-      /^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin|runtime|addons|encryptSecrets|podSecurity|networkPolicy)/.test(
+      /^(name|kubernetes|endpoint|etcd\.(topology|runs|minor)|cni\.plugin|runtime|addons|encryptSecrets|podSecurity|joining|networkPolicy)/.test(
         path,
       )
     ) {
@@ -390,6 +390,14 @@ test.for([
     'a flag that is no text',
     { overrides: { flags: { 'kube-scheduler': { profiling: false } } } },
     'error overrides.flags.kube-scheduler.profiling: a text on one line belongs here; quote numbers and true, false',
+  ],
+  [
+    'apiservers that look at no token, and workers that join by one',
+    {
+      joining: 'token',
+      overrides: { flags: { 'kube-apiserver': { 'enable-bootstrap-token-auth': 'false' } } },
+    },
+    'error overrides.flags.kube-apiserver.enable-bootstrap-token-auth: workers join by token, which apiservers know only with this flag; leave it alone, or choose joining: certificate',
   ],
   [
     'a gate that nobody knows',
