@@ -20,19 +20,22 @@ const LIFETIME = duration('15m');
 /** Its end is written anew when it has moved by so much. */
 const STEP = duration('5m');
 
+/** A new cluster's API answers some time before a control plane has written what Muster may do there; later a refusal is news. */
+const SAID_AFTER = 10;
+
 /** What is kept of a cluster between two rounds. */
 interface Kept {
   /** The end that was written last, ms since 1970, by id. */
   readonly until: Map<string, number>;
-  /** Ids of which it was said already that the API refuses them. */
-  readonly told: Set<string>;
+  /** How often the API refused in turn, by id. */
+  readonly refused: Map<string, number>;
 }
 
 /** Watches from now on, until it is closed. */
 export const startTokenKeeper = (deps: TokenKeeperDeps): Rounds =>
   startRounds<Kept>(
     deps,
-    { every: EVERY, what: 'join tokens', begin: () => ({ until: new Map(), told: new Set() }) },
+    { every: EVERY, what: 'join tokens', begin: () => ({ until: new Map(), refused: new Map() }) },
     (look) => oneRound(deps, look),
   );
 
@@ -50,15 +53,16 @@ async function oneRound(deps: TokenKeeperDeps, { full, state, signal }: Look<Kep
       else await written(deps, kube, token, until);
       if (until === undefined) state.until.delete(token.id);
       else state.until.set(token.id, until);
-      state.told.delete(token.id);
+      state.refused.delete(token.id);
     } catch (error) {
       if (!(error instanceof KubeRefusal)) throw error;
-      if (state.told.has(token.id)) continue;
-      state.told.add(token.id);
-      deps.log.warn(
-        { err: error, cluster: full.name, machine: token.machine },
-        'the API refuses a join token',
-      );
+      const times = (state.refused.get(token.id) ?? 0) + 1;
+      state.refused.set(token.id, times);
+      if (times === SAID_AFTER)
+        deps.log.warn(
+          { err: error, cluster: full.name, machine: token.machine },
+          'the API refuses a join token',
+        );
     }
   }
 }

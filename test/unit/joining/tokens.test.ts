@@ -208,12 +208,14 @@ test('one that the API has forgotten is forgotten here too', async () => {
   await keeper.close();
 });
 
-test('an API that refuses is said once, and asked again', async () => {
+test('an API that refuses for minutes is said once, and asked again', async () => {
   const { tokens, api, keeper, after, found, warned } = await keeping();
   found();
   api.refuses = 403;
   await textOf(tokens);
   await after('1m');
+  expect(warned).toEqual([]);
+  await after('5m');
   expect(warned).toEqual(['the API refuses a join token']);
   api.refuses = undefined;
   await after('12s');
