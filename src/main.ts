@@ -184,21 +184,19 @@ async function openState(
   });
   const tokens = await openJoinTokens({ store, secrets, clock, events, log });
   return {
-    ...{
-      events,
-      journal,
-      disk,
-      store,
-      catalog,
-      assets,
-      artifacts,
-      addons,
-      leases,
-      roster,
-      pki,
-      agents,
-      tokens,
-    },
+    events,
+    journal,
+    disk,
+    store,
+    catalog,
+    assets,
+    artifacts,
+    addons,
+    leases,
+    roster,
+    pki,
+    agents,
+    tokens,
   };
 }
 

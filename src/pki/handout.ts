@@ -5,6 +5,7 @@ import {
   AUTHORITIES,
   AUTHORITY_NAMES,
   BOOTSTRAP_KUBECONFIG,
+  type Delivery,
   type KeysetName,
   KUBELET_CLIENT,
   type LeafName,
@@ -135,8 +136,6 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
           : { path: delivery.key, mode: MODES.key, content: { kind: 'own-key', leaf } },
       ];
     case 'combined': {
-      const credential: Credential = { kind: 'files', certificate: delivery.link, key: delivery.link };
-      const user = subject({ name: of.user, addresses: [] }).commonName;
       return [
         key
           ? secret(delivery.path, MODES.key, certificate + key.pem())
@@ -146,7 +145,7 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
               content: { kind: 'with-own-key', leaf, text: certificate, append: 'pem' },
             },
         { path: delivery.link, mode: 0, content: { kind: 'link', to: delivery.path, onlyIfAbsent: true } },
-        text(delivery.kubeconfig, MODES.kubeconfig, kubeconfig(of, user, 'local', credential)),
+        ofOwnFiles(of, leaf, delivery),
       ];
     }
     case 'kubeconfig': {
@@ -176,11 +175,8 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
 
 /** kubelet's kubeconfig without a certificate, and the one that it asks by. It finds its own under the link once it has one. */
 function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>): MachineFile[] {
-  const { link, kubeconfig: path } = KUBELET_CLIENT;
-  const user = leafOf('kubelet').subject({ name: of.user, addresses: [] }).commonName;
-  const own: Credential = { kind: 'files', certificate: link, key: link };
   return [
-    text(path, MODES.kubeconfig, kubeconfig(of, user, 'local', own)),
+    ofOwnFiles(of, 'kubelet', KUBELET_CLIENT),
     token
       ? secret(
           BOOTSTRAP_KUBECONFIG,
@@ -189,6 +185,20 @@ function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>)
         )
       : { path: BOOTSTRAP_KUBECONFIG, mode: 0, content: { kind: 'absent' } },
   ];
+}
+
+/** A kubeconfig that names the files of its certificate, whether they are there or not. */
+function ofOwnFiles(
+  of: HandoutOf,
+  leaf: LeafName,
+  { link, kubeconfig: path }: Extract<Delivery, { form: 'combined' }>,
+): MachineFile {
+  const user = leafOf(leaf).subject({ name: of.user, addresses: [] }).commonName;
+  return text(
+    path,
+    MODES.kubeconfig,
+    kubeconfig(of, user, 'local', { kind: 'files', certificate: link, key: link }),
+  );
 }
 
 function kubeconfig(

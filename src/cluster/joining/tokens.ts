@@ -27,7 +27,7 @@ export interface JoinTokens {
   of(cluster: string, machine: string): Promise<Secret>;
   /** Its kubelet has a certificate. */
   joined(cluster: string, machine: string): Promise<void>;
-  /** Whose unused token that is. Constant time. */
+  /** Whose unused token that is. */
   ownerOf(cluster: string, id: string): string | undefined;
   /** Those of a cluster, used ones too. */
   list(cluster: string): readonly JoinToken[];
