@@ -16,6 +16,8 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
     'bin/ with etcd, kube-apiserver and kubectl, static, of one version of Kubernetes',
   'test/peers/kubernetes-security.test.ts':
     'bin/ with etcd, kube-apiserver and kubectl, static, of one version of Kubernetes',
+  'test/peers/kubernetes-tokens.test.ts':
+    'bin/ with etcd, kube-apiserver, kube-controller-manager and kubectl, static, of one version of Kubernetes',
 };
 
 /** The directory, if there is one. */
