@@ -1,7 +1,7 @@
 /** Which binaries and container images a cluster is made of, from its full specification; and where their publishers keep them. */
 import type { Arch } from '../artifacts/oci.ts';
 import { OCI_ARCH } from '../artifacts/oci.ts';
-import { type ClusterMachine, type ClusterRole, type FullCluster, withRole } from './full.ts';
+import { balancedPort, type ClusterMachine, type ClusterRole, type FullCluster, withRole } from './full.ts';
 
 /** Programs on the machines, besides those of the operating system. */
 export const BINARIES = [
@@ -168,13 +168,15 @@ export interface RequiredProgram {
 
 /** Of the balancer and of the virtual address. */
 export function requiredPrograms(full: FullCluster): readonly RequiredProgram[] {
-  const program = (name: RequiredProgram['name'], role: ClusterRole): RequiredProgram => ({
+  const program = (name: RequiredProgram['name'], ...roles: readonly ClusterRole[]): RequiredProgram => ({
     kind: 'program',
     name,
-    roles: [role],
+    roles,
   });
   const all = [
-    program('haproxy', 'worker'),
+    balancedPort(full) === undefined
+      ? program('haproxy', 'worker')
+      : program('haproxy', 'control-plane', 'worker'),
     ...(full.virtualAddress?.by === 'keepalived'
       ? [program('keepalived', 'control-plane'), program('curl', 'control-plane')]
       : []),

@@ -6,6 +6,7 @@ import { kubeletFaults } from './check-kubelet.ts';
 import { policyFaults } from './check-policy.ts';
 import { proxyFaults } from './check-proxy.ts';
 import type { ClusterFault } from './complete.ts';
+import { PORTS } from './content/checks.ts';
 import { nodePrefix } from './derive.ts';
 import {
   FEATURE_GATES,
@@ -17,7 +18,7 @@ import {
   type Minor,
   minorsKnowing,
 } from './flags.ts';
-import { addressOfFamily, COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
+import { API_PORT, addressOfFamily, COMPONENTS, type Component, type FullCluster, withRole } from './full.ts';
 import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RELEASES } from './versions.ts';
 
 type Found = ClusterFault[];
@@ -287,6 +288,12 @@ function checkAddresses(full: FullCluster, found: Found): void {
     );
 }
 
+/** Of programs on control planes; kube-proxy has the last two. */
+const NODE_PORTS: ReadonlySet<number> = new Set([
+  ...Object.values(PORTS).flatMap((ports) => ports.map(([port]) => port)),
+  ...[10249, 10256],
+]);
+
 function checkVirtualAddress(full: FullCluster, owners: ReadonlyMap<string, string>, found: Found): void {
   const { virtualAddress, networks, endpoint } = full;
   if (virtualAddress === undefined) return;
@@ -330,14 +337,18 @@ function checkVirtualAddress(full: FullCluster, owners: ReadonlyMap<string, stri
       );
     if (parsed) families.add(parsed.family);
   }
-  if (endpoint.port !== 6443)
+  if (endpoint.port === API_PORT) return;
+  const { port } = endpoint;
+  if (virtualAddress.by === 'kube-vip')
     found.push(
       fault(
         'error',
         'endpoint',
-        `port ${endpoint.port}: at the virtual address the apiserver itself answers, at 6443`,
+        `port ${port}: where kube-vip holds the address the apiserver itself answers, at ${API_PORT}; keepalived has a balancer beside it`,
       ),
     );
+  else if (NODE_PORTS.has(port))
+    found.push(fault('error', 'endpoint', `port ${port} is another program's on control planes`));
 }
 
 function checkFlags(full: FullCluster, found: Found): void {

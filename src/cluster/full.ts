@@ -151,6 +151,9 @@ export interface FullCluster {
   readonly machines: readonly ClusterMachine[];
 }
 
+/** Of apiservers, and of the balancer on a worker's loopback. */
+export const API_PORT = 6443;
+
 /** Where a value came from. */
 export interface Provenance {
   readonly from: 'spec' | 'default' | 'version' | 'derived' | 'override';
@@ -167,3 +170,13 @@ export const addressOfFamily = ({ addresses }: ClusterMachine, family: 4 | 6): s
 
 export const withRole = (full: Pick<FullCluster, 'machines'>, role: ClusterRole): readonly ClusterMachine[] =>
   full.machines.filter(({ roles }) => roles.includes(role));
+
+/**
+ * The port at which a balancer of every control plane answers for all of them: that of the endpoint, where keepalived holds its address and it is
+ * not the apiservers' own. Undefined: the apiserver itself answers there.
+ */
+export const balancedPort = ({
+  virtualAddress,
+  endpoint,
+}: Pick<FullCluster, 'virtualAddress' | 'endpoint'>): number | undefined =>
+  virtualAddress?.by === 'keepalived' && endpoint.port !== API_PORT ? endpoint.port : undefined;

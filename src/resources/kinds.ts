@@ -222,9 +222,10 @@ export const kubernetesSpec = z.strictObject({
     .meta({
       description: 'Version of Kubernetes, quoted: "1.36.3", or "1.36" for the patch that Muster knows.',
     }),
-  endpoint: z
-    .string()
-    .meta({ description: 'How people reach the API: a name or address, with a port unless it is 6443.' }),
+  endpoint: z.string().meta({
+    description:
+      'How people reach the API: a name or address, with a port unless it is 6443. At another port of a virtual address of keepalived haproxy answers on every control plane, for all apiservers.',
+  }),
   virtualAddress: z
     .strictObject({
       addresses: z.array(z.string()).min(1).optional().meta({

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { balancerConfig } from '../../src/cluster/content/balancer.ts';
+import { balancerBinds, balancerConfig } from '../../src/cluster/content/balancer.ts';
 import { keepalivedConfig } from '../../src/cluster/content/virtual-address.ts';
 import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
 import { selfSigned } from '../self-signed.ts';
@@ -20,20 +20,24 @@ const OTHERS = ['w1', 'person'] as const;
 const VIRTUAL = ['10.88.0.10', 'fd00:88::10'] as const;
 const addressesOf = (n: number): readonly string[] => [`10.88.0.${11 + n}`, `fd00:88::${11 + n}`];
 
-const CLUSTER = full(
-  {
-    endpoint: VIRTUAL[0],
-    sans: [],
-    workers: ['w1'],
-    virtualAddress: { addresses: [...VIRTUAL], interface: 'eth0' },
-  },
-  [...CONTROL_PLANES, 'w1'].map((name, n) => ({ name, addresses: addressesOf(n) })),
-);
+const clusterAt = (endpoint: string) =>
+  full(
+    {
+      endpoint,
+      sans: [],
+      workers: ['w1'],
+      virtualAddress: { addresses: [...VIRTUAL], interface: 'eth0' },
+    },
+    [...CONTROL_PLANES, 'w1'].map((name, n) => ({ name, addresses: addressesOf(n) })),
+  );
+const CLUSTER = clusterAt(VIRTUAL[0]);
+/** The same with a balancer at the endpoint. */
+const BALANCED = clusterAt(`${VIRTUAL[0]}:8443`);
 
 type Daemon = Awaited<ReturnType<typeof daemon>>;
 const apis = new Map<string, Daemon>();
 const holders = new Map<string, Daemon>();
-let balancer: Daemon | undefined;
+const balancers = new Map<string, Daemon>();
 
 /** Answers with the machine's name; with 503 for as long as a file is there. */
 const API = `
@@ -59,14 +63,14 @@ const holdersOf = (address: string): readonly string[] =>
   CONTROL_PLANES.filter((machine) => holds(machine, address));
 
 /** Who answers a person at an address; empty when nobody does. */
-async function answers(namespace: string, host: string): Promise<string> {
-  const { output } = await run(namespace, ['curl', '-sfk', '--max-time', '1', `https://${host}:6443/`]);
+async function answers(namespace: string, host: string, port = 6443): Promise<string> {
+  const { output } = await run(namespace, ['curl', '-sfk', '--max-time', '1', `https://${host}:${port}/`]);
   return output;
 }
 
-async function startKeepalived(machine: (typeof CONTROL_PLANES)[number]): Promise<void> {
-  const own = CLUSTER.machines.find(({ name }) => name === machine)!;
-  const config = file(`${machine}.conf`, placed(keepalivedConfig(CLUSTER, own, CLUSTER.virtualAddress!)));
+async function startKeepalived(machine: (typeof CONTROL_PLANES)[number], cluster = CLUSTER): Promise<void> {
+  const own = cluster.machines.find(({ name }) => name === machine)!;
+  const config = file(`${machine}.conf`, placed(keepalivedConfig(cluster, own, cluster.virtualAddress!)));
   const { command, env } = unpacked('keepalived', 'usr/sbin/keepalived');
   // As in the unit, but that three share one /run here.
   const pids = [`--pid=${join(HOME, `${machine}.pid`)}`, `--vrrp_pid=${join(HOME, `${machine}.vrrp`)}`];
@@ -92,11 +96,29 @@ beforeAll(async () => {
     apis.set(name, await daemon(name, [process.execPath, script, name, HOME], /listening/));
 });
 afterAll(async () => {
-  for (const one of [...holders.values(), ...apis.values(), ...(balancer ? [balancer] : [])])
-    await one.stop();
+  for (const one of [...holders.values(), ...apis.values(), ...balancers.values()]) await one.stop();
   remove([...CONTROL_PLANES, ...OTHERS], ['br-endpoint']);
   rmSync(HOME, { recursive: true, force: true });
 });
+
+async function startBalancer(machine: string, cluster: typeof CLUSTER): Promise<Daemon> {
+  const own = cluster.machines.find(({ name }) => name === machine)!;
+  const { command, env } = unpacked('haproxy', 'usr/sbin/haproxy');
+  const text = balancerConfig(cluster, balancerBinds(cluster, own));
+  const config = file(`${machine}.cfg`, placed(text));
+  expect(await run(machine, [command, '-c', '-f', config], 20, env)).toMatchObject({ code: 0 });
+  const words = [command, '-W', '-db', '-f', config];
+  const started = await daemon(machine, words, /New worker|Loading success|started/, env);
+  balancers.set(machine, started);
+  return started;
+}
+
+/** Waits until each of the control planes has answered; one that takes longer than a second is asked again. */
+async function allAnswer(ask: () => Promise<string>): Promise<void> {
+  const seen = new Set<string>();
+  const names = async () => [...seen.add(await ask())].filter((name) => name !== '').sort();
+  await expect.poll(names, { timeout: 20_000, interval: 20 }).toEqual(CONTROL_PLANES);
+}
 
 /** Waits until exactly one holds both addresses and answers there. */
 async function settled(): Promise<string> {
@@ -141,23 +163,40 @@ test('when the holder is cut off another has the addresses, and one machine has 
 });
 
 test('a worker reaches the API at its own loopback, and another control plane when one is not ready', async () => {
-  const { command, env } = unpacked('haproxy', 'usr/sbin/haproxy');
-  const config = file('balancer.cfg', placed(balancerConfig(CLUSTER, ['127.0.0.1:6443'])));
-  expect(await run('w1', [command, '-c', '-f', config], 20, env)).toMatchObject({ code: 0 });
-  balancer = await daemon(
-    'w1',
-    [command, '-W', '-db', '-f', config],
-    /New worker|Loading success|started/,
-    env,
-  );
-  const seen = new Set<string>();
-  await expect
-    .poll(async () => seen.add(await answers('w1', '127.0.0.1')), { timeout: 20_000, interval: 20 })
-    .toEqual(new Set(CONTROL_PLANES));
+  const balancer = await startBalancer('w1', CLUSTER);
+  await allAnswer(() => answers('w1', '127.0.0.1'));
   const sign = file('not-ready-cp2', '');
-  await expect.poll(() => balancer!.output(), { timeout: 20_000 }).toMatch(/control-planes\/cp2 is DOWN/);
+  await expect.poll(() => balancer.output(), { timeout: 20_000 }).toMatch(/control-planes\/cp2 is DOWN/);
   const after = new Set<string>();
   for (let n = 0; n < 9; n++) after.add(await answers('w1', '127.0.0.1'));
   expect([...after].sort()).toEqual(['cp1', 'cp3']);
   rmSync(sign);
+});
+
+test('with a port of its own the endpoint is every apiserver, and the address stays where a balancer reaches one', async () => {
+  for (const machine of CONTROL_PLANES) {
+    await holders.get(machine)?.stop();
+    await startBalancer(machine, BALANCED);
+  }
+  for (const machine of CONTROL_PLANES) await startKeepalived(machine, BALANCED);
+  const ask = (host: string = VIRTUAL[0]) => answers('person', host, 8443);
+  await expect.poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 }).toHaveLength(1);
+  const [holder = ''] = holdersOf(VIRTUAL[0]);
+  for (const host of [VIRTUAL[0], `[${VIRTUAL[1]}]`]) await allAnswer(() => ask(host));
+  // Its own apiserver fails: the others answer, at the same place.
+  const sign = file(`not-ready-${holder}`, '');
+  await expect
+    .poll(() => balancers.get(holder)!.output(), { timeout: 20_000 })
+    .toMatch(new RegExp(`control-planes/${holder} is DOWN`));
+  const after = new Set<string>();
+  for (let n = 0; n < 9; n++) after.add(await ask());
+  expect([...after].sort()).toEqual(CONTROL_PLANES.filter((name) => name !== holder));
+  expect(holdersOf(VIRTUAL[0])).toEqual([holder]);
+  rmSync(sign);
+  // Its balancer is gone: the address goes to another.
+  await balancers.get(holder)!.stop();
+  await expect
+    .poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 })
+    .toEqual([expect.not.stringMatching(holder)]);
+  await expect.poll(() => ask(), { timeout: 20_000, interval: 100 }).not.toBe('');
 });

@@ -1,21 +1,30 @@
 /**
- * The API on a worker's own loopback: haproxy as a service of the host, which knows every control plane and asks each whether
- * it is ready. docs/decisions/0026 says why neither a static pod nor one address for all.
+ * haproxy as a service of the host, which knows every control plane and asks each whether it is ready: the API on a worker's own loopback
+ * (docs/decisions/0027 says why neither a static pod nor one address for all), and on control planes the endpoint, where it has a port of
+ * its own.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
 import { urlHost } from '../../base/ip.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
-import { addressOf, type FullCluster, withRole } from '../full.ts';
+import {
+  API_PORT,
+  addressOf,
+  balancedPort,
+  type ClusterMachine,
+  type FullCluster,
+  withRole,
+} from '../full.ts';
 import { digestOf, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/muster/balancer.cfg';
-const UNIT = '/etc/systemd/system/muster-balancer.service';
+const SERVICE = 'muster-balancer.service';
+const UNIT = `/etc/systemd/system/${SERVICE}`;
 
 /** A watch lies idle for long; kubelet's own keep-alive is 30 s, so that half an hour means that the other end is gone. */
 export function balancerConfig(full: FullCluster, binds: readonly string[]): string {
   const servers = withRole(full, 'control-plane').map(
-    (machine) => `  server ${machine.name} ${urlHost(addressOf(machine))}:6443`,
+    (machine) => `  server ${machine.name} ${urlHost(addressOf(machine))}:${API_PORT}`,
   );
   return `global
   maxconn 8192
@@ -44,40 +53,60 @@ ${servers.join('\n')}
 `;
 }
 
-const unit = sections(
-  [
-    'Unit',
-    ['Description=The API of the cluster on this machine', 'After=network.target', 'StartLimitIntervalSec=0'],
-  ],
-  [
-    'Service',
-    [
-      'Type=notify',
-      `ExecStart=haproxy -Ws -f ${CONFIG}`,
-      'ExecReload=/bin/kill -USR2 $MAINPID',
-      'KillMode=mixed',
-      'Restart=always',
-      'RestartSec=1',
-      'DynamicUser=yes',
-      'ProtectHome=yes',
-      'LimitNOFILE=65536',
-    ],
-  ],
-  ['Install', ['WantedBy=multi-user.target']],
-);
+/** Below this a port is root's. */
+const FIRST_FREE_PORT = 1024;
 
-/** A worker's balancer. `reads`: what else it reads when it starts. */
+const unit = (low: boolean) =>
+  sections(
+    [
+      'Unit',
+      [
+        'Description=The API of the cluster on this machine',
+        'After=network.target',
+        'StartLimitIntervalSec=0',
+      ],
+    ],
+    [
+      'Service',
+      [
+        'Type=notify',
+        `ExecStart=haproxy -Ws -f ${CONFIG}`,
+        'ExecReload=/bin/kill -USR2 $MAINPID',
+        'KillMode=mixed',
+        'Restart=always',
+        'RestartSec=1',
+        'DynamicUser=yes',
+        ...(low ? ['AmbientCapabilities=CAP_NET_BIND_SERVICE'] : []),
+        'ProtectHome=yes',
+        'LimitNOFILE=65536',
+      ],
+    ],
+    ['Install', ['WantedBy=multi-user.target']],
+  );
+
+/** Where the machine's balancer listens, as haproxy says it; nowhere: it has none. */
+export function balancerBinds(full: FullCluster, { roles }: ClusterMachine): readonly string[] {
+  if (roles.includes('worker')) return [`127.0.0.1:${API_PORT}`];
+  const port = roles.includes('control-plane') ? balancedPort(full) : undefined;
+  if (port === undefined) return [];
+  // On all addresses: the endpoint's comes and goes.
+  const families = new Set(full.virtualAddress?.addresses.map((address) => address.includes(':')));
+  return [...families].map((ipv6) => (ipv6 ? `:::${port} v6only` : `*:${port}`));
+}
+
+/** A machine's balancer; undefined where there was never one. `pki`: what else it reads when it starts. */
 export function balancerLines(
   full: FullCluster,
+  machine: ClusterMachine,
   pki: readonly PlanLine[],
-): {
-  readonly files: readonly PlanLine[];
-  readonly run: PlanLine;
-} {
-  const files = [put(CONFIG, balancerConfig(full, ['127.0.0.1:6443'])), put(UNIT, unit)];
+): { readonly files: readonly PlanLine[]; readonly run: PlanLine } | undefined {
+  const binds = balancerBinds(full, machine);
+  if (binds.length === 0)
+    return machine.roles.includes('control-plane') && full.virtualAddress
+      ? { files: [], run: { do: 'stop', unit: SERVICE } }
+      : undefined;
+  const low = (balancedPort(full) ?? API_PORT) < FIRST_FREE_PORT && !machine.roles.includes('worker');
+  const files = [put(CONFIG, balancerConfig(full, binds)), put(UNIT, unit(low))];
   const reads = (path: string) => [CONFIG, UNIT, AUTHORITIES.ca.bundle.path].includes(path);
-  return {
-    files,
-    run: { do: 'reload', unit: 'muster-balancer.service', digest: digestOf([...files, ...pki], reads) },
-  };
+  return { files, run: { do: 'reload', unit: SERVICE, digest: digestOf([...files, ...pki], reads) } };
 }

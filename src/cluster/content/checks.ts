@@ -1,6 +1,6 @@
 /** What a machine checks of itself before anything is started: kubeadm's preflight, and what etcd asks of its disk. */
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
-import { addressOf, type ClusterMachine, type ClusterRole, type FullCluster } from '../full.ts';
+import { addressOf, balancedPort, type ClusterMachine, type ClusterRole, type FullCluster } from '../full.ts';
 import { MODULES } from './system.ts';
 
 const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine => ({
@@ -10,7 +10,7 @@ const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine =
 });
 
 /** Ports that must be free, and the programs of ours that may have them (names as the kernel cuts them off, 15 octets). */
-const PORTS: Readonly<Record<ClusterRole | 'kubelet', readonly (readonly [number, string])[]>> = {
+export const PORTS: Readonly<Record<ClusterRole | 'kubelet', readonly (readonly [number, string])[]>> = {
   'control-plane': [
     [6443, 'kube-apiserver'],
     [10257, 'kube-controller'],
@@ -36,7 +36,12 @@ export function checkLines(full: FullCluster, machine: ClusterMachine, data: boo
   const { memoryMiB, cpus, fsyncMs } = full.checks;
   const isMember = machine.roles.includes('etcd');
   const kubernetes = runsKubelet(machine);
-  const ports = [...machine.roles.flatMap((role) => PORTS[role]), ...(kubernetes ? PORTS.kubelet : [])];
+  const balanced = machine.roles.includes('control-plane') ? balancedPort(full) : undefined;
+  const ports = [
+    ...machine.roles.flatMap((role) => PORTS[role]),
+    ...(kubernetes ? PORTS.kubelet : []),
+    ...(balanced === undefined ? [] : [[balanced, 'haproxy'] as const]),
+  ];
   const needed = full.machines.filter(
     ({ name, roles }) => name !== machine.name && !(roles.length === 1 && roles[0] === 'worker'),
   );

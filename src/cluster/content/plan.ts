@@ -56,7 +56,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   if (unfit) return [...system, hold(unfit.code, unfit.text)];
   const pki = of.pki.map(lineOf);
   const runtime = kubernetes ? runtimeLines(full, binaries) : undefined;
-  const balancer = machine.roles.includes('worker') ? balancerLines(full, pki) : undefined;
+  const balancer = balancerLines(full, machine, pki);
   const address = virtualAddressLines(full, machine, pki);
   const apiserver = apiserverLines(full, machine);
   const started = startedLines(of, [...pki, ...apiserver]);

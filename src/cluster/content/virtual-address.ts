@@ -1,10 +1,17 @@
 /**
- * The endpoint's addresses on one of the control planes, which all ask the apiserver of their own machine whether it is ready: keepalived as a
- * service of the host, or kube-vip as a static pod. The apiserver listens on all addresses, so that no balancer stands before it.
+ * The endpoint's addresses on one of the control planes: keepalived as a service of the host, or kube-vip as a static pod. Each asks the apiserver of its
+ * own machine whether it is ready; where the endpoint has a port of its own, the balancer there, which knows all of them.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
-import { addressOfFamily, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
+import {
+  API_PORT,
+  addressOfFamily,
+  balancedPort,
+  type ClusterMachine,
+  type FullCluster,
+  withRole,
+} from '../full.ts';
 import { KUBE_VIP_MANIFEST, kubeVipManifest } from './kube-vip.ts';
 import { digestOf, put, sections } from './lines.ts';
 
@@ -29,6 +36,9 @@ export function keepalivedConfig(
     `    ${address}/${address.includes(':') ? 128 : 32} dev ${device}\n`;
   const excluded =
     others.length === 0 ? '' : `  virtual_ipaddress_excluded {\n${others.map(held).join('')}  }\n`;
+  // The apiserver listens on all addresses, the balancer on those of the endpoint's families.
+  const port = balancedPort(full);
+  const own = port === undefined || addresses.some((one) => !one.includes(':')) ? '127.0.0.1' : '[::1]';
   // The same priority for all, and nopreempt: the address stays where it is until that machine's apiserver fails.
   return `global_defs {
   router_id ${machine.name}
@@ -38,7 +48,7 @@ export function keepalivedConfig(
 }
 
 vrrp_script api {
-  script "/usr/bin/curl -sf -o /dev/null --max-time 2 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:6443/readyz"
+  script "/usr/bin/curl -sf -o /dev/null --max-time 2 --cacert ${AUTHORITIES.ca.bundle.path} https://${own}:${port ?? API_PORT}/readyz"
   interval 2
   timeout 3
   fall 2

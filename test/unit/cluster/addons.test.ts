@@ -347,6 +347,11 @@ test('balancer and virtual address are part of what a cluster needs: programs of
   expect(programs(virtual('keepalived'))).toEqual(['haproxy', 'keepalived', 'curl']);
   expect(programs(virtual('kube-vip'))).toEqual(['haproxy']);
   expect(programs(full({ workers: [] }))).toEqual([]);
+  const balanced = full({ endpoint: '10.0.0.10:443', sans: [], virtualAddress: { interface: 'eth0' } });
+  expect(requiredPrograms(balanced)[0]).toMatchObject({
+    name: 'haproxy',
+    roles: ['control-plane', 'worker'],
+  });
   const image = /kube-vip/;
   const images = (cluster: ReturnType<typeof full>) =>
     requiredArtifacts(cluster, 'x86_64').filter((one) => one.kind === 'image' && image.test(one.reference));

@@ -471,9 +471,17 @@ test.for([
     'error virtualAddress.addresses: 10.0.1.1 is outside of networks.machines (10.0.0.0/24)',
   ],
   [
-    'a virtual address at another port',
-    { endpoint: 'api.golden.test:443', virtualAddress: { addresses: ['10.0.0.10'], interface: 'eth0' } },
-    'error endpoint: port 443: at the virtual address the apiserver itself answers, at 6443',
+    'a virtual address of kube-vip at another port',
+    {
+      endpoint: 'api.golden.test:443',
+      virtualAddress: { by: 'kube-vip', addresses: ['10.0.0.10'], interface: 'eth0' },
+    },
+    'error endpoint: port 443: where kube-vip holds the address the apiserver itself answers, at 6443; keepalived has a balancer beside it',
+  ],
+  [
+    'a balancer at the port of another program',
+    { endpoint: 'api.golden.test:10250', virtualAddress: { addresses: ['10.0.0.10'], interface: 'eth0' } },
+    "error endpoint: port 10250 is another program's on control planes",
   ],
   [
     'machines of etcd without external',

@@ -564,6 +564,31 @@ test('with kube-vip a static pod holds the address by a lock in etcd, and sees n
   expect((await settle(desk, machine)).lines).toContainEqual({ do: 'remove', path });
 });
 
+test('an endpoint with a port of its own has a balancer on every control plane, which keepalived asks, and which ends with the port', async () => {
+  const { desk, known } = await rig({
+    spec: { ...VIRTUAL, endpoint: '10.0.0.10:443', virtualAddress: { interface: 'eth0' } },
+  });
+  const machine = new TestMachine('cp2');
+  const { lines } = await settle(desk, machine);
+  const config = textAt(lines, '/etc/muster/balancer.cfg');
+  expect(config).toContain('  bind *:443\n');
+  for (const n of [1, 2, 3]) expect(config).toContain(`  server cp${n} 10.0.0.1${n}:6443\n`);
+  expect(textAt(lines, '/etc/systemd/system/muster-balancer.service')).toContain('CAP_NET_BIND_SERVICE');
+  expect(textAt(lines, '/etc/muster/keepalived.conf')).toContain('https://127.0.0.1:443/readyz"');
+  expect(lines).toContainEqual({ do: 'check', check: 'port', of: ['443', 'haproxy'] });
+  const at = (unit: string) => lines.findIndex((line) => line.do === 'reload' && line.unit === unit);
+  expect(at('muster-balancer.service')).toBeGreaterThan(0);
+  expect(at('muster-address.service')).toBeGreaterThan(at('muster-balancer.service'));
+  const worker = await settle(desk, new TestMachine('w1'));
+  expect(textAt(worker.lines, '/etc/muster/balancer.cfg')).toContain('  bind 127.0.0.1:6443\n');
+  expect(textAt(worker.lines, '/etc/systemd/system/muster-balancer.service')).not.toContain('Ambient');
+
+  known.put(clusterDocument({ ...VIRTUAL, virtualAddress: { interface: 'eth0' } }));
+  const after = (await settle(desk, machine)).lines;
+  expect(after).toContainEqual({ do: 'stop', unit: 'muster-balancer.service' });
+  expect(textAt(after, '/etc/muster/keepalived.conf')).toContain('https://127.0.0.1:6443/readyz"');
+});
+
 test('control planes hold the virtual address in turn, each asking its own apiserver and knowing the others', async () => {
   const { desk } = await rig({
     spec: { ...VIRTUAL, virtualAddress: { interface: 'eth0' } },
