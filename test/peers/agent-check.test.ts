@@ -208,6 +208,23 @@ test('larger packets than a member takes are noticed', () => {
   );
 });
 
+test.for(SHELLS)(
+  'under %s the agent says once kubelet has a client certificate, also by a link, and not for a link that leads nowhere',
+  async (shell) => {
+    const current = '/var/lib/kubelet/pki/kubelet-client-current.pem';
+    const joined = async () => {
+      expect((await machine.poll(shell)).status).toBe(0);
+      return desk.facts().joined;
+    };
+    expect(await joined()).toBeUndefined();
+    machine.write('/var/lib/kubelet/pki/kubelet-client-now.pem', '-----BEGIN CERTIFICATE-----\n');
+    fs.symlinkSync(machine.path('/var/lib/kubelet/pki/kubelet-client-now.pem'), machine.path(current));
+    expect(await joined()).toBe(true);
+    fs.rmSync(machine.path('/var/lib/kubelet/pki/kubelet-client-now.pem'));
+    expect(await joined()).toBeUndefined();
+  },
+);
+
 test('the agent says what kubectl said of objects that are not in place, while that stands there', async () => {
   machine.write('/run/muster/objects', 'Error from server (Forbidden): no\n');
   await machine.poll();
