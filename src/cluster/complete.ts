@@ -16,6 +16,7 @@ import { componentFlags, kubeletConfig, proxyConfig } from './derive.ts';
 import { saidBy } from './deviations.ts';
 import { MINORS, type Minor } from './flags.ts';
 import {
+  API_PORT,
   type ClusterMachine,
   type ClusterRole,
   COMPONENTS,
@@ -161,10 +162,10 @@ export function parseEndpoint(text: string): { readonly host: string; readonly p
   const found =
     /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)|([0-9a-fA-F]*:[0-9a-fA-F:.]+))(?::([1-9][0-9]{0,4}))?$/.exec(text);
   const whole = parseIp(text);
-  if (whole?.family === 6) return { host: formatIp(whole), port: 6443 };
+  if (whole?.family === 6) return { host: formatIp(whole), port: API_PORT };
   if (!found) return undefined;
   const host = found[1] ?? found[2] ?? '';
-  const port = Number(found[4] ?? 6443);
+  const port = Number(found[4] ?? API_PORT);
   const address = parseIp(host);
   const isName = domainName.safeParse(host).success;
   // Four numbers with dots are an address or a slip.
@@ -385,7 +386,7 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     etcdMinor: knownEtcd,
     dataDirectory,
     etcdMembers: machines.filter(({ roles }) => roles.includes('etcd')),
-    port: 6443,
+    port: API_PORT,
   });
   for (const component of COMPONENTS)
     for (const [flag, { value, by }] of Object.entries(flags[component]))

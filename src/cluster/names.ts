@@ -1,7 +1,7 @@
 /** What a cluster's certificates are made of, from its full specification. */
 import { urlHost } from '../base/ip.ts';
 import type { ClusterNames, Holder, Role } from '../pki/hierarchy.ts';
-import { addressOf, type ClusterMachine, type FullCluster } from './full.ts';
+import { API_PORT, addressOf, type ClusterMachine, type FullCluster } from './full.ts';
 
 export const clusterNames = (full: FullCluster): ClusterNames => ({
   name: full.name,
@@ -22,6 +22,6 @@ export function apiServers(
   const own = machine.roles.includes('control-plane') ? urlHost(addressOf(machine)) : '127.0.0.1';
   return {
     endpoint: `https://${urlHost(full.endpoint.host)}:${full.endpoint.port}`,
-    local: `https://${own}:6443`,
+    local: `https://${own}:${API_PORT}`,
   };
 }

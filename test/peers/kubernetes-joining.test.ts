@@ -57,12 +57,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     // The worker is there first; the control plane comes forty minutes later, and there is no boot host from then on.
     const w1 = new TestMachine('w1', { state: 'unused' });
     worker.put(await settle(desk, w1), w1);
-    clock.advance(LATE);
-    const cp1 = new TestMachine('cp1');
-    control.put(await settle(desk, cp1), cp1);
-    fs.mkdirSync(control.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
-    for (const pod of ['etcd', 'kube-apiserver', 'kube-controller-manager']) control.start(pod);
-    await api.begin('cp1');
+    await api.begin({ desk, clock }, LATE);
   });
 
   afterAll(async () => {

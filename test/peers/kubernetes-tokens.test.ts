@@ -72,12 +72,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       users: [{ user: { token: string } }];
     };
     ({ token } = read.users[0].user);
-    clock.advance(LATE);
-    const cp1 = new TestMachine('cp1');
-    control.put(await settle(desk, cp1), cp1);
-    fs.mkdirSync(control.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
-    for (const pod of ['etcd', 'kube-apiserver', 'kube-controller-manager']) control.start(pod);
-    await api.begin('cp1');
+    await api.begin({ desk, clock }, LATE);
     await poll();
     const common = {
       founder: { records: () => [{ cluster: 'golden', founded: { at: 1, by: 'cp1' } } as FoundingRecord] },

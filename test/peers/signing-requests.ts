@@ -2,7 +2,11 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { expect, vi } from 'vitest';
+import type { Millis } from '../../src/base/duration.ts';
+import { type rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
 import type { PlacedPlan } from './placed-plan.ts';
+
+type Rig = Awaited<ReturnType<typeof rig>>;
 
 export const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
 export const SERVING = {
@@ -74,15 +78,24 @@ export class SigningRequests {
 
   readonly status = (name: string): string => this.admin('get', 'csr', name, '-o', 'jsonpath={.status}');
 
-  /** Registers that node when the API answers, as its kubelet does, and applies the cluster's objects. */
-  async begin(node: string): Promise<void> {
-    const applier = this.#control.inside('/run/muster/applier.conf');
-    const object = this.written({ apiVersion: 'v1', kind: 'Node', metadata: { name: node } });
-    await vi.waitFor(() => this.#control.run('kubectl', '--kubeconfig', applier, 'apply', '-f', object), {
+  /**
+   * The control plane cp1 comes, so much later: it is given its plan, its pods start, it registers as its kubelet would when the API answers, and
+   * applies the cluster's objects.
+   */
+  async begin({ desk, clock }: Pick<Rig, 'desk' | 'clock'>, later: Millis): Promise<void> {
+    const control = this.#control;
+    clock.advance(later);
+    const cp1 = new TestMachine('cp1');
+    control.put(await settle(desk, cp1), cp1);
+    fs.mkdirSync(control.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
+    for (const pod of ['etcd', 'kube-apiserver', 'kube-controller-manager']) control.start(pod);
+    const applier = control.inside('/run/muster/applier.conf');
+    const node = this.written({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'cp1' } });
+    await vi.waitFor(() => control.run('kubectl', '--kubeconfig', applier, 'apply', '-f', node), {
       timeout: 100_000,
       interval: 500,
     });
-    const apply = this.#control.inside('/etc/muster/objects/apply.sh');
-    execFileSync('sh', [apply], { env: this.#control.env, stdio: 'pipe' });
+    const apply = control.inside('/etc/muster/objects/apply.sh');
+    execFileSync('sh', [apply], { env: control.env, stdio: 'pipe' });
   }
 }

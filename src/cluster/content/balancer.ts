@@ -56,7 +56,7 @@ ${servers.join('\n')}
 /** Below this a port is root's. */
 const FIRST_FREE_PORT = 1024;
 
-const unit = (low: boolean) =>
+const unit = (port: number) =>
   sections(
     [
       'Unit',
@@ -76,7 +76,7 @@ const unit = (low: boolean) =>
         'Restart=always',
         'RestartSec=1',
         'DynamicUser=yes',
-        ...(low ? ['AmbientCapabilities=CAP_NET_BIND_SERVICE'] : []),
+        ...(port < FIRST_FREE_PORT ? ['AmbientCapabilities=CAP_NET_BIND_SERVICE'] : []),
         'ProtectHome=yes',
         'LimitNOFILE=65536',
       ],
@@ -84,11 +84,17 @@ const unit = (low: boolean) =>
     ['Install', ['WantedBy=multi-user.target']],
   );
 
+/** The port of the machine's balancer; undefined: it has none. */
+const portOf = (full: FullCluster, { roles }: ClusterMachine): number | undefined => {
+  if (roles.includes('worker')) return API_PORT;
+  return roles.includes('control-plane') ? balancedPort(full) : undefined;
+};
+
 /** Where the machine's balancer listens, as haproxy says it; nowhere: it has none. */
-export function balancerBinds(full: FullCluster, { roles }: ClusterMachine): readonly string[] {
-  if (roles.includes('worker')) return [`127.0.0.1:${API_PORT}`];
-  const port = roles.includes('control-plane') ? balancedPort(full) : undefined;
+export function balancerBinds(full: FullCluster, machine: ClusterMachine): readonly string[] {
+  const port = portOf(full, machine);
   if (port === undefined) return [];
+  if (machine.roles.includes('worker')) return [`127.0.0.1:${port}`];
   // On all addresses: the endpoint's comes and goes.
   const families = new Set(full.virtualAddress?.addresses.map((address) => address.includes(':')));
   return [...families].map((ipv6) => (ipv6 ? `:::${port} v6only` : `*:${port}`));
@@ -100,13 +106,12 @@ export function balancerLines(
   machine: ClusterMachine,
   pki: readonly PlanLine[],
 ): { readonly files: readonly PlanLine[]; readonly run: PlanLine } | undefined {
-  const binds = balancerBinds(full, machine);
-  if (binds.length === 0)
+  const port = portOf(full, machine);
+  if (port === undefined)
     return machine.roles.includes('control-plane') && full.virtualAddress
       ? { files: [], run: { do: 'stop', unit: SERVICE } }
       : undefined;
-  const low = (balancedPort(full) ?? API_PORT) < FIRST_FREE_PORT && !machine.roles.includes('worker');
-  const files = [put(CONFIG, balancerConfig(full, binds)), put(UNIT, unit(low))];
+  const files = [put(CONFIG, balancerConfig(full, balancerBinds(full, machine))), put(UNIT, unit(port))];
   const reads = (path: string) => [CONFIG, UNIT, AUTHORITIES.ca.bundle.path].includes(path);
   return { files, run: { do: 'reload', unit: SERVICE, digest: digestOf([...files, ...pki], reads) } };
 }

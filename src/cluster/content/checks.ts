@@ -1,6 +1,13 @@
 /** What a machine checks of itself before anything is started: kubeadm's preflight, and what etcd asks of its disk. */
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
-import { addressOf, balancedPort, type ClusterMachine, type ClusterRole, type FullCluster } from '../full.ts';
+import {
+  API_PORT,
+  addressOf,
+  balancedPort,
+  type ClusterMachine,
+  type ClusterRole,
+  type FullCluster,
+} from '../full.ts';
 import { MODULES } from './system.ts';
 
 const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine => ({
@@ -12,7 +19,7 @@ const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine =
 /** Ports that must be free, and the programs of ours that may have them (names as the kernel cuts them off, 15 octets). */
 export const PORTS: Readonly<Record<ClusterRole | 'kubelet', readonly (readonly [number, string])[]>> = {
   'control-plane': [
-    [6443, 'kube-apiserver'],
+    [API_PORT, 'kube-apiserver'],
     [10257, 'kube-controller'],
     [10259, 'kube-scheduler'],
   ],
@@ -21,7 +28,7 @@ export const PORTS: Readonly<Record<ClusterRole | 'kubelet', readonly (readonly 
     [2380, 'etcd'],
     [2381, 'etcd'],
   ],
-  worker: [[6443, 'haproxy']],
+  worker: [[API_PORT, 'haproxy']],
   kubelet: [
     [10248, 'kubelet'],
     [10250, 'kubelet'],

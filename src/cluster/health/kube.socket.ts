@@ -2,11 +2,10 @@
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import { urlHost } from '../../base/ip.ts';
 import { type BootHostDeps, bootHostCredentials } from '../boot-host.ts';
+import { API_PORT } from '../full.ts';
 import { type Answer, ask } from '../https.socket.ts';
 import { type Kube, type KubeAnswer, KubeRefusal } from './kube.ts';
 
-/** Where apiservers listen on control planes. */
-const PORT = 6443;
 const PATIENCE_MS = 5000;
 /** A node with its images takes some 20 KiB. */
 const ANSWER_LIMIT = 64 * 1024 * 1024;
@@ -21,7 +20,7 @@ export function createKubes({ signal, ...deps }: KubeDeps): (cluster: string, ad
   const credentials = bootHostCredentials(deps, 'muster-admin', 'ca');
   return (cluster, address) =>
     async (path, { method = 'GET', body, contentType } = {}) => {
-      const answer = await ask(`https://${urlHost(address)}:${PORT}${path}`, await credentials(cluster), {
+      const answer = await ask(`https://${urlHost(address)}:${API_PORT}${path}`, await credentials(cluster), {
         method,
         body,
         contentType,

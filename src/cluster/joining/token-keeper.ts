@@ -49,10 +49,13 @@ async function oneRound(deps: TokenKeeperDeps, { full, state, signal }: Look<Kep
   for (const { token, until } of due) {
     if (signal.aborted) return;
     try {
-      if (until === undefined) await takenAway(deps, kube, token);
-      else await written(deps, kube, token, until);
-      if (until === undefined) state.until.delete(token.id);
-      else state.until.set(token.id, until);
+      if (until === undefined) {
+        await takenAway(deps, kube, token);
+        state.until.delete(token.id);
+      } else {
+        await written(deps, kube, token, until);
+        state.until.set(token.id, until);
+      }
       state.refused.delete(token.id);
     } catch (error) {
       if (!(error instanceof KubeRefusal)) throw error;
