@@ -1,12 +1,14 @@
 import path from 'node:path';
 import { defineConfig } from 'vitest/config';
 
-// As in bin/muster. Threads of stores and child processes start by the hundred, and each would compile the product anew.
+// As in bin/muster. Threads of stores and child processes start by the hundred, and each would
+// compile the product anew.
 process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compile');
 
 /**
- * Members of etcd wait for leases, elections and each other most of the time: they run beside all other peers. With them others of
- * which the same is true, so that both halves end at about the same time.
+ * Members of etcd wait for leases, elections and each other most of the time: they run beside all
+ * other peers. With them others of which the same is true, so that both halves end at about the
+ * same time.
  */
 const ETCD = 'test/peers/{etcd-*,agent-restore,endpoint}.test.ts';
 
@@ -16,7 +18,8 @@ const FUZZ = 'test/unit/**/fuzz.test.ts';
 const withoutRoot = {
   // Far above what any test needs: a busy host must not fail one.
   testTimeout: 600_000,
-  // Loading the product anew for every file costs a third of the stage. Nothing here changes what others share.
+  // Loading the product anew for every file costs a third of the stage. Nothing here changes what
+  // others share.
   isolate: false,
 };
 
@@ -33,12 +36,13 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
 });
 
 /**
- * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), and two for `peers` (root, namespaces, real peers), which run side by side. And
- * `torture`, which runs when asked for.
+ * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), and two for `peers` (root,
+ * namespaces, real peers), which run side by side. And `torture`, which runs when asked for.
  */
 export default defineConfig({
   test: {
-    // Vitest leaves one core free by itself, which on a machine of two doubles the time of the unit stage.
+    // Vitest leaves one core free by itself, which on a machine of two doubles the time of the unit
+    // stage.
     maxWorkers: '100%',
     reporters: ['default', './test/counts.reporter.ts'],
     projects: [

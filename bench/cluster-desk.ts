@@ -1,4 +1,7 @@
-/** The desk of a cluster in this process, over a real store on the disk: what makes certificates and plans, without sockets. */
+/**
+ * The desk of a cluster in this process, over a real store on the disk: what makes certificates and
+ * plans, without sockets.
+ */
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -68,14 +71,20 @@ export function makeMachines(count: number): readonly BenchMachine[] {
 
 export interface OpenedDesk {
   readonly pki: Pki;
-  /** All certificates of one machine and its whole plan, as its polls would get them. Resolves to the plan's octets. */
+  /**
+   * All certificates of one machine and its whole plan, as its polls would get them. Resolves to
+   * the plan's octets.
+   */
   serve(machine: BenchMachine): Promise<number>;
   /** The plan of a machine that has its certificates. */
   plan(machine: BenchMachine): Promise<number>;
   close(): Promise<void>;
 }
 
-/** An empty store, and the documents of these machines' cluster. The founding is granted at once: it is not what is measured. */
+/**
+ * An empty store, and the documents of these machines' cluster. The founding is granted at once: it
+ * is not what is measured.
+ */
 export async function openDesk(machines: readonly BenchMachine[]): Promise<OpenedDesk> {
   rmSync(DIRECTORY, { recursive: true, force: true });
   mkdirSync(DIRECTORY, { recursive: true });

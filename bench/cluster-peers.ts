@@ -1,4 +1,7 @@
-/** The same certificates by others: openssl signs the same requests, kubeadm makes what it makes for the same machines. */
+/**
+ * The same certificates by others: openssl signs the same requests, kubeadm makes what it makes for
+ * the same machines.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +24,10 @@ function empty(name: string): string {
   return directory;
 }
 
-/** Seconds that commands take, one a line, as many at once as there are processors. Rejects when one fails. */
+/**
+ * Seconds that commands take, one a line, as many at once as there are processors. Rejects when one
+ * fails.
+ */
 async function timed(directory: string, commands: readonly string[]): Promise<number> {
   const list = join(directory, 'commands');
   writeFileSync(list, `${commands.join('\0')}\0`);
@@ -35,7 +41,10 @@ async function timed(directory: string, commands: readonly string[]): Promise<nu
   return (performance.now() - began) / 1000;
 }
 
-/** Four CAs, and every leaf of every machine, a process each, as scripts around openssl do it. The requests are there before. */
+/**
+ * Four CAs, and every leaf of every machine, a process each, as scripts around openssl do it. The
+ * requests are there before.
+ */
 export async function byOpenssl(machines: readonly BenchMachine[]): Promise<number> {
   const directory = empty('openssl');
   for (const name of AUTHORITY_NAMES)
@@ -82,8 +91,9 @@ export const KUBEADM =
   ARTIFACTS === undefined ? undefined : [join(ARTIFACTS, 'bin/kubeadm')].find(existsSync);
 
 /**
- * `kubeadm init phase certs all` and `kubeconfig all` for the control planes, `kubeconfig kubelet` for each worker, with one CA. It makes
- * the keys as well, and neither serving certificates of kubelets nor anything for an agent.
+ * `kubeadm init phase certs all` and `kubeconfig all` for the control planes, `kubeconfig kubelet`
+ * for each worker, with one CA. It makes the keys as well, and neither serving certificates of
+ * kubelets nor anything for an agent.
  */
 export async function byKubeadm(machines: readonly BenchMachine[]): Promise<number> {
   const directory = empty('kubeadm');

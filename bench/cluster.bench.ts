@@ -1,4 +1,7 @@
-/** A cluster of a thousand machines: its keys, certificates and plans at once, one plan, and all machines arriving. */
+/**
+ * A cluster of a thousand machines: its keys, certificates and plans at once, one plan, and all
+ * machines arriving.
+ */
 import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type BootHost, openBootHost } from '../test/simulated/boot-host.ts';
@@ -101,7 +104,9 @@ async function stalls(host: BootHost): Promise<{ readonly maxMs: number; readonl
   throw new Error('the server does not say how long it stood still');
 }
 
-/** All machines once, control planes first: the keys of the cluster are made when all three asked. */
+/**
+ * All machines once, control planes first: the keys of the cluster are made when all three asked.
+ */
 async function arrive(size: number): Promise<Record<string, number>> {
   return withBootHost(size, async (host) => {
     await stalls(host);

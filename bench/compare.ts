@@ -9,13 +9,18 @@ export interface Figure {
   readonly better: 'more' | 'less';
   /** The value that ours must reach: at least when more is better, at most when less is. */
   readonly aim?: number;
-  /** By peer: the ratio ours / peer that must be reached: at least when more is better, at most when less is. */
+  /**
+   * By peer: the ratio ours / peer that must be reached: at least when more is better, at most when
+   * less is.
+   */
   readonly aimRatio?: Readonly<Record<string, number>>;
   /** Where an aim is missed: the profile and the reason. Printed only then. */
   readonly ifMissed?: string;
 }
 
-/** Something that is run once a round, for ours and for each peer, and yields figures by their key. */
+/**
+ * Something that is run once a round, for ours and for each peer, and yields figures by their key.
+ */
 export interface BenchCase {
   readonly figures: Readonly<Record<string, Figure>>;
   ours(): Promise<Readonly<Record<string, number>>>;
@@ -29,7 +34,9 @@ export interface BenchCase {
 export interface BenchSuite {
   /** One line: what is measured, and under which conditions that are the same for all. */
   readonly about: string;
-  /** What is missing here, if anything is: then the suite is left out and its earlier results stay. */
+  /**
+   * What is missing here, if anything is: then the suite is left out and its earlier results stay.
+   */
   needs?(): string | undefined;
   /** Makes what the cases need (servers, files, namespaces). Nothing happens at import time. */
   open(): Promise<{ readonly cases: readonly BenchCase[]; close(): Promise<void> }>;

@@ -1,4 +1,7 @@
-/** DHCP servers to compare, each in a pair of namespaces of its own, and perfdhcp as their load. Inside scripts/in-namespace.sh. */
+/**
+ * DHCP servers to compare, each in a pair of namespaces of its own, and perfdhcp as their load.
+ * Inside scripts/in-namespace.sh.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -131,7 +134,10 @@ export function startOurs(home: string, place: string, nodeFlags = ''): Promise<
   });
 }
 
-/** Kea with its lease file, several threads. Without option 43: with it among its options, Kea 2.2 crashes under load (signal 11). */
+/**
+ * Kea with its lease file, several threads. Without option 43: with it among its options, Kea 2.2
+ * crashes under load (signal 11).
+ */
 export function startKea(home: string, place: string): Promise<Rig> {
   const { command, env } = unpacked('kea-dhcp4-server', 'usr/sbin/kea-dhcp4');
   mkdirSync(home, { recursive: true });
@@ -235,8 +241,9 @@ export async function load(rig: Rig, rate: number, seconds: number, timers = fal
 }
 
 /**
- * The highest rate of completed exchanges: offered more and more, in steps of a seventh, until twice in a row a sixth less comes out than goes in, or
- * no more than before. Begins a little below `from`. One bad span of two seconds does not end the search: whatever else the machine does at
+ * The highest rate of completed exchanges: offered more and more, in steps of a seventh, until
+ * twice in a row a sixth less comes out than goes in, or no more than before. Begins a little below
+ * `from`. One bad span of two seconds does not end the search: whatever else the machine does at
  * that moment would be the server's figure.
  */
 export async function saturation(rig: Rig, from: number): Promise<number> {
@@ -252,7 +259,9 @@ export async function saturation(rig: Rig, from: number): Promise<number> {
   return best;
 }
 
-/** Resident memory of the process that serves, MiB: the largest in the tree below `ip netns exec`. */
+/**
+ * Resident memory of the process that serves, MiB: the largest in the tree below `ip netns exec`.
+ */
 export function residentMiB(rig: Rig): number {
   const ofTree = (pid: number): number[] => [
     pid,

@@ -14,20 +14,32 @@ import {
   stop,
 } from './dhcp-rig.ts';
 
-/** Where the search for the highest rate begins, exchanges a second; it goes on from the last round's. */
+/**
+ * Where the search for the highest rate begins, exchanges a second; it goes on from the last
+ * round's.
+ */
 const BEGIN = { muster: 3000, kea: 3000, dnsmasq: 200 } as const;
-/** Until the events that are kept in memory are as many as may be (200,000), and the heap has grown to what they need. */
+/**
+ * Until the events that are kept in memory are as many as may be (200,000), and the heap has grown
+ * to what they need.
+ */
 const WARM_UP_EXCHANGES = 200_000;
 const MEASURED_EXCHANGES = 100_000;
 
-/** From --cpu-prof of the main thread under load (docs/decisions/0025), on a machine that others used too: shares, not times. */
+/**
+ * From --cpu-prof of the main thread under load (docs/decisions/0025), on a machine that others
+ * used too: shares, not times.
+ */
 const IF_MISSED =
   'Profile of the main thread: 24 % sending (one system call a reply, Node has no batch), 33 % the DHCP step, of which 16 % the boot ' +
   'decision with recognition and session, 7 % handing commits to the store thread, 6 % the event journal, 5 % events and counters, ' +
   '4 % collecting garbage. All threads together take about the processor time of Kea (194 to 221 beside 186 to 212 microseconds an ' +
   'exchange at 2,500/s), but three quarters of ours is one thread, and the load generator has one of the two processors.';
 
-/** What was seen with a warm server, `--trace-gc-nvp` and spans of four seconds (docs/decisions/0025). */
+/**
+ * What was seen with a warm server, `--trace-gc-nvp` and spans of four seconds
+ * (docs/decisions/0025).
+ */
 const P99_IF_MISSED =
   'Seen at 6,500 exchanges a second on a quiet machine: 3 to 7 ms, which are the scavenges (three a second, 3 ms each, and what has queued ' +
   'meanwhile), and 20 to 60 ms in a span with a full collection, which is rare. Kea, which collects nothing, has 0.4 to 1 ms. ' +
@@ -51,7 +63,10 @@ async function openAt(what: string, home: string): Promise<Place> {
   return { what, home, rigs };
 }
 
-/** The highest rate a server completes, remembered for the next round and for the delays at half of it. */
+/**
+ * The highest rate a server completes, remembered for the next round and for the delays at half of
+ * it.
+ */
 function highest(found: Map<string, number>, rig: Rig): () => Promise<{ rate: number }> {
   return async () => {
     const before = found.get(rig.name);
@@ -103,8 +118,8 @@ function delays(place: Place, found: Map<string, number>): BenchCase {
 }
 
 /**
- * Exchanges at a rate that any machine manages, until `count` are done; resolves to the median of the resident memory on the way
- * (MiB): single values go up and down by some 50 with the collector.
+ * Exchanges at a rate that any machine manages, until `count` are done; resolves to the median of
+ * the resident memory on the way (MiB): single values go up and down by some 50 with the collector.
  */
 async function exchange(rig: Rig, count: number): Promise<number> {
   const resident: number[] = [];

@@ -1,4 +1,7 @@
-/** What machines ask over HTTP, with wrk as all of them: boot scripts (each opens a session, durable), configurations, files. */
+/**
+ * What machines ask over HTTP, with wrk as all of them: boot scripts (each opens a session,
+ * durable), configurations, files.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +20,10 @@ import {
 
 const KNOWN = 10_000;
 const SECONDS = 2;
-/** As many machines ask at once: a session is durable before its script is sent, and writes that arrive together share a commit. */
+/**
+ * As many machines ask at once: a session is durable before its script is sent, and writes that
+ * arrive together share a commit.
+ */
 const CONNECTIONS = 192;
 /** Sessions whose configurations are asked for in turn. */
 const SESSIONS = 2_000;
@@ -32,7 +38,10 @@ interface Served {
 
 let nextPort = 8081;
 
-/** A server with fresh state and `machines` known machines: the loop guard holds a machine that boots too often unheard. */
+/**
+ * A server with fresh state and `machines` known machines: the loop guard holds a machine that
+ * boots too often unheard.
+ */
 async function fresh(link: string, machines: number): Promise<Served> {
   const home = mkdtempSync(join(tmpdir(), 'muster-bench-http-'));
   writeDocuments(home, machines);
@@ -54,7 +63,10 @@ const dashed = (mac: string) => mac.replaceAll(':', '-');
 const scriptPath = (mac: string) =>
   `/script.ipxe?mac=${mac}&macs=${mac},,,,,,,&uuid=&arch=x86_64&platform=efi&serial=&manufacturer=QEMU&product=Standard%20PC&asset=`;
 
-/** Requests a second that wrk completes, going through `paths` in turn. Rejects when an answer was not 2xx. */
+/**
+ * Requests a second that wrk completes, going through `paths` in turn. Rejects when an answer was
+ * not 2xx.
+ */
 async function load(served: Served, paths: readonly string[], connections = CONNECTIONS): Promise<number> {
   const list = join(served.home, 'paths');
   writeFileSync(list, `${paths.join('\n')}\n`);
@@ -94,7 +106,10 @@ end
   return Number(found[1]) / (Number(found[2]) / 1e6);
 }
 
-/** In the first seconds of the process, while its code is being compiled, and in the next. The loop guard allows five boots of a machine. */
+/**
+ * In the first seconds of the process, while its code is being compiled, and in the next. The loop
+ * guard allows five boots of a machine.
+ */
 async function scripts(served: Served): Promise<{ first: number; scripts: number }> {
   const paths = Array.from({ length: KNOWN }, (_, n) => scriptPath(dashed(macOf(n))));
   const first = await load(served, paths);
@@ -116,7 +131,10 @@ async function configurations(served: Served): Promise<number> {
   return load(served, paths);
 }
 
-/** Warmed up first: how soon code is compiled is not what differs between ten machines and ten thousand. */
+/**
+ * Warmed up first: how soon code is compiled is not what differs between ten machines and ten
+ * thousand.
+ */
 async function heldDecisions(served: Served): Promise<{ held: number }> {
   const paths = [scriptPath('02-00-5e-00-00-01')];
   await load(served, paths);

@@ -1,4 +1,7 @@
-/** From power-off to a cluster whose nodes are all Ready, in the virtual rack, beside kubeadm's own commands on the same machines. */
+/**
+ * From power-off to a cluster whose nodes are all Ready, in the virtual rack, beside kubeadm's own
+ * commands on the same machines.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,8 +22,8 @@ interface Loose {
 const loaded = (text: string): Loose => load(text) as Loose;
 
 /**
- * lab/kubeadm-ha.yaml with the machines of the pair: five emulated machines are too many for two processors, and with one emulated
- * processor no API server was there after twenty minutes.
+ * lab/kubeadm-ha.yaml with the machines of the pair: five emulated machines are too many for two
+ * processors, and with one emulated processor no API server was there after twenty minutes.
  */
 function kubeadmPair(): string {
   const { machines } = loaded(readFileSync(PAIR, 'utf8'));
@@ -36,7 +39,9 @@ function kubeadmPair(): string {
   return dump({ ...whole, name: 'kubeadm-pair', documents, machines, steps });
 }
 
-/** Plays a scenario; its result and the console of the control plane. Rejects unless all of it held. */
+/**
+ * Plays a scenario; its result and the console of the control plane. Rejects unless all of it held.
+ */
 async function play(file: string, name: string): Promise<{ result: LabResult; console: string }> {
   const { stdout } = await promisify(execFile)('bin/muster', ['lab', 'run', file, '--json'], {
     maxBuffer: 1 << 26,

@@ -1,6 +1,6 @@
 /**
- * `make bench`: runs the suites in bench/*.bench.ts, or those named on the command line, and writes bench/results.json and
- * bench/RESULTS.md. Results of suites that were not run stay.
+ * `make bench`: runs the suites in bench/*.bench.ts, or those named on the command line, and writes
+ * bench/results.json and bench/RESULTS.md. Results of suites that were not run stay.
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
@@ -90,7 +90,10 @@ async function runSuite(name: string, suite: BenchSuite, rounds: number | undefi
   }
 }
 
-/** Ours and the peers in turn within each round, so that a slow minute of the machine strikes all of them. */
+/**
+ * Ours and the peers in turn within each round, so that a slow minute of the machine strikes all of
+ * them.
+ */
 async function runCase(bench: BenchCase, rounds: number): Promise<Rounds> {
   const peers = Object.entries(bench.peers ?? {});
   const ours: Record<string, number>[] = [];

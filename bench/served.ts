@@ -1,4 +1,7 @@
-/** The shipped command on a segment of its own, with clients in a namespace behind it. Inside scripts/in-namespace.sh. */
+/**
+ * The shipped command on a segment of its own, with clients in a namespace behind it. Inside
+ * scripts/in-namespace.sh.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -100,8 +103,9 @@ export function macOf(n: number): string {
 }
 
 /**
- * `machines` known machines with a profile, an image that is complete, and a configuration each. Another server is said to give
- * the addresses: all requests come from the load generator's, and where we gave them that would be a stranger's.
+ * `machines` known machines with a profile, an image that is complete, and a configuration each.
+ * Another server is said to give the addresses: all requests come from the load generator's, and
+ * where we gave them that would be a stranger's.
  */
 export function writeDocuments(home: string, machines: number): void {
   const directory = join(home, 'config');

@@ -1,6 +1,7 @@
 /**
- * Preloaded into the server by `NODE_OPTIONS=--import`: how long its main thread was not to be spoken to. SIGUSR2 writes what was seen
- * since the last one to the file that MUSTER_BENCH_STALL names: `{"maxMs": 12.3, "p99Ms": 1.2}`.
+ * Preloaded into the server by `NODE_OPTIONS=--import`: how long its main thread was not to be
+ * spoken to. SIGUSR2 writes what was seen since the last one to the file that MUSTER_BENCH_STALL
+ * names: `{"maxMs": 12.3, "p99Ms": 1.2}`.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';

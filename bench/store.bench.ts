@@ -49,7 +49,10 @@ async function saturate(clients: number): Promise<number> {
   });
 }
 
-/** Commits that arrive at a fixed rate whether or not earlier ones are done; milliseconds that 99 of 100 take at most. */
+/**
+ * Commits that arrive at a fixed rate whether or not earlier ones are done; milliseconds that 99 of
+ * 100 take at most.
+ */
 async function halfLoad(): Promise<number> {
   return withStore(async (store) => {
     const spans: number[] = [];
@@ -68,7 +71,10 @@ async function halfLoad(): Promise<number> {
   });
 }
 
-/** What the disk asks for itself: one group's octets appended and made durable, nothing else at work. Milliseconds, 99 of 100. */
+/**
+ * What the disk asks for itself: one group's octets appended and made durable, nothing else at
+ * work. Milliseconds, 99 of 100.
+ */
 async function bareDisk(): Promise<number> {
   await rm(DIRECTORY, { recursive: true, force: true });
   await mkdir(DIRECTORY, { recursive: true });

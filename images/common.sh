@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the scripts that build images share; sourced by images/*/build.sh and torture/guest.sh, never run.
+# What the scripts that build images share; sourced by images/*/build.sh and torture/guest.sh, never
+# run.
 
 # need TOOL[=PACKAGE]...: ends with what is missing, and the packages that have it.
 need() {
@@ -13,7 +14,8 @@ need() {
   exit 1
 }
 
-# images_cache PROJECT: where images are kept unless somebody says: beside a checkout, else where caches of this user are.
+# images_cache PROJECT: where images are kept unless somebody says: beside a checkout, else where
+# caches of this user are.
 images_cache() {
   if [ -e "$1/package-lock.json" ]; then
     echo "$1/.cache/images"
@@ -24,7 +26,8 @@ images_cache() {
   fi
 }
 
-# real_package PACKAGE: the package of today that a kernel's metapackage stands for. It comes from apt's own mirror.
+# real_package PACKAGE: the package of today that a kernel's metapackage stands for. It comes from
+# apt's own mirror.
 real_package() {
   real=$(apt-cache depends --important "$1" 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }')
   if [ -z "$real" ]; then
@@ -46,8 +49,9 @@ unpack_kernel() {
   find "$2" -name '*.ko.xz' -exec xz -d {} +
 }
 
-# put_modules KERNEL TARGET MODULE...: copies modules and what they depend on (their .modinfo section says what that is) to TARGET;
-# TARGET/order has their files' names in the order in which they must be inserted. One that is built in has no file.
+# put_modules KERNEL TARGET MODULE...: copies modules and what they depend on (their .modinfo
+# section says what that is) to TARGET; TARGET/order has their files' names in the order in which
+# they must be inserted. One that is built in has no file.
 put_modules() {
   tree=$1 target=$2
   shift 2
@@ -70,7 +74,8 @@ in_order() {
   done
 }
 
-# archive DIRECTORY: a cpio archive on standard output. Same input, same octets: fixed times, order, owners and inode numbers.
+# archive DIRECTORY: a cpio archive on standard output. Same input, same octets: fixed times, order,
+# owners and inode numbers.
 archive() {
   find "$1" -exec touch -h -d @0 {} +
   (cd "$1" && find . -print0 | LC_ALL=C sort -z | cpio --null --quiet --create --format=newc --owner=0:0 --reproducible)
@@ -96,7 +101,8 @@ only_builder() {
   built "$1" "$2"
 }
 
-# scratch NAME: $work, a directory that goes when the script ends, with the modes that images shall have.
+# scratch NAME: $work, a directory that goes when the script ends, with the modes that images shall
+# have.
 scratch() {
   work=$(mktemp -d "${TMPDIR:-/tmp}/muster-$1.XXXXXX")
   trap 'rm -rf "$work"' EXIT

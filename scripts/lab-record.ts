@@ -1,10 +1,12 @@
 /**
- * Runs scenarios of the virtual rack and keeps what `--json` says, with the commit, the host and the digests of what MUSTER_ARTIFACTS
- * gives, in lab/results/NAME.json, or NAME-VERSION.json for a scenario of one Kubernetes version. Figures in the docs come from there.
+ * Runs scenarios of the virtual rack and keeps what `--json` says, with the commit, the host and
+ * the digests of what MUSTER_ARTIFACTS gives, in lab/results/NAME.json, or NAME-VERSION.json for a
+ * scenario of one Kubernetes version. Figures in the docs come from there.
  *
  *     node scripts/lab-record.ts [--remark TEXT] lab/etcd-ha.yaml…
  *
- * The remark says what a reader of the figures must know and no program can: where the given programs come from, what the machines were.
+ * The remark says what a reader of the figures must know and no program can: where the given
+ * programs come from, what the machines were.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

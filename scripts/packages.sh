@@ -4,8 +4,9 @@
 #   missing   prints the packages that are not there, one a line; exit 1 if there are any
 #   install   installs or unpacks them; needs root
 #
-# Packages of a newer suite come from the host's own mirror through a source list that is used for this one call; the
-# host's own lists of sources stay as they are. Daemons are unpacked into .cache/peers, never installed: Debian would start them.
+# Packages of a newer suite come from the host's own mirror through a source list that is used for
+# this one call; the host's own lists of sources stay as they are. Daemons are unpacked into
+# .cache/peers, never installed: Debian would start them.
 set -eu
 cd "$(dirname "$0")/.."
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
@@ -19,7 +20,8 @@ rows() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list"; }
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# QEMU 7.2 is there on some Debian 12 hosts and not good enough: a package wanted from backports must be of that suite.
+# QEMU 7.2 is there on some Debian 12 hosts and not good enough: a package wanted from backports
+# must be of that suite.
 new_enough() {
   [ "$1" != backports ] || [ "${VERSION_CODENAME:-}" != bookworm ] ||
     dpkg-query -W -f '${Version}' "$2" 2>/dev/null | grep -q bpo
@@ -90,7 +92,8 @@ install() {
   }
 }
 
-# A daemon and the libraries that it needs and the host lacks, side by side: run it with LD_LIBRARY_PATH (test/peers/unpacked.ts).
+# A daemon and the libraries that it needs and the host lacks, side by side: run it with
+# LD_LIBRARY_PATH (test/peers/unpacked.ts).
 unpack() {
   into=$peers/$1
   rm -rf "$into" "$into.deb"
@@ -108,8 +111,8 @@ unpack() {
   : >"$into/.unpacked"
 }
 
-# One package of a newer suite, without what it needs: for programs that bring everything with them. The suite's list of packages is
-# kept apart, so that nothing else is taken from there.
+# One package of a newer suite, without what it needs: for programs that bring everything with them.
+# The suite's list of packages is kept apart, so that nothing else is taken from there.
 unpack_newer() {
   into=$(place "$1" "$2")
   lists=$PWD/.cache/apt-$2

@@ -1,6 +1,7 @@
 /**
- * Scripts and units as constants, from the files beside them: `make docs` writes them, test/audit/docs.test.ts compares. So rendering
- * a configuration needs no file, and shellcheck reads what machines run.
+ * Scripts and units as constants, from the files beside them: `make docs` writes them,
+ * test/audit/docs.test.ts compares. So rendering a configuration needs no file, and shellcheck
+ * reads what machines run.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -20,7 +21,10 @@ const REPORT: Texts = {
  * which images carry and shellcheck reads; here so that rendering needs no file.
  */
 
-/** Where they go: /etc is writable on every system that we boot, and \`sh FILE\` needs no execute label of SELinux. */
+/**
+ * Where they go: /etc is writable on every system that we boot, and \`sh FILE\` needs no execute
+ * label of SELinux.
+ */
 export const REPORT_SCRIPT_PATH = '/etc/muster/muster-report.sh';
 `,
   files: {

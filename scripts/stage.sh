@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs one stage of the tests and remembers its counts: scripts/stage.sh NAME COMMAND...
-# The exit code is kept for scripts/summary.sh, so that a failing stage does not hide the ones after it.
+# Runs one stage of the tests and remembers its counts: scripts/stage.sh NAME COMMAND... The exit
+# code is kept for scripts/summary.sh, so that a failing stage does not hide the ones after it.
 set -u
 name=$1
 shift

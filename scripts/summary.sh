@@ -1,7 +1,7 @@
 #!/bin/sh
-# Adds up the stages named on the command line; the last line is `N passed, N failed, N skipped`, the exit code 1 unless all
-# stages ended well; what failed is named just before. A stage that ended badly without a failed test (tsc, a crash) counts as
-# one failure.
+# Adds up the stages named on the command line; the last line is `N passed, N failed, N skipped`,
+# the exit code 1 unless all stages ended well; what failed is named just before. A stage that ended
+# badly without a failed test (tsc, a crash) counts as one failure.
 set -u
 passed=0
 failed=0

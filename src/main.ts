@@ -78,8 +78,8 @@ function tftpSockets(sockets: readonly InheritedSocket[]) {
 }
 
 /**
- * Ready when leases and sessions can be made durable and a network is served, if there is one; what else is wrong is said, and
- * keeps nobody waiting.
+ * Ready when leases and sessions can be made durable and a network is served, if there is one; what
+ * else is wrong is said, and keeps nobody waiting.
  */
 function readiness(networks: LiveNetworks, { catalog, disk, journal, agents, assets }: State): Readiness {
   const served = networks.served();
@@ -122,7 +122,10 @@ interface Common {
   readonly signal: AbortSignal;
 }
 
-/** Opens what is known; each part is closed by `closing`. `broken` is called when the store cannot go on. */
+/**
+ * Opens what is known; each part is closed by `closing`. `broken` is called when the store cannot
+ * go on.
+ */
 async function openState(
   options: ServeOptions,
   common: Common,
@@ -202,7 +205,10 @@ async function openState(
 
 type State = Awaited<ReturnType<typeof openState>>;
 
-/** Starts to answer machines and operators. Nobody is cut off at the end: all listeners let what is under way finish, together. */
+/**
+ * Starts to answer machines and operators. Nobody is cut off at the end: all listeners let what is
+ * under way finish, together.
+ */
 async function listen(
   options: ServeOptions,
   common: Common,
@@ -352,8 +358,9 @@ function reread(networks: LiveNetworks, { assets }: Pick<State, 'assets'>): void
 }
 
 /**
- * Runs until SIGTERM or SIGINT; SIGHUP reads documents and loader directories again. Throws MusterError when it cannot start, and
- * when the store cannot go on: whoever supervises the process starts it again.
+ * Runs until SIGTERM or SIGINT; SIGHUP reads documents and loader directories again. Throws
+ * MusterError when it cannot start, and when the store cannot go on: whoever supervises the process
+ * starts it again.
  */
 export async function serve(options: ServeOptions): Promise<void> {
   const clock = systemClock;

@@ -1,6 +1,7 @@
 /**
- * The one list of tests that are skipped where MUSTER_ARTIFACTS does not name a directory: what they need is in no registry that CI
- * reaches. test/audit/conventions.test.ts refuses a test that is skipped and does not stand here.
+ * The one list of tests that are skipped where MUSTER_ARTIFACTS does not name a directory: what
+ * they need is in no registry that CI reaches. test/audit/conventions.test.ts refuses a test that
+ * is skipped and does not stand here.
  */
 export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
   'test/lab/scenarios.test.ts':

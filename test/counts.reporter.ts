@@ -1,6 +1,7 @@
 /**
- * Leaves a run's counts and the names of what failed where `scripts/summary.sh` adds them up: CI reads one closing line,
- * `N passed, N failed, N skipped`, which Vitest's own is not, and keeps only the end of the output, where the names must stand.
+ * Leaves a run's counts and the names of what failed where `scripts/summary.sh` adds them up: CI
+ * reads one closing line, `N passed, N failed, N skipped`, which Vitest's own is not, and keeps
+ * only the end of the output, where the names must stand.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';

@@ -26,7 +26,10 @@ export class GuestConsole {
     return this.#lines.has('load');
   }
 
-  /** Text from the console; what follows the last line end is kept until its line is whole, and never counts if it is not. */
+  /**
+   * Text from the console; what follows the last line end is kept until its line is whole, and
+   * never counts if it is not.
+   */
   take(text: string): void {
     this.#listen();
     const lines = (this.#rest + text).split('\n');
@@ -90,9 +93,13 @@ export class GuestConsole {
     return missing;
   }
 
-  /** How many commits were acknowledged; adds them to `named`, which afterwards is what must never be missing. */
+  /**
+   * How many commits were acknowledged; adds them to `named`, which afterwards is what must never
+   * be missing.
+   */
   acknowledged(named: Map<number, number>): number {
-    // What was missing is counted once. A store that was not opened to the end told nothing for certain.
+    // What was missing is counted once. A store that was not opened to the end told nothing for
+    // certain.
     if (this.opened) for (const [writer, n] of this.#had) named.set(writer, n);
     for (const [writer, n] of this.#named) named.set(writer, n);
     return this.#count;

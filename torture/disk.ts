@@ -1,6 +1,6 @@
 /**
- * A disk with a volatile write cache, as real ones have: what is written is seen at once, and survives a power cut for certain
- * only after a flush. Pure; nbd.ts serves it to QEMU.
+ * A disk with a volatile write cache, as real ones have: what is written is seen at once, and
+ * survives a power cut for certain only after a flush. Pure; nbd.ts serves it to QEMU.
  */
 
 /** The unit that a disk writes whole or not at all. */
@@ -67,8 +67,9 @@ export class VolatileDisk {
   }
 
   /**
-   * The power goes: of the writes since the last flush only some survive, in any order and torn between sectors, as `random`
-   * (0 to 1) decides. The disk then holds what the machine will find when it starts again.
+   * The power goes: of the writes since the last flush only some survive, in any order and torn
+   * between sectors, as `random` (0 to 1) decides. The disk then holds what the machine will find
+   * when it starts again.
    */
   powerCut(cut: Cut, random: () => number): CutReport {
     const writes = this.#unflushed;

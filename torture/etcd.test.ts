@@ -1,7 +1,8 @@
 /**
- * `make torture`: a founded etcd whose members lose their disks one after the other. In every round the boot host is killed at a step of
- * the replacement, each step in its turn, then it and the machine at random moments. After every round three voters answer; at the end
- * every write that was acknowledged is there, and the boot host was killed at every step. TORTURE_ROUNDS, TORTURE_SEED.
+ * `make torture`: a founded etcd whose members lose their disks one after the other. In every round
+ * the boot host is killed at a step of the replacement, each step in its turn, then it and the
+ * machine at random moments. After every round three voters answer; at the end every write that was
+ * acknowledged is there, and the boot host was killed at every step. TORTURE_ROUNDS, TORTURE_SEED.
  */
 import { execFileSync } from 'node:child_process';
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeFileSync } from 'node:fs';
@@ -25,7 +26,10 @@ const fault = fc.record({
   wiped: fc.constantFrom(...NAMES),
   /** Tenths of a second between two kills of the boot host. */
   kills: fc.array(fc.integer({ min: 2, max: 80 }), { minLength: 1, maxLength: 5 }),
-  /** The machine that is replaced loses power as well, so many tenths of a second after it was switched on; 0: it does not. */
+  /**
+   * The machine that is replaced loses power as well, so many tenths of a second after it was
+   * switched on; 0: it does not.
+   */
   cut: fc.integer({ min: 0, max: 200 }),
 });
 
@@ -33,11 +37,17 @@ const tenths = async (count: number): Promise<void> => {
   for (let n = 0; n < count; n++) await pause();
 };
 
-/** What the boot host logs when this is the next step for the member: it is stored then, and not begun. */
+/**
+ * What the boot host logs when this is the next step for the member: it is stored then, and not
+ * begun.
+ */
 const logged = (member: string, step: Stage): string =>
   `replacing ${member}: ${step === 'remove' ? 'the data on ' : `next is ${step}`}`;
 
-/** Whether the boot host came to the step before the replacement was over. Most are over in an instant: its log is the first to tell. */
+/**
+ * Whether the boot host came to the step before the replacement was over. Most are over in an
+ * instant: its log is the first to tell.
+ */
 async function comesTo(rack: Rack, step: string, over: Promise<unknown>): Promise<boolean> {
   const log = openSync(join(rack.host.home, 'muster.log'), 'r');
   const ended = new AbortController();

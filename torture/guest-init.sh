@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # shellcheck shell=dash
-# First process of the boot host that is power-cut: mounts the disk and runs the load on the store that lies on it.
-# Kernel argument torture.synchronous=OFF breaks the store on purpose, to see that the test notices.
+# First process of the boot host that is power-cut: mounts the disk and runs the load on the store
+# that lies on it. Kernel argument torture.synchronous=OFF breaks the store on purpose, to see that
+# the test notices.
 /bin/busybox --install -s /bin
 export PATH=/bin
 mount -t proc proc /proc

@@ -1,11 +1,12 @@
 /**
- * The load inside the guest. First it reads the store and says what it holds; then writers put records until the power goes,
- * and each acknowledged commit is named on the console.
+ * The load inside the guest. First it reads the store and says what it holds; then writers put
+ * records until the power goes, and each acknowledged commit is named on the console.
  *
- * Lines: `opening` · `revision R` · `have WRITER N` per writer · `fault TEXT` when the store contradicts itself · `load` · then
- * `a WRITER:N WRITER:N …` (acknowledged), over and over.
+ * Lines: `opening` · `revision R` · `have WRITER N` per writer · `fault TEXT` when the store
+ * contradicts itself · `load` · then `a WRITER:N WRITER:N …` (acknowledged), over and over.
  *
- * A commit N of a writer puts its record N, deletes its record N - WINDOW, and notes N under `last/WRITER`: all or nothing.
+ * A commit N of a writer puts its record N, deletes its record N - WINDOW, and notes N under
+ * `last/WRITER`: all or nothing.
  */
 import { writeSync } from 'node:fs';
 import { silentLog } from '../src/base/log.ts';
@@ -25,7 +26,9 @@ const key = (writer: number, n: number): string => `w/${writer}/${n}`;
 const recordValue = (writer: number, n: number): string =>
   `${writer}:${n}:${'x'.repeat((n * 37 + writer * 101) % (n % 50 === 0 ? 3000 : 400))}`;
 
-/** The last commit of each writer that is there; says a fault for whatever does not belong together. */
+/**
+ * The last commit of each writer that is there; says a fault for whatever does not belong together.
+ */
 function check(records: readonly StoredRecord[]): Map<number, number> {
   const byKey = new Map(records.map((record) => [record.key, record]));
   const last = new Map<number, number>();

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the boot host that is power-cut: Debian's cloud kernel and an initrd with busybox, Node and the store's sources.
-# Prints the directory with `kernel` and `initrd`. Needs no root; built anew when anything in it changed.
+# Builds the boot host that is power-cut: Debian's cloud kernel and an initrd with busybox, Node and
+# the store's sources. Prints the directory with `kernel` and `initrd`. Needs no root; built anew
+# when anything in it changed.
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
 cd "$(dirname "$(readlink -f "$0")")/.."

@@ -1,7 +1,8 @@
 /**
- * Serves a {@link VolatileDisk} to QEMU: the part of the NBD protocol that it uses (github.com/NetworkBlockDevice/nbd,
- * doc/proto.md: fixed newstyle negotiation, simple replies). A flush is answered after every write that was answered before it
- * is durable, which is what the protocol promises a client.
+ * Serves a {@link VolatileDisk} to QEMU: the part of the NBD protocol that it uses
+ * (github.com/NetworkBlockDevice/nbd, doc/proto.md: fixed newstyle negotiation, simple replies). A
+ * flush is answered after every write that was answered before it is durable, which is what the
+ * protocol promises a client.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { VolatileDisk } from './disk.ts';
@@ -21,7 +22,9 @@ const INVALID = 22;
 const REQUEST_LENGTH = 28;
 
 export interface DiskServer {
-  /** At once, in the middle of what was sent, nothing more is done or answered: the power is gone. */
+  /**
+   * At once, in the middle of what was sent, nothing more is done or answered: the power is gone.
+   */
   freeze(): void;
   close(): Promise<void>;
 }

@@ -1,7 +1,8 @@
 /**
- * `make torture`: a boot host as a QEMU guest whose power is cut under load, again and again, on a disk that then loses what
- * was not flushed. After every cut it starts from what the disk kept, and must hold every commit that it had named on its
- * console as acknowledged. Then the same with a store that does not sync, which must be caught: else the test proves nothing.
+ * `make torture`: a boot host as a QEMU guest whose power is cut under load, again and again, on a
+ * disk that then loses what was not flushed. After every cut it starts from what the disk kept, and
+ * must hold every commit that it had named on its console as acknowledged. Then the same with a
+ * store that does not sync, which must be caught: else the test proves nothing.
  */
 import { execFile, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
@@ -22,11 +23,17 @@ const ROUNDS = 20;
 const CONTROL_ROUNDS = 4;
 /** A guest under emulation that says nothing for so long is stuck. */
 const SILENCE_MS = 90_000;
-/** Every fourth cut comes within this time from when the store begins to open what the last cut left… */
+/**
+ * Every fourth cut comes within this time from when the store begins to open what the last cut
+ * left…
+ */
 const OPENING_MS = 2000;
 /** …the others within this time of load. */
 const LOAD_MS = [200, 5000] as const;
-/** The cut then waits until up to so many writes are not flushed, so that there is something to lose… */
+/**
+ * The cut then waits until up to so many writes are not flushed, so that there is something to
+ * lose…
+ */
 const MAX_UNFLUSHED = 12;
 /** …but not for long. */
 const UNFLUSHED_WITHIN_MS = 2000;
@@ -59,7 +66,10 @@ interface Campaign {
   readonly flushes: number;
 }
 
-/** A generator with a seed that is printed; the guest's own timing is not repeatable, what the cuts do to the disk is. */
+/**
+ * A generator with a seed that is printed; the guest's own timing is not repeatable, what the cuts
+ * do to the disk is.
+ */
 function generator(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -126,7 +136,8 @@ async function boot(
   try {
     await until(console, server);
   } finally {
-    // The disk first: nothing that the guest still sends reaches it. What the guest said until then counts.
+    // The disk first: nothing that the guest still sends reaches it. What the guest said until then
+    // counts.
     await server.close();
     qemu.kill('SIGKILL');
     await closed;
@@ -135,7 +146,10 @@ async function boot(
   return console;
 }
 
-/** Freezes the disk in the middle of writing: in the write that makes `count` of them unflushed, or after a while. */
+/**
+ * Freezes the disk in the middle of writing: in the write that makes `count` of them unflushed, or
+ * after a while.
+ */
 async function midWrite(disk: VolatileDisk, server: DiskServer, count: number): Promise<void> {
   const reached = new Promise<void>((resolve) => {
     disk.alarm(count, () => {
@@ -146,7 +160,10 @@ async function midWrite(disk: VolatileDisk, server: DiskServer, count: number): 
   await Promise.race([reached, sleep(UNFLUSHED_WITHIN_MS)]);
 }
 
-/** Cuts the power `count` times and looks after each what is there; ends with a boot that only looks. */
+/**
+ * Cuts the power `count` times and looks after each what is there; ends with a boot that only
+ * looks.
+ */
 async function campaign(
   guest: Guest,
   synchronous: 'FULL' | 'OFF',

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Builds a Debian image that boots from the network into memory: kernel, initrd, root.squashfs, image.json.
+# Builds a Debian image that boots from the network into memory: kernel, initrd, root.squashfs,
+# image.json.
 #
 #   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--ignition] [--firmware] [--kubernetes] [--cache DIR] [--mirror URL] [--force]
 #
-# --ignition: takes its configuration by Ignition instead of cloud-init.
-# --kubernetes: with what kubernetes.txt lists, for machines of clusters.
-# The mirror is the host's own, from apt's configuration. Prints the directory with the result as its last line. A result is
-# kept under a name made of the recipe's hash, so it is built once for a recipe. As root directly, as anybody else in user
-# namespaces (package uidmap).
+# --ignition: takes its configuration by Ignition instead of cloud-init. --kubernetes: with what
+# kubernetes.txt lists, for machines of clusters. The mirror is the host's own, from apt's
+# configuration. Prints the directory with the result as its last line. A result is kept under a
+# name made of the recipe's hash, so it is built once for a recipe. As root directly, as anybody
+# else in user namespaces (package uidmap).
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
 
@@ -118,16 +119,19 @@ chmod 755 "$tree/etc/muster/muster-report.sh" "$tree/usr/share/initramfs-tools/h
 cat >"$work/finish.sh" <<'FINISH'
 set -eu
 systemctl enable systemd-networkd.service systemd-resolved.service muster-configured.service muster-ready.service
-# Waits for links that the configuration manages; on machines with dead ports any one of them must do.
+# Waits for links that the configuration manages; on machines with dead ports any one of them must
+# do.
 mkdir -p /etc/systemd/system/systemd-networkd-wait-online.service.d
 printf '[Service]\nExecStart=\nExecStart=/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=120\n' \
   >/etc/systemd/system/systemd-networkd-wait-online.service.d/muster.conf
-# Lets sshd be reached through a hypervisor, and loads its drivers for that at every boot and every time that units are read again.
+# Lets sshd be reached through a hypervisor, and loads its drivers for that at every boot and every
+# time that units are read again.
 mkdir -p /etc/systemd/system-generators
 ln -s /dev/null /etc/systemd/system-generators/systemd-ssh-generator
 # Boot time work that a system in memory never needs.
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer
-# Daemons of clusters are configured and started by the agent, when the machine's data disk is there.
+# Daemons of clusters are configured and started by the agent, when the machine's data disk is
+# there.
 for unit in containerd haproxy keepalived; do
   [ ! -e /usr/lib/systemd/system/$unit.service ] || systemctl disable $unit.service
 done
@@ -148,12 +152,14 @@ rm -f /etc/ssh/ssh_host_* /var/lib/dbus/machine-id /etc/hostname /etc/resolv.con
 ln -s /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf
 rm -rf /var/log/*.log /var/log/apt /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/cache/ldconfig /var/lib/cloud
 rm -f /vmlinuz* /initrd.img* /finish.sh
-# ldconfig, sysusers, the journal's catalogue and the like have run: says so to units that would do it again at every boot.
+# ldconfig, sysusers, the journal's catalogue and the like have run: says so to units that would do
+# it again at every boot.
 touch /etc/.updated /var/.updated
 FINISH
 tar -C "$tree" --owner=0 --group=0 --numeric-owner -cf "$work/tree.tar" .
 
-# What no server has, a seventh of the image, which each machine fetches, checks and keeps in memory. Of media the part stays on which graphics depend.
+# What no server has, a seventh of the image, which each machine fetches, checks and keeps in
+# memory. Of media the part stays on which graphics depend.
 for part in sound drivers/bluetooth drivers/net/wireless net/bluetooth net/mac80211 net/wireless \
   drivers/media/dvb-core drivers/media/dvb-frontends drivers/media/i2c drivers/media/pci drivers/media/platform drivers/media/radio \
   drivers/media/tuners drivers/media/usb; do

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Builds the probe system: a Debian kernel and an initrd of busybox and two scripts, some 10 MB that boot in seconds and report
-# what they received. For scenarios about protocols, and for a first look at a rack.
+# Builds the probe system: a Debian kernel and an initrd of busybox and two scripts, some 10 MB that
+# boot in seconds and report what they received. For scenarios about protocols, and for a first look
+# at a rack.
 #
 #   images/probe/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #
-# `cloud` knows the network cards of virtual machines, `generic` also the common ones of servers. The kernel is the host's own
-# release's. Prints the directory with kernel, initrd and image.json as its last line. Needs no root.
+# `cloud` knows the network cards of virtual machines, `generic` also the common ones of servers.
+# The kernel is the host's own release's. Prints the directory with kernel, initrd and image.json as
+# its last line. Needs no root.
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
 

@@ -1,8 +1,9 @@
 #!/bin/sh
-# The probe system: boots, takes its lease on the interface that BOOTIF names, fetches its first-boot documents, reports like
-# a whole system does, and prints what it received as one line on the console: MUSTER-PROBE {json}. Then it stays up, or does
-# what probe.do= on the command line says: `reboot` (before it reports anything but its kernel; for the loop guard) or
-# `poweroff`. probe.copy=/dev/ttyS1 names a second place for that line.
+# The probe system: boots, takes its lease on the interface that BOOTIF names, fetches its
+# first-boot documents, reports like a whole system does, and prints what it received as one line on
+# the console: MUSTER-PROBE {json}. Then it stays up, or does what probe.do= on the command line
+# says: `reboot` (before it reports anything but its kernel; for the loop guard) or `poweroff`.
+# probe.copy=/dev/ttyS1 names a second place for that line.
 export PATH=/bin:/etc/muster
 
 mount -t proc proc /proc
@@ -106,7 +107,8 @@ elif [ -f /run/lease ]; then
   muster-report.sh failed "$failure" /run/probe.json
 fi
 printf 'MUSTER-PROBE %s\n' "$(cat /run/probe.json)"
-# Once more where nothing else writes, when told to: the kernel's messages can fall into the middle of a console's line.
+# Once more where nothing else writes, when told to: the kernel's messages can fall into the middle
+# of a console's line.
 copy=$(argument probe.copy)
 [ -z "$copy" ] || printf 'MUSTER-PROBE %s\n' "$(cat /run/probe.json)" >"$copy"
 [ -z "$failure" ] || echo "muster: probe failed: $failure"

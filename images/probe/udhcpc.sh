@@ -1,5 +1,6 @@
 #!/bin/sh
-# Called by udhcpc with the lease in the environment: configures the interface, keeps all that was received.
+# Called by udhcpc with the lease in the environment: configures the interface, keeps all that was
+# received.
 # shellcheck disable=SC2154 # set by udhcpc
 case $1 in
   deconfig)

@@ -1,6 +1,7 @@
 /**
- * The agents' listener: HTTPS with Muster's own CA on both sides. The handshake checks a client's chain; whose the certificate is, and
- * whether it still counts, is asked of the ledger for every request (door.ts). Every client is bounded as on the HTTP listener.
+ * The agents' listener: HTTPS with Muster's own CA on both sides. The handshake checks a client's
+ * chain; whose the certificate is, and whether it still counts, is asked of the ledger for every
+ * request (door.ts). Every client is bounded as on the HTTP listener.
  */
 import { constants } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -29,7 +30,10 @@ export interface AgentServerOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly limits?: Partial<HttpLimits>;
-  /** Who answers what is no route of agents: resolves to the status sent, or to undefined when nothing was sent. Never rejects. */
+  /**
+   * Who answers what is no route of agents: resolves to the status sent, or to undefined when
+   * nothing was sent. Never rejects.
+   */
   readonly others?: Others;
 }
 
@@ -42,7 +46,10 @@ export interface AgentServer {
   close(): Promise<void>;
 }
 
-/** An agent opens one connection at a time; a machine that is behind an address translator shares it with its rack. */
+/**
+ * An agent opens one connection at a time; a machine that is behind an address translator shares it
+ * with its rack.
+ */
 export const AGENT_LIMITS: HttpLimits = { ...MACHINE_HTTP_LIMITS, bodyBytes: MAX_FORM_OCTETS, perClient: 64 };
 
 /** Until a client has shaken hands. */
@@ -63,7 +70,8 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
     {
       ...contextOf(options.certificate),
       minVersion: 'TLSv1.2',
-      // Who has no certificate yet redeems a ticket; who shows a bad one is told so instead of being cut off.
+      // Who has no certificate yet redeems a ticket; who shows a bad one is told so instead of
+      // being cut off.
       requestCert: true,
       rejectUnauthorized: false,
       // A resumed session would carry the judgement of an older handshake.
@@ -174,7 +182,9 @@ const said = (status: number, text: string, headers: DoorAnswer['headers'] = {})
   headers,
 });
 
-/** A refusal says its code first, so that the agent's log and the operator's events use one word. */
+/**
+ * A refusal says its code first, so that the agent's log and the operator's events use one word.
+ */
 function failure(error: unknown, log: Log): DoorAnswer {
   const known = error instanceof MusterError;
   if (!known) log.error({ err: error }, 'a request of an agent failed');
@@ -196,7 +206,10 @@ function send(response: ServerResponse, { status, contentType, body, headers }: 
   response.end(body);
 }
 
-/** The body as UTF-8 text, or undefined when it is larger than `limit`: then the rest is not waited for. */
+/**
+ * The body as UTF-8 text, or undefined when it is larger than `limit`: then the rest is not waited
+ * for.
+ */
 async function readBody(request: IncomingMessage, limit: number): Promise<string | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > limit) return undefined;
   const parts: Buffer[] = [];

@@ -1,6 +1,7 @@
 /**
- * The agents' side of the boot host, from the first cluster on: transport CA and listener are there when a Cluster with Kubernetes is;
- * its certificate follows the host's addresses and the calendar. A boot host without clusters opens no port and makes no keys.
+ * The agents' side of the boot host, from the first cluster on: transport CA and listener are there
+ * when a Cluster with Kubernetes is; its certificate follows the host's addresses and the calendar.
+ * A boot host without clusters opens no port and makes no keys.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration } from '../base/duration.ts';
@@ -81,11 +82,17 @@ export interface AgentBoot {
   clusterOf(machine: string): string | undefined;
   /** How the secrets of a machine of a cluster come to it. */
   deliveryOf(machine: string): 'agent' | 'inline';
-  /** Everything that a machine gets, with fresh keys and certificates: secret. Throws E_AGENT_WAIT while it cannot be said. */
+  /**
+   * Everything that a machine gets, with fresh keys and certificates: secret. Throws E_AGENT_WAIT
+   * while it cannot be said.
+   */
   inline(machine: string): Promise<Plan>;
   /** Two systems asked for what only one may have. Durable when it resolves. */
   alarm(machine: string, reason: Reason, address: string): Promise<void>;
-  /** The layer that puts the agent on this machine. Throws E_AGENT_WAIT while the transport CA is not there. */
+  /**
+   * The layer that puts the agent on this machine. Throws E_AGENT_WAIT while the transport CA is
+   * not there.
+   */
   layer(of: LayerOf): ConfigLayer;
   /** Changes when the same machine would get another layer. */
   readonly version: number;
@@ -94,7 +101,10 @@ export interface AgentBoot {
 export interface Agents extends AgentBoot {
   readonly identities: Identities;
   readonly memberships: Memberships;
-  /** Listens as soon as there is a cluster. Rejects with E_PORT_IN_USE, E_SOCKET_OPEN when there is one now. */
+  /**
+   * Listens as soon as there is a cluster. Rejects with E_PORT_IN_USE, E_SOCKET_OPEN when there is
+   * one now.
+   */
   listen(options: AgentsListen): Promise<void>;
   /** Looks at addresses, clusters and the certificate now. */
   refresh(): Promise<void>;
@@ -111,7 +121,10 @@ export interface Agents extends AgentBoot {
 
 /** Interfaces get their addresses late, and a certificate ends on some day. */
 const LOOK_EVERY = duration('10s');
-/** So long a generation of the CA that was distrusted is believed, and a certificate that ends is kept. */
+/**
+ * So long a generation of the CA that was distrusted is believed, and a certificate that ends is
+ * kept.
+ */
 const CERTIFICATE_EVERY = duration('1m');
 const NOT_UP = 'the listener for agents is not up yet';
 /** In the place of a ticket where people look. */
@@ -300,7 +313,9 @@ const NO_BOOT_HOST = 'only a boot host can say that';
 /** In the place of Muster's CA, which a directory of documents does not have. */
 const NO_AUTHORITY = '[CA of the boot host]\n';
 
-/** The agents' side of documents alone, for `render -f`: no keys, no tickets, nobody who listens. */
+/**
+ * The agents' side of documents alone, for `render -f`: no keys, no tickets, nobody who listens.
+ */
 export function previewAgents({ catalog, clock }: Pick<AgentsDeps, 'catalog' | 'clock'>): AgentBoot {
   const clusters = clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
   const refuse = (): Promise<never> => Promise.reject(new MusterError('E_AGENT_WAIT', NO_BOOT_HOST));

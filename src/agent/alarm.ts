@@ -1,4 +1,7 @@
-/** The alarm of a machine whose credentials two systems may hold, and the operator's word that ends it. */
+/**
+ * The alarm of a machine whose credentials two systems may hold, and the operator's word that ends
+ * it.
+ */
 import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
 import type { EventSink, Reason } from '../events/event.ts';
@@ -31,9 +34,10 @@ export async function raiseAlarm(
 }
 
 /**
- * `muster machine rearm`: the alarm ends. `keep`: the certificate that was given out was the machine's own and stays, or counts again if
- * it was revoked when the machine was taken out. Otherwise it is no longer believed, and the next key that comes with the ticket of the
- * machine's present boot has one; its time begins anew.
+ * `muster machine rearm`: the alarm ends. `keep`: the certificate that was given out was the
+ * machine's own and stays, or counts again if it was revoked when the machine was taken out.
+ * Otherwise it is no longer believed, and the next key that comes with the ticket of the machine's
+ * present boot has one; its time begins anew.
  *
  * Throws E_NOT_FOUND.
  */

@@ -1,4 +1,7 @@
-/** What agents ask, answered: whose certificate is it, what does its machine say, what is it told. No sockets. */
+/**
+ * What agents ask, answered: whose certificate is it, what does its machine say, what is it told.
+ * No sockets.
+ */
 import { createHash } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
 import type { Reason } from '../events/event.ts';
@@ -53,7 +56,10 @@ const TAR = 'application/x-tar';
 export interface Door {
   /** Throws E_USAGE, E_TICKET, E_TICKET_KEY. */
   redeem(body: string, address: string): Promise<DoorAnswer>;
-  /** `certificate`: undefined when none was shown, or one of somebody else's CA. Throws E_AGENT_CERTIFICATE, E_USAGE, what the desk throws. */
+  /**
+   * `certificate`: undefined when none was shown, or one of somebody else's CA. Throws
+   * E_AGENT_CERTIFICATE, E_USAGE, what the desk throws.
+   */
   poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<DoorAnswer>;
   /** The machine goes down. Throws E_AGENT_CERTIFICATE, E_USAGE. */
   leave(body: string, certificate: ShownCertificate | undefined, address: string): Promise<DoorAnswer>;
@@ -91,7 +97,8 @@ export function createDoor(deps: DoorDeps): Door {
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
         'muster-time': String(Math.floor(deps.clock.now() / 1000)),
-        // What a machine was told once must not be told less later: that is what a rolled-back store is known by.
+        // What a machine was told once must not be told less later: that is what a rolled-back
+        // store is known by.
         'muster-revision': String(Math.max(revision, facts.seenRevision ?? 0)),
       };
       return digest === facts.applied
@@ -158,8 +165,8 @@ function believed(
 }
 
 /**
- * A system speaks with the certificate that its machine had before, while another one speaks with that which counts: somebody booted in the
- * machine's name while its agent could not be heard.
+ * A system speaks with the certificate that its machine had before, while another one speaks with
+ * that which counts: somebody booted in the machine's name while its agent could not be heard.
  */
 async function takenOver(
   deps: DoorDeps,

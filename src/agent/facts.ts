@@ -1,6 +1,6 @@
 /**
- * What an agent says of its machine with every poll, as form fields. It is believed only of the machine that its certificate
- * names, and only about that machine.
+ * What an agent says of its machine with every poll, as form fields. It is believed only of the
+ * machine that its certificate names, and only about that machine.
  */
 import type { LeafName } from '../pki/hierarchy.ts';
 
@@ -13,7 +13,10 @@ export type DataDisk =
   | { readonly state: 'blank'; readonly device: string }
   /** Somebody's data: never touched. */
   | { readonly state: 'foreign'; readonly device: string; readonly detail: string }
-  /** Made by us, not mounted yet, or mounted. A partition, where the machine starts from the same disk. */
+  /**
+   * Made by us, not mounted yet, or mounted. A partition, where the machine starts from the same
+   * disk.
+   */
   | {
       readonly state: 'ours';
       readonly device: string;
@@ -29,7 +32,10 @@ export interface Marker {
 }
 
 export interface EtcdFacts {
-  /** Whether a WAL lies in etcd's data directory; `unknown` while the data filesystem is not mounted. */
+  /**
+   * Whether a WAL lies in etcd's data directory; `unknown` while the data filesystem is not
+   * mounted.
+   */
   readonly wal: 'present' | 'absent' | 'unknown';
   /** The local member's own word: `serving` is a linearizable read, so there is a quorum. */
   readonly health: 'serving' | 'alive' | 'down';
@@ -46,8 +52,9 @@ export interface ApiserverFacts {
 }
 
 /**
- * How the disk fares from which the machine starts by itself. kept: it holds what this boot used. started: this boot is from it. failed:
- * it could not be brought up to date. The others as in {@link DataDisk}.
+ * How the disk fares from which the machine starts by itself. kept: it holds what this boot used.
+ * started: this boot is from it. failed: it could not be brought up to date. The others as in
+ * {@link DataDisk}.
  */
 export const BOOT_DISK_STATES = ['kept', 'started', 'failed', 'none', 'several', 'foreign'] as const;
 
@@ -85,6 +92,9 @@ export interface AgentFacts {
   readonly pins: ReadonlyMap<LeafName, string>;
   /** Certificate requests, PEM, as the last plan asked. */
   readonly requests: ReadonlyMap<LeafName, string>;
-  /** The highest revision of Muster's store that this machine was ever told: a store behind it was rolled back. */
+  /**
+   * The highest revision of Muster's store that this machine was ever told: a store behind it was
+   * rolled back.
+   */
   readonly seenRevision?: number;
 }

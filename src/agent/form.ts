@@ -9,8 +9,9 @@ const malformed = (why: string): never => {
 };
 
 /**
- * Reads `application/x-www-form-urlencoded` with all values percent-encoded; a blank may come as `+` (newer curls). Throws E_USAGE for what is not such a form:
- * a field twice, a broken escape, octets that are no UTF-8, a NUL.
+ * Reads `application/x-www-form-urlencoded` with all values percent-encoded; a blank may come as
+ * `+` (newer curls). Throws E_USAGE for what is not such a form: a field twice, a broken escape,
+ * octets that are no UTF-8, a NUL.
  */
 export function readForm(body: string): ReadonlyMap<string, string> {
   const form = new Map<string, string>();

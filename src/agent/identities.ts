@@ -1,6 +1,6 @@
 /**
- * Which certificate is whose: the one that counts for each machine. Records, so that a restart forgets nothing, and in memory, since
- * every poll asks.
+ * Which certificate is whose: the one that counts for each machine. Records, so that a restart
+ * forgets nothing, and in memory, since every poll asks.
  *
  *     agent/MACHINE     the certificate that counts
  *     ticket/SESSION    who redeemed that session's ticket: one key, for good
@@ -25,7 +25,10 @@ const identityRecord = z.object({
   next: z.object({ serial: z.string(), generation: z.string() }).optional(),
   /** Serial number of the certificate that counted until this one was given for another key. */
   before: z.string().optional(),
-  /** The machine was taken out: neither certificate counts, nor does this key get another one, until an operator says so. */
+  /**
+   * The machine was taken out: neither certificate counts, nor does this key get another one, until
+   * an operator says so.
+   */
   revoked: z.object({ at: z.int().transform((value) => value as Millis), code: z.string() }).optional(),
 });
 export type AgentRecord = Omit<z.output<typeof identityRecord>, 'v'>;
@@ -51,26 +54,44 @@ export const AGENT_KEY = {
 
 export interface Identities {
   get(machine: string): AgentRecord | undefined;
-  /** The machine whose present certificate, or the one to follow it, has this serial number. Constant time. */
+  /**
+   * The machine whose present certificate, or the one to follow it, has this serial number.
+   * Constant time.
+   */
   holder(serial: string): AgentRecord | undefined;
-  /** The machine that this certificate was of until another key got the one that counts. Constant time. */
+  /**
+   * The machine that this certificate was of until another key got the one that counts. Constant
+   * time.
+   */
   replaced(serial: string): string | undefined;
   list(): readonly AgentRecord[];
   /** Who redeemed this session's ticket. */
   redeemed(session: string): Promise<Redeemed | undefined>;
-  /** Writes that make this certificate the machine's, if nobody else redeemed the ticket or made another one count meanwhile. */
+  /**
+   * Writes that make this certificate the machine's, if nobody else redeemed the ticket or made
+   * another one count meanwhile.
+   */
   writes(redeemed: Redeemed, generation: string): readonly Write[];
-  /** Writes that note a certificate as the one to follow the machine's present one, if nothing changed meanwhile. */
+  /**
+   * Writes that note a certificate as the one to follow the machine's present one, if nothing
+   * changed meanwhile.
+   */
   renewing(machine: string, next: NonNullable<AgentRecord['next']>): readonly Write[];
   /** The machine spoke with the one that was to follow: the one before counts no more. */
   renewed(machine: string): Promise<void>;
   /** To be called when those writes are durable. */
   took(machine: string): Promise<void>;
-  /** No certificate of this machine counts any more, nor does its key get one; the record stays, and says since when. */
+  /**
+   * No certificate of this machine counts any more, nor does its key get one; the record stays, and
+   * says since when.
+   */
   withdraw(machine: string, revoked: NonNullable<AgentRecord['revoked']>): Promise<void>;
   /** Takes {@link withdraw} back. */
   restore(machine: string): Promise<void>;
-  /** No certificate of this machine counts any more, and its session's ticket is as if never redeemed. */
+  /**
+   * No certificate of this machine counts any more, and its session's ticket is as if never
+   * redeemed.
+   */
   revoke(machine: string): Promise<AgentRecord | undefined>;
 }
 

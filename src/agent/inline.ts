@@ -1,7 +1,8 @@
 /**
- * `delivery: inline`, for isolated segments: a machine's whole plan, secrets included, in its first configuration instead of over TLS. The
- * same scripts do it, from a file; nobody is asked afterwards. It is served once for each boot session: who asks again is refused and
- * alarmed, since one of the two was not the machine.
+ * `delivery: inline`, for isolated segments: a machine's whole plan, secrets included, in its first
+ * configuration instead of over TLS. The same scripts do it, from a file; nobody is asked
+ * afterwards. It is served once for each boot session: who asks again is refused and alarmed, since
+ * one of the two was not the machine.
  */
 import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
@@ -19,7 +20,10 @@ export interface InlineSettings {
   readonly authority: string;
   /** The server's time, ms since 1970. */
   readonly now: number;
-  /** Holds private keys. Absent where people look, and where it is only asked whether all of it renders. */
+  /**
+   * Holds private keys. Absent where people look, and where it is only asked whether all of it
+   * renders.
+   */
   readonly plan?: Plan | undefined;
 }
 

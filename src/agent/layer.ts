@@ -1,4 +1,7 @@
-/** What a cluster's machine gets with its first configuration: the agent, whom it believes, and where to ask. Pure. */
+/**
+ * What a cluster's machine gets with its first configuration: the agent, whom it believes, and
+ * where to ask. Pure.
+ */
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { templateLiteral } from '../ignition/template.ts';
 import { AGENT_PATHS } from './plan.ts';
@@ -22,7 +25,10 @@ export interface DataSelector {
   readonly maxMiB?: number;
 }
 
-/** What a machine's boot disk gets besides what it runs; root image and configuration it has already. */
+/**
+ * What a machine's boot disk gets besides what it runs; root image and configuration it has
+ * already.
+ */
 export interface BootDisk {
   readonly disk: DataSelector;
   readonly kernel: BootFile;
@@ -49,7 +55,10 @@ export interface AgentSettings {
   readonly data?: DataSelector;
   /** Absent: the machine boots from the network alone. */
   readonly boot?: BootDisk;
-  /** Whether the agent may set the machine's clock (forward by more than a minute; at first start in both directions). */
+  /**
+   * Whether the agent may set the machine's clock (forward by more than a minute; at first start in
+   * both directions).
+   */
   readonly setsClock: boolean;
   /** The server's time, ms since 1970. */
   readonly now: number;
@@ -116,13 +125,21 @@ const scriptFile = (name: string, text: string) => ({
 
 /** The scripts as files of a configuration. */
 const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => scriptFile(name, text));
-/** Of machines with a boot disk alone: a first configuration is read by every machine at every boot. */
+/**
+ * Of machines with a boot disk alone: a first configuration is read by every machine at every boot.
+ */
 const BOOT_DISK_SCRIPT = scriptFile('muster-boot.sh', BOOT_SCRIPT);
 
-/** A plan brings it, minutes after the first configuration; hooks of operators are before or after it (docs/clusters.md). */
+/**
+ * A plan brings it, minutes after the first configuration; hooks of operators are before or after
+ * it (docs/clusters.md).
+ */
 const LATE_UNITS = ['kubelet.service'];
 
-/** The lowest layer of a machine of a cluster, beside MUSTER_LAYER. Holds the ticket: it is rendered for one session and not kept. */
+/**
+ * The lowest layer of a machine of a cluster, beside MUSTER_LAYER. Holds the ticket: it is rendered
+ * for one session and not kept.
+ */
 export const agentLayer = (settings: AgentSettings): ConfigLayer =>
   layerOf({
     authority: settings.authority,

@@ -1,4 +1,7 @@
-/** Which machine is of which cluster with Kubernetes, by the Clusters' own lists. Constant time; follows the documents. */
+/**
+ * Which machine is of which cluster with Kubernetes, by the Clusters' own lists. Constant time;
+ * follows the documents.
+ */
 import type { Catalog } from '../resources/catalog.ts';
 import { clustersByMachine } from '../resources/membership.ts';
 

@@ -1,12 +1,14 @@
 #!/bin/sh
-# The agent of a machine in a Muster cluster: says what is, and does what the plan says. It decides nothing.
+# The agent of a machine in a Muster cluster: says what is, and does what the plan says. It decides
+# nothing.
 #
 #     muster-agent.sh [once | inline]
 #
-# src/agent/README.md of Muster tells what is said and what a plan holds. `once` polls once: exit 0 when no hold is left to say;
-# `inline` does the plan that came with the first configuration, and asks nobody.
-# MUSTER_ROOT stands before every path, so that several agents run on one host. Needs curl, openssl, tar, coreutils, util-linux.
-# Every change is staged, synced and renamed, so it may be killed anywhere: run again, it ends in the same state.
+# src/agent/README.md of Muster tells what is said and what a plan holds. `once` polls once: exit 0
+# when no hold is left to say; `inline` does the plan that came with the first configuration, and
+# asks nobody. MUSTER_ROOT stands before every path, so that several agents run on one host. Needs
+# curl, openssl, tar, coreutils, util-linux. Every change is staged, synced and renamed, so it may
+# be killed anywhere: run again, it ends in the same state.
 set -u
 umask 077
 LC_ALL=C
@@ -86,7 +88,8 @@ keep() {
   printf '%s\n' "$2" >"$run/keep" && replace "$run/keep" 600 "$1"
 }
 
-# Said before path $1 changes: what runs is no longer sure to be up to date, and the service manager may have to read units again.
+# Said before path $1 changes: what runs is no longer sure to be up to date, and the service manager
+# may have to read units again.
 changing() {
   [ -e "$run/changed" ] || try write-failed touch "$run/changed" || return 1
   case $1 in */systemd/system/*) try write-failed touch "$run/daemon-reload" ;; esac
@@ -124,7 +127,8 @@ etcd_health() {
   case $?$found in 7*) etcd=down ;; 0200) etcd=serving ;; esac
 }
 
-# Sets etcdrev and apirev: what their processes were started with; empty when none runs, - when it does not say.
+# Sets etcdrev and apirev: what their processes were started with; empty when none runs, - when it
+# does not say.
 revisions() {
   etcdrev='' apirev=''
   for file in "$root"/proc/[0-9]*/comm; do
@@ -146,7 +150,8 @@ api_health() {
 
 # --- keys and certificates
 
-# Sets home, where keys lie: on the data filesystem if it is this machine's, else where they are lost at reboot.
+# Sets home, where keys lie: on the data filesystem if it is this machine's, else where they are
+# lost at reboot.
 settle() {
   home=$run/agent
   mkdir -p "$home/keys"
@@ -161,8 +166,8 @@ settle() {
   esac
   first_line "$state/agent/owner"
   [ "$value" = "$machine" ] || return 0
-  # The disk came late, and by then this boot had redeemed its ticket: only the newer certificate counts. Cut off between the two, the
-  # next poll does it again.
+  # The disk came late, and by then this boot had redeemed its ticket: only the newer certificate
+  # counts. Cut off between the two, the next poll does it again.
   if [ -s "$home/agent.crt" ] && ! cmp -s "$home/agent.crt" "$state/agent/agent.crt"; then
     replace "$home/agent.key" 600 "$state/agent/agent.key" && replace "$home/agent.crt" 600 "$state/agent/agent.crt" || return 0
     rm -f "$run"/pin.*
@@ -191,15 +196,16 @@ make_request() {
     try key-failed openssl req -new -sha256 -config "$run/req.cnf" -key "$1" -subj "/CN=$machine" -out "$2"
 }
 
-# SHA-256 of the public key of key $1 in $home/keys as `value`. A control plane has a dozen and says them with every poll: it is remembered.
+# SHA-256 of the public key of key $1 in $home/keys as `value`. A control plane has a dozen and says
+# them with every poll: it is remembered.
 pin() {
   first_line "$run/pin.$1"
   [ -z "$value" ] || return 0
   openssl pkey -in "$home/keys/$1.key" -pubout -outform DER -out "$run/pin" && sum "$run/pin" && keep "$run/pin.$1" "$value"
 }
 
-# Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our clock may be wrong. Looked at again when
-# one of the three is another.
+# Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our
+# clock may be wrong. Looked at again when one of the three is another.
 believed() {
   seen=$(cat "$etc/ca.crt" "$home/agent.key" "$1" | sha256sum)
   [ "$seen" != "$sure" ] || return 0
@@ -220,7 +226,8 @@ redeem() {
 
 # --- talking
 
-# Posts to path $1 with further arguments of curl: sets status (000 when there is no answer), said, retry; the body is in $run/body.
+# Posts to path $1 with further arguments of curl: sets status (000 when there is no answer), said,
+# retry; the body is in $run/body.
 ask() {
   to=$server$1
   shift
@@ -243,7 +250,8 @@ ask() {
   done <"$run/headers"
 }
 
-# The server's certificate is not valid here: the CA or the clock is wrong. Only the way of boot reports is left to say so, once.
+# The server's certificate is not valid here: the CA or the clock is wrong. Only the way of boot
+# reports is left to say so, once.
 unbelieved() {
   [ -e "$run/unbelieved" ] || [ ! -r "$etc/muster-report.sh" ] ||
     { touch "$run/unbelieved" && sh "$etc/muster-report.sh" failed "the agent does not believe the certificate of $server; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $said" 9>&- & }
@@ -254,9 +262,10 @@ set_clock() {
   [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $1" && date -s "@$1" >/dev/null; }
 }
 
-# Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made. It was
-# written later, on a slow machine by many minutes: who is ahead of it is set back only when that explains it no longer. One from the
-# boot disk is of an earlier day.
+# Without a clock there is no TLS. A first configuration that was written since this boot says the
+# time at which it was made. It was written later, on a slow machine by many minutes: who is ahead
+# of it is set back only when that explains it no longer. One from the boot disk is of an earlier
+# day.
 first_clock() {
   setting time
   made=$value
@@ -310,8 +319,8 @@ poll() {
   esac
 }
 
-# When the machine goes down, the server is told, so that the next boot need not wait until this one was silent for a while. Who only
-# stops the agent tells nothing.
+# When the machine goes down, the server is told, so that the next boot need not wait until this one
+# was silent for a while. Who only stops the agent tells nothing.
 leave() {
   trap '' TERM
   if [ "$(systemctl is-system-running 2>/dev/null)" = stopping ] && [ -s "$home/agent.crt" ]; then
@@ -321,7 +330,8 @@ leave() {
   exit 0
 }
 
-# The plan of the first configuration. What it lacks may come yet, so it is tried for a minute; then it is said where boot reports go.
+# The plan of the first configuration. What it lacks may come yet, so it is tried for a minute; then
+# it is said where boot reports go.
 inline() {
   [ -e "$etc/inline.tar" ] || exit 0
   for pause in 2 4 8 16 30 0; do
@@ -370,8 +380,8 @@ while :; do
   [ "${1:-}" != once ] || { [ -z "$hold_code" ] && [ "$worse" = 0 ]; exit; }
   # A new agent may have come with the plan.
   [ "$status" != 200 ] || [ "$(cat "$0" "$here/muster-plan.sh" "$here/muster-kept.sh" | sha256sum)" = "$self" ] || exec sh "$0"
-  # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to a quarter more, so that a
-  # thousand machines do not ask at once.
+  # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to
+  # a quarter more, so that a thousand machines do not ask at once.
   pause=${retry:-10} least=$(((1 << worse) - 1))
   [ "$pause" -ge "$least" ] || pause=$least
   [ "$pause" -le 300 ] || pause=300

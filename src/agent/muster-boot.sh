@@ -1,14 +1,16 @@
 #!/bin/sh
-# The disk that a machine starts from while the boot server does not answer. It holds what the machine booted from the network: kernel,
-# initrd, root image and first configuration, and loaders for BIOS (extlinux) and UEFI (systemd-boot).
+# The disk that a machine starts from while the boot server does not answer. It holds what the
+# machine booted from the network: kernel, initrd, root image and first configuration, and loaders
+# for BIOS (extlinux) and UEFI (systemd-boot).
 #
 #     muster-boot.sh seed
 #         fetches the configuration of this boot, while its session is there to be asked
 #     muster-boot.sh keep SELECTOR KERNEL SHA256 [INITRD SHA256]…
 #         brings the one disk that fits up to date, with files from these URLs; how that ended stands in /run/muster/bootdisk, as `STATE TEXT`
 #
-# Files have their hashes as names and are there before a loader's configuration names them, so cut off anywhere the disk starts what it
-# started before. Paths are below MUSTER_ROOT. Needs coreutils, util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
+# Files have their hashes as names and are there before a loader's configuration names them, so cut
+# off anywhere the disk starts what it started before. Paths are below MUSTER_ROOT. Needs coreutils,
+# util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
 set -u
 umask 077
 LC_ALL=C
@@ -52,7 +54,8 @@ argument() {
   value=$(words | sed -n "s/^$1=//p" | tail -n 1)
 }
 
-# Ignition's document, or cloud-init's. Those that a server need not have are left out when it has not.
+# Ignition's document, or cloud-init's. Those that a server need not have are left out when it has
+# not.
 seed() {
   [ ! -e "$work/seed" ] || return 0
   argument 'ignition\.config\.url'
@@ -82,7 +85,8 @@ $found
 FOUND
 }
 
-# Mounts the disk's filesystem; one that was never finished, or is broken, is made anew: nothing is on it that is not elsewhere.
+# Mounts the disk's filesystem; one that was never finished, or is broken, is made anew: nothing is
+# on it that is not elsewhere.
 mount_disk() {
   mkdir -p "$at"
   # One that was killed left it mounted.
@@ -100,7 +104,8 @@ place() {
   try mv "$at/muster/new" "$at/$2"
 }
 
-# What URL $1 serves, with SHA-256 $2, as muster/$3. A kernel finds the next initrd only at a multiple of four octets.
+# What URL $1 serves, with SHA-256 $2, as muster/$3. A kernel finds the next initrd only at a
+# multiple of four octets.
 fetch() {
   [ ! -e "$at/muster/$3" ] || return 0
   try pull "$1" "$at/muster/new"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What a machine must be before it is part of a cluster: `muster-check.sh NAME [WORD…]`, names as in CHECKS of src/agent/plan.ts.
-# Prints the reason and fails if it is not so. Paths are below MUSTER_ROOT. Needs coreutils; `module` modprobe, `mtu` ping and ip.
+# What a machine must be before it is part of a cluster: `muster-check.sh NAME [WORD…]`, names as in
+# CHECKS of src/agent/plan.ts. Prints the reason and fails if it is not so. Paths are below
+# MUSTER_ROOT. Needs coreutils; `module` modprobe, `mtu` ping and ip.
 set -fu
 LC_ALL=C
 export LC_ALL
@@ -11,7 +12,8 @@ fail() {
   exit 1
 }
 
-# Whether process $1 (a directory of /proc) is one that may have the port, and holds the socket with inode $2.
+# Whether process $1 (a directory of /proc) is one that may have the port, and holds the socket with
+# inode $2.
 holds() {
   read -r name <"$1/comm" || return 1
   case " $own " in *" $name "*) ;; *) return 1 ;; esac
@@ -37,8 +39,9 @@ port() {
   done
 }
 
-# As large as the device on the way sends them, $2 where that is not known. A member that does not answer at all says nothing about the
-# way to it; where a router says what it takes, both ends do with that. busybox's ping cannot ask.
+# As large as the device on the way sends them, $2 where that is not known. A member that does not
+# answer at all says nothing about the way to it; where a router says what it takes, both ends do
+# with that. busybox's ping cannot ask.
 mtu() {
   headers=28
   case $1 in *:*) headers=48 ;; esac
@@ -65,8 +68,9 @@ milliseconds() {
   ms=${ms:-0}
 }
 
-# As etcd writes: over space that is there already, each write with its sync. dd says how long each took; of 100, the second longest. A hundred
-# processes take longer than the writes to a fast disk: where all of them by one are done in the time that one may take, that is enough.
+# As etcd writes: over space that is there already, each write with its sync. dd says how long each
+# took; of 100, the second longest. A hundred processes take longer than the writes to a fast disk:
+# where all of them by one are done in the time that one may take, that is enough.
 fsync() {
   file=$1/.muster-fsync
   { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } 2>/dev/null || fail "cannot write to $1"

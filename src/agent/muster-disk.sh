@@ -9,9 +9,10 @@
 #     muster-disk.sh boot-look SELECTOR               as look, for a boot disk (muster-boot.sh)
 #     muster-disk.sh boot-create SELECTOR DEVICE      makes its partition, if the selector's one disk is DEVICE and blank
 #
-# SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a disk must fit all of them. Only
-# whole disks are looked at. A disk on which anything is that anybody could miss is foreign, and is never written to. Paths are
-# below MUSTER_ROOT. On failure the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk.
+# SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a
+# disk must fit all of them. Only whole disks are looked at. A disk on which anything is that
+# anybody could miss is foreign, and is never written to. Paths are below MUSTER_ROOT. On failure
+# the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -73,7 +74,8 @@ fits() {
   done
 }
 
-# The kernel's own word (virtio, NVMe), or udev's link that ends in the serial number (SATA, SAS, USB).
+# The kernel's own word (virtio, NVMe), or udev's link that ends in the serial number (SATA, SAS,
+# USB).
 has_serial() {
   for file in serial device/serial; do
     first_line "$root/sys/block/$1/$file"
@@ -109,7 +111,8 @@ judge() {
   if [ -n "$type" ]; then
     [ "$label $type" = 'MUSTER-DATA ext4' ] || { detail="holds $type${label:+ named $label}" && return; }
     [ -z "$booting" ] || { detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say the same when it is made' && return; }
-    # The mark of one that is being made is taken off last, before it is ever mounted: nothing is lost.
+    # The mark of one that is being made is taken off last, before it is ever mounted: nothing is
+    # lost.
     ! made_half $((sectors - 1)) || { disk=blank && return; }
     disk=ours
     first_line "$sys/dev"
@@ -135,7 +138,8 @@ writable() {
   [ "$value" != 1 ] || { detail='is read-only' && return 1; }
 }
 
-# Sets label, type and filesystem to what $node holds, by blkid; empty when it knows nothing there. If it cannot tell, detail says why.
+# Sets label, type and filesystem to what $node holds, by blkid; empty when it knows nothing there.
+# If it cannot tell, detail says why.
 probe() {
   label='' type='' filesystem=''
   found=$(blkid -p -o export "$node" 2>&1)
@@ -157,7 +161,8 @@ measure() {
   sectors=$value
 }
 
-# Sets boots, datas and others: how many partitions $sys has by the names that we give, and besides; boot_part and data_part: which.
+# Sets boots, datas and others: how many partitions $sys has by the names that we give, and besides;
+# boot_part and data_part: which.
 partitions() {
   boots=0 datas=0 others=0 boot_part='' data_part=''
   for part in "$sys"/*/partition; do
@@ -179,8 +184,8 @@ zeros() {
 # Where the mark stands on a disk that is being divided: between its table and its first partition.
 BEFORE_PARTITIONS=2047
 
-# Text $1 in sector $2. It tells what we were making from somebody's data: mkfs.ext4 wipes the first sectors first, and a table is
-# written in several places.
+# Text $1 in sector $2. It tells what we were making from somebody's data: mkfs.ext4 wipes the first
+# sectors first, and a table is written in several places.
 mark() {
   { printf '%s' "$1" && head -c $((512 - ${#1})) /dev/zero; } |
     dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
@@ -191,7 +196,8 @@ made_half() {
   [ "$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\0')" = MUSTER-DATA-NEW ]
 }
 
-# A table of partitions: one of $1 MiB that UEFI takes for its system's and BIOS for the active one, and of the rest what $2 says.
+# A table of partitions: one of $1 MiB that UEFI takes for its system's and BIOS for the active one,
+# and of the rest what $2 says.
 divide() {
   mark MUSTER-DATA-NEW $BEFORE_PARTITIONS && printf 'label: gpt\nstart=1MiB, size=%sMiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable\n%s' "$1" "$2" |
     sfdisk --quiet --wipe always --wipe-partitions always "$node"
@@ -210,7 +216,8 @@ create() {
   fi || fail "the filesystem was not made on $1"
 }
 
-# A partition to start from, and one with filesystem $1. Of the first an eighth is enough, for two root images beside each other.
+# A partition to start from, and one with filesystem $1. Of the first an eighth is enough, for two
+# root images beside each other.
 create_both() {
   mib=$((sectors / 2048)) room=$((sectors / 2048 / 8))
   [ "$room" -ge 640 ] || room=640

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The part of the agent that fetches, and that keeps what a machine with a boot disk needs to start while the boot server does not answer:
-# the last plan that was done to its end, and all that it fetches. Read in by muster-agent.sh, whose functions and variables it uses.
+# The part of the agent that fetches, and that keeps what a machine with a boot disk needs to start
+# while the boot server does not answer: the last plan that was done to its end, and all that it
+# fetches. Read in by muster-agent.sh, whose functions and variables it uses.
 # shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
 
 # Where it lies.
@@ -13,7 +14,8 @@ keeps() {
   [ -n "$boot" ] && [ "$home" = "$state/agent" ]
 }
 
-# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has no room, is thrown away.
+# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has
+# no room, is thrown away.
 pull() {
   curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --speed-time 30 --speed-limit 1000 \
     --continue-at - --output "$2" "$1" && return 0
@@ -35,7 +37,8 @@ fetch() {
     try write-failed mv -fT "$new" "$3" && try write-failed sync "${3%/*}"; }
 }
 
-# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive wrote over is unpacked anew.
+# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive
+# wrote over is unpacked anew.
 unpack() {
   new=$2/.muster-get.$1
   for old in "$2"/.muster-unpacked.*; do
@@ -53,8 +56,8 @@ recall() {
   return 1
 }
 
-# The plan in $run/body, which was done: unless it was for this moment only, it is what this machine does by itself. Without a boot disk
-# nothing of it stays: it holds secrets.
+# The plan in $run/body, which was done: unless it was for this moment only, it is what this machine
+# does by itself. Without a boot disk nothing of it stays: it holds secrets.
 keep_plan() {
   [ -n "$boot" ] || [ "$home" != "$state/agent" ] || try keep-failed rm -rf "$shelf" || return 1
   keeps && [ -z "$alone" ] && ! grep -Eq '^(create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear) ' "$stage/lines" || return 0
@@ -74,8 +77,9 @@ keep_plan() {
   done
 }
 
-# After a poll that was not answered: what was kept is done, if nothing was in this boot. From the boot disk a machine starts because the
-# server did not answer its firmware; one that came from the network waits a while. A member of etcd that had data does nothing without.
+# After a poll that was not answered: what was kept is done, if nothing was in this boot. From the
+# boot disk a machine starts because the server did not answer its firmware; one that came from the
+# network waits a while. A member of etcd that had data does nothing without.
 unanswered() {
   [ "$status" = 000 ] && [ ! -e "$run/applied" ] && keeps && [ -e "$shelf/plan.tar" ] || return 0
   [ -n "$started" ] || [ "$worse" -ge 3 ] || return 0
@@ -88,8 +92,8 @@ unanswered() {
   alone=''
 }
 
-# What the machine booted from goes to its boot disk, beside the talk, once a plan was done and kept: then it is known to work. What failed
-# is tried again after some minutes.
+# What the machine booted from goes to its boot disk, beside the talk, once a plan was done and
+# kept: then it is known to work. What failed is tried again after some minutes.
 keep_boot() {
   keeps && [ -z "$started" ] && [ -e "$run/applied" ] && [ -e "$shelf/plan.tar" ] || return 0
   first_line "$run/bootdisk"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The part of the agent that does what a plan says; read in by muster-agent.sh, whose functions and variables it uses.
+# The part of the agent that does what a plan says; read in by muster-agent.sh, whose functions and
+# variables it uses.
 # shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
 
 me=$(id -u):$(id -g)
@@ -42,7 +43,8 @@ whole() {
   [ ! -s "$stage/sums" ] || (cd "$stage" && sha256sum -c sums >/dev/null 2>&1) || hold bad-plan 'a file of the plan does not have its hash'
 }
 
-# The plan in $run/body: first all of it is checked, then it is done line by line. Fails unless it ends, or is held, as it says.
+# The plan in $run/body: first all of it is checked, then it is done line by line. Fails unless it
+# ends, or is held, as it says.
 apply() {
   stage=$run/plan hold_code='' hold_text='' held=''
   rm -rf "$stage"
@@ -145,7 +147,8 @@ etcd_down() {
   etcd_gone || hold etcd-runs 'etcd still answers, or has its data open; they are not touched'
 }
 
-# What is mounted at or below $1 goes, the innermost first; a mount that is seen in two places goes from both at once.
+# What is mounted at or below $1 goes, the innermost first; a mount that is seen in two places goes
+# from both at once.
 unmount_below() {
   findmnt -nro TARGET | tac | while read -r at; do
     case $at in "$1" | "$1"/*) ! findmnt -M "$at" >/dev/null || umount "$at" || exit 1 ;; esac
@@ -195,8 +198,9 @@ end_task() {
   if with_crio; then crictl stop --timeout 30 "$1"; else containerd tasks kill --signal "$2" "$1"; fi >/dev/null 2>&1
 }
 
-# The container of static pod etcd-$1 ends as kubelet would end it, until $2 looks in a row find etcd gone; more than one also find no container
-# that may be about to start it. kubelet itself ends none while it has not seen the API since it started.
+# The container of static pod etcd-$1 ends as kubelet would end it, until $2 looks in a row find
+# etcd gone; more than one also find no container that may be about to start it. kubelet itself ends
+# none while it has not seen the API since it started.
 end_pod() {
   n=0 signal=SIGTERM looks=0
   while [ "$n" -lt 80 ]; do
@@ -218,8 +222,8 @@ end_etcd() {
   etcd_down
 }
 
-# The files of image $1 at $run/etcd-image, without a container that runs: what is started of them is a process of ours. What the machine does
-# not have comes from where kubelet would get it.
+# The files of image $1 at $run/etcd-image, without a container that runs: what is started of them
+# is a process of ours. What the machine does not have comes from where kubelet would get it.
 mount_image() {
   ! findmnt -M "$run/etcd-image" >/dev/null || return 0
   mkdir -p "$run/etcd-image" || return 1
@@ -237,12 +241,12 @@ unmount_image() {
   [ ! -e "$run/etcd-image" ] || rmdir "$run/etcd-image"
 }
 
-# crictl, the rest. A pod takes longer than it waits by itself where much is read from disks for the first time. Of what it says of a failure,
-# the last line is the reason.
+# crictl, the rest. A pod takes longer than it waits by itself where much is read from disks for the
+# first time. Of what it says of a failure, the last line is the reason.
 cri() { crictl --timeout 2m "$@" 2>"$run/crictl.log" || { tail -n 1 "$run/crictl.log" >&2 && return 1; }; }
 
-# CRI-O mounts a container's files as it makes it: one that is never started, in a pod without processes, is as good as the image. kubelet
-# would take this pod away; it does not run.
+# CRI-O mounts a container's files as it makes it: one that is never started, in a pod without
+# processes, is as good as the image. kubelet would take this pod away; it does not run.
 crio_image() {
   image_pod_gone && { cri inspecti -q "$1" >/dev/null 2>&1 || cri pull "$1" >/dev/null; } || return 1
   linux='"linux":{"security_context":{"namespace_options":{"network":2,"pid":1}}}'
@@ -265,8 +269,8 @@ with_image() {
   "$@"
 }
 
-# etcd on a copy alone, as member $2, until all that its log holds is in its database: data directory $1. It listens on sockets in that
-# directory and nowhere else.
+# etcd on a copy alone, as member $2, until all that its log holds is in its database: data
+# directory $1. It listens on sockets in that directory and nowhere else.
 replay() {
   cd "$1" || return 1
   etcd --name "$2" --data-dir "$1" --force-new-cluster --listen-client-urls unix://client:0 --advertise-client-urls unix://client:0 \
@@ -285,14 +289,16 @@ replay() {
   :
 }
 
-# Program $1 makes a data directory of a database, by the rest. Of etcdctl this is a command of its newer half.
+# Program $1 makes a data directory of a database, by the rest. Of etcdctl this is a command of its
+# newer half.
 restore_snapshot() {
   program=$1
   shift
   ETCDCTL_API=3 "$program" snapshot restore "$@"
 }
 
-# restore_etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP [IMAGE]. Each step shows by what lies where, so that it is gone on with.
+# restore_etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP [IMAGE]. Each step shows by what
+# lies where, so that it is gone on with.
 restore_etcd() {
   mounted_or_hold || return 1
   first_line "$state/marker"
@@ -368,7 +374,8 @@ load() {
   esac && try write-failed keep "$run/loaded.$1" "$2"
 }
 
-# systemctl, the rest. If it fails, it and what unit $2 itself complained of last are said: nobody can look into the journal of a live machine.
+# systemctl, the rest. If it fails, it and what unit $2 itself complained of last are said: nobody
+# can look into the journal of a live machine.
 systemd() {
   said=$(systemctl "$@" 2>&1) && return 0
   journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
@@ -377,8 +384,9 @@ systemd() {
   return 1
 }
 
-# Unit $2 runs, and was started or $1ed since digest $3. What is enabled for the next boot need not be read again in this one: the manager
-# takes seconds for that, generators among them. One that runs since before we changed anything in this boot is up to date.
+# Unit $2 runs, and was started or $1ed since digest $3. What is enabled for the next boot need not
+# be read again in this one: the manager takes seconds for that, generators among them. One that
+# runs since before we changed anything in this boot is up to date.
 unit() {
   [ ! -e "$run/daemon-reload" ] || { try unit-failed systemctl daemon-reload && rm -f "$run/daemon-reload"; } || return 1
   first_line "$run/unit.$2"

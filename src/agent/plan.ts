@@ -1,18 +1,25 @@
 /**
- * What a machine's agent is told to do: an ordered list of lines and the files that they name. The agent does not think; every
- * decision was taken here. A plan is the whole of what should hold, not a difference: applied twice it changes nothing, and one
- * that was cut off anywhere is finished by applying it again.
+ * What a machine's agent is told to do: an ordered list of lines and the files that they name. The
+ * agent does not think; every decision was taken here. A plan is the whole of what should hold, not
+ * a difference: applied twice it changes nothing, and one that was cut off anywhere is finished by
+ * applying it again.
  *
- * On the wire: an uncompressed tar (ustar) with `plan`, the lines, first, then `files/SHA256` for each content once.
+ * On the wire: an uncompressed tar (ustar) with `plan`, the lines, first, then `files/SHA256` for
+ * each content once.
  */
 import type { LeafName } from '../pki/hierarchy.ts';
 import type { KeyAlgorithm } from '../pki/keys.ts';
 
-/** Where things are on a machine; the agent prefixes all paths with MUSTER_ROOT (tests run several agents on one host). */
+/**
+ * Where things are on a machine; the agent prefixes all paths with MUSTER_ROOT (tests run several
+ * agents on one host).
+ */
 export const AGENT_PATHS = {
   /** Ours; a mount of the data filesystem when the machine has one. */
   state: '/var/lib/muster',
-  /** `CLUSTER FOUNDING MEMBER MACHINE`, one line, at the root of the data filesystem. Written once. */
+  /**
+   * `CLUSTER FOUNDING MEMBER MACHINE`, one line, at the root of the data filesystem. Written once.
+   */
   marker: '/var/lib/muster/marker',
   /** etcd's data, on the data filesystem. */
   etcd: '/var/lib/muster/etcd',
@@ -43,7 +50,10 @@ export const CHECKS = {
 } as const;
 export type CheckName = keyof typeof CHECKS;
 
-/** Why the agent itself did not do a plan to its end: codes besides the names of checks and what a plan's own `hold` says. */
+/**
+ * Why the agent itself did not do a plan to its end: codes besides the names of checks and what a
+ * plan's own `hold` says.
+ */
 export const AGENT_HOLDS = {
   'bad-plan':
     'The plan did not arrive whole, or a part of it does not have its hash; nothing was done. It is fetched again.',
@@ -79,9 +89,9 @@ export type PlanLine =
   /** Makes the leaf's key if there is none, and sends a request (PKCS #10) with the next poll. */
   | { readonly do: 'request'; readonly leaf: LeafName; readonly algorithm: KeyAlgorithm }
   /**
-   * The data filesystem: makes it on `device` with that UUID, but only if the device carries no partition table and no signature
-   * when looked at again, and mounts it at AGENT_PATHS.state. On a machine whose boot disk has the same selector it is a partition,
-   * beside one to start from.
+   * The data filesystem: makes it on `device` with that UUID, but only if the device carries no
+   * partition table and no signature when looked at again, and mounts it at AGENT_PATHS.state. On a
+   * machine whose boot disk has the same selector it is a partition, beside one to start from.
    */
   | { readonly do: 'create-data'; readonly device: string; readonly filesystem: string }
   /** Mounts the filesystem of that UUID at AGENT_PATHS.state. */
@@ -96,23 +106,32 @@ export type PlanLine =
       readonly member: string;
       readonly machine: string;
     }
-  /** Ends the plan with hold `guard` unless this filesystem is mounted and etcd has no WAL there: before `state=new`. */
+  /**
+   * Ends the plan with hold `guard` unless this filesystem is mounted and etcd has no WAL there:
+   * before `state=new`.
+   */
   | { readonly do: 'guard-new'; readonly filesystem: string }
-  /** Ends the plan with hold `guard` if this disk was cleared of that founding: it may join it, and never begin it again. */
+  /**
+   * Ends the plan with hold `guard` if this disk was cleared of that founding: it may join it, and
+   * never begin it again.
+   */
   | { readonly do: 'guard-left'; readonly founding: string }
   /**
-   * Takes etcd's data away, into `etcd.removed-MEMBER` beside it, once: where that directory is, nothing is done, so the data of the
-   * membership that follows stay. `member` is the id of the membership that ended. Not while etcd answers (hold `etcd-runs`).
+   * Takes etcd's data away, into `etcd.removed-MEMBER` beside it, once: where that directory is,
+   * nothing is done, so the data of the membership that follows stay. `member` is the id of the
+   * membership that ended. Not while etcd answers (hold `etcd-runs`).
    */
   | { readonly do: 'set-aside-etcd'; readonly member: string }
   /**
-   * What runs of static pod `etcd-MACHINE` ends, also what kubelet was about to start; kubelet, which would end none without the API, is
-   * stopped meanwhile. Its manifest is gone before. Hold `etcd-runs` if it goes on.
+   * What runs of static pod `etcd-MACHINE` ends, also what kubelet was about to start; kubelet,
+   * which would end none without the API, is stopped meanwhile. Its manifest is gone before. Hold
+   * `etcd-runs` if it goes on.
    */
   | { readonly do: 'end-etcd'; readonly machine: string }
   /**
-   * Takes away what the cluster of this marker put on the data filesystem, and /etc/kubernetes; the agent's own certificate stays, and
-   * the marker goes last. Not while etcd answers (hold `etcd-runs`), and not for another marker (hold `foreign-marker`).
+   * Takes away what the cluster of this marker put on the data filesystem, and /etc/kubernetes; the
+   * agent's own certificate stays, and the marker goes last. Not while etcd answers (hold
+   * `etcd-runs`), and not for another marker (hold `foreign-marker`).
    */
   | {
       readonly do: 'clear';
@@ -122,8 +141,9 @@ export type PlanLine =
       readonly machine: string;
     }
   /**
-   * etcd's data become those of a new founding: a copy is replayed and restored with the token of `to`, the original is kept beside it
-   * (`etcd.before-TO`), and the marker is rewritten last. Not while etcd runs (hold `etcd-runs`).
+   * etcd's data become those of a new founding: a copy is replayed and restored with the token of
+   * `to`, the original is kept beside it (`etcd.before-TO`), and the marker is rewritten last. Not
+   * while etcd runs (hold `etcd-runs`).
    */
   | {
       readonly do: 'restore-etcd';
@@ -136,18 +156,24 @@ export type PlanLine =
       readonly address: string;
       /** Restores a snapshot: `etcdctl`, or `etcdutl` from 3.5 on. */
       readonly program: 'etcdctl' | 'etcdutl';
-      /** How far revisions are set forward, so that no watcher takes an old one for a new one; 0 where this etcd cannot. */
+      /**
+       * How far revisions are set forward, so that no watcher takes an old one for a new one; 0
+       * where this etcd cannot.
+       */
       readonly bump: number;
       /**
-       * Of a static pod: the image that has its programs, as the runtime names it. What is left of the pod is ended first, also if kubelet
-       * does not do so; kubelet must not run.
+       * Of a static pod: the image that has its programs, as the runtime names it. What is left of
+       * the pod is ended first, also if kubelet does not do so; kubelet must not run.
        */
       readonly image?: string;
     }
   | { readonly do: 'check'; readonly check: CheckName; readonly of: readonly string[] }
   | { readonly do: 'directory'; readonly mode: number; readonly path: string }
   | { readonly do: 'put'; readonly mode: number; readonly path: string; readonly content: PlanContent }
-  /** As `put`, with the machine's own key of `leaf` after the content: as PEM, or base64 of it and a line break. */
+  /**
+   * As `put`, with the machine's own key of `leaf` after the content: as PEM, or base64 of it and a
+   * line break.
+   */
   | {
       readonly do: 'put-with-key';
       readonly mode: number;
@@ -156,7 +182,10 @@ export type PlanLine =
       readonly leaf: LeafName;
       readonly append: 'pem' | 'base64';
     }
-  /** A file that Muster serves by hash at the boot server's HTTP port; fetched if it is not there with that hash. */
+  /**
+   * A file that Muster serves by hash at the boot server's HTTP port; fetched if it is not there
+   * with that hash.
+   */
   | {
       readonly do: 'fetch';
       readonly mode: number;
@@ -174,11 +203,14 @@ export type PlanLine =
   | { readonly do: 'link'; readonly to: string; readonly path: string; readonly onlyIfAbsent: boolean }
   /** A file or link, or an empty directory. */
   | { readonly do: 'remove'; readonly path: string }
-  /** `sysctl --system`, `modprobe` for /etc/modules-load.d, or the hostname of /etc/hostname: once for each digest and boot. */
+  /**
+   * `sysctl --system`, `modprobe` for /etc/modules-load.d, or the hostname of /etc/hostname: once
+   * for each digest and boot.
+   */
   | { readonly do: 'load'; readonly what: 'sysctl' | 'modules' | 'hostname'; readonly digest: string }
   /**
-   * The unit runs, enabled, and was (re)started since `digest`, which covers everything it reads at start, changed. A oneshot needs
-   * RemainAfterExit=yes, or it runs again with every plan.
+   * The unit runs, enabled, and was (re)started since `digest`, which covers everything it reads at
+   * start, changed. A oneshot needs RemainAfterExit=yes, or it runs again with every plan.
    */
   | { readonly do: 'run'; readonly unit: string; readonly digest: string }
   /** As `run`, but reloaded instead of restarted when it runs already. */

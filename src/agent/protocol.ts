@@ -1,4 +1,7 @@
-/** What agents ask, as a table: HTTPS on a listener of its own, its certificate from Muster's transport CA. */
+/**
+ * What agents ask, as a table: HTTPS on a listener of its own, its certificate from Muster's
+ * transport CA.
+ */
 import type { AgentFacts } from './facts.ts';
 import type { Plan } from './plan.ts';
 
@@ -6,13 +9,19 @@ import type { Plan } from './plan.ts';
 export const DEFAULT_AGENT_PORT = 8443;
 
 export const AGENT_ROUTES = {
-  /** No client certificate yet. Form: session, ticket, csr. Answers with the agent's certificate, PEM. */
+  /**
+   * No client certificate yet. Form: session, ticket, csr. Answers with the agent's certificate,
+   * PEM.
+   */
   redeem: {
     method: 'POST',
     path: '/agent/redeem',
     about: 'Ticket and key of a machine for its certificate; the same pair gets the same answer.',
   },
-  /** Client certificate. Form: facts. 200 with a plan (tar), 204 when nothing changed. Retry-After says when to ask again. */
+  /**
+   * Client certificate. Form: facts. 200 with a plan (tar), 204 when nothing changed. Retry-After
+   * says when to ask again.
+   */
   poll: {
     method: 'POST',
     path: '/agent/poll',
@@ -39,9 +48,15 @@ export interface AgentIdentity {
 export interface PollContext {
   /** Of our store, now. */
   readonly revision: number;
-  /** The machine was told a higher one: our store is older than what the machine has seen, so it was restored or lost. */
+  /**
+   * The machine was told a higher one: our store is older than what the machine has seen, so it was
+   * restored or lost.
+   */
   readonly rolledBack: boolean;
 }
 
-/** The side that decides; the listener gives it facts and carries its plan. Throws MusterError for what is not ready (503). */
+/**
+ * The side that decides; the listener gives it facts and carries its plan. Throws MusterError for
+ * what is not ready (503).
+ */
 export type AgentDesk = (identity: AgentIdentity, facts: AgentFacts, context?: PollContext) => Promise<Plan>;

@@ -1,7 +1,8 @@
 /**
- * A ticket and a key become a certificate, once: the first key that is durable has it, the same key gets the same answer for as long
- * as the boot session lasts (a lost answer bricks nothing), and another key is refused, recorded and alarmed. Which of the two was the
- * machine's own nobody here can know.
+ * A ticket and a key become a certificate, once: the first key that is durable has it, the same key
+ * gets the same answer for as long as the boot session lasts (a lost answer bricks nothing), and
+ * another key is refused, recorded and alarmed. Which of the two was the machine's own nobody here
+ * can know.
  */
 import type { Clock } from '../base/clock.ts';
 import { type ErrorCode, MusterError } from '../base/errors.ts';
@@ -48,7 +49,10 @@ export interface RedeemRequest {
 /** Who was first may change between looking and writing; more often than this it is not chance. */
 const ATTEMPTS = 4;
 
-/** Resolves to the certificate, PEM, when it is durable. Throws E_TICKET, E_TICKET_KEY, and what the store throws. */
+/**
+ * Resolves to the certificate, PEM, when it is durable. Throws E_TICKET, E_TICKET_KEY, and what the
+ * store throws.
+ */
 export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<string> {
   const facts = deps.ticketed(request.session);
   const address = plainAddress(request.address);
@@ -132,7 +136,10 @@ async function issue(
   }
 }
 
-/** Records the refusal at the machine that it concerns, raises the alarm where it is one, and throws it. */
+/**
+ * Records the refusal at the machine that it concerns, raises the alarm where it is one, and throws
+ * it.
+ */
 async function refused(
   deps: RedeemDeps,
   asked: { readonly facts: TicketFacts | undefined; readonly address: string; readonly session: string },

@@ -1,6 +1,7 @@
 /**
- * An agent's certificate is renewed before it ends, and when another generation of the transport CA signs: for the same key, by a line in
- * its plan. Both count until the machine has spoken with the new one.
+ * An agent's certificate is renewed before it ends, and when another generation of the transport CA
+ * signs: for the same key, by a line in its plan. Both count until the machine has spoken with the
+ * new one.
  */
 import { createPublicKey } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
@@ -48,7 +49,10 @@ export async function renewal(
   return [{ do: 'put', mode: 0o600, path, content: { text: certificate } }];
 }
 
-/** The one that was made for this renewal already, or a new one; undefined when somebody else makes one at this moment. */
+/**
+ * The one that was made for this renewal already, or a new one; undefined when somebody else makes
+ * one at this moment.
+ */
 async function next(
   { identities, pki }: Pick<RenewalDeps, 'identities' | 'pki'>,
   record: AgentRecord,

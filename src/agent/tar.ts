@@ -1,4 +1,7 @@
-/** Writing a tar (ustar, POSIX.1-2017 pax, "ustar Interchange Format"): plain files only, the same octets for the same input. */
+/**
+ * Writing a tar (ustar, POSIX.1-2017 pax, "ustar Interchange Format"): plain files only, the same
+ * octets for the same input.
+ */
 
 export interface TarEntry {
   /** At most 100 octets of ASCII. */
@@ -33,7 +36,9 @@ function header({ name, content }: TarEntry): Buffer {
   return block;
 }
 
-/** The archive, with the two zero blocks that end it. Throws RangeError for names that do not fit. */
+/**
+ * The archive, with the two zero blocks that end it. Throws RangeError for names that do not fit.
+ */
 export function tar(entries: Iterable<TarEntry>): Buffer {
   const parts: Uint8Array[] = [];
   for (const entry of entries) {

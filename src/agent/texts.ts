@@ -4,14 +4,16 @@
  */
 
 export const AGENT_SCRIPT = `#!/bin/sh
-# The agent of a machine in a Muster cluster: says what is, and does what the plan says. It decides nothing.
+# The agent of a machine in a Muster cluster: says what is, and does what the plan says. It decides
+# nothing.
 #
 #     muster-agent.sh [once | inline]
 #
-# src/agent/README.md of Muster tells what is said and what a plan holds. \`once\` polls once: exit 0 when no hold is left to say;
-# \`inline\` does the plan that came with the first configuration, and asks nobody.
-# MUSTER_ROOT stands before every path, so that several agents run on one host. Needs curl, openssl, tar, coreutils, util-linux.
-# Every change is staged, synced and renamed, so it may be killed anywhere: run again, it ends in the same state.
+# src/agent/README.md of Muster tells what is said and what a plan holds. \`once\` polls once: exit 0
+# when no hold is left to say; \`inline\` does the plan that came with the first configuration, and
+# asks nobody. MUSTER_ROOT stands before every path, so that several agents run on one host. Needs
+# curl, openssl, tar, coreutils, util-linux. Every change is staged, synced and renamed, so it may
+# be killed anywhere: run again, it ends in the same state.
 set -u
 umask 077
 LC_ALL=C
@@ -91,7 +93,8 @@ keep() {
   printf '%s\\n' "$2" >"$run/keep" && replace "$run/keep" 600 "$1"
 }
 
-# Said before path $1 changes: what runs is no longer sure to be up to date, and the service manager may have to read units again.
+# Said before path $1 changes: what runs is no longer sure to be up to date, and the service manager
+# may have to read units again.
 changing() {
   [ -e "$run/changed" ] || try write-failed touch "$run/changed" || return 1
   case $1 in */systemd/system/*) try write-failed touch "$run/daemon-reload" ;; esac
@@ -129,7 +132,8 @@ etcd_health() {
   case $?$found in 7*) etcd=down ;; 0200) etcd=serving ;; esac
 }
 
-# Sets etcdrev and apirev: what their processes were started with; empty when none runs, - when it does not say.
+# Sets etcdrev and apirev: what their processes were started with; empty when none runs, - when it
+# does not say.
 revisions() {
   etcdrev='' apirev=''
   for file in "$root"/proc/[0-9]*/comm; do
@@ -151,7 +155,8 @@ api_health() {
 
 # --- keys and certificates
 
-# Sets home, where keys lie: on the data filesystem if it is this machine's, else where they are lost at reboot.
+# Sets home, where keys lie: on the data filesystem if it is this machine's, else where they are
+# lost at reboot.
 settle() {
   home=$run/agent
   mkdir -p "$home/keys"
@@ -166,8 +171,8 @@ settle() {
   esac
   first_line "$state/agent/owner"
   [ "$value" = "$machine" ] || return 0
-  # The disk came late, and by then this boot had redeemed its ticket: only the newer certificate counts. Cut off between the two, the
-  # next poll does it again.
+  # The disk came late, and by then this boot had redeemed its ticket: only the newer certificate
+  # counts. Cut off between the two, the next poll does it again.
   if [ -s "$home/agent.crt" ] && ! cmp -s "$home/agent.crt" "$state/agent/agent.crt"; then
     replace "$home/agent.key" 600 "$state/agent/agent.key" && replace "$home/agent.crt" 600 "$state/agent/agent.crt" || return 0
     rm -f "$run"/pin.*
@@ -196,15 +201,16 @@ make_request() {
     try key-failed openssl req -new -sha256 -config "$run/req.cnf" -key "$1" -subj "/CN=$machine" -out "$2"
 }
 
-# SHA-256 of the public key of key $1 in $home/keys as \`value\`. A control plane has a dozen and says them with every poll: it is remembered.
+# SHA-256 of the public key of key $1 in $home/keys as \`value\`. A control plane has a dozen and says
+# them with every poll: it is remembered.
 pin() {
   first_line "$run/pin.$1"
   [ -z "$value" ] || return 0
   openssl pkey -in "$home/keys/$1.key" -pubout -outform DER -out "$run/pin" && sum "$run/pin" && keep "$run/pin.$1" "$value"
 }
 
-# Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our clock may be wrong. Looked at again when
-# one of the three is another.
+# Whether certificate $1 is of our CA and our key. When it ends is for the server to judge: our
+# clock may be wrong. Looked at again when one of the three is another.
 believed() {
   seen=$(cat "$etc/ca.crt" "$home/agent.key" "$1" | sha256sum)
   [ "$seen" != "$sure" ] || return 0
@@ -225,7 +231,8 @@ redeem() {
 
 # --- talking
 
-# Posts to path $1 with further arguments of curl: sets status (000 when there is no answer), said, retry; the body is in $run/body.
+# Posts to path $1 with further arguments of curl: sets status (000 when there is no answer), said,
+# retry; the body is in $run/body.
 ask() {
   to=$server$1
   shift
@@ -248,7 +255,8 @@ ask() {
   done <"$run/headers"
 }
 
-# The server's certificate is not valid here: the CA or the clock is wrong. Only the way of boot reports is left to say so, once.
+# The server's certificate is not valid here: the CA or the clock is wrong. Only the way of boot
+# reports is left to say so, once.
 unbelieved() {
   [ -e "$run/unbelieved" ] || [ ! -r "$etc/muster-report.sh" ] ||
     { touch "$run/unbelieved" && sh "$etc/muster-report.sh" failed "the agent does not believe the certificate of $server; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $said" 9>&- & }
@@ -259,9 +267,10 @@ set_clock() {
   [ "$value" != set ] || { say "the clock was $(date +%s) and is set to $1" && date -s "@$1" >/dev/null; }
 }
 
-# Without a clock there is no TLS. A first configuration that was written since this boot says the time at which it was made. It was
-# written later, on a slow machine by many minutes: who is ahead of it is set back only when that explains it no longer. One from the
-# boot disk is of an earlier day.
+# Without a clock there is no TLS. A first configuration that was written since this boot says the
+# time at which it was made. It was written later, on a slow machine by many minutes: who is ahead
+# of it is set back only when that explains it no longer. One from the boot disk is of an earlier
+# day.
 first_clock() {
   setting time
   made=$value
@@ -315,8 +324,8 @@ poll() {
   esac
 }
 
-# When the machine goes down, the server is told, so that the next boot need not wait until this one was silent for a while. Who only
-# stops the agent tells nothing.
+# When the machine goes down, the server is told, so that the next boot need not wait until this one
+# was silent for a while. Who only stops the agent tells nothing.
 leave() {
   trap '' TERM
   if [ "$(systemctl is-system-running 2>/dev/null)" = stopping ] && [ -s "$home/agent.crt" ]; then
@@ -326,7 +335,8 @@ leave() {
   exit 0
 }
 
-# The plan of the first configuration. What it lacks may come yet, so it is tried for a minute; then it is said where boot reports go.
+# The plan of the first configuration. What it lacks may come yet, so it is tried for a minute; then
+# it is said where boot reports go.
 inline() {
   [ -e "$etc/inline.tar" ] || exit 0
   for pause in 2 4 8 16 30 0; do
@@ -375,8 +385,8 @@ while :; do
   [ "\${1:-}" != once ] || { [ -z "$hold_code" ] && [ "$worse" = 0 ]; exit; }
   # A new agent may have come with the plan.
   [ "$status" != 200 ] || [ "$(cat "$0" "$here/muster-plan.sh" "$here/muster-kept.sh" | sha256sum)" = "$self" ] || exec sh "$0"
-  # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to a quarter more, so that a
-  # thousand machines do not ask at once.
+  # As long as the server says, at least 2^failures seconds, never more than five minutes; and up to
+  # a quarter more, so that a thousand machines do not ask at once.
   pause=\${retry:-10} least=$(((1 << worse) - 1))
   [ "$pause" -ge "$least" ] || pause=$least
   [ "$pause" -le 300 ] || pause=300
@@ -386,7 +396,8 @@ done
 `;
 
 export const PLAN_SCRIPT = `#!/bin/sh
-# The part of the agent that does what a plan says; read in by muster-agent.sh, whose functions and variables it uses.
+# The part of the agent that does what a plan says; read in by muster-agent.sh, whose functions and
+# variables it uses.
 # shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
 
 me=$(id -u):$(id -g)
@@ -429,7 +440,8 @@ whole() {
   [ ! -s "$stage/sums" ] || (cd "$stage" && sha256sum -c sums >/dev/null 2>&1) || hold bad-plan 'a file of the plan does not have its hash'
 }
 
-# The plan in $run/body: first all of it is checked, then it is done line by line. Fails unless it ends, or is held, as it says.
+# The plan in $run/body: first all of it is checked, then it is done line by line. Fails unless it
+# ends, or is held, as it says.
 apply() {
   stage=$run/plan hold_code='' hold_text='' held=''
   rm -rf "$stage"
@@ -532,7 +544,8 @@ etcd_down() {
   etcd_gone || hold etcd-runs 'etcd still answers, or has its data open; they are not touched'
 }
 
-# What is mounted at or below $1 goes, the innermost first; a mount that is seen in two places goes from both at once.
+# What is mounted at or below $1 goes, the innermost first; a mount that is seen in two places goes
+# from both at once.
 unmount_below() {
   findmnt -nro TARGET | tac | while read -r at; do
     case $at in "$1" | "$1"/*) ! findmnt -M "$at" >/dev/null || umount "$at" || exit 1 ;; esac
@@ -582,8 +595,9 @@ end_task() {
   if with_crio; then crictl stop --timeout 30 "$1"; else containerd tasks kill --signal "$2" "$1"; fi >/dev/null 2>&1
 }
 
-# The container of static pod etcd-$1 ends as kubelet would end it, until $2 looks in a row find etcd gone; more than one also find no container
-# that may be about to start it. kubelet itself ends none while it has not seen the API since it started.
+# The container of static pod etcd-$1 ends as kubelet would end it, until $2 looks in a row find
+# etcd gone; more than one also find no container that may be about to start it. kubelet itself ends
+# none while it has not seen the API since it started.
 end_pod() {
   n=0 signal=SIGTERM looks=0
   while [ "$n" -lt 80 ]; do
@@ -605,8 +619,8 @@ end_etcd() {
   etcd_down
 }
 
-# The files of image $1 at $run/etcd-image, without a container that runs: what is started of them is a process of ours. What the machine does
-# not have comes from where kubelet would get it.
+# The files of image $1 at $run/etcd-image, without a container that runs: what is started of them
+# is a process of ours. What the machine does not have comes from where kubelet would get it.
 mount_image() {
   ! findmnt -M "$run/etcd-image" >/dev/null || return 0
   mkdir -p "$run/etcd-image" || return 1
@@ -624,12 +638,12 @@ unmount_image() {
   [ ! -e "$run/etcd-image" ] || rmdir "$run/etcd-image"
 }
 
-# crictl, the rest. A pod takes longer than it waits by itself where much is read from disks for the first time. Of what it says of a failure,
-# the last line is the reason.
+# crictl, the rest. A pod takes longer than it waits by itself where much is read from disks for the
+# first time. Of what it says of a failure, the last line is the reason.
 cri() { crictl --timeout 2m "$@" 2>"$run/crictl.log" || { tail -n 1 "$run/crictl.log" >&2 && return 1; }; }
 
-# CRI-O mounts a container's files as it makes it: one that is never started, in a pod without processes, is as good as the image. kubelet
-# would take this pod away; it does not run.
+# CRI-O mounts a container's files as it makes it: one that is never started, in a pod without
+# processes, is as good as the image. kubelet would take this pod away; it does not run.
 crio_image() {
   image_pod_gone && { cri inspecti -q "$1" >/dev/null 2>&1 || cri pull "$1" >/dev/null; } || return 1
   linux='"linux":{"security_context":{"namespace_options":{"network":2,"pid":1}}}'
@@ -652,8 +666,8 @@ with_image() {
   "$@"
 }
 
-# etcd on a copy alone, as member $2, until all that its log holds is in its database: data directory $1. It listens on sockets in that
-# directory and nowhere else.
+# etcd on a copy alone, as member $2, until all that its log holds is in its database: data
+# directory $1. It listens on sockets in that directory and nowhere else.
 replay() {
   cd "$1" || return 1
   etcd --name "$2" --data-dir "$1" --force-new-cluster --listen-client-urls unix://client:0 --advertise-client-urls unix://client:0 \\
@@ -672,14 +686,16 @@ replay() {
   :
 }
 
-# Program $1 makes a data directory of a database, by the rest. Of etcdctl this is a command of its newer half.
+# Program $1 makes a data directory of a database, by the rest. Of etcdctl this is a command of its
+# newer half.
 restore_snapshot() {
   program=$1
   shift
   ETCDCTL_API=3 "$program" snapshot restore "$@"
 }
 
-# restore_etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP [IMAGE]. Each step shows by what lies where, so that it is gone on with.
+# restore_etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP [IMAGE]. Each step shows by what
+# lies where, so that it is gone on with.
 restore_etcd() {
   mounted_or_hold || return 1
   first_line "$state/marker"
@@ -755,7 +771,8 @@ load() {
   esac && try write-failed keep "$run/loaded.$1" "$2"
 }
 
-# systemctl, the rest. If it fails, it and what unit $2 itself complained of last are said: nobody can look into the journal of a live machine.
+# systemctl, the rest. If it fails, it and what unit $2 itself complained of last are said: nobody
+# can look into the journal of a live machine.
 systemd() {
   said=$(systemctl "$@" 2>&1) && return 0
   journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
@@ -764,8 +781,9 @@ systemd() {
   return 1
 }
 
-# Unit $2 runs, and was started or $1ed since digest $3. What is enabled for the next boot need not be read again in this one: the manager
-# takes seconds for that, generators among them. One that runs since before we changed anything in this boot is up to date.
+# Unit $2 runs, and was started or $1ed since digest $3. What is enabled for the next boot need not
+# be read again in this one: the manager takes seconds for that, generators among them. One that
+# runs since before we changed anything in this boot is up to date.
 unit() {
   [ ! -e "$run/daemon-reload" ] || { try unit-failed systemctl daemon-reload && rm -f "$run/daemon-reload"; } || return 1
   first_line "$run/unit.$2"
@@ -785,8 +803,9 @@ stop() {
 `;
 
 export const KEPT_SCRIPT = `#!/bin/sh
-# The part of the agent that fetches, and that keeps what a machine with a boot disk needs to start while the boot server does not answer:
-# the last plan that was done to its end, and all that it fetches. Read in by muster-agent.sh, whose functions and variables it uses.
+# The part of the agent that fetches, and that keeps what a machine with a boot disk needs to start
+# while the boot server does not answer: the last plan that was done to its end, and all that it
+# fetches. Read in by muster-agent.sh, whose functions and variables it uses.
 # shellcheck disable=SC2034,SC2154 # hold_code, home, run, state … are set and read there
 
 # Where it lies.
@@ -799,7 +818,8 @@ keeps() {
   [ -n "$boot" ] && [ "$home" = "$state/agent" ]
 }
 
-# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has no room, is thrown away.
+# What URL $1 serves, to $2. What was cut off is gone on with; what cannot be gone on with, or has
+# no room, is thrown away.
 pull() {
   curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --speed-time 30 --speed-limit 1000 \\
     --continue-at - --output "$2" "$1" && return 0
@@ -821,7 +841,8 @@ fetch() {
     try write-failed mv -fT "$new" "$3" && try write-failed sync "\${3%/*}"; }
 }
 
-# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive wrote over is unpacked anew.
+# An empty file beside what was unpacked says so, as long as the plan names it: what a later archive
+# wrote over is unpacked anew.
 unpack() {
   new=$2/.muster-get.$1
   for old in "$2"/.muster-unpacked.*; do
@@ -839,8 +860,8 @@ recall() {
   return 1
 }
 
-# The plan in $run/body, which was done: unless it was for this moment only, it is what this machine does by itself. Without a boot disk
-# nothing of it stays: it holds secrets.
+# The plan in $run/body, which was done: unless it was for this moment only, it is what this machine
+# does by itself. Without a boot disk nothing of it stays: it holds secrets.
 keep_plan() {
   [ -n "$boot" ] || [ "$home" != "$state/agent" ] || try keep-failed rm -rf "$shelf" || return 1
   keeps && [ -z "$alone" ] && ! grep -Eq '^(create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear) ' "$stage/lines" || return 0
@@ -860,8 +881,9 @@ keep_plan() {
   done
 }
 
-# After a poll that was not answered: what was kept is done, if nothing was in this boot. From the boot disk a machine starts because the
-# server did not answer its firmware; one that came from the network waits a while. A member of etcd that had data does nothing without.
+# After a poll that was not answered: what was kept is done, if nothing was in this boot. From the
+# boot disk a machine starts because the server did not answer its firmware; one that came from the
+# network waits a while. A member of etcd that had data does nothing without.
 unanswered() {
   [ "$status" = 000 ] && [ ! -e "$run/applied" ] && keeps && [ -e "$shelf/plan.tar" ] || return 0
   [ -n "$started" ] || [ "$worse" -ge 3 ] || return 0
@@ -874,8 +896,8 @@ unanswered() {
   alone=''
 }
 
-# What the machine booted from goes to its boot disk, beside the talk, once a plan was done and kept: then it is known to work. What failed
-# is tried again after some minutes.
+# What the machine booted from goes to its boot disk, beside the talk, once a plan was done and
+# kept: then it is known to work. What failed is tried again after some minutes.
 keep_boot() {
   keeps && [ -z "$started" ] && [ -e "$run/applied" ] && [ -e "$shelf/plan.tar" ] || return 0
   first_line "$run/bootdisk"
@@ -899,9 +921,10 @@ export const DISK_SCRIPT = `#!/bin/sh
 #     muster-disk.sh boot-look SELECTOR               as look, for a boot disk (muster-boot.sh)
 #     muster-disk.sh boot-create SELECTOR DEVICE      makes its partition, if the selector's one disk is DEVICE and blank
 #
-# SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a disk must fit all of them. Only
-# whole disks are looked at. A disk on which anything is that anybody could miss is foreign, and is never written to. Paths are
-# below MUSTER_ROOT. On failure the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk.
+# SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a
+# disk must fit all of them. Only whole disks are looked at. A disk on which anything is that
+# anybody could miss is foreign, and is never written to. Paths are below MUSTER_ROOT. On failure
+# the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -963,7 +986,8 @@ fits() {
   done
 }
 
-# The kernel's own word (virtio, NVMe), or udev's link that ends in the serial number (SATA, SAS, USB).
+# The kernel's own word (virtio, NVMe), or udev's link that ends in the serial number (SATA, SAS,
+# USB).
 has_serial() {
   for file in serial device/serial; do
     first_line "$root/sys/block/$1/$file"
@@ -999,7 +1023,8 @@ judge() {
   if [ -n "$type" ]; then
     [ "$label $type" = 'MUSTER-DATA ext4' ] || { detail="holds $type\${label:+ named $label}" && return; }
     [ -z "$booting" ] || { detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say the same when it is made' && return; }
-    # The mark of one that is being made is taken off last, before it is ever mounted: nothing is lost.
+    # The mark of one that is being made is taken off last, before it is ever mounted: nothing is
+    # lost.
     ! made_half $((sectors - 1)) || { disk=blank && return; }
     disk=ours
     first_line "$sys/dev"
@@ -1025,7 +1050,8 @@ writable() {
   [ "$value" != 1 ] || { detail='is read-only' && return 1; }
 }
 
-# Sets label, type and filesystem to what $node holds, by blkid; empty when it knows nothing there. If it cannot tell, detail says why.
+# Sets label, type and filesystem to what $node holds, by blkid; empty when it knows nothing there.
+# If it cannot tell, detail says why.
 probe() {
   label='' type='' filesystem=''
   found=$(blkid -p -o export "$node" 2>&1)
@@ -1047,7 +1073,8 @@ measure() {
   sectors=$value
 }
 
-# Sets boots, datas and others: how many partitions $sys has by the names that we give, and besides; boot_part and data_part: which.
+# Sets boots, datas and others: how many partitions $sys has by the names that we give, and besides;
+# boot_part and data_part: which.
 partitions() {
   boots=0 datas=0 others=0 boot_part='' data_part=''
   for part in "$sys"/*/partition; do
@@ -1069,8 +1096,8 @@ zeros() {
 # Where the mark stands on a disk that is being divided: between its table and its first partition.
 BEFORE_PARTITIONS=2047
 
-# Text $1 in sector $2. It tells what we were making from somebody's data: mkfs.ext4 wipes the first sectors first, and a table is
-# written in several places.
+# Text $1 in sector $2. It tells what we were making from somebody's data: mkfs.ext4 wipes the first
+# sectors first, and a table is written in several places.
 mark() {
   { printf '%s' "$1" && head -c $((512 - \${#1})) /dev/zero; } |
     dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
@@ -1081,7 +1108,8 @@ made_half() {
   [ "$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\\0')" = MUSTER-DATA-NEW ]
 }
 
-# A table of partitions: one of $1 MiB that UEFI takes for its system's and BIOS for the active one, and of the rest what $2 says.
+# A table of partitions: one of $1 MiB that UEFI takes for its system's and BIOS for the active one,
+# and of the rest what $2 says.
 divide() {
   mark MUSTER-DATA-NEW $BEFORE_PARTITIONS && printf 'label: gpt\\nstart=1MiB, size=%sMiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable\\n%s' "$1" "$2" |
     sfdisk --quiet --wipe always --wipe-partitions always "$node"
@@ -1100,7 +1128,8 @@ create() {
   fi || fail "the filesystem was not made on $1"
 }
 
-# A partition to start from, and one with filesystem $1. Of the first an eighth is enough, for two root images beside each other.
+# A partition to start from, and one with filesystem $1. Of the first an eighth is enough, for two
+# root images beside each other.
 create_both() {
   mib=$((sectors / 2048)) room=$((sectors / 2048 / 8))
   [ "$room" -ge 640 ] || room=640
@@ -1141,16 +1170,18 @@ esac
 `;
 
 export const BOOT_SCRIPT = `#!/bin/sh
-# The disk that a machine starts from while the boot server does not answer. It holds what the machine booted from the network: kernel,
-# initrd, root image and first configuration, and loaders for BIOS (extlinux) and UEFI (systemd-boot).
+# The disk that a machine starts from while the boot server does not answer. It holds what the
+# machine booted from the network: kernel, initrd, root image and first configuration, and loaders
+# for BIOS (extlinux) and UEFI (systemd-boot).
 #
 #     muster-boot.sh seed
 #         fetches the configuration of this boot, while its session is there to be asked
 #     muster-boot.sh keep SELECTOR KERNEL SHA256 [INITRD SHA256]…
 #         brings the one disk that fits up to date, with files from these URLs; how that ended stands in /run/muster/bootdisk, as \`STATE TEXT\`
 #
-# Files have their hashes as names and are there before a loader's configuration names them, so cut off anywhere the disk starts what it
-# started before. Paths are below MUSTER_ROOT. Needs coreutils, util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
+# Files have their hashes as names and are there before a loader's configuration names them, so cut
+# off anywhere the disk starts what it started before. Paths are below MUSTER_ROOT. Needs coreutils,
+# util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
 set -u
 umask 077
 LC_ALL=C
@@ -1194,7 +1225,8 @@ argument() {
   value=$(words | sed -n "s/^$1=//p" | tail -n 1)
 }
 
-# Ignition's document, or cloud-init's. Those that a server need not have are left out when it has not.
+# Ignition's document, or cloud-init's. Those that a server need not have are left out when it has
+# not.
 seed() {
   [ ! -e "$work/seed" ] || return 0
   argument 'ignition\\.config\\.url'
@@ -1224,7 +1256,8 @@ $found
 FOUND
 }
 
-# Mounts the disk's filesystem; one that was never finished, or is broken, is made anew: nothing is on it that is not elsewhere.
+# Mounts the disk's filesystem; one that was never finished, or is broken, is made anew: nothing is
+# on it that is not elsewhere.
 mount_disk() {
   mkdir -p "$at"
   # One that was killed left it mounted.
@@ -1242,7 +1275,8 @@ place() {
   try mv "$at/muster/new" "$at/$2"
 }
 
-# What URL $1 serves, with SHA-256 $2, as muster/$3. A kernel finds the next initrd only at a multiple of four octets.
+# What URL $1 serves, with SHA-256 $2, as muster/$3. A kernel finds the next initrd only at a
+# multiple of four octets.
 fetch() {
   [ ! -e "$at/muster/$3" ] || return 0
   try pull "$1" "$at/muster/new"
@@ -1349,8 +1383,9 @@ esac
 `;
 
 export const CHECK_SCRIPT = `#!/bin/sh
-# What a machine must be before it is part of a cluster: \`muster-check.sh NAME [WORD…]\`, names as in CHECKS of src/agent/plan.ts.
-# Prints the reason and fails if it is not so. Paths are below MUSTER_ROOT. Needs coreutils; \`module\` modprobe, \`mtu\` ping and ip.
+# What a machine must be before it is part of a cluster: \`muster-check.sh NAME [WORD…]\`, names as in
+# CHECKS of src/agent/plan.ts. Prints the reason and fails if it is not so. Paths are below
+# MUSTER_ROOT. Needs coreutils; \`module\` modprobe, \`mtu\` ping and ip.
 set -fu
 LC_ALL=C
 export LC_ALL
@@ -1361,7 +1396,8 @@ fail() {
   exit 1
 }
 
-# Whether process $1 (a directory of /proc) is one that may have the port, and holds the socket with inode $2.
+# Whether process $1 (a directory of /proc) is one that may have the port, and holds the socket with
+# inode $2.
 holds() {
   read -r name <"$1/comm" || return 1
   case " $own " in *" $name "*) ;; *) return 1 ;; esac
@@ -1387,8 +1423,9 @@ port() {
   done
 }
 
-# As large as the device on the way sends them, $2 where that is not known. A member that does not answer at all says nothing about the
-# way to it; where a router says what it takes, both ends do with that. busybox's ping cannot ask.
+# As large as the device on the way sends them, $2 where that is not known. A member that does not
+# answer at all says nothing about the way to it; where a router says what it takes, both ends do
+# with that. busybox's ping cannot ask.
 mtu() {
   headers=28
   case $1 in *:*) headers=48 ;; esac
@@ -1415,8 +1452,9 @@ milliseconds() {
   ms=\${ms:-0}
 }
 
-# As etcd writes: over space that is there already, each write with its sync. dd says how long each took; of 100, the second longest. A hundred
-# processes take longer than the writes to a fast disk: where all of them by one are done in the time that one may take, that is enough.
+# As etcd writes: over space that is there already, each write with its sync. dd says how long each
+# took; of 100, the second longest. A hundred processes take longer than the writes to a fast disk:
+# where all of them by one are done in the time that one may take, that is enough.
 fsync() {
   file=$1/.muster-fsync
   { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } 2>/dev/null || fail "cannot write to $1"

@@ -172,7 +172,10 @@ export type DecodedFacts =
   /** For the log: which field, and what is wrong with it. */
   | { readonly ok: false; readonly text: string };
 
-/** Fields that are words: nothing that could be mistaken for something else when it is logged or compared. */
+/**
+ * Fields that are words: nothing that could be mistaken for something else when it is logged or
+ * compared.
+ */
 const TOKEN = /^[\x21-\x7e]{1,200}$/;
 const HEX64 = /^[0-9a-f]{64}$/;
 const REVISION = /^(-|[0-9a-f]{1,64})$/;
@@ -188,7 +191,10 @@ const DISK_STATES = ['unused', 'none', 'several', 'blank', 'foreign', 'ours'] as
 
 class NotFacts extends Error {}
 
-/** The facts of a poll's body (form-urlencoded). Unknown fields are skipped: a newer agent may say more. Never throws. */
+/**
+ * The facts of a poll's body (form-urlencoded). Unknown fields are skipped: a newer agent may say
+ * more. Never throws.
+ */
 export function decodeFacts(body: string): DecodedFacts {
   if (body.length > FACTS_LIMIT) return { ok: false, text: `more than ${FACTS_LIMIT} octets` };
   try {

@@ -1,7 +1,8 @@
 /**
- * A machine whose document is gone, or that no cluster names any more, is refused at once; a minute later the certificate of its agent is
- * revoked for good, so that the same machine under the same name is not believed again without an operator's word. What an operator takes
- * out by mistake, `muster machine rearm --keep` takes back.
+ * A machine whose document is gone, or that no cluster names any more, is refused at once; a minute
+ * later the certificate of its agent is revoked for good, so that the same machine under the same
+ * name is not believed again without an operator's word. What an operator takes out by mistake,
+ * `muster machine rearm --keep` takes back.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
@@ -10,12 +11,16 @@ import type { Roster } from '../machines/roster.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import type { AgentRecord, Identities } from './identities.ts';
 
-/** A file that an editor replaces, or a repository that is being checked out, is away for a moment: that revokes nothing. */
+/**
+ * A file that an editor replaces, or a repository that is being checked out, is away for a moment:
+ * that revokes nothing.
+ */
 export const GONE_FOR = duration('1m');
 
 /**
- * So many gone at once, and more than half of all: that is a directory that is not mounted or a wrong branch, not an operator who took
- * machines out one by one. They are refused while they are gone, and nothing is revoked.
+ * So many gone at once, and more than half of all: that is a directory that is not mounted or a
+ * wrong branch, not an operator who took machines out one by one. They are refused while they are
+ * gone, and nothing is revoked.
  */
 const MANY = 3;
 
@@ -30,7 +35,10 @@ export type Withdrawn = keyof typeof WITHDRAWN;
 export const REVOKED = 'revoked';
 
 export interface WithdrawalDeps {
-  /** With `faults`: while a file is invalid, the document that is missed may stand in it, and nothing is revoked. */
+  /**
+   * With `faults`: while a file is invalid, the document that is missed may stand in it, and
+   * nothing is revoked.
+   */
   readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
   readonly identities: Identities;
   /** The cluster that a machine is of, or has still to leave. */

@@ -1,4 +1,7 @@
-/** The operators' API over HTTP: express around the table of routes, on a unix socket; health also by TCP if asked. */
+/**
+ * The operators' API over HTTP: express around the table of routes, on a unix socket; health also
+ * by TCP if asked.
+ */
 import http from 'node:http';
 import express from 'express';
 import { MusterError } from '../base/errors.ts';
@@ -24,8 +27,8 @@ const CLIENT_LEFT = 499;
 const CLOSE_GRACE_MS = 5_000;
 
 /**
- * Starts the API on the unix socket `listen.socket` and, when `listen.metrics` is given, the health routes (and nothing else)
- * by TCP. Rejects with E_SOCKET_IN_USE, E_PORT_IN_USE or E_SOCKET_OPEN.
+ * Starts the API on the unix socket `listen.socket` and, when `listen.metrics` is given, the health
+ * routes (and nothing else) by TCP. Rejects with E_SOCKET_IN_USE, E_PORT_IN_USE or E_SOCKET_OPEN.
  */
 export async function startApi(options: {
   readonly listen: {
@@ -83,7 +86,8 @@ function listenError(error: NodeJS.ErrnoException, where: { readonly host: strin
 
 function closeServer(server: http.Server): Promise<void> {
   return new Promise((resolve) => {
-    // A connection that was busy becomes idle; without this it would stay until its keep-alive runs out.
+    // A connection that was busy becomes idle; without this it would stay until its keep-alive runs
+    // out.
     const idle = setInterval(() => server.closeIdleConnections(), 50);
     const late = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
     server.close(() => {
@@ -101,7 +105,10 @@ interface ServerDeps {
   readonly metrics: Pick<Metrics, 'add'>;
 }
 
-/** An HTTP server that answers `routes`; everything else is a problem. Exported for tests of a table without a socket. */
+/**
+ * An HTTP server that answers `routes`; everything else is a problem. Exported for tests of a table
+ * without a socket.
+ */
 export function createServer<D extends ServerDeps>(
   routes: readonly Route<D>[],
   deps: D,

@@ -1,4 +1,7 @@
-/** Binaries and container images over the operators' API: names for files that the asset store has already. */
+/**
+ * Binaries and container images over the operators' API: names for files that the asset store has
+ * already.
+ */
 import { z } from 'zod';
 import { type Artifact, type ArtifactBook, artifactName, checkArtifact, filesOf } from '../artifacts/book.ts';
 import { type Arch, contentsOf, MAX_MANIFEST_BYTES } from '../artifacts/oci.ts';

@@ -1,7 +1,7 @@
 /**
- * Files of images over the operators' API. The server fetches nothing by itself: the command line reads from wherever the file
- * is and sends it here in pieces, each of which says where it belongs (Content-Range), so that a broken upload goes on where it
- * stopped.
+ * Files of images over the operators' API. The server fetches nothing by itself: the command line
+ * reads from wherever the file is and sends it here in pieces, each of which says where it belongs
+ * (Content-Range), so that a broken upload goes on where it stopped.
  */
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { MusterError } from '../base/errors.ts';

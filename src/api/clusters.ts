@@ -1,4 +1,7 @@
-/** Handlers for clusters beyond their documents: the full specification, plans of machines, the founding of etcd. */
+/**
+ * Handlers for clusters beyond their documents: the full specification, plans of machines, the
+ * founding of etcd.
+ */
 import { MusterError } from '../base/errors.ts';
 import type { ManifestFile } from '../cluster/addons/addon.ts';
 import { type AddonState, addonsPart } from '../cluster/addons/library.ts';
@@ -45,7 +48,10 @@ export const showFull: H = (request, deps) => {
   return json(view);
 };
 
-/** What a machine of a cluster is told to do once it has its certificates, as text; no secret is in it. */
+/**
+ * What a machine of a cluster is told to do once it has its certificates, as text; no secret is in
+ * it.
+ */
 export const showPlan: H = async (request, deps) => {
   const name = request.params.name ?? '';
   const cluster = deps.catalog
@@ -121,7 +127,9 @@ export const foundCluster: H = async (request, { founding }) => {
   return json(await founding.order(name));
 };
 
-/** What is well and what is not, without touching anything. Query: `etcd`, nothing of Kubernetes. */
+/**
+ * What is well and what is not, without touching anything. Query: `etcd`, nothing of Kubernetes.
+ */
 export const showHealth: H = async ({ params, query }, { health }) =>
   json(await health.look(params.name ?? '', { etcdOnly: flag(query, 'etcd') }));
 

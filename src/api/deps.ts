@@ -1,4 +1,6 @@
-/** What the operators' API needs of the other rooms, as narrow interfaces; src/main.ts wires them. */
+/**
+ * What the operators' API needs of the other rooms, as narrow interfaces; src/main.ts wires them.
+ */
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
@@ -44,21 +46,30 @@ export interface Daemon {
   readonly version: string;
   readonly startedAt: Millis;
   readiness(): Readiness;
-  /** Reads again what the host has besides documents: the addresses of its interfaces, the loader directories. */
+  /**
+   * Reads again what the host has besides documents: the addresses of its interfaces, the loader
+   * directories.
+   */
   reread(): void;
 }
 
 export interface ApiDeps {
   readonly catalog: LiveCatalog;
   readonly roster: Pick<Roster, 'get' | 'list' | 'view' | 'byMac' | 'forget'>;
-  /** Makes a document of a machine that was seen, or lets one that is held try again. Throws E_NOT_FOUND and what apply throws. */
+  /**
+   * Makes a document of a machine that was seen, or lets one that is held try again. Throws
+   * E_NOT_FOUND and what apply throws.
+   */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
   readonly leases: Pick<LeaseBook, 'list'>;
   /** What a machine would get, and its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render'>;
   /** Add-ons of clusters, with their files. */
   readonly addons: AddonLibrary;
-  /** The founding of clusters' etcd. All throw E_NOT_FOUND for a cluster that is not there, orders E_FOUNDING with what stands against them. */
+  /**
+   * The founding of clusters' etcd. All throw E_NOT_FOUND for a cluster that is not there, orders
+   * E_FOUNDING with what stands against them.
+   */
   readonly founding: FoundingOrders;
   readonly membership: Membership;
   /** Why machines on their way out are still where they are. */
@@ -74,7 +85,9 @@ export interface ApiDeps {
     /** Throws E_NOT_FOUND. */
     rearm(machine: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   };
-  /** A kubeconfig with a fresh certificate: secret. Throws E_NOT_FOUND, E_USAGE, E_CLUSTER, E_PKI. */
+  /**
+   * A kubeconfig with a fresh certificate: secret. Throws E_NOT_FOUND, E_USAGE, E_CLUSTER, E_PKI.
+   */
   readonly kubeconfig: (cluster: string, user: string) => Promise<string>;
   /** A client of a cluster's etcd, with a fresh certificate: secret. Throws the same. */
   readonly etcdClient: (cluster: string, user: string) => Promise<EtcdClient>;

@@ -15,7 +15,10 @@ type H = Handler<ApiDeps>;
 /** A machine's status as it is shown; `profile` is the one that it has, named or selected. */
 export type MachineShown = Omit<MachineStatus, 'v'> & { readonly profile?: string };
 
-/** A document as the API shows it: what the operator wrote, and under `status` what the server knows. */
+/**
+ * A document as the API shows it: what the operator wrote, and under `status` what the server
+ * knows.
+ */
 export interface Shown {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: Kind;
@@ -41,7 +44,9 @@ function kindOf(request: ApiRequest): Kind {
   return kind;
 }
 
-/** Changes whenever the document does: the store's revision, or for a file's document its content. */
+/**
+ * Changes whenever the document does: the store's revision, or for a file's document its content.
+ */
 export function etagOf(entry: Entry): string {
   if (entry.origin.from === 'api') return `"r${entry.origin.revision}"`;
   return `"f${createHash('sha256').update(JSON.stringify(entry.document)).digest('base64url').slice(0, 22)}"`;
@@ -50,7 +55,10 @@ export function etagOf(entry: Entry): string {
 /** Without the version of its stored shape. */
 const shownStatus = ({ v: _, ...status }: MachineStatus): Omit<MachineStatus, 'v'> => status;
 
-/** The profile that each machine has: the one that its document names, or that selects it. Profiles are listed once. */
+/**
+ * The profile that each machine has: the one that its document names, or that selects it. Profiles
+ * are listed once.
+ */
 function selection({ catalog }: ApiDeps): (member: Member) => string | undefined {
   const profiles = catalog
     .list('Profile')
@@ -90,10 +98,15 @@ function namesOf(kind: Kind, { catalog, roster }: ApiDeps): string[] {
   return seen.length === 0 ? written : [...written, ...seen].sort();
 }
 
-/** So many items are made at once: a list of ten thousand machines must not keep a DHCP packet waiting. */
+/**
+ * So many items are made at once: a list of ten thousand machines must not keep a DHCP packet
+ * waiting.
+ */
 const AT_ONCE = 100;
 
-/** The list as JSON, piece by piece. What changes meanwhile is shown as it is when its turn comes. */
+/**
+ * The list as JSON, piece by piece. What changes meanwhile is shown as it is when its turn comes.
+ */
 async function* listText(kind: Kind, deps: ApiDeps): AsyncGenerator<string> {
   const names = namesOf(kind, deps);
   const selected = selection(deps);
@@ -130,8 +143,8 @@ export const getDocument: H = (request, deps) => {
 };
 
 /**
- * What If-Match and If-None-Match demand, checked against what is in force. Throws E_CONFLICT (as 412) when it is not so.
- * The revision goes on to the store, which compares again when it commits.
+ * What If-Match and If-None-Match demand, checked against what is in force. Throws E_CONFLICT (as
+ * 412) when it is not so. The revision goes on to the store, which compares again when it commits.
  */
 function expectation(request: ApiRequest, entry: Entry | undefined): Pick<ChangeOptions, 'expectRevision'> {
   const match = request.headers['if-match'];
@@ -192,8 +205,9 @@ export const deleteDocument: H = async (request, deps) => {
 };
 
 /**
- * Body: JSON `{"documents": [{"kind", "name"}, …]}`. Checked as one change, and deleted as one up to what the store takes at once;
- * more in steps, what names others first. Machines that were only seen are forgotten.
+ * Body: JSON `{"documents": [{"kind", "name"}, …]}`. Checked as one change, and deleted as one up
+ * to what the store takes at once; more in steps, what names others first. Machines that were only
+ * seen are forgotten.
  */
 export const deleteDocuments: H = async (request, { catalog, roster }) => {
   const dryRun = flag(request.query, 'dryRun');
@@ -235,7 +249,10 @@ function targetsOf(body: string): readonly Target[] {
   return list.map(({ kind, name }) => ({ kind, name }));
 }
 
-/** Body: YAML or JSON documents; or JSON `{"sources": [{"file", "text"}, …]}`, so that faults name the client's files. */
+/**
+ * Body: YAML or JSON documents; or JSON `{"sources": [{"file", "text"}, …]}`, so that faults name
+ * the client's files.
+ */
 export const applyDocuments: H = async (request, deps) => {
   const body = await readText(request);
   const dryRun = flag(request.query, 'dryRun');
@@ -248,8 +265,9 @@ export const applyDocuments: H = async (request, deps) => {
 const STEP = 100;
 
 /**
- * Applies all or nothing, up to what the store takes at once. More than that (a whole hall of machines) is checked together, then
- * stored in steps, in the order in which kinds refer to each other: a failure of the store in between leaves the steps before it.
+ * Applies all or nothing, up to what the store takes at once. More than that (a whole hall of
+ * machines) is checked together, then stored in steps, in the order in which kinds refer to each
+ * other: a failure of the store in between leaves the steps before it.
  */
 async function applyAll(
   sources: readonly DocumentSource[],
@@ -290,7 +308,10 @@ function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[]
   return sources;
 }
 
-/** A plain acknowledgement after the configuration directory, and what SIGHUP reads besides, was read again, with the directory's faults. */
+/**
+ * A plain acknowledgement after the configuration directory, and what SIGHUP reads besides, was
+ * read again, with the directory's faults.
+ */
 export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
   await deps.catalog.reload();
   deps.daemon.reread();

@@ -6,7 +6,10 @@ import type { EventLog, MusterEvent } from '../events/event.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handler.ts';
 
-/** A reader that lags by more events than this is cut off; it comes back with Last-Event-ID and misses nothing kept. */
+/**
+ * A reader that lags by more events than this is cut off; it comes back with Last-Event-ID and
+ * misses nothing kept.
+ */
 const MAX_QUEUED = 10_000;
 /** A comment at this interval tells both ends, and what is between them, that the stream lives. */
 const KEEP_ALIVE = toMillis(seconds(15));
@@ -15,8 +18,9 @@ const MAX_LIMIT = 100_000;
 const EVENT_STREAM = 'text/event-stream';
 
 /**
- * Query: `subject` (machine, MAC in any spelling, or `Kind/name`), `after` (sequence), `limit` (newest that many), `follow`. With `follow`
- * or `Accept: text/event-stream` a stream: first what is kept, then what comes; `Last-Event-ID` goes on where another ended.
+ * Query: `subject` (machine, MAC in any spelling, or `Kind/name`), `after` (sequence), `limit`
+ * (newest that many), `follow`. With `follow` or `Accept: text/event-stream` a stream: first what
+ * is kept, then what comes; `Last-Event-ID` goes on where another ended.
  */
 export const listEvents: Handler<ApiDeps> = (request, deps) => {
   const { query } = request;
@@ -41,9 +45,10 @@ interface Filter {
 }
 
 /**
- * Everything that events may call this subject: a machine by name or by any spelling of an address also has the events from
- * before it was recognised (its addresses) and from before it was accepted (the name that it was recorded under), and those of its
- * document (`Machine/NAME`), also when that is deleted.
+ * Everything that events may call this subject: a machine by name or by any spelling of an address
+ * also has the events from before it was recognised (its addresses) and from before it was accepted
+ * (the name that it was recorded under), and those of its document (`Machine/NAME`), also when that
+ * is deleted.
  */
 export function subjectsOf(
   text: string,
@@ -71,7 +76,10 @@ function kept(events: EventLog, { subjects, after, limit }: Filter): readonly Mu
   return limit === undefined ? found : found.slice(found.length - Math.min(limit, found.length));
 }
 
-/** The sequence to go on after. One beyond the newest is from before a restart: then everything is new. */
+/**
+ * The sequence to go on after. One beyond the newest is from before a restart: then everything is
+ * new.
+ */
 function resumePoint(request: ApiRequest, events: EventLog): number | undefined {
   const last = request.headers['last-event-id'];
   const after = /^[0-9]{1,15}$/.test(last ?? '') ? Number(last) : wholeNumber(request.query, 'after');

@@ -1,4 +1,7 @@
-/** The operators' API without a framework: requests and responses are values, a route is a row of a table. */
+/**
+ * The operators' API without a framework: requests and responses are values, a route is a row of a
+ * table.
+ */
 import { MusterError } from '../base/errors.ts';
 
 /** A request as handlers see it. */
@@ -54,8 +57,8 @@ export function text(value: string, contentType = 'text/plain; charset=utf-8', s
 export const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /**
- * The whole body as UTF-8 text. Throws E_TOO_LARGE beyond `limit` octets (the rest is not read) and E_USAGE when it is not
- * UTF-8.
+ * The whole body as UTF-8 text. Throws E_TOO_LARGE beyond `limit` octets (the rest is not read) and
+ * E_USAGE when it is not UTF-8.
  */
 export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Promise<string> {
   const parts: Uint8Array[] = [];
@@ -72,7 +75,10 @@ export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Pro
   }
 }
 
-/** A query parameter that is a whole number from 0 to `max`, or undefined. Throws E_USAGE when it is something else. */
+/**
+ * A query parameter that is a whole number from 0 to `max`, or undefined. Throws E_USAGE when it is
+ * something else.
+ */
 export function wholeNumber(
   query: URLSearchParams,
   name: string,
@@ -85,7 +91,10 @@ export function wholeNumber(
   return Number(value);
 }
 
-/** A query parameter that is a switch: present without value, `true`, `1`; or `false`, `0`. Throws E_USAGE otherwise. */
+/**
+ * A query parameter that is a switch: present without value, `true`, `1`; or `false`, `0`. Throws
+ * E_USAGE otherwise.
+ */
 export function flag(query: URLSearchParams, name: string): boolean {
   const value = query.get(name);
   if (value === null || value === 'false' || value === '0') return false;

@@ -1,4 +1,7 @@
-/** What monitors ask: alive, ready, metrics, version. Also on the TCP listener, where nothing else is. */
+/**
+ * What monitors ask: alive, ready, metrics, version. Also on the TCP listener, where nothing else
+ * is.
+ */
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json, type Route, text } from './handler.ts';
 

@@ -1,4 +1,7 @@
-/** The operators' unix socket: made so that nobody else can speak to it for a moment, and removed only when it is ours. */
+/**
+ * The operators' unix socket: made so that nobody else can speak to it for a moment, and removed
+ * only when it is ours.
+ */
 import fs from 'node:fs';
 import type http from 'node:http';
 import net from 'node:net';
@@ -13,9 +16,10 @@ export const SOCKET_MODE = 0o660;
 const MAX_PATH = 107;
 
 /**
- * Listens on `file` with mode 0660 and the operators' group, when that exists and this process may give files to it. A socket
- * that nobody answers on (a crash left it) is replaced; a living one, or a file of another type, is E_SOCKET_IN_USE. The
- * socket is made in a directory that only we may enter and moved into place once its mode is right.
+ * Listens on `file` with mode 0660 and the operators' group, when that exists and this process may
+ * give files to it. A socket that nobody answers on (a crash left it) is replaced; a living one, or
+ * a file of another type, is E_SOCKET_IN_USE. The socket is made in a directory that only we may
+ * enter and moved into place once its mode is right.
  */
 export async function listenOnSocket(
   server: http.Server,
@@ -57,7 +61,10 @@ function listening(server: net.Server, file: string): Promise<void> {
   });
 }
 
-/** Throws E_SOCKET_IN_USE when another server answers there, or when something that is no socket is in the way. */
+/**
+ * Throws E_SOCKET_IN_USE when another server answers there, or when something that is no socket is
+ * in the way.
+ */
 async function refuseIfAlive(file: string): Promise<void> {
   const there = fs.lstatSync(file, { throwIfNoEntry: false });
   if (!there) return;

@@ -11,7 +11,10 @@ import { type ApiRequest, type Handler, json, readText } from './handler.ts';
 
 type H = Handler<ApiDeps>;
 
-/** The fields of a small JSON body: strings and lists of strings only. Throws E_USAGE naming what is wrong. */
+/**
+ * The fields of a small JSON body: strings and lists of strings only. Throws E_USAGE naming what is
+ * wrong.
+ */
 export async function fieldsOf<K extends string>(
   request: ApiRequest,
   known: readonly K[],
@@ -55,7 +58,9 @@ export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster
   return found;
 }
 
-/** Body: `{mac, profile?, name?, address?, cluster?}`. Makes a Machine document, owned by the API. */
+/**
+ * Body: `{mac, profile?, name?, address?, cluster?}`. Makes a Machine document, owned by the API.
+ */
 export const addMachine: H = async (request, deps) => {
   const given = await fieldsOf(request, ['mac', 'profile', 'name', 'address', 'cluster']);
   const mac = macOf(given.mac ?? '');
@@ -77,7 +82,10 @@ export const addMachine: H = async (request, deps) => {
   return json({ ...results[0], warnings }, 201);
 };
 
-/** Body: `{profile?, name?, cluster?}`. The path names the machine as it is listed, or by hardware address. */
+/**
+ * Body: `{profile?, name?, cluster?}`. The path names the machine as it is listed, or by hardware
+ * address.
+ */
 export const acceptMachine: H = async (request, deps) => {
   const given = await fieldsOf(request, ['profile', 'name', 'cluster']);
   const machine = findMachine(request.params.name ?? '', deps);

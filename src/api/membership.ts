@@ -77,7 +77,10 @@ export const resetCluster: H = async (request, { founding }) => {
   return shown(await founding.reset(request.params.name ?? ''));
 };
 
-/** Body: `{confirm, member, without?}`: whose data are taken, and whose are given up, names joined by commas. */
+/**
+ * Body: `{confirm, member, without?}`: whose data are taken, and whose are given up, names joined
+ * by commas.
+ */
 export const restoreCluster: H = async (request, { founding }) => {
   const given = await confirmed(request, 'restore', ['member', 'without']);
   return shown(await founding.restore(request.params.name ?? '', memberOf(given), namesOf(given.without)));

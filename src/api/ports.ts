@@ -1,4 +1,7 @@
-/** Every port, socket and path that Muster opens or reaches, who speaks there, and what turns it off; docs/ports.md. */
+/**
+ * Every port, socket and path that Muster opens or reaches, who speaks there, and what turns it
+ * off; docs/ports.md.
+ */
 import { DEFAULT_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
 
 export interface Port {

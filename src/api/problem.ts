@@ -1,4 +1,7 @@
-/** Errors as RFC 9457 problem details: one shape for every failure, with our stable code and every fault. */
+/**
+ * Errors as RFC 9457 problem details: one shape for every failure, with our stable code and every
+ * fault.
+ */
 import { ERRORS, type ErrorCode, type Fault, MusterError } from '../base/errors.ts';
 import type { ApiResponse } from './handler.ts';
 
@@ -17,7 +20,10 @@ export interface Problem {
   readonly errors: readonly Fault[];
 }
 
-/** The problem that an error is. What was not thrown on purpose becomes E_INTERNAL without its text: that is for the log. */
+/**
+ * The problem that an error is. What was not thrown on purpose becomes E_INTERNAL without its text:
+ * that is for the log.
+ */
 export function problemOf(error: unknown, status?: number): Problem {
   const known =
     error instanceof MusterError
@@ -47,7 +53,10 @@ export function problemResponse(
   };
 }
 
-/** Reads a problem that a server sent back into the error that it was; undefined when the text is not one. */
+/**
+ * Reads a problem that a server sent back into the error that it was; undefined when the text is
+ * not one.
+ */
 export function errorOfProblem(body: string): MusterError | undefined {
   let value: unknown;
   try {

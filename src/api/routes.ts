@@ -1,6 +1,7 @@
 /**
- * The operators' API as a table: the server, its index (`GET /v1`) and docs/ports.md come from it. Literal paths stand
- * before those with parameters that would also fit; the first that fits answers.
+ * The operators' API as a table: the server, its index (`GET /v1`) and docs/ports.md come from it.
+ * Literal paths stand before those with parameters that would also fit; the first that fits
+ * answers.
  */
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
@@ -230,7 +231,10 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   ...HEALTH_ROUTES,
 ];
 
-/** Everything that operators can ask for: what is made of documents and what is made of files. For the index and the docs. */
+/**
+ * Everything that operators can ask for: what is made of documents and what is made of files. For
+ * the index and the docs.
+ */
 export const OPERATOR_ROUTES: readonly Omit<Route<ApiDeps>, 'handler'>[] = [
   ...API_ROUTES,
   ...ASSET_ROUTES,

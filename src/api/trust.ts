@@ -1,4 +1,7 @@
-/** Handlers for keys, certificates and what follows from two keys in one machine's name. No private key leaves but a person's own. */
+/**
+ * Handlers for keys, certificates and what follows from two keys in one machine's name. No private
+ * key leaves but a person's own.
+ */
 import { MusterError } from '../base/errors.ts';
 import { leavesFor } from '../pki/hierarchy.ts';
 import { MUSTER_SCOPE } from '../pki/records.ts';

@@ -1,5 +1,6 @@
 /**
- * What binaries and images are here, by name: records of the store that name files of the asset store by hash.
+ * What binaries and images are here, by name: records of the store that name files of the asset
+ * store by hash.
  *
  *     artifact/binary/NAME/VERSION/ARCH     BinaryArtifact
  *     artifact/image/REFERENCE              ImageArtifact
@@ -56,7 +57,10 @@ export type Artifact = BinaryArtifact | ImageArtifact | ManifestArtifact;
 
 const PREFIX = 'artifact/';
 
-/** `binary/kubelet/1.36.2/x86_64`, `image/registry.k8s.io/pause:3.10.2`: the name by which people and the API name it. */
+/**
+ * `binary/kubelet/1.36.2/x86_64`, `image/registry.k8s.io/pause:3.10.2`: the name by which people
+ * and the API name it.
+ */
 export function artifactName(artifact: Artifact): string {
   switch (artifact.kind) {
     case 'image':
@@ -106,7 +110,10 @@ export interface ArtifactBook {
   list(): readonly Artifact[];
   get(name: string): Artifact | undefined;
   binary(name: string, version: string, arch: Arch): BinaryArtifact | undefined;
-  /** By a reference in any spelling; one with a digest is found wherever that digest is in the repository. */
+  /**
+   * By a reference in any spelling; one with a digest is found wherever that digest is in the
+   * repository.
+   */
   image(reference: string): ImageArtifact | undefined;
   /** By registry and repository, `registry.k8s.io/kube-apiserver`. */
   repository(name: string): Repository | undefined;

@@ -1,6 +1,6 @@
 /**
- * Directories and archives of images as values: an OCI layout (image-layout specification 1.1), what `docker save` writes, and our own
- * list of binaries. Pure: files come by a function.
+ * Directories and archives of images as values: an OCI layout (image-layout specification 1.1),
+ * what `docker save` writes, and our own list of binaries. Pure: files come by a function.
  */
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
@@ -56,7 +56,10 @@ const layoutIndex = z.looseObject({
   ),
 });
 
-/** Images of a layout's `index.json`: references (full ones) and digests. One without a usable name has no reference. */
+/**
+ * Images of a layout's `index.json`: references (full ones) and digests. One without a usable name
+ * has no reference.
+ */
 export function parseLayout(
   text: string,
 ): readonly { readonly reference?: string; readonly digest: string; readonly size: number }[] {
@@ -72,7 +75,9 @@ const dockerList = z.array(
   z.looseObject({ Config: z.string(), RepoTags: z.array(z.string()).nullish(), Layers: z.array(z.string()) }),
 );
 
-/** Images of what `docker save` wrote, by its `manifest.json`: member names of config and layers. */
+/**
+ * Images of what `docker save` wrote, by its `manifest.json`: member names of config and layers.
+ */
 export function parseDockerArchive(text: string): readonly {
   readonly references: readonly string[];
   readonly config: string;

@@ -1,4 +1,7 @@
-/** Manifests and indexes of container images: those of OCI and those of Docker that registries still have. Pure. */
+/**
+ * Manifests and indexes of container images: those of OCI and those of Docker that registries still
+ * have. Pure.
+ */
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
 import type { ImageSpec } from '../resources/kinds.ts';
@@ -99,8 +102,9 @@ export interface ContentsOptions {
 }
 
 /**
- * Follows an image from its digest. Of an index, manifests for other architectures count if they are here, and are not missed
- * if not. Throws E_ARTIFACT when something is no manifest, or an index is inside an index.
+ * Follows an image from its digest. Of an index, manifests for other architectures count if they
+ * are here, and are not missed if not. Throws E_ARTIFACT when something is no manifest, or an index
+ * is inside an index.
  */
 export async function contentsOf({ digest, read, has, archs }: ContentsOptions): Promise<ImageContents> {
   const manifests: Descriptor[] = [];

@@ -1,6 +1,9 @@
 /** Names of container images, as the OCI distribution specification and containerd spell them. */
 
-/** `registry.k8s.io/kube-apiserver:v1.36.2`: which registry, which repository there, and which of its images. */
+/**
+ * `registry.k8s.io/kube-apiserver:v1.36.2`: which registry, which repository there, and which of
+ * its images.
+ */
 export interface Reference {
   /** Host with an optional port. */
   readonly registry: string;
@@ -10,7 +13,8 @@ export interface Reference {
   readonly digest?: string;
 }
 
-// OCI distribution specification 1.1, "Pulling manifests"; the separators as containerd's `reference` package has them.
+// OCI distribution specification 1.1, "Pulling manifests"; the separators as containerd's
+// `reference` package has them.
 const COMPONENT = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
 const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})*$`);
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
@@ -30,8 +34,9 @@ export const hashOfDigest = (digest: string): string => digest.slice('sha256:'.l
 export const digestOfHash = (sha256: string): string => `sha256:${sha256}`;
 
 /**
- * Reads a reference; without tag and digest it means `latest`, without registry Docker's (`busybox` is
- * `docker.io/library/busybox:latest`), as containerd and podman take them. Undefined when it is none.
+ * Reads a reference; without tag and digest it means `latest`, without registry Docker's (`busybox`
+ * is `docker.io/library/busybox:latest`), as containerd and podman take them. Undefined when it is
+ * none.
  */
 export function parseReference(text: string): Reference | undefined {
   const at = text.indexOf('@');
@@ -52,7 +57,10 @@ export function parseReference(text: string): Reference | undefined {
   };
 }
 
-/** What stands before the first slash is a registry only if it can be nothing else: it has a dot or a port, or is localhost. */
+/**
+ * What stands before the first slash is a registry only if it can be nothing else: it has a dot or
+ * a port, or is localhost.
+ */
 function splitName(name: string): { readonly registry: string; readonly repository: string } {
   const slash = name.indexOf('/');
   const first = slash < 0 ? '' : name.slice(0, slash);

@@ -1,9 +1,10 @@
 /**
- * The pull half of the OCI distribution API (specification 1.1): what a registry answers, as values. No framework and no socket:
- * whoever has a request asks here, and sends the text or the file of that hash.
+ * The pull half of the OCI distribution API (specification 1.1): what a registry answers, as
+ * values. No framework and no socket: whoever has a request asks here, and sends the text or the
+ * file of that hash.
  *
- * A mirror of containerd is asked with `?ns=REGISTRY`, the registry that the image's name begins with; everybody else writes it
- * into the path: `HOST/registry.k8s.io/pause:3.10.2`.
+ * A mirror of containerd is asked with `?ns=REGISTRY`, the registry that the image's name begins
+ * with; everybody else writes it into the path: `HOST/registry.k8s.io/pause:3.10.2`.
  */
 import type { ArtifactBook } from './book.ts';
 import { hashOfDigest, isDigest, isRegistry, isRepository, isTag } from './reference.ts';

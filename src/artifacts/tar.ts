@@ -1,4 +1,7 @@
-/** Tar archives: ustar written byte for byte the same each time, and whatever docker, skopeo and GNU tar write read. Pure. */
+/**
+ * Tar archives: ustar written byte for byte the same each time, and whatever docker, skopeo and GNU
+ * tar write read. Pure.
+ */
 import { MusterError } from '../base/errors.ts';
 
 const BLOCK = 512;
@@ -17,8 +20,9 @@ export interface TarMember {
 const TYPE_FLAG = { file: '0', link: '1', symlink: '2', directory: '5' } as const;
 
 /**
- * The header block of a member: owned by root, dated 1970, so that the same files give the same archive. Throws E_ARTIFACT for a
- * path that ustar cannot hold (256 octets, of which the last 100 begin after a slash) and for files of 8 GiB and more.
+ * The header block of a member: owned by root, dated 1970, so that the same files give the same
+ * archive. Throws E_ARTIFACT for a path that ustar cannot hold (256 octets, of which the last 100
+ * begin after a slash) and for files of 8 GiB and more.
  */
 export function tarHeader({ path, type, mode, size, to = '' }: TarMember): Buffer {
   const block = Buffer.alloc(BLOCK);
@@ -71,8 +75,9 @@ export type ReadAt = (offset: number, length: number) => Promise<Uint8Array>;
 const MAX_NAME = 64 * 1024;
 
 /**
- * Lists an archive without reading its contents: ustar, GNU's long names, pax's paths and sizes. Members of other kinds are left
- * out, and so are those whose path leads out of the archive. Throws E_ARTIFACT when it is no tar, or is cut off.
+ * Lists an archive without reading its contents: ustar, GNU's long names, pax's paths and sizes.
+ * Members of other kinds are left out, and so are those whose path leads out of the archive. Throws
+ * E_ARTIFACT when it is no tar, or is cut off.
  */
 export async function* tarMembers(read: ReadAt): AsyncIterable<FoundMember> {
   let at = 0;

@@ -1,6 +1,9 @@
 /** Reading binary data without ever reading short. Used by every decoder. */
 
-/** Thrown by {@link ByteReader} when the input ends before the field does. Decoders catch it and return a reason. */
+/**
+ * Thrown by {@link ByteReader} when the input ends before the field does. Decoders catch it and
+ * return a reason.
+ */
 export class ShortInput extends Error {
   constructor(wanted: number, left: number) {
     super(`wanted ${wanted} octets, ${left} left`);

@@ -2,11 +2,16 @@
 import type { Millis } from './duration.ts';
 
 export interface Clock {
-  /** Wall-clock time, milliseconds since 1970-01-01 UTC. May step. Use it for what is stored or shown. */
+  /**
+   * Wall-clock time, milliseconds since 1970-01-01 UTC. May step. Use it for what is stored or
+   * shown.
+   */
   now(): Millis;
   /** Monotonic milliseconds from an arbitrary origin. Use it for spans within this process. */
   monotonic(): Millis;
-  /** Runs `fn` once after `after`; the returned function cancels. Does not keep the process alive. */
+  /**
+   * Runs `fn` once after `after`; the returned function cancels. Does not keep the process alive.
+   */
   after(after: Millis, fn: () => void): () => void;
 }
 
@@ -57,7 +62,9 @@ export class ManualClock implements Clock {
     };
   }
 
-  /** Moves time on by `span`, running the timers that fall due on the way, each at its own moment. */
+  /**
+   * Moves time on by `span`, running the timers that fall due on the way, each at its own moment.
+   */
   advance(span: Millis): void {
     const until = this.#now + span;
     for (;;) {

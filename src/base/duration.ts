@@ -1,6 +1,8 @@
 /** Time with its unit in the type: no bare number of unknown unit crosses a function boundary. */
 
-/** Milliseconds: a span, or since 1970-01-01 UTC where a {@link import('./clock.ts').Clock} gave it. */
+/**
+ * Milliseconds: a span, or since 1970-01-01 UTC where a {@link import('./clock.ts').Clock} gave it.
+ */
 export type Millis = number & { readonly __unit: 'ms' };
 /** Whole seconds, as DHCP and HTTP carry them. */
 export type Seconds = number & { readonly __unit: 's' };
@@ -13,7 +15,10 @@ export const toSeconds = (ms: Millis): Seconds => Math.floor(ms / 1000) as Secon
 
 const UNIT: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Reads `90s`, `1h30m`, `7d`, `250ms`. Undefined when malformed; a bare number has no unit and is refused. */
+/**
+ * Reads `90s`, `1h30m`, `7d`, `250ms`. Undefined when malformed; a bare number has no unit and is
+ * refused.
+ */
 export function parseDuration(text: string): Millis | undefined {
   if (!/^([0-9]+(ms|s|m|h|d))+$/.test(text)) return undefined;
   let total = 0;
@@ -28,7 +33,10 @@ export function spanText(span: Millis): string {
   return `${Math.floor(span / UNIT[unit]!)}${unit}`;
 }
 
-/** As {@link parseDuration}, for text that a schema has already accepted. Throws RangeError otherwise. */
+/**
+ * As {@link parseDuration}, for text that a schema has already accepted. Throws RangeError
+ * otherwise.
+ */
 export function duration(text: string): Millis {
   const span = parseDuration(text);
   if (span === undefined) throw new RangeError(`not a duration: ${text}`);

@@ -1,6 +1,7 @@
 /**
- * The one catalogue of errors: every code that an operator, a log line or the API can meet, who must act, and what to do.
- * `docs/errors.md` is generated from it and a test keeps the two equal. Codes are stable: never renamed, never reused.
+ * The one catalogue of errors: every code that an operator, a log line or the API can meet, who
+ * must act, and what to do. `docs/errors.md` is generated from it and a test keeps the two equal.
+ * Codes are stable: never renamed, never reused.
  */
 
 export interface ErrorKind {
@@ -387,7 +388,9 @@ export interface SourceSpot {
 /** One fault, as the log, the API and the command line show it. */
 export interface Fault {
   readonly code: ErrorCode;
-  /** The particulars: what was found, where, and the fix if it is more exact than the catalogue's. */
+  /**
+   * The particulars: what was found, where, and the fix if it is more exact than the catalogue's.
+   */
   readonly message: string;
   /** Path of the field, e.g. `spec.files[0].mode`. */
   readonly path?: string;

@@ -1,4 +1,6 @@
-/** A queue of things by the time at which something about them ends: a binary heap, smallest first. */
+/**
+ * A queue of things by the time at which something about them ends: a binary heap, smallest first.
+ */
 import type { Millis } from './duration.ts';
 
 interface Due<T> {

@@ -1,6 +1,7 @@
 /**
- * Sockets that whoever started us opened for us, after systemd's protocol (sd_listen_fds(3)): descriptors from 3 on, their number in
- * LISTEN_FDS, their names in LISTEN_FDNAMES, the process that they are for in LISTEN_PID.
+ * Sockets that whoever started us opened for us, after systemd's protocol (sd_listen_fds(3)):
+ * descriptors from 3 on, their number in LISTEN_FDS, their names in LISTEN_FDNAMES, the process
+ * that they are for in LISTEN_PID.
  */
 
 export interface InheritedSocket {
@@ -11,8 +12,9 @@ export interface InheritedSocket {
 const FIRST = 3;
 
 /**
- * What the environment says was passed on. Empty when nothing was, or when it was for another process (`pid`).
- * Names are `dhcp-IFACE`, `pxe-IFACE`, `tftp-IFACE` and `http`; a socket without a name is called `unknown`, as systemd does.
+ * What the environment says was passed on. Empty when nothing was, or when it was for another
+ * process (`pid`). Names are `dhcp-IFACE`, `pxe-IFACE`, `tftp-IFACE` and `http`; a socket without a
+ * name is called `unknown`, as systemd does.
  */
 export function inheritedSockets(
   env: Readonly<Record<string, string | undefined>>,

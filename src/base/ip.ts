@@ -1,4 +1,7 @@
-/** IP addresses and networks of both families, as numbers; for lists that are to hold IPv4 and IPv6. Text out is canonical (RFC 5952). */
+/**
+ * IP addresses and networks of both families, as numbers; for lists that are to hold IPv4 and IPv6.
+ * Text out is canonical (RFC 5952).
+ */
 
 export interface Ip {
   readonly family: 4 | 6;
@@ -13,7 +16,10 @@ export interface IpNetwork {
 
 const BITS = { 4: 32, 6: 128 } as const;
 
-/** Reads `10.0.0.1`, `fd00::1`, `::ffff:10.0.0.1`. Undefined when malformed; no zones, no leading zeros in decimal. */
+/**
+ * Reads `10.0.0.1`, `fd00::1`, `::ffff:10.0.0.1`. Undefined when malformed; no zones, no leading
+ * zeros in decimal.
+ */
 export function parseIp(text: string): Ip | undefined {
   if (text.length > 45) return undefined;
   return text.includes(':') ? parseIpv6(text) : parseDotted(text);
@@ -76,7 +82,10 @@ export function formatIp({ family, value }: Ip): string {
   return length < 2 ? hex(groups) : `${hex(groups.slice(0, from))}::${hex(groups.slice(from + length))}`;
 }
 
-/** Where the longest run of zero groups begins, and how long it is; the first of equals (RFC 5952, 4.2.3). */
+/**
+ * Where the longest run of zero groups begins, and how long it is; the first of equals (RFC 5952,
+ * 4.2.3).
+ */
 function longestZeros(groups: readonly number[]): readonly [number, number] {
   let best: readonly [number, number] = [0, 0];
   let from = 0;
@@ -89,7 +98,9 @@ function longestZeros(groups: readonly number[]): readonly [number, number] {
 
 const hostBits = (family: 4 | 6, prefix: number): bigint => (1n << BigInt(BITS[family] - prefix)) - 1n;
 
-/** Reads `10.96.0.0/16` or `fd00:10:96::/112`. Undefined when malformed or when host bits are set. */
+/**
+ * Reads `10.96.0.0/16` or `fd00:10:96::/112`. Undefined when malformed or when host bits are set.
+ */
 export function parseIpNetwork(text: string): IpNetwork | undefined {
   const [address, length, more] = text.split('/');
   const base = parseIp(address ?? '');

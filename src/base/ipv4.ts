@@ -12,7 +12,10 @@ export interface Cidr {
 export const ANY = 0 as Ipv4;
 export const BROADCAST = 0xffffffff as Ipv4;
 
-/** Reads dotted decimal; refuses leading zeros (they are octal to some readers), returns undefined when malformed. */
+/**
+ * Reads dotted decimal; refuses leading zeros (they are octal to some readers), returns undefined
+ * when malformed.
+ */
 export function parseIpv4(text: string): Ipv4 | undefined {
   if (text.length < 7 || text.length > 15) return undefined;
   let value = 0;
@@ -33,7 +36,9 @@ export function parseIpv4(text: string): Ipv4 | undefined {
   return dots === 3 && octet >= 0 ? ((value * 256 + octet) as Ipv4) : undefined;
 }
 
-/** As {@link parseIpv4}, for text that a schema has already accepted. Throws RangeError otherwise. */
+/**
+ * As {@link parseIpv4}, for text that a schema has already accepted. Throws RangeError otherwise.
+ */
 export function ipv4(text: string): Ipv4 {
   const address = parseIpv4(text);
   if (address === undefined) throw new RangeError(`not an IPv4 address: ${text}`);
@@ -54,7 +59,9 @@ export function parseCidr(text: string): Cidr | undefined {
   return (base & ~netmask(prefix)) === 0 ? { base, prefix } : undefined;
 }
 
-/** As {@link parseCidr}, for text that a schema has already accepted. Throws RangeError otherwise. */
+/**
+ * As {@link parseCidr}, for text that a schema has already accepted. Throws RangeError otherwise.
+ */
 export function cidr(text: string): Cidr {
   const network = parseCidr(text);
   if (network === undefined) throw new RangeError(`not an IPv4 network: ${text}`);

@@ -1,8 +1,8 @@
 /** Kernel arguments, as iPXE hands them on: documents are refused with what it would not. */
 
 /**
- * x86 kernels take 2047 characters and a NUL (COMMAND_LINE_SIZE); arm64 ones take as many. iPXE itself adds the image's name
- * (UEFI) and `BOOTIF=01-52-54-00-aa-00-01`: 47 are kept for those.
+ * x86 kernels take 2047 characters and a NUL (COMMAND_LINE_SIZE); arm64 ones take as many. iPXE
+ * itself adds the image's name (UEFI) and `BOOTIF=01-52-54-00-aa-00-01`: 47 are kept for those.
  */
 export const MAX_COMMAND_LINE = 2000;
 
@@ -10,9 +10,10 @@ export const MAX_COMMAND_LINE = 2000;
 const PLAIN = /^[A-Za-z0-9_.][A-Za-z0-9_.,:;/=+-]*$/;
 
 /**
- * Why iPXE would not pass `argument` on as it stands, or undefined when it does. iPXE splits at blanks and joins with one
- * blank, knows no quotes (the kernel does: `foo="a b"` arrives), expands `${…}`, and ends the command at the words `&&`,
- * `||`, `;` and at a word that begins with `#`. A `;` inside a word, as in `ds=nocloud;s=URL`, is an ordinary character.
+ * Why iPXE would not pass `argument` on as it stands, or undefined when it does. iPXE splits at
+ * blanks and joins with one blank, knows no quotes (the kernel does: `foo="a b"` arrives), expands
+ * `${…}`, and ends the command at the words `&&`, `||`, `;` and at a word that begins with `#`. A
+ * `;` inside a word, as in `ds=nocloud;s=URL`, is an ordinary character.
  */
 export function kernelArgumentFault(argument: string): string | undefined {
   if (PLAIN.test(argument)) return undefined;

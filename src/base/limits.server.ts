@@ -1,4 +1,7 @@
-/** Bounds on what clients can take of a listener for machines (HTTP, and HTTPS for agents), and its orderly end. */
+/**
+ * Bounds on what clients can take of a listener for machines (HTTP, and HTTPS for agents), and its
+ * orderly end.
+ */
 import type { Server as HttpServer } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
@@ -73,7 +76,10 @@ export function limitConnections(server: Server, limits: HttpLimits, log: Log): 
   });
 }
 
-/** Stops accepting, ends idle connections, lets the others finish what they do for `grace`, then cuts them. */
+/**
+ * Stops accepting, ends idle connections, lets the others finish what they do for `grace`, then
+ * cuts them.
+ */
 export function closeGracefully(server: Server, clock: Clock, grace: Millis): Promise<void> {
   return new Promise((resolve) => {
     let over = false;

@@ -13,8 +13,9 @@ const SPELLINGS = [
 ];
 
 /**
- * Reads a MAC in any usual spelling (`52:54:0:AA:0:1`, `52-54-00-aa-00-01`, `52 54 00 aa 00 01`, `5254.00aa.0001`, `525400:aa0001`,
- * `525400aa0001`, and PXELINUX's BOOTIF `01-52-54-…`). Returns undefined when the text is none of these.
+ * Reads a MAC in any usual spelling (`52:54:0:AA:0:1`, `52-54-00-aa-00-01`, `52 54 00 aa 00 01`,
+ * `5254.00aa.0001`, `525400:aa0001`, `525400aa0001`, and PXELINUX's BOOTIF `01-52-54-…`). Returns
+ * undefined when the text is none of these.
  */
 export function parseMac(text: string): Mac | undefined {
   if (text.length === 17) {

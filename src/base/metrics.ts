@@ -1,6 +1,6 @@
 /**
- * Every metric, declared once. `docs/metrics.md` is generated from this table. Rooms count by calling
- * `metrics.add(name, labels)`; the daemon exposes them to Prometheus.
+ * Every metric, declared once. `docs/metrics.md` is generated from this table. Rooms count by
+ * calling `metrics.add(name, labels)`; the daemon exposes them to Prometheus.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
@@ -101,7 +101,8 @@ export function createMetrics(): Metrics {
           : new Histogram({ ...common, buckets: [...(kind.buckets ?? [])] }),
     );
   }
-  // Counting is on every packet's way and the registry's own takes a microsecond: sums are kept here and handed over when asked for.
+  // Counting is on every packet's way and the registry's own takes a microsecond: sums are kept
+  // here and handed over when asked for.
   const sums = new Map<string, { readonly counter: Counter; readonly labels: Labels; pending: number }>();
   const add = (name: MetricName, labels: Labels = {}, amount = 1): void => {
     let key: string = name;
@@ -111,7 +112,8 @@ export function createMetrics(): Metrics {
       sum.pending += amount;
       return;
     }
-    // The first of its kind goes to the registry at once, which refuses labels that are not declared.
+    // The first of its kind goes to the registry at once, which refuses labels that are not
+    // declared.
     const counter = made.get(name) as Counter;
     counter.inc(labels, amount);
     sums.set(key, { counter, labels, pending: 0 });

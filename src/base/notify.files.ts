@@ -1,6 +1,7 @@
 /**
- * Telling systemd how the service does (sd_notify(3)). Node has no unix datagram sockets, so the message goes by way of
- * systemd-notify(1), which also waits until the manager has read it; the unit therefore says NotifyAccess=all.
+ * Telling systemd how the service does (sd_notify(3)). Node has no unix datagram sockets, so the
+ * message goes by way of systemd-notify(1), which also waits until the manager has read it; the
+ * unit therefore says NotifyAccess=all.
  */
 import { execFile } from 'node:child_process';
 import type { Clock } from './clock.ts';
@@ -30,9 +31,10 @@ const NOBODY: ServiceManager = {
 };
 
 /**
- * Speaks to the service manager that `env` names; does nothing when there is none. A message that cannot be delivered is
- * logged, never thrown. With WATCHDOG_USEC set for this process, says "alive" at a third of that interval: a blocked event
- * loop stops the pings, and systemd restarts the service.
+ * Speaks to the service manager that `env` names; does nothing when there is none. A message that
+ * cannot be delivered is logged, never thrown. With WATCHDOG_USEC set for this process, says
+ * "alive" at a third of that interval: a blocked event loop stops the pings, and systemd restarts
+ * the service.
  */
 export function connectServiceManager(options: {
   readonly env: Environment;
@@ -68,7 +70,10 @@ export function connectServiceManager(options: {
   };
 }
 
-/** A third of the watchdog's interval, or undefined when none is set for this process (sd_watchdog_enabled(3)). */
+/**
+ * A third of the watchdog's interval, or undefined when none is set for this process
+ * (sd_watchdog_enabled(3)).
+ */
 function watchdogInterval(env: Environment): Millis | undefined {
   const micros = Number(env.WATCHDOG_USEC);
   if (!(micros > 0)) return undefined;

@@ -16,15 +16,21 @@ const SECRET_FIELDS = [
 ];
 
 export interface DaemonLog extends Log {
-  /** Resolves when what was logged before is written; call before the process ends. Never rejects. */
+  /**
+   * Resolves when what was logged before is written; call before the process ends. Never rejects.
+   */
   flush(): Promise<void>;
-  /** The same log for lines that carry no secrets by what they are (events): looking for some costs half of such a line. */
+  /**
+   * The same log for lines that carry no secrets by what they are (events): looking for some costs
+   * half of such a line.
+   */
   readonly unredacted: Log;
 }
 
 /**
- * A logger to `fd` (default standard output). `pretty` prints `10:15:02 INFO  message key=value` instead of JSON. Lines are
- * written one after the other without waiting for the reader, so a slow journal does not delay an answer.
+ * A logger to `fd` (default standard output). `pretty` prints `10:15:02 INFO message key=value`
+ * instead of JSON. Lines are written one after the other without waiting for the reader, so a slow
+ * journal does not delay an answer.
  */
 export function createLog(options: {
   readonly level: string;

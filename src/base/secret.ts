@@ -1,4 +1,7 @@
-/** A text that is not printed by accident: logs, errors and JSON show `[secret]`. Only `reveal()` gives it away. */
+/**
+ * A text that is not printed by accident: logs, errors and JSON show `[secret]`. Only `reveal()`
+ * gives it away.
+ */
 export class Secret {
   readonly #text: string;
 

@@ -1,4 +1,7 @@
-/** What `muster addon` does: the catalogue of add-ons, entries for a Cluster made of it, and the add-ons of a cluster. */
+/**
+ * What `muster addon` does: the catalogue of add-ons, entries for a Cluster made of it, and the
+ * add-ons of a cluster.
+ */
 import { createHash } from 'node:crypto';
 import type { AddonView } from '../api/clusters.ts';
 import { MusterError } from '../base/errors.ts';

@@ -70,7 +70,10 @@ interface RemoveOptions extends Common {
   readonly selector?: string;
 }
 
-/** `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of files: all of them, or none when one cannot be deleted. */
+/**
+ * `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of files: all of them, or
+ * none when one cannot be deleted.
+ */
 export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
   const { filename, ignoreNotFound, all, selector } = options;
   const byLabel = all || selector !== undefined;

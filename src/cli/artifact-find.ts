@@ -1,4 +1,7 @@
-/** What is in a tree that is imported: images of an OCI layout or of `docker save`, and listed binaries. */
+/**
+ * What is in a tree that is imported: images of an OCI layout or of `docker save`, and listed
+ * binaries.
+ */
 import { createHash } from 'node:crypto';
 import {
   BINARIES_FILE,
@@ -34,7 +37,10 @@ export interface Found {
   readonly binaries: readonly FoundBinary[];
 }
 
-/** A directory may also hold one tar a image, as `docker save` makes them. Throws E_ARTIFACT when there is nothing. */
+/**
+ * A directory may also hold one tar a image, as `docker save` makes them. Throws E_ARTIFACT when
+ * there is nothing.
+ */
 export async function findArtifacts(tree: Tree, signal: AbortSignal): Promise<Found> {
   const images: FoundImage[] = [];
   const binaries: FoundBinary[] = [];

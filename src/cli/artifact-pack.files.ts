@@ -1,6 +1,7 @@
 /**
- * `muster artifacts pack`: static programs into images of one layer, in an OCI layout with a list of binaries beside it. The same
- * programs give the same digests, whenever and wherever: nothing is dated, owned by anybody, or compressed.
+ * `muster artifacts pack`: static programs into images of one layer, in an OCI layout with a list
+ * of binaries beside it. The same programs give the same digests, whenever and wherever: nothing is
+ * dated, owned by anybody, or compressed.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -33,7 +34,10 @@ import { TAR_END, type TarMember, tarHeader, tarPadding } from '../artifacts/tar
 import { MusterError } from '../base/errors.ts';
 import { hashOf, sourceOf } from './image-sources.files.ts';
 
-/** What goes into an image: a program with its path there, or a directory whose tree becomes its root. */
+/**
+ * What goes into an image: a program with its path there, or a directory whose tree becomes its
+ * root.
+ */
 export interface PackedFile {
   readonly from: string;
   /** Absolute path in the image; `/` for a directory's tree. */
@@ -53,7 +57,10 @@ export interface PackedBinary {
   readonly from: string;
 }
 
-/** Packs into `directory`, which may hold a layout already: images and binaries of the same name are replaced. */
+/**
+ * Packs into `directory`, which may hold a layout already: images and binaries of the same name are
+ * replaced.
+ */
 export async function pack(
   directory: string,
   arch: Arch,

@@ -1,4 +1,7 @@
-/** What `muster artifacts import` is given: a directory or a tar, as one tree of files that can be read from any octet on. */
+/**
+ * What `muster artifacts import` is given: a directory or a tar, as one tree of files that can be
+ * read from any octet on.
+ */
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';

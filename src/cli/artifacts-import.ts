@@ -66,7 +66,10 @@ export async function importArtifacts(
   return EXIT.ok;
 }
 
-/** A name that no cluster asks for may be somebody's own; one that is almost another is probably that. */
+/**
+ * A name that no cluster asks for may be somebody's own; one that is almost another is probably
+ * that.
+ */
 function warnOfName(entry: ArtifactEntry, io: Io): void {
   if (entry.kind !== 'binary' || (BINARIES as readonly string[]).includes(entry.name)) return;
   const meant = didYouMean(entry.name, BINARIES);

@@ -46,7 +46,10 @@ export const requiredName = (required: Required): string => {
   return `image/${reference ? formatReference(reference) : required.reference}`;
 };
 
-/** Pure: what is required, beside what is here. An image by digest is here under whatever tag it has, a manifest for any add-on. */
+/**
+ * Pure: what is required, beside what is here. An image by digest is here under whatever tag it
+ * has, a manifest for any add-on.
+ */
 export function planned(
   required: readonly Required[],
   here: readonly ArtifactView[],
@@ -65,7 +68,10 @@ export function planned(
   });
 }
 
-/** The full specification of a cluster as the server has its documents. Throws E_NOT_FOUND, E_CLUSTER. */
+/**
+ * The full specification of a cluster as the server has its documents. Throws E_NOT_FOUND,
+ * E_CLUSTER.
+ */
 export async function fullCluster(client: ApiClient, name: string): Promise<FullCluster> {
   const document = await client.call<Document<'Cluster'>>('GET', `/v1/clusters/${encodeURIComponent(name)}`);
   const { kubernetes } = document.spec;

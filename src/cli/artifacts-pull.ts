@@ -1,4 +1,7 @@
-/** `muster artifacts pull`: what a cluster lacks, from its publishers to the server, each file checked before it counts. */
+/**
+ * `muster artifacts pull`: what a cluster lacks, from its publishers to the server, each file
+ * checked before it counts.
+ */
 import path from 'node:path';
 import type { Shown } from '../api/documents.ts';
 import { type Descriptor, forArch, MAX_MANIFEST_BYTES, parseManifest } from '../artifacts/oci.ts';
@@ -143,7 +146,10 @@ async function manifest(
   );
 }
 
-/** Manifests of an index for one architecture only; the index itself as it is, so that its digest stays. */
+/**
+ * Manifests of an index for one architecture only; the index itself as it is, so that its digest
+ * stays.
+ */
 async function image(required: RequiredImage, mirrored: Mirrored, signal: AbortSignal): Promise<Sourced> {
   const reference = parseReference(required.reference);
   if (reference === undefined)

@@ -1,4 +1,7 @@
-/** Reading a URL that breaks off: whether and when it is tried again, and what is said about it meanwhile. */
+/**
+ * Reading a URL that breaks off: whether and when it is tried again, and what is said about it
+ * meanwhile.
+ */
 import { type Millis, millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Io } from './io.ts';
@@ -8,7 +11,10 @@ export type TransferIo = Pick<Io, 'err' | 'pause' | 'signal'>;
 
 /** Attempts in a row that bring nothing forward. */
 const ATTEMPTS = 5;
-/** Of a server that has never answered: its name or address may be wrong, and nobody should wait half a minute to hear it. */
+/**
+ * Of a server that has never answered: its name or address may be wrong, and nobody should wait
+ * half a minute to hear it.
+ */
 const ATTEMPTS_UNANSWERED = 2;
 
 /** Codes of Node and its HTTP client for a server that was not reached at all. */
@@ -41,8 +47,9 @@ export function againAfter(error: unknown, { inRow, begun }: Failures): Millis |
 }
 
 /**
- * Runs `attempt`, telling it which this is from 1 on, until it succeeds or another would not help; each failure is told on standard error with the time until the next.
- * `octets` says how many have come since the command began. Throws what the last attempt threw, and the reason of `io.signal`.
+ * Runs `attempt`, telling it which this is from 1 on, until it succeeds or another would not help;
+ * each failure is told on standard error with the time until the next. `octets` says how many have
+ * come since the command began. Throws what the last attempt threw, and the reason of `io.signal`.
  */
 export async function inAttempts<T>(
   attempt: (n: number) => Promise<T>,

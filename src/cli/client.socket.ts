@@ -6,8 +6,8 @@ import { errorOfProblem } from '../api/problem.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 
-// Not by import, which looks at every export of the module: one of them makes Node load a client of WebSockets, a third
-// of the time that a short command takes.
+// Not by import, which looks at every export of the module: one of them makes Node load a client of
+// WebSockets, a third of the time that a short command takes.
 const http = process.getBuiltinModule('node:http');
 
 export interface CallOptions {
@@ -20,15 +20,19 @@ export interface CallOptions {
 
 export interface ApiClient {
   /**
-   * The body of the answer, parsed when it is JSON. Throws what the server's problem says (with its code and faults);
-   * E_UNREACHABLE when nobody answers, E_PERMISSION when this user may not open the socket.
+   * The body of the answer, parsed when it is JSON. Throws what the server's problem says (with its
+   * code and faults); E_UNREACHABLE when nobody answers, E_PERMISSION when this user may not open
+   * the socket.
    */
   call<T>(method: string, path: string, options?: CallOptions): Promise<T>;
   /** Pieces of the answer's body as text, as they come; errors as in {@link call}. */
   stream(path: string, options?: CallOptions): AsyncIterable<string>;
 }
 
-/** Until the next look at something that changes by itself; the process lives on meanwhile. Ends early with `signal`. */
+/**
+ * Until the next look at something that changes by itself; the process lives on meanwhile. Ends
+ * early with `signal`.
+ */
 export const pause = (span: Millis, signal: AbortSignal): Promise<void> =>
   sleep(span, undefined, { signal }).catch(() => undefined);
 

@@ -43,7 +43,10 @@ export async function status(cluster: string, options: HealthOptions, io: Io): P
   return shown(await look(api, cluster, options, io), options, io);
 }
 
-/** As status, and probes the network between pods; `--wait` asks again, `every` so often, until all is well. */
+/**
+ * As status, and probes the network between pods; `--wait` asks again, `every` so often, until all
+ * is well.
+ */
 export async function verify(
   cluster: string,
   options: HealthOptions,
@@ -70,7 +73,10 @@ const queryOf = ({ etcd }: HealthOptions) => ({ etcd: etcd ? 'true' : undefined 
 const look = (api: ApiClient, cluster: string, options: HealthOptions, io: Io): Promise<ClusterHealth> =>
   api.call('GET', pathOf(cluster, 'status'), { query: queryOf(options), signal: io.signal });
 
-/** The first that is well, or the last one when the time was up. What is waited for goes to standard error, once each time it changes. */
+/**
+ * The first that is well, or the last one when the time was up. What is waited for goes to standard
+ * error, once each time it changes.
+ */
 async function waited(
   seen: () => Promise<ClusterHealth>,
   { span, every }: { readonly span: Millis; readonly every: Millis },

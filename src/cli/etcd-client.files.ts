@@ -1,4 +1,7 @@
-/** `muster cluster etcd-client`: what a person's client of etcd needs, as three files or as one text. */
+/**
+ * `muster cluster etcd-client`: what a person's client of etcd needs, as three files or as one
+ * text.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../base/errors.ts';
@@ -13,7 +16,10 @@ export interface EtcdClientOptions {
   readonly user?: string;
 }
 
-/** Default name: who calls, as the shell or sudo knows him. Throws E_USAGE without a directory and a format. */
+/**
+ * Default name: who calls, as the shell or sudo knows him. Throws E_USAGE without a directory and a
+ * format.
+ */
 export async function etcdClient(
   cluster: string,
   directory: string | undefined,

@@ -46,7 +46,10 @@ export function eventLine(event: MusterEvent, color: boolean): string {
   return `${line.trimEnd()}\n`;
 }
 
-/** Server-sent events (WHATWG HTML §9.2) from pieces of text: only what our server sends, `data` of one line. */
+/**
+ * Server-sent events (WHATWG HTML §9.2) from pieces of text: only what our server sends, `data` of
+ * one line.
+ */
 export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator<MusterEvent> {
   for await (const frame of eventFrames(pieces)) {
     const event = eventOf(frame);
@@ -54,7 +57,10 @@ export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator
   }
 }
 
-/** The frames of a stream, also those that are only a comment: the first says that the stream has begun, others that it lives. */
+/**
+ * The frames of a stream, also those that are only a comment: the first says that the stream has
+ * begun, others that it lives.
+ */
 export async function* eventFrames(pieces: AsyncIterable<string>): AsyncGenerator<string> {
   let rest = '';
   for await (const piece of pieces) {

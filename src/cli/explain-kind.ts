@@ -14,8 +14,9 @@ function innerFields(schema: z.ZodType): Readonly<Record<string, z.ZodType>> | u
 }
 
 /**
- * The field at `path` (`spec.config.files.mode`; `spec` may be left out, lists are stepped into without an index) as text:
- * type, description, and its own fields. Throws E_NOT_FOUND naming what is there instead.
+ * The field at `path` (`spec.config.files.mode`; `spec` may be left out, lists are stepped into
+ * without an index) as text: type, description, and its own fields. Throws E_NOT_FOUND naming what
+ * is there instead.
  */
 export function explainKind(kind: Kind, path: readonly string[]): string {
   const steps = path.map((step) => step.replace(/\[[0-9]*\]$/, '')).filter((step) => step !== '');

@@ -1,4 +1,7 @@
-/** `muster explain --packet FILE --config DIR`: a capture replayed through the functions that answer the wire. */
+/**
+ * `muster explain --packet FILE --config DIR`: a capture replayed through the functions that answer
+ * the wire.
+ */
 import { millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { formatIpv4, type Ipv4 } from '../base/ipv4.ts';
@@ -48,7 +51,10 @@ interface Heard {
   readonly port: 67 | 4011;
 }
 
-/** Prints what each client packet of the capture leads to. Throws E_FILE_READ, E_USAGE, and the documents' faults. */
+/**
+ * Prints what each client packet of the capture leads to. Throws E_FILE_READ, E_USAGE, and the
+ * documents' faults.
+ */
 export async function explainPacket(file: string, options: PacketOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   if (options.config === undefined)
@@ -83,7 +89,10 @@ export async function explainPacket(file: string, options: PacketOptions, io: Io
   }
 }
 
-/** The server that the clients of a capture spoke with (option 54): standing in its place, their requests are for us. */
+/**
+ * The server that the clients of a capture spoke with (option 54): standing in its place, their
+ * requests are for us.
+ */
 function serverOf(datagrams: readonly Datagram[]): Ipv4 | undefined {
   for (const { payload } of datagrams) {
     const decoded = decode(payload);

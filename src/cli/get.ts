@@ -127,7 +127,10 @@ const FULL_COLUMNS: readonly Column<FullRow>[] = [
   { heading: 'BY', cell: ({ by }) => by },
 ];
 
-/** `muster get cluster NAME --full`: a line for each value; what does not work goes to the error output. */
+/**
+ * `muster get cluster NAME --full`: a line for each value; what does not work goes to the error
+ * output.
+ */
 async function getFull(
   client: ApiClient,
   kind: Kind,
@@ -264,7 +267,10 @@ async function getEvents(client: ApiClient, names: readonly string[], look: Look
   return EXIT.ok;
 }
 
-/** Prints items; one that was asked for by name stands alone in JSON and YAML, several in a list, as kubectl does. */
+/**
+ * Prints items; one that was asked for by name stands alone in JSON and YAML, several in a list, as
+ * kubectl does.
+ */
 function print<T>(
   items: readonly T[],
   columns: readonly Column<T>[],

@@ -1,4 +1,6 @@
-/** `muster image add`, `muster image build`: files to the server, then the document that names them. */
+/**
+ * `muster image add`, `muster image build`: files to the server, then the document that names them.
+ */
 import path from 'node:path';
 import { assetsOf } from '../api/assets.ts';
 import { MusterError } from '../base/errors.ts';
@@ -100,7 +102,10 @@ async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): 
   printWarnings(warnings, io);
 }
 
-/** Documents of the configuration directory stay with their file; those are only checked to be in force. */
+/**
+ * Documents of the configuration directory stay with their file; those are only checked to be in
+ * force.
+ */
 async function applyFiles(client: ApiClient, files: readonly string[], io: Io): Promise<void> {
   try {
     const { results, warnings } = await client.call<ApplyResult>('POST', '/v1/apply', {

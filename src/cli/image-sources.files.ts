@@ -1,4 +1,7 @@
-/** Where files of images come from: this host's disk or a URL; and the recipe that builds them. The edge of `image.ts`. */
+/**
+ * Where files of images come from: this host's disk or a URL; and the recipe that builds them. The
+ * edge of `image.ts`.
+ */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -16,8 +19,9 @@ export interface AssetSource {
   /** Whether another attempt may help when reading breaks off. */
   readonly remote: boolean;
   /**
-   * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the source cannot begin elsewhere, or
-   * when it is not of `version` any more. Throws E_FETCH, E_FETCH_REFUSED or E_FILE_READ.
+   * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the
+   * source cannot begin elsewhere, or when it is not of `version` any more. Throws E_FETCH,
+   * E_FETCH_REFUSED or E_FILE_READ.
    */
   read(offset: number, signal: AbortSignal, version?: string): Promise<AssetStream>;
 }
@@ -34,7 +38,10 @@ export interface AssetStream {
 /** Octets that are there, of how many. */
 export type OnProgress = (received: number, total: number | undefined) => void;
 
-/** `http(s)://…`, `file://…`, or a path relative to `directory`. Throws E_USAGE for another scheme and for no URL. */
+/**
+ * `http(s)://…`, `file://…`, or a path relative to `directory`. Throws E_USAGE for another scheme
+ * and for no URL.
+ */
 export function sourceOf(text: string, directory = '.'): AssetSource {
   if (/^https?:\/\//i.test(text)) {
     if (!URL.canParse(text)) throw new MusterError('E_USAGE', `${text} is no URL`);
@@ -93,7 +100,8 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
         ...(offset > 0 && version !== undefined ? { 'if-range': version } : {}),
       };
       const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
-        // what stopped it before it asked has no code: a bad port, credentials in the URL, a circle of redirections
+        // what stopped it before it asked has no code: a bad port, credentials in the URL, a circle
+        // of redirections
         fetchFailed(url, error, 'E_FETCH_REFUSED'),
       );
       const octets = response.body ? remoteBody(url, response.body) : empty();
@@ -117,7 +125,10 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
   };
 }
 
-/** What If-Range may compare (RFC 9110 section 13.1.5): a strong ETag, else the time of the last change. */
+/**
+ * What If-Range may compare (RFC 9110 section 13.1.5): a strong ETag, else the time of the last
+ * change.
+ */
 function versionOf(headers: Headers): string | undefined {
   const etag = headers.get('etag');
   return etag?.startsWith('"') ? etag : (headers.get('last-modified') ?? undefined);
@@ -133,7 +144,10 @@ async function* remoteBody(url: string, body: AsyncIterable<Uint8Array>): AsyncI
 
 async function* empty(): AsyncIterable<Uint8Array> {}
 
-/** What went wrong stands in the cause of a cause. `nameless`: the code for what has none of its own. */
+/**
+ * What went wrong stands in the cause of a cause. `nameless`: the code for what has none of its
+ * own.
+ */
 function fetchFailed(url: string, error: unknown, nameless: 'E_FETCH' | 'E_FETCH_REFUSED'): never {
   const { cause, message, name } = error as Error;
   if (name === 'AbortError') throw error;
@@ -172,8 +186,9 @@ export async function hashOf(
 }
 
 /**
- * A copy of a source on this host's disk, with its hash; for files whose hash nobody knows beforehand, as the server takes only
- * what it can check. One that breaks off goes on where it stopped, unless the file is another by then. `remove` deletes the copy.
+ * A copy of a source on this host's disk, with its hash; for files whose hash nobody knows
+ * beforehand, as the server takes only what it can check. One that breaks off goes on where it
+ * stopped, unless the file is another by then. `remove` deletes the copy.
  */
 export async function localCopy(
   source: AssetSource,
@@ -213,7 +228,8 @@ async function copyTo(
   let version: string | undefined;
   let came = 0;
   const attempt = async () => {
-    // nothing but the server's word says that the rest belongs to what came: without it, from the start
+    // nothing but the server's word says that the rest belongs to what came: without it, from the
+    // start
     const stream = await source.read(version === undefined ? 0 : size, io.signal, version);
     version = stream.version;
     if (stream.offset === 0) {
@@ -236,7 +252,10 @@ async function copyTo(
   return { sha256: hash.digest('hex'), size };
 }
 
-/** What `images/NAME/build.sh` wrote about its result. Throws E_FILE_READ when the directory holds none. */
+/**
+ * What `images/NAME/build.sh` wrote about its result. Throws E_FILE_READ when the directory holds
+ * none.
+ */
 export async function readBuilt(directory: string): Promise<Record<string, unknown>> {
   const file = path.join(directory, 'image.json');
   try {
@@ -247,8 +266,8 @@ export async function readBuilt(directory: string): Promise<Record<string, unkno
 }
 
 /**
- * Runs `images/NAME/build.sh` with what it says going to standard error; resolves to the directory of its result. Throws
- * E_USAGE for a recipe that does not exist, E_BUILD when it fails.
+ * Runs `images/NAME/build.sh` with what it says going to standard error; resolves to the directory
+ * of its result. Throws E_USAGE for a recipe that does not exist, E_BUILD when it fails.
  */
 export async function runRecipe(name: string, args: readonly string[], signal: AbortSignal): Promise<string> {
   const project = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');

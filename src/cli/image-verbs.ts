@@ -110,7 +110,10 @@ const VERIFIED = {
   missing: 'missing; add it again',
 } as const;
 
-/** Reads the files of the named images, or of all, again. Exit code 1 when one is missing or has changed. */
+/**
+ * Reads the files of the named images, or of all, again. Exit code 1 when one is missing or has
+ * changed.
+ */
 export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = connectApi(socketPath(options.socket, io.env));
   const all = await images(client);
@@ -148,7 +151,10 @@ async function refuseNamed(names: readonly string[], client: ApiClient): Promise
   }
 }
 
-/** Removes images, all or none, and those of their files that no other image needs; or only such files. */
+/**
+ * Removes images, all or none, and those of their files that no other image needs; or only such
+ * files.
+ */
 export async function remove(
   names: readonly string[],
   options: Common & { readonly unused?: true; readonly keepFiles?: true; readonly force?: true },

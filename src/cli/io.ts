@@ -1,4 +1,7 @@
-/** What a verb may touch of the process: streams, environment, terminal. Passed in, so that verbs can be tested. */
+/**
+ * What a verb may touch of the process: streams, environment, terminal. Passed in, so that verbs
+ * can be tested.
+ */
 import type { Millis } from '../base/duration.ts';
 import { ERRORS, type Fault, MusterError, type SourceSpot } from '../base/errors.ts';
 import { DEFAULT_SOCKET } from '../base/paths.ts';
@@ -17,7 +20,10 @@ export interface Io {
   pause(span: Millis): Promise<void>;
 }
 
-/** Exit codes, as butane and kubectl have them; `diff` uses 1 for "there are differences" and 2 for failure. */
+/**
+ * Exit codes, as butane and kubectl have them; `diff` uses 1 for "there are differences" and 2 for
+ * failure.
+ */
 export const EXIT = { ok: 0, failure: 1, usage: 2 } as const;
 
 /** The socket that a verb speaks to: flag, then environment, then default. */
@@ -36,7 +42,10 @@ export function faultLine(fault: Fault): string {
 /** Whether a message ends in what to do, as most do: "what is wrong; what to do". */
 const saysFix = (message: string): boolean => /; [^;?]+$/.test(message.replace(/ \(and \d+ more\)$/, ''));
 
-/** Faults one a line, then once for each code what to do about it, unless its faults say that themselves. */
+/**
+ * Faults one a line, then once for each code what to do about it, unless its faults say that
+ * themselves.
+ */
 export function faultsText(faults: readonly Fault[]): string {
   const open = new Set(faults.filter(({ message }) => !saysFix(message)).map(({ code }) => code));
   const fixes = [...open].map((code) => `  ${code}: ${ERRORS[code].fix}\n`);
@@ -44,8 +53,8 @@ export function faultsText(faults: readonly Fault[]): string {
 }
 
 /**
- * An error as lines for standard error: its faults with their places, or its message with what to do.
- * What was not thrown on purpose is shown with its stack: it is to be reported.
+ * An error as lines for standard error: its faults with their places, or its message with what to
+ * do. What was not thrown on purpose is shown with its stack: it is to be reported.
  */
 export function errorText(error: unknown): string {
   if (!(error instanceof MusterError)) {

@@ -1,6 +1,7 @@
 /**
- * A directory of documents brought to life without a server: the same catalogue, roster, lease book and boot service, on a store
- * in memory, with a clock that stands still. For `render -f` and `explain --packet`.
+ * A directory of documents brought to life without a server: the same catalogue, roster, lease book
+ * and boot service, on a store in memory, with a clock that stands still. For `render -f` and
+ * `explain --packet`.
  */
 import { previewAgents } from '../agent/agents.ts';
 import { ManualClock } from '../base/clock.ts';
@@ -41,13 +42,16 @@ export interface LocalWorld {
   close(): Promise<void>;
 }
 
-/** Every file of every image and every loader is taken to be there: on this host nothing is served. */
+/**
+ * Every file of every image and every loader is taken to be there: on this host nothing is served.
+ */
 const ALL_THERE: ServedFile = { path: '/', size: 0, modified: new Date(0) };
 const NO_HASH = '0'.repeat(64);
 
 /**
- * Opens the documents of `directory`. Throws their faults. `serverAddress` is used for the network that it is in, else the
- * document's `address`, else the first host address that is not the gateway.
+ * Opens the documents of `directory`. Throws their faults. `serverAddress` is used for the network
+ * that it is in, else the document's `address`, else the first host address that is not the
+ * gateway.
  */
 export async function openLocal(options: {
   readonly directory: string;
@@ -140,7 +144,10 @@ function addressIn(
   return (first === gateway && first + 1 < broadcastOf(subnet) ? first + 1 : first) as Ipv4;
 }
 
-/** Images that are built on the boot host and applied there have no file; a plain one with cloud-init stands for them. */
+/**
+ * Images that are built on the boot host and applied there have no file; a plain one with
+ * cloud-init stands for them.
+ */
 function withImages(catalog: Catalog, suppositions: string[]): Catalog {
   const made = new Map<string, Entry<'Image'>>();
   for (const { document } of catalog.list('Profile')) {

@@ -8,7 +8,10 @@ import { EXIT, errorText, exitCodeOf, type Io } from './io.ts';
 import { registerLab } from './lab.ts';
 import { buildProgram } from './program.ts';
 
-/** A reader that closed its end (`muster get … | head -1`) is no failure, and nobody is left to tell. */
+/**
+ * A reader that closed its end (`muster get … | head -1`) is no failure, and nobody is left to
+ * tell.
+ */
 function endWhenReaderLeaves(stream: NodeJS.WriteStream): void {
   stream.on('error', (cause: NodeJS.ErrnoException) => {
     if (cause.code === 'EPIPE') process.exit(EXIT.ok);
@@ -29,7 +32,8 @@ function mayColor(): boolean {
 
 function processIo(): Io {
   const stop = new AbortController();
-  // The server handles its signals itself; for everything else the first one ends waiting, the second the process.
+  // The server handles its signals itself; for everything else the first one ends waiting, the
+  // second the process.
   if (process.argv[2] !== 'serve')
     for (const name of ['SIGINT', 'SIGTERM'] as const)
       process.once(name, () => {
@@ -68,5 +72,6 @@ async function run(args: readonly string[], io: Io): Promise<number> {
 endWhenReaderLeaves(process.stdout);
 endWhenReaderLeaves(process.stderr);
 process.exitCode = await run(process.argv.slice(2), processIo());
-// A server that failed half-way has listeners and timers that would keep it alive, answering nobody.
+// A server that failed half-way has listeners and timers that would keep it alive, answering
+// nobody.
 if (process.argv[2] === 'serve') process.exit();

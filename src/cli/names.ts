@@ -52,7 +52,10 @@ export interface Asked {
   readonly names: readonly string[];
 }
 
-/** What `get` is asked for: `all`, `KIND,KIND…`, KIND/NAME… of any kinds, or as {@link kindAndNames}. Throws E_USAGE. */
+/**
+ * What `get` is asked for: `all`, `KIND,KIND…`, KIND/NAME… of any kinds, or as {@link
+ * kindAndNames}. Throws E_USAGE.
+ */
 export function askedFor(words: readonly string[]): readonly Asked[] {
   const [first = '', ...rest] = words;
   if (first.includes('/')) {
@@ -68,8 +71,8 @@ export function askedFor(words: readonly string[]): readonly Asked[] {
 }
 
 /**
- * `KIND NAME…`, `KIND/NAME…` or `KIND`: the kind and the names. Throws E_USAGE when kinds are mixed or a name is missing
- * after the slash.
+ * `KIND NAME…`, `KIND/NAME…` or `KIND`: the kind and the names. Throws E_USAGE when kinds are mixed
+ * or a name is missing after the slash.
  */
 export function kindAndNames(words: readonly string[]): {
   readonly kind: string;

@@ -27,7 +27,10 @@ export function sizeText(octets: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** A column: its heading and what it shows of an item; `<none>` where there is nothing, as kubectl does. */
+/**
+ * A column: its heading and what it shows of an item; `<none>` where there is nothing, as kubectl
+ * does.
+ */
 export interface Column<T> {
   readonly heading: string;
   readonly cell: (item: T) => string | number | undefined;
@@ -41,7 +44,10 @@ export interface TableLook {
   readonly headings: boolean;
 }
 
-/** Three spaces between columns, none at the end of a line. Control characters cannot reach the terminal. */
+/**
+ * Three spaces between columns, none at the end of a line. Control characters cannot reach the
+ * terminal.
+ */
 export function tableText<T>(columns: readonly Column<T>[], items: readonly T[], wide = false): string {
   return tablePrinter(columns, { wide, headings: true })(items);
 }

@@ -1,6 +1,7 @@
 /**
- * Reading captures: pcap and pcapng files, and the UDP datagrams in their frames. Only what is needed to replay what a boot
- * client said (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng; link types as tcpdump.org lists them).
+ * Reading captures: pcap and pcapng files, and the UDP datagrams in their frames. Only what is
+ * needed to replay what a boot client said (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng; link
+ * types as tcpdump.org lists them).
  */
 import { type Millis, millis } from '../base/duration.ts';
 import { type Mac, macFromBytes } from '../base/mac.ts';
@@ -148,7 +149,10 @@ export interface Datagram {
 const IPV4 = 0x0800;
 const VLAN_TAGS = new Set([0x8100, 0x88a8]);
 
-/** Where the network header begins for a link type, and the EtherType; undefined for links that are not known. */
+/**
+ * Where the network header begins for a link type, and the EtherType; undefined for links that are
+ * not known.
+ */
 function networkHeader(
   frame: Frame,
   view: DataView,
@@ -174,7 +178,10 @@ function networkHeader(
   }
 }
 
-/** The UDP datagram in a frame (RFC 791, RFC 768), or undefined when it holds none, a fragment, or is damaged. Never throws. */
+/**
+ * The UDP datagram in a frame (RFC 791, RFC 768), or undefined when it holds none, a fragment, or
+ * is damaged. Never throws.
+ */
 export function datagramOf(frame: Frame): Datagram | undefined {
   const { data } = frame;
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);

@@ -1,6 +1,7 @@
 /**
- * The command tree: verbs, their arguments and options. Help, completion and docs come from it. What a verb does is loaded
- * when it runs, so that `muster version` does not pay for the API client or the YAML reader.
+ * The command tree: verbs, their arguments and options. Help, completion and docs come from it.
+ * What a verb does is loaded when it runs, so that `muster version` does not pay for the API client
+ * or the YAML reader.
  */
 import { Command, CommanderError, Option } from 'commander';
 import { VERSION } from '../base/version.ts';
@@ -32,8 +33,8 @@ const HEADING = {
 } as const;
 
 /**
- * The whole tree. Every action ends in `finish`; what it throws goes to the caller of `parseAsync`, as does commander's own
- * CommanderError for a command line that is not understood.
+ * The whole tree. Every action ends in `finish`; what it throws goes to the caller of `parseAsync`,
+ * as does commander's own CommanderError for a command line that is not understood.
  */
 export function buildProgram(io: Io, finish: Finish, registers: readonly Register[] = []): Command {
   const program = new Command('muster')
@@ -58,7 +59,10 @@ export function buildProgram(io: Io, finish: Finish, registers: readonly Registe
   return program;
 }
 
-/** Makes every command say what it does not understand as all other errors are said: with its code, then what to do. */
+/**
+ * Makes every command say what it does not understand as all other errors are said: with its code,
+ * then what to do.
+ */
 function wordErrors(command: Command, path: string): void {
   const help = `See \`${path} --help\`.`;
   command.configureOutput({

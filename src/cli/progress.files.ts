@@ -5,8 +5,8 @@ import type { OnProgress } from './image-sources.files.ts';
 import { sizeText } from './output.ts';
 
 /**
- * Runs a transfer of a file with its progress on the terminal. `again` is said when a person breaks it off: what the same command
- * then does.
+ * Runs a transfer of a file with its progress on the terminal. `again` is said when a person breaks
+ * it off: what the same command then does.
  */
 export async function withProgress<T>(
   shown: string,
@@ -41,7 +41,10 @@ export function progressText(shown: string, received: number, total: number | un
   return `${name}  [${bar}]  ${Math.floor(part * 100)} %  ${sizeText(received)} of ${sizeText(total)}`;
 }
 
-/** A line on the terminal that is written over and over; nothing where standard error is no terminal. */
+/**
+ * A line on the terminal that is written over and over; nothing where standard error is no
+ * terminal.
+ */
 function progressLine(): { show(text: string): void; clear(): void } {
   const terminal = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
   let last = 0;

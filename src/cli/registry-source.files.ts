@@ -1,4 +1,7 @@
-/** A container registry as a source of files: manifests and blobs of one repository (OCI distribution 1.1), anonymous. */
+/**
+ * A container registry as a source of files: manifests and blobs of one repository (OCI
+ * distribution 1.1), anonymous.
+ */
 import { createHash } from 'node:crypto';
 import { INDEX_TYPES, MANIFEST_TYPES } from '../artifacts/oci.ts';
 import { isDigest } from '../artifacts/reference.ts';
@@ -47,7 +50,10 @@ export function connectRegistry(base: string, repository: string): Registry {
   };
 }
 
-/** Asks for a token if the registry wants one (its answer 401 says where); undefined when it does not. */
+/**
+ * Asks for a token if the registry wants one (its answer 401 says where); undefined when it does
+ * not.
+ */
 async function anonymousToken(
   url: string,
   repository: string,
@@ -85,7 +91,10 @@ async function anonymousToken(
   return given;
 }
 
-/** `Bearer realm="…",service="…",scope="…"` (RFC 6750 with docker's fields); undefined for another scheme. */
+/**
+ * `Bearer realm="…",service="…",scope="…"` (RFC 6750 with docker's fields); undefined for another
+ * scheme.
+ */
 export function parseChallenge(
   header: string,
 ): { readonly realm: string; readonly service?: string; readonly scope?: string } | undefined {

@@ -1,10 +1,16 @@
-/** `muster render -f DIRECTORY MACHINE`: the configuration that a boot host with these documents would give. */
+/**
+ * `muster render -f DIRECTORY MACHINE`: the configuration that a boot host with these documents
+ * would give.
+ */
 import { findMachine, type MachineConfiguration, shownConfiguration } from '../api/machines.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Io } from './io.ts';
 import { openLocal } from './local.ts';
 
-/** Throws the documents' faults, E_NOT_FOUND for the machine, or why its configuration does not render. */
+/**
+ * Throws the documents' faults, E_NOT_FOUND for the machine, or why its configuration does not
+ * render.
+ */
 export async function renderLocally(
   directory: string,
   machine: string,

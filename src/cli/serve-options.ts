@@ -21,13 +21,19 @@ export interface ServeOptions {
   readonly state: string;
   /** The operators' unix socket. */
   readonly socket: string;
-  /** Interfaces that `systemd/bind-sockets.pl` was asked to bind; informative once sockets are inherited. */
+  /**
+   * Interfaces that `systemd/bind-sockets.pl` was asked to bind; informative once sockets are
+   * inherited.
+   */
   readonly interfaces: readonly string[];
   /** Port of the HTTP listener for machines. */
   readonly httpPort: number;
   /** Port of the HTTPS listener for agents; open only when there is a cluster. */
   readonly agentPort: number;
-  /** File of the key that private keys at rest are encrypted with; undefined: the credential, or one in the state directory. */
+  /**
+   * File of the key that private keys at rest are encrypted with; undefined: the credential, or one
+   * in the state directory.
+   */
   readonly vaultKey: string | undefined;
   /** Where /metrics, /healthz, /readyz and /version are served by TCP; undefined: nowhere. */
   readonly metricsListen: HostPort | undefined;
@@ -115,11 +121,15 @@ export const SERVE_SETTINGS = {
 
 export type SettingName = keyof typeof SERVE_SETTINGS;
 
-/** Values as the command line gave them; a missing one comes from the environment, else from the table. */
+/**
+ * Values as the command line gave them; a missing one comes from the environment, else from the
+ * table.
+ */
 export type GivenSettings = Readonly<Partial<Record<SettingName, string | readonly string[]>>>;
 
 /**
- * The daemon's options from command line and environment. Throws E_USAGE naming the flag or the variable that is wrong.
+ * The daemon's options from command line and environment. Throws E_USAGE naming the flag or the
+ * variable that is wrong.
  */
 export function serveOptions(
   given: GivenSettings,

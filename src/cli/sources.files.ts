@@ -15,9 +15,10 @@ export type Source = DocumentSource | { readonly file: string; readonly fault: F
 const MAX_OCTETS = 256 * 1024 * 1024;
 
 /**
- * The texts of `paths`, each with the name that faults will show. A directory stands for the files that `muster serve --config`
- * would read there, read by the same function. A text that is not UTF-8 or too long is a fault; of one that never ends no more
- * is read than that takes. Throws E_FILE_READ, and the reason of `signal` when that aborts.
+ * The texts of `paths`, each with the name that faults will show. A directory stands for the files
+ * that `muster serve --config` would read there, read by the same function. A text that is not
+ * UTF-8 or too long is a fault; of one that never ends no more is read than that takes. Throws
+ * E_FILE_READ, and the reason of `signal` when that aborts.
  */
 export async function readSources(paths: readonly string[], signal: AbortSignal): Promise<Source[]> {
   const sources: Source[] = [];
@@ -36,7 +37,10 @@ export async function readTexts(paths: readonly string[], signal: AbortSignal): 
   return sources as DocumentSource[];
 }
 
-/** The octets of a file. Throws E_FILE_READ, also beyond 256 MiB, and the reason of `signal` when that aborts. */
+/**
+ * The octets of a file. Throws E_FILE_READ, also beyond 256 MiB, and the reason of `signal` when
+ * that aborts.
+ */
 export async function readOctets(name: string, signal: AbortSignal): Promise<Uint8Array> {
   const octets = await readBounded(name, MAX_OCTETS, signal);
   if (octets.length > MAX_OCTETS)
@@ -83,8 +87,8 @@ async function readBounded(name: string, limit: number, signal: AbortSignal): Pr
 }
 
 /**
- * What a name stands for, as a stream that can be given up. Pipes and terminals are waited for by the event loop: a thread that
- * sits in open(2) or read(2) would keep the process from ending.
+ * What a name stands for, as a stream that can be given up. Pipes and terminals are waited for by
+ * the event loop: a thread that sits in open(2) or read(2) would keep the process from ending.
  */
 function open(name: string): Readable {
   const fd = fs.openSync(name, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);

@@ -35,7 +35,10 @@ const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
   { heading: 'SERIAL', wide: true, cell: (row) => row.serial },
 ];
 
-/** Keysets, then every certificate, the next to end first. Without a cluster: of all, and of the boot host itself. */
+/**
+ * Keysets, then every certificate, the next to end first. Without a cluster: of all, and of the
+ * boot host itself.
+ */
 export async function pkiStatus(cluster: string | undefined, options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
   const { items } = await connectApi(socketPath(options.socket, io.env)).call<{ items: ScopeStatus[] }>(
@@ -60,7 +63,10 @@ export async function pkiStatus(cluster: string | undefined, options: Options, i
   return EXIT.ok;
 }
 
-/** Prints the file; a fresh certificate with every call. Default name: who calls, as the shell or sudo knows him. */
+/**
+ * Prints the file; a fresh certificate with every call. Default name: who calls, as the shell or
+ * sudo knows him.
+ */
 export async function kubeconfig(
   cluster: string,
   options: { readonly socket?: string; readonly user?: string },

@@ -1,4 +1,7 @@
-/** Sending one file to the server's asset store: in pieces, going on where an earlier attempt stopped. */
+/**
+ * Sending one file to the server's asset store: in pieces, going on where an earlier attempt
+ * stopped.
+ */
 import { MusterError } from '../base/errors.ts';
 import { inAttempts, type TransferIo } from './attempts.ts';
 import type { ApiClient } from './client.socket.ts';
@@ -21,8 +24,9 @@ export interface UploadOptions {
 }
 
 /**
- * Resolves when the server has the file, verified; `already`: it was there before.
- * Throws E_ASSET_HASH when the source is another file than its hash says, E_FETCH or E_FILE_READ when it cannot be read.
+ * Resolves when the server has the file, verified; `already`: it was there before. Throws
+ * E_ASSET_HASH when the source is another file than its hash says, E_FETCH or E_FILE_READ when it
+ * cannot be read.
  */
 export async function upload(
   options: UploadOptions,
@@ -102,7 +106,10 @@ async function sendAll(
   return last.received;
 }
 
-/** Cuts a stream into streams of `size` octets, the last one shorter. Each must be read to its end before the next. */
+/**
+ * Cuts a stream into streams of `size` octets, the last one shorter. Each must be read to its end
+ * before the next.
+ */
 export async function* inPieces(
   octets: AsyncIterable<Uint8Array>,
   size: number,

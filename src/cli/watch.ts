@@ -1,4 +1,7 @@
-/** `muster get --watch`: what there is, then each document again when it has changed, as kubectl does. */
+/**
+ * `muster get --watch`: what there is, then each document again when it has changed, as kubectl
+ * does.
+ */
 import type { Shown } from '../api/documents.ts';
 import { MusterError } from '../base/errors.ts';
 import { parseMac } from '../base/mac.ts';
@@ -21,9 +24,10 @@ export interface Watched {
 }
 
 /**
- * Runs until `signal` aborts or the server ends the stream. Every event about a document or machine makes it be fetched again;
- * with each sign of life of the stream (15 s) everything is, because not all that a list shows has an event of its own.
- * Throws E_NOT_FOUND when one of `names` is not there at first.
+ * Runs until `signal` aborts or the server ends the stream. Every event about a document or machine
+ * makes it be fetched again; with each sign of life of the stream (15 s) everything is, because not
+ * all that a list shows has an event of its own. Throws E_NOT_FOUND when one of `names` is not
+ * there at first.
  */
 export async function watchDocuments(watched: Watched): Promise<void> {
   const { client, signal } = watched;
@@ -41,7 +45,10 @@ export async function watchDocuments(watched: Watched): Promise<void> {
   }
 }
 
-/** Shows what differs from what was shown; `looked` are the names that would have been found if they were there. */
+/**
+ * Shows what differs from what was shown; `looked` are the names that would have been found if they
+ * were there.
+ */
 function tell(
   watched: Watched,
   known: Map<string, string>,
@@ -55,7 +62,10 @@ function tell(
   for (const name of looked) if (!there.has(name) && known.delete(name)) watched.gone(name);
 }
 
-/** The document or machine of this kind that an event is about, if it is one of those that are watched. */
+/**
+ * The document or machine of this kind that an event is about, if it is one of those that are
+ * watched.
+ */
 function nameIn({ subject }: MusterEvent, { kind, names }: Watched): string | undefined {
   const machine = kind === 'Machine' && !subject.includes('/') && parseMac(subject) === undefined;
   const name = subject.startsWith(`${kind}/`)

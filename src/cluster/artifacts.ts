@@ -1,4 +1,7 @@
-/** Which binaries and container images a cluster is made of, from its full specification; and where their publishers keep them. */
+/**
+ * Which binaries and container images a cluster is made of, from its full specification; and where
+ * their publishers keep them.
+ */
 import type { Arch } from '../artifacts/oci.ts';
 import { OCI_ARCH } from '../artifacts/oci.ts';
 import { balancedPort, type ClusterMachine, type ClusterRole, type FullCluster, withRole } from './full.ts';
@@ -25,7 +28,10 @@ export interface RequiredBinary {
   readonly arch: Arch;
   readonly form: 'file' | 'tar';
   readonly roles: readonly ClusterRole[];
-  /** Where its publisher has it, and the publisher's list of checksums: `HASH` alone or lines `HASH  FILE`. */
+  /**
+   * Where its publisher has it, and the publisher's list of checksums: `HASH` alone or lines `HASH
+   * FILE`.
+   */
   readonly url: string;
   readonly checksums: string;
 }
@@ -159,7 +165,10 @@ const networkImages = ({ cni }: FullCluster): readonly string[] =>
 const imagesFor = (references: readonly string[], arch: Arch, roles: readonly ClusterRole[]) =>
   references.map((reference): RequiredImage => ({ kind: 'image', reference, arch, roles }));
 
-/** A program that the operating system's image has to have: its publisher has no binary that runs everywhere. */
+/**
+ * A program that the operating system's image has to have: its publisher has no binary that runs
+ * everywhere.
+ */
 export interface RequiredProgram {
   readonly kind: 'program';
   readonly name: 'haproxy' | 'keepalived' | 'curl';
@@ -185,8 +194,8 @@ export function requiredPrograms(full: FullCluster): readonly RequiredProgram[] 
 }
 
 /**
- * Binaries first, then images, then files of add-ons; only those of roles that some machine has. Which images add-ons need is seen when
- * their files are here: `ofAddons`, see addons/library.ts.
+ * Binaries first, then images, then files of add-ons; only those of roles that some machine has.
+ * Which images add-ons need is seen when their files are here: `ofAddons`, see addons/library.ts.
  */
 export function requiredArtifacts(
   full: FullCluster,
@@ -229,8 +238,8 @@ export function requiredArtifacts(
 }
 
 /**
- * Of the pods that the machine runs in any case, each once, those first that others wait for. Not pause, which containerd pulls and pins
- * by itself.
+ * Of the pods that the machine runs in any case, each once, those first that others wait for. Not
+ * pause, which containerd pulls and pins by itself.
  */
 export function podImages(full: FullCluster, { roles }: ClusterMachine): readonly string[] {
   const { images, etcd, virtualAddress } = full;
@@ -258,7 +267,10 @@ function manifestsOf({ addons }: FullCluster): readonly RequiredManifest[] {
   return [...files.values()];
 }
 
-/** The SHA-256 of `file` in a publisher's list, or undefined: lines `HASH  FILE`, `HASH *FILE`, or one hash alone. */
+/**
+ * The SHA-256 of `file` in a publisher's list, or undefined: lines `HASH FILE`, `HASH *FILE`, or
+ * one hash alone.
+ */
 export function publishedHash(list: string, file: string): string | undefined {
   const lines = list.split('\n').map((line) => line.trim().split(/\s+/));
   const isHash = (text: string | undefined) => text !== undefined && /^[0-9a-fA-F]{64}$/.test(text);

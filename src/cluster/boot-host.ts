@@ -1,4 +1,7 @@
-/** The boot host as a client of a cluster: certificates that it makes for itself, anew in every life of the server, and never stores with their keys. */
+/**
+ * The boot host as a client of a cluster: certificates that it makes for itself, anew in every life
+ * of the server, and never stores with their keys.
+ */
 import type { Clock } from '../base/clock.ts';
 import { type AuthorityName, leafOf } from '../pki/hierarchy.ts';
 import { PrivateKey } from '../pki/keys.ts';
@@ -15,14 +18,20 @@ export interface BootHostDeps {
 /** So long a certificate is used at most: a rotation of its CA is noticed by then. */
 const USED_MS = 3_600_000;
 
-/** What the boot host shows to a cluster, made when it is first wanted. The returned function throws E_NO_KEYS for a cluster that has none. */
+/**
+ * What the boot host shows to a cluster, made when it is first wanted. The returned function throws
+ * E_NO_KEYS for a cluster that has none.
+ */
 export function bootHostCredentials(
   { pki, clock }: BootHostDeps,
   leaf: 'muster-admin' | 'muster-etcd-client',
   trusted: AuthorityName,
 ): (cluster: string) => Promise<Credentials> {
   const held = new Map<string, { readonly until: number; readonly made: Promise<Credentials> }>();
-  /** What is in the ledger of earlier ones: taken out when they have ended, or a year of looking at a cluster would leave thousands. */
+  /**
+   * What is in the ledger of earlier ones: taken out when they have ended, or a year of looking at
+   * a cluster would leave thousands.
+   */
   const entries = new Map<string, readonly IssuedCertificate[]>();
   const issue = async (cluster: string): Promise<Credentials> => {
     const keysets = await pki.keysets(cluster);

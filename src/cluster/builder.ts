@@ -1,4 +1,7 @@
-/** Putting a full specification together value by value: each is taken from the overrides if it is there, and its origin is kept. */
+/**
+ * Putting a full specification together value by value: each is taken from the overrides if it is
+ * there, and its origin is kept.
+ */
 import type { Provenance, Value } from './full.ts';
 
 export interface BuilderFault {
@@ -39,7 +42,10 @@ export class Builder {
     this.#open = open;
   }
 
-  /** Sets the value at `path` and returns what is in force: the override if there is one of the same type. */
+  /**
+   * Sets the value at `path` and returns what is in force: the override if there is one of the same
+   * type.
+   */
   put<T extends Value>(path: readonly string[], value: T, from: Provenance['from'], by: string): T {
     const key = path.join('\0');
     const override = this.#override(path);
@@ -80,7 +86,10 @@ export class Builder {
     return this.#override(path) !== undefined;
   }
 
-  /** Takes what overrides add below open paths, reports what is left as unknown, and returns the tree. */
+  /**
+   * Takes what overrides add below open paths, reports what is left as unknown, and returns the
+   * tree.
+   */
   finish(): { readonly tree: unknown; readonly unknown: readonly (readonly string[])[] } {
     const unknown: (readonly string[])[] = [];
     const walk = (value: unknown, path: readonly string[]): void => {

@@ -1,6 +1,7 @@
 /**
- * Certificates for keys that machines made. The same key gets the same certificate, until a third of its life is left, or its names or
- * its CA are no longer those that it should have: so a plan that is asked for again is the same plan.
+ * Certificates for keys that machines made. The same key gets the same certificate, until a third
+ * of its life is left, or its names or its CA are no longer those that it should have: so a plan
+ * that is asked for again is the same plan.
  */
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
@@ -21,14 +22,20 @@ export interface CertificateOrder {
 }
 
 export interface Certificates {
-  /** The certificate in force for this key, issued if need be; undefined when the machine has to send a request first. */
+  /**
+   * The certificate in force for this key, issued if need be; undefined when the machine has to
+   * send a request first.
+   */
   get(scope: string, keysets: Keysets, order: CertificateOrder): Promise<IssuedCertificate | undefined>;
 }
 
 const keyOf = (machine: string, leaf: LeafName, pin: string): string => `${machine} ${leaf} ${pin}`;
 
 export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly clock: Clock }): Certificates {
-  /** The ledger of a scope by machine, leaf and pin; the newest of each. Read once: what comes later passes through here. */
+  /**
+   * The ledger of a scope by machine, leaf and pin; the newest of each. Read once: what comes later
+   * passes through here.
+   */
   const ledgers = new Map<string, Promise<Map<string, IssuedCertificate>>>();
   /** Orders under way, so that two polls at once get one certificate. */
   const ordered = new Map<string, Promise<IssuedCertificate>>();

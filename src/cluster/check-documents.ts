@@ -1,6 +1,6 @@
 /**
- * Whether every Cluster can be completed, asked when documents are applied: what would not work is refused with its field, what works
- * and will be missed some day is a warning.
+ * Whether every Cluster can be completed, asked when documents are applied: what would not work is
+ * refused with its field, what works and will be missed some day is a warning.
  */
 import { checkConfigurations } from '../ignition/check.ts';
 import {
@@ -25,9 +25,9 @@ export const checkAll: ConfigCheck = (candidates, changed) => [
 ];
 
 /**
- * Faults of the Clusters concerned by `changed` (undefined: all). A Machine that is not there yet, or has no address yet, is no
- * error: it may be accepted later, and is held until the Cluster is whole. A change of machines, Networks or other Clusters is told only
- * of what is wrong with these.
+ * Faults of the Clusters concerned by `changed` (undefined: all). A Machine that is not there yet,
+ * or has no address yet, is no error: it may be accepted later, and is held until the Cluster is
+ * whole. A change of machines, Networks or other Clusters is told only of what is wrong with these.
  */
 export const checkClusters: ConfigCheck = (candidates, changed) => {
   const owners = new Map<string, string>();
@@ -99,7 +99,10 @@ function sharedMachines(
   });
 }
 
-/** Machines that say of themselves that they are of another: theirs would be its configuration, ours its certificates. */
+/**
+ * Machines that say of themselves that they are of another: theirs would be its configuration, ours
+ * its certificates.
+ */
 function othersMachines(
   cluster: Candidate<'Cluster'>,
   names: ReadonlySet<string>,
@@ -113,7 +116,10 @@ function othersMachines(
   });
 }
 
-/** What a machine cannot be whose secrets come with its first configuration: it asks nobody, so it is granted nothing. */
+/**
+ * What a machine cannot be whose secrets come with its first configuration: it asks nobody, so it
+ * is granted nothing.
+ */
 function inlineFaults(
   cluster: Candidate<'Cluster'>,
   { controlPlanes, etcd }: KubernetesSpec,

@@ -1,4 +1,7 @@
-/** KubeletConfiguration as a person sets it: fields that this kubelet has, of the type that it reads. */
+/**
+ * KubeletConfiguration as a person sets it: fields that this kubelet has, of the type that it
+ * reads.
+ */
 import { didYouMean } from '../resources/suggest.ts';
 import type { ClusterFault } from './complete.ts';
 import { MINORS } from './flags.ts';

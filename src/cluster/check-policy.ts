@@ -1,4 +1,7 @@
-/** Network policies that nobody would enforce, that two would, or that cut off what the cluster needs. */
+/**
+ * Network policies that nobody would enforce, that two would, or that cut off what the cluster
+ * needs.
+ */
 import type { ClusterFault } from './complete.ts';
 import type { FullCluster } from './full.ts';
 

@@ -1,4 +1,7 @@
-/** KubeProxyConfiguration as a person sets it: kube-proxy refuses a field that it does not know, on every machine at once. */
+/**
+ * KubeProxyConfiguration as a person sets it: kube-proxy refuses a field that it does not know, on
+ * every machine at once.
+ */
 import { didYouMean } from '../resources/suggest.ts';
 import { FIELD_TYPES } from './check-kubelet.ts';
 import type { ClusterFault } from './complete.ts';

@@ -1,4 +1,7 @@
-/** A Cluster beside Networks, Machines that are not its own, and other Clusters: whose its addresses are already. */
+/**
+ * A Cluster beside Networks, Machines that are not its own, and other Clusters: whose its addresses
+ * are already.
+ */
 import { formatIp, ipNetwork, networkHolds, overlap, parseIp } from '../base/ip.ts';
 import { contains, ipv4 } from '../base/ipv4.ts';
 import type { Candidate, CandidateSet, DocumentId } from '../resources/candidate.ts';
@@ -17,7 +20,9 @@ export interface SegmentFault {
   readonly other: DocumentId;
 }
 
-/** What is looked at: the document's own addresses, and the full specification when there is one. */
+/**
+ * What is looked at: the document's own addresses, and the full specification when there is one.
+ */
 export interface Placed {
   readonly name: string;
   readonly spec: KubernetesSpec;
@@ -35,7 +40,10 @@ const canonical = (text: string): readonly string[] => {
   return address === undefined ? [] : [formatIp(address)];
 };
 
-/** Faults of `placed` beside all documents; of Clusters beside `others` only, so that two are told once of what they share. */
+/**
+ * Faults of `placed` beside all documents; of Clusters beside `others` only, so that two are told
+ * once of what they share.
+ */
 export function segmentFaults(
   placed: Placed,
   others: readonly Placed[],
@@ -90,7 +98,10 @@ function placeFaults(address: string, candidate: Candidate<'Network'>): SegmentF
   return what === undefined ? [] : [{ ...VIRTUAL, message: `${address} is ${what}`, other }];
 }
 
-/** Machines of another cluster or none (its own: `checkFull`), and Clusters that hold the same address. */
+/**
+ * Machines of another cluster or none (its own: `checkFull`), and Clusters that hold the same
+ * address.
+ */
 function ownerFaults(
   address: string,
   spec: KubernetesSpec,

@@ -1,6 +1,7 @@
 /**
- * Every value of a full specification by itself, overridden or not: what reaches certificates, keys, names of images and files of machines
- * is held to the same schemas as the fields of the short one.
+ * Every value of a full specification by itself, overridden or not: what reaches certificates,
+ * keys, names of images and files of machines is held to the same schemas as the fields of the
+ * short one.
  */
 import { z } from 'zod';
 import { isTag, parseReference } from '../artifacts/reference.ts';
@@ -85,7 +86,10 @@ const messageOf =
   ({ message, path: [item] }: { readonly message: string; readonly path: readonly PropertyKey[] }): string =>
     Array.isArray(value) && typeof item === 'number' ? `"${String(value[item])}": ${message}` : message;
 
-/** CoreDNS's Service is refused by the API with an address of another network. What is no network is told by itself. */
+/**
+ * CoreDNS's Service is refused by the API with an address of another network. What is no network is
+ * told by itself.
+ */
 function serviceFaults({ networks, serviceAddresses: { dns } }: FullCluster): readonly ValueFault[] {
   const path = 'serviceAddresses.dns';
   const services = networks.services.map(parseIpNetwork);

@@ -42,7 +42,10 @@ export function checkFull(full: FullCluster): readonly ClusterFault[] {
   return found;
 }
 
-/** Their files are not looked at: they may come later. What does not fit then is said by the library of add-ons. */
+/**
+ * Their files are not looked at: they may come later. What does not fit then is said by the library
+ * of add-ons.
+ */
 function checkAddons({ addons }: FullCluster, found: Found): void {
   const names = new Set<string>();
   for (const [n, { name, images }] of addons.entries()) {
@@ -114,7 +117,10 @@ function checkContainerd({ versions: { containerd } }: FullCluster, found: Found
     );
 }
 
-/** It is made and tested with the Kubernetes of its own minor version (CRI-O, README, "Compatibility matrix"). */
+/**
+ * It is made and tested with the Kubernetes of its own minor version (CRI-O, README, "Compatibility
+ * matrix").
+ */
 function checkCrio({ versions, mirrors }: FullCluster, found: Found): void {
   const text = versions['cri-o'];
   if (minorOf(text) !== minorOf(versions.kubelet))
@@ -408,13 +414,19 @@ function checkBackOff(
   found.push(fault('error', 'overrides.kubelet.config.featureGates', why));
 }
 
-/** A component's own minor version, which may be older than the cluster's; undefined where there is no table of it. */
+/**
+ * A component's own minor version, which may be older than the cluster's; undefined where there is
+ * no table of it.
+ */
 function tableOf({ versions }: FullCluster, component: KubernetesComponent): Minor | undefined {
   const own = minorOf(versions[component]);
   return MINORS.find((minor) => minor === own);
 }
 
-/** Undefined for an etcd that is not known, which is told already, and for a component older than the tables. */
+/**
+ * Undefined for an etcd that is not known, which is told already, and for a component older than
+ * the tables.
+ */
 function flagsOf(full: FullCluster, component: Component): ReadonlySet<string> | undefined {
   if (component === 'etcd')
     return ETCD_MINORS.includes(full.etcd.minor) ? knownEtcdFlags(full.etcd.minor) : undefined;

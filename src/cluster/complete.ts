@@ -1,6 +1,6 @@
 /**
- * From the few facts of a Cluster to its full specification, with where each value came from; or with what is wrong. A pure
- * function: the same document and machines give the same result.
+ * From the few facts of a Cluster to its full specification, with where each value came from; or
+ * with what is wrong. A pure function: the same document and machines give the same result.
  */
 import type { Fault } from '../base/errors.ts';
 import { formatIp, ipNetwork, nthAddress, parseIp } from '../base/ip.ts';
@@ -50,7 +50,10 @@ export interface ClusterFault {
 export interface Completed {
   /** Absent when there is an error. */
   readonly full?: FullCluster;
-  /** How the cluster is reached, with the machines that are there: known also while one is missing. Absent when even that is wrong. */
+  /**
+   * How the cluster is reached, with the machines that are there: known also while one is missing.
+   * Absent when even that is wrong.
+   */
   readonly access?: ClusterAccess;
   /** By path with dots, in the order in which values were derived. */
   readonly provenance: ReadonlyMap<string, Provenance>;
@@ -130,7 +133,8 @@ export function complete(name: string, spec: KubernetesSpec, machines: readonly 
   for (const { path, why } of ownedBy(spec.overrides ?? {}))
     faults.push(error(`overrides.${pathText(path)}`, `Muster decides this: ${why}`));
   const full = { ...(tree as object), machines: assigned.machines } as FullCluster;
-  // What is of another type cannot be looked at further; nor can values that are none be looked at beside each other.
+  // What is of another type cannot be looked at further; nor can values that are none be looked at
+  // beside each other.
   if (faults.every(({ severity }) => severity !== 'error'))
     for (const { path, message } of valueFaults(full))
       faults.push(error(spotOf(path, build.provenance), message));
@@ -140,7 +144,9 @@ export function complete(name: string, spec: KubernetesSpec, machines: readonly 
   return { ...(good && { full }), access, provenance: build.provenance, faults };
 }
 
-/** The field that a person wrote: the override, or what the short specification gives the value by. */
+/**
+ * The field that a person wrote: the override, or what the short specification gives the value by.
+ */
 function spotOf(path: string, provenance: ReadonlyMap<string, Provenance>): string {
   const origin = provenance.get(path);
   return origin?.from === 'spec' ? origin.by : `overrides.${path}`;
@@ -206,7 +212,8 @@ function assignMachines(
     if (has.has('worker') && has.size > 1)
       faults.push(error('workers', `${name} is a worker and ${[...has].find((role) => role !== 'worker')}`));
     const machine = known.get(name);
-    // A cluster is founded and runs without a worker that is to come; not without knowing where its control planes are.
+    // A cluster is founded and runs without a worker that is to come; not without knowing where its
+    // control planes are.
     const isWorker = has.size === 1 && has.has('worker');
     const until = (message: string): ClusterFault => ({
       ...error('', isWorker ? `${message}; until then the cluster goes without it` : message),
@@ -260,7 +267,10 @@ const SOCKETS = {
   'cri-o': 'unix:///var/run/crio/crio.sock',
 } as const;
 
-/** MiB of memory: kubeadm's 1,700 MB for a control plane, Kubespray's 1 GB for a worker less what a kernel keeps. */
+/**
+ * MiB of memory: kubeadm's 1,700 MB for a control plane, Kubespray's 1 GB for a worker less what a
+ * kernel keeps.
+ */
 const MEMORY_MIB = { 'control-plane': 1600, etcd: 256, worker: 800 } as const;
 
 const DEBIAN_CERTIFICATES = [
@@ -269,7 +279,10 @@ const DEBIAN_CERTIFICATES = [
   '/usr/share/ca-certificates',
 ];
 
-/** Puts every value in the order in which one depends on the other, so that an override reaches what is derived from it. */
+/**
+ * Puts every value in the order in which one depends on the other, so that an override reaches what
+ * is derived from it.
+ */
 function fill(build: Builder, { name, spec, minor, version, endpoint, machines }: Given): void {
   const release = RELEASES[minor];
   const given = <T>(value: T | undefined): 'spec' | 'default' => (value === undefined ? 'default' : 'spec');
@@ -401,7 +414,8 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     build.mapping(['kubelet', part]);
     for (const [field, { value, by }] of Object.entries(config[part])) {
       const path = ['kubelet', part, field];
-      // What a person says of every kubelet is no less said of control planes: only a default gives way.
+      // What a person says of every kubelet is no less said of control planes: only a default gives
+      // way.
       if (part === 'controlPlaneConfig' && !build.says(path) && build.says(['kubelet', 'config', field]))
         continue;
       build.put(
@@ -422,7 +436,10 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     );
 }
 
-/** Images are of whoever runs on every node for the network, so that the firewall's stands beside the plugin's. */
+/**
+ * Images are of whoever runs on every node for the network, so that the firewall's stands beside
+ * the plugin's.
+ */
 function networkPolicy(
   build: Builder,
   { networkPolicy: given, addons = [] }: KubernetesSpec,

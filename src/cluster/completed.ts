@@ -1,4 +1,6 @@
-/** The full specification of every Cluster in force, completed once for each state of the documents. */
+/**
+ * The full specification of every Cluster in force, completed once for each state of the documents.
+ */
 import { MusterError } from '../base/errors.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import type { KubernetesSpec } from '../resources/kinds.ts';

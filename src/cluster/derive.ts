@@ -1,4 +1,7 @@
-/** Flags and settings of every component, as kubeadm gives them but for the deviations in `deviations.ts`. */
+/**
+ * Flags and settings of every component, as kubeadm gives them but for the deviations in
+ * `deviations.ts`.
+ */
 import { ipNetwork, parseIpNetwork, urlHost } from '../base/ip.ts';
 import { ENCRYPTION } from '../pki/encryption.ts';
 import {
@@ -91,7 +94,10 @@ export const AUDIT_POLICY = `${APISERVER_DIRECTORY}/audit-policy.yaml`;
 /** On the data filesystem where the machine has one. */
 export const AUDIT_DIRECTORY = '/var/log/kubernetes';
 
-/** Lines of JSON that compress to less than a tenth: with ten older files some 100 MB, since a live system's disk may be its memory. */
+/**
+ * Lines of JSON that compress to less than a tenth: with ten older files some 100 MB, since a live
+ * system's disk may be its memory.
+ */
 const AUDIT_LOG = {
   'audit-log-compress': 'true',
   'audit-log-maxage': '30',
@@ -171,7 +177,10 @@ function controllerManagerFlags({ name, pods, services }: FlagFacts): DerivedFla
   };
 }
 
-/** What a node gets of the pods' networks: kube-controller-manager's own default, said only where it would not fit. */
+/**
+ * What a node gets of the pods' networks: kube-controller-manager's own default, said only where it
+ * would not fit.
+ */
 export const NODE_PREFIX = { 4: 24, 6: 64 } as const;
 
 /** A node's prefix length in a network of pods. */
@@ -249,7 +258,8 @@ export function kubeletConfig(facts: {
       clusterDNS: { value: facts.dns, by: 'serviceAddresses.dns' },
       clusterDomain: { value: facts.dnsDomain, by: 'dnsDomain' },
       containerRuntimeEndpoint: { value: facts.socket, by: 'runtime' },
-      // On every machine: who sets the back-off for all of them shall not find that workers refuse it.
+      // On every machine: who sets the back-off for all of them shall not find that workers refuse
+      // it.
       ...(gates && { featureGates: { value: facts.gates, by: 'versions.kubelet' } }),
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: 10248 },
@@ -268,7 +278,10 @@ export function kubeletConfig(facts: {
   };
 }
 
-/** Fields of KubeProxyConfiguration, from the address of the Service `kubernetes` and the pods' networks; what is not said is its default. */
+/**
+ * Fields of KubeProxyConfiguration, from the address of the Service `kubernetes` and the pods'
+ * networks; what is not said is its default.
+ */
 export const proxyConfig = (
   addresses: readonly string[],
   pods: readonly string[],

@@ -1,6 +1,7 @@
 /**
- * Who asks, and what its machine is like → what it has to do. Everything that a machine of a cluster receives goes through here,
- * and only machines that an operator accepted (that have a document) receive anything.
+ * Who asks, and what its machine is like → what it has to do. Everything that a machine of a
+ * cluster receives goes through here, and only machines that an operator accepted (that have a
+ * document) receive anything.
  */
 import type { AgentFacts } from '../agent/facts.ts';
 import type { Plan, PlanLine } from '../agent/plan.ts';
@@ -74,8 +75,8 @@ export interface Supplies {
 export interface ClusterDesk {
   readonly plan: AgentDesk;
   /**
-   * The whole plan of a worker whose agent does not ask: `delivery: inline`. Its keys are made here, for this call. Throws E_AGENT_WAIT
-   * while it cannot be said, with what is waited for.
+   * The whole plan of a worker whose agent does not ask: `delivery: inline`. Its keys are made
+   * here, for this call. Throws E_AGENT_WAIT while it cannot be said, with what is waited for.
    */
   readonly inline: (machine: string) => Promise<Plan>;
   close(): void;
@@ -301,8 +302,9 @@ class Desk {
   }
 
   /**
-   * The cluster's keysets and Muster's own. They are made when the first member of etcd asks that is not held: one that has data
-   * which this store knows nothing of is held, so that a lost store makes no second set of keys for a cluster that runs.
+   * The cluster's keysets and Muster's own. They are made when the first member of etcd asks that
+   * is not held: one that has data which this store knows nothing of is held, so that a lost store
+   * makes no second set of keys for a cluster that runs.
    */
   async #keysOf(full: FullCluster, mayFound: boolean): Promise<Keys | undefined> {
     const { pki, clock } = this.#deps;
@@ -324,7 +326,8 @@ class Desk {
       await tokens.joined(full.name, machine.name);
       return {};
     }
-    // Before the first step of a boot the directory is not in its place in which a certificate may lie.
+    // Before the first step of a boot the directory is not in its place in which a certificate may
+    // lie.
     return facts.step === undefined ? {} : { token: await tokens.of(full.name, machine.name) };
   }
 
@@ -371,7 +374,10 @@ class Desk {
   }
 }
 
-/** The agent's own certificate comes with its ticket; the applier's when there is something to apply. */
+/**
+ * The agent's own certificate comes with its ticket; the applier's when there is something to
+ * apply.
+ */
 const leavesOf = (machine: ClusterMachine, applies: boolean): readonly LeafName[] =>
   leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && (leaf !== 'applier' || applies));
 
@@ -379,10 +385,14 @@ async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
   return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;
 }
 
-/** A machine that is no member marks its data filesystem too, so that its disk is not taken for another machine's. */
+/**
+ * A machine that is no member marks its data filesystem too, so that its disk is not taken for
+ * another machine's.
+ */
 function markerOf({ full, machine, facts }: Asking): EtcdPart | undefined {
   if (facts.disk.state !== 'ours') return undefined;
-  // Words of a marker begin with a letter or digit: the agent takes none that a command could read as an option.
+  // Words of a marker begin with a letter or digit: the agent takes none that a command could read
+  // as an option.
   const marker = { cluster: full.name, founding: 'none', member: 'none', machine: machine.name };
   const there = facts.marker;
   const foreign =

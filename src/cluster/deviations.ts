@@ -1,4 +1,7 @@
-/** Where manifests and kubelet's configuration differ from kubeadm's, each with its reason. A test holds the list to be exact. */
+/**
+ * Where manifests and kubelet's configuration differ from kubeadm's, each with its reason. A test
+ * holds the list to be exact.
+ */
 import type { Value } from './full.ts';
 
 export interface ClusterDeviation {
@@ -116,7 +119,10 @@ export const CLUSTER_DEVIATIONS = {
 
 export type ClusterDeviationName = keyof typeof CLUSTER_DEVIATIONS;
 
-/** Who says a value that follows from nothing: kubeadm, or Muster by the deviation that this field or one below it (as above) is of. */
+/**
+ * Who says a value that follows from nothing: kubeadm, or Muster by the deviation that this field
+ * or one below it (as above) is of.
+ */
 export function saidBy(field: string, value: Value): string {
   const fields = leavesOf(field, value);
   const found = Object.entries(CLUSTER_DEVIATIONS).find(([, deviation]) =>

@@ -1,6 +1,6 @@
 /**
- * What a machine cannot tell by itself before anything is started on it: whether its clock is right, and whether another machine has its
- * machine-id. Its own checks are in content/checks.ts.
+ * What a machine cannot tell by itself before anything is started on it: whether its clock is
+ * right, and whether another machine has its machine-id. Its own checks are in content/checks.ts.
  */
 import type { AgentFacts } from '../agent/facts.ts';
 import type { Clock } from '../base/clock.ts';
@@ -11,7 +11,10 @@ export interface Unfit {
   readonly text: string;
 }
 
-/** Certificates bear a day; tokens, leases and people's logs do not. The agent itself sets a clock that is a minute behind. */
+/**
+ * Certificates bear a day; tokens, leases and people's logs do not. The agent itself sets a clock
+ * that is a minute behind.
+ */
 const CLOCK_MAY_BE_OFF = duration('5m');
 /** Agents speak every 15 s at the latest. */
 const HEARD_WITHIN = duration('45s');

@@ -1,6 +1,7 @@
 /**
- * Which flags and feature gates each version knows, so that a wrong one is refused when a Cluster is applied instead of by a component
- * that does not start. Taken from the components' sources, 1.34.9, 1.35.6 and 1.36.2.
+ * Which flags and feature gates each version knows, so that a wrong one is refused when a Cluster
+ * is applied instead of by a component that does not start. Taken from the components' sources,
+ * 1.34.9, 1.35.6 and 1.36.2.
  */
 
 export const MINORS = ['1.34', '1.35', '1.36'] as const;

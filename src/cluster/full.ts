@@ -32,8 +32,9 @@ export interface ClusterMachine {
 }
 
 /**
- * In texts of flags, `${machine.name}`, `${machine.address}` (the first, as it is), `${machine.host}` (the same as in a URL) and
- * `${founding.…}` stand for what is known only at a machine or at founding.
+ * In texts of flags, `${machine.name}`, `${machine.address}` (the first, as it is),
+ * `${machine.host}` (the same as in a URL) and `${founding.…}` stand for what is known only at a
+ * machine or at founding.
  */
 export interface FullCluster {
   readonly name: string;
@@ -84,9 +85,15 @@ export interface FullCluster {
     >
   >;
   readonly keys: KeyAlgorithm;
-  /** Whether what is written to etcd as a Secret is encrypted; what is encrypted already can be read in any case. */
+  /**
+   * Whether what is written to etcd as a Secret is encrypted; what is encrypted already can be read
+   * in any case.
+   */
   readonly encryptSecrets: boolean;
-  /** How workers' kubelets come to their first client certificate: Muster signs it, or the cluster does for a token of that machine. */
+  /**
+   * How workers' kubelets come to their first client certificate: Muster signs it, or the cluster
+   * does for a token of that machine.
+   */
   readonly joining: 'certificate' | 'token';
   /** Pod Security Standard of namespaces that name none. */
   readonly podSecurity: 'privileged' | 'baseline' | 'restricted';
@@ -97,7 +104,10 @@ export interface FullCluster {
     readonly minor: EtcdMinor;
     readonly dataDirectory: string;
   };
-  /** The endpoint's addresses, held by one control plane at a time; absent: there are none, or somebody else's. */
+  /**
+   * The endpoint's addresses, held by one control plane at a time; absent: there are none, or
+   * somebody else's.
+   */
   readonly virtualAddress?: {
     readonly by: 'keepalived' | 'kube-vip';
     /** At most one a family. */
@@ -112,13 +122,20 @@ export interface FullCluster {
   /** The network between pods. `none`: an add-on or a person brings one. */
   readonly cni: {
     readonly plugin: 'flannel' | 'kube-router' | 'none';
-    /** Those of the plugin, and of who enforces network policies beside it. An empty name of flannel's CNI plugin: it is on the machines already. */
+    /**
+     * Those of the plugin, and of who enforces network policies beside it. An empty name of
+     * flannel's CNI plugin: it is on the machines already.
+     */
     readonly images?: Readonly<Partial<Record<'flannel' | 'flannel-cni-plugin' | 'kube-router', string>>>;
   };
   readonly networkPolicy: {
-    /** Who enforces NetworkPolicy objects; `addon`: one of the Cluster's, or what a person brings. */
+    /**
+     * Who enforces NetworkPolicy objects; `addon`: one of the Cluster's, or what a person brings.
+     */
     readonly enforce: 'kube-router' | 'addon' | 'none';
-    /** Namespaces whose pods are reached from their own namespace only, until somebody allows more. */
+    /**
+     * Namespaces whose pods are reached from their own namespace only, until somebody allows more.
+     */
     readonly isolate: readonly string[];
   };
   /** In the order in which they are applied. */
@@ -136,7 +153,10 @@ export interface FullCluster {
     /** 99 of 100 writes to etcd's disk end within so many milliseconds. */
     readonly fsyncMs: number;
   };
-  /** Directories of the host's certificate authorities that the control plane sees, besides /etc/ssl/certs. */
+  /**
+   * Directories of the host's certificate authorities that the control plane sees, besides
+   * /etc/ssl/certs.
+   */
   readonly hostCertificates: readonly string[];
   readonly kubelet: {
     readonly config: { readonly [field: string]: Value };
@@ -172,8 +192,9 @@ export const withRole = (full: Pick<FullCluster, 'machines'>, role: ClusterRole)
   full.machines.filter(({ roles }) => roles.includes(role));
 
 /**
- * The port at which a balancer of every control plane answers for all of them: that of the endpoint, where keepalived holds its address and it is
- * not the apiservers' own. Undefined: the apiserver itself answers there.
+ * The port at which a balancer of every control plane answers for all of them: that of the
+ * endpoint, where keepalived holds its address and it is not the apiservers' own. Undefined: the
+ * apiserver itself answers there.
  */
 export const balancedPort = ({
   virtualAddress,

@@ -1,10 +1,14 @@
-/** What Clusters lose with Machines that are deleted, told before they are: a document that is gone takes nothing out of etcd. */
+/**
+ * What Clusters lose with Machines that are deleted, told before they are: a document that is gone
+ * takes nothing out of etcd.
+ */
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { Catalog, Target } from '../resources/catalog.ts';
 
 /**
- * Warnings about Clusters that stay and whose workers go. Throws E_REFERENCE, with every fault, when one of their control planes or
- * members of etcd would go: without its address the Cluster is incomplete, and its commands fail.
+ * Warnings about Clusters that stay and whose workers go. Throws E_REFERENCE, with every fault,
+ * when one of their control planes or members of etcd would go: without its address the Cluster is
+ * incomplete, and its commands fail.
  */
 export function checkGoing(
   targets: readonly Target[],

@@ -1,4 +1,7 @@
-/** One request over mTLS to something of a cluster (etcd's JSON gateway, an API server), with a certificate made for the boot host. */
+/**
+ * One request over mTLS to something of a cluster (etcd's JSON gateway, an API server), with a
+ * certificate made for the boot host.
+ */
 import https from 'node:https';
 import { MusterError } from '../base/errors.ts';
 

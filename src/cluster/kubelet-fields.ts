@@ -1,6 +1,7 @@
 /**
- * Fields of KubeletConfiguration v1beta1 and what each holds, so that a misspelt or wrongly typed one is refused when a Cluster is applied:
- * kubelet itself refuses it on every machine. Taken from the types of 1.34.9, 1.35.6 and 1.36.2.
+ * Fields of KubeletConfiguration v1beta1 and what each holds, so that a misspelt or wrongly typed
+ * one is refused when a Cluster is applied: kubelet itself refuses it on every machine. Taken from
+ * the types of 1.34.9, 1.35.6 and 1.36.2.
  */
 import { MINORS, type Minor } from './flags.ts';
 

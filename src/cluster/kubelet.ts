@@ -20,7 +20,8 @@ export function kubeletConfiguration(
   };
   const { registerWithTaints: given = [] } = config;
   if (machine.taints) config.registerWithTaints = [given, machine.taints].flat() as readonly Value[];
-  // A kubelet that finds a certificate there takes it for its first, and asks the cluster for none until that nears its end.
+  // A kubelet that finds a certificate there takes it for its first, and asks the cluster for none
+  // until that nears its end.
   if (config.serverTLSBootstrap === true) {
     delete config.tlsCertFile;
     delete config.tlsPrivateKeyFile;
@@ -67,7 +68,10 @@ export function kubeletFiles(
   ];
 }
 
-/** systemd's EnvironmentFile: backslash, quote, dollar and backtick mean something between double quotes. */
+/**
+ * systemd's EnvironmentFile: backslash, quote, dollar and backtick mean something between double
+ * quotes.
+ */
 const escaped = (text: string): string => text.replace(/[\\"$`]/g, '\\$&');
 
 /** The flags that the unit's `ExecStart` gives itself. */

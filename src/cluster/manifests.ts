@@ -1,4 +1,7 @@
-/** The static pods of one control plane or etcd machine. Pure: full specification, machine and founding in, pods out. */
+/**
+ * The static pods of one control plane or etcd machine. Pure: full specification, machine and
+ * founding in, pods out.
+ */
 import { createHash } from 'node:crypto';
 import { urlHost } from '../base/ip.ts';
 import { type Plain, yamlText } from '../ignition/yaml-text.ts';
@@ -92,8 +95,8 @@ const directory = (name: string, path: string, readOnly = true): Mount => ({
 });
 
 /**
- * What kube-apiserver has besides kubeadm's: its own files, and where the audit log is, whatever an override says. A log that is turned
- * off or goes to the pod's output needs no place.
+ * What kube-apiserver has besides kubeadm's: its own files, and where the audit log is, whatever an
+ * override says. A log that is turned off or goes to the pod's output needs no place.
  */
 export function apiserverMounts(full: FullCluster): readonly Mount[] {
   const found = /^(\/.+)\/[^/]+$/.exec(flagValue(full, 'kube-apiserver', 'audit-log-path', '-'));
@@ -195,11 +198,17 @@ export function schedulerPod(full: FullCluster, machine: ClusterMachine): Static
   };
 }
 
-/** kubelet starts a static pod anew when its manifest changes, and not when a file does that it reads. */
+/**
+ * kubelet starts a static pod anew when its manifest changes, and not when a file does that it
+ * reads.
+ */
 const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
   reads === undefined ? pod : { ...pod, annotations: { ...pod.annotations, 'muster/reads': reads } };
 
-/** Environment of a process that is started anew only in turn: what it was started with, so that its agent can tell. */
+/**
+ * Environment of a process that is started anew only in turn: what it was started with, so that its
+ * agent can tell.
+ */
 export const REVISION = 'MUSTER_REVISION';
 
 export const revisionOf = (text: string): string =>
@@ -230,8 +239,9 @@ function manifestFile(pod: StaticPod): ManifestFile {
 }
 
 /**
- * The manifests of a machine by its roles, as files: mode 0600. etcd's is there only with a founding: without the grant there is
- * nothing to start. `reads` gives a digest of what a pod reads when it starts.
+ * The manifests of a machine by its roles, as files: mode 0600. etcd's is there only with a
+ * founding: without the grant there is nothing to start. `reads` gives a digest of what a pod reads
+ * when it starts.
  */
 export function manifestFiles(
   full: FullCluster,

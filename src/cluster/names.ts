@@ -14,7 +14,10 @@ export const holderOf = ({ name, addresses }: ClusterMachine): Holder => ({ name
 
 export const pkiRoles = ({ roles }: ClusterMachine): readonly Role[] => roles;
 
-/** URLs of the API: for people, and for the machine itself (a worker's balancer is on its own loopback). */
+/**
+ * URLs of the API: for people, and for the machine itself (a worker's balancer is on its own
+ * loopback).
+ */
 export function apiServers(
   full: FullCluster,
   machine: ClusterMachine,

@@ -1,4 +1,7 @@
-/** Labels and taints of nodes, by groups of machines. A node registers with them; joining/node-keeper.ts brings what a kubelet may not say, and what changes. */
+/**
+ * Labels and taints of nodes, by groups of machines. A node registers with them;
+ * joining/node-keeper.ts brings what a kubelet may not say, and what changes.
+ */
 import type { KubernetesSpec } from '../resources/kinds.ts';
 import { didYouMean } from '../resources/suggest.ts';
 import type { ClusterFault } from './complete.ts';
@@ -36,7 +39,10 @@ function readTaint(text: string): NodeTaint {
 
 const TAINT = /^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$/;
 
-/** What the API server takes: a name of at most 63, after a domain and a slash if there is one; a value may be empty. */
+/**
+ * What the API server takes: a name of at most 63, after a domain and a slash if there is one; a
+ * value may be empty.
+ */
 const PART = /^[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/;
 const DOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
@@ -99,7 +105,10 @@ function taintFaults(text: string): readonly string[] {
   return present([keyFault(key), valueFault(value)]);
 }
 
-/** Labels of Kubernetes that a kubelet may give its node, and does not itself (kubelet's pkg/apis/well_known_labels.go). */
+/**
+ * Labels of Kubernetes that a kubelet may give its node, and does not itself (kubelet's
+ * pkg/apis/well_known_labels.go).
+ */
 const GIVEN = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'];
 /** Those that it writes again at each start. */
 const ITS_OWN = /^(beta\.)?kubernetes\.io\/(os|arch|hostname)$/;
@@ -119,7 +128,10 @@ function isKubelets(key: string): boolean {
   return GIVEN.includes(key) || within('node.kubernetes.io') || within('kubelet.kubernetes.io');
 }
 
-/** The flag `node-labels` of a kubelet, with what the Cluster gives all of them: as far as a kubelet may say them. */
+/**
+ * The flag `node-labels` of a kubelet, with what the Cluster gives all of them: as far as a kubelet
+ * may say them.
+ */
 export function labelsFlag(
   given: string | readonly string[] | undefined,
   labels: Readonly<Record<string, string>>,

@@ -1,6 +1,7 @@
 /**
- * What Muster itself decides, whatever a person would rather have: what founding rests on, who a machine is, where the files that it puts
- * down are, and ports that others ask at. Everything else of the full specification can be overridden.
+ * What Muster itself decides, whatever a person would rather have: what founding rests on, who a
+ * machine is, where the files that it puts down are, and ports that others ask at. Everything else
+ * of the full specification can be overridden.
  */
 import type { Component } from './full.ts';
 
@@ -151,7 +152,10 @@ export const ownedBy = (overrides: Readonly<Record<string, unknown>>): readonly 
     return found !== undefined && !(typeof found === 'string' && unless?.test(found));
   });
 
-/** The value there or, where a whole above it is no mapping, that one; undefined when nothing is said. Every open path is three long. */
+/**
+ * The value there or, where a whole above it is no mapping, that one; undefined when nothing is
+ * said. Every open path is three long.
+ */
 function valueAt(overrides: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
   let here: unknown = overrides;
   for (const [depth, step] of path.entries()) {

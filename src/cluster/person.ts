@@ -1,6 +1,6 @@
 /**
- * Access for a person, for a working day: `muster kubeconfig` and `muster cluster etcd-client`. Keys are made here, handed out once and
- * not kept.
+ * Access for a person, for a working day: `muster kubeconfig` and `muster cluster etcd-client`.
+ * Keys are made here, handed out once and not kept.
  */
 import { MusterError } from '../base/errors.ts';
 import { urlHost } from '../base/ip.ts';
@@ -27,7 +27,10 @@ export interface PersonDeps {
 /** A colon would make it one of Kubernetes' own names (`system:…`). */
 const USER = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$/;
 
-/** The file's text: secret. Throws E_NOT_FOUND, E_USAGE for a name that is none, E_CLUSTER, E_NO_KEYS while the cluster has none. */
+/**
+ * The file's text: secret. Throws E_NOT_FOUND, E_USAGE for a name that is none, E_CLUSTER,
+ * E_NO_KEYS while the cluster has none.
+ */
 export async function personKubeconfig(deps: PersonDeps, cluster: string, user: string): Promise<string> {
   const access = accessOf(deps, cluster);
   const made = await personal(deps, access, user, {
@@ -69,7 +72,10 @@ export async function personEtcdClient(deps: PersonDeps, cluster: string, user: 
   return { cluster, members, ca, certificate, key: key.pem() };
 }
 
-/** Neither certificate needs more than keys and where to ask, so that a machine whose document is missing locks nobody out. */
+/**
+ * Neither certificate needs more than keys and where to ask, so that a machine whose document is
+ * missing locks nobody out.
+ */
 function accessOf({ completions }: PersonDeps, cluster: string): ClusterAccess {
   const found = completions.get(cluster);
   if (found === undefined)

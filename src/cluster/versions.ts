@@ -36,7 +36,10 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
   },
 };
 
-/** Programs of the machines beside Kubernetes and containerd: their publishers' releases of that time. */
+/**
+ * Programs of the machines beside Kubernetes and containerd: their publishers' releases of that
+ * time.
+ */
 export const TOOLS: Readonly<
   Record<Minor, Readonly<Record<'cri-o' | 'runc' | 'crictl' | 'nerdctl' | 'cni-plugins', string>>>
 > = {
@@ -51,11 +54,17 @@ export type EtcdMinor = (typeof ETCD_MINORS)[number];
 export interface EtcdRelease {
   /** Flags that not all versions spell alike. */
   readonly flags: Readonly<Record<string, string>>;
-  /** HTTP paths on the metrics port. The startup probe asks for life, not for quorum: see deviations.ts. */
+  /**
+   * HTTP paths on the metrics port. The startup probe asks for life, not for quorum: see
+   * deviations.ts.
+   */
   readonly probes: { readonly liveness: string; readonly readiness: string; readonly startup: string };
   /** The program that restores a snapshot, with its first arguments. */
   readonly restore: readonly ['etcdctl' | 'etcdutl', ...string[]];
-  /** How far a restore sets revisions forward (`--bump-revision`, with `--mark-compacted`); 0 where this version cannot. */
+  /**
+   * How far a restore sets revisions forward (`--bump-revision`, with `--mark-compacted`); 0 where
+   * this version cannot.
+   */
   readonly bump: number;
   /** Names of flags that this version has and the newest has not, or the other way round. */
   readonly without: readonly string[];
@@ -218,6 +227,9 @@ export function minorOf(version: string): string {
   return `${major}.${minor}`;
 }
 
-/** Gates without which a kubelet refuses its configuration: `crashLoopBackOff.maxContainerRestartPeriod` is alpha before 1.35. */
+/**
+ * Gates without which a kubelet refuses its configuration:
+ * `crashLoopBackOff.maxContainerRestartPeriod` is alpha before 1.35.
+ */
 export const kubeletGates = (kubelet: string): Readonly<Record<string, true>> =>
   parseVersion(kubelet) && compareVersions(kubelet, '1.35.0') < 0 ? { KubeletCrashLoopBackOffMax: true } : {};

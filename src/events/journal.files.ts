@@ -1,8 +1,10 @@
 /**
- * Events on disk, so that what happened before a restart can still be read. A convenience, never a source of state: written
- * behind the events, not synced, and when the disk does not take them they are counted as lost.
+ * Events on disk, so that what happened before a restart can still be read. A convenience, never a
+ * source of state: written behind the events, not synced, and when the disk does not take them they
+ * are counted as lost.
  *
- * Segments `events-NNNNNNNN.jsonl`, one event a line; the newest is appended to, the oldest removed.
+ * Segments `events-NNNNNNNN.jsonl`, one event a line; the newest is appended to, the oldest
+ * removed.
  */
 import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -47,8 +49,9 @@ const SEGMENT = /^events-([0-9]{8,})\.jsonl$/;
 const segmentName = (number: number): string => `events-${String(number).padStart(8, '0')}.jsonl`;
 
 /**
- * Gives `events` the past that the journal holds, and writes what is recorded from now on behind it.
- * Never throws because of the disk: a directory that cannot be read or written is logged, and tried again with later events.
+ * Gives `events` the past that the journal holds, and writes what is recorded from now on behind
+ * it. Never throws because of the disk: a directory that cannot be read or written is logged, and
+ * tried again with later events.
  */
 export async function attachEventJournal(options: EventJournalOptions): Promise<EventJournal> {
   const journal = new Journal(options);
@@ -156,7 +159,10 @@ class Journal implements EventJournal {
     }
   }
 
-  /** Sees that there is a segment to append to; begins a new one when it is long enough, and removes the oldest. */
+  /**
+   * Sees that there is a segment to append to; begins a new one when it is long enough, and removes
+   * the oldest.
+   */
   async #rotate(): Promise<void> {
     if (this.#file && this.#written >= this.#segmentBytes) {
       const full = this.#file;
@@ -199,7 +205,10 @@ class Journal implements EventJournal {
     return numbers.sort((a, b) => a - b);
   }
 
-  /** The last `count` events, oldest first; lines that are none (torn by a crash or a full disk) are passed over. */
+  /**
+   * The last `count` events, oldest first; lines that are none (torn by a crash or a full disk) are
+   * passed over.
+   */
   async #tail(count: number): Promise<MusterEvent[]> {
     let tail: MusterEvent[] = [];
     for (const number of this.#numbers.toReversed()) {

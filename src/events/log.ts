@@ -1,4 +1,7 @@
-/** The events of this process, in memory: a ring for each subject, and one for all. Constant cost for each event. */
+/**
+ * The events of this process, in memory: a ring for each subject, and one for all. Constant cost
+ * for each event.
+ */
 import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
@@ -16,19 +19,25 @@ export interface EventLogOptions {
   readonly subjects: number;
   /** How many are kept in the order of all subjects; default 10,000. */
   readonly recent?: number;
-  /** How many are kept of all subjects together; default 200,000, some 100 MB. The quietest subjects lose their older ones first. */
+  /**
+   * How many are kept of all subjects together; default 200,000, some 100 MB. The quietest subjects
+   * lose their older ones first.
+   */
   readonly total?: number;
 }
 
 /** An event log that can be given the past, once, before anything is recorded. */
 export interface MemoryEventLog extends EventLog {
-  /** Takes over events of earlier processes, oldest first; sequence numbers go on after the last. */
+  /**
+   * Takes over events of earlier processes, oldest first; sequence numbers go on after the last.
+   */
   restore(events: readonly MusterEvent[]): void;
 }
 
 /**
- * An empty log. `record` never throws: a listener that does is logged and stays. A burst of subjects that were never seen
- * (a flood of invented MACs) costs the quietest subjects their events, not memory.
+ * An empty log. `record` never throws: a listener that does is logged and stays. A burst of
+ * subjects that were never seen (a flood of invented MACs) costs the quietest subjects their
+ * events, not memory.
  */
 export function createEventLog(options: EventLogOptions): MemoryEventLog {
   return new RingEventLog(options);
@@ -114,7 +123,8 @@ class RingEventLog implements MemoryEventLog {
   }
 
   subscribe(listener: EventListener): () => void {
-    // Wrapped, so that one function subscribed twice is told twice and each subscription ends by itself.
+    // Wrapped, so that one function subscribed twice is told twice and each subscription ends by
+    // itself.
     const own: EventListener = (event, text) => listener(event, text);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);

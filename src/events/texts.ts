@@ -1,9 +1,13 @@
 /**
- * Texts kept outside of the collected heap. Two hundred thousand events as objects are what the garbage collector spends most of
- * its time on under load: each outlives its youth and dies old (docs/decisions/0025).
+ * Texts kept outside of the collected heap. Two hundred thousand events as objects are what the
+ * garbage collector spends most of its time on under load: each outlives its youth and dies old
+ * (docs/decisions/0025).
  */
 
-/** Octets of a slot; a text takes a chain of as many as it needs. Most events are 200 to 400 octets long and take one, by one call. */
+/**
+ * Octets of a slot; a text takes a chain of as many as it needs. Most events are 200 to 400 octets
+ * long and take one, by one call.
+ */
 const SLOT = 512;
 const PAGE_SLOTS = 2048;
 const NONE = -1;
@@ -24,8 +28,9 @@ class Page {
 }
 
 /**
- * Texts with a number each, held by whoever put them and up to 254 others. Memory grows by 1 MiB as it fills and is used again, but not
- * given back. A handle that nobody holds any more must not be used.
+ * Texts with a number each, held by whoever put them and up to 254 others. Memory grows by 1 MiB as
+ * it fills and is used again, but not given back. A handle that nobody holds any more must not be
+ * used.
  */
 export class HeldTexts {
   readonly #pages: Page[] = [];

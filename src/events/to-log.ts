@@ -1,10 +1,14 @@
-/** Events as log lines: the same value that `muster events` shows, so that a log says what was decided, and why. */
+/**
+ * Events as log lines: the same value that `muster events` shows, so that a log says what was
+ * decided, and why.
+ */
 import type { Log } from '../base/log.ts';
 import { EVENT_KINDS, type EventKind, type EventLog } from './event.ts';
 
 /**
- * How loud a kind is; `info` unless listed. What comes with every packet or file is `debug`; what somebody should look at is
- * `warn`; `none`: its room logs it itself, with particulars that the event lacks.
+ * How loud a kind is; `info` unless listed. What comes with every packet or file is `debug`; what
+ * somebody should look at is `warn`; `none`: its room logs it itself, with particulars that the
+ * event lacks.
  */
 const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = {
   'dhcp.offer': 'debug',
@@ -31,7 +35,10 @@ const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = 
   'document.invalid': 'none',
 };
 
-/** Logs every event from now on; the returned function ends that. Costs nothing for kinds below the log's level. */
+/**
+ * Logs every event from now on; the returned function ends that. Costs nothing for kinds below the
+ * log's level.
+ */
 export function logEvents(events: Pick<EventLog, 'subscribe'>, log: Log): () => void {
   return events.subscribe(({ kind, subject, session, network, reason, fields }) => {
     const level = LEVELS[kind] ?? 'info';

@@ -1,11 +1,17 @@
-/** The ways in which a machine may boot, as far as its document tells: from which network, with which profile. */
+/**
+ * The ways in which a machine may boot, as far as its document tells: from which network, with
+ * which profile.
+ */
 import { cidr, contains, ipv4 } from '../base/ipv4.ts';
 import { type NamedProfile, type Selectable, selectable } from '../machines/select.ts';
 import { type CandidateSet, type DocumentId, idOf } from '../resources/candidate.ts';
 import type { Document } from '../resources/kinds.ts';
 import { clustersByMachine } from '../resources/membership.ts';
 
-/** What a machine's configuration is made of; all are immutable, so the same ones give the same result. */
+/**
+ * What a machine's configuration is made of; all are immutable, so the same ones give the same
+ * result.
+ */
 export interface Parts {
   readonly machine: Document<'Machine'>;
   readonly profile: Document<'Profile'> | undefined;
@@ -15,8 +21,9 @@ export interface Parts {
 }
 
 /**
- * Gives the cases of a machine, at least one. A machine with an address boots from that network, one without from any. Without a
- * profile of its own it gets what selects it; what only its firmware tells (architecture, manufacturer …) may be anything.
+ * Gives the cases of a machine, at least one. A machine with an address boots from that network,
+ * one without from any. Without a profile of its own it gets what selects it; what only its
+ * firmware tells (architecture, manufacturer …) may be anything.
  */
 export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>) => readonly Parts[] {
   const networks = [...candidates.Network.values()].map(({ document }) => ({

@@ -1,4 +1,7 @@
-/** Checks that every machine's configuration renders: when a document is applied, not while a machine waits for it. */
+/**
+ * Checks that every machine's configuration renders: when a document is applied, not while a
+ * machine waits for it.
+ */
 import type { Fault } from '../base/errors.ts';
 import type { Mac } from '../base/mac.ts';
 import {
@@ -26,7 +29,10 @@ const checked = new WeakMap<
   { readonly cases: readonly Parts[]; readonly told: readonly Told[] }
 >();
 
-/** Faults of the configurations concerned by `changed` (undefined: all). Each names the document that holds the faulty value. */
+/**
+ * Faults of the configurations concerned by `changed` (undefined: all). Each names the document
+ * that holds the faulty value.
+ */
 export const checkConfigurations: ConfigCheck = (candidates, changed) => {
   const found = new Findings(candidates);
   for (const kind of ['Cluster', 'Profile'] as const)
@@ -37,7 +43,8 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
     if (fault && (!changed || changed.has(idOf(document)))) found.add(fault, 'error');
   }
   const casesOf = casesIn(candidates);
-  // A profile that selects otherwise, a network, a Cluster that gives other roles: they concern machines that name none of them.
+  // A profile that selects otherwise, a network, a Cluster that gives other roles: they concern
+  // machines that name none of them.
   const far = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
   for (const { document } of candidates.Machine.values()) {
     const cases = casesOf(document);
@@ -49,7 +56,9 @@ export const checkConfigurations: ConfigCheck = (candidates, changed) => {
   return found.all();
 };
 
-/** `remember`: not for what is only asked because of others; it is to be news until it is in force. */
+/**
+ * `remember`: not for what is only asked because of others; it is to be news until it is in force.
+ */
 function toldOf(cases: readonly Parts[], remember: boolean): readonly Told[] {
   const { machine } = cases[0]!;
   const known = checked.get(machine);
@@ -104,12 +113,15 @@ function whenOf(of: readonly Parts[], all: readonly Parts[]): string {
 const isConfigured = ({ profile, cluster, machine }: Parts): boolean =>
   (profile?.spec.config ?? cluster?.spec.config ?? machine.spec.config) !== undefined;
 
-/** Classes of machines without a configuration of their own that are known to render; only their templates differ. */
+/**
+ * Classes of machines without a configuration of their own that are known to render; only their
+ * templates differ.
+ */
 const checkedClasses = new WeakMap<object, Parts>();
 
 /**
- * Whole for the first machine of a class, and for each with a configuration of its own. For the others of the class only the
- * templates, which is all that can differ.
+ * Whole for the first machine of a class, and for each with a configuration of its own. For the
+ * others of the class only the templates, which is all that can differ.
  */
 function faultsOf(parts: Parts): readonly Fault[] {
   if (!isConfigured(parts)) return [];
@@ -141,7 +153,10 @@ function imageOf({ image }: Parts): RenderInput['image'] {
   return versionFault(image) ? rest : image.spec;
 }
 
-/** Until an image is there, its documents are taken to be those of the oldest cloud-init that we know. */
+/**
+ * Until an image is there, its documents are taken to be those of the oldest cloud-init that we
+ * know.
+ */
 const NO_IMAGE: Pick<ImageSpec, 'os' | 'configFormat'> = { os: 'debian', configFormat: 'cloud-init' };
 const SERVER = '192.0.2.1';
 const SESSION = 'the-session-of-a-boot00';

@@ -8,8 +8,8 @@ import type { Plain } from './yaml-text.ts';
 type Fields = { [key: string]: Plain | undefined };
 
 /**
- * The network part of a configuration. Without one: DHCP on the interface that booted, and on no other, so that a machine with
- * a dead or foreign segment on another port does not wait for it.
+ * The network part of a configuration. Without one: DHCP on the interface that booted, and on no
+ * other, so that a machine with a dead or foreign segment on another port does not wait for it.
  */
 export function networkConfig(
   network: NodeConfig['network'],
@@ -46,14 +46,15 @@ function ethernet(one: NodeInterface): Fields {
 }
 
 /**
- * What a kernel of x86 takes is 2048 characters in all (COMMAND_LINE_SIZE); the image's and profile's own arguments and ours
- * need some 700.
+ * What a kernel of x86 takes is 2048 characters in all (COMMAND_LINE_SIZE); the image's and
+ * profile's own arguments and ours need some 700.
  */
 export const MAX_ARGUMENT = 1200;
 
 /**
- * `network-config=`: the document in base64, compressed when that is shorter. cloud-init reads it in its first stage, before
- * any network, and prefers it to every other source (cloudinit/net/cmdline.py, stages.py). Undefined when too long.
+ * `network-config=`: the document in base64, compressed when that is shorter. cloud-init reads it
+ * in its first stage, before any network, and prefers it to every other source
+ * (cloudinit/net/cmdline.py, stages.py). Undefined when too long.
  */
 export function networkArgument(config: Plain): string | undefined {
   const json = Buffer.from(JSON.stringify(config));
@@ -62,6 +63,8 @@ export function networkArgument(config: Plain): string | undefined {
   return encoded.length > MAX_ARGUMENT ? undefined : `network-config=${encoded}`;
 }
 
-/** Whether {@link networkArgument} gives one; without the work of compressing where that is plain. */
+/**
+ * Whether {@link networkArgument} gives one; without the work of compressing where that is plain.
+ */
 export const fitsArgument = (config: Plain): boolean =>
   JSON.stringify(config).length < (MAX_ARGUMENT * 3) / 4 - 8 || networkArgument(config) !== undefined;

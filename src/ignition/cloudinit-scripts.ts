@@ -1,4 +1,7 @@
-/** What cloud-init has no module for, or not in the version at hand: exact partitions, and files checked by their hash. */
+/**
+ * What cloud-init has no module for, or not in the version at hand: exact partitions, and files
+ * checked by their hash.
+ */
 import type { NodeDisk, NodeFile } from '../resources/nodeconfig.ts';
 
 /** A word of a shell command. */
@@ -8,12 +11,14 @@ export const shellWord = (text: string): string =>
 const GPT_TYPES: Readonly<Record<string, string>> = { swap: 'S', vfat: 'U' };
 
 /**
- * Partitions and file systems, for `bootcmd`: before fstab is written and mounted. cc_disk_setup can only give percentages
- * of a disk. A table that already has these labels, and a file system that is there, are left as they are, so the same
- * configuration may come again with every boot; a disk with another table is only replaced when the document says so.
+ * Partitions and file systems, for `bootcmd`: before fstab is written and mounted. cc_disk_setup
+ * can only give percentages of a disk. A table that already has these labels, and a file system
+ * that is there, are left as they are, so the same configuration may come again with every boot; a
+ * disk with another table is only replaced when the document says so.
  *
- * Mounted here too, as write_files comes before cc_mounts: a file whose path lies on one of these disks would else be written under
- * its mount, where nobody sees it. cc_mounts then finds them mounted and adds them to fstab.
+ * Mounted here too, as write_files comes before cc_mounts: a file whose path lies on one of these
+ * disks would else be written under its mount, where nobody sees it. cc_mounts then finds them
+ * mounted and adds them to fstab.
  */
 export function diskScript(disks: readonly NodeDisk[]): string {
   const lines = [
@@ -68,8 +73,8 @@ function partitionLine(one: NonNullable<NodeDisk['partitions']>[number]): string
 }
 
 /**
- * Files with a URL, for `runcmd`: fetched with patience, checked against the hash, put in place with their mode and owner
- * at once. A hash that does not fit fails the boot.
+ * Files with a URL, for `runcmd`: fetched with patience, checked against the hash, put in place
+ * with their mode and owner at once. A hash that does not fit fails the boot.
  */
 export function fetchScript(files: readonly NodeFile[]): string {
   const lines = [

@@ -1,24 +1,29 @@
 /**
- * What differs between versions of cloud-init, as far as a boot server must know. Read from the sources of 22.4.2 (Debian 12)
- * and 25.1.4 (Debian 13) and from cloud-init's own threads; the newest row that is not newer than the image's version holds.
+ * What differs between versions of cloud-init, as far as a boot server must know. Read from the
+ * sources of 22.4.2 (Debian 12) and 25.1.4 (Debian 13) and from cloud-init's own threads; the
+ * newest row that is not newer than the image's version holds.
  *
- * The same in all of them: NoCloud fetches meta-data, user-data and vendor-data (not in every version in this order) without
- * a timeout, each ten times again, a second apart; 404 and 503 count alike. Without meta-data or user-data the machine then
- * boots unconfigured, with instance-id `iid-datasource-none`; a missing vendor-data costs eleven seconds. So all four documents
- * are always served, and the boot script waits until they can be.
+ * The same in all of them: NoCloud fetches meta-data, user-data and vendor-data (not in every
+ * version in this order) without a timeout, each ten times again, a second apart; 404 and 503 count
+ * alike. Without meta-data or user-data the machine then boots unconfigured, with instance-id
+ * `iid-datasource-none`; a missing vendor-data costs eleven seconds. So all four documents are
+ * always served, and the boot script waits until they can be.
  */
 export interface CloudInitBehaviour {
   /** From this version on. */
   readonly since: string;
   /**
-   * Name of the data source on the kernel command line. Before 24.x the name alone says whether the source is of the network:
-   * with `nocloud` and a URL, 22.4 takes it for local, and the network stage ends without doing its work
-   * (cloudinit/cmd/main.py: "Exiting. datasource in local mode").
+   * Name of the data source on the kernel command line. Before 24.x the name alone says whether the
+   * source is of the network: with `nocloud` and a URL, 22.4 takes it for local, and the network
+   * stage ends without doing its work (cloudinit/cmd/main.py: "Exiting. datasource in local mode").
    */
   readonly source: 'nocloud-net' | 'nocloud';
   /** Whether network-config is fetched from the URL too (canonical/cloud-init#5603: since 24.3). */
   readonly fetchesNetworkConfig: boolean;
-  /** Whether user names and keys of the schema that we use are known; older ones are not rendered for. */
+  /**
+   * Whether user names and keys of the schema that we use are known; older ones are not rendered
+   * for.
+   */
   readonly note: string;
 }
 

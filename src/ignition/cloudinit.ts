@@ -29,8 +29,9 @@ export interface CloudInitDocuments {
 }
 
 /**
- * All four; every one is always served, see cloudinit-versions.ts. Each is written when it is first asked for: whether they can
- * be is known at once, so that checking ten thousand machines does not write forty thousand documents.
+ * All four; every one is always served, see cloudinit-versions.ts. Each is written when it is first
+ * asked for: whether they can be is known at once, so that checking ten thousand machines does not
+ * write forty thousand documents.
  */
 export function cloudInit(input: CloudInitInput): CloudInitDocuments {
   const behaviour = behaviourOf(input.version);
@@ -90,7 +91,8 @@ function cloudConfig(input: CloudInitInput): Mapping {
     ...(rootKeys && { disable_root: false }),
     ...(written.length > 0 && { write_files: written }),
     ...disks(config),
-    // One shell script in the end: the first command that fails ends it, and cloud-init's status tells.
+    // One shell script in the end: the first command that fails ends it, and cloud-init's status
+    // tells.
     ...(commands.length > 0 && { runcmd: ['set -e', ...commands, 'set +e'] }),
   };
 }
@@ -127,7 +129,10 @@ function contentOf(file: NodeFile): Mapping {
 
 const UNITS = '/etc/systemd/system';
 
-/** A unit that ends up masked has no contents: where a file is, `systemctl mask` fails, and the boot with it. */
+/**
+ * A unit that ends up masked has no contents: where a file is, `systemctl mask` fails, and the boot
+ * with it.
+ */
 function unitFiles(unit: NodeUnit): Mapping[] {
   const files: Mapping[] = [];
   if (unit.contents !== undefined && !unit.mask)
@@ -142,8 +147,9 @@ function unitFiles(unit: NodeUnit): Mapping[] {
 }
 
 /**
- * Starting does not wait: a unit may be ordered after cloud-init itself. The manager reads its units anew once for all of
- * this: each time is a twentieth of the boot of a machine that is emulated.
+ * Starting does not wait: a unit may be ordered after cloud-init itself. The manager reads its
+ * units anew once for all of this: each time is a twentieth of the boot of a machine that is
+ * emulated.
  */
 function unitCommands(units: readonly NodeUnit[]): string[] {
   if (units.length === 0) return [];
@@ -190,7 +196,10 @@ function disks(config: NodeConfig): Mapping {
   return { bootcmd: [`(\n${diskScript(all)}) || exit 1`], ...(mounts.length > 0 && { mounts }) };
 }
 
-/** What we write as lists. Another value of an extra document would take the place of all of ours, reporting included. */
+/**
+ * What we write as lists. Another value of an extra document would take the place of all of ours,
+ * reporting included.
+ */
 export const LISTS: readonly string[] = ['users', 'write_files', 'bootcmd', 'runcmd', 'mounts'];
 
 /** Why an extra document may not be merged over ours. */

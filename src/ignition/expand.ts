@@ -1,4 +1,7 @@
-/** A merged configuration with every template of it replaced, each fault at the field of the document that it came from. */
+/**
+ * A merged configuration with every template of it replaced, each fault at the field of the
+ * document that it came from.
+ */
 import type { Fault } from '../base/errors.ts';
 import { pathText } from '../resources/document.ts';
 import { type NodeConfig, nodeConfig } from '../resources/nodeconfig.ts';
@@ -24,7 +27,10 @@ interface Slot {
   readonly fits: (text: string) => { readonly value: string } | { readonly message: string };
 }
 
-/** What can be done before the machine is known: texts cut at their templates, those without a name already settled. */
+/**
+ * What can be done before the machine is known: texts cut at their templates, those without a name
+ * already settled.
+ */
 interface Prepared {
   readonly config: NodeConfig;
   readonly slots: readonly Slot[];
@@ -45,7 +51,10 @@ function prepare(merged: Merged): Prepared {
   return prepared;
 }
 
-/** The value with escapes resolved; notes the texts that hold names. The same object where nothing changed. */
+/**
+ * The value with escapes resolved; notes the texts that hold names. The same object where nothing
+ * changed.
+ */
 function settle(value: unknown, path: (string | number)[], slots: Slot[], size: { length: number }): unknown {
   if (typeof value === 'string') {
     size.length += value.length;
@@ -94,8 +103,9 @@ function ruleOf(path: Path): Slot['fits'] {
 }
 
 /**
- * Expands the templates of `merged`. Variables (`${var.x}`) come from the merged configuration itself; they may use every
- * other name, but not each other. A field with a rule of its own (an address, a host name) is held to it afterwards.
+ * Expands the templates of `merged`. Variables (`${var.x}`) come from the merged configuration
+ * itself; they may use every other name, but not each other. A field with a rule of its own (an
+ * address, a host name) is held to it afterwards.
  */
 export function expandConfig(merged: Merged, scope: TemplateScope): ExpandedConfig {
   const prepared = prepare(merged);

@@ -1,4 +1,7 @@
-/** The `extra` documents: whole cloud-config or Ignition documents, for what NodeConfig has no field for. */
+/**
+ * The `extra` documents: whole cloud-config or Ignition documents, for what NodeConfig has no field
+ * for.
+ */
 import type { Fault } from '../base/errors.ts';
 import { readYaml } from '../resources/yaml.ts';
 import { type Mapping, mergeFaults } from './cloudinit.ts';
@@ -16,8 +19,8 @@ export interface Extras {
 const NONE: Extras = { cloudInit: [], ignition: [] };
 
 /**
- * Reads them and expands the templates in their texts (after parsing, so that a value cannot change the structure). What is wrong
- * with one goes to `faults`.
+ * Reads them and expands the templates in their texts (after parsing, so that a value cannot change
+ * the structure). What is wrong with one goes to `faults`.
  */
 export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fault[]): Extras {
   if (merged.extras.length === 0) return NONE;

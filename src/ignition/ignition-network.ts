@@ -1,4 +1,7 @@
-/** Interfaces as files: systemd-networkd's for Flatcar and others, NetworkManager's keyfiles for Fedora CoreOS and its kin. */
+/**
+ * Interfaces as files: systemd-networkd's for Flatcar and others, NetworkManager's keyfiles for
+ * Fedora CoreOS and its kin.
+ */
 import type { NodeFile, NodeInterface } from '../resources/nodeconfig.ts';
 import { interfaceName } from './whole.ts';
 
@@ -48,7 +51,8 @@ function keyfile(one: NodeInterface, n: number): NodeFile {
     '[connection]',
     `id=${name}`,
     'type=ethernet',
-    // By hardware address where there is one: the connection then fits whatever name the kernel gave.
+    // By hardware address where there is one: the connection then fits whatever name the kernel
+    // gave.
     ...(one.mac ? [] : [`interface-name=${one.name}`]),
     'autoconnect-priority=10',
     '',

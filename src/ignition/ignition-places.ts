@@ -1,4 +1,7 @@
-/** From a place in a rendered Ignition configuration back to the value of the merged configuration that it was made from. */
+/**
+ * From a place in a rendered Ignition configuration back to the value of the merged configuration
+ * that it was made from.
+ */
 import { parsePath } from '../resources/document.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 import type { Path } from '../resources/yaml.ts';
@@ -8,8 +11,9 @@ import type { IgnitionConfig } from './ignition-types.ts';
 const FIELDS: Readonly<Record<string, string>> = { sshAuthorizedKeys: 'sshKeys', homeDir: 'home' };
 
 /**
- * The path in `config` of what stands at `path` of `rendered`, as far as it exists; the root for what is derived from no single
- * value. Rendering puts items of its own before and behind, so they are found by what tells them apart.
+ * The path in `config` of what stands at `path` of `rendered`, as far as it exists; the root for
+ * what is derived from no single value. Rendering puts items of its own before and behind, so they
+ * are found by what tells them apart.
  */
 export function placeIn(config: NodeConfig, rendered: IgnitionConfig, path: string): Path {
   const [room, list, index, ...rest] = parsePath(path);

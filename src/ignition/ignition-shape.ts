@@ -1,6 +1,12 @@
-/** The shape of an Ignition configuration, spec 3.3.0 to 3.6.0, as a table: what each field may hold, and since when. */
+/**
+ * The shape of an Ignition configuration, spec 3.3.0 to 3.6.0, as a table: what each field may
+ * hold, and since when.
+ */
 
-/** What a field may hold. `text` with a rule; `list` and `map` of more. `since`: not before this spec version. */
+/**
+ * What a field may hold. `text` with a rule; `list` and `map` of more. `since`: not before this
+ * spec version.
+ */
 export type Shape =
   | { readonly is: 'text'; readonly rule?: (text: string) => string | undefined }
   | { readonly is: 'number'; readonly min?: number; readonly max?: number }

@@ -1,4 +1,7 @@
-/** Ignition's configuration, spec 3.3.0 to 3.6.0, as far as we write it. (There is no package with these types.) */
+/**
+ * Ignition's configuration, spec 3.3.0 to 3.6.0, as far as we write it. (There is no package with
+ * these types.)
+ */
 
 export const IGNITION_VERSIONS = ['3.3.0', '3.4.0', '3.5.0', '3.6.0'] as const;
 export type IgnitionVersion = (typeof IGNITION_VERSIONS)[number];

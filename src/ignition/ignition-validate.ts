@@ -1,7 +1,7 @@
 /**
- * Checks an Ignition configuration against its spec (3.3.0 to 3.6.0) and says where each fault is. The same verdict as
- * `ignition-validate`, which judges it in the tests; stricter about unknown keys, which Ignition only warns of: on a machine
- * nobody reads the warning.
+ * Checks an Ignition configuration against its spec (3.3.0 to 3.6.0) and says where each fault is.
+ * The same verdict as `ignition-validate`, which judges it in the tests; stricter about unknown
+ * keys, which Ignition only warns of: on a machine nobody reads the warning.
  */
 import { didYouMean } from '../resources/suggest.ts';
 import { CONFIG, type Shape } from './ignition-shape.ts';
@@ -85,7 +85,8 @@ function checkDistinct(items: readonly unknown[], key: string, path: string, fau
   const seen = new Set<unknown>();
   for (const [n, item] of items.entries()) {
     const value = (item as Record<string, unknown> | null)?.[key];
-    // 0 and nothing at all are not told apart: partition numbers and paths that Ignition chooses itself.
+    // 0 and nothing at all are not told apart: partition numbers and paths that Ignition chooses
+    // itself.
     if (value === undefined || value === null || value === 0 || value === '') continue;
     if (seen.has(value))
       faults.push({ path: `${path}[${n}].${key}`, message: `"${String(value)}" stands twice` });

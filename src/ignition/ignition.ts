@@ -49,7 +49,9 @@ export function ignitionConfig(input: IgnitionInput): IgnitionConfig {
   };
 }
 
-/** Kernel arguments that make `os` fetch its configuration from `url`. Flatcar reads its own names. */
+/**
+ * Kernel arguments that make `os` fetch its configuration from `url`. Flatcar reads its own names.
+ */
 export function ignitionArguments(os: string, url: string): readonly string[] {
   return os === 'flatcar'
     ? ['flatcar.first_boot=yes', `flatcar.config.url=${url}/ignition`]
@@ -127,7 +129,9 @@ function unit(one: NodeUnit): IgnitionUnit {
 const SWAP_TYPE = '0657FD6D-A4AB-43C4-84E5-0933C84B4F4F';
 const EFI_TYPE = 'C12A7328-F81F-11D2-BA4B-00A0C93EC93B';
 
-/** Partitions have numbers: without, each boot of a system that runs from memory would add new ones. */
+/**
+ * Partitions have numbers: without, each boot of a system that runs from memory would add new ones.
+ */
 function disk(one: NodeDisk): IgnitionDisk {
   return {
     device: one.device,

@@ -1,6 +1,7 @@
 /**
- * Units that come into being after the first configuration, and what is to start behind them. systemd orders what is queued together; a unit
- * that says `After=kubelet.service` and is started while there is no kubelet.service yet starts at once.
+ * Units that come into being after the first configuration, and what is to start behind them.
+ * systemd orders what is queued together; a unit that says `After=kubelet.service` and is started
+ * while there is no kubelet.service yet starts at once.
  */
 import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 
@@ -16,8 +17,9 @@ function startsAfter({ contents = '', dropins = [] }: NodeUnit, late: readonly s
 }
 
 /**
- * Enabled units that are to start after a late one are wanted by that one instead of by what they say themselves: they start with it, in the
- * order that they ask for, and again when it is started anew.
+ * Enabled units that are to start after a late one are wanted by that one instead of by what they
+ * say themselves: they start with it, in the order that they ask for, and again when it is started
+ * anew.
  */
 export function behindLateUnits(config: NodeConfig, late: readonly string[]): NodeConfig {
   const units = config.units ?? [];

@@ -1,8 +1,10 @@
 /**
- * Merging fragments of configuration, widest first; the narrower wins, and every value of the result knows where it came from.
+ * Merging fragments of configuration, widest first; the narrower wins, and every value of the
+ * result knows where it came from.
  *
- * Mappings merge by key. Lists whose items have a key merge by that key, new items behind; a file's content, in whatever form,
- * is one thing. A user's SSH keys and groups are united. Every other list, and every plain value, is replaced.
+ * Mappings merge by key. Lists whose items have a key merge by that key, new items behind; a file's
+ * content, in whatever form, is one thing. A user's SSH keys and groups are united. Every other
+ * list, and every plain value, is replaced.
  */
 import { pathText } from '../resources/document.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
@@ -20,7 +22,9 @@ export interface Merged {
   readonly config: NodeConfig;
   /** Path of each plain value in `config` → where it came from. */
   readonly sources: ReadonlyMap<string, Source>;
-  /** The extra documents of all layers, widest first: they are merged as what they are, not as text. */
+  /**
+   * The extra documents of all layers, widest first: they are merged as what they are, not as text.
+   */
   readonly extras: readonly {
     readonly kind: 'cloudInit' | 'ignition';
     readonly text: string;
@@ -63,8 +67,8 @@ const memory = new WeakMap<
 >();
 
 /**
- * Merges layers, widest first. The result is remembered by the narrowest fragment (documents are immutable), so that
- * machines which add nothing of their own share the work.
+ * Merges layers, widest first. The result is remembered by the narrowest fragment (documents are
+ * immutable), so that machines which add nothing of their own share the work.
  */
 export function merge(layers: readonly ConfigLayer[]): Merged {
   const narrowest = layers.at(-1)?.config;
@@ -182,7 +186,10 @@ function collect(traced: Traced, path: (string | number)[], sources: Map<string,
   }
 }
 
-/** Where the value at `path` of the merged configuration came from: its own entry, or that of the value it is part of. */
+/**
+ * Where the value at `path` of the merged configuration came from: its own entry, or that of the
+ * value it is part of.
+ */
 export function sourceOf(merged: Merged, path: Path): Source | undefined {
   for (let steps = path.length; steps > 0; steps--) {
     const found = merged.sources.get(pathText(path.slice(0, steps)));

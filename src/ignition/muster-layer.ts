@@ -1,4 +1,7 @@
-/** What Muster itself adds below everybody else: how a machine reports. Only for images that do not carry it themselves. */
+/**
+ * What Muster itself adds below everybody else: how a machine reports. Only for images that do not
+ * carry it themselves.
+ */
 
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 import type { ConfigLayer } from './rendered.ts';

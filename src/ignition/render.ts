@@ -16,8 +16,9 @@ import type { TemplateScope } from './template.ts';
 import { wholeFaults } from './whole.ts';
 
 /**
- * Merges the layers (Muster's own below them, where the image does not carry the reporting script itself), expands templates
- * for this machine and boot, and writes the documents of the image's format. Faults are E_CONFIG and name document and field.
+ * Merges the layers (Muster's own below them, where the image does not carry the reporting script
+ * itself), expands templates for this machine and boot, and writes the documents of the image's
+ * format. Faults are E_CONFIG and name document and field.
  */
 export const render: Render = (input) => {
   const merged = merge(withMusterLayer(input));

@@ -4,7 +4,10 @@ import type { Mac } from '../base/mac.ts';
 import type { ImageSpec } from '../resources/kinds.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 
-/** Where a merged value came from, e.g. `{layer: 'profile', document: 'Profile/worker', path: 'spec.config.hostname'}`. */
+/**
+ * Where a merged value came from, e.g. `{layer: 'profile', document: 'Profile/worker', path:
+ * 'spec.config.hostname'}`.
+ */
 export interface Provenance {
   readonly layer: 'muster' | 'cluster' | 'profile' | 'machine';
   readonly document: string;
@@ -16,7 +19,9 @@ export interface ConfigLayer {
   readonly layer: Provenance['layer'];
   readonly document: string;
   readonly config: NodeConfig;
-  /** Units that what the layer puts on the machine makes later; others may ask to start after them. */
+  /**
+   * Units that what the layer puts on the machine makes later; others may ask to start after them.
+   */
   readonly lateUnits?: readonly string[];
 }
 

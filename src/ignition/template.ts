@@ -1,12 +1,16 @@
 /**
- * Templates: `${machine.name}` in a text becomes a value. Nothing else: no conditions, no calls, no code.
+ * Templates: `${machine.name}` in a text becomes a value. Nothing else: no conditions, no calls, no
+ * code.
  *
- * `$${` stands for a literal `${` (a shell's own variable). What was put in is not looked at again, so a value cannot smuggle
- * in a template, and the work is linear in the length of text and result.
+ * `$${` stands for a literal `${` (a shell's own variable). What was put in is not looked at again,
+ * so a value cannot smuggle in a template, and the work is linear in the length of text and result.
  */
 import { didYouMean } from '../resources/suggest.ts';
 
-/** Every name that a template may use, with what it means; `var.NAME` besides. The reference is made from this. */
+/**
+ * Every name that a template may use, with what it means; `var.NAME` besides. The reference is made
+ * from this.
+ */
 export const TEMPLATE_NAMES = {
   'machine.name': 'Name of the Machine document.',
   'machine.mac': 'Hardware address of the interface that boots.',
@@ -94,7 +98,10 @@ export const expand = (text: string, scope: TemplateScope, limit?: number): Expa
 // A function: in a replacement text, $$ would be one $.
 export const templateLiteral = (text: string): string => text.replaceAll('${', () => '$${');
 
-/** The first fault of a text that no machine and no variable could mend; for a profile that no machine uses yet. */
+/**
+ * The first fault of a text that no machine and no variable could mend; for a profile that no
+ * machine uses yet.
+ */
 export function templateFault(text: string): string | undefined {
   for (const [, dollar, name, brace] of text.matchAll(/(\$?)\$\{([^}]*)(\}?)/g)) {
     if (dollar !== '') continue;

@@ -1,4 +1,7 @@
-/** What must be true of a merged configuration as a whole, whatever format it is rendered to: it is one machine's. */
+/**
+ * What must be true of a merged configuration as a whole, whatever format it is rendered to: it is
+ * one machine's.
+ */
 import type { Fault } from '../base/errors.ts';
 import { pathText } from '../resources/document.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
@@ -6,7 +9,10 @@ import type { Path } from '../resources/yaml.ts';
 import { configFault } from './expand.ts';
 import { type Merged, sourceOf } from './merge.ts';
 
-/** What no single document shows: names that two items share after merging, and partitions that cannot be made. */
+/**
+ * What no single document shows: names that two items share after merging, and partitions that
+ * cannot be made.
+ */
 export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[] {
   const faults: Fault[] = [];
   const unique = (what: string) => {

@@ -1,6 +1,7 @@
 /**
- * Writing plain values as YAML: readable, deterministic, and read back the same by YAML 1.1 (PyYAML in cloud-init) and 1.2.
- * Ten times faster than a general writer, because it knows no anchors, tags or styles to choose from.
+ * Writing plain values as YAML: readable, deterministic, and read back the same by YAML 1.1 (PyYAML
+ * in cloud-init) and 1.2. Ten times faster than a general writer, because it knows no anchors, tags
+ * or styles to choose from.
  */
 
 export type Plain =
@@ -56,7 +57,9 @@ function text(value: string, indent: number): string {
   return `${whole ? '|' : '|-'}\n${lines.map((line) => (line === '' ? '' : pad + line)).join('\n')}`;
 }
 
-/** JSON's escapes are YAML's; what JSON leaves bare and YAML calls unprintable is escaped besides. */
+/**
+ * JSON's escapes are YAML's; what JSON leaves bare and YAML calls unprintable is escaped besides.
+ */
 function quoted(value: string): string {
   return JSON.stringify(value.toWellFormed()).replace(
     /[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/g,

@@ -1,4 +1,7 @@
-/** The clusters of a run as their client sees them: it gets its certificate from Muster, writes, and looks. */
+/**
+ * The clusters of a run as their client sees them: it gets its certificate from Muster, writes, and
+ * looks.
+ */
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
 import type { EtcdClient } from '../cluster/person.ts';
@@ -69,7 +72,10 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
     return seat.etcd;
   };
 
-  /** A member that joined since is asked at its own address; the writer keeps to the members that it began with. */
+  /**
+   * A member that joined since is asked at its own address; the writer keeps to the members that it
+   * began with.
+   */
   const meet = async (cluster: string, etcd: LabEtcd, names: readonly string[]): Promise<void> => {
     if (names.every((name) => name === '' || etcd.members.some((known) => known.name === name))) return;
     const seat = seatOf(cluster);

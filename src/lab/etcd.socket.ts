@@ -1,4 +1,7 @@
-/** A client of a cluster's etcd, as a person has one: its JSON gateway over mTLS, with the certificate that Muster made for it. */
+/**
+ * A client of a cluster's etcd, as a person has one: its JSON gateway over mTLS, with the
+ * certificate that Muster made for it.
+ */
 import https from 'node:https';
 import type { EtcdView } from '../cluster/founding/founding.ts';
 import { gatewayOf } from '../cluster/founding/gateway.socket.ts';

@@ -1,6 +1,7 @@
 /**
- * How the rack learns what became of a machine without logging in to it: a unit, added to the lab's profiles, that prints one line
- * of JSON on the second serial port once the system has reported ready. The probe system does so by itself.
+ * How the rack learns what became of a machine without logging in to it: a unit, added to the lab's
+ * profiles, that prints one line of JSON on the second serial port once the system has reported
+ * ready. The probe system does so by itself.
  */
 import type { Facts } from './observed.ts';
 import type { Expectation } from './steps.ts';
@@ -61,10 +62,11 @@ WantedBy=multi-user.target
 `;
 
 /**
- * What an emulated machine's kernel need not do. A busy host delivers an emulated timer's interrupts late, and the kernel, which counts
- * them early at boot, panics: "IO-APIC + timer doesn't work"; under KVM it does not count either (arch/x86/kernel/kvm.c). Guarding
- * against a processor's faults, which this one lacks, takes a twentieth of the boot; clearing memory at every allocation stood high in the
- * kernel's own profile of one.
+ * What an emulated machine's kernel need not do. A busy host delivers an emulated timer's
+ * interrupts late, and the kernel, which counts them early at boot, panics: "IO-APIC + timer
+ * doesn't work"; under KVM it does not count either (arch/x86/kernel/kvm.c). Guarding against a
+ * processor's faults, which this one lacks, takes a twentieth of the boot; clearing memory at every
+ * allocation stood high in the kernel's own profile of one.
  */
 const EMULATED_ARGUMENTS = ['no_timer_check', 'mitigations=off', 'init_on_alloc=0'];
 
@@ -74,8 +76,8 @@ const object = (value: unknown): Loose =>
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /**
- * The scenario's documents with that unit in every Profile of a full system, and the second port on the command line of the
- * probe's. Other documents go through as they are; Muster judges them.
+ * The scenario's documents with that unit in every Profile of a full system, and the second port on
+ * the command line of the probe's. Other documents go through as they are; Muster judges them.
  */
 export function withFacts(documents: readonly Loose[], expectations: readonly Expectation[]): Loose[] {
   const asked = {

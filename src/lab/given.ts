@@ -1,6 +1,7 @@
 /**
- * What a scenario's Clusters take from the directory of artifacts: `kubernetes.yaml` there says which version it holds and what of the
- * full specification follows from that, so that one scenario serves every version. Pure.
+ * What a scenario's Clusters take from the directory of artifacts: `kubernetes.yaml` there says
+ * which version it holds and what of the full specification follows from that, so that one scenario
+ * serves every version. Pure.
  */
 
 type Loose = Record<string, unknown>;
@@ -16,7 +17,10 @@ function merged(under: unknown, over: unknown): unknown {
   return result;
 }
 
-/** The documents with `given` merged over `spec.kubernetes` of each Cluster that has one; the others as they are. */
+/**
+ * The documents with `given` merged over `spec.kubernetes` of each Cluster that has one; the others
+ * as they are.
+ */
 export function withGiven(documents: readonly Loose[], given: Loose): Loose[] {
   return documents.map((document) => {
     const { kind, spec } = document;

@@ -1,4 +1,6 @@
-/** Images that this host builds: the scripts under images/, and where they leave what they built. */
+/**
+ * Images that this host builds: the scripts under images/, and where they leave what they built.
+ */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
@@ -26,8 +28,8 @@ export interface BuiltImage {
 }
 
 /**
- * Builds an image unless it is in the cache already; what the script has to say goes to `say`, line by line.
- * Throws E_BUILD.
+ * Builds an image unless it is in the cache already; what the script has to say goes to `say`, line
+ * by line. Throws E_BUILD.
  */
 export async function buildImage(
   name: BuiltImageName,

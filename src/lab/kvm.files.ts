@@ -1,4 +1,7 @@
-/** Whether this host's KVM runs a guest. A device that is there and does not work is common in nested virtual machines. */
+/**
+ * Whether this host's KVM runs a guest. A device that is there and does not work is common in
+ * nested virtual machines.
+ */
 import { accessSync, constants } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { release, tmpdir } from 'node:os';
@@ -10,8 +13,8 @@ const GUEST_WITHIN_MS = 8000;
 const POLL_MS = 100;
 
 /**
- * Boots the probe system's kernel for a few seconds under KVM and looks for its first line. The answer is kept in `cacheFile` for
- * this kernel and this QEMU.
+ * Boots the probe system's kernel for a few seconds under KVM and looks for its first line. The
+ * answer is kept in `cacheFile` for this kernel and this QEMU.
  */
 export async function accelerator(options: {
   readonly cacheFile: string;

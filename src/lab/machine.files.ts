@@ -1,4 +1,7 @@
-/** A machine of the rack: its disks, its firmware's variables, its QEMU, and what its serial ports have said. */
+/**
+ * A machine of the rack: its disks, its firmware's variables, its QEMU, and what its serial ports
+ * have said.
+ */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { copyFile, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** The boot host of the rack: the real command, spoken to as operators do, by its command line and socket. */
+/**
+ * The boot host of the rack: the real command, spoken to as operators do, by its command line and
+ * socket.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
@@ -40,7 +43,10 @@ const SHELL_LIMIT_MS = 120_000;
 /** Below /run, which belongs to the namespace: a unix socket's path has to be short. */
 const SOCKET = '/run/muster/muster.sock';
 
-/** Writes the configuration, starts `muster serve`, waits until it is ready, and follows its events. Throws E_LAB_SERVE. */
+/**
+ * Writes the configuration, starts `muster serve`, waits until it is ready, and follows its events.
+ * Throws E_LAB_SERVE.
+ */
 export async function startBootHost(options: BootHostOptions): Promise<BootHost> {
   const { project, directory } = options;
   const command = join(project, 'bin/muster');

@@ -1,6 +1,7 @@
 /**
- * The outer namespace: own network, mounts and processes and an empty /run, so that a run touches neither the host's network nor
- * its services and nothing of it survives, however it ends. Root is not needed where the host allows user namespaces.
+ * The outer namespace: own network, mounts and processes and an empty /run, so that a run touches
+ * neither the host's network nor its services and nothing of it survives, however it ends. Root is
+ * not needed where the host allows user namespaces.
  */
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
@@ -34,8 +35,9 @@ export function findProgram(name: string): string | undefined {
 }
 
 /**
- * Runs the same command line again inside a new namespace, in the place of this process, with `settings` in its environment. Never returns; throws E_LAB_NAMESPACE
- * when the host does not allow it.
+ * Runs the same command line again inside a new namespace, in the place of this process, with
+ * `settings` in its environment. Never returns; throws E_LAB_NAMESPACE when the host does not allow
+ * it.
  */
 export function enterNamespace(settings: Readonly<Record<string, string>>): never {
   const unshare = findProgram('unshare');

@@ -1,9 +1,15 @@
-/** What a run has seen of its machines: events, what the systems on them said, disks. Values and pure questions to them. */
+/**
+ * What a run has seen of its machines: events, what the systems on them said, disks. Values and
+ * pure questions to them.
+ */
 import type { MusterEvent } from '../events/event.ts';
 import type { LabMachine } from './scenario.ts';
 import type { EventMatch } from './steps.ts';
 
-/** What the system on a machine says of itself: the full system by src/lab/facts.ts, the probe by images/probe/init.sh. */
+/**
+ * What the system on a machine says of itself: the full system by src/lab/facts.ts, the probe by
+ * images/probe/init.sh.
+ */
 export interface Facts {
   readonly hostname?: string;
   /** By MAC: IPv4 addresses with prefix length. */
@@ -97,7 +103,10 @@ export function heldFor(observed: Pick<MachineObserved, 'events'>): string | und
   return last?.fields?.decision === 'hold' ? last.reason?.code : undefined;
 }
 
-/** What became of it, in a word or two: `ready`, `held (unknown_machine)`, `failed`, or as far as it came. */
+/**
+ * What became of it, in a word or two: `ready`, `held (unknown_machine)`, `failed`, or as far as it
+ * came.
+ */
 export function outcomeOf(observed: MachineObserved): string {
   const phase = phaseOf(observed);
   if (phase === 'ready' || phase === 'failed') return phase;

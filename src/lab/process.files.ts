@@ -98,7 +98,9 @@ export interface Output {
   readonly err: string;
 }
 
-/** Runs a program to its end, at most `limitMs`. Throws E_LAB_TOOL when there is none of that name. */
+/**
+ * Runs a program to its end, at most `limitMs`. Throws E_LAB_TOOL when there is none of that name.
+ */
 export async function run(
   words: readonly string[],
   options: { readonly limitMs?: number; readonly env?: StartOptions['env']; readonly input?: string } = {},

@@ -9,21 +9,26 @@ export interface QemuPlaces {
   readonly disks: readonly string[];
   /** UEFI's code (read-only) and this machine's own variables. */
   readonly uefi?: { readonly code: string; readonly variables: string };
-  /** Files that the two serial ports write: the console, and where the systems of the lab say what they are. */
+  /**
+   * Files that the two serial ports write: the console, and where the systems of the lab say what
+   * they are.
+   */
   readonly console: string;
   readonly facts: string;
 }
 
 /**
- * All that QEMU can emulate, but for the promise that copying octet by octet is fast (it does one at a time, and a kernel that believes
- * it takes a tenth longer to boot Debian) and for virtualisation (udev would load modules for it that nobody uses here: a few in a
- * hundred of a boot). Models of Intel take a third longer: for them the kernel keeps its own pages apart.
+ * All that QEMU can emulate, but for the promise that copying octet by octet is fast (it does one
+ * at a time, and a kernel that believes it takes a tenth longer to boot Debian) and for
+ * virtualisation (udev would load modules for it that nobody uses here: a few in a hundred of a
+ * boot). Models of Intel take a third longer: for them the kernel keeps its own pages apart.
  */
 const EMULATED = 'max,-erms,-fsrm,-svm';
 
 /**
- * Unmodified firmware: SeaBIOS with iPXE as the card's ROM, or OVMF. The firmware boots from one card (its boot order), as an
- * operator sets it in the firmware of a real machine. `uefi-http` has PXE switched off, so that it boots by HTTP at once.
+ * Unmodified firmware: SeaBIOS with iPXE as the card's ROM, or OVMF. The firmware boots from one
+ * card (its boot order), as an operator sets it in the firmware of a real machine. `uefi-http` has
+ * PXE switched off, so that it boots by HTTP at once.
  */
 export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly string[] {
   const { firmware } = machine;

@@ -1,4 +1,7 @@
-/** The rack while it runs: machines that are switched on and off, what is seen of them, and waiting for something to be seen. */
+/**
+ * The rack while it runs: machines that are switched on and off, what is seen of them, and waiting
+ * for something to be seen.
+ */
 import type { MusterEvent } from '../events/event.ts';
 import { readFacts } from './facts.ts';
 import type { Box } from './machine.files.ts';
@@ -38,7 +41,10 @@ export interface Rack {
   wipe(names: readonly string[]): Promise<void>;
   /** Resolves with the first event of that cluster, or when the run is over. */
   clusterSeen(cluster: string): Promise<void>;
-  /** Why to wait no longer for something that no single machine brings: nothing new from any of them. */
+  /**
+   * Why to wait no longer for something that no single machine brings: nothing new from any of
+   * them.
+   */
   stalled(): string | undefined;
   /** Undefined when it came; otherwise why not, with the end of the console. */
   wait(wait: Wait): Promise<string | undefined>;
@@ -51,7 +57,10 @@ interface Watched {
   readonly box: Box;
   readonly subjects: ReadonlySet<string>;
   consoleSize: number;
-  /** Host clock (ms) of the last event or console octet; undefined while it is off or waits for its turn. */
+  /**
+   * Host clock (ms) of the last event or console octet; undefined while it is off or waits for its
+   * turn.
+   */
   progressAt: number | undefined;
   busy: boolean;
   /** Where events, console and facts of its present power-on begin. */
@@ -63,7 +72,10 @@ const present = ({ seen, since }: Watched): Pick<MachineObserved, 'events'> => (
   events: seen.events.slice(since.events),
 });
 
-/** A machine is done with the part of its boot that loads the host: it has said what it is, is held, or has failed. */
+/**
+ * A machine is done with the part of its boot that loads the host: it has said what it is, is held,
+ * or has failed.
+ */
 const settled = (one: Watched): boolean =>
   one.seen.facts !== undefined || heldFor(present(one)) !== undefined || phaseOf(present(one)) === 'failed';
 

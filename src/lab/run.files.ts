@@ -1,4 +1,7 @@
-/** One run of a scenario, from an empty namespace to a result. Must be called inside the namespace (namespace.files.ts). */
+/**
+ * One run of a scenario, from an empty namespace to a result. Must be called inside the namespace
+ * (namespace.files.ts).
+ */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -63,7 +66,10 @@ export const settingsOf = (images: ReadonlyMap<string, BuiltImage>): Record<stri
   [IMAGES]: JSON.stringify([...images]),
 });
 
-/** The images of a scenario, built where they are not yet: outside the namespace, because that has no way to a mirror. */
+/**
+ * The images of a scenario, built where they are not yet: outside the namespace, because that has
+ * no way to a mirror.
+ */
 export async function prepareImages(
   scenario: Scenario,
   options: Pick<LabOptions, 'project' | 'imageCache' | 'say' | 'signal'>,
@@ -85,7 +91,10 @@ export async function prepareImages(
   return built;
 }
 
-/** Runs the scenario. What the scenario finds wrong is in the result; throws only when the rack itself cannot be built. */
+/**
+ * Runs the scenario. What the scenario finds wrong is in the result; throws only when the rack
+ * itself cannot be built.
+ */
 export async function runScenario(asked: Scenario, options: LabOptions): Promise<LabResult> {
   const scenario = await ofGivenVersion(asked);
   const directory = join(options.project, '.cache/lab', scenario.name);
@@ -224,7 +233,9 @@ async function addImages(images: readonly BuiltImage[], host: BootHost): Promise
   }
 }
 
-/** Of a document that the server does not take nothing would come but waiting. Throws E_LAB_SERVE. */
+/**
+ * Of a document that the server does not take nothing would come but waiting. Throws E_LAB_SERVE.
+ */
 async function allTaken(host: BootHost): Promise<void> {
   const { out } = await host.muster(['events', '-o', 'json']);
   const refused = (JSON.parse(out) as MusterEvent[]).find(({ kind }) => kind === 'document.invalid');
@@ -232,7 +243,10 @@ async function allTaken(host: BootHost): Promise<void> {
     throw new MusterError('E_LAB_SERVE', `a document of the scenario is refused: ${refused.reason?.text}`);
 }
 
-/** Leases as they are now; then everything is switched off unless kept, and the disks are read again. */
+/**
+ * Leases as they are now; then everything is switched off unless kept, and the disks are read
+ * again.
+ */
 async function settle(
   scenario: Scenario,
   rack: Rack,
@@ -248,7 +262,8 @@ async function settle(
     const lease = leases.find(({ mac, state }) => mac === card && state !== 'offered');
     if (lease) seen.lease = lease.address;
     const box = boxes.get(machine.name)!;
-    // With --keep the disks are read while the machine runs: nothing of ours writes to them behind QEMU's back.
+    // With --keep the disks are read while the machine runs: nothing of ours writes to them behind
+    // QEMU's back.
     if (!keep) await box.powerOff();
     const hashes = before.get(machine.name);
     if (hashes === undefined) continue;

@@ -1,4 +1,7 @@
-/** A scenario of the virtual rack: machines, what Muster is told of them, what happens, and what must be true at the end. */
+/**
+ * A scenario of the virtual rack: machines, what Muster is told of them, what happens, and what
+ * must be true at the end.
+ */
 import { z } from 'zod';
 import { duration, type Millis } from '../base/duration.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
@@ -34,7 +37,9 @@ const disk = z.strictObject({
     .literal(true)
     .optional()
     .meta({ description: "A blank disk stays in the run's folder at the end; else it is removed." }),
-  /** Without `blank`: filled with this text, over and over, so that a single changed octet shows. */
+  /**
+   * Without `blank`: filled with this text, over and over, so that a single changed octet shows.
+   */
   filledWith: z.string().min(1).default('this disk belongs to somebody else\n'),
 });
 
@@ -128,7 +133,8 @@ export interface Scenario extends Omit<Parsed, 'steps' | 'limit' | 'patience'> {
 }
 
 /**
- * Checks a parsed YAML value. Throws E_SCHEMA with a fault for each place that is wrong; `file` names it in the messages.
+ * Checks a parsed YAML value. Throws E_SCHEMA with a fault for each place that is wrong; `file`
+ * names it in the messages.
  */
 export function readScenario(value: unknown, file: string): Scenario {
   const parsed = scenarioSchema.safeParse(value);

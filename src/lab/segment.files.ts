@@ -1,4 +1,7 @@
-/** The rack's network: two bridges, a tap for each card, a capture, another DHCP server beside if asked. */
+/**
+ * The rack's network: two bridges, a tap for each card, a capture, another DHCP server beside if
+ * asked.
+ */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
@@ -11,7 +14,10 @@ import type { LabMachine, Scenario } from './scenario.ts';
 export const MAIN = 'main';
 const DEAD = 'dead';
 
-/** Everything of DHCP, TFTP, ARP and the beginnings and ends of connections, not the images that go through them. */
+/**
+ * Everything of DHCP, TFTP, ARP and the beginnings and ends of connections, not the images that go
+ * through them.
+ */
 const CAPTURED = 'udp or arp or icmp or (tcp and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0)';
 
 /** Makes the bridges, and Muster's address on the main one. */
@@ -19,7 +25,8 @@ export async function makeSegments(scenario: Scenario): Promise<void> {
   const { prefix } = cidr(scenario.subnet);
   for (const bridge of [MAIN, DEAD]) {
     await must('ip', 'link', 'add', bridge, 'type', 'bridge', 'forward_delay', '0');
-    // A bridge has a carrier only with a port that has one, and Muster is there before the machines are.
+    // A bridge has a carrier only with a port that has one, and Muster is there before the machines
+    // are.
     await must('ip', 'link', 'add', `${bridge}-up`, 'type', 'veth', 'peer', 'name', `${bridge}-end`);
     // The far end is in the same namespace and must not answer in the boot host's name.
     await must('ip', 'link', 'set', `${bridge}-end`, 'arp', 'off', 'up');
@@ -52,7 +59,10 @@ export async function capture(file: string, log: string): Promise<Running> {
   );
 }
 
-/** An IPv6 router on the main segment that has nothing to give: so that iPXE does not wait for one (router.pl). */
+/**
+ * An IPv6 router on the main segment that has nothing to give: so that iPXE does not wait for one
+ * (router.pl).
+ */
 export async function startRouter(project: string, log: string): Promise<Running> {
   return await start('router', ['perl', join(project, 'src/lab/router.pl'), MAIN], { log });
 }

@@ -1,4 +1,7 @@
-/** What happens in a scenario, what is waited for and what must be true: the schemas of steps, waits and expectations. */
+/**
+ * What happens in a scenario, what is waited for and what must be true: the schemas of steps, waits
+ * and expectations.
+ */
 import { z } from 'zod';
 import { type Millis, millis, parseDuration } from '../base/duration.ts';
 import { PHASES } from '../machines/machine.ts';

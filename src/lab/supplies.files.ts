@@ -1,4 +1,7 @@
-/** What clusters are made of, brought to the rack's boot host as an operator brings it: `muster artifacts import`. */
+/**
+ * What clusters are made of, brought to the rack's boot host as an operator brings it: `muster
+ * artifacts import`.
+ */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -42,8 +45,8 @@ function givenDirectory(): string {
 }
 
 /**
- * The scenario with all its Clusters, also those that steps apply, of the version that the directory of artifacts holds. Throws E_LAB_TOOL,
- * E_YAML.
+ * The scenario with all its Clusters, also those that steps apply, of the version that the
+ * directory of artifacts holds. Throws E_LAB_TOOL, E_YAML.
  */
 export async function ofGivenVersion(scenario: Scenario): Promise<Scenario> {
   if (!scenario.artifacts?.given) return scenario;

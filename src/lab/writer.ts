@@ -1,4 +1,7 @@
-/** A client that writes to every member of an etcd without end, and remembers each write that was acknowledged. */
+/**
+ * A client that writes to every member of an etcd without end, and remembers each write that was
+ * acknowledged.
+ */
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
 import type { LabEtcd } from './etcd.socket.ts';

@@ -1,4 +1,7 @@
-/** Accepting: an operator's word that a machine may be written to. What was seen of it becomes its document. */
+/**
+ * Accepting: an operator's word that a machine may be written to. What was seen of it becomes its
+ * document.
+ */
 import { MusterError } from '../base/errors.ts';
 import type { Mac } from '../base/mac.ts';
 import type { EventSink } from '../events/event.ts';
@@ -22,11 +25,12 @@ export interface AcceptDeps {
 }
 
 /**
- * Accepts a machine by the name that it has in the roster. One that was only seen gets a document, owned by the API; one that
- * has a document may boot again (the loop guard counts anew), with another profile if one is named.
+ * Accepts a machine by the name that it has in the roster. One that was only seen gets a document,
+ * owned by the API; one that has a document may boot again (the loop guard counts anew), with
+ * another profile if one is named.
  *
- * Throws E_NOT_FOUND; E_CONFLICT when the wanted name is taken; and what applying throws (E_FILE_OWNED, E_REFERENCE …): then
- * nothing has changed.
+ * Throws E_NOT_FOUND; E_CONFLICT when the wanted name is taken; and what applying throws
+ * (E_FILE_OWNED, E_REFERENCE …): then nothing has changed.
  */
 export async function acceptMachine(
   deps: AcceptDeps,
@@ -80,8 +84,9 @@ async function acceptDiscovered(
 }
 
 /**
- * The document for a machine that was seen: its lasting addresses, and UUID and serial unless they are placeholders or another
- * document has both (blades that share them are told apart by their addresses). Throws E_USAGE when no address is left.
+ * The document for a machine that was seen: its lasting addresses, and UUID and serial unless they
+ * are placeholders or another document has both (blades that share them are told apart by their
+ * addresses). Throws E_USAGE when no address is left.
  */
 export function documentOf(
   member: Pick<Member, 'name' | 'status'>,

@@ -1,8 +1,14 @@
-/** How fast machines that nobody knows become records: a flood of invented addresses costs neither memory nor disk. */
+/**
+ * How fast machines that nobody knows become records: a flood of invented addresses costs neither
+ * memory nor disk.
+ */
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 
-/** New discoveries: this many at once, then this many a second. More is a flood; those machines are answered, not recorded. */
+/**
+ * New discoveries: this many at once, then this many a second. More is a flood; those machines are
+ * answered, not recorded.
+ */
 export const DISCOVERY = { burst: 2_000, perSecond: 100 } as const;
 
 /** A bucket that fills with time. */

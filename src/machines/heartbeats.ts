@@ -1,6 +1,7 @@
 /**
- * Which machines are alive: when the agent of each was last heard, over its own certificate. In memory only; after a restart of ours,
- * machines that were ready count as alive until they had time to be heard.
+ * Which machines are alive: when the agent of each was last heard, over its own certificate. In
+ * memory only; after a restart of ours, machines that were ready count as alive until they had time
+ * to be heard.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
@@ -21,7 +22,10 @@ export interface Heartbeat {
   readonly left?: true;
 }
 
-/** `returned`: this boot was thought over, since another one was heard after it: two systems hold one certificate. */
+/**
+ * `returned`: this boot was thought over, since another one was heard after it: two systems hold
+ * one certificate.
+ */
 export type Beat = 'first' | 'same' | 'rebooted' | 'returned';
 
 export interface Heartbeats {
@@ -33,8 +37,8 @@ export interface Heartbeats {
   /** For how long it is taken for running if nothing more is heard; 0 when it is not. */
   remaining(machine: string): Millis;
   /**
-   * The machine says that this boot of it ends: it does not run until it is heard again. False, and nothing changes, when another
-   * boot was heard since.
+   * The machine says that this boot of it ends: it does not run until it is heard again. False, and
+   * nothing changes, when another boot was heard since.
    */
   leave(machine: string, of: { readonly bootId: string; readonly address: string }): boolean;
   /** Supposes that these machines run, as of now. */

@@ -3,7 +3,9 @@ import { type Mac, parseMac } from '../base/mac.ts';
 import type { Identity } from './machine.ts';
 import { isFleetingMac, isPlaceholderSerial, isUsableMac, PLACEHOLDER_UUIDS } from './placeholders.ts';
 
-/** At most this many addresses of one machine are kept: a hostile request must not grow a record. */
+/**
+ * At most this many addresses of one machine are kept: a hostile request must not grow a record.
+ */
 export const MAX_MACS = 16;
 /** At most this many characters of a serial, manufacturer, product or asset tag. */
 export const MAX_TEXT = 128;
@@ -11,8 +13,9 @@ export const MAX_TEXT = 128;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * The same UUID with the octets of its first three fields reversed. SMBIOS ≥ 2.6 stores them little-endian, RFC 4122 and older
- * firmware big-endian, and ROMs, iPXE and dmidecode disagree on which they print (siderolabs/go-smbios#7, #8).
+ * The same UUID with the octets of its first three fields reversed. SMBIOS ≥ 2.6 stores them
+ * little-endian, RFC 4122 and older firmware big-endian, and ROMs, iPXE and dmidecode disagree on
+ * which they print (siderolabs/go-smbios#7, #8).
  */
 export function swapUuid(uuid: string): string {
   const octets = uuid.match(/[0-9a-f]{2}/g);
@@ -35,7 +38,10 @@ const PLACEHOLDER_KEYS: ReadonlySet<string> = new Set(
   PLACEHOLDER_UUIDS.map(({ value }) => (value < swapUuid(value) ? value : swapUuid(value))),
 );
 
-/** A serial as it is compared: upper case, single blanks, no dots at the end; undefined for placeholders. */
+/**
+ * A serial as it is compared: upper case, single blanks, no dots at the end; undefined for
+ * placeholders.
+ */
 export function serialKey(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const serial = printable(text, MAX_TEXT).toUpperCase().replace(/\s+/g, ' ').trim().replace(/\.+$/, '');
@@ -52,7 +58,10 @@ export function printable(text: string, length: number): string {
 
 /** What a request says of its machine, field by field, nothing of it trusted. */
 export interface IdentityFields {
-  /** Any number of addresses in any usual spelling. Eight-octet WWNs of fibre channel cards are passed over (ironic-image#314). */
+  /**
+   * Any number of addresses in any usual spelling. Eight-octet WWNs of fibre channel cards are
+   * passed over (ironic-image#314).
+   */
   readonly macs?: readonly string[];
   readonly uuid?: string | undefined;
   readonly serial?: string | undefined;
@@ -86,7 +95,10 @@ export function readIdentity(fields: IdentityFields): Identity {
   };
 }
 
-/** Addresses that may enter a document: those it booted from, and others that are its own and will still be tomorrow. */
+/**
+ * Addresses that may enter a document: those it booted from, and others that are its own and will
+ * still be tomorrow.
+ */
 export function lastingMacs(macs: readonly Mac[], booted: readonly Mac[]): readonly Mac[] {
   return macs.filter((mac) => isUsableMac(mac) && (booted.includes(mac) || !isFleetingMac(mac)));
 }

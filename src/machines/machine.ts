@@ -4,7 +4,10 @@ import type { Mac } from '../base/mac.ts';
 import type { Reason } from '../events/event.ts';
 import type { MachineSpec } from '../resources/kinds.ts';
 
-/** What a machine says of itself when it boots; each part may be missing or wrong (netboot-peers §3.4). */
+/**
+ * What a machine says of itself when it boots; each part may be missing or wrong (netboot-peers
+ * §3.4).
+ */
 export interface Identity {
   readonly macs: readonly Mac[];
   readonly uuid?: string;
@@ -15,10 +18,10 @@ export interface Identity {
 }
 
 /**
- * Phases, moved only by what a live boot session reports (src/machines/phases.ts holds the transition table):
- * `discovered` seen, unknown · `registered` has a document · `booting` a session is open · `starting` its kernel is up ·
- * `configured` its configuration is applied · `ready` · `failed` it said so or its time ran out · `held` the loop guard or an
- * operator stopped it.
+ * Phases, moved only by what a live boot session reports (src/machines/phases.ts holds the
+ * transition table): `discovered` seen, unknown · `registered` has a document · `booting` a session
+ * is open · `starting` its kernel is up · `configured` its configuration is applied · `ready` ·
+ * `failed` it said so or its time ran out · `held` the loop guard or an operator stopped it.
  */
 export const PHASES = [
   'discovered',
@@ -101,8 +104,9 @@ export type SessionStep = (typeof SESSION_STEPS)[number];
 export const SESSION_ENDS = ['ready', 'failed', 'superseded', 'expired'] as const;
 
 /**
- * One network boot, from the first DHCP answer to ready. Its random id is in script and config; only the holder of a live
- * session's id is believed. Stored under `session/ID` from the first ACK or script on.
+ * One network boot, from the first DHCP answer to ready. Its random id is in script and config;
+ * only the holder of a live session's id is believed. Stored under `session/ID` from the first ACK
+ * or script on.
  */
 export interface BootSession {
   readonly v: 1;
@@ -117,15 +121,23 @@ export interface BootSession {
   /** The profile and image that its script named, so that config and report fit what was booted. */
   readonly profile?: string;
   readonly image?: string;
-  /** First loader handed out in this session: a second request from iPXE is then not answered with a loader again. */
+  /**
+   * First loader handed out in this session: a second request from iPXE is then not answered with a
+   * loader again.
+   */
   readonly loader?: string;
-  /** Address from which the script was fetched: reports are expected from there (or from an address of the machine's own). */
+  /**
+   * Address from which the script was fetched: reports are expected from there (or from an address
+   * of the machine's own).
+   */
   readonly peer?: string;
   /** When its configuration first carried a ticket (tickets.ts). */
   readonly ticketAt?: Millis;
 }
 
-/** What a machine reports: POST to {@link import('../pxe/http/routes.ts').MACHINE_ROUTES} `report`. */
+/**
+ * What a machine reports: POST to {@link import('../pxe/http/routes.ts').MACHINE_ROUTES} `report`.
+ */
 export interface MachineReport {
   readonly step: 'kernel' | 'configured' | 'ready' | 'failed';
   readonly detail?: string;

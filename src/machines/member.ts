@@ -20,7 +20,10 @@ export interface Member {
   /** Increases whenever document or status changed: what was derived from them is then stale. */
   readonly version: number;
   readonly lastSeen: Millis | undefined;
-  /** A place for what the boot service derived from document and status; the roster does not look at it. */
+  /**
+   * A place for what the boot service derived from document and status; the roster does not look at
+   * it.
+   */
   derived?: { readonly version: number };
 }
 
@@ -52,13 +55,19 @@ export interface Roster {
   see(member: Member, sighting: Sighting): void;
   /** Discovered records that are this machine too: what was seen moves over, they go. */
   fold(into: Member, names: readonly string[]): void;
-  /** Moves the phase by the table; false (and an event) when it cannot move so. Other fields change in either case but that. */
+  /**
+   * Moves the phase by the table; false (and an event) when it cannot move so. Other fields change
+   * in either case but that.
+   */
   move(member: Member, event: PhaseEvent, change?: StatusChange): boolean;
   /** Changes status without moving the phase. */
   change(member: Member, change: StatusChange): void;
   /** Drops a machine without document. False when there is none. */
   forget(name: string): boolean;
-  /** Commits status and session, with `also`, durably; rejects as the store does (nothing is lost in memory then). */
+  /**
+   * Commits status and session, with `also`, durably; rejects as the store does (nothing is lost in
+   * memory then).
+   */
   commit(
     members: readonly Member[],
     sessions: readonly LiveSession[],

@@ -1,17 +1,19 @@
 /**
- * How a machine's phase moves. The table is total: for each phase and each thing that can happen it names the next phase, or
- * null where it cannot happen. A null is recorded as an event and changes nothing.
+ * How a machine's phase moves. The table is total: for each phase and each thing that can happen it
+ * names the next phase, or null where it cannot happen. A null is recorded as an event and changes
+ * nothing.
  *
- * Only `accepted` and `removed` come from an operator, `booted`, `held` and `timeout` from Muster's own decisions; all others
- * are reports of a live boot session (src/machines/reports.ts judges those first). From `ready` no report leads back: only a
- * new boot does.
+ * Only `accepted` and `removed` come from an operator, `booted`, `held` and `timeout` from Muster's
+ * own decisions; all others are reports of a live boot session (src/machines/reports.ts judges
+ * those first). From `ready` no report leads back: only a new boot does.
  */
 import type { Phase } from './machine.ts';
 
 /**
- * `accepted` a document appeared, or an operator accepted it again · `removed` its document went · `booted` a script that boots
- * was served, opening a new session · `held` guard or profile hold it · `kernel`, `configured`, `ready`, `failed` as reported ·
- * `timeout` it fell silent for longer than its configTimeout.
+ * `accepted` a document appeared, or an operator accepted it again · `removed` its document went ·
+ * `booted` a script that boots was served, opening a new session · `held` guard or profile hold it
+ * · `kernel`, `configured`, `ready`, `failed` as reported · `timeout` it fell silent for longer
+ * than its configTimeout.
  */
 export const PHASE_EVENTS = [
   'accepted',
@@ -82,8 +84,8 @@ export const TRANSITIONS: Readonly<Record<Phase, Row>> = {
     ...never,
     ready: 'ready',
   },
-  // Failed by its own word closes the session, so that no report follows. Failed by silence leaves it live: a machine that was
-  // only slow is believed when it speaks again.
+  // Failed by its own word closes the session, so that no report follows. Failed by silence leaves
+  // it live: a machine that was only slow is believed when it speaks again.
   failed: {
     accepted: 'registered',
     removed: 'discovered',

@@ -1,6 +1,6 @@
 /**
- * Identity that firmware gives to many machines alike: worth nothing as evidence. Each entry with where it was seen, so that
- * the next one is a line, not a change of code.
+ * Identity that firmware gives to many machines alike: worth nothing as evidence. Each entry with
+ * where it was seen, so that the next one is a line, not a change of code.
  */
 import type { Mac } from '../base/mac.ts';
 
@@ -28,7 +28,10 @@ export const PLACEHOLDER_UUIDS: readonly Placeholder[] = [
   { value: '12345678-1234-5678-90ab-cddeefaabbcc', source: 'unprogrammed boards; in several bad-UUID lists' },
 ];
 
-/** Serials in the form that {@link import('./identity.ts').serialKey} gives: upper case, single blanks, no dots at the end. */
+/**
+ * Serials in the form that {@link import('./identity.ts').serialKey} gives: upper case, single
+ * blanks, no dots at the end.
+ */
 export const PLACEHOLDER_SERIALS: readonly Placeholder[] = [
   { value: 'TO BE FILLED BY O.E.M', source: 'AMI default, Quanta, ASRock' },
   { value: 'TO BE FILLED BY OEM', source: 'spelling variant of the AMI default' },
@@ -56,10 +59,16 @@ export const PLACEHOLDER_SERIALS: readonly Placeholder[] = [
   { value: 'STANDARD', source: 'firmware wording' },
 ];
 
-/** Serials that are no more than counting or one repeated character: 0123456789, 123456789, 00000000, `.` (glpi#978). */
+/**
+ * Serials that are no more than counting or one repeated character: 0123456789, 123456789,
+ * 00000000, `.` (glpi#978).
+ */
 const COUNTING = '01234567890123456789';
 
-/** Whether a serial (in {@link import('./identity.ts').serialKey}'s form) says nothing about which machine this is. */
+/**
+ * Whether a serial (in {@link import('./identity.ts').serialKey}'s form) says nothing about which
+ * machine this is.
+ */
 export function isPlaceholderSerial(serial: string): boolean {
   if (serial.length < 3) return true;
   if (/^(.)\1*$/.test(serial.replace(/[ .-]/g, '') || '.')) return true;
@@ -69,8 +78,9 @@ export function isPlaceholderSerial(serial: string): boolean {
 const SERIALS: ReadonlySet<string> = new Set(PLACEHOLDER_SERIALS.map((entry) => entry.value));
 
 /**
- * Hardware addresses that sit in every machine of a make: network interfaces that the BMC shows to the host over USB, docking
- * adapters. (metal3-docs#595: DuplicateNodeOnLookup; OpenShift ignores all USB interfaces, ironic-agent-image#195.)
+ * Hardware addresses that sit in every machine of a make: network interfaces that the BMC shows to
+ * the host over USB, docking adapters. (metal3-docs#595: DuplicateNodeOnLookup; OpenShift ignores
+ * all USB interfaces, ironic-agent-image#195.)
  */
 export const SHARED_MACS: readonly Placeholder[] = [
   {
@@ -86,7 +96,10 @@ export const SHARED_MACS: readonly Placeholder[] = [
 
 const SHARED: ReadonlySet<string> = new Set(SHARED_MACS.map((entry) => entry.value));
 
-/** Whether a hardware address can tell machines apart: unicast, not all zero, not known to be shared. */
+/**
+ * Whether a hardware address can tell machines apart: unicast, not all zero, not known to be
+ * shared.
+ */
 export function isUsableMac(mac: Mac): boolean {
   const first = Number.parseInt(mac.slice(0, 2), 16);
   return (first & 1) === 0 && mac !== '00:00:00:00:00:00' && !SHARED.has(mac);
@@ -96,9 +109,9 @@ export function isUsableMac(mac: Mac): boolean {
 const STEADY_LOCAL_PREFIXES = ['52:54:00' /* QEMU, libvirt */];
 
 /**
- * Whether the address may change at the next boot: the locally administered bit is set and no hypervisor is known to keep it.
- * USB gadgets and macvlans draw a random one (IEEE 802 §8.4; sipeed/NanoKVM#828). Not evidence unless written in a document
- * or booted from.
+ * Whether the address may change at the next boot: the locally administered bit is set and no
+ * hypervisor is known to keep it. USB gadgets and macvlans draw a random one (IEEE 802 §8.4;
+ * sipeed/NanoKVM#828). Not evidence unless written in a document or booted from.
  */
 export function isFleetingMac(mac: Mac): boolean {
   const first = Number.parseInt(mac.slice(0, 2), 16);

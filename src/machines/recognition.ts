@@ -1,7 +1,8 @@
 /**
- * Who is this? A scored comparison of what a booting machine says with what is known. A hardware address weighs most, UUID and
- * serial together next, either alone too little (blades of a C6100 share both: siderolabs/sidero#930). Where two machines fit
- * there is no guess: the machine is held until a person says which it is.
+ * Who is this? A scored comparison of what a booting machine says with what is known. A hardware
+ * address weighs most, UUID and serial together next, either alone too little (blades of a C6100
+ * share both: siderolabs/sidero#930). Where two machines fit there is no guess: the machine is held
+ * until a person says which it is.
  */
 import type { Mac } from '../base/mac.ts';
 import { serialKey, uuidKey } from './identity.ts';
@@ -40,7 +41,9 @@ export const POINTS = {
 
 export const THRESHOLD = 50;
 
-/** A value that more than this many machines claim tells nobody apart, and is not looked through. */
+/**
+ * A value that more than this many machines claim tells nobody apart, and is not looked through.
+ */
 const MAX_SHARED = 8;
 
 export type EvidenceKind = keyof typeof POINTS;
@@ -61,9 +64,15 @@ export interface RecognitionIndex {
   /** Adds or replaces what is known of a machine. */
   set(claim: Claim): void;
   remove(name: string): void;
-  /** Independent of the order of addresses and of the order in which claims came. Cost independent of how many are known. */
+  /**
+   * Independent of the order of addresses and of the order in which claims came. Cost independent
+   * of how many are known.
+   */
   recognise(evidence: Evidence): Recognition;
-  /** The machine that alone claims this boot address; undefined when none or several do ({@link recognise} then decides). */
+  /**
+   * The machine that alone claims this boot address; undefined when none or several do ({@link
+   * recognise} then decides).
+   */
   owner(mac: Mac): string | undefined;
   /** Machines that were seen with this address; none when there are too many to mean anything. */
   seenWith(mac: Mac): readonly string[];
@@ -131,7 +140,8 @@ export function createRecognitionIndex(): RecognitionIndex {
       against.push('uuid-differs');
     if (serial !== undefined && known.serialKey !== undefined && known.serialKey !== serial)
       against.push('serial-differs');
-    // A board is replaced and its NIC card kept: what speaks against it does not outweigh the address it boots from.
+    // A board is replaced and its NIC card kept: what speaks against it does not outweigh the
+    // address it boots from.
     if (mac !== 'boot-mac' && mac !== 'boot-mac-seen') because.push(...against);
     return {
       name: known.name,
@@ -194,7 +204,10 @@ export function createRecognitionIndex(): RecognitionIndex {
   };
 }
 
-/** Which of the machines that fit it is. Documents outweigh discovered records, which are one machine seen twice. */
+/**
+ * Which of the machines that fit it is. Documents outweigh discovered records, which are one
+ * machine seen twice.
+ */
 function judge(fits: readonly Scored[]): Recognition {
   const ordered = [...fits].sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
   const documented = ordered.filter((one) => one.documented);

@@ -29,7 +29,10 @@ export interface Disbelief extends Reason {
 }
 
 export type Judgement =
-  /** `repeat`: the report that ended this session, again, because its answer was lost. Believed, and changes nothing. */
+  /**
+   * `repeat`: the report that ended this session, again, because its answer was lost. Believed, and
+   * changes nothing.
+   */
   | { readonly believed: true; readonly repeat: boolean }
   | { readonly believed: false; readonly reason: Disbelief };
 
@@ -45,8 +48,9 @@ const ORDER: readonly SessionStep[] = [
 export const REPORT_STEPS: readonly MachineReport['step'][] = ['kernel', 'configured', 'ready', 'failed'];
 
 /**
- * Judges a report. Believed is what comes in a live session that was given a boot, from an address that is the machine's
- * (`expected`; empty when none is known), in order. Everything else, a replay or a forgery among it, is not.
+ * Judges a report. Believed is what comes in a live session that was given a boot, from an address
+ * that is the machine's (`expected`; empty when none is known), in order. Everything else, a replay
+ * or a forgery among it, is not.
  */
 export function judgeReport(facts: {
   readonly session: BootSession | undefined;
@@ -87,8 +91,8 @@ export function plainAddress(peer: string): string {
 }
 
 /**
- * A log's end as text that a terminal may show: at most {@link MAX_LOG_TAIL} octets, escape sequences and control characters
- * taken out, line breaks and tabs kept.
+ * A log's end as text that a terminal may show: at most {@link MAX_LOG_TAIL} octets, escape
+ * sequences and control characters taken out, line breaks and tabs kept.
  */
 export function logTail(text: string): string {
   const plain = text

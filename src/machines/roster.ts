@@ -1,7 +1,8 @@
 /**
- * All machines in memory: those of the documents and those that were only seen, with status, sessions and an index by identity.
- * Constant time for a packet, whatever is known. The store follows: what must not be lost is committed by the caller
- * ({@link Roster.commit}); the rest (sightings) is written behind, in batches.
+ * All machines in memory: those of the documents and those that were only seen, with status,
+ * sessions and an index by identity. Constant time for a packet, whatever is known. The store
+ * follows: what must not be lost is committed by the caller ({@link Roster.commit}); the rest
+ * (sightings) is written behind, in batches.
  */
 import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';

@@ -21,7 +21,10 @@ export interface NamedProfile {
 }
 
 export type Selection =
-  /** `matched`: the selectors that fit, e.g. `arch=x86_64`; empty when the machine's document names the profile. */
+  /**
+   * `matched`: the selectors that fit, e.g. `arch=x86_64`; empty when the machine's document names
+   * the profile.
+   */
   | {
       readonly kind: 'selected';
       readonly profile: NamedProfile;
@@ -33,8 +36,9 @@ export type Selection =
   | { readonly kind: 'none' };
 
 /**
- * The profile that the machine's document names; else, of the profiles all of whose selectors fit, the one with most of them;
- * among equals the first by name. A profile without selectors selects nobody. The same for every order of `profiles`.
+ * The profile that the machine's document names; else, of the profiles all of whose selectors fit,
+ * the one with most of them; among equals the first by name. A profile without selectors selects
+ * nobody. The same for every order of `profiles`.
  */
 export function select(machine: Selectable, profiles: readonly NamedProfile[]): Selection {
   const named = machine.spec.profile;
@@ -58,8 +62,9 @@ export function select(machine: Selectable, profiles: readonly NamedProfile[]): 
 }
 
 /**
- * Every profile that {@link select} may give a machine of which some is not known yet: fields that are absent may turn out to be
- * whatever a selector wants. Undefined stands for no profile. One item means that it is certain.
+ * Every profile that {@link select} may give a machine of which some is not known yet: fields that
+ * are absent may turn out to be whatever a selector wants. Undefined stands for no profile. One
+ * item means that it is certain.
  */
 export function selectable(
   machine: Selectable,

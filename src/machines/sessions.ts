@@ -1,8 +1,8 @@
 /**
- * Boot sessions in memory. A session is *opening* from the first DHCP answer, and becomes its machine's *current* one when a
- * script that boots (or leaves to the disk) is served: only then is the session before it superseded, so that a stray or forged
- * DISCOVER does not silence a machine that is coming up. Ages are measured with the monotonic clock: a stepped wall clock ends
- * nothing.
+ * Boot sessions in memory. A session is *opening* from the first DHCP answer, and becomes its
+ * machine's *current* one when a script that boots (or leaves to the disk) is served: only then is
+ * the session before it superseded, so that a stray or forged DISCOVER does not silence a machine
+ * that is coming up. Ages are measured with the monotonic clock: a stepped wall clock ends nothing.
  */
 import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
@@ -16,14 +16,26 @@ import type { BootSession, SessionStep } from './machine.ts';
 export const MAX_SESSION_AGE = duration('6h');
 /** How long a closed or expired session is kept for `muster explain`. */
 const KEEP_CLOSED = duration('1h');
-/** A DISCOVER this soon after the last sign of an opening belongs to it: ROM, loader and iPXE each ask anew. */
+/**
+ * A DISCOVER this soon after the last sign of an opening belongs to it: ROM, loader and iPXE each
+ * ask anew.
+ */
 export const OPENING_WINDOW = duration('5m');
-/** From script to kernel, and from kernel to ready, unless a document's configTimeout says otherwise. */
+/**
+ * From script to kernel, and from kernel to ready, unless a document's configTimeout says
+ * otherwise.
+ */
 export const CONFIG_TIMEOUT = duration('15m');
-/** At most this many sessions in memory; the oldest of those that were given no boot go first: a flood of DISCOVERs ends no boot. */
+/**
+ * At most this many sessions in memory; the oldest of those that were given no boot go first: a
+ * flood of DISCOVERs ends no boot.
+ */
 export const MAX_SESSIONS = 50_000;
 
-/** So many sessions are looked at in one go, at most: where a rack fell silent all at once, packets need not wait for all of it. */
+/**
+ * So many sessions are looked at in one go, at most: where a rack fell silent all at once, packets
+ * need not wait for all of it.
+ */
 const LOOKED_AT = 250;
 
 /** A session with what only this process needs to know of it. */
@@ -37,7 +49,10 @@ export interface LiveSession {
   stored: boolean;
   /** A script that boots or leaves to the disk was served. */
   given: boolean;
-  /** To which stage of client the loader was last handed, first when (monotonic), and whether a REQUEST confirmed it. */
+  /**
+   * To which stage of client the loader was last handed, first when (monotonic), and whether a
+   * REQUEST confirmed it.
+   */
   loader?: { readonly stage: string; readonly at: Millis; readonly acked: boolean };
   /** What the last OFFER took for granted: the ACK repeats it. */
   offered?: { readonly stage: string; readonly loaderRan: boolean };
@@ -45,7 +60,9 @@ export interface LiveSession {
   decided?: { readonly subject: string; readonly at: string; readonly kind: string; readonly code: string };
   /** When silence becomes failure; monotonic. Set by {@link Sessions.expect}. */
   deadline?: Millis;
-  /** When it is looked at next; monotonic. Other places that it has in the queue count for nothing. */
+  /**
+   * When it is looked at next; monotonic. Other places that it has in the queue count for nothing.
+   */
   lookAt?: Millis | undefined;
   /** When its configuration first carried a ticket; monotonic. */
   ticketAt?: Millis;
@@ -63,7 +80,10 @@ export interface Sessions {
   /** Whether its id is believed: not closed, not too old. */
   isLive(live: LiveSession): boolean;
   touch(live: LiveSession): void;
-  /** Notes that its configuration carries a ticket; `again`: its time begins anew. True when that changed something. */
+  /**
+   * Notes that its configuration carries a ticket; `again`: its time begins anew. True when that
+   * changed something.
+   */
   ticketed(live: LiveSession, again?: boolean): boolean;
   /** Adds the step if it is not there yet. */
   mark(live: LiveSession, step: SessionStep): void;
@@ -76,11 +96,17 @@ export interface Sessions {
   close(live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void;
   /** From `deadline` (monotonic) on, its silence is a failure. */
   expect(live: LiveSession, deadline: Millis): void;
-  /** The session turns out to be another machine's: a discovered record was one of a known machine's interfaces. */
+  /**
+   * The session turns out to be another machine's: a discovered record was one of a known machine's
+   * interfaces.
+   */
   rebind(from: string, to: string): void;
   /** Sessions whose deadline has passed, each once; of many at a time some in the next call. */
   overdue(): readonly LiveSession[];
-  /** Expires what is too old and drops what is long over, some in the next call; returns ids whose records are to be deleted. */
+  /**
+   * Expires what is too old and drops what is long over, some in the next call; returns ids whose
+   * records are to be deleted.
+   */
   sweep(): readonly string[];
   /** Takes over records of the store. */
   load(records: readonly BootSession[]): void;
@@ -96,7 +122,10 @@ export function createSessions({
   const all = new Map<string, LiveSession>();
   const openings = new Map<string, LiveSession>();
   const currents = new Map<string, LiveSession>();
-  /** By when something about it can end. A session that was heard of since is queued again when its turn comes. */
+  /**
+   * By when something about it can end. A session that was heard of since is queued again when its
+   * turn comes.
+   */
   const due = new ExpiryQueue<LiveSession>();
   /** Those that were given no boot, oldest first. */
   const tentative = new AgedMap<string, LiveSession>();
@@ -110,7 +139,10 @@ export function createSessions({
   const expiryOf = (live: LiveSession): number =>
     Math.min(live.openedAt + MAX_SESSION_AGE, live.given ? Infinity : live.touchedAt + OPENING_WINDOW + 1);
 
-  /** When a closed session is forgotten. A machine's current one stays: it says how its last boot went. */
+  /**
+   * When a closed session is forgotten. A machine's current one stays: it says how its last boot
+   * went.
+   */
   const endOf = (live: LiveSession): number =>
     currents.get(live.session.machine) === live ? Infinity : live.closedAt! + KEEP_CLOSED;
 

@@ -20,13 +20,18 @@ export function newStatus(phase: 'discovered' | 'registered', now: Millis): Mach
   return { v: 1, phase, since: now, seen: { macs: [] }, bootsWithoutReady: 0 };
 }
 
-/** `list` with `more` in front, each once, at most {@link MAX_MACS}; the same list when nothing is new. */
+/**
+ * `list` with `more` in front, each once, at most {@link MAX_MACS}; the same list when nothing is
+ * new.
+ */
 function joined(list: readonly Mac[], more: readonly Mac[]): readonly Mac[] {
   if (more.every((mac) => list.includes(mac))) return list;
   return [...new Set([...more, ...list])].slice(0, MAX_MACS);
 }
 
-/** Whether the sighting is all known already; allocates nothing, since it is asked for every packet. */
+/**
+ * Whether the sighting is all known already; allocates nothing, since it is asked for every packet.
+ */
 export function addsNothing(seen: Seen, sighting: Sighting): boolean {
   const { bootMac, macs } = sighting;
   if (bootMac !== undefined && !seen.bootMacs?.includes(bootMac)) return false;
@@ -46,7 +51,10 @@ export function addsNothing(seen: Seen, sighting: Sighting): boolean {
   );
 }
 
-/** `seen` with the sighting merged in; the same object when it adds nothing. The newest word wins, lists are united. */
+/**
+ * `seen` with the sighting merged in; the same object when it adds nothing. The newest word wins,
+ * lists are united.
+ */
 export function mergeSighting(seen: Seen, sighting: Sighting): Seen {
   const { bootMac, macs, ...fields } = sighting;
   const all = joined(seen.macs, bootMac ? [bootMac, ...(macs ?? [])] : (macs ?? []));
@@ -108,7 +116,10 @@ function isSeen(seen: unknown): boolean {
   );
 }
 
-/** Reads a status from the store; undefined when the text is not one (the caller logs it and goes on without). */
+/**
+ * Reads a status from the store; undefined when the text is not one (the caller logs it and goes on
+ * without).
+ */
 export function readStatus(text: string): MachineStatus | undefined {
   const status = readVersioned(text);
   const sound =

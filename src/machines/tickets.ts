@@ -1,14 +1,18 @@
 /**
- * Tickets: what the first configuration of a cluster's machine carries, so that its agent can ask for a certificate once. A ticket is
- * derived, so that every document of a session carries the same one, also after a restart of ours; it says nothing without its
- * session. It stands in no script, kernel command line, log, event or answer to an operator.
+ * Tickets: what the first configuration of a cluster's machine carries, so that its agent can ask
+ * for a certificate once. A ticket is derived, so that every document of a session carries the same
+ * one, also after a restart of ours; it says nothing without its session. It stands in no script,
+ * kernel command line, log, event or answer to an operator.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { duration, type Millis } from '../base/duration.ts';
 import { Secret } from '../base/secret.ts';
 import type { BootSession } from './machine.ts';
 
-/** From the first document that carried it until it is no longer redeemed: a slow system's way from its initrd to its agent. */
+/**
+ * From the first document that carried it until it is no longer redeemed: a slow system's way from
+ * its initrd to its agent.
+ */
 export const TICKET_LIFETIME = duration('15m');
 
 /** What a ticket is bound to; its address is looked at when it is redeemed. */
@@ -38,7 +42,9 @@ export function createTickets(key: Uint8Array): Tickets {
 /** What redeeming looks at. */
 export interface TicketFacts {
   readonly session: TicketOf;
-  /** The session is its machine's present boot: live, or over because the machine said how it ended. */
+  /**
+   * The session is its machine's present boot: live, or over because the machine said how it ended.
+   */
   readonly current: boolean;
   /** The machine has a document, and it is of a cluster that has agents. */
   readonly accepted: boolean;
@@ -71,7 +77,10 @@ export type TicketRefusal = keyof typeof TICKET_REFUSALS;
 /** Refusals that show that two systems hold one machine's secrets. */
 export const ALARMING: readonly TicketRefusal[] = ['other_key', 'alive'];
 
-/** Why this ticket is no ticket, before anybody's key is looked at; undefined when it is one. `age` is judged later: it counts only once. */
+/**
+ * Why this ticket is no ticket, before anybody's key is looked at; undefined when it is one. `age`
+ * is judged later: it counts only once.
+ */
 export function judgeTicket(
   facts: TicketFacts | undefined,
   given: { readonly fits: boolean; readonly address: string },

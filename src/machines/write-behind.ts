@@ -1,4 +1,7 @@
-/** Records that may be written a little later: collected by key, written in batches, kept when the store refuses. */
+/**
+ * Records that may be written a little later: collected by key, written in batches, kept when the
+ * store refuses.
+ */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
@@ -8,7 +11,10 @@ const DELAY = duration('1s');
 const RETRY = duration('10s');
 
 export interface WriteBehind {
-  /** The record of `key` is to be written (or deleted) as {@link WriteBehindDeps.writeOf} says when its turn comes. */
+  /**
+   * The record of `key` is to be written (or deleted) as {@link WriteBehindDeps.writeOf} says when
+   * its turn comes.
+   */
   later(key: string): void;
   /** Somebody else has just written it. */
   done(key: string): void;

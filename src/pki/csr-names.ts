@@ -1,6 +1,7 @@
 /**
- * What a PKCS#10 request asks for (RFC 2986): subject, alternative names, usages. For requests that somebody else made and somebody else
- * signs, so that they can be compared with what is known. Whether it was signed with its own key is csr.ts's to say.
+ * What a PKCS#10 request asks for (RFC 2986): subject, alternative names, usages. For requests that
+ * somebody else made and somebody else signs, so that they can be compared with what is known.
+ * Whether it was signed with its own key is csr.ts's to say.
  */
 import { ShortInput } from '../base/bytes.ts';
 import { formatIp } from '../base/ip.ts';
@@ -18,7 +19,10 @@ export interface AskedNames {
   readonly uris: readonly string[];
   /** Kubernetes' words; of keyUsage and extKeyUsage. What has no word is its OID, or `bit N`. */
   readonly usages: readonly string[];
-  /** What else there is, each with what it is: parts of the subject, other kinds of names, other extensions and attributes, by OID. */
+  /**
+   * What else there is, each with what it is: parts of the subject, other kinds of names, other
+   * extensions and attributes, by OID.
+   */
   readonly others: readonly string[];
 }
 
@@ -60,7 +64,10 @@ const EXTENDED_USAGES: Readonly<Record<string, string>> = {
   '1.3.6.1.5.5.7.3.9': 'ocsp signing',
 };
 
-/** What one request in PEM asks for; or why it cannot be read. Strict: what is read in two ways by others is not read. Never throws. */
+/**
+ * What one request in PEM asks for; or why it cannot be read. Strict: what is read in two ways by
+ * others is not read. Never throws.
+ */
 export function readAskedNames(text: string): AskedResult {
   const octets = text.length > CSR_LIMIT ? undefined : csrOctets(text);
   if (octets === undefined) return { ok: false, text: 'not exactly one certificate request in PEM' };
@@ -109,7 +116,10 @@ function readSubject(octets: Buffer, asked: Mutable): void {
   }
 }
 
-/** Attributes ::= SET OF SEQUENCE { type, values SET }; the one that is understood holds one list of extensions (RFC 2985, 5.4.2). */
+/**
+ * Attributes ::= SET OF SEQUENCE { type, values SET }; the one that is understood holds one list of
+ * extensions (RFC 2985, 5.4.2).
+ */
 function readAttributes(octets: Buffer, asked: Mutable): void {
   let requests = 0;
   for (const attribute of elements(octets, (reader) => new DerReader(reader.next(TAG.sequence).body))) {
@@ -126,7 +136,9 @@ function readAttributes(octets: Buffer, asked: Mutable): void {
   }
 }
 
-/** Extensions ::= SEQUENCE OF SEQUENCE { id, critical BOOLEAN DEFAULT FALSE, value OCTET STRING }. */
+/**
+ * Extensions ::= SEQUENCE OF SEQUENCE { id, critical BOOLEAN DEFAULT FALSE, value OCTET STRING }.
+ */
 function readExtensions(octets: Buffer, asked: Mutable): void {
   const seen = new Set<string>();
   for (const extension of elements(octets, (reader) => new DerReader(reader.next(TAG.sequence).body))) {
@@ -185,7 +197,10 @@ function addressOf(octets: Buffer): string {
   return formatIp({ family: octets.length === 4 ? 4 : 6, value });
 }
 
-/** Bits are named from the left; no unused bit is set, and the last one that is used is (X.690, 11.2). */
+/**
+ * Bits are named from the left; no unused bit is set, and the last one that is used is (X.690,
+ * 11.2).
+ */
 function keyUsagesOf(bits: Buffer): string[] {
   const [unused = 8, ...octets] = bits;
   const last = octets.at(-1);
@@ -225,7 +240,10 @@ function ascii(octets: Buffer): string {
   return octets.toString('latin1');
 }
 
-/** UTF8, numeric, printable and IA5 strings, T61 that is ASCII, and BMP: what Go's X.509 takes for text. */
+/**
+ * UTF8, numeric, printable and IA5 strings, T61 that is ASCII, and BMP: what Go's X.509 takes for
+ * text.
+ */
 function stringOf(reader: DerReader): string {
   const tag = reader.tag ?? 0;
   const { body } = reader.next(tag);

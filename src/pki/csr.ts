@@ -1,7 +1,8 @@
 /**
- * What a machine asks with: a PKCS#10 request (RFC 2986). Only its public key is used, and only after the request's own signature
- * proved that the machine holds the private one. Subject, names and extensions in it are skipped: they are the server's choice.
- * Who has to judge them, since others wrote the request and others sign it, reads them with csr-names.ts.
+ * What a machine asks with: a PKCS#10 request (RFC 2986). Only its public key is used, and only
+ * after the request's own signature proved that the machine holds the private one. Subject, names
+ * and extensions in it are skipped: they are the server's choice. Who has to judge them, since
+ * others wrote the request and others sign it, reads them with csr-names.ts.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { DerReader, type NotDer, TAG } from './der.ts';
@@ -19,7 +20,10 @@ export type CsrResult =
 
 const refuse = (reason: CsrRefusal, text: string): CsrResult => ({ ok: false, reason, text });
 
-/** Signature algorithms by OID: which key they need and the digest. PKCS#1 v1.5 and ECDSA with SHA-2; no SHA-1, no PSS. */
+/**
+ * Signature algorithms by OID: which key they need and the digest. PKCS#1 v1.5 and ECDSA with
+ * SHA-2; no SHA-1, no PSS.
+ */
 const SIGNATURES: Readonly<Record<string, { readonly type: 'rsa' | 'ec'; readonly digest: string }>> = {
   '2a864886f70d01010b': { type: 'rsa', digest: 'sha256' },
   '2a864886f70d01010c': { type: 'rsa', digest: 'sha384' },
@@ -84,8 +88,8 @@ export interface CsrParts {
 const NONE = Buffer.alloc(0);
 
 /**
- * CertificationRequest ::= SEQUENCE { info, signatureAlgorithm, signature }; info ::= { version, subject, spki, [0] attributes }.
- * Throws NotDer, ShortInput or RangeError.
+ * CertificationRequest ::= SEQUENCE { info, signatureAlgorithm, signature }; info ::= { version,
+ * subject, spki, [0] attributes }. Throws NotDer, ShortInput or RangeError.
  */
 export function csrParts(octets: Buffer): CsrParts {
   const outside = new DerReader(octets);

@@ -1,4 +1,7 @@
-/** Reading DER, strictly: what a machine sends is read by this and nothing larger. And putting elements together. */
+/**
+ * Reading DER, strictly: what a machine sends is read by this and nothing larger. And putting
+ * elements together.
+ */
 import { ShortInput } from '../base/bytes.ts';
 
 /** Thrown when octets are not DER. Decoders catch it and return a reason. */
@@ -70,7 +73,9 @@ export class DerReader {
   }
 }
 
-/** An element of these parts, one behind the other; its length is written as shortly as it can be. */
+/**
+ * An element of these parts, one behind the other; its length is written as shortly as it can be.
+ */
 export function element(tag: number, ...parts: readonly Buffer[]): Buffer {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
   const octets = length < 0x80 ? 0 : length < 0x100 ? 1 : length < 0x10000 ? 2 : 3;

@@ -1,4 +1,7 @@
-/** Where our certificates and their files differ from what kubeadm writes, each with its reason. A test holds the list to be exact. */
+/**
+ * Where our certificates and their files differ from what kubeadm writes, each with its reason. A
+ * test holds the list to be exact.
+ */
 
 export interface Deviation {
   /** What differs: the certificate or file, and the field. */

@@ -1,10 +1,13 @@
 /**
- * The keys that kube-apiserver encrypts Secrets with before they reach etcd: a keyset like those of the CAs, of symmetric keys. The
- * primary encrypts, the other trusted ones are read with; one that is distrusted is handed out no more and kept for backups of its
- * time. A rotation is: add, every apiserver reads with it; promote, every apiserver writes with it; Secrets are written again; distrust.
+ * The keys that kube-apiserver encrypts Secrets with before they reach etcd: a keyset like those of
+ * the CAs, of symmetric keys. The primary encrypts, the other trusted ones are read with; one that
+ * is distrusted is handed out no more and kept for backups of its time. A rotation is: add, every
+ * apiserver reads with it; promote, every apiserver writes with it; Secrets are written again;
+ * distrust.
  *
- * The provider is secretbox (XSalsa20 with Poly1305), docs/decisions/0031: it authenticates, which aescbc does not, and random nonces of
- * 24 octets never run out, as those of aesgcm do after 200,000 writes. As in Kubernetes' EncryptionConfiguration (v1).
+ * The provider is secretbox (XSalsa20 with Poly1305), docs/decisions/0031: it authenticates, which
+ * aescbc does not, and random nonces of 24 octets never run out, as those of aesgcm do after
+ * 200,000 writes. As in Kubernetes' EncryptionConfiguration (v1).
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
@@ -46,8 +49,9 @@ export const foundEncryption = (now: Millis): EncryptionKeyset =>
   foundKeyset('encryption', newEncryptionKey(now));
 
 /**
- * EncryptionConfiguration, YAML; secret. Plain records can always be read, and encrypted ones whatever is written now, so that turning
- * it on or off needs no two steps. Without a keyset (a cluster that was founded before there were any) nothing is encrypted.
+ * EncryptionConfiguration, YAML; secret. Plain records can always be read, and encrypted ones
+ * whatever is written now, so that turning it on or off needs no two steps. Without a keyset (a
+ * cluster that was founded before there were any) nothing is encrypted.
  */
 export function encryptionConfig(keyset: EncryptionKeyset | undefined, encrypts: boolean): string {
   const identity = { identity: {} };
@@ -95,7 +99,9 @@ export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault
   });
 }
 
-/** Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open. */
+/**
+ * Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open.
+ */
 export function decodeEncryption(record: string, value: string, vault: Vault): EncryptionKeyset {
   const read = readKeyset(record, value);
   const opened = ({ id, createdAt, sealed }: z.output<typeof keyRecord>): EncryptionKey => {

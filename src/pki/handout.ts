@@ -24,11 +24,17 @@ export type FileContent =
   | { readonly kind: 'secret'; readonly secret: Secret }
   /** It is taken away. */
   | { readonly kind: 'absent' }
-  /** `onlyIfAbsent`: the machine's own software turns it elsewhere later, and is not to be turned back. */
+  /**
+   * `onlyIfAbsent`: the machine's own software turns it elsewhere later, and is not to be turned
+   * back.
+   */
   | { readonly kind: 'link'; readonly to: string; readonly onlyIfAbsent?: true }
   /** The machine made this key and keeps it: it puts the PEM of that leaf's key here. */
   | { readonly kind: 'own-key'; readonly leaf: LeafName }
-  /** The machine appends its key to the text: as PEM, or as base64 and a line break (a kubeconfig's last field). */
+  /**
+   * The machine appends its key to the text: as PEM, or as base64 and a line break (a kubeconfig's
+   * last field).
+   */
   | {
       readonly kind: 'with-own-key';
       readonly leaf: LeafName;
@@ -43,7 +49,10 @@ export interface MachineFile {
   readonly content: FileContent;
 }
 
-/** A certificate, with its key only when that was made here (inline delivery, kubeconfigs for people). */
+/**
+ * A certificate, with its key only when that was made here (inline delivery, kubeconfigs for
+ * people).
+ */
 export interface Held {
   readonly certificate: string;
   readonly key?: PrivateKey;
@@ -56,7 +65,10 @@ export interface HandoutOf {
   /** Those of the cluster, and Muster's own `transport-ca`. */
   readonly keysets: ReadonlyMap<KeysetName, Keyset>;
   readonly leaves: ReadonlyMap<LeafName, Held>;
-  /** Of a machine whose kubelet asks the cluster for its certificate: by this token, `id.secret`, or it has one. */
+  /**
+   * Of a machine whose kubelet asks the cluster for its certificate: by this token, `id.secret`, or
+   * it has one.
+   */
   readonly joins?: { readonly token?: Secret } | undefined;
   /** How apiservers encrypt Secrets; absent: their file is not among these. */
   readonly encryption?: { readonly keyset: EncryptionKeyset | undefined; readonly encrypts: boolean };
@@ -173,7 +185,10 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
   }
 }
 
-/** kubelet's kubeconfig without a certificate, and the one that it asks by. It finds its own under the link once it has one. */
+/**
+ * kubelet's kubeconfig without a certificate, and the one that it asks by. It finds its own under
+ * the link once it has one.
+ */
 function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>): MachineFile[] {
   return [
     ofOwnFiles(of, 'kubelet', KUBELET_CLIENT),

@@ -1,6 +1,7 @@
 /**
- * Every certificate that Muster issues, as one table: what it says, who signs it, how long it lasts, where it lies and who gets it.
- * Names, usages, paths and modes are kubeadm's; what differs is listed with its reason in `deviations.ts`.
+ * Every certificate that Muster issues, as one table: what it says, who signs it, how long it
+ * lasts, where it lies and who gets it. Names, usages, paths and modes are kubeadm's; what differs
+ * is listed with its reason in `deviations.ts`.
  */
 import type { Millis } from '../base/duration.ts';
 import type { AlternativeNames, Purpose, SubjectName } from './x509.ts';
@@ -8,9 +9,15 @@ import type { AlternativeNames, Purpose, SubjectName } from './x509.ts';
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-/** Validity begins this long before issuing: fresh hardware's clocks are wrong (kubeadm has 5 minutes). */
+/**
+ * Validity begins this long before issuing: fresh hardware's clocks are wrong (kubeadm has 5
+ * minutes).
+ */
 export const BACK_DATED = DAY as Millis;
-/** From here Muster's own transport certificates are valid, so that a machine without a battery can speak to it at all. */
+/**
+ * From here Muster's own transport certificates are valid, so that a machine without a battery can
+ * speak to it at all.
+ */
 export const TRANSPORT_BEGINS = Date.UTC(2000, 0, 1) as Millis;
 
 export const PKI_DIRECTORY = '/etc/kubernetes/pki';
@@ -43,8 +50,8 @@ export interface Authority {
   readonly lifetime: Millis;
   readonly begins: 'back-dated' | 'transport';
   /**
-   * Signing pair: exactly one certificate, since kube-controller-manager takes no more. For machines that have all of these roles.
-   * Absent: it never leaves the boot host.
+   * Signing pair: exactly one certificate, since kube-controller-manager takes no more. For
+   * machines that have all of these roles. Absent: it never leaves the boot host.
    */
   readonly pair?: { readonly cert: string; readonly key: string; readonly roles: readonly Role[] };
   /** Trust: every trusted generation. For machines that have any of these roles. */
@@ -92,7 +99,10 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
   },
 };
 
-/** The service-account key's files: the signing pair under kubeadm's names, and every verifier in one file. */
+/**
+ * The service-account key's files: the signing pair under kubeadm's names, and every verifier in
+ * one file.
+ */
 export const SERVICE_ACCOUNT = {
   key: `${PKI_DIRECTORY}/sa.key`,
   publicKey: `${PKI_DIRECTORY}/sa.pub`,
@@ -122,8 +132,9 @@ export interface Holder {
 export type Delivery =
   | { readonly form: 'pair'; readonly cert: string; readonly key: string }
   /**
-   * Certificate and key in one file, and the link to it that kubelet turns to another file when it rotates: it stops at the first
-   * rotation when there is a file instead of a link (client-go, certificate_store.go).
+   * Certificate and key in one file, and the link to it that kubelet turns to another file when it
+   * rotates: it stops at the first rotation when there is a file instead of a link (client-go,
+   * certificate_store.go).
    */
   | { readonly form: 'combined'; readonly path: string; readonly link: string; readonly kubeconfig: string }
   /** `alias`: kubeadm's path, a symbolic link to it. */
@@ -160,7 +171,10 @@ const pair = (stem: string): Delivery => ({
   key: `${PKI_DIRECTORY}/${stem}.key`,
 });
 
-/** A component's kubeconfig in a directory of its own: mounted as a file, a pod would not see it replaced. */
+/**
+ * A component's kubeconfig in a directory of its own: mounted as a file, a pod would not see it
+ * replaced.
+ */
 const componentKubeconfig = (name: string): Delivery => ({
   form: 'kubeconfig',
   path: `${KUBERNETES_DIRECTORY}/${name}/${name}.conf`,
@@ -304,7 +318,10 @@ export const LEAVES = {
     delivery: KUBELET_SERVING,
     roles: ['control-plane', 'worker'],
   },
-  /** Puts the in-cluster objects in place, before any binding exists that would give a lesser user the right to. */
+  /**
+   * Puts the in-cluster objects in place, before any binding exists that would give a lesser user
+   * the right to.
+   */
   applier: client(
     'ca',
     named('muster-applier', 'system:masters'),

@@ -1,11 +1,17 @@
-/** Key pairs. A private key is a value that cannot be printed by accident: only `pem()` gives it away. */
+/**
+ * Key pairs. A private key is a value that cannot be printed by accident: only `pem()` gives it
+ * away.
+ */
 import { createHash, createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
 import { promisify } from 'node:util';
 import { MusterError } from '../base/errors.ts';
 
 const generatePair = promisify(generateKeyPair);
 
-/** By kubeadm's names (v1beta4 `encryptionAlgorithm`). The first is the default: an RSA-2048 key takes a thousand times longer to make. */
+/**
+ * By kubeadm's names (v1beta4 `encryptionAlgorithm`). The first is the default: an RSA-2048 key
+ * takes a thousand times longer to make.
+ */
 export const KEY_ALGORITHMS = ['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096'] as const;
 export type KeyAlgorithm = (typeof KEY_ALGORITHMS)[number];
 
@@ -43,7 +49,10 @@ export class PrivateKey {
     return this.#key.asymmetricKeyType === 'rsa';
   }
 
-  /** The one way to the key's text; as kubeadm writes it: `EC PRIVATE KEY` (SEC1) or `RSA PRIVATE KEY` (PKCS#1). */
+  /**
+   * The one way to the key's text; as kubeadm writes it: `EC PRIVATE KEY` (SEC1) or `RSA PRIVATE
+   * KEY` (PKCS#1).
+   */
   pem(): string {
     return String(this.#key.export({ type: this.isRsa ? 'pkcs1' : 'sec1', format: 'pem' }));
   }
@@ -97,7 +106,9 @@ export class PublicKey {
     return this.#key;
   }
 
-  /** SHA-256 of the SubjectPublicKeyInfo in hexadecimal: what kubeadm's discovery hash is made of. */
+  /**
+   * SHA-256 of the SubjectPublicKeyInfo in hexadecimal: what kubeadm's discovery hash is made of.
+   */
   pin(): string {
     return createHash('sha256').update(this.spki).digest('hex');
   }
@@ -111,8 +122,9 @@ export class PublicKey {
 export const discoveryHash = (key: PublicKey): string => `sha256:${key.pin()}`;
 
 /**
- * Why a key is not used, or undefined. RSA from 2048 to 8192 bits (more costs the server seconds a check) with exponent 65537;
- * curves P-256 and P-384. Kubernetes and etcd take Ed25519 in part only, so it is refused as well.
+ * Why a key is not used, or undefined. RSA from 2048 to 8192 bits (more costs the server seconds a
+ * check) with exponent 65537; curves P-256 and P-384. Kubernetes and etcd take Ed25519 in part
+ * only, so it is refused as well.
  */
 export function keyWeakness(key: KeyObject): string | undefined {
   const details = key.asymmetricKeyDetails ?? {};

@@ -1,7 +1,8 @@
 /**
- * Generations of a key (a CA's, the service accounts', the one that Secrets are encrypted with): one is primary and signs, some are
- * trusted, some no longer. Every change is one of the transitions below, so that a rotation is: add, everybody trusts; promote,
- * everybody re-issues; distrust; forget. Pure; nothing here is printed, see views.ts.
+ * Generations of a key (a CA's, the service accounts', the one that Secrets are encrypted with):
+ * one is primary and signs, some are trusted, some no longer. Every change is one of the
+ * transitions below, so that a rotation is: add, everybody trusts; promote, everybody re-issues;
+ * distrust; forget. Pure; nothing here is printed, see views.ts.
  */
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
@@ -129,7 +130,10 @@ export function signingPair(keyset: Keyset): { readonly certificate: string; rea
   return { certificate: certificate ?? refuse(keyset, 'has no certificates'), key };
 }
 
-/** Public keys of all trusted generations as one PEM text: kube-apiserver's `--service-account-key-file`. */
+/**
+ * Public keys of all trusted generations as one PEM text: kube-apiserver's
+ * `--service-account-key-file`.
+ */
 export const verifiers = (keyset: Keyset): string =>
   inOrder(keyset)
     .map(({ publicKey }) => publicKey.pem())

@@ -7,8 +7,8 @@ export type Credential =
   /** Embedded, as kubeadm does; `kubeadm certs` looks only at these. */
   | { readonly kind: 'embedded'; readonly certificate: string; readonly key: PrivateKey }
   /**
-   * Embedded, but the key is the machine's own and never seen here: the text ends with `client-key-data: `, and the machine appends the
-   * base64 of its key file and a line break.
+   * Embedded, but the key is the machine's own and never seen here: the text ends with
+   * `client-key-data: `, and the machine appends the base64 of its key file and a line break.
    */
   | { readonly kind: 'own-key'; readonly certificate: string }
   /** kubelet's, which it replaces itself. */

@@ -5,7 +5,10 @@ export interface PemBlock {
   readonly octets: Buffer;
 }
 
-/** The blocks of a text, in order; `undefined` when anything in it is not a block. Blank lines between blocks are allowed. */
+/**
+ * The blocks of a text, in order; `undefined` when anything in it is not a block. Blank lines
+ * between blocks are allowed.
+ */
 export function parsePem(text: string): readonly PemBlock[] | undefined {
   const blocks: PemBlock[] = [];
   const lines = text.split('\n');

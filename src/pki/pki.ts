@@ -1,4 +1,7 @@
-/** The keys of all clusters: founded once, kept sealed in the store, every certificate written to the ledger before it leaves. */
+/**
+ * The keys of all clusters: founded once, kept sealed in the store, every certificate written to
+ * the ledger before it leaves.
+ */
 import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Store, StoredRecord, Write } from '../store/store.ts';
@@ -49,21 +52,26 @@ export interface IssueOrder {
   readonly holder: Holder;
   readonly cluster: ClusterNames;
   readonly publicKey: PublicKey;
-  /** Written with the ledger's entry or not at all: what makes this certificate the one that counts. */
+  /**
+   * Written with the ledger's entry or not at all: what makes this certificate the one that counts.
+   */
   readonly also?: (issued: IssuedCertificate) => readonly Write[];
 }
 
 export interface Pki {
   /**
-   * Makes the keysets of a cluster, with the one that its Secrets are encrypted with, or those of Muster for `_muster`. Those that
-   * are there already are returned as they are.
+   * Makes the keysets of a cluster, with the one that its Secrets are encrypted with, or those of
+   * Muster for `_muster`. Those that are there already are returned as they are.
    */
   found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
   /** Whether the scope has keysets. */
   isFounded(scope: string): Promise<boolean>;
   /** Throws E_NO_KEYS when the scope was not founded. */
   keysets(scope: string): Promise<Keysets>;
-  /** One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile (E_CONFLICT otherwise). */
+  /**
+   * One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile
+   * (E_CONFLICT otherwise).
+   */
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
   /** What the cluster's Secrets are encrypted with; undefined for one that was founded without. */
   encryption(scope: string): Promise<EncryptionKeyset | undefined>;
@@ -73,8 +81,9 @@ export interface Pki {
     step: (keyset: EncryptionKeyset) => EncryptionKeyset,
   ): Promise<EncryptionKeyset>;
   /**
-   * Signs and enters into the ledger; the certificate is returned when the entry is durable. E_CONFLICT when an expectation of
-   * `also` does not hold: then nothing was written, and the certificate is nobody's.
+   * Signs and enters into the ledger; the certificate is returned when the entry is durable.
+   * E_CONFLICT when an expectation of `also` does not hold: then nothing was written, and the
+   * certificate is nobody's.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
   /** Clusters that have keys, by name, and Muster's own scope. */
@@ -83,14 +92,18 @@ export interface Pki {
   issuedOne(scope: string, serial: string): Promise<IssuedCertificate | undefined>;
   /** The ledger of a scope, by serial number. */
   issued(scope: string): Promise<readonly IssuedCertificate[]>;
-  /** Seals everything sealed with the vault's primary key. Returns how many records were written. */
+  /**
+   * Seals everything sealed with the vault's primary key. Returns how many records were written.
+   */
   rewrap(): Promise<number>;
 }
 
 export const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
   [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
 
-/** A record with keys, sealed by the vault's primary; undefined when it is already, or holds none. */
+/**
+ * A record with keys, sealed by the vault's primary; undefined when it is already, or holds none.
+ */
 function rewrapped(key: string, value: string, vault: Vault): string | undefined {
   if (key.startsWith(PKI_KEY.secrets)) return rewrapSecret(key, value, vault);
   if (/^pki\/[^/]+\/keyset\//.test(key)) return rewrapKeyset(key, value, vault);

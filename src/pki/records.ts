@@ -91,7 +91,9 @@ export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): strin
   });
 }
 
-/** Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open. */
+/**
+ * Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open.
+ */
 export function decodeKeyset(record: string, value: string, vault: Vault): Keyset {
   const read = keysetRecord.safeParse(json(record, value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);

@@ -1,4 +1,7 @@
-/** Secret texts of Muster's own that are no keyset, sealed in the store: what tickets are derived from, the listener's key. */
+/**
+ * Secret texts of Muster's own that are no keyset, sealed in the store: what tickets are derived
+ * from, the listener's key.
+ */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';

@@ -1,4 +1,7 @@
-/** The certificate of Muster's own listener for agents: renewed in good time, and when the host's addresses change. */
+/**
+ * The certificate of Muster's own listener for agents: renewed in good time, and when the host's
+ * addresses change.
+ */
 import { X509Certificate } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../base/clock.ts';
@@ -24,7 +27,10 @@ export interface ServerCertificate {
 
 const stored = z.strictObject({ certificate: z.string(), key: z.string(), generation: z.string() });
 
-/** The sealed text, read; undefined when it is none that this version reads: a leaf of our own is then made anew. */
+/**
+ * The sealed text, read; undefined when it is none that this version reads: a leaf of our own is
+ * then made anew.
+ */
 export function readServerCertificate(text: string):
   | {
       readonly pem: string;
@@ -52,8 +58,9 @@ export const NO_CLUSTER: ClusterNames = {
 };
 
 /**
- * The one in the store if it names these addresses (and perhaps more: interfaces get theirs one after the other), is of the CA's primary
- * generation and has a third of its life left; else a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6 as text.
+ * The one in the store if it names these addresses (and perhaps more: interfaces get theirs one
+ * after the other), is of the CA's primary generation and has a third of its life left; else a new
+ * one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6 as text.
  */
 export async function serverCertificate(
   { pki, secrets, clock }: { readonly pki: Pki; readonly secrets: Secrets; readonly clock: Clock },

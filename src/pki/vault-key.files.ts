@@ -1,4 +1,6 @@
-/** Where the vault's key comes from: a systemd credential, or a file that only its owner can read. */
+/**
+ * Where the vault's key comes from: a systemd credential, or a file that only its owner can read.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../base/errors.ts';
@@ -8,8 +10,8 @@ import { newVaultKey, type Vault, vaultFrom } from './vault.ts';
 export const VAULT_CREDENTIAL = 'muster-vault-key';
 
 /**
- * The credential if there is one, else `file`. A file that others may read is refused; systemd guards its credentials itself.
- * Throws E_VAULT_KEY that says which file and what to do.
+ * The credential if there is one, else `file`. A file that others may read is refused; systemd
+ * guards its credentials itself. Throws E_VAULT_KEY that says which file and what to do.
  */
 export function openVault(options: {
   readonly file: string;
@@ -34,8 +36,9 @@ export function openVault(options: {
 export const VAULT_KEY_FILE = 'vault.key';
 
 /**
- * As {@link openVault}, for a server's start: `file` if one is named (it must be there), else the credential, else the one in the state
- * directory, which is made when there is nothing yet that was sealed with another. `warn` is told what an operator should know.
+ * As {@link openVault}, for a server's start: `file` if one is named (it must be there), else the
+ * credential, else the one in the state directory, which is made when there is nothing yet that was
+ * sealed with another. `warn` is told what an operator should know.
  */
 export function startVault(options: {
   readonly file: string | undefined;

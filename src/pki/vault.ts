@@ -1,6 +1,6 @@
 /**
- * Private keys at rest: AES-256-GCM under a key that is not in the store. An envelope names the key it was sealed with, and is
- * bound to its record: put under another name, it does not open.
+ * Private keys at rest: AES-256-GCM under a key that is not in the store. An envelope names the key
+ * it was sealed with, and is bound to its record: put under another name, it does not open.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
@@ -23,7 +23,10 @@ export interface Vault {
   readonly ids: readonly string[];
   /** `record` is the name of the store's record; the same is needed to open. */
   seal(record: string, plaintext: string): Envelope;
-  /** Throws E_VAULT_KEY when it was sealed with a key that is not here, E_VAULT_RECORD when it was changed or belongs elsewhere. */
+  /**
+   * Throws E_VAULT_KEY when it was sealed with a key that is not here, E_VAULT_RECORD when it was
+   * changed or belongs elsewhere.
+   */
   open(record: string, envelope: unknown): string;
   /** The envelope under the primary key; the same one when it is already. */
   rewrap(record: string, envelope: Envelope): Envelope;
@@ -44,8 +47,9 @@ const keyIdOf = (key: Buffer): string =>
 const bound = (kid: string, record: string): Buffer => Buffer.from(`muster-vault\0${1}\0${kid}\0${record}`);
 
 /**
- * A vault from the text of its key file: a key on each line, the first seals, the others only open. To rotate: put a new line first,
- * restart, rewrap, remove the old line. `source` names the file in errors.
+ * A vault from the text of its key file: a key on each line, the first seals, the others only open.
+ * To rotate: put a new line first, restart, rewrap, remove the old line. `source` names the file in
+ * errors.
  */
 export function vaultFrom(text: string, source: string): Vault {
   const keys = new Map<string, Buffer>();

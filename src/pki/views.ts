@@ -1,4 +1,7 @@
-/** What people may see of keys and certificates: `muster pki status`, API and page. No private key is in any of them. */
+/**
+ * What people may see of keys and certificates: `muster pki status`, API and page. No private key
+ * is in any of them.
+ */
 import type { Millis } from '../base/duration.ts';
 import type { EncryptionKeyset } from './encryption.ts';
 import type { MachineFile } from './handout.ts';
@@ -55,8 +58,9 @@ export interface CertificateView {
   readonly notBefore: string;
   readonly notAfter: string;
   /**
-   * `expiring`: less than a fifth of its life is left. `superseded`: an agent's that is not believed any more. `revoked`: an agent's whose
-   * machine was taken out. `removed`: of the cluster, for a machine that is not in it any more: not renewed, and good until it ends.
+   * `expiring`: less than a fifth of its life is left. `superseded`: an agent's that is not
+   * believed any more. `revoked`: an agent's whose machine was taken out. `removed`: of the
+   * cluster, for a machine that is not in it any more: not renewed, and good until it ends.
    */
   readonly state: 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
 }
@@ -113,8 +117,8 @@ export function machineFileView(file: MachineFile): {
 }
 
 /**
- * Certificates that an authority's generation still answers for: as long as there is one, distrusting the generation cuts its
- * holder off.
+ * Certificates that an authority's generation still answers for: as long as there is one,
+ * distrusting the generation cuts its holder off.
  */
 export const stillDependsOn = (
   issued: readonly IssuedCertificate[],

@@ -49,7 +49,10 @@ export interface Signer {
   readonly notAfter: Millis;
 }
 
-/** ecdsa-with-SHA256 has no parameters (RFC 5758 3.2), sha256WithRSAEncryption has NULL (RFC 4055 5). */
+/**
+ * ecdsa-with-SHA256 has no parameters (RFC 5758 3.2), sha256WithRSAEncryption has NULL (RFC 4055
+ * 5).
+ */
 const ECDSA = new asn.AlgorithmIdentifier({ algorithm: '1.2.840.10045.4.3.2' });
 const RSA = new asn.AlgorithmIdentifier({ algorithm: '1.2.840.113549.1.1.11', parameters: null });
 
@@ -89,8 +92,8 @@ const nameOf = ({ commonName, organizations = [] }: SubjectName): asn.Name =>
   ]);
 
 /**
- * The key identifier: the first 20 octets of the SHA-256 over the SubjectPublicKeyInfo (RFC 7093, method 4). Two generations of a
- * CA carry one name; this tells them apart.
+ * The key identifier: the first 20 octets of the SHA-256 over the SubjectPublicKeyInfo (RFC 7093,
+ * method 4). Two generations of a CA carry one name; this tells them apart.
  */
 export const keyIdOf = (key: PublicKey): string => key.pin().slice(0, 40);
 
@@ -187,8 +190,9 @@ export const selfSign = (facts: CertificateFacts, key: PrivateKey): Promise<Issu
   write(facts, { name: nameOf(facts.subject) }, key);
 
 /**
- * A CA from its certificate and key. What it issues lies within its own validity: a leaf that outlives its CA is a surprise on the
- * day the CA ends. Throws RangeError for what is not one certificate.
+ * A CA from its certificate and key. What it issues lies within its own validity: a leaf that
+ * outlives its CA is a surprise on the day the CA ends. Throws RangeError for what is not one
+ * certificate.
  */
 export function signer(certificatePem: string, key: PrivateKey): Signer {
   const [block, ...more] = parsePem(certificatePem) ?? [];

@@ -1,6 +1,7 @@
 /**
- * The seam between the protocol servers (DHCP, TFTP, HTTP) and what is known of machines. The servers ask; the answer is
- * computed in memory, in constant time, and carries its reason. Implemented in `src/pxe/decide/boot-service.ts`.
+ * The seam between the protocol servers (DHCP, TFTP, HTTP) and what is known of machines. The
+ * servers ask; the answer is computed in memory, in constant time, and carries its reason.
+ * Implemented in `src/pxe/decide/boot-service.ts`.
  */
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
@@ -11,7 +12,10 @@ import type { BootClient } from './client.ts';
 import type { BootDecision } from './decide/decision.ts';
 import type { ServedNetwork } from './network.ts';
 
-/** Which packet asks: an OFFER is memory only; an ACK becomes durable; `boot-server` is PXE's own request to port 4011. */
+/**
+ * Which packet asks: an OFFER is memory only; an ACK becomes durable; `boot-server` is PXE's own
+ * request to port 4011.
+ */
 export type BootStep = 'offer' | 'ack' | 'boot-server';
 
 /** What DHCP puts into its reply. */
@@ -46,7 +50,9 @@ export interface ScriptRequest {
   readonly network: ServedNetwork | undefined;
 }
 
-/** The boot script to send, already text. `retryAfter` is set when the machine must come back: 503. */
+/**
+ * The boot script to send, already text. `retryAfter` is set when the machine must come back: 503.
+ */
 export interface ScriptAnswer {
   readonly decision: BootDecision;
   readonly session?: BootSession;
@@ -66,20 +72,27 @@ export type ReportAnswer =
   | { readonly believed: false; readonly why: string };
 
 export interface BootService {
-  /** For each DHCP packet of a boot client, and of ordinary clients (their reservation and host name). Synchronous, memory only. */
+  /**
+   * For each DHCP packet of a boot client, and of ordinary clients (their reservation and host
+   * name). Synchronous, memory only.
+   */
   answer(client: BootClient, network: ServedNetwork, step: BootStep): BootAnswer;
   /**
-   * Whose document reserves this address on this network: a machine name, or undefined. Constant time; DHCP asks it before an
-   * address of a pool is given to somebody else.
+   * Whose document reserves this address on this network: a machine name, or undefined. Constant
+   * time; DHCP asks it before an address of a pool is given to somebody else.
    */
   reservedFor?(address: Ipv4, network: ServedNetwork): string | undefined;
-  /** For the script: opens or continues the session, records what iPXE said; resolves when the session is durable. */
+  /**
+   * For the script: opens or continues the session, records what iPXE said; resolves when the
+   * session is durable.
+   */
   script(request: ScriptRequest): Promise<ScriptAnswer>;
   /** A first-boot document of a live session, rendered. Synchronous, memory only. */
   config(session: string, file: ConfigFile, baseUrl: string): ConfigAnswer;
   /**
-   * As {@link config}, for the one document that carries secrets (`delivery: inline`): once for each session, and only to an address of the
-   * machine's own; resolves when it is durable that it was served. Undefined for every other document and machine.
+   * As {@link config}, for the one document that carries secrets (`delivery: inline`): once for
+   * each session, and only to an address of the machine's own; resolves when it is durable that it
+   * was served. Undefined for every other document and machine.
    */
   inline?(
     session: string,

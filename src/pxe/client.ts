@@ -3,9 +3,9 @@ import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 
 /**
- * What the client's software is able to take next:
- * `pxe` firmware that loads a file by TFTP · `http` firmware that loads a URL (UEFI HTTP boot) · `ipxe` an iPXE that runs
- * scripts by HTTP · `ipxe-tftp` an iPXE without HTTP · `none` an ordinary DHCP client.
+ * What the client's software is able to take next: `pxe` firmware that loads a file by TFTP ·
+ * `http` firmware that loads a URL (UEFI HTTP boot) · `ipxe` an iPXE that runs scripts by HTTP ·
+ * `ipxe-tftp` an iPXE without HTTP · `none` an ordinary DHCP client.
  */
 export type BootStage = 'pxe' | 'http' | 'ipxe' | 'ipxe-tftp' | 'none';
 
@@ -13,7 +13,10 @@ export interface BootClient {
   readonly mac: Mac;
   /** From option 97, canonical lower case; absent when missing, all zero or all one. */
   readonly uuid?: string;
-  /** First known code of option 93, 9 read as 7 (netboot-protocols §B.2); undefined when absent or unknown. */
+  /**
+   * First known code of option 93, 9 read as 7 (netboot-protocols §B.2); undefined when absent or
+   * unknown.
+   */
   readonly archCode?: number;
   readonly arch?: 'x86_64' | 'aarch64';
   readonly firmware?: 'bios' | 'uefi';
@@ -26,6 +29,9 @@ export interface BootClient {
   readonly family?: 'raspberry-pi' | 'u-boot';
   /** iPXE's version as its option 175.235 says it, e.g. "1.0.1". */
   readonly ipxeVersion?: string;
-  /** Ids of the firmware quirks that were met while reading this client (src/pxe/dhcp/quirks.ts); for people. */
+  /**
+   * Ids of the firmware quirks that were met while reading this client (src/pxe/dhcp/quirks.ts);
+   * for people.
+   */
   readonly quirks?: readonly string[];
 }

@@ -1,4 +1,7 @@
-/** Who has an address, and which addresses somebody has: leases, reservations and what another server gave, joined with machines. */
+/**
+ * Who has an address, and which addresses somebody has: leases, reservations and what another
+ * server gave, joined with machines.
+ */
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Member, Roster } from '../machines/roster.ts';

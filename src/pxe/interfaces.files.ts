@@ -1,4 +1,6 @@
-/** The IPv4 addresses of this host's interfaces, and the kernel's numbers of them, as they are now. */
+/**
+ * The IPv4 addresses of this host's interfaces, and the kernel's numbers of them, as they are now.
+ */
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { parseIpv4 } from '../base/ipv4.ts';
@@ -16,7 +18,10 @@ export function hostAddresses(options: { readonly loopback?: boolean } = {}): re
   );
 }
 
-/** The kernel's number of an interface, another one each time that it is made; undefined where there is none of that name. */
+/**
+ * The kernel's number of an interface, another one each time that it is made; undefined where there
+ * is none of that name.
+ */
 export function interfaceIndex(name: string): number | undefined {
   try {
     return Number(readFileSync(`/sys/class/net/${name}/ifindex`, 'utf8'));

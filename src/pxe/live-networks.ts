@@ -1,4 +1,7 @@
-/** The networks that are served, kept current: documents change, and interfaces get their addresses late or lose them. */
+/**
+ * The networks that are served, kept current: documents change, and interfaces get their addresses
+ * late or lose them.
+ */
 import type { Clock } from '../base/clock.ts';
 import { millis } from '../base/duration.ts';
 import type { Fault } from '../base/errors.ts';
@@ -41,7 +44,10 @@ export function followNetworks(options: {
 
   // As they are when the sockets have just been opened.
   const indexes = new Map(options.interfaces.map((name) => [name, options.indexOf(name)]));
-  /** Deleted and made again under the same name: nothing arrives on the sockets of the former one, ever. */
+  /**
+   * Deleted and made again under the same name: nothing arrives on the sockets of the former one,
+   * ever.
+   */
   const remade = (): readonly string[] =>
     options.interfaces.filter((name) => {
       const now = options.indexOf(name);

@@ -1,4 +1,7 @@
-/** Network documents joined with the interfaces of this host: what is served where, and what cannot be. */
+/**
+ * Network documents joined with the interfaces of this host: what is served where, and what cannot
+ * be.
+ */
 import { duration } from '../base/duration.ts';
 import type { Fault } from '../base/errors.ts';
 import { type Cidr, cidr, contains, formatIpv4, type Ipv4, ipv4 } from '../base/ipv4.ts';
@@ -22,9 +25,10 @@ export interface JoinedNetworks {
 }
 
 /**
- * Joins documents and addresses. A network is served through the interface that its document names, else through the one with
- * an address inside its subnet; behind relays only, its document says under which address of this host. `interfaces`, if
- * given, are the only ones that Muster listens on. Networks that cannot be served are faults, the others are served.
+ * Joins documents and addresses. A network is served through the interface that its document names,
+ * else through the one with an address inside its subnet; behind relays only, its document says
+ * under which address of this host. `interfaces`, if given, are the only ones that Muster listens
+ * on. Networks that cannot be served are faults, the others are served.
  */
 export function joinNetworks(options: {
   readonly documents: readonly Entry<'Network'>[];
@@ -100,14 +104,18 @@ function locate(
     return { address: wanted ?? chosen.address, interface: chosen.interface };
   }
   if (spec.interface !== undefined) return withoutAddress(spec, spec.interface, addresses, wanted, listening);
-  // Not attached: its machines speak through relays, and must be told an address that they can route to.
+  // Not attached: its machines speak through relays, and must be told an address that they can
+  // route to.
   if (wanted !== undefined) return { address: wanted };
   return {
     fault: `no interface of this host has an address inside ${spec.subnet}; give one that has a link an address there, or, for a subnet behind relays, name this host's address with spec.address`,
   };
 }
 
-/** The document names an interface that has no address inside the subnet: served if it says which address to use. */
+/**
+ * The document names an interface that has no address inside the subnet: served if it says which
+ * address to use.
+ */
 function withoutAddress(
   spec: NetworkSpec,
   name: string,
@@ -150,7 +158,10 @@ function served(name: string, spec: NetworkSpec, place: Place, httpPort: number)
   };
 }
 
-/** Two networks that give addresses on one segment: which of them a new client belongs to is not known. */
+/**
+ * Two networks that give addresses on one segment: which of them a new client belongs to is not
+ * known.
+ */
 function sharing(networks: readonly ServedNetwork[]): readonly Fault[] {
   const first = new Map<string, ServedNetwork>();
   const faults: Fault[] = [];

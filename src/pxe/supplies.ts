@@ -1,4 +1,7 @@
-/** What this boot host supplies a cluster's machine with, and under which addresses the machine finds it. */
+/**
+ * What this boot host supplies a cluster's machine with, and under which addresses the machine
+ * finds it.
+ */
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
 import { binaryLines } from '../cluster/content/supplies.ts';
@@ -17,7 +20,10 @@ export interface SuppliesDeps {
 
 const NOTHING: Supplies = { binaries: [], mirrors: [], digestOf: () => undefined };
 
-/** Nothing for a machine that has no address on a network that is served here: it could not reach us by any address that we know. */
+/**
+ * Nothing for a machine that has no address on a network that is served here: it could not reach us
+ * by any address that we know.
+ */
 export function createSupplies({
   networks,
   roster,

@@ -1,4 +1,7 @@
-/** What a Cluster says of an add-on: files of objects by hash, objects of its own, and what is changed in them. */
+/**
+ * What a Cluster says of an add-on: files of objects by hash, objects of its own, and what is
+ * changed in them.
+ */
 import { z } from 'zod';
 import { name } from './fields.ts';
 

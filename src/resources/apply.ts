@@ -46,8 +46,9 @@ export interface Change {
 }
 
 /**
- * Checks a change of the API against everything in force. `known` are the errors that are there already and not this change's
- * fault; it is only asked for where they matter. Throws a MusterError with every fault.
+ * Checks a change of the API against everything in force. `known` are the errors that are there
+ * already and not this change's fault; it is only asked for where they matter. Throws a MusterError
+ * with every fault.
  */
 export function plan(
   view: CatalogView,
@@ -62,7 +63,8 @@ export function plan(
     ...drop.map((document) => outcome(view, document, 'deleted')),
   ];
   const kinds = new Set(results.map((one) => one.kind));
-  // Nothing names a machine, so a change of machines is checked by itself: one of 10,000 costs what one of ten does.
+  // Nothing names a machine, so a change of machines is checked by itself: one of 10,000 costs what
+  // one of ten does.
   const machinesOnly = kinds.size === 1 && kinds.has('Machine');
   const { set, cross } = machinesOnly
     ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
@@ -76,7 +78,8 @@ export function plan(
   ]);
   const ofThese = (one: CrossFault) => touched.has(one.document);
   const warnings = [
-    // what is wrong between documents here was not so before: where others have it, it comes of what goes
+    // what is wrong between documents here was not so before: where others have it, it comes of
+    // what goes
     ...(drop.length > 0 ? cross : cross.filter(ofThese)),
     ...config.filter((one) => ofThese(one) || (one.other && touched.has(one.other))),
   ].filter((one) => !isError(one));

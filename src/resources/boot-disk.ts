@@ -15,7 +15,10 @@ export function narrowestDisk(
   return undefined;
 }
 
-/** Why a machine with this data disk cannot keep what it boots from; undefined when it can. Without `image` that is not judged. */
+/**
+ * Why a machine with this data disk cannot keep what it boots from; undefined when it can. Without
+ * `image` that is not judged.
+ */
 export function bootDiskFault(
   data: DiskSelector | undefined,
   image?: Pick<ImageSpec, 'root' | 'configFormat'>,

@@ -5,7 +5,10 @@ import type { Document, Kind } from './kinds.ts';
 import { didYouMean } from './suggest.ts';
 import type { Path } from './yaml.ts';
 
-/** A document to be checked, and where it is written if it is from a file. An entry of the catalogue is one. */
+/**
+ * A document to be checked, and where it is written if it is from a file. An entry of the catalogue
+ * is one.
+ */
 export interface Candidate<K extends Kind = Kind> {
   readonly document: Document<K>;
   /** Where it begins; absent for documents of the API. */

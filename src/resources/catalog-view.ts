@@ -1,4 +1,7 @@
-/** The catalogue's memory: maps by kind and name, sorted lists made once per change, and those who listen. */
+/**
+ * The catalogue's memory: maps by kind and name, sorted lists made once per change, and those who
+ * listen.
+ */
 import type { Catalog, CatalogChange, Entry } from './catalog.ts';
 import { Claims } from './check-machines.ts';
 import { KINDS, type Kind } from './kinds.ts';
@@ -53,7 +56,9 @@ export class CatalogView implements Catalog {
     this.#claims = undefined;
   }
 
-  /** What machines other than those of `names` claim; what is claimed on top of it leaves no trace. */
+  /**
+   * What machines other than those of `names` claim; what is claimed on top of it leaves no trace.
+   */
   claimsWithout(names: ReadonlySet<string>): Claims {
     if (this.#claims === undefined || this.#claims.shared) {
       this.#claims = new Claims();

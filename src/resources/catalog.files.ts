@@ -1,4 +1,7 @@
-/** The live catalogue: files of a directory and documents of the store, one view, changed all or nothing. */
+/**
+ * The live catalogue: files of a directory and documents of the store, one view, changed all or
+ * nothing.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
@@ -52,8 +55,9 @@ export interface CatalogOptions {
 const STORED_VERSION = 1;
 
 /**
- * Opens the catalogue: reads the store and the directory, then watches the directory. Faults of files do not fail this; see
- * {@link LiveCatalog.faults}. Throws E_UNREADABLE when there is no such directory, E_STORE_NEWER.
+ * Opens the catalogue: reads the store and the directory, then watches the directory. Faults of
+ * files do not fail this; see {@link LiveCatalog.faults}. Throws E_UNREADABLE when there is no such
+ * directory, E_STORE_NEWER.
  */
 export async function openCatalog(options: CatalogOptions): Promise<LiveCatalog> {
   const catalog = new FilesAndStore(options);
@@ -197,7 +201,10 @@ class FilesAndStore implements LiveCatalog {
     return result;
   }
 
-  /** What the directory says now; while it cannot be read, that is a fault and what it said stays in force. */
+  /**
+   * What the directory says now; while it cannot be read, that is a fault and what it said stays in
+   * force.
+   */
   #readAgain(directory: string): void {
     let found: Scan;
     try {
@@ -361,7 +368,10 @@ class FilesAndStore implements LiveCatalog {
     this.#options.metrics?.set('muster_document_faults', {}, now.size);
   }
 
-  /** Faults by the file that they are in; of a document of the API by its kind and name. Those of the store were told. */
+  /**
+   * Faults by the file that they are in; of a document of the API by its kind and name. Those of
+   * the store were told.
+   */
   #faultsBySubject(): ReadonlyMap<string, readonly Fault[]> {
     const found = new Map<string, Fault[]>();
     const add = (subject: string, fault: Fault) => {
@@ -395,7 +405,10 @@ class FilesAndStore implements LiveCatalog {
 
 type FileChange = CatalogChange & { readonly fresh: boolean };
 
-/** From what files had in force to what they have now. `fresh`: the document itself changed, not only its line. */
+/**
+ * From what files had in force to what they have now. `fresh`: the document itself changed, not
+ * only its line.
+ */
 function differences(
   before: ReadonlyMap<DocumentId, Entry>,
   now: ReadonlyMap<DocumentId, Placed>,

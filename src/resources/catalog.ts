@@ -1,4 +1,7 @@
-/** The documents in force, in memory: those of the configuration directory and those of the API, one view. */
+/**
+ * The documents in force, in memory: those of the configuration directory and those of the API, one
+ * view.
+ */
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import type { Write } from '../store/store.ts';
 import type { Candidate, CandidateSet, CrossFault, DocumentId } from './candidate.ts';
@@ -57,7 +60,9 @@ export interface Applied {
 
 export interface ApplyResult {
   readonly results: readonly Applied[];
-  /** What the changed documents need that is not there yet; what others lack once these are deleted. */
+  /**
+   * What the changed documents need that is not there yet; what others lack once these are deleted.
+   */
   readonly warnings: readonly Fault[];
   /** The store's revision after the commit; absent when nothing was written. */
   readonly revision?: number;
@@ -66,8 +71,9 @@ export interface ApplyResult {
 /** Both sides: what the API and the wiring take. Changes run one after another. */
 export interface LiveCatalog extends Catalog {
   /**
-   * Takes documents as values (of JSON or YAML), all or nothing. Rejects with a MusterError that carries every fault:
-   * E_SCHEMA, E_DUPLICATE, E_REFERENCE, E_FILE_OWNED, E_CONFLICT, E_STORE_LIMIT (more than 128 at once).
+   * Takes documents as values (of JSON or YAML), all or nothing. Rejects with a MusterError that
+   * carries every fault: E_SCHEMA, E_DUPLICATE, E_REFERENCE, E_FILE_OWNED, E_CONFLICT,
+   * E_STORE_LIMIT (more than 128 at once).
    */
   apply(values: readonly unknown[], options?: ChangeOptions): Promise<ApplyResult>;
   /** As {@link apply}, of a YAML text; faults carry `file`, line and column. */
@@ -77,9 +83,15 @@ export interface LiveCatalog extends Catalog {
     texts: readonly { readonly text: string; readonly file: string }[],
     options?: ChangeOptions,
   ): Promise<ApplyResult>;
-  /** Deletes a document of the API. E_NOT_FOUND, E_FILE_OWNED, E_CONFLICT, E_REFERENCE when others need it. */
+  /**
+   * Deletes a document of the API. E_NOT_FOUND, E_FILE_OWNED, E_CONFLICT, E_REFERENCE when others
+   * need it.
+   */
   delete(kind: Kind, name: string, options?: ChangeOptions): Promise<ApplyResult>;
-  /** As {@link delete}, of several documents as one change, all or nothing; E_STORE_LIMIT as with {@link apply}. */
+  /**
+   * As {@link delete}, of several documents as one change, all or nothing; E_STORE_LIMIT as with
+   * {@link apply}.
+   */
   deleteAll(targets: readonly Target[], options?: ChangeOptions): Promise<ApplyResult>;
   /** Faults of the files and documents as they are now; their last good versions are in force. */
   faults(): readonly Fault[];
@@ -92,9 +104,9 @@ export interface LiveCatalog extends Catalog {
 }
 
 /**
- * Checks that the configuration of every machine concerned renders (`src/ignition/check.ts`) and that every Cluster can be
- * completed (`src/cluster/check-documents.ts`). `changed` undefined means all. `other`: the machine that shows it, when the value
- * is another document's.
+ * Checks that the configuration of every machine concerned renders (`src/ignition/check.ts`) and
+ * that every Cluster can be completed (`src/cluster/check-documents.ts`). `changed` undefined means
+ * all. `other`: the machine that shows it, when the value is another document's.
  */
 export type ConfigCheck = (
   candidates: CandidateSet,

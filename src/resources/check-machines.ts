@@ -207,7 +207,10 @@ function checkMacs(
   }
 }
 
-/** Boards without a programmed UUID share one: alone it is a warning, with the same serial number it is the same machine. */
+/**
+ * Boards without a programmed UUID share one: alone it is a warning, with the same serial number it
+ * is the same machine.
+ */
 function checkHardware(
   machine: Candidate<'Machine'>,
   spec: MachineSpec,

@@ -18,7 +18,10 @@ export function networkView(candidate: Candidate<'Network'>): NetworkView {
   return { candidate, spec, subnet, last: broadcastOf(subnet) };
 }
 
-/** Whether an address may be a host's own: inside, and neither the network's nor the broadcast address. */
+/**
+ * Whether an address may be a host's own: inside, and neither the network's nor the broadcast
+ * address.
+ */
 export function isHost(network: NetworkView, address: Ipv4): boolean {
   if (!contains(network.subnet, address)) return false;
   return network.subnet.prefix >= 31 || (address !== network.subnet.base && address !== network.last);

@@ -1,6 +1,6 @@
 /**
- * What must be true between fields and between documents. Linear in the number of documents: 10,000 machines take some
- * milliseconds; a change of one machine is checked by itself.
+ * What must be true between fields and between documents. Linear in the number of documents: 10,000
+ * machines take some milliseconds; a change of one machine is checked by itself.
  */
 import { MAX_COMMAND_LINE } from '../base/kernel-argument.ts';
 import { type Candidate, type CandidateSet, type CrossFault, checkReference, report } from './candidate.ts';
@@ -32,8 +32,9 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
 }
 
 /**
- * Checks only these machines against what others have claimed, in constant time for each: what `checkDocuments` would find
- * of them in a set that is otherwise as it was. `claims` are those of the others.
+ * Checks only these machines against what others have claimed, in constant time for each: what
+ * `checkDocuments` would find of them in a set that is otherwise as it was. `claims` are those of
+ * the others.
  */
 export function checkMachines(
   machines: readonly Candidate<'Machine'>[],
@@ -78,7 +79,10 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
     );
 }
 
-/** What an image of `configFormat: none` leaves undone: it gets no configuration, and so nothing of ours that reports. */
+/**
+ * What an image of `configFormat: none` leaves undone: it gets no configuration, and so nothing of
+ * ours that reports.
+ */
 function checkFormat(profile: Candidate<'Profile'>, candidates: CandidateSet, found: CrossFault[]): void {
   const { image: name, config } = profile.document.spec;
   const image = candidates.Image.get(name ?? '')?.document.spec;
@@ -103,14 +107,18 @@ function checkFormat(profile: Candidate<'Profile'>, candidates: CandidateSet, fo
 }
 
 /**
- * Muster's own arguments with addresses at their longest, without `initrd=` and the root image's name: the session's URL, the
- * root image's URL and hash, the time, and where the configuration is. A test holds it to the boot script.
+ * Muster's own arguments with addresses at their longest, without `initrd=` and the root image's
+ * name: the session's URL, the root image's URL and hash, the time, and where the configuration is.
+ * A test holds it to the boot script.
  */
 const OWN_ARGUMENTS = 440;
 /** `initrd=initrd0.img` and a blank. */
 const AN_INITRD = 19;
 
-/** What the image and the profile append must leave room for Muster's own. The boot script's exact verdict comes with the machine. */
+/**
+ * What the image and the profile append must leave room for Muster's own. The boot script's exact
+ * verdict comes with the machine.
+ */
 function checkCommandLine(
   profile: Candidate<'Profile'>,
   candidates: CandidateSet,

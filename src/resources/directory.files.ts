@@ -28,13 +28,16 @@ export const sameStamp = (a: Stamp, b: Stamp): boolean =>
 
 export interface Scan {
   readonly files: ReadonlyMap<string, Stamp>;
-  /** By path, which directory stands there: a watch stays with the directory that it was set on, whatever its path means later. */
+  /**
+   * By path, which directory stands there: a watch stays with the directory that it was set on,
+   * whatever its path means later.
+   */
   readonly directories: ReadonlyMap<string, string>;
 }
 
 /**
- * All `*.yaml` and `*.yml` below `directory`, ordered by path; hidden files and directories are left out, links are followed.
- * Throws E_UNREADABLE when the directory itself cannot be read.
+ * All `*.yaml` and `*.yml` below `directory`, ordered by path; hidden files and directories are
+ * left out, links are followed. Throws E_UNREADABLE when the directory itself cannot be read.
  */
 export function scan(directory: string): Scan {
   const steps = walk(directory);
@@ -44,7 +47,10 @@ export function scan(directory: string): Scan {
   }
 }
 
-/** As {@link scan}, but others have their turn in between; undefined when the directory cannot be read. */
+/**
+ * As {@link scan}, but others have their turn in between; undefined when the directory cannot be
+ * read.
+ */
 async function scanInTurns(directory: string): Promise<Scan | undefined> {
   const steps = walk(directory);
   try {
@@ -126,16 +132,25 @@ const reason = (cause: unknown): string => (cause instanceof Error ? cause.messa
 
 /** Editors write several times and rename; what they leave after this long is what they meant. */
 const SETTLE = millis(100);
-/** What no watch tells of: another directory at the path, files behind links, NFS, a kernel that gives no more watches. */
+/**
+ * What no watch tells of: another directory at the path, files behind links, NFS, a kernel that
+ * gives no more watches.
+ */
 const LOOK = millis(5000);
 
 export interface Watching {
-  /** From now on watches the directories of `found`, and looks for what differs from it; undefined: they could not be read. */
+  /**
+   * From now on watches the directories of `found`, and looks for what differs from it; undefined:
+   * they could not be read.
+   */
   set(found: Scan | undefined): void;
   close(): void;
 }
 
-/** Calls `changed` when something in `directory` changed and has been quiet for a moment. Begins with `set`. */
+/**
+ * Calls `changed` when something in `directory` changed and has been quiet for a moment. Begins
+ * with `set`.
+ */
 export function watchDirectories(deps: {
   readonly directory: string;
   readonly clock: Clock;

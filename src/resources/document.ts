@@ -1,4 +1,7 @@
-/** Text to documents: YAML, then the kind's schema. Pure. What is true between documents is in `check.ts`. */
+/**
+ * Text to documents: YAML, then the kind's schema. Pure. What is true between documents is in
+ * `check.ts`.
+ */
 import type { z } from 'zod';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
@@ -23,8 +26,8 @@ export interface ParsedDocuments {
 }
 
 /**
- * Reads every document of a text. `file` is the name that faults carry. Never throws. A YAML fault means no documents at all;
- * a schema fault leaves out the document that it is in.
+ * Reads every document of a text. `file` is the name that faults carry. Never throws. A YAML fault
+ * means no documents at all; a schema fault leaves out the document that it is in.
  */
 export function parseDocuments(text: string, file: string): ParsedDocuments {
   const yaml = readYaml(text, file);
@@ -55,7 +58,10 @@ function idIn(value: unknown): readonly string[] {
   return typeof kind === 'string' && typeof metadata?.name === 'string' ? [`${kind}/${metadata.name}`] : [];
 }
 
-/** The items of a `List`, as `muster get -o yaml` and kubectl print several documents; each with its own places. */
+/**
+ * The items of a `List`, as `muster get -o yaml` and kubectl print several documents; each with its
+ * own places.
+ */
 function unfolded(found: YamlDocument): readonly YamlDocument[] {
   const { apiVersion, kind, items } = (found.value ?? {}) as Readonly<Record<string, unknown>>;
   if (kind !== 'List' || (apiVersion !== API_VERSION && apiVersion !== 'v1') || !Array.isArray(items))
@@ -76,7 +82,10 @@ export type Validated =
   | { readonly ok: true; readonly document: Document }
   | { readonly ok: false; readonly faults: readonly Fault[] };
 
-/** Checks one value against the schema of its kind. `source` gives places to faults, where there is a text. */
+/**
+ * Checks one value against the schema of its kind. `source` gives places to faults, where there is
+ * a text.
+ */
 export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): Validated {
   const fault = (message: string, path: Path, what?: 'value' | 'key'): Fault => ({
     code: 'E_SCHEMA',
@@ -94,8 +103,8 @@ export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): V
 }
 
 /**
- * What the API showed may be applied again: the status that it adds carries `origin` and is left out here. Any other `status`
- * is an unknown key, as it should be: status is the server's.
+ * What the API showed may be applied again: the status that it adds carries `origin` and is left
+ * out here. Any other `status` is an unknown key, as it should be: status is the server's.
  */
 function withoutShownStatus(value: unknown): unknown {
   const { status, ...written } = value as { readonly status?: { readonly origin?: unknown } | null };

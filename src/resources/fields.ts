@@ -114,7 +114,10 @@ export const absolutePath = z
   .regex(/^\/(?!.*(^|\/)\.\.(\/|$))[^\0]*$/, 'not an absolute path without ".."')
   .meta({ description: 'An absolute path.' });
 
-/** What a boot loader may be called: what DHCP's file field carries and firmware asks for. The list of loaders is flat. */
+/**
+ * What a boot loader may be called: what DHCP's file field carries and firmware asks for. The list
+ * of loaders is flat.
+ */
 export const LOADER_NAME = /^[A-Za-z0-9_][A-Za-z0-9._+-]{0,126}$/;
 
 export const loaderName = z
@@ -158,7 +161,10 @@ export const domainName = z
   )
   .meta({ description: 'A domain name.' });
 
-/** For certificates: a domain name, which may begin with `*.`, or an address. Four numbers with dots are an address or a slip. */
+/**
+ * For certificates: a domain name, which may begin with `*.`, or an address. Four numbers with dots
+ * are an address or a slip.
+ */
 export const nameOrAddress = z
   .string()
   .max(253)
@@ -170,7 +176,10 @@ export const nameOrAddress = z
   )
   .meta({ description: 'A domain name or an address.' });
 
-/** A field whose rule holds after templates are expanded: text with `${` in it is accepted now and checked then. */
+/**
+ * A field whose rule holds after templates are expanded: text with `${` in it is accepted now and
+ * checked then.
+ */
 export const templated = <S extends z.ZodType<string>>(rule: S) => {
   const described = rule.description === undefined ? {} : { description: rule.description };
   return z

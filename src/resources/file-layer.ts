@@ -1,9 +1,10 @@
 /**
- * What the files of a configuration directory say, and which version of each is in force. Pure: the edge reads, this decides.
+ * What the files of a configuration directory say, and which version of each is in force. Pure: the
+ * edge reads, this decides.
  *
- * A file is taken as a whole: when anything in its new version is wrong, or breaks what others say, its last good version
- * stays. A file that was never good (at start) gives those of its documents that are good by themselves, so that one bad
- * document does not hide the rest.
+ * A file is taken as a whole: when anything in its new version is wrong, or breaks what others say,
+ * its last good version stays. A file that was never good (at start) gives those of its documents
+ * that are good by themselves, so that one bad document does not hide the rest.
  */
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import {
@@ -19,7 +20,10 @@ import { checkDocuments } from './check.ts';
 import { type Located, parseDocuments } from './document.ts';
 import type { Document } from './kinds.ts';
 
-/** A document and where it and its fields are written: faults that show later have their lines as well. */
+/**
+ * A document and where it and its fields are written: faults that show later have their lines as
+ * well.
+ */
 export interface Placed {
   readonly document: Document;
   readonly at: SourceSpot;
@@ -33,7 +37,10 @@ export interface FileState {
   readonly documents: readonly Placed[];
   /** Whether they are one whole version of the file, without fault. */
   readonly whole: boolean;
-  /** Why the file's present text is not in force, if it is not. Such a file is to be read again with every reload. */
+  /**
+   * Why the file's present text is not in force, if it is not. Such a file is to be read again with
+   * every reload.
+   */
   readonly faults: readonly Fault[];
   /** Documents of the present text that do not fit their schema. */
   readonly faulty?: readonly string[];
@@ -47,7 +54,10 @@ export interface Reconciled {
   readonly files: Files;
   /** The documents of all files that are in force. */
   readonly documents: ReadonlyMap<DocumentId, Placed>;
-  /** Faults between documents as they are in force; errors are those that nothing could be reverted for. */
+  /**
+   * Faults between documents as they are in force; errors are those that nothing could be reverted
+   * for.
+   */
   readonly errors: readonly CrossFault[];
   readonly warnings: readonly CrossFault[];
 }
@@ -74,7 +84,10 @@ interface Version {
 
 type Where = ReadonlyMap<DocumentId, { readonly file: string; readonly placed: Placed | Located }>;
 
-/** Takes changed files into account; ends because every round reverts a file or leaves out a document. */
+/**
+ * Takes changed files into account; ends because every round reverts a file or leaves out a
+ * document.
+ */
 export function reconcile(input: ReconcileInput): Reconciled {
   const versions = firstVersions(input);
   const known = new Set(input.known.map(faultKey));
@@ -108,7 +121,10 @@ const state = ([file, version]: readonly [string, Version]): [string, FileState]
   },
 ];
 
-/** Of `faults` those that people are told: that a document is missing which is there, with faults of its own, is not news. */
+/**
+ * Of `faults` those that people are told: that a document is missing which is there, with faults of
+ * its own, is not news.
+ */
 export function told(faults: readonly CrossFault[], files: Files): readonly CrossFault[] {
   const faulty = new Set([...files.values()].flatMap((file) => file.faulty ?? []));
   return faults.filter((one) => !faulty.has(`${one.missing}/${one.missingName}`));
@@ -144,7 +160,10 @@ interface Duplicate {
   readonly placed: Placed | Located;
 }
 
-/** All documents in one set. A name that stands twice counts once: the API's first, then files unchanged, then by name and line. */
+/**
+ * All documents in one set. A name that stands twice counts once: the API's first, then files
+ * unchanged, then by name and line.
+ */
 function gather(
   versions: ReadonlyMap<string, Version>,
   api: ReadonlyMap<DocumentId, Document>,
@@ -216,8 +235,8 @@ function blameForCross(
 }
 
 /**
- * Reverts the first of `files` that has a good version to go back to; else leaves out the document `removable`. Says whether
- * it did anything.
+ * Reverts the first of `files` that has a good version to go back to; else leaves out the document
+ * `removable`. Says whether it did anything.
  */
 function blame(
   versions: Map<string, Version>,

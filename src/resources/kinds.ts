@@ -1,6 +1,7 @@
 /**
- * The five kinds of document. One schema each: types, validation, JSON Schema for editors and the reference come from it.
- * What is true between fields or documents (a pool inside its subnet, a profile that exists) is in `check.ts`.
+ * The five kinds of document. One schema each: types, validation, JSON Schema for editors and the
+ * reference come from it. What is true between fields or documents (a pool inside its subnet, a
+ * profile that exists) is in `check.ts`.
  */
 import { z } from 'zod';
 import { addon } from './addons.ts';
@@ -81,7 +82,10 @@ export const networkSpec = z.strictObject({
     }),
 });
 
-/** A file that machines fetch. `path` is relative to the document's file and is taken into the asset store on load. */
+/**
+ * A file that machines fetch. `path` is relative to the document's file and is taken into the asset
+ * store on load.
+ */
 export const asset = z.strictObject({
   url: z.string().optional().meta({
     description: 'Where it came from: http(s):// or file://; for `muster image add` and the record.',

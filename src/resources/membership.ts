@@ -1,4 +1,7 @@
-/** Which machine is of which Cluster: a Machine says so itself, or a Cluster with Kubernetes gives it a role. Pure. */
+/**
+ * Which machine is of which Cluster: a Machine says so itself, or a Cluster with Kubernetes gives
+ * it a role. Pure.
+ */
 import type { ClusterSpec, Document, KubernetesSpec } from './kinds.ts';
 
 /** Names of the machines that a Cluster gives roles to. */
@@ -7,7 +10,10 @@ export const machineNames = (spec: KubernetesSpec): ReadonlySet<string> =>
 
 type ClusterDocument = Pick<Document<'Cluster'>, 'metadata'> & { readonly spec: ClusterSpec };
 
-/** By machine, the Cluster that gives it a role; of several, which are refused when they are applied, the first. */
+/**
+ * By machine, the Cluster that gives it a role; of several, which are refused when they are
+ * applied, the first.
+ */
 export function clustersByMachine(clusters: Iterable<ClusterDocument>): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const { metadata, spec } of clusters)

@@ -1,6 +1,7 @@
 /**
- * What a machine is on first boot, independent of any config format: the fragment that Cluster, Profile and Machine each
- * may carry, merged narrower-wins (src/ignition/merge.ts) and rendered to cloud-init or Ignition.
+ * What a machine is on first boot, independent of any config format: the fragment that Cluster,
+ * Profile and Machine each may carry, merged narrower-wins (src/ignition/merge.ts) and rendered to
+ * cloud-init or Ignition.
  *
  * String values may hold `${...}` templates (src/ignition/template.ts).
  */

@@ -1,10 +1,16 @@
-/** What is made from the schemas: JSON Schema for editors, and the reference pages. `make docs` writes both. */
+/**
+ * What is made from the schemas: JSON Schema for editors, and the reference pages. `make docs`
+ * writes both.
+ */
 import { z } from 'zod';
 import { KINDS, type Kind, PLURAL } from './kinds.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { bare, describe, fieldsOf, isOptional, itemOf, typeText } from './walk.ts';
 
-/** JSON Schema (2020-12) of a kind, as text. Editors take it by a line `# yaml-language-server: $schema=…`. */
+/**
+ * JSON Schema (2020-12) of a kind, as text. Editors take it by a line `# yaml-language-server:
+ * $schema=…`.
+ */
 export function jsonSchemaText(kind: Kind): string {
   const { $schema, ...rest } = z.toJSONSchema(KINDS[kind], { io: 'input', target: 'draft-2020-12' });
   return `${JSON.stringify({ $schema, $id: `muster/v1/${kind}.json`, ...rest }, null, 2)}\n`;
@@ -122,7 +128,9 @@ interface Row {
   readonly about: string;
 }
 
-/** Every field below a schema, depth first. The shared configuration is a link, not a repetition. */
+/**
+ * Every field below a schema, depth first. The shared configuration is a link, not a repetition.
+ */
 function rowsOf(schema: z.ZodType, prefix: string): readonly Row[] {
   const rows: Row[] = [];
   for (const [name, field] of Object.entries(fieldsOf(schema) ?? {})) {

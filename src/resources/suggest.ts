@@ -1,6 +1,8 @@
 /** "Did you mean": the nearest of some names. */
 
-/** The candidate that differs from `text` by the fewest typing errors, if few enough to be meant. */
+/**
+ * The candidate that differs from `text` by the fewest typing errors, if few enough to be meant.
+ */
 export function suggest(text: string, candidates: Iterable<string>): string | undefined {
   if (text.length > 64) return undefined;
   const wanted = text.toLowerCase();
@@ -22,7 +24,10 @@ export function didYouMean(text: string, candidates: Iterable<string>): string {
   return found === undefined ? '' : `; did you mean "${found}"?`;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b`; `limit` when not fewer. */
+/**
+ * Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b`; `limit`
+ * when not fewer.
+ */
 function typingErrors(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;
   let before: number[] = [];
@@ -38,7 +43,8 @@ function typingErrors(a: string, b: string, limit: number): number {
       row.push(cost);
       if (cost < least) least = cost;
     }
-    // No row has less than the one before it, and a swap adds one to what the row before that had: nothing can become fewer.
+    // No row has less than the one before it, and a swap adds one to what the row before that had:
+    // nothing can become fewer.
     if (least >= limit) return limit;
     before = previous;
     previous = row;

@@ -1,7 +1,12 @@
-/** Walking a schema by field path: what "did you mean", `muster explain KIND.field` and the reference need to know of it. */
+/**
+ * Walking a schema by field path: what "did you mean", `muster explain KIND.field` and the
+ * reference need to know of it.
+ */
 import type { z } from 'zod';
 
-/** The parts of a schema's definition that we look at. zod publishes these for tools (`_zod.def`). */
+/**
+ * The parts of a schema's definition that we look at. zod publishes these for tools (`_zod.def`).
+ */
 interface Definition {
   readonly type: string;
   readonly shape?: Readonly<Record<string, z.ZodType>>;
@@ -34,7 +39,9 @@ export function itemOf(schema: z.ZodType): z.ZodType | undefined {
   return inner.element ?? inner.valueType;
 }
 
-/** The schema at `path`, or undefined when it leads nowhere. Numbers and free keys step into items. */
+/**
+ * The schema at `path`, or undefined when it leads nowhere. Numbers and free keys step into items.
+ */
 export function schemaAt(schema: z.ZodType, path: readonly (string | number)[]): z.ZodType | undefined {
   let here: z.ZodType | undefined = schema;
   for (const step of path) {

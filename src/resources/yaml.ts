@@ -1,9 +1,11 @@
 /**
- * Reading YAML so that every fault has a line and a column, and so that no input costs more than its length.
+ * Reading YAML so that every fault has a line and a column, and so that no input costs more than
+ * its length.
  *
- * js-yaml 5 parses into a flat list of events that point into the text; values are made from the events. The values are
- * made at once, the places only when something is wrong: 10,000 machines load in a fraction of a second that way.
- * YAML 1.2 core schema; no merge keys; no tags beyond the core ones.
+ * js-yaml 5 parses into a flat list of events that point into the text; values are made from the
+ * events. The values are made at once, the places only when something is wrong: 10,000 machines
+ * load in a fraction of a second that way. YAML 1.2 core schema; no merge keys; no tags beyond the
+ * core ones.
  */
 import {
   CORE_SCHEMA,
@@ -36,7 +38,10 @@ export interface YamlDocument {
   readonly value: unknown;
   /** Where it begins. */
   readonly at: SourceSpot;
-  /** Where the value at `path` is, or the nearest enclosing one. With `key`, where its name is written. */
+  /**
+   * Where the value at `path` is, or the nearest enclosing one. With `key`, where its name is
+   * written.
+   */
   spot(path: Path, what?: 'value' | 'key'): SourceSpot;
 }
 
@@ -62,7 +67,10 @@ export function decodeText(
   }
 }
 
-/** Reads all documents of `text`. Empty ones are left out. Never throws; ends in time proportional to the text. */
+/**
+ * Reads all documents of `text`. Empty ones are left out. Never throws; ends in time proportional
+ * to the text.
+ */
 export function readYaml(text: string, file: string): YamlResult {
   const lines = new Lines(file, text);
   if (text.length > YAML_LIMITS.bytes)
@@ -78,7 +86,8 @@ export function readYaml(text: string, file: string): YamlResult {
           get at() {
             return lines.spot(from + root.start);
           },
-          // Read again: this is asked for when something is wrong, and holding on to events costs more than all else.
+          // Read again: this is asked for when something is wrong, and holding on to events costs
+          // more than all else.
           spot: (path, what = 'value') => {
             const events = parseEvents(chunk, { filename: file, maxDepth: YAML_LIMITS.depth });
             return lines.spot(from + find(chunk, events, root.index, path, what));
@@ -93,9 +102,10 @@ export function readYaml(text: string, file: string): YamlResult {
 }
 
 /**
- * Where to cut a text so that each piece can be read by itself: a line that begins with `---` begins a document wherever it
- * stands (YAML 1.2.2, 9.1.2, c-forbidden). Small pieces die young; the events of 10,000 machines at once cost the collector
- * more time than the parser. Directives reach over the cut, so a text that may have one stays whole.
+ * Where to cut a text so that each piece can be read by itself: a line that begins with `---`
+ * begins a document wherever it stands (YAML 1.2.2, 9.1.2, c-forbidden). Small pieces die young;
+ * the events of 10,000 machines at once cost the collector more time than the parser. Directives
+ * reach over the cut, so a text that may have one stays whole.
  */
 function chunks(text: string): readonly (readonly [number, number])[] {
   if (/^%/m.test(text)) return [[0, text.length]];
@@ -109,7 +119,9 @@ function chunks(text: string): readonly (readonly [number, number])[] {
   return cuts;
 }
 
-/** The documents of a piece, each with its root node: index of its event and offset in the piece. */
+/**
+ * The documents of a piece, each with its root node: index of its event and offset in the piece.
+ */
 function readChunk(chunk: string, file: string) {
   const events = parseEvents(chunk, { filename: file, maxDepth: YAML_LIMITS.depth });
   refuseAliasBombs(chunk, events);
@@ -155,8 +167,9 @@ const YAML_HINTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * An alias costs nothing until somebody walks the value, and then all that it stands for: nine levels of nine are 387 million.
- * Adds up what every anchor stands for; refuses aliases that contain themselves, and more than the limit in all.
+ * An alias costs nothing until somebody walks the value, and then all that it stands for: nine
+ * levels of nine are 387 million. Adds up what every anchor stands for; refuses aliases that
+ * contain themselves, and more than the limit in all.
  */
 function refuseAliasBombs(text: string, events: readonly Event[]): void {
   if (!events.some((event) => event.type === EVENT_ID.ALIAS)) return;
@@ -198,7 +211,10 @@ function refuseAliasBombs(text: string, events: readonly Event[]): void {
   }
 }
 
-/** Offset of the place that `path` leads to from the node at `root`, or of the last one on the way that exists. */
+/**
+ * Offset of the place that `path` leads to from the node at `root`, or of the last one on the way
+ * that exists.
+ */
 function find(
   text: string,
   events: readonly Event[],
@@ -271,7 +287,10 @@ function startOf(event: Event): number {
   return Math.max(0, quoted ? event.valueStart - 1 : event.valueStart);
 }
 
-/** Offsets to lines and columns, from 1; columns count UTF-16 units. The table is made at the first question. */
+/**
+ * Offsets to lines and columns, from 1; columns count UTF-16 units. The table is made at the first
+ * question.
+ */
 class Lines {
   readonly #file: string;
   readonly #text: string;

@@ -1,4 +1,7 @@
-/** What a commit may hold, and how keys are ordered: the same for every store, checked before anything is queued. */
+/**
+ * What a commit may hold, and how keys are ordered: the same for every store, checked before
+ * anything is queued.
+ */
 import { MusterError } from '../base/errors.ts';
 import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
 
@@ -6,9 +9,10 @@ import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
 export const MAX_KEY_BYTES = 1024;
 
 /**
- * Refuses what no store takes: more than {@link MAX_OPERATIONS} writes, a value above {@link MAX_VALUE_BYTES}, a key that is
- * empty, too long or there twice, and text that UTF-8 cannot carry (a lone surrogate would come back changed).
- * Throws E_STORE_LIMIT. Constant cost per write for ordinary values.
+ * Refuses what no store takes: more than {@link MAX_OPERATIONS} writes, a value above {@link
+ * MAX_VALUE_BYTES}, a key that is empty, too long or there twice, and text that UTF-8 cannot carry
+ * (a lone surrogate would come back changed). Throws E_STORE_LIMIT. Constant cost per write for
+ * ordinary values.
  */
 export function checkWrites(writes: readonly Write[]): void {
   if (writes.length > MAX_OPERATIONS)
@@ -44,22 +48,26 @@ function checkValue(key: string, value: string): void {
     throw new MusterError('E_STORE_LIMIT', `the value of ${key} holds half a surrogate pair: not UTF-8`);
 }
 
-/** Whether `text` takes more than `octets` in UTF-8; counts only where the length leaves it open (1 to 3 octets a unit). */
+/**
+ * Whether `text` takes more than `octets` in UTF-8; counts only where the length leaves it open (1
+ * to 3 octets a unit).
+ */
 function exceeds(text: string, octets: number): boolean {
   if (text.length > octets) return true;
   return text.length * 3 > octets && Buffer.byteLength(text) > octets;
 }
 
 /**
- * Orders keys as their UTF-8 octets do, like etcd and SQLite. JavaScript's `<` compares UTF-16 units, which puts U+FFFD after
- * U+1F600.
+ * Orders keys as their UTF-8 octets do, like etcd and SQLite. JavaScript's `<` compares UTF-16
+ * units, which puts U+FFFD after U+1F600.
  */
 export function compareKeys(a: string, b: string): number {
   const shorter = Math.min(a.length, b.length);
   for (let i = 0; i < shorter; i++) {
     const x = a.charCodeAt(i);
     const y = b.charCodeAt(i);
-    // At the first difference only surrogates are out of order: as octets they stand above every other unit.
+    // At the first difference only surrogates are out of order: as octets they stand above every
+    // other unit.
     if (x !== y) return isSurrogate(x) === isSurrogate(y) ? x - y : isSurrogate(x) ? 1 : -1;
   }
   return a.length - b.length;
@@ -67,7 +75,10 @@ export function compareKeys(a: string, b: string): number {
 
 const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;
 
-/** The least key above every key that begins with `prefix` (etcd's range end); undefined when there is none. */
+/**
+ * The least key above every key that begins with `prefix` (etcd's range end); undefined when there
+ * is none.
+ */
 export function prefixEnd(prefix: string): string | undefined {
   const points = Array.from(prefix, (c) => c.codePointAt(0)!);
   while (points.length > 0) {

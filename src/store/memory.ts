@@ -4,12 +4,18 @@ import { checkWrites, compareKeys } from './limits.ts';
 import type { Change, CommitResult, Store, StoredRecord, Write } from './store.ts';
 import { type HistoryPage, Watchers } from './watchers.ts';
 
-/** History is kept for at least this many revisions unless compacted on request; a quarter more before it is trimmed. */
+/**
+ * History is kept for at least this many revisions unless compacted on request; a quarter more
+ * before it is trimmed.
+ */
 export const KEPT_REVISIONS = 100_000;
 /** At most this many changes in a page of history, so that a long one is read in steps. */
 const PAGE_CHANGES = 1024;
 
-/** A store that lives as long as the process. `keptRevisions`: length of the history, default 100,000. */
+/**
+ * A store that lives as long as the process. `keptRevisions`: length of the history, default
+ * 100,000.
+ */
 export function openMemoryStore(options: { readonly keptRevisions?: number } = {}): Store {
   return new MemoryStore(options.keptRevisions ?? KEPT_REVISIONS);
 }

@@ -1,21 +1,26 @@
 /**
  * How records lie in SQLite, and how older files become newer ones.
  *
- * Every change is appended to `change`, under an id made of its revision and its place in the commit, so that commits write
- * to the end of one B-tree whatever their keys; `record` only says which change is a key's present one. That is also the
- * history that watchers resume from. Measured against rows with the value in them (format 1): twice the commits a second,
- * a seventh of the p99, because fewer pages get dirty.
+ * Every change is appended to `change`, under an id made of its revision and its place in the
+ * commit, so that commits write to the end of one B-tree whatever their keys; `record` only says
+ * which change is a key's present one. That is also the history that watchers resume from. Measured
+ * against rows with the value in them (format 1): twice the commits a second, a seventh of the p99,
+ * because fewer pages get dirty.
  */
 
 /** `PRAGMA application_id` of our files: "Must". */
 export const APPLICATION_ID = 0x4d757374;
 
-/** A change's id is revision × this + place in the commit. At least MAX_OPERATIONS; never to be changed. */
+/**
+ * A change's id is revision × this + place in the commit. At least MAX_OPERATIONS; never to be
+ * changed.
+ */
 export const CHANGES_PER_REVISION = 128;
 
 /**
- * Each step brings a file from the format before to `to`, in one transaction. A fresh file goes through all of them, so
- * that there is one description of each table and no way that a new and a migrated file differ.
+ * Each step brings a file from the format before to `to`, in one transaction. A fresh file goes
+ * through all of them, so that there is one description of each table and no way that a new and a
+ * migrated file differ.
  */
 export interface Migration {
   readonly to: number;
@@ -55,8 +60,8 @@ export const MIGRATIONS: readonly Migration[] = [
 export const FORMAT = MIGRATIONS.at(-1)!.to;
 
 /**
- * `synchronous=FULL`: a commit is on the disk when it returns, in WAL mode too. Checkpoints are ours to time: after the
- * answers have left.
+ * `synchronous=FULL`: a commit is on the disk when it returns, in WAL mode too. Checkpoints are
+ * ours to time: after the answers have left.
  */
 export const PRAGMAS = `
   PRAGMA journal_mode = WAL;

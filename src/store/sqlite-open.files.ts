@@ -8,9 +8,9 @@ import { APPLICATION_ID, FORMAT, MIGRATIONS, type Migration, PRAGMAS } from './s
 /**
  * Opens the file at `path`, made with mode 0600 if it is not there; its directory must exist.
  *
- * An older format is migrated; a copy of the file as it was stays beside it as `PATH.format-N`. Returns the connection and,
- * if it was migrated, the format that it had.
- * Throws E_STORE_NEWER, E_STORE_IN_USE, E_STORE_DAMAGED or E_STORE_OPEN.
+ * An older format is migrated; a copy of the file as it was stays beside it as `PATH.format-N`.
+ * Returns the connection and, if it was migrated, the format that it had. Throws E_STORE_NEWER,
+ * E_STORE_IN_USE, E_STORE_DAMAGED or E_STORE_OPEN.
  */
 export function openDatabase(
   path: string,
@@ -20,7 +20,8 @@ export function openDatabase(
   try {
     createFile(path);
     db = new DatabaseSync(path);
-    // Before the first look: the log then needs no shared-memory file, and a second server is kept out from here on.
+    // Before the first look: the log then needs no shared-memory file, and a second server is kept
+    // out from here on.
     db.exec('PRAGMA locking_mode = EXCLUSIVE');
     const format = formatOf(db, path, migrations.at(-1)?.to ?? FORMAT);
     db.exec(PRAGMAS);
@@ -60,7 +61,8 @@ function formatOf(db: DatabaseSync, path: string, newest: number): number {
 function migrate(db: DatabaseSync, path: string, from: number, migrations: readonly Migration[]): boolean {
   const steps = migrations.filter((migration) => migration.to > from);
   if (from > 0 && steps.length > 0) keepCopy(db, `${path}.format-${from}`);
-  // All steps in one transaction: whatever stops it, the file is of the old format or of the new one.
+  // All steps in one transaction: whatever stops it, the file is of the old format or of the new
+  // one.
   db.exec('BEGIN IMMEDIATE');
   for (const step of steps) db.exec(`${step.sql}; PRAGMA user_version = ${step.to};`);
   if (from === 0) db.exec(`PRAGMA application_id = ${APPLICATION_ID}`);

@@ -1,4 +1,7 @@
-/** The records of one SQLite file, synchronously. Runs in the store's thread (sqlite-thread.files.ts). */
+/**
+ * The records of one SQLite file, synchronously. Runs in the store's thread
+ * (sqlite-thread.files.ts).
+ */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { MusterError } from '../base/errors.ts';
 import { prefixEnd } from './limits.ts';
@@ -13,21 +16,30 @@ import {
   type ThreadError,
 } from './wire.ts';
 
-/** History is trimmed when it is this much longer than wanted, so that trimming is not done for every commit… */
+/**
+ * History is trimmed when it is this much longer than wanted, so that trimming is not done for
+ * every commit…
+ */
 const TRIM_EVERY_REVISIONS = 512;
 /** …and by at most this much at once, so that no commit waits long for it. */
 const TRIM_REVISIONS = 1024;
 /** Values in the history above this are trimmed however few revisions they are. */
 const MAX_HISTORY_OCTETS = 64 * 1024 * 1024;
-/** A page of history ends after this many changes or this much text (UTF-16 units), at the end of a commit. */
+/**
+ * A page of history ends after this many changes or this much text (UTF-16 units), at the end of a
+ * commit.
+ */
 const PAGE_CHANGES = 1024;
 const PAGE_TEXT = 4 * 1024 * 1024;
 /**
- * The log is copied into the file when it holds this many pages (4 KiB) that are not in the file yet. Commits wait meanwhile, about
- * a millisecond; with four times as many pages up to five.
+ * The log is copied into the file when it holds this many pages (4 KiB) that are not in the file
+ * yet. Commits wait meanwhile, about a millisecond; with four times as many pages up to five.
  */
 const CHECKPOINT_PAGES = 256;
-/** When so many commits of a group cannot be written even alone, only smaller ones are still tried: a full disk fails quickly. */
+/**
+ * When so many commits of a group cannot be written even alone, only smaller ones are still tried:
+ * a full disk fails quickly.
+ */
 const FAILURES_TRIED = 4;
 /** Above every text in SQLite's order. */
 const ABOVE_TEXT = new Uint8Array(0);
@@ -67,9 +79,10 @@ export class SqliteRecords {
   }
 
   /**
-   * Writes a group of commits in one transaction; each sees those before it and stands or falls by its own expectations.
-   * When it returns, what it says is durable. If the group cannot be written, each commit is tried alone: one that is too
-   * large for the disk does not take the others with it.
+   * Writes a group of commits in one transaction; each sees those before it and stands or falls by
+   * its own expectations. When it returns, what it says is durable. If the group cannot be written,
+   * each commit is tried alone: one that is too large for the disk does not take the others with
+   * it.
    */
   commit(group: FlatCommits): Outcome[] {
     if (group.length === 0) return [];
@@ -123,7 +136,10 @@ export class SqliteRecords {
     }
   }
 
-  /** One commit of `count` writes that begin at `at`: all expectations first, so that nothing need be undone. */
+  /**
+   * One commit of `count` writes that begin at `at`: all expectations first, so that nothing need
+   * be undone.
+   */
   #one(group: FlatCommits, at: number, count: number): Outcome {
     const currents: number[] = [];
     const conflicts: (string | number)[] = [];
@@ -238,7 +254,10 @@ export class SqliteRecords {
     this.#countHistory();
   }
 
-  /** Counts what a server before this one left, a little at a time: reading all of it would delay the start. */
+  /**
+   * Counts what a server before this one left, a little at a time: reading all of it would delay
+   * the start.
+   */
   #countHistory(): void {
     if (this.#countedFrom <= this.#compacted + 1) return;
     const from = Math.max(this.#compacted + 1, this.#countedFrom - TRIM_REVISIONS);

@@ -1,4 +1,7 @@
-/** The store's thread: takes groups of commits, answers when they are durable. Started by sqlite.files.ts. */
+/**
+ * The store's thread: takes groups of commits, answers when they are durable. Started by
+ * sqlite.files.ts.
+ */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { MusterError } from '../base/errors.ts';
 import { openDatabase } from './sqlite-open.files.ts';

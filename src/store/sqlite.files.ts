@@ -1,6 +1,6 @@
 /**
- * The store of one boot host: SQLite in a thread of its own. Commits that arrive while the thread writes form the next
- * group, and a group is one transaction and one fsync.
+ * The store of one boot host: SQLite in a thread of its own. Commits that arrive while the thread
+ * writes form the next group, and a group is one transaction and one fsync.
  */
 import { Worker } from 'node:worker_threads';
 import { systemClock } from '../base/clock.ts';
@@ -30,13 +30,22 @@ export interface SqliteStoreOptions {
   readonly path: string;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Length of the history that watchers can resume from; default 100,000 revisions (and at most 64 MiB of values). */
+  /**
+   * Length of the history that watchers can resume from; default 100,000 revisions (and at most 64
+   * MiB of values).
+   */
   readonly keptRevisions?: number;
   /** Limit of the file's size in pages of 4 KiB; default the disk's. */
   readonly maxPages?: number;
-  /** Called when the disk stops taking commits (with what it says), and without a text when it takes them again. */
+  /**
+   * Called when the disk stops taking commits (with what it says), and without a text when it takes
+   * them again.
+   */
   readonly failing?: (cause: string | undefined) => void;
-  /** Called once when the store cannot go on and every further call will reject: its thread could not be replaced. */
+  /**
+   * Called once when the store cannot go on and every further call will reject: its thread could
+   * not be replaced.
+   */
   readonly broken?: (error: MusterError) => void;
   /** Starts the store's thread. For tests that end it. */
   readonly startThread?: (data: StoreThreadData) => Worker;
@@ -45,14 +54,21 @@ export interface SqliteStoreOptions {
 /** A group ends at this many commits or this much text, so that none waits long for the others. */
 const GROUP_COMMITS = 1024;
 const GROUP_TEXT = 4 * 1024 * 1024;
-/** Groups handed to the thread and not answered: with two, it never waits for this thread to fill the next. */
+/**
+ * Groups handed to the thread and not answered: with two, it never waits for this thread to fill
+ * the next.
+ */
 const GROUPS_IN_FLIGHT = 2;
 /**
- * The second goes when it has so many commits. A message costs both threads a wake-up, tens of microseconds beside the few of a
- * commit in it: under a moderate load it is better to let them gather while the first is written.
+ * The second goes when it has so many commits. A message costs both threads a wake-up, tens of
+ * microseconds beside the few of a commit in it: under a moderate load it is better to let them
+ * gather while the first is written.
  */
 const SECOND_GROUP_COMMITS = 64;
-/** A thread that breaks down is replaced, unless it did so this often within the span: then the store gives up. */
+/**
+ * A thread that breaks down is replaced, unless it did so this often within the span: then the
+ * store gives up.
+ */
 const MAX_BREAKDOWNS = 3;
 const BREAKDOWN_SPAN_MS = 60_000;
 
@@ -225,7 +241,10 @@ class SqliteStore implements Store {
     return promise;
   }
 
-  /** Sends after this turn of the event loop: what all packets that were read in it ask for travels together. */
+  /**
+   * Sends after this turn of the event loop: what all packets that were read in it ask for travels
+   * together.
+   */
   #flushSoon(): void {
     if (this.#flushing || !this.#mayFlush()) return;
     this.#flushing = true;
@@ -325,7 +344,8 @@ class SqliteStore implements Store {
       if (count > 0) metrics.add('muster_store_commits_total', { outcome }, count);
     const now = systemClock.monotonic();
     for (const { since } of commits) metrics.observe('muster_store_commit_seconds', (now - since) / 1000);
-    // Once when it begins and once when it is over, not for every packet that could not be answered.
+    // Once when it begins and once when it is over, not for every packet that could not be
+    // answered.
     if (failure === undefined && tally.committed === 0) return;
     if ((failure !== undefined) === this.#writeFailing) return;
     this.#writeFailing = failure !== undefined;
@@ -334,7 +354,10 @@ class SqliteStore implements Store {
     this.#options.failing?.(failure);
   }
 
-  /** The thread ended by itself. What it was asked to commit may or may not be written; the rest is asked of a new one. */
+  /**
+   * The thread ended by itself. What it was asked to commit may or may not be written; the rest is
+   * asked of a new one.
+   */
   #brokeDown(cause: unknown): void {
     const { path, log } = this.#options;
     log.error({ code: 'E_STORE_UNSURE', path, cause: String(cause) }, "the store's thread broke down");

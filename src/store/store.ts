@@ -1,6 +1,7 @@
 /**
- * Opaque records: a key, a JSON text, a revision. One interface, several implementations (memory, SQLite; etcd later), one
- * behaviour suite for all (test/unit/store). Its limits are etcd's, so that nothing has to change when etcd comes.
+ * Opaque records: a key, a JSON text, a revision. One interface, several implementations (memory,
+ * SQLite; etcd later), one behaviour suite for all (test/unit/store). Its limits are etcd's, so
+ * that nothing has to change when etcd comes.
  */
 
 /** At most this many writes in a commit (etcd's `--max-txn-ops`). */
@@ -16,14 +17,16 @@ export interface StoredRecord {
 }
 
 /**
- * One write of a commit. `expect` names the revision that the record must have, or `absent`; without it the write is
- * unconditional. A key stands at most once in a commit.
+ * One write of a commit. `expect` names the revision that the record must have, or `absent`;
+ * without it the write is unconditional. A key stands at most once in a commit.
  */
 export type Write =
   | { readonly key: string; readonly put: string; readonly expect?: number | 'absent' }
   | { readonly key: string; readonly delete: true; readonly expect?: number };
 
-/** All writes took effect at `revision`, or none did and `conflicts` says which expectations failed. */
+/**
+ * All writes took effect at `revision`, or none did and `conflicts` says which expectations failed.
+ */
 export type CommitResult =
   | { readonly ok: true; readonly revision: number }
   | {
@@ -40,21 +43,24 @@ export interface Change {
 
 export interface Store {
   /**
-   * Writes all or nothing. Resolves when the result is durable (a power cut does not undo it). Commits take effect in the
-   * order in which they are asked for, each by its own expectations; a get or list sees those asked for before it.
-   * An empty commit, and the deletion of what is absent, succeed and change nothing: the revision stays.
+   * Writes all or nothing. Resolves when the result is durable (a power cut does not undo it).
+   * Commits take effect in the order in which they are asked for, each by its own expectations; a
+   * get or list sees those asked for before it. An empty commit, and the deletion of what is
+   * absent, succeed and change nothing: the revision stays.
    *
-   * Rejects with E_STORE_LIMIT (see also limits.ts), E_STORE_WRITE (disk full, read-only: nothing was written, the store goes
-   * on), E_STORE_UNSURE (the store broke down meanwhile: look what is there) or, after close, E_STORE_CLOSED.
+   * Rejects with E_STORE_LIMIT (see also limits.ts), E_STORE_WRITE (disk full, read-only: nothing
+   * was written, the store goes on), E_STORE_UNSURE (the store broke down meanwhile: look what is
+   * there) or, after close, E_STORE_CLOSED.
    */
   commit(writes: readonly Write[]): Promise<CommitResult>;
   get(key: string): Promise<StoredRecord | undefined>;
   /** All records whose key begins with `prefix`, ordered by key, as of `revision`. */
   list(prefix: string): Promise<{ readonly records: readonly StoredRecord[]; readonly revision: number }>;
   /**
-   * Batches of changes under `prefix` with revision > `after`, in order, a commit never split. Ends when `signal` aborts or
-   * the store closes. Throws E_STORE_COMPACTED when changes after `after` are no longer known, or `after` is ahead of this
-   * store (it was restored from a backup): list again.
+   * Batches of changes under `prefix` with revision > `after`, in order, a commit never split. Ends
+   * when `signal` aborts or the store closes. Throws E_STORE_COMPACTED when changes after `after`
+   * are no longer known, or `after` is ahead of this store (it was restored from a backup): list
+   * again.
    */
   watch(prefix: string, after: number, signal: AbortSignal): AsyncIterable<readonly Change[]>;
   /** Forgets the history up to and including `revision` (the records stay). */

@@ -1,8 +1,14 @@
-/** Those who watch a store: each reads history until it has caught up, then takes commits as they come. */
+/**
+ * Those who watch a store: each reads history until it has caught up, then takes commits as they
+ * come.
+ */
 import { MusterError } from '../base/errors.ts';
 import type { Change } from './store.ts';
 
-/** At most this many changes wait for one slow watcher; beyond that it reads them from the history again. */
+/**
+ * At most this many changes wait for one slow watcher; beyond that it reads them from the history
+ * again.
+ */
 const MAX_WAITING_CHANGES = 4096;
 /** And at most this much text (UTF-16 units) in them. */
 const MAX_WAITING_TEXT = 16 * 1024 * 1024;
@@ -17,15 +23,18 @@ export interface WatchersOptions {
   /** The newest revision that was published. */
   readonly head: () => number;
   /**
-   * Reads history in pages: changes of `after` < revision ≤ `upto`, as many as fit, `through` > `after`.
-   * Throws E_STORE_COMPACTED when some of them are forgotten.
+   * Reads history in pages: changes of `after` < revision ≤ `upto`, as many as fit, `through` >
+   * `after`. Throws E_STORE_COMPACTED when some of them are forgotten.
    */
   readonly page: (prefix: string, after: number, upto: number) => Promise<HistoryPage>;
 }
 
 interface Watcher {
   readonly prefix: string;
-  /** Everything up to here is delivered, or did not concern this watcher. Moves while it reads history or takes a batch. */
+  /**
+   * Everything up to here is delivered, or did not concern this watcher. Moves while it reads
+   * history or takes a batch.
+   */
   at: number;
   waiting: Change[];
   waitingText: number;

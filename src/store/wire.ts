@@ -1,6 +1,7 @@
 /**
- * What goes between the store and its thread. Commits travel as flat arrays of strings and numbers: the structured clone of
- * these costs a third of that of nested objects, and a busy DHCP server sends tens of thousands a second.
+ * What goes between the store and its thread. Commits travel as flat arrays of strings and numbers:
+ * the structured clone of these costs a third of that of nested objects, and a busy DHCP server
+ * sends tens of thousands a second.
  */
 import { type ErrorCode, MusterError } from '../base/errors.ts';
 import type { Change, CommitResult, Write } from './store.ts';
@@ -15,8 +16,8 @@ export interface StoreThreadData {
 }
 
 /**
- * Commits one after the other, each as: number of writes, then per write key, value (null deletes), expectation
- * ({@link ANY_REVISION}, {@link ABSENT}, or a revision).
+ * Commits one after the other, each as: number of writes, then per write key, value (null deletes),
+ * expectation ({@link ANY_REVISION}, {@link ABSENT}, or a revision).
  */
 export type FlatCommits = (string | number | null)[];
 
@@ -46,8 +47,9 @@ export interface ThreadError {
 }
 
 /**
- * What became of a commit: its revision; its revision and the places of writes that changed nothing (deletions of what was
- * absent); the expectations that failed, as key, revision or {@link ABSENT}, and so on; or why it could not be written.
+ * What became of a commit: its revision; its revision and the places of writes that changed nothing
+ * (deletions of what was absent); the expectations that failed, as key, revision or {@link ABSENT},
+ * and so on; or why it could not be written.
  */
 export type Outcome =
   | number

@@ -1,4 +1,6 @@
-/** The tree as the audits see it: files by folder, their text without comments, what they import. */
+/**
+ * The tree as the audits see it: files by folder, their text without comments, what they import.
+ */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -6,7 +8,9 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
 
-/** Paths, from the root, of all files that git tracks or would track; what is ignored is left out. */
+/**
+ * Paths, from the root, of all files that git tracks or would track; what is ignored is left out.
+ */
 export function trackedFiles(): string[] {
   const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '-z'], { cwd: ROOT });
   return listed
@@ -22,7 +26,10 @@ export const read = (file: string): string => fs.readFileSync(path.join(ROOT, fi
 export const sources = (folder: string): string[] =>
   trackedFiles().filter((file) => file.startsWith(`${folder}/`) && file.endsWith('.ts'));
 
-/** The code without comments, its line breaks kept, so that words in comments are no findings. Texts stay. */
+/**
+ * The code without comments, its line breaks kept, so that words in comments are no findings. Texts
+ * stay.
+ */
 export function withoutComments(code: string): string {
   return code.replace(
     /('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`)|\/\*[\s\S]*?\*\/|(?<![:\\/])\/\/[^\n]*/g,

@@ -1,4 +1,7 @@
-/** What the rack boots, built here: the same recipe gives the same octets, and nothing of the machine that built it is inside. */
+/**
+ * What the rack boots, built here: the same recipe gives the same octets, and nothing of the
+ * machine that built it is inside.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
 /**
- * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two processors boot two machines at a time. A third
- * scenario has what they leave: a scenario waits half of its time, for leases, elections and what must not happen.
+ * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two processors
+ * boot two machines at a time. A third scenario has what they leave: a scenario waits half of its
+ * time, for leases, elections and what must not happen.
  */
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -30,7 +31,8 @@ const scenarios = await Promise.all(
       return { file, scenario, lacking, machines, slots: Math.min(SEVERAL, atOnce) };
     }),
 );
-// The long ones first, beside the one of many machines at once those of few: all others then fill what is left.
+// The long ones first, beside the one of many machines at once those of few: all others then fill
+// what is left.
 const order = ({ scenario, slots, machines }: (typeof scenarios)[number]) =>
   scenario.limit < LONG_MS ? 100 - machines : machines - 10 * slots;
 scenarios.sort((a, b) => order(a) - order(b));

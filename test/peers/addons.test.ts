@@ -1,4 +1,7 @@
-/** Add-ons' manifests and patches, judged by kubectl: what it reads of a file, and what it makes of a patch, without any server. */
+/**
+ * Add-ons' manifests and patches, judged by kubectl: what it reads of a file, and what it makes of
+ * a patch, without any server.
+ */
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { loadAll } from 'js-yaml';

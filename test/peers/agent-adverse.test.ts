@@ -1,6 +1,6 @@
 /**
- * The real agent against the real listener when something is wrong: it ends with its plan done, or in a hold whose reason
- * `muster explain` gives.
+ * The real agent against the real listener when something is wrong: it ends with its plan done, or
+ * in a hold whose reason `muster explain` gives.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -170,7 +170,10 @@ test.for([8, 24, 48, 96])(
   },
 );
 
-/** The octets of TLS that a server may still send to whoever comes this way; then the connection is cut. */
+/**
+ * The octets of TLS that a server may still send to whoever comes this way; then the connection is
+ * cut.
+ */
 async function cutting(port: number) {
   let left = Number.POSITIVE_INFINITY;
   const server = net.createServer((near) => {

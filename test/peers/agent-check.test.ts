@@ -172,7 +172,10 @@ test('the unit is accepted by systemd-analyze without a word', () => {
 
 const ip = (...words: readonly string[]) => execFileSync('ip', words);
 
-/** The check in a namespace whose way to 10.9.0.2 has `own` octets here, `others` there, and a way back to here. */
+/**
+ * The check in a namespace whose way to 10.9.0.2 has `own` octets here, `others` there, and a way
+ * back to here.
+ */
 function mtuCheck(own: number, others: number): string {
   for (const side of ['mtu-a', 'mtu-b']) ip('netns', 'add', side);
   try {

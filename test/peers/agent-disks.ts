@@ -1,4 +1,7 @@
-/** Real disks for a machine of the agent's tests: loop devices under the names of disks, in /dev and /sys as the kernel has them. */
+/**
+ * Real disks for a machine of the agent's tests: loop devices under the names of disks, in /dev and
+ * /sys as the kernel has them.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +17,10 @@ for node in "$@"; do :; done
 exec sh ${RESCAN} "$MUSTER_ROOT" "\${node##*/}"
 `;
 
-/** Others look for a free device at the same moment: the first that sets it up has it. Returns its path. */
+/**
+ * Others look for a free device at the same moment: the first that sets it up has it. Returns its
+ * path.
+ */
 export function attachLoop(file: string): string {
   for (let attempt = 1; ; attempt++)
     try {
@@ -62,7 +68,10 @@ export class Disks {
     execFileSync('sh', [RESCAN, this.#machine.root, name]);
   }
 
-  /** Whoever divides a disk by sfdisk has the kernel see its partitions; the one that tests run on may know no GPT. */
+  /**
+   * Whoever divides a disk by sfdisk has the kernel see its partitions; the one that tests run on
+   * may know no GPT.
+   */
   seePartitions(): void {
     this.#machine.command('sfdisk', SFDISK);
   }
@@ -86,7 +95,10 @@ export class Disks {
     }
   }
 
-  /** Once more is nothing: a device that was given back may be somebody else's by then, in this process or in the other half of the stage. */
+  /**
+   * Once more is nothing: a device that was given back may be somebody else's by then, in this
+   * process or in the other half of the stage.
+   */
   close(): void {
     this.unmount();
     for (const name of this.#names) this.#detachPartitions(name);

@@ -1,4 +1,7 @@
-/** What goes wrong with a plan, on the way or on the machine: a reason with the next poll, and nothing half done. */
+/**
+ * What goes wrong with a plan, on the way or on the machine: a reason with the next poll, and
+ * nothing half done.
+ */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -33,7 +36,10 @@ async function held(shell: Shell = SHELLS[0]) {
   return hold;
 }
 
-/** Lets one agent have all of these answers, without pauses; resolves to what it said of each with the next poll. */
+/**
+ * Lets one agent have all of these answers, without pauses; resolves to what it said of each with
+ * the next poll.
+ */
 async function answered(bodies: readonly Uint8Array[]) {
   machine.command('sleep', '#!/bin/sh\n');
   desk.answers.push(...bodies.map((body) => ({ status: 200, body })));

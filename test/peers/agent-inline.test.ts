@@ -1,4 +1,7 @@
-/** A machine whose secrets come with its first configuration: what is served, to whom, how often, and what the scripts make of it. */
+/**
+ * A machine whose secrets come with its first configuration: what is served, to whom, how often,
+ * and what the scripts make of it.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';

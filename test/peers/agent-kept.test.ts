@@ -1,4 +1,7 @@
-/** What a machine with a boot disk keeps, and does by itself while the boot server does not answer. Root, inside scripts/in-namespace.sh. */
+/**
+ * What a machine with a boot disk keeps, and does by itself while the boot server does not answer.
+ * Root, inside scripts/in-namespace.sh.
+ */
 import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -71,7 +74,10 @@ const lines = (): readonly PlanLine[] => [
   { do: 'run', unit: 'kubelet.service', digest: 'a'.repeat(64) },
 ];
 
-/** The machine loses its power and starts from its boot disk: a fresh root with its first configuration, and its disks. */
+/**
+ * The machine loses its power and starts from its boot disk: a fresh root with its first
+ * configuration, and its disks.
+ */
 function startsByItself(): void {
   disks.unmount();
   machine.reboot();

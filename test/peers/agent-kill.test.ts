@@ -1,4 +1,7 @@
-/** The agent killed at every point: run again, it ends in the same state. Root, inside scripts/in-namespace.sh. */
+/**
+ * The agent killed at every point: run again, it ends in the same state. Root, inside
+ * scripts/in-namespace.sh.
+ */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -40,7 +43,10 @@ function counting(name: string): string {
   return `#!/bin/sh\n${uncounted}${COUNTED(1)}exec ${real} "$@"\n`;
 }
 
-/** Programs of the image count themselves where they lie; a second time when they have run for a while. */
+/**
+ * Programs of the image count themselves where they lie; a second time when they have run for a
+ * while.
+ */
 const IN_IMAGE = `#!/bin/sh
 ${COUNTED(2)}[ $((n + 1)) != "$KILL" ] || { "$0.real" "$@" & sleep 0.7; kill -KILL 0; }
 exec "$0.real" "$@"
@@ -154,7 +160,10 @@ class Victim {
     this.#started?.(this.machine);
   }
 
-  /** All that outlives a boot, keys and certificates aside, and what runs. Of what etcd has restored only what there is. */
+  /**
+   * All that outlives a boot, keys and certificates aside, and what runs. Of what etcd has restored
+   * only what there is.
+   */
   state() {
     const tree = Object.entries(this.machine.tree(/^\/var\/lib\/muster\/etcd\//)).map(([at, text]) => [
       at,
@@ -189,7 +198,10 @@ interface Case {
   readonly resumed?: (machine: Machine) => Promise<void>;
 }
 
-/** Killed before each of its effects, every other time with the power cut, a machine ends where it would have ended. */
+/**
+ * Killed before each of its effects, every other time with the power cut, a machine ends where it
+ * would have ended.
+ */
 async function killedAnywhere(of: Case): Promise<void> {
   desk.standing = of.lines;
   const whole = new Victim(of);
@@ -281,7 +293,8 @@ test(
       ],
       disk: written,
       prepare(machine) {
-        // What a machine of a cluster has: mounted, bound a second time, and a container of its own below.
+        // What a machine of a cluster has: mounted, bound a second time, and a container of its own
+        // below.
         machine.write('/etc/kubernetes/pki/ca.crt', 'ca');
         const state = machine.path('/var/lib/muster');
         fs.mkdirSync(state, { recursive: true });

@@ -1,4 +1,7 @@
-/** One machine in a directory, with the real agent, and a server of node:https that answers as ours does. */
+/**
+ * One machine in a directory, with the real agent, and a server of node:https that answers as ours
+ * does.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -159,7 +162,9 @@ export class Desk {
   }
 }
 
-/** A service manager that remembers, in $MUSTER_ROOT/units, and writes down what it is told to do. */
+/**
+ * A service manager that remembers, in $MUSTER_ROOT/units, and writes down what it is told to do.
+ */
 const SYSTEMCTL = `#!/bin/sh
 units=$MUSTER_ROOT/units
 mkdir -p "$units"
@@ -285,7 +290,10 @@ export class Machine {
     );
   }
 
-  /** `AGENT` in `env` names another script. In a process group of its own, so that it can be killed with all that it runs. */
+  /**
+   * `AGENT` in `env` names another script. In a process group of its own, so that it can be killed
+   * with all that it runs.
+   */
   start(
     shell: Shell = SHELLS[0],
     args: readonly string[] = [],
@@ -304,7 +312,10 @@ export class Machine {
     return child;
   }
 
-  /** Every file with mode and content, but what is lost at reboot; of a large one its SHA-256, and only the mode of those that `without` names. */
+  /**
+   * Every file with mode and content, but what is lost at reboot; of a large one its SHA-256, and
+   * only the mode of those that `without` names.
+   */
   tree(without?: RegExp): Record<string, string> {
     const found: Record<string, string> = {};
     const visit = (at: string): void => {
@@ -327,7 +338,10 @@ export class Machine {
     return found;
   }
 
-  /** Ends every agent, and all that it started; resolves when the agents are gone, what they started may take a moment more. */
+  /**
+   * Ends every agent, and all that it started; resolves when the agents are gone, what they started
+   * may take a moment more.
+   */
   async stop(): Promise<void> {
     for (const child of this.#children.splice(0)) {
       const gone = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined;

@@ -180,7 +180,8 @@ describe('forms', () => {
         if (changed.equals(octets)) return;
         const status = await post(changed);
         seen.add(status);
-        // A change outside what is signed (line breaks, text around the request) leaves the same key: then it is the machine's own.
+        // A change outside what is signed (line breaks, text around the request) leaves the same
+        // key: then it is the machine's own.
         if (status === 200) expect(world.agents.identities.get('cp1')).toBeDefined();
         else expect([400, 403]).toContain(status);
       }),

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What the kernel does when a disk's table of partitions was written: its partitions appear in /sys and /dev, here below ROOT, as loop
-# devices over parts of the file behind the disk; without one they go.
+# What the kernel does when a disk's table of partitions was written: its partitions appear in /sys
+# and /dev, here below ROOT, as loop devices over parts of the file behind the disk; without one
+# they go.
 #
 #     agent-partitions.sh ROOT NAME
 set -eu

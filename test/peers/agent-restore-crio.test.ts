@@ -1,6 +1,6 @@
 /**
- * `restore-etcd` where etcd is a static pod under CRI-O: the real agent, CRI-O and etcd; kubelet is stopped then. Root, inside
- * scripts/in-namespace.sh, and MUSTER_ARTIFACTS: test/artifacts.ts.
+ * `restore-etcd` where etcd is a static pod under CRI-O: the real agent, CRI-O and etcd; kubelet is
+ * stopped then. Root, inside scripts/in-namespace.sh, and MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -161,7 +161,10 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
   });
 });
 
-/** A command that ends all that the agent runs when its turn comes: before it does anything, or when it is done and nobody knows. */
+/**
+ * A command that ends all that the agent runs when its turn comes: before it does anything, or when
+ * it is done and nobody knows.
+ */
 const counting = (real: string): string => `#!/bin/sh
 read -r n <"$MUSTER_ROOT/n"
 echo $((n + 2)) >"$MUSTER_ROOT/n"

@@ -1,4 +1,7 @@
-/** `restore-etcd` where etcd is a static pod: the real agent, containerd and etcd; kubelet is stopped then. Root, inside scripts/in-namespace.sh. */
+/**
+ * `restore-etcd` where etcd is a static pod: the real agent, containerd and etcd; kubelet is
+ * stopped then. Root, inside scripts/in-namespace.sh.
+ */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -129,7 +132,8 @@ test.for(SHELLS)(
     begin('other', 'etcd-cp2');
     machine.write('/units/kubelet.service.active', '');
     fs.renameSync(machine.path('/bin/systemctl'), machine.path('/systemctl'));
-    // kubelet as it is stopped: its last call is being answered, and nothing in the agent's sight says so but the container
+    // kubelet as it is stopped: its last call is being answered, and nothing in the agent's sight
+    // says so but the container
     machine.command(
       'systemctl',
       '#!/bin/sh\n[ "$*" != "stop kubelet.service" ] || { : >"$MUSTER_ROOT/stopping"; until [ -e "$MUSTER_ROOT/begun" ]; do sleep 0.1; done; }\nexec "$MUSTER_ROOT/systemctl" "$@"\n',
@@ -146,7 +150,8 @@ test.for(SHELLS)(
   },
 );
 
-// CRI-O is in no suite of Debian: what it says to these words was seen with the real one (agent-restore-crio.test.ts).
+// CRI-O is in no suite of Debian: what it says to these words was seen with the real one
+// (agent-restore-crio.test.ts).
 describe('under CRI-O', () => {
   let socket: net.Server;
   beforeEach(() => {

@@ -1,4 +1,7 @@
-/** What the agent says of the apiserver and the etcd that run on its machine: real processes, and a server that answers as they do. */
+/**
+ * What the agent says of the apiserver and the etcd that run on its machine: real processes, and a
+ * server that answers as they do.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';

@@ -1,4 +1,7 @@
-/** A boot server for the machine of agent-shutdown-guest.sh: prints what is asked, and switches the machine off when it has polled. */
+/**
+ * A boot server for the machine of agent-shutdown-guest.sh: prints what is asked, and switches the
+ * machine off when it has polled.
+ */
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import { Desk } from './agent-kit.ts';

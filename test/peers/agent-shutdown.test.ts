@@ -1,4 +1,7 @@
-/** An agent whose machine is switched off, under a real systemd in namespaces of its own. Root, inside scripts/in-namespace.sh. */
+/**
+ * An agent whose machine is switched off, under a real systemd in namespaces of its own. Root,
+ * inside scripts/in-namespace.sh.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';

@@ -1,4 +1,7 @@
-/** Machines that go down, are taken out and come back, over real TLS: openssl makes the keys, curl asks. */
+/**
+ * Machines that go down, are taken out and come back, over real TLS: openssl makes the keys, curl
+ * asks.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -140,7 +143,8 @@ describe('a machine that is taken out', () => {
       expect(reasons('cp1', 'agent.revoked')).toEqual([code]);
       expect(await state()).toBe('revoked');
 
-      // Back under its name, also after a restart of ours: its key is nobody's until an operator says so.
+      // Back under its name, also after a restart of ours: its key is nobody's until an operator
+      // says so.
       await world.catalog.apply([...CLUSTER]);
       const kept = fs.readFileSync(key);
       world = await world.again();

@@ -1,4 +1,7 @@
-/** A boot host with a cluster, its agents' listener on loopback, and machines that openssl and curl play. */
+/**
+ * A boot host with a cluster, its agents' listener on loopback, and machines that openssl and curl
+ * play.
+ */
 import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';

@@ -1,4 +1,7 @@
-/** The agent by the shells that machines have, with the real curl, openssl and tar, against a server that answers as ours does. */
+/**
+ * The agent by the shells that machines have, with the real curl, openssl and tar, against a server
+ * that answers as ours does.
+ */
 import fs from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { maskDistributionsEtcd } from '../../src/cluster/content/etcd-service.ts';

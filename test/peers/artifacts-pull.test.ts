@@ -1,6 +1,6 @@
 /**
- * `muster artifacts pull` over TLS: binaries and an add-on from a publisher that breaks off and that sends something else, images from
- * Debian's docker-registry.
+ * `muster artifacts pull` over TLS: binaries and an add-on from a publisher that breaks off and
+ * that sends something else, images from Debian's docker-registry.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -45,14 +45,20 @@ spec:
       - {name: web, manifests: [{url: "https://publisher.example/web.yaml", sha256: ${hashOf(MANIFEST)}}]}
 `;
 
-/** What the publisher has by name, made up but for the add-on; large enough to break off in the middle. */
+/**
+ * What the publisher has by name, made up but for the add-on; large enough to break off in the
+ * middle.
+ */
 const contents = new Map<string, Buffer>([['web.yaml', Buffer.from(MANIFEST)]]);
 const contentOf = (name: string): Buffer => {
   const known = contents.get(name) ?? Buffer.alloc(3_000_000, name);
   contents.set(name, known);
   return known;
 };
-/** Names of files that are broken off in the middle the next time, and of those that are something else. */
+/**
+ * Names of files that are broken off in the middle the next time, and of those that are something
+ * else.
+ */
 const breaking = new Set<string>();
 const wrong = new Set<string>();
 const asked: string[] = [];

@@ -1,4 +1,7 @@
-/** Debian's containerd reads the configuration that machines get: what it makes of it is what was meant. */
+/**
+ * Debian's containerd reads the configuration that machines get: what it makes of it is what was
+ * meant.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * A client by hand, run inside a namespace: sends the packets given as hexadecimal on its command line and prints what comes back
- * within the time, a line of JSON each.
+ * A client by hand, run inside a namespace: sends the packets given as hexadecimal on its command
+ * line and prints what comes back within the time, a line of JSON each.
  *
  *     node dhcp-client.ts MILLISECONDS LOCALPORT TO:PORT HEX...
  */

@@ -1,4 +1,7 @@
-/** A segment for DHCP peers: a bridge, client namespaces on it, and `bin/muster serve` as it is shipped. Inside scripts/in-namespace.sh. */
+/**
+ * A segment for DHCP peers: a bridge, client namespaces on it, and `bin/muster serve` as it is
+ * shipped. Inside scripts/in-namespace.sh.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -64,7 +67,9 @@ export function run(
   );
 }
 
-/** A program that goes on in a namespace until it is stopped; resolves when its output has `ready`. */
+/**
+ * A program that goes on in a namespace until it is stopped; resolves when its output has `ready`.
+ */
 export async function daemon(
   namespace: string | undefined,
   command: readonly string[],
@@ -115,7 +120,10 @@ export interface Muster {
   readonly log: () => string;
 }
 
-/** Starts the shipped command on interfaces, with documents; `more` are further arguments. `namespace`: one of its own, with its /sys. */
+/**
+ * Starts the shipped command on interfaces, with documents; `more` are further arguments.
+ * `namespace`: one of its own, with its /sys.
+ */
 export async function startMuster(
   interfaces: readonly string[],
   documents: string,

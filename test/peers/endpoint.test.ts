@@ -1,6 +1,7 @@
 /**
- * The API's endpoint with the real keepalived and haproxy, as their plans configure them: three control planes, a worker and a person on one
- * segment. What stands for an apiserver answers /readyz over TLS, and can be made not ready.
+ * The API's endpoint with the real keepalived and haproxy, as their plans configure them: three
+ * control planes, a worker and a person on one segment. What stands for an apiserver answers
+ * /readyz over TLS, and can be made not ready.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -113,7 +114,10 @@ async function startBalancer(machine: string, cluster: typeof CLUSTER): Promise<
   return started;
 }
 
-/** Waits until each of the control planes has answered; one that takes longer than a second is asked again. */
+/**
+ * Waits until each of the control planes has answered; one that takes longer than a second is asked
+ * again.
+ */
 async function allAnswer(ask: () => Promise<string>): Promise<void> {
   const seen = new Set<string>();
   const names = async () => [...seen.add(await ask())].filter((name) => name !== '').sort();

@@ -1,6 +1,7 @@
 /**
- * A cluster is founded with two generations of each of its CAs, as in the middle of a rotation: what trusts reads both, what signs is one,
- * and certificates of either are believed. With the real agent, real etcd and the shipped boot host.
+ * A cluster is founded with two generations of each of its CAs, as in the middle of a rotation:
+ * what trusts reads both, what signs is one, and certificates of either are believed. With the real
+ * agent, real etcd and the shipped boot host.
  */
 import { X509Certificate } from 'node:crypto';
 import https from 'node:https';
@@ -26,8 +27,9 @@ interface Client {
 }
 
 /**
- * Keys of a cluster with two generations of each keyset, before any member asked for them: the second signs, both are trusted. Returns a
- * client of etcd whose certificate the first one signed. While no server has the store.
+ * Keys of a cluster with two generations of each keyset, before any member asked for them: the
+ * second signs, both are trusted. Returns a client of etcd whose certificate the first one signed.
+ * While no server has the store.
  */
 async function twoGenerations(state: string, cluster: string): Promise<Client> {
   const store = await openSqliteStore({

@@ -1,6 +1,7 @@
 /**
- * etcd is founded once, with the real agent, real etcd and the shipped boot host: whatever the order, whoever is killed, whichever
- * disk is where. A client writes throughout; what it saw acknowledged is there at the end. docs/decisions/0024.
+ * etcd is founded once, with the real agent, real etcd and the shipped boot host: whatever the
+ * order, whoever is killed, whichever disk is where. A client writes throughout; what it saw
+ * acknowledged is there at the end. docs/decisions/0024.
  */
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,7 +48,8 @@ test.concurrent(
     await rack.healthy();
     expect((await rack.founding()).record!.lists.m3).toBeDefined();
 
-    // A member's disk is lost; the boot host is killed at the steps of its replacement that are met.
+    // A member's disk is lost; the boot host is killed at the steps of its replacement that are
+    // met.
     const first = (await rack.founding()).record!.joined.m2;
     const lost = await m2.change(rack.newDisk());
     const killedAt = new Set<string>();
@@ -68,7 +70,8 @@ test.concurrent(
     replaced = true;
     await killing;
     expect((await rack.founding()).record!.joined.m2).not.toBe(first);
-    // Most stages are over in an instant, and how many are met depends on the host; `make torture` aims at each and fails if it misses one.
+    // Most stages are over in an instant, and how many are met depends on the host; `make torture`
+    // aims at each and fails if it misses one.
     expect(killedAt.size).toBeGreaterThanOrEqual(1);
 
     // The lost disk comes back: its data stay as they are, and are of no member any more.
@@ -154,7 +157,8 @@ test.concurrent(
       rack.decision('m2', 'hold store-rolled-back'),
       rack.decision('m3', 'hold store-rolled-back'),
     ]);
-    // Wiped once more, they know nothing, nor does the boot host: all looks like a new rack of which one machine is not there yet.
+    // Wiped once more, they know nothing, nor does the boot host: all looks like a new rack of
+    // which one machine is not there yet.
     await Promise.all([m1.powerOff(), m2.change(rack.newDisk()), m3.change(rack.newDisk())]);
     await rack.host.restart();
     await Promise.all([m2.powerOn(), m3.powerOn()]);

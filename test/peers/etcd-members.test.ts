@@ -1,6 +1,7 @@
 /**
- * The membership of a founded etcd changed by a person's orders, with the real agent and real etcd: grown, shrunk, a dead member
- * exchanged, reset; and restored when its quorum is lost. A client writes throughout. docs/operating.md.
+ * The membership of a founded etcd changed by a person's orders, with the real agent and real etcd:
+ * grown, shrunk, a dead member exchanged, reset; and restored when its quorum is lost. A client
+ * writes throughout. docs/operating.md.
  */
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
@@ -34,7 +35,10 @@ const hasLeft = (rack: Rack, ...names: Name[]) =>
     2 * PATIENCE_S,
   );
 
-/** Three machines found one etcd, which then takes writes until the end of the test. The founding's id. */
+/**
+ * Three machines found one etcd, which then takes writes until the end of the test. The founding's
+ * id.
+ */
 async function written(rack: Rack): Promise<string> {
   rack.writer.start();
   await powerOn(rack, 'm1', 'm2', 'm3');
@@ -87,7 +91,8 @@ test.concurrent(
       expect(m1.has('/var/lib/muster/etcd') || m1.has('/var/lib/muster/marker')).toBe(false);
       expect(m1.has('/var/lib/muster/agent/agent.crt')).toBe(true);
 
-      // A dead one's place is taken by one that was a member before; when it comes back, nothing of it runs.
+      // A dead one's place is taken by one that was a member before; when it comes back, nothing of
+      // it runs.
       await m5.powerOff();
       await ordered(rack, 'remove-node', 'one', 'm5', '--replace-with', 'm1');
       // It was taken out, so that its agent is believed again only by a person's word.

@@ -1,6 +1,6 @@
 /**
- * A changed flag starts the members of etcd anew one after the other: the shipped boot host, the real agent, real etcd, and a client that
- * writes throughout. docs/decisions/0033.
+ * A changed flag starts the members of etcd anew one after the other: the shipped boot host, the
+ * real agent, real etcd, and a client that writes throughout. docs/decisions/0033.
  */
 import fs from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * Hooks of operators before and after kubelet, on a machine that gets kubelet minutes after its first configuration, under a real systemd.
- * In namespaces of their own. Root, inside scripts/in-namespace.sh.
+ * Hooks of operators before and after kubelet, on a machine that gets kubelet minutes after its
+ * first configuration, under a real systemd. In namespaces of their own. Root, inside
+ * scripts/in-namespace.sh.
  */
 import fs from 'node:fs';
 import os from 'node:os';

@@ -1,4 +1,7 @@
-/** Ignition configurations judged by the real `ignition-validate`, and our own validator held to its verdicts. */
+/**
+ * Ignition configurations judged by the real `ignition-validate`, and our own validator held to its
+ * verdicts.
+ */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -10,7 +13,9 @@ import { FEDORA, FLATCAR, rendered } from '../unit/ignition/kit.ts';
 
 const GOLDEN = path.join(import.meta.dirname, '../golden/config');
 
-/** What ignition-validate says: nothing when the configuration is good. Warnings are said as well. */
+/**
+ * What ignition-validate says: nothing when the configuration is good. Warnings are said as well.
+ */
 function verdict(config: string): string {
   const { status, stdout, stderr } = spawnSync('ignition-validate', ['-'], {
     input: config,
@@ -21,7 +26,10 @@ function verdict(config: string): string {
   return said;
 }
 
-/** Debian's validator knows spec 3.3.0; what we write in newer ones is no different but for the number. */
+/**
+ * Debian's validator knows spec 3.3.0; what we write in newer ones is no different but for the
+ * number.
+ */
 const judged = (config: string) => verdict(config.replace(/"version": ?"3\.[456]\.0"/, '"version":"3.3.0"'));
 
 const golden = fs

@@ -1,6 +1,6 @@
 /**
- * Add-ons, kube-router and both families at a real API server: what control planes are told to apply is applied by their script. Needs
- * MUSTER_ARTIFACTS: test/artifacts.ts.
+ * Add-ons, kube-router and both families at a real API server: what control planes are told to
+ * apply is applied by their script. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -117,8 +117,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   const get = (...args: readonly string[]) => JSON.parse(kubectl('get', ...args, '-o', 'json'));
 
   /**
-   * The plan's script with a credential of its own, as one of several control planes; started anew as by its unit: the API server gives the
-   * address of a Service to one of those that make it at the same time.
+   * The plan's script with a credential of its own, as one of several control planes; started anew
+   * as by its unit: the API server gives the address of a Service to one of those that make it at
+   * the same time.
    */
   function applyAs(n: number): Promise<number | null> {
     const credential = placed.inside(`/run/muster/applier-${n}.conf`);
@@ -161,7 +162,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     timeout: 240_000,
   }, async () => {
     const all = [1, 2, 3].map(applyAs);
-    // Once, beside other work, a minute was too little: an address that they took from one another may be free only at the API server's next look.
+    // Once, beside other work, a minute was too little: an address that they took from one another
+    // may be free only at the API server's next look.
     await expect
       .poll(() => kubectl('get', '-n', 'things', 'things.things.example.org', '-o', 'name'), {
         timeout: 150_000,
@@ -169,7 +171,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       })
       .toBe('thing.things.example.org/first\n');
     expect(kubectl('get', '-n', 'kube-system', 'deploy', '-o', 'name')).toBe('deployment.apps/coredns\n');
-    // The last add-on holds the scripts until somebody defines its kind, and that is what agents say.
+    // The last add-on holds the scripts until somebody defines its kind, and that is what agents
+    // say.
     expect(scripts.map(({ exitCode }) => exitCode)).toEqual([null, null, null]);
     const complaint = placed.inside('/run/muster/objects');
     const says = () => (fs.existsSync(complaint) ? fs.readFileSync(complaint, 'utf8') : '');

@@ -1,6 +1,7 @@
 /**
- * A control plane's plan against real Kubernetes: etcd and kube-apiserver run as their manifests say, and the in-cluster objects are applied
- * by the script of the plan, by three at once. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ * A control plane's plan against real Kubernetes: etcd and kube-apiserver run as their manifests
+ * say, and the in-cluster objects are applied by the script of the plan, by three at once. Needs
+ * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -24,7 +25,10 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   const kubectl = (...args: readonly string[]): string =>
     run('kubectl', '--kubeconfig', inside('/etc/kubernetes/admin.conf'), ...args);
 
-  /** The plan's script in a place of its own, with a credential of its own: one of three control planes. */
+  /**
+   * The plan's script in a place of its own, with a credential of its own: one of three control
+   * planes.
+   */
   function applyAs(n: number): Promise<{ code: number | null; output: string }> {
     const credential = inside(`/run/muster/applier-${n}.conf`);
     fs.copyFileSync(inside('/run/muster/applier.conf'), credential);
@@ -67,7 +71,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'cp1' } };
     fs.writeFileSync(inside('/node.json'), JSON.stringify(node));
     const all = [1, 2, 3].map(applyAs);
-    // kubelet registers when the API answers; until then the scripts end in failure and are started anew.
+    // kubelet registers when the API answers; until then the scripts end in failure and are started
+    // anew.
     await expect
       .poll(() => run('kubectl', '--kubeconfig', applier, 'apply', '-f', inside('/node.json')), {
         timeout: 100_000,

@@ -1,7 +1,8 @@
 /**
- * Who joins a cluster, with the approver and signer of kube-controller-manager running and no boot host: machines by the certificates that
- * they were given (decision 0026), and whoever has a token of kubeadm's. Then with the boot host's approver beside them. Needs
- * MUSTER_ARTIFACTS: test/artifacts.ts.
+ * Who joins a cluster, with the approver and signer of kube-controller-manager running and no boot
+ * host: machines by the certificates that they were given (decision 0026), and whoever has a token
+ * of kubeadm's. Then with the boot host's approver beside them. Needs MUSTER_ARTIFACTS:
+ * test/artifacts.ts.
  */
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -54,7 +55,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       etcd: async () => ({ lines: [], founding: FOUNDING }),
     });
     pki = made.pki;
-    // The worker is there first; the control plane comes forty minutes later, and there is no boot host from then on.
+    // The worker is there first; the control plane comes forty minutes later, and there is no boot
+    // host from then on.
     const w1 = new TestMachine('w1', { state: 'unused' });
     worker.put(await settle(desk, w1), w1);
     await api.begin({ desk, clock }, LATE);
@@ -151,7 +153,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       .run('kubeadm', 'token', 'create', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'))
       .trim();
     expect(tokens()).toBe(`secret/bootstrap-token-${token.split('.')[0]}\n`);
-    // What `kubeadm join` goes by: cluster-info is signed for the token, and the token files a request for its node.
+    // What `kubeadm join` goes by: cluster-info is signed for the token, and the token files a
+    // request for its node.
     await expect
       .poll(() => admin('get', 'cm', '-n', 'kube-public', 'cluster-info', '-o', 'json'), { timeout: 60_000 })
       .toContain(`jws-kubeconfig-${token.split('.')[0]}`);

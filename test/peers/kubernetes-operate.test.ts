@@ -1,6 +1,7 @@
 /**
- * What the boot host does at a cluster's API, against real Kubernetes: looks, drains a node and takes it away, makes probe pods and reads
- * what they found. There is no kubelet here: what it would say is written into the pods' status. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ * What the boot host does at a cluster's API, against real Kubernetes: looks, drains a node and
+ * takes it away, makes probe pods and reads what they found. There is no kubelet here: what it
+ * would say is written into the pods' status. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * What real apiservers make of our files: Secrets in etcd, the audit log, pods that are refused. Needs MUSTER_ARTIFACTS:
- * test/artifacts.ts.
+ * What real apiservers make of our files: Secrets in etcd, the audit log, pods that are refused.
+ * Needs MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';

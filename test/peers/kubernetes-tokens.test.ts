@@ -1,6 +1,7 @@
 /**
- * Workers that join by a token of their own (`joining: token`, decision 0043), with the approver and signer of kube-controller-manager and
- * Muster's token keeper and approver. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ * Workers that join by a token of their own (`joining: token`, decision 0043), with the approver
+ * and signer of kube-controller-manager and Muster's token keeper and approver. Needs
+ * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';

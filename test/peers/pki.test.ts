@@ -1,4 +1,7 @@
-/** Keys and certificates of a founded cluster against openssl, and against what kubeadm wrote for the same cluster. */
+/**
+ * Keys and certificates of a founded cluster against openssl, and against what kubeadm wrote for
+ * the same cluster.
+ */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { expect, test } from 'vitest';
@@ -115,7 +118,10 @@ test('every deviation has a reason in a sentence', () => {
 
 type Leaves = Awaited<ReturnType<World['leaves']>>;
 
-/** Names of the leaves that openssl, being strict, finds no fault with against what their authorities' bundles hold now. */
+/**
+ * Names of the leaves that openssl, being strict, finds no fault with against what their
+ * authorities' bundles hold now.
+ */
 async function verified(
   of: World,
   leaves: Leaves,

@@ -1,4 +1,7 @@
-/** A control plane's plan put down below a directory, and its static pods run as their manifests say, with the binaries of MUSTER_ARTIFACTS. */
+/**
+ * A control plane's plan put down below a directory, and its static pods run as their manifests
+ * say, with the binaries of MUSTER_ARTIFACTS.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';

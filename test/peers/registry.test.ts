@@ -1,4 +1,7 @@
-/** Our registry, containerd, and the library of CRI-O: images that `muster artifacts` packed and brought, pulled over TLS through a mirror's hosts.toml. */
+/**
+ * Our registry, containerd, and the library of CRI-O: images that `muster artifacts` packed and
+ * brought, pulled over TLS through a mirror's hosts.toml.
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -65,7 +68,9 @@ function hostsDirectory(authority: string): string {
   return directory;
 }
 
-/** The transport CA's certificate, out of a copy of the store: the server keeps its own to itself. */
+/**
+ * The transport CA's certificate, out of a copy of the store: the server keeps its own to itself.
+ */
 function transportAuthority(): string {
   const copy = mkdtempSync(join(HOME, 'store-'));
   for (const name of readdirSync(muster.state).filter((file) => file.startsWith('muster.db')))

@@ -1,6 +1,7 @@
 /**
- * The report units as a configuration delivers them to an image that does not carry them, under a real systemd: written where the
- * Ignition document says, enabled as it says. In namespaces of their own. Root, inside scripts/in-namespace.sh.
+ * The report units as a configuration delivers them to an image that does not carry them, under a
+ * real systemd: written where the Ignition document says, enabled as it says. In namespaces of
+ * their own. Root, inside scripts/in-namespace.sh.
  */
 import fs from 'node:fs';
 import os from 'node:os';
@@ -18,7 +19,10 @@ interface Ignition {
   readonly systemd: { readonly units: { name: string; enabled?: boolean; contents: string }[] };
 }
 
-/** The reports of a machine that boots with this, in order; `notes` is what it has written down as failed. */
+/**
+ * The reports of a machine that boots with this, in order; `notes` is what it has written down as
+ * failed.
+ */
 async function reportsOf(name: string, config: object, notes?: string): Promise<string[]> {
   const image = { ...FLATCAR, reports: undefined };
   const { storage, systemd } = JSON.parse(rendered(config, image).files.ignition!) as Ignition;

@@ -1,4 +1,7 @@
-/** The daemon as a process with a cluster: from a machine's first script to its plan, by HTTP, curl and openssl. */
+/**
+ * The daemon as a process with a cluster: from a machine's first script to its plan, by HTTP, curl
+ * and openssl.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
@@ -122,7 +125,8 @@ it('takes a machine of a cluster from its first script to its plan, and is the s
   fs.writeFileSync(file('ca.crt'), contentOf(files.get('/etc/muster/ca.crt')!));
   execFileSync('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', file('key')]);
   execFileSync('openssl', ['req', '-new', '-key', file('key'), '-subj', '/CN=x', '-out', file('csr')]);
-  // The listener's certificate names the addresses of served networks; there is none here, so its name is asked for.
+  // The listener's certificate names the addresses of served networks; there is none here, so its
+  // name is asked for.
   const curl = (route: string, ...more: string[]): Buffer =>
     execFileSync('curl', [
       ...['-q', '-sS', '--fail', '--cacert', file('ca.crt'), '--capath', '/nonexistent', '--max-time', '30'],

@@ -1,4 +1,7 @@
-/** The daemon as a process: documents change, it is told to reload and to stop, and nobody who is served notices. */
+/**
+ * The daemon as a process: documents change, it is told to reload and to stop, and nobody who is
+ * served notices.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';

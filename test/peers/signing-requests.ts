@@ -79,8 +79,8 @@ export class SigningRequests {
   readonly status = (name: string): string => this.admin('get', 'csr', name, '-o', 'jsonpath={.status}');
 
   /**
-   * The control plane cp1 comes, so much later: it is given its plan, its pods start, it registers as its kubelet would when the API answers, and
-   * applies the cluster's objects.
+   * The control plane cp1 comes, so much later: it is given its plan, its pods start, it registers
+   * as its kubelet would when the API answers, and applies the cluster's objects.
    */
   async begin({ desk, clock }: Pick<Rig, 'desk' | 'clock'>, later: Millis): Promise<void> {
     const control = this.#control;

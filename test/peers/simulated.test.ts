@@ -1,6 +1,7 @@
 /**
- * A hundred machines of one cluster go the whole way against one boot host: DHCP, boot script, configuration, reports, ticket, facts, plans,
- * heartbeats. What each sends is real; kernel, etcd and kubectl are words (test/simulated/machine.ts).
+ * A hundred machines of one cluster go the whole way against one boot host: DHCP, boot script,
+ * configuration, reports, ticket, facts, plans, heartbeats. What each sends is real; kernel, etcd
+ * and kubectl are words (test/simulated/machine.ts).
  */
 import { createHash, X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -24,7 +25,8 @@ beforeAll(async () => {
   const kubelet = join(host.state, 'kubelet');
   writeFileSync(kubelet, 'a program\n'.repeat(10_000));
   host.muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${kubelet}`);
-  // The control planes come somewhere in between, the last of them late: until then all others wait.
+  // The control planes come somewhere in between, the last of them late: until then all others
+  // wait.
   const [one, two, three, ...workers] = host.machines;
   const machines = [
     ...workers.slice(0, 10),

@@ -1,4 +1,7 @@
-/** The store on a real file system that is full, or read-only: a small tmpfs of this stage's own mount namespace. */
+/**
+ * The store on a real file system that is full, or read-only: a small tmpfs of this stage's own
+ * mount namespace.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -8,7 +8,9 @@ import { openAt, temporaryDirectory } from '../unit/store/stores.ts';
 const ROUNDS = 15;
 const CHILD = new URL('store-writer.ts', import.meta.url).pathname;
 
-/** A small generator with a fixed seed, so that a failure can be repeated as far as a kill can be. */
+/**
+ * A small generator with a fixed seed, so that a failure can be repeated as far as a kill can be.
+ */
 function random(seed: number): () => number {
   let state = seed;
   return () => {

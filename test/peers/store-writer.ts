@@ -1,6 +1,6 @@
 /**
- * Writes to the store at argv[2] until it is killed, and prints the key of each commit once it is acknowledged.
- * Each commit puts two records, so that the parent can see whether one was torn.
+ * Writes to the store at argv[2] until it is killed, and prints the key of each commit once it is
+ * acknowledged. Each commit puts two records, so that the parent can see whether one was torn.
  */
 import { writeSync } from 'node:fs';
 import { silentLog } from '../../src/base/log.ts';
@@ -16,7 +16,10 @@ const store = await openSqliteStore({
 });
 say('open\n');
 
-/** Has left this process when it returns, so that a kill cannot take it back; waits while the parent does not read. */
+/**
+ * Has left this process when it returns, so that a kill cannot take it back; waits while the parent
+ * does not read.
+ */
 function say(text: string): void {
   for (let rest = Buffer.from(text); rest.length > 0; ) {
     try {
@@ -34,7 +37,8 @@ async function write(writer: number): Promise<never> {
     await store.commit([
       { key, put: 'x'.repeat(i % 700), expect: 'absent' },
       { key: `twin/${key}`, put: `${i}` },
-      // One record that every commit overwrites, so that history is trimmed and pages are reused all the time.
+      // One record that every commit overwrites, so that history is trimmed and pages are reused
+      // all the time.
       { key: `hot/${writer % 5}`, put: key },
     ]);
     say(`${key}\n`);

@@ -1,7 +1,9 @@
 #!/bin/sh
-# A systemd of its own around the installed form: systemd-guest.sh DESTDIR. Prints what the probe found, from `=== probe` to `END`.
+# A systemd of its own around the installed form: systemd-guest.sh DESTDIR. Prints what the probe
+# found, from `=== probe` to `END`.
 #
-# Runs as the first process of new namespaces (see under-systemd.ts). systemd sees no units but those below /run.
+# Runs as the first process of new namespaces (see under-systemd.ts). systemd sees no units but
+# those below /run.
 set -eu
 dest=$1
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin

@@ -1,6 +1,7 @@
 /**
- * The unit as it is shipped under a real systemd: sandbox, sockets by the generator, reload, restart, activation. In namespaces
- * of its own with the host's file system read-only (systemd-guest.sh). Root, inside scripts/in-namespace.sh.
+ * The unit as it is shipped under a real systemd: sandbox, sockets by the generator, reload,
+ * restart, activation. In namespaces of its own with the host's file system read-only
+ * (systemd-guest.sh). Root, inside scripts/in-namespace.sh.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * The installed form under the service manager's contract: units that systemd accepts and rates, sockets passed on, sd_notify(3),
- * no privilege left. Root, inside scripts/in-namespace.sh.
+ * The installed form under the service manager's contract: units that systemd accepts and rates,
+ * sockets passed on, sd_notify(3), no privilege left. Root, inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -182,7 +182,8 @@ describe('the service', () => {
     children.push(manager);
     heard = linesOf(manager);
     await heard(/^listening$/);
-    // As systemd does it: sockets bound first, then the service without any privilege, as another user.
+    // As systemd does it: sockets bound first, then the service without any privilege, as another
+    // user.
     const unprivileged = path.join(dir, 'unprivileged');
     const drop = `setpriv --reuid ${NOBODY} --regid ${NOBODY} --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all`;
     fs.writeFileSync(unprivileged, `#!/bin/sh\nexec ${drop} ${lib}/node/bin/node "$@"\n`, { mode: 0o755 });

@@ -1,4 +1,7 @@
-/** A bad network for TFTP, in user space: loses, doubles and reorders datagrams between a client and a server on loopback. */
+/**
+ * A bad network for TFTP, in user space: loses, doubles and reorders datagrams between a client and
+ * a server on loopback.
+ */
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { systemClock } from '../../src/base/clock.ts';
@@ -28,8 +31,8 @@ async function open(): Promise<Socket> {
 }
 
 /**
- * Listens on a port of its own for requests to `serverPort`. Requests themselves always arrive: clients wait for many seconds
- * before they repeat one.
+ * Listens on a port of its own for requests to `serverPort`. Requests themselves always arrive:
+ * clients wait for many seconds before they repeat one.
  */
 export async function badNetwork(serverPort: number, how: BadNetwork): Promise<Proxy> {
   const random = xorshift(how.seed);
@@ -49,7 +52,8 @@ export async function badNetwork(serverPort: number, how: BadNetwork): Promise<P
   sockets.push(front);
   let closed = false;
   front.on('message', async (request, client) => {
-    // towards the server one socket, towards the client another: its port is the transfer's TID to the client
+    // towards the server one socket, towards the client another: its port is the transfer's TID to
+    // the client
     const [up, down] = [await open(), await open()];
     sockets.push(up, down);
     let tid = 0;

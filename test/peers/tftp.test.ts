@@ -1,4 +1,7 @@
-/** TFTP against clients that others wrote: on the shipped command, over a bad network, and many at once. */
+/**
+ * TFTP against clients that others wrote: on the shipped command, over a bad network, and many at
+ * once.
+ */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -84,7 +87,10 @@ const CLIENTS: Readonly<Record<string, Command>> = {
   'curl without options': curl('--tftp-no-options'),
 };
 
-/** Fetches file $ARGV[1] in blocks of 512; after 500 and 1,000 of them it waits until somebody makes the next file of the arguments. */
+/**
+ * Fetches file $ARGV[1] in blocks of 512; after 500 and 1,000 of them it waits until somebody makes
+ * the next file of the arguments.
+ */
 const UNHURRIED = `
   use Socket; use IO::Select; use Digest::SHA;
   my ($host, $name, @go) = @ARGV;

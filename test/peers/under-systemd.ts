@@ -1,4 +1,7 @@
-/** Runs a script as the first process of new namespaces, where it becomes a systemd of its own. Root, inside scripts/in-namespace.sh. */
+/**
+ * Runs a script as the first process of new namespaces, where it becomes a systemd of its own.
+ * Root, inside scripts/in-namespace.sh.
+ */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -6,7 +9,10 @@ import { vi } from 'vitest';
 
 const NAMESPACES = 'unshare --net --mount --pid --ipc --uts --cgroup --fork --kill-child --mount-proc';
 
-/** Where control groups of the second version are, on hosts that have only those and on those that have both. */
+/**
+ * Where control groups of the second version are, on hosts that have only those and on those that
+ * have both.
+ */
 function cgroupRoot(): string {
   const line = fs
     .readFileSync('/proc/mounts', 'utf8')
@@ -23,7 +29,10 @@ async function removeGroup(group: string): Promise<void> {
   await vi.waitFor(() => fs.rmdirSync(group), { timeout: 10_000, interval: 100 });
 }
 
-/** `script` of this directory with `words`; everything that it and its systemd said. Ended after 90 s. */
+/**
+ * `script` of this directory with `words`; everything that it and its systemd said. Ended after 90
+ * s.
+ */
 export async function underSystemd(script: string, words: readonly string[]): Promise<string> {
   const group = path.join(cgroupRoot(), `muster-test-${process.pid}-${script.replace(/\W/g, '-')}`);
   fs.mkdirSync(group);

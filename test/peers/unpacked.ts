@@ -1,4 +1,6 @@
-/** Peers that `scripts/packages.sh` unpacked instead of installing: daemons that Debian would start. */
+/**
+ * Peers that `scripts/packages.sh` unpacked instead of installing: daemons that Debian would start.
+ */
 import { existsSync, readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
@@ -9,7 +11,10 @@ export interface Unpacked {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** A program of an unpacked package, e.g. `unpacked('dnsmasq-base', 'usr/sbin/dnsmasq')`. Throws when it is not there. */
+/**
+ * A program of an unpacked package, e.g. `unpacked('dnsmasq-base', 'usr/sbin/dnsmasq')`. Throws
+ * when it is not there.
+ */
 export function unpacked(name: string, path: string): Unpacked {
   const root = resolve('.cache/peers', name);
   const command = join(root, path);

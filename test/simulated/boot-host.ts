@@ -1,6 +1,6 @@
 /**
- * `bin/muster serve` as it is shipped on a segment of its own, with the documents of one cluster, and the machines of that cluster in a
- * namespace behind it. Inside scripts/in-namespace.sh.
+ * `bin/muster serve` as it is shipped on a segment of its own, with the documents of one cluster,
+ * and the machines of that cluster in a namespace behind it. Inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,10 @@ const ip = (...words: string[]): void =>
 
 let segments = 0;
 
-/** A pair of interfaces: ours here, the machines' in a namespace in which every address of theirs counts as local. */
+/**
+ * A pair of interfaces: ours here, the machines' in a namespace in which every address of theirs
+ * counts as local.
+ */
 function openSegment(): { readonly link: string; readonly namespace: string; close(): void } {
   const number = ++segments;
   const [link, namespace] = [`sim-s${number}`, `sim-m${number}`];
@@ -91,7 +94,8 @@ export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHo
     powerOn: (order) => runFleet(segment.namespace, home, { ...order, members: MEMBERS }, fleets),
     log: () => output,
     async close() {
-      // One that waits for what never comes would outlive the test, and the test's runner waits for it.
+      // One that waits for what never comes would outlive the test, and the test's runner waits for
+      // it.
       for (const fleet of fleets) fleet.kill('SIGKILL');
       server.kill('SIGTERM');
       await ended;

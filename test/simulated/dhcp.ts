@@ -1,4 +1,7 @@
-/** DHCP of many machines by one socket: what firmware, iPXE and the initrd of each ask, broadcast, in four messages. */
+/**
+ * DHCP of many machines by one socket: what firmware, iPXE and the initrd of each ask, broadcast,
+ * in four messages.
+ */
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { type Ipv4, ipv4 } from '../../src/base/ipv4.ts';
@@ -62,7 +65,9 @@ export class DhcpTalk {
     return new DhcpTalk(socket);
   }
 
-  /** DISCOVER, OFFER, REQUEST, ACK. Rejects for a NAK and after {@link ATTEMPTS} without an answer. */
+  /**
+   * DISCOVER, OFFER, REQUEST, ACK. Rejects for a NAK and after {@link ATTEMPTS} without an answer.
+   */
   async exchange(mac: Mac, uuid: string, asker: Asker): Promise<Lease> {
     const xid = this.#next++;
     const common: readonly (readonly [number, Buffer])[] = [

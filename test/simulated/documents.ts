@@ -27,7 +27,9 @@ const IMAGE = ['kernel', 'initrd', 'root'] as const;
 
 const USER = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBenchBenchBenchBenchBenchBenchBenchBenchBen ops';
 
-/** Writes them into directory `config`, and the image's files into the asset store below `state`. */
+/**
+ * Writes them into directory `config`, and the image's files into the asset store below `state`.
+ */
 export function writeDocuments(config: string, machines: readonly MachineOrder[], state: string): void {
   const assets = join(state, 'assets/sha256');
   for (const directory of [config, assets]) mkdirSync(directory, { recursive: true });

@@ -1,6 +1,6 @@
 /**
- * Many simulated machines, run in the machines' network namespace: each is powered on at its time, goes its way, and then keeps polling
- * until the last one has come to rest.
+ * Many simulated machines, run in the machines' network namespace: each is powered on at its time,
+ * goes its way, and then keeps polling until the last one has come to rest.
  *
  *     node fleet.ts ORDERS.json RESULT.json
  *
@@ -34,7 +34,9 @@ export interface MachineResult {
   readonly name: string;
   /** Why it did not come to rest. */
   readonly error?: string;
-  /** Sum of its requests until it came to rest, ms; pauses that the server asked for are not in it. */
+  /**
+   * Sum of its requests until it came to rest, ms; pauses that the server asked for are not in it.
+   */
   readonly waitedMs: number;
   /** From power-on to rest, all pauses included, ms. */
   readonly elapsedMs: number;

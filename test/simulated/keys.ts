@@ -1,4 +1,7 @@
-/** Keys that a machine makes, and its requests for certificates (RFC 2986), without starting a program for each. */
+/**
+ * Keys that a machine makes, and its requests for certificates (RFC 2986), without starting a
+ * program for each.
+ */
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { element, TAG } from '../../src/pki/der.ts';
 import { formatPem } from '../../src/pki/pem.ts';
@@ -40,7 +43,10 @@ export class MachineKey {
   }
 }
 
-/** PEM of a request by a P-256 or RSA key, in which the machine calls itself `name`; whose it is decides the server. */
+/**
+ * PEM of a request by a P-256 or RSA key, in which the machine calls itself `name`; whose it is
+ * decides the server.
+ */
 export function requestText(key: KeyObject, name: string): string {
   const subject = element(
     TAG.sequence,

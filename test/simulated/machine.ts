@@ -1,7 +1,8 @@
 /**
- * One machine that exists only in memory, from power-on to heartbeats, against a real `muster serve`. What it sends is real: DHCP, HTTP,
- * TLS, keys, requests. What it does with the answers is not: nothing is written to a disk, no kernel is started, etcd and kubectl are
- * words (see {@link Members}). The loader by TFTP is left out.
+ * One machine that exists only in memory, from power-on to heartbeats, against a real `muster
+ * serve`. What it sends is real: DHCP, HTTP, TLS, keys, requests. What it does with the answers is
+ * not: nothing is written to a disk, no kernel is started, etcd and kubectl are words (see {@link
+ * Members}). The loader by TFTP is left out.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import http from 'node:http';
@@ -36,8 +37,9 @@ export const STEPS = [
 export type Step = (typeof STEPS)[number];
 
 /**
- * The members of etcd of all simulated machines: a member runs from when it has its manifest, and serves when all run. With a majority,
- * as in life, the founding could be over before the last has asked again; that one is then replaced by a client of etcd, and there is none.
+ * The members of etcd of all simulated machines: a member runs from when it has its manifest, and
+ * serves when all run. With a majority, as in life, the founding could be over before the last has
+ * asked again; that one is then replaced by a client of etcd, and there is none.
  */
 export class Members {
   readonly #running = new Set<string>();
@@ -279,7 +281,10 @@ export class SimulatedMachine {
     this.#of.measured(step, ms);
   }
 
-  /** A connection of its own for each request, as iPXE and curl make them. Asks again while the server is not ready. */
+  /**
+   * A connection of its own for each request, as iPXE and curl make them. Asks again while the
+   * server is not ready.
+   */
   async #good(step: Step, url: string, form?: string): Promise<Asked> {
     for (;;) {
       const asked = await this.#answered(step, form, () => http.request(url, this.#options(form)));
@@ -318,7 +323,10 @@ export class SimulatedMachine {
     );
   }
 
-  /** A server that is too busy to shake hands in time cuts the connection; agents and scripts then ask again, later each time. */
+  /**
+   * A server that is too busy to shake hands in time cuts the connection; agents and scripts then
+   * ask again, later each time.
+   */
   async #answered(step: Step, form: string | undefined, request: () => http.ClientRequest): Promise<Asked> {
     for (let failures = 1; ; failures++) {
       const began = performance.now();

@@ -1,4 +1,7 @@
-/** Plans as a machine takes them: a tar that is whole, and the effect of its lines on a machine that exists only in memory. */
+/**
+ * Plans as a machine takes them: a tar that is whole, and the effect of its lines on a machine that
+ * exists only in memory.
+ */
 import { createHash } from 'node:crypto';
 import { MachineKey } from './keys.ts';
 
@@ -25,7 +28,10 @@ export interface TakenPlan {
   readonly files: ReadonlyMap<string, Buffer>;
 }
 
-/** Checked as the agent checks it: digest over the lines, hash of every file that a line names. Throws for one that is not whole. */
+/**
+ * Checked as the agent checks it: digest over the lines, hash of every file that a line names.
+ * Throws for one that is not whole.
+ */
 export function takePlan(archive: Buffer): TakenPlan {
   const files = untar(archive);
   const text = files.get('plan')?.toString('utf8') ?? '';
@@ -80,7 +86,10 @@ export interface Hold {
   readonly text: string;
 }
 
-/** Does the lines one after the other; `fetch` gets what a URL serves. Resolves to the hold that ended it, if one did. */
+/**
+ * Does the lines one after the other; `fetch` gets what a URL serves. Resolves to the hold that
+ * ended it, if one did.
+ */
 export async function applyPlan(
   plan: TakenPlan,
   has: Belongings,
@@ -165,7 +174,8 @@ async function perform(what: string, words: readonly string[], of: Performing): 
     case 'step':
       has.step = first;
       return undefined;
-    // No disk here was ever cleared, and of the host below nothing is simulated: these always succeed.
+    // No disk here was ever cleared, and of the host below nothing is simulated: these always
+    // succeed.
     case 'guard-left':
     case 'bind':
     case 'directory':

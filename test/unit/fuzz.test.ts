@@ -1,4 +1,7 @@
-/** Those who read single values, records of the store, and what etcd, Kubernetes and publishers of add-ons say: damaged. */
+/**
+ * Those who read single values, records of the store, and what etcd, Kubernetes and publishers of
+ * add-ons say: damaged.
+ */
 import { expect, test } from 'vitest';
 import type { Millis } from '../../src/base/duration.ts';
 import { parseDuration } from '../../src/base/duration.ts';
@@ -156,7 +159,10 @@ const DOCUMENT = {
   spec: { macs: ['52:54:00:aa:00:01'], profile: 'worker', pxe: { loader: 'own.efi' } },
 };
 
-/** Records of the store; whoever could change them has all of it, but a torn or foreign one must be found out. */
+/**
+ * Records of the store; whoever could change them has all of it, but a torn or foreign one must be
+ * found out.
+ */
 const RECORDS: readonly (readonly [string, object, readonly string[], (text: string) => unknown])[] = [
   [
     'keysets',

@@ -12,7 +12,10 @@ const generator = (name: string): (() => number) => xorshift(random(name)(0xffff
 /** What is done with one of them; what it waits for, if it returns a promise. */
 type Use<T> = (input: T) => void | Promise<void>;
 
-/** Uses 200,000 copies of `seeds` with octets changed, cut off, repeated or put in. What throws names its input. */
+/**
+ * Uses 200,000 copies of `seeds` with octets changed, cut off, repeated or put in. What throws
+ * names its input.
+ */
 export function damagedOctets(
   name: string,
   seeds: readonly (string | Buffer)[],
@@ -50,7 +53,10 @@ function named(error: unknown, input: Buffer | string): Error {
   return new Error(`${error instanceof Error ? error.message : String(error)}, of ${text}`);
 }
 
-/** The result of `read`, or undefined if it throws an error with one of `codes`; another error goes on. */
+/**
+ * The result of `read`, or undefined if it throws an error with one of `codes`; another error goes
+ * on.
+ */
 export function unless<T>(codes: readonly string[], read: () => T): T | undefined {
   try {
     return read();

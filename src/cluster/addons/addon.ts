@@ -35,13 +35,19 @@ export interface Addon {
   /** Objects that stand in the Cluster itself; after those of the files. */
   readonly objects: readonly unknown[];
   readonly patches: readonly AddonPatch[];
-  /** Images that its objects name where no image is looked for: in arguments, environments, resources of an operator. */
+  /**
+   * Images that its objects name where no image is looked for: in arguments, environments,
+   * resources of an operator.
+   */
   readonly images: readonly string[];
 }
 
 export interface RenderedAddon {
   readonly name: string;
-  /** What defines kinds; it has to be there before objects of these kinds. YAML, empty when there is none. */
+  /**
+   * What defines kinds; it has to be there before objects of these kinds. YAML, empty when there is
+   * none.
+   */
   readonly definitions: string;
   readonly objects: string;
   /** How many there are in both. */
@@ -50,10 +56,16 @@ export interface RenderedAddon {
   readonly images: readonly string[];
 }
 
-/** By this label people find what an add-on brought, and remove it: Muster removes nothing from a cluster. */
+/**
+ * By this label people find what an add-on brought, and remove it: Muster removes nothing from a
+ * cluster.
+ */
 export const ADDON_LABEL = 'muster/addon';
 
-/** `octetsOf`: the file of that hash, which is here. Throws E_ADDON when a file is no manifest or a patch does not fit. */
+/**
+ * `octetsOf`: the file of that hash, which is here. Throws E_ADDON when a file is no manifest or a
+ * patch does not fit.
+ */
 export function renderAddon(addon: Addon, octetsOf: (sha256: string) => Uint8Array): RenderedAddon {
   const objects = [
     ...addon.manifests.flatMap(({ url, file, sha256 }) =>
@@ -74,7 +86,10 @@ export function renderAddon(addon: Addon, octetsOf: (sha256: string) => Uint8Arr
   };
 }
 
-/** Throws E_ADDON for a patch that is for none of them: a name that a newer version changed would pass unseen. */
+/**
+ * Throws E_ADDON for a patch that is for none of them: a name that a newer version changed would
+ * pass unseen.
+ */
 function patchedBy(
   objects: readonly KubeObject[],
   { target, merge, json, remove }: AddonPatch,
@@ -124,7 +139,10 @@ const textOf = (objects: readonly KubeObject[]): string =>
 
 const CONTAINERS = new Set(['containers', 'initContainers', 'ephemeralContainers']);
 
-/** Images of containers and of image volumes, wherever pods are described: in workloads, in templates of an operator's resources. */
+/**
+ * Images of containers and of image volumes, wherever pods are described: in workloads, in
+ * templates of an operator's resources.
+ */
 function imagesOf(value: unknown): readonly string[] {
   if (Array.isArray(value)) return value.flatMap(imagesOf);
   if (!isMapping(value)) return [];

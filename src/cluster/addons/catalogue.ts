@@ -1,16 +1,20 @@
 /**
- * Add-ons that operators ask for, and where their publishers have them. A starting point for an entry in a Cluster, which holds
- * everything itself: a newer catalogue changes no cluster.
+ * Add-ons that operators ask for, and where their publishers have them. A starting point for an
+ * entry in a Cluster, which holds everything itself: a newer catalogue changes no cluster.
  *
- * There are no hashes in it. A hash that nobody compared protects nobody, so the operator pins it: `muster addon pin` fetches the
- * file once, and what it says is compared with the publisher and written into the document.
+ * There are no hashes in it. A hash that nobody compared protects nobody, so the operator pins it:
+ * `muster addon pin` fetches the file once, and what it says is compared with the publisher and
+ * written into the document.
  */
 import { account, bindCluster, clusterRole, type KubeObject, serviceAccount } from '../objects/object.ts';
 import type { AddonPatch } from './addon.ts';
 
 export interface CatalogueEntry {
   readonly about: string;
-  /** The one that these places were written down for; another is tried at the operator's own risk. Without a leading `v`. */
+  /**
+   * The one that these places were written down for; another is tried at the operator's own risk.
+   * Without a leading `v`.
+   */
   readonly version: string;
   /** Where its publisher explains it. */
   readonly home: string;
@@ -23,7 +27,10 @@ export interface CatalogueEntry {
   readonly patches?: readonly AddonPatch[];
   /** Images that its objects name in other places than containers. */
   readonly images?: readonly string[];
-  /** A chart only: the commands that make a manifest of it, on any machine that reaches the publisher. */
+  /**
+   * A chart only: the commands that make a manifest of it, on any machine that reaches the
+   * publisher.
+   */
   readonly rendered?: (version: string) => readonly string[];
 }
 
@@ -129,7 +136,8 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     note: 'Its helper pods run an image that its ConfigMap names (helperPod.yaml): list it under images.',
     patches: [
       {
-        // Its helper pods mount directories of the node, which the default Pod Security Standard does not let them.
+        // Its helper pods mount directories of the node, which the default Pod Security Standard
+        // does not let them.
         target: { kind: 'Namespace', name: 'local-path-storage' },
         merge: { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } },
       },

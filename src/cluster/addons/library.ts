@@ -1,4 +1,7 @@
-/** Add-ons of clusters with their files from the asset store: nothing is used whose hash was not checked again, and nothing is fetched. */
+/**
+ * Add-ons of clusters with their files from the asset store: nothing is used whose hash was not
+ * checked again, and nothing is fetched.
+ */
 import { createHash } from 'node:crypto';
 import { MusterError } from '../../base/errors.ts';
 import type { FullCluster } from '../full.ts';

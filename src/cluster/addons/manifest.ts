@@ -1,6 +1,7 @@
 /**
- * Manifests of add-ons, read as kubectl reads them: YAML 1.1 as go-yaml has it (`0644` is octal, `on` is true, `1:30` is text), several
- * documents, lists taken apart. Read otherwise a file would mean something else after a patch than without one.
+ * Manifests of add-ons, read as kubectl reads them: YAML 1.1 as go-yaml has it (`0644` is octal,
+ * `on` is true, `1:30` is text), several documents, lists taken apart. Read otherwise a file would
+ * mean something else after a patch than without one.
  */
 import {
   boolYaml11Tag,
@@ -15,9 +16,14 @@ import { MusterError } from '../../base/errors.ts';
 import type { Plain } from '../../ignition/yaml-text.ts';
 import type { KubeObject } from '../objects/object.ts';
 
-/** Larger files are refused; the largest that publishers have (with all definitions of an operator) are some 5 MB. */
+/**
+ * Larger files are refused; the largest that publishers have (with all definitions of an operator)
+ * are some 5 MB.
+ */
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
-/** Values of one file, each use of an anchor counted: a file of a few lines cannot stand for more. */
+/**
+ * Values of one file, each use of an anchor counted: a file of a few lines cannot stand for more.
+ */
 const MAX_VALUES = 2_000_000;
 const MAX_DEPTH = 100;
 
@@ -27,8 +33,8 @@ const AFTER_POINT = /^\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?$/;
 const FLOAT = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/;
 
 /**
- * A number as go-yaml takes it: `_` between digits means nothing, a leading 0 means octal, there is no base 60. Throws RangeError for one
- * that Go keeps exactly and JavaScript would not.
+ * A number as go-yaml takes it: `_` between digits means nothing, a leading 0 means octal, there is
+ * no base 60. Throws RangeError for one that Go keeps exactly and JavaScript would not.
  */
 function number(source: string): number | typeof NOT_RESOLVED {
   if (source.startsWith('.') && !AFTER_POINT.test(source)) return NOT_RESOLVED;

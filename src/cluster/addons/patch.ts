@@ -1,6 +1,7 @@
 /**
- * The two patches that an add-on's objects can be given, by their standards: JSON Merge Patch (RFC 7386) for fields of mappings, JSON
- * Patch (RFC 6902) for items of lists. docs/decisions says why not Kubernetes' own strategic merge. Pure; what is given is not changed.
+ * The two patches that an add-on's objects can be given, by their standards: JSON Merge Patch (RFC
+ * 7386) for fields of mappings, JSON Patch (RFC 6902) for items of lists. docs/decisions says why
+ * not Kubernetes' own strategic merge. Pure; what is given is not changed.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { MusterError } from '../../base/errors.ts';

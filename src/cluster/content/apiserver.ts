@@ -7,8 +7,9 @@ import { auditPolicy } from './audit-policy.ts';
 import { put } from './lines.ts';
 
 /**
- * Kubernetes' Pod Security Standards where a namespace says nothing: a pod below the level is refused, whatever would make one is
- * warned of, and what is not `restricted` is noted in the audit log. kube-system runs what a node is made of.
+ * Kubernetes' Pod Security Standards where a namespace says nothing: a pod below the level is
+ * refused, whatever would make one is warned of, and what is not `restricted` is noted in the audit
+ * log. kube-system runs what a node is made of.
  */
 const admission = ({ podSecurity }: FullCluster): Plain => ({
   apiVersion: 'apiserver.config.k8s.io/v1',

@@ -1,13 +1,17 @@
 /**
- * Which requests to the API are recorded, and how much of them: who did what to what, of whatever changes or discloses something;
- * not the reads and renewals by which the cluster itself lives. As audit.k8s.io/v1; the first rule that fits counts.
+ * Which requests to the API are recorded, and how much of them: who did what to what, of whatever
+ * changes or discloses something; not the reads and renewals by which the cluster itself lives. As
+ * audit.k8s.io/v1; the first rule that fits counts.
  */
 import type { Plain } from '../../ignition/yaml-text.ts';
 
 const READS = ['get', 'list', 'watch'];
 const WRITES = ['create', 'update', 'patch', 'delete', 'deletecollection'];
 
-/** Components that are known by a certificate. kube-controller-manager's controllers are service accounts besides. */
+/**
+ * Components that are known by a certificate. kube-controller-manager's controllers are service
+ * accounts besides.
+ */
 const COMPONENTS = ['system:apiserver', 'system:kube-controller-manager', 'system:kube-scheduler'];
 const NODES = 'system:nodes';
 
@@ -49,7 +53,8 @@ const RULES: readonly Rule[] = [
       resources: [{ group: 'coordination.k8s.io', resources: ['leases'] }],
     }),
   ),
-  // kubelet lists what a pod mounts, which is recorded, and then watches it as long as the pod runs; components do alike.
+  // kubelet lists what a pod mounts, which is recorded, and then watches it as long as the pod
+  // runs; components do alike.
   { level: 'None', userGroups: [NODES], verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
   { level: 'None', users: COMPONENTS, verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
   // What is or holds a secret: never its content, whoever it is.
@@ -71,7 +76,8 @@ const RULES: readonly Rule[] = [
   { level: 'None', users: COMPONENTS, verbs: READS },
   { level: 'None', userGroups: [NODES, 'system:serviceaccounts:kube-system'], verbs: READS },
   { level: 'None', resources: [core('events'), { group: 'events.k8s.io', resources: ['events'] }] },
-  // Who may do what, and who is asked: the whole of it, since the name alone does not say what was changed.
+  // Who may do what, and who is asked: the whole of it, since the name alone does not say what was
+  // changed.
   {
     level: 'Request',
     verbs: WRITES,
@@ -85,7 +91,10 @@ const RULES: readonly Rule[] = [
   { level: 'Metadata' },
 ];
 
-/** A line a request, written when it was answered; long ones (watches) when they begin and when they end. */
+/**
+ * A line a request, written when it was answered; long ones (watches) when they begin and when they
+ * end.
+ */
 export const auditPolicy: Plain = {
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',

@@ -1,7 +1,7 @@
 /**
- * haproxy as a service of the host, which knows every control plane and asks each whether it is ready: the API on a worker's own loopback
- * (docs/decisions/0027 says why neither a static pod nor one address for all), and on control planes the endpoint, where it has a port of
- * its own.
+ * haproxy as a service of the host, which knows every control plane and asks each whether it is
+ * ready: the API on a worker's own loopback (docs/decisions/0027 says why neither a static pod nor
+ * one address for all), and on control planes the endpoint, where it has a port of its own.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
@@ -21,7 +21,10 @@ const CONFIG = '/etc/muster/balancer.cfg';
 const SERVICE = 'muster-balancer.service';
 const UNIT = `/etc/systemd/system/${SERVICE}`;
 
-/** A watch lies idle for long; kubelet's own keep-alive is 30 s, so that half an hour means that the other end is gone. */
+/**
+ * A watch lies idle for long; kubelet's own keep-alive is 30 s, so that half an hour means that the
+ * other end is gone.
+ */
 export function balancerConfig(full: FullCluster, binds: readonly string[]): string {
   const servers = withRole(full, 'control-plane').map(
     (machine) => `  server ${machine.name} ${urlHost(addressOf(machine))}:${API_PORT}`,
@@ -100,7 +103,10 @@ export function balancerBinds(full: FullCluster, machine: ClusterMachine): reado
   return [...families].map((ipv6) => (ipv6 ? `:::${port} v6only` : `*:${port}`));
 }
 
-/** A machine's balancer; undefined where there was never one. `pki`: what else it reads when it starts. */
+/**
+ * A machine's balancer; undefined where there was never one. `pki`: what else it reads when it
+ * starts.
+ */
 export function balancerLines(
   full: FullCluster,
   machine: ClusterMachine,

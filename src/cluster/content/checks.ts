@@ -1,4 +1,7 @@
-/** What a machine checks of itself before anything is started: kubeadm's preflight, and what etcd asks of its disk. */
+/**
+ * What a machine checks of itself before anything is started: kubeadm's preflight, and what etcd
+ * asks of its disk.
+ */
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
 import {
   API_PORT,
@@ -16,7 +19,10 @@ const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine =
   of: of.map(String),
 });
 
-/** Ports that must be free, and the programs of ours that may have them (names as the kernel cuts them off, 15 octets). */
+/**
+ * Ports that must be free, and the programs of ours that may have them (names as the kernel cuts
+ * them off, 15 octets).
+ */
 export const PORTS: Readonly<Record<ClusterRole | 'kubelet', readonly (readonly [number, string])[]>> = {
   'control-plane': [
     [API_PORT, 'kube-apiserver'],

@@ -1,6 +1,7 @@
 /**
- * containerd, set up for kubelet: cgroups by systemd, the pause image, mirrors. Its configuration has version 2 for 1.6 and 1.7 and
- * version 3 for 2.x (containerd, docs/cri/config.md): 2.x would convert the older one at each start, and says so.
+ * containerd, set up for kubelet: cgroups by systemd, the pause image, mirrors. Its configuration
+ * has version 2 for 1.6 and 1.7 and version 3 for 2.x (containerd, docs/cri/config.md): 2.x would
+ * convert the older one at each start, and says so.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
@@ -39,7 +40,9 @@ export function containerdConfig(full: FullCluster): string {
   ].join('');
 }
 
-/** Registries that are asked first; what they do not have comes from where the image's name says. */
+/**
+ * Registries that are asked first; what they do not have comes from where the image's name says.
+ */
 export function mirrorHosts(mirrors: readonly string[]): string {
   const host = (url: string): string =>
     [
@@ -52,8 +55,8 @@ export function mirrorHosts(mirrors: readonly string[]): string {
 }
 
 /**
- * Under which what kubelet has pulled is kept, and looked for before it pulls: with registry, and by its digest alone if it was named by
- * tag and digest (containerd's ParseDockerRef).
+ * Under which what kubelet has pulled is kept, and looked for before it pulls: with registry, and
+ * by its digest alone if it was named by tag and digest (containerd's ParseDockerRef).
  */
 export function nameInContainerd(reference: string): string {
   const read = parseReference(reference);
@@ -86,7 +89,9 @@ const unit = sections(
   ['Install', ['WantedBy=multi-user.target']],
 );
 
-/** `binaries`: what is put down besides; another containerd is started anew, its containers run on. */
+/**
+ * `binaries`: what is put down besides; another containerd is started anew, its containers run on.
+ */
 export function containerdLines(
   full: FullCluster,
   binaries: readonly PlanLine[] = [],

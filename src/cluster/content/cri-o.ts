@@ -1,6 +1,7 @@
 /**
- * CRI-O instead of containerd: cgroups by systemd, the pause image, mirrors. Written after crio.conf(5), containers-registries.conf(5) and
- * containers-certs.d(5); CRI-O reads drop-ins after its own defaults, so that only what differs from them is said.
+ * CRI-O instead of containerd: cgroups by systemd, the pause image, mirrors. Written after
+ * crio.conf(5), containers-registries.conf(5) and containers-certs.d(5); CRI-O reads drop-ins after
+ * its own defaults, so that only what differs from them is said.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { parseReference } from '../../artifacts/reference.ts';
@@ -45,8 +46,8 @@ function registriesOf({ images, cni, virtualAddress }: FullCluster): readonly st
 }
 
 /**
- * Registries that are asked first, registry by registry: there is no entry that stands for all of them. A mirror is asked for
- * `MIRROR/REGISTRY/NAME`, as ours is by everybody but containerd.
+ * Registries that are asked first, registry by registry: there is no entry that stands for all of
+ * them. A mirror is asked for `MIRROR/REGISTRY/NAME`, as ours is by everybody but containerd.
  */
 export function crioRegistries(full: FullCluster): string {
   const mirror = (registry: string) => (url: string) => {
@@ -79,7 +80,10 @@ const authorities = (mirrors: readonly string[]): readonly PlanLine[] =>
     }),
   );
 
-/** As its publisher's, but that `crio` is found where systemd looks for programs, and is started again however it ended. */
+/**
+ * As its publisher's, but that `crio` is found where systemd looks for programs, and is started
+ * again however it ended.
+ */
 const unit = sections(
   [
     'Unit',

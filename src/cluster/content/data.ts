@@ -15,7 +15,10 @@ export type DataPart =
   /** Mounted, or not wanted. */
   | { readonly state: 'there'; readonly lines: readonly PlanLine[] };
 
-/** `newFilesystem`: the UUID that a filesystem gets that is made now; a new one every time, since grants are bound to it. */
+/**
+ * `newFilesystem`: the UUID that a filesystem gets that is made now; a new one every time, since
+ * grants are bound to it.
+ */
 export function dataPart(
   { runtime }: Pick<FullCluster, 'runtime'>,
   machine: ClusterMachine,

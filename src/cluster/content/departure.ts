@@ -1,4 +1,7 @@
-/** What a machine is told that leaves its cluster, or whose cluster was reset: everything is stopped, and cleared if that was ordered. */
+/**
+ * What a machine is told that leaves its cluster, or whose cluster was reset: everything is
+ * stopped, and cleared if that was ordered.
+ */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Plan, PlanLine } from '../../agent/plan.ts';
 import type { FoundingRecord } from '../founding/founding.ts';
@@ -6,7 +9,10 @@ import { MANIFEST_DIRECTORY } from '../manifests.ts';
 import { ETCD_GRANT, ETCD_SERVICE } from './etcd-service.ts';
 import { hold, step } from './lines.ts';
 
-/** In this order: nothing is started again by what still runs. Pods of kubelet are in the slice; the runtime alone would leave them running. */
+/**
+ * In this order: nothing is started again by what still runs. Pods of kubelet are in the slice; the
+ * runtime alone would leave them running.
+ */
 const UNITS = [
   'muster-objects.service',
   'kubelet.service',
@@ -25,7 +31,10 @@ export interface DeparturePlan extends Plan {
   readonly gone: boolean;
 }
 
-/** For a machine that the record orders out, or all machines of one that was reset. Nothing is cleared that is not of this founding. */
+/**
+ * For a machine that the record orders out, or all machines of one that was reset. Nothing is
+ * cleared that is not of this founding.
+ */
 export function departurePlan(record: FoundingRecord, machine: string, facts: AgentFacts): DeparturePlan {
   const { reset } = record;
   const leaving = record.leaving?.[machine];

@@ -7,7 +7,10 @@ import { put, sections } from './lines.ts';
 const UNIT = '/etc/systemd/system/muster-etcd.service';
 export const ETCD_SERVICE = 'muster-etcd.service';
 
-/** What etcd begins with, for this boot of the machine alone: gone with the next, so that no disk can make it begin again. */
+/**
+ * What etcd begins with, for this boot of the machine alone: gone with the next, so that no disk
+ * can make it begin again.
+ */
 export const ETCD_GRANT = '/run/muster/etcd-founding.env';
 /** Beside the data, as soon as there were any: `new` is refused from then on. */
 export const ETCD_STARTED = `${AGENT_PATHS.state}/etcd-started`;
@@ -26,10 +29,11 @@ export const etcdGrant = (full: FullCluster, machine: ClusterMachine, founding: 
   `MUSTER_ETCD_FOUNDING=${commandLine(flagsOf(full, true), machine, founding).join(' ')}\n`;
 
 /**
- * One flag a line. `etcd` is found where systemd looks for programs: /usr/local/bin before Debian's /usr/bin.
+ * One flag a line. `etcd` is found where systemd looks for programs: /usr/local/bin before Debian's
+ * /usr/bin.
  *
- * The guard: with data it starts, whatever else is there. Without, only by a grant of this boot, and by `new` only where there never
- * were data.
+ * The guard: with data it starts, whatever else is there. Without, only by a grant of this boot,
+ * and by `new` only where there never were data.
  */
 export function etcdUnit(full: FullCluster, machine: ClusterMachine, revision: string): string {
   const flags = commandLine(flagsOf(full, false), machine);
@@ -51,7 +55,8 @@ export function etcdUnit(full: FullCluster, machine: ClusterMachine, revision: s
     [
       'Service',
       [
-        // Not notify: it says that it is ready only with a quorum, and the others may come much later.
+        // Not notify: it says that it is ready only with a quorum, and the others may come much
+        // later.
         'Type=exec',
         `EnvironmentFile=-${ETCD_GRANT}`,
         `Environment=${REVISION}=${revision}`,
@@ -74,14 +79,18 @@ export const etcdServiceLine = (full: FullCluster, machine: ClusterMachine, revi
   put(UNIT, etcdUnit(full, machine, revision));
 
 /**
- * A distribution's own member, which its package starts by itself: on the same ports, founded alone, open to everybody on the machine.
- * Stopped and masked on every member, also where etcd is a static pod, so that no package brings it back.
+ * A distribution's own member, which its package starts by itself: on the same ports, founded
+ * alone, open to everybody on the machine. Stopped and masked on every member, also where etcd is a
+ * static pod, so that no package brings it back.
  */
 export const maskDistributionsEtcd: readonly PlanLine[] = [
   { do: 'stop', unit: 'etcd.service' },
   { do: 'link', to: '/dev/null', path: '/etc/systemd/system/etcd.service', onlyIfAbsent: false },
 ];
 
-/** What a restart is worth: flags and trust, which etcd reads when it starts. Its own certificates it reads with every handshake. */
+/**
+ * What a restart is worth: flags and trust, which etcd reads when it starts. Its own certificates
+ * it reads with every handshake.
+ */
 export const etcdReads = (full: FullCluster, machine: ClusterMachine): string =>
   commandLine(flagsOf(full, false), machine).join('\n');

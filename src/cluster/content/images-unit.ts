@@ -1,6 +1,7 @@
 /**
- * The unit that pulls what the machine runs before kubelet starts it. kubelet would pull all at once with what it has started already:
- * an apiserver without its etcd ends and is started again while etcd's image still comes, and a slow machine does not get out of that.
+ * The unit that pulls what the machine runs before kubelet starts it. kubelet would pull all at
+ * once with what it has started already: an apiserver without its etcd ends and is started again
+ * while etcd's image still comes, and a slow machine does not get out of that.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { podImages } from '../artifacts.ts';

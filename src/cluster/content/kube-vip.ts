@@ -1,6 +1,7 @@
 /**
- * kube-vip as a static pod: the control plane that holds a lock in etcd has the addresses. By etcd and not by a Lease, since that needs no
- * client of Kubernetes and so no first control plane (cluster-bootstrap, section 3).
+ * kube-vip as a static pod: the control plane that holds a lock in etcd has the addresses. By etcd
+ * and not by a Lease, since that needs no client of Kubernetes and so no first control plane
+ * (cluster-bootstrap, section 3).
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { urlHost } from '../../base/ip.ts';
@@ -19,13 +20,17 @@ const FILES = {
   'etcd-client-key': `${PKI_DIRECTORY}/apiserver-etcd-client.key`,
 } as const;
 
-/** A file that is mounted by itself hides its replacement, so that the pod is started anew with another certificate. */
+/**
+ * A file that is mounted by itself hides its replacement, so that the pod is started anew with
+ * another certificate.
+ */
 const isRead = (path: string): boolean =>
   [FILES['etcd-ca'], FILES['etcd-client-certificate']].some((file) => file === path);
 
 /**
- * How long the lock outlives its last renewal. kube-vip does not notice that it lost it, and two would have the address in turns: so it is
- * longer than a restart of etcd beside it, and than the election of another leader.
+ * How long the lock outlives its last renewal. kube-vip does not notice that it lost it, and two
+ * would have the address in turns: so it is longer than a restart of etcd beside it, and than the
+ * election of another leader.
  */
 const leaseSeconds = ({ flags }: FullCluster): number =>
   Math.max(15, Math.ceil((5 * Number(flags.etcd['election-timeout'] ?? 1000)) / 1000));
@@ -35,7 +40,8 @@ export function kubeVipManifest(
   { addresses, interface: device, image }: NonNullable<FullCluster['virtualAddress']>,
   pki: readonly PlanLine[],
 ): string {
-  // The machine's own where it has one: kube-vip keeps to a connection that a power cut left dead, and sees neither the lock nor its end by it.
+  // The machine's own where it has one: kube-vip keeps to a connection that a power cut left dead,
+  // and sees neither the lock nor its end by it.
   const endpoints =
     full.etcd.topology === 'external'
       ? withRole(full, 'etcd').map((member) => `${urlHost(addressOf(member))}:2379`)
@@ -77,7 +83,8 @@ export function kubeVipManifest(
           ],
           image,
           imagePullPolicy: 'IfNotPresent',
-          // The lock says that this machine runs, not that its apiserver does: without one the pod is ended, and another takes the addresses.
+          // The lock says that this machine runs, not that its apiserver does: without one the pod
+          // is ended, and another takes the addresses.
           livenessProbe: {
             failureThreshold: 2,
             httpGet: { host: '127.0.0.1', path: '/readyz', port: 6443, scheme: 'HTTPS' },

@@ -1,4 +1,7 @@
-/** kubelet's unit, under the names of kubeadm's package, so that its commands and people find what they know. */
+/**
+ * kubelet's unit, under the names of kubeadm's package, so that its commands and people find what
+ * they know.
+ */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ClusterMachine, FullCluster } from '../full.ts';
 import { kubeletFiles, kubeletUnitFlags, RESOLVER } from '../kubelet.ts';
@@ -10,7 +13,10 @@ export const KUBELET_SERVICE = 'kubelet.service';
 const UNIT = `/etc/systemd/system/${KUBELET_SERVICE}`;
 const DROP_IN = `${UNIT}.d/10-kubeadm.conf`;
 
-/** As kubeadm decides on the machine: where systemd-resolved runs, /etc/resolv.conf names 127.0.0.53, which is nobody inside a pod. */
+/**
+ * As kubeadm decides on the machine: where systemd-resolved runs, /etc/resolv.conf names
+ * 127.0.0.53, which is nobody inside a pod.
+ */
 const linkResolver = [
   `mkdir -p ${RESOLVER.replace(/\/[^/]*$/, '')}`,
   `ln -sfn /run/systemd/resolve/resolv.conf ${RESOLVER}`,
@@ -62,7 +68,10 @@ export const kubeletLines = (full: FullCluster, machine: ClusterMachine): readon
   put(DROP_IN, dropIn(full, machine)),
 ];
 
-/** What kubelet reads when it starts. Its certificates, and the CA that it believes, it reads again by itself. */
+/**
+ * What kubelet reads when it starts. Its certificates, and the CA that it believes, it reads again
+ * by itself.
+ */
 export const readByKubelet = (path: string): boolean =>
   [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf', '/usr/local/bin/kubelet'].includes(path) ||
   /^\/var\/lib\/kubelet\/[^/]+$/.test(path);

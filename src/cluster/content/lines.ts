@@ -45,8 +45,8 @@ const octetsOf = (content: PlanContent): string | Uint8Array =>
   'text' in content ? content.text : content.octets;
 
 /**
- * SHA-256 over the files of `lines` that `chosen` names, with their paths and modes; the order of lines does not matter. Archives are named
- * by the directory that they are unpacked into.
+ * SHA-256 over the files of `lines` that `chosen` names, with their paths and modes; the order of
+ * lines does not matter. Archives are named by the directory that they are unpacked into.
  */
 export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => boolean): string {
   const parts = lines.flatMap((line) => {

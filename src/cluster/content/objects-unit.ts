@@ -1,6 +1,7 @@
 /**
- * The unit that puts the in-cluster objects in place, on every control plane: it waits for the API on its own machine, and three at once do
- * no harm, since applying is idempotent. When it is done it removes its credential, which says to Muster that it is done.
+ * The unit that puts the in-cluster objects in place, on every control plane: it waits for the API
+ * on its own machine, and three at once do no harm, since applying is idempotent. When it is done
+ * it removes its credential, which says to Muster that it is done.
  */
 import { createHash } from 'node:crypto';
 import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
@@ -28,14 +29,20 @@ interface File {
   readonly text: string;
 }
 
-/** An add-on's files in the order in which they are applied: what defines kinds stands before objects of these kinds. */
+/**
+ * An add-on's files in the order in which they are applied: what defines kinds stands before
+ * objects of these kinds.
+ */
 const filesOf = ({ name, definitions, objects }: RenderedAddon): readonly File[] =>
   [
     { path: `${ADDONS}/${name}.definitions.yaml`, text: definitions },
     { path: `${ADDONS}/${name}.yaml`, text: objects },
   ].filter(({ text }) => text !== '');
 
-/** What fails now may not later: a kind that was defined just now, a webhook whose pods do not answer yet. */
+/**
+ * What fails now may not later: a kind that was defined just now, a webhook whose pods do not
+ * answer yet.
+ */
 const addonsScript = (files: readonly File[]): string => `
 # Add-ons, in the order of the Cluster. One that cannot be applied yet is tried again, less and less often.
 for file in ${files.map(({ path }) => path).join(' ')}; do
@@ -48,7 +55,9 @@ for file in ${files.map(({ path }) => path).join(' ')}; do
 done
 `;
 
-/** A label that a kubelet may not give its own node; the taint it gives itself when it registers. */
+/**
+ * A label that a kubelet may not give its own node; the taint it gives itself when it registers.
+ */
 const script = ({ name }: ClusterMachine, addons: readonly File[]): string => `#!/bin/sh
 # Puts the objects of the cluster in place; started anew by systemd until all of it is done.
 set -eu
@@ -121,7 +130,10 @@ export interface ObjectsPart {
   readonly run: PlanLine;
 }
 
-/** `founding`: the id of etcd's founding. Of another one nothing was applied yet: a cluster that was reset, or restored from older data. */
+/**
+ * `founding`: the id of etcd's founding. Of another one nothing was applied yet: a cluster that was
+ * reset, or restored from older data.
+ */
 export function objectsPart(
   machine: ClusterMachine,
   bundle: Bundle,

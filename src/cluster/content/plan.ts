@@ -1,6 +1,7 @@
 /**
- * The whole plan of a machine that has its certificates: an ordered list of lines, the same for the same facts. The order is what
- * each needs of the one before: nothing starts before what it reads is there.
+ * The whole plan of a machine that has its certificates: an ordered list of lines, the same for the
+ * same facts. The order is what each needs of the one before: nothing starts before what it reads
+ * is there.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
@@ -96,8 +97,9 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
 }
 
 /**
- * What a machine does while its etcd may not start. A restore of a static pod needs the runtime, the same as with {@link planLines}; nothing
- * else is started for it, also if the machine has just booted.
+ * What a machine does while its etcd may not start. A restore of a static pod needs the runtime,
+ * the same as with {@link planLines}; nothing else is started for it, also if the machine has just
+ * booted.
  */
 export function heldLines({
   full,

@@ -7,8 +7,8 @@ import { objectsPart } from './objects-unit.ts';
 import { planLines } from './plan.ts';
 
 /**
- * The lines in order, each content below its line. Certificates, keys and kubeconfigs are left out; etcd is shown as it is after the
- * founding.
+ * The lines in order, each content below its line. Certificates, keys and kubeconfigs are left out;
+ * etcd is shown as it is after the founding.
  */
 export function previewText(
   full: FullCluster,
@@ -31,7 +31,10 @@ export function previewText(
   return lines.map((line) => `${shownLine(line)}\n`).join('');
 }
 
-/** A line in words, with the text that it puts down indented below it. Contents marked secret are not shown. */
+/**
+ * A line in words, with the text that it puts down indented below it. Contents marked secret are
+ * not shown.
+ */
 export function shownLine(line: PlanLine): string {
   const words = Object.entries(line).flatMap(([key, value]) => {
     if (key === 'content' || key === 'digest') return [];

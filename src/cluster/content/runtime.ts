@@ -14,7 +14,8 @@ interface RuntimeOf {
 /** By `spec.kubernetes.runtime`. */
 export const RUNTIMES: Readonly<Record<FullCluster['runtime'], RuntimeOf>> = {
   containerd: { unit: 'containerd.service', data: ['containerd'], lines: containerdLines },
-  // In `crio` it notes whether it was ended in order. If not, it looks through `containers` as it starts, and takes away what a power cut left half written.
+  // In `crio` it notes whether it was ended in order. If not, it looks through `containers` as it
+  // starts, and takes away what a power cut left half written.
   'cri-o': { unit: 'crio.service', data: ['containers', 'crio'], lines: crioLines },
 };
 

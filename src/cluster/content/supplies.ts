@@ -1,6 +1,7 @@
 /**
- * Binaries that the boot host has, as lines that put them down, in the directories where installers of each put theirs. What is not
- * here, the machine's image has: nothing is removed, and `/usr/local` comes before `/usr` in every search path.
+ * Binaries that the boot host has, as lines that put them down, in the directories where installers
+ * of each put theirs. What is not here, the machine's image has: nothing is removed, and
+ * `/usr/local` comes before `/usr` in every search path.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
@@ -44,7 +45,9 @@ const ARCHIVE: Readonly<Record<BinaryName, (full: FullCluster) => string>> = {
   etcd: () => ETCD,
 };
 
-/** Archives with programs in a directory of their own, which are linked from where they are found. */
+/**
+ * Archives with programs in a directory of their own, which are linked from where they are found.
+ */
 const LINKED: Partial<
   Readonly<
     Record<
@@ -73,8 +76,9 @@ export function binaryLines({ full, machine, arch, book, urlOf }: SuppliesOf): r
 const STATIC_PODS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 
 /**
- * `full` with images of static pods by digest as well, `NAME:TAG@sha256:…`, where `digestOf` knows one: all control planes run the same
- * octets, whatever a registry says of the tag later. The tag stays for people, and for kubeadm, which reads versions from it.
+ * `full` with images of static pods by digest as well, `NAME:TAG@sha256:…`, where `digestOf` knows
+ * one: all control planes run the same octets, whatever a registry says of the tag later. The tag
+ * stays for people, and for kubeadm, which reads versions from it.
  */
 export function pinImages(
   full: FullCluster,

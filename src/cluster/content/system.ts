@@ -9,22 +9,30 @@ const FILES = {
   sysctl: '/etc/sysctl.d/90-muster.conf',
 } as const;
 
-/** In addition to what the network says; the empty line takes away what other files of the image name. */
+/**
+ * In addition to what the network says; the empty line takes away what other files of the image
+ * name.
+ */
 const TIME = '/etc/systemd/timesyncd.conf.d/90-muster.conf';
 
-/** overlay for containerd's snapshots; br_netfilter so that Services work between pods of one machine. */
+/**
+ * overlay for containerd's snapshots; br_netfilter so that Services work between pods of one
+ * machine.
+ */
 export const MODULES = ['overlay', 'br_netfilter'] as const;
 
 const SYSCTL: readonly (readonly [string, string])[] = [
   ['net.ipv4.ip_forward', '1'],
   ['net.bridge.bridge-nf-call-iptables', '1'],
   ['net.bridge.bridge-nf-call-ip6tables', '1'],
-  // kubelet sets these itself unless it is told to protect the kernel's defaults, and then refuses to start without them.
+  // kubelet sets these itself unless it is told to protect the kernel's defaults, and then refuses
+  // to start without them.
   ['kernel.panic', '10'],
   ['kernel.panic_on_oops', '1'],
   ['vm.overcommit_memory', '1'],
   ['vm.panic_on_oom', '0'],
-  // The kernel's 128 watching programs are not enough for a machine full of pods that follow their logs.
+  // The kernel's 128 watching programs are not enough for a machine full of pods that follow their
+  // logs.
   ['fs.inotify.max_user_instances', '8192'],
   ['fs.inotify.max_user_watches', '524288'],
 ];

@@ -1,6 +1,7 @@
 /**
- * The endpoint's addresses on one of the control planes: keepalived as a service of the host, or kube-vip as a static pod. Each asks the apiserver of its
- * own machine whether it is ready; where the endpoint has a port of its own, the balancer there, which knows all of them.
+ * The endpoint's addresses on one of the control planes: keepalived as a service of the host, or
+ * kube-vip as a static pod. Each asks the apiserver of its own machine whether it is ready; where
+ * the endpoint has a port of its own, the balancer there, which knows all of them.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
@@ -39,7 +40,8 @@ export function keepalivedConfig(
   // The apiserver listens on all addresses, the balancer on those of the endpoint's families.
   const port = balancedPort(full);
   const own = port === undefined || addresses.some((one) => !one.includes(':')) ? '127.0.0.1' : '[::1]';
-  // The same priority for all, and nopreempt: the address stays where it is until that machine's apiserver fails.
+  // The same priority for all, and nopreempt: the address stays where it is until that machine's
+  // apiserver fails.
   return `global_defs {
   router_id ${machine.name}
   enable_script_security

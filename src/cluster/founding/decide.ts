@@ -1,5 +1,6 @@
 /**
- * What a member's etcd may do: the first rule that fits, as a table. Pure; what is stored before the answer goes out is in settle.ts.
+ * What a member's etcd may do: the first rule that fits, as a table. Pure; what is stored before
+ * the answer goes out is in settle.ts.
  */
 import type { Founding } from '../manifests.ts';
 import type {
@@ -50,7 +51,10 @@ const existing = (record: FoundingRecord, members: readonly MemberAddress[]): Fo
   members,
 });
 
-/** What a member with data starts with: the same as at its first start, so that its manifest does not change. */
+/**
+ * What a member with data starts with: the same as at its first start, so that its manifest does
+ * not change.
+ */
 function foundingOf(record: FoundingRecord, member: string): Founding {
   const list = record.replacing?.member === member ? record.replacing.added?.members : record.lists[member];
   return list ? existing(record, list) : newFounding(record);
@@ -240,7 +244,10 @@ export const RULE_TEXTS: readonly string[] = RULES.map(({ rule }) => rule);
 export const hasData = ({ marker, etcd }: MemberFacts): boolean =>
   marker !== undefined || etcd.wal !== 'absent';
 
-/** What the member may do now, by what is stored: settle first. Total: some rule fits every situation. */
+/**
+ * What the member may do now, by what is stored: settle first. Total: some rule fits every
+ * situation.
+ */
 export function decide(known: Known, facts: MemberFacts): EtcdDecision {
   const who = addressOfMember(known, facts.member);
   for (const { of } of RULES) {
@@ -250,7 +257,10 @@ export function decide(known: Known, facts: MemberFacts): EtcdDecision {
   throw new RangeError('the last rule fits everything');
 }
 
-/** As the record has it, since that is what etcd was told; else, and of one that was taken out, as the document has it. */
+/**
+ * As the record has it, since that is what etcd was told; else, and of one that was taken out, as
+ * the document has it.
+ */
 export function addressOfMember({ record, members }: Known, name: string): MemberAddress {
   const told = record?.former?.includes(name) ? undefined : record?.members.find((one) => one.name === name);
   return told ?? members.find((one) => one.name === name) ?? { name, address: '' };

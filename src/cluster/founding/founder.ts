@@ -1,6 +1,7 @@
 /**
- * The founding of all clusters on this boot host: what members say comes in, decisions go out, and every step is in the store
- * before it has an effect. Killed anywhere, the next life of the server goes on from the record.
+ * The founding of all clusters on this boot host: what members say comes in, decisions go out, and
+ * every step is in the store before it has an effect. Killed anywhere, the next life of the server
+ * goes on from the record.
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -68,7 +69,10 @@ export interface Founder {
   ask(cluster: string, members: readonly MemberAddress[], facts: MemberFacts): Promise<EtcdDecision>;
   /** A person typed the cluster's name. Throws E_FOUNDING with what stands against it. */
   order(cluster: string, members: readonly MemberAddress[]): Promise<FoundingRecord>;
-  /** Machines go; what is known of them is in the record until they are gone. Throws E_FOUNDING, as all orders. */
+  /**
+   * Machines go; what is known of them is in the record until they are gone. Throws E_FOUNDING, as
+   * all orders.
+   */
   leave(
     cluster: string,
     members: readonly MemberAddress[],
@@ -80,14 +84,20 @@ export interface Founder {
   callOff(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
   /** The disk that a member has now is its own. */
   adopt(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
-  /** With its quorum lost for good, etcd goes on from this member's data; those of members that `without` names are given up. */
+  /**
+   * With its quorum lost for good, etcd goes on from this member's data; those of members that
+   * `without` names are given up.
+   */
   restore(
     cluster: string,
     members: readonly MemberAddress[],
     member: string,
     without: readonly string[],
   ): Promise<FoundingRecord>;
-  /** What this machine has to give up, by the records in memory. Constant time in the number of machines. */
+  /**
+   * What this machine has to give up, by the records in memory. Constant time in the number of
+   * machines.
+   */
   departing(machine: string, cluster: string | undefined): FoundingRecord | undefined;
   /** What a leaving machine does in this stage is done. */
   passed(cluster: string, machine: string, stage: Leaving['stage']): Promise<void>;
@@ -243,7 +253,10 @@ export function createFounder(deps: FounderDeps): Founder {
     return next;
   };
 
-  /** Founding is left to those who were told of it for a while: whoever is told after its end has to be added. */
+  /**
+   * Founding is left to those who were told of it for a while: whoever is told after its end has to
+   * be added.
+   */
   const asksEtcd = (record: FoundingRecord, { etcd }: MemberFacts): boolean => {
     if (record.founded) return etcd.wal !== 'present';
     return Object.keys(record.joined).length > 0 && clock.now() - record.openedAt > FOUNDING_TAKES;
@@ -317,7 +330,8 @@ export function createFounder(deps: FounderDeps): Founder {
         if (step.do === 'wait') seat.waiting = step.why;
         else continue;
       } catch (error) {
-        // "unhealthy cluster" for seconds after a removal, "not in sync" until the learner has caught up: asked again.
+        // "unhealthy cluster" for seconds after a removal, "not in sync" until the learner has
+        // caught up: asked again.
         seat.waiting = `${step.do}: ${(error as Error).message}`;
         log.debug({ err: error, cluster }, 'replacing a member: etcd refuses for now');
       }
@@ -326,8 +340,9 @@ export function createFounder(deps: FounderDeps): Founder {
   };
 
   /**
-   * A person's order: what it makes of the record, stored. etcd is looked at now, not as it was before the fault that the person is here
-   * for, and more than once where a change of its leader would mislead: until what `settled` says of the order's result is so.
+   * A person's order: what it makes of the record, stored. etcd is looked at now, not as it was
+   * before the fault that the person is here for, and more than once where a change of its leader
+   * would mislead: until what `settled` says of the order's result is so.
    */
   const ordered = (
     cluster: string,

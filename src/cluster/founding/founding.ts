@@ -1,10 +1,12 @@
 /**
- * How etcd is founded once (architecture, rule 3; cluster-bootstrap, section 4; docs/decisions/0024). All facts here are stored or
- * came over mTLS from the machine that they are about.
+ * How etcd is founded once (architecture, rule 3; cluster-bootstrap, section 4;
+ * docs/decisions/0024). All facts here are stored or came over mTLS from the machine that they are
+ * about.
  *
- * A founding begins with nothing written. It opens in one commit when every member was asked and none has data, or when a person
- * typed the cluster's name. The commit binds each asked member to the filesystem it named. From then on `state=new` is said only
- * for these same four (cluster, founding, member, filesystem), and never after the first evidence of quorum.
+ * A founding begins with nothing written. It opens in one commit when every member was asked and
+ * none has data, or when a person typed the cluster's name. The commit binds each asked member to
+ * the filesystem it named. From then on `state=new` is said only for these same four (cluster,
+ * founding, member, filesystem), and never after the first evidence of quorum.
  */
 import type { EtcdFacts, Marker } from '../../agent/facts.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -26,13 +28,22 @@ export interface FoundingRecord {
   readonly openedBy: 'all-asked' | 'person';
   /** Members at founding, with the addresses in `--initial-cluster`. */
   readonly members: readonly MemberAddress[];
-  /** Member → the only filesystem that may found. Absent: not asked before the opening; bound when it first asks. */
+  /**
+   * Member → the only filesystem that may found. Absent: not asked before the opening; bound when
+   * it first asks.
+   */
   readonly grants: Readonly<Record<string, string>>;
   /** The first evidence of quorum ends founding for all. */
   readonly founded?: { readonly at: number; readonly by: string };
-  /** Member → the filesystem that is its own: data were seen there, so that it never gets `new` again. */
+  /**
+   * Member → the filesystem that is its own: data were seen there, so that it never gets `new`
+   * again.
+   */
   readonly joined: Readonly<Record<string, string>>;
-  /** Member that was added later → etcd's list of members at that moment: what it starts with, the same at every start. */
+  /**
+   * Member that was added later → etcd's list of members at that moment: what it starts with, the
+   * same at every start.
+   */
   readonly lists: Readonly<Record<string, readonly MemberAddress[]>>;
   /** A replacement under way; one at a time. */
   readonly replacing?: Replacing;
@@ -48,7 +59,10 @@ export interface FoundingRecord {
 
 export const LEAVING_STAGES = ['drain', 'etcd', 'node', 'down'] as const;
 
-/** A machine on its way out. Its stages follow one another; those that it does not need are passed over. */
+/**
+ * A machine on its way out. Its stages follow one another; those that it does not need are passed
+ * over.
+ */
 export interface Leaving {
   readonly stage: (typeof LEAVING_STAGES)[number];
   /** When it was ordered: the name of this order. */
@@ -73,7 +87,10 @@ export interface Restoring {
 }
 
 export const STAGES = ['remove', 'add', 'start', 'promote', 'off'] as const;
-/** What is to be done next; the executor goes on from there, whoever is killed. `off`: a person called it off. */
+/**
+ * What is to be done next; the executor goes on from there, whoever is killed. `off`: a person
+ * called it off.
+ */
 export type Stage = (typeof STAGES)[number];
 
 export interface Replacing {
@@ -95,7 +112,10 @@ export interface MemberFacts {
   readonly etcd: EtcdFacts;
   /** The highest revision of the store that the machine was ever told. */
   readonly seenRevision?: number;
-  /** The machine has done what a replacement begins with: its etcd is stopped, and what could start it is gone. */
+  /**
+   * The machine has done what a replacement begins with: its etcd is stopped, and what could start
+   * it is gone.
+   */
   readonly fenced: boolean;
 }
 
@@ -122,7 +142,10 @@ export interface ServerLife {
   /** When each of them said it, and what the same clock says now: monotonic. */
   readonly heard: ReadonlyMap<string, Millis>;
   readonly now: Millis;
-  /** The founding was opened, or opened to late members, in this life: whoever is not bound was never bound. */
+  /**
+   * The founding was opened, or opened to late members, in this life: whoever is not bound was
+   * never bound.
+   */
   readonly opened: boolean;
   /** A machine that was told a revision which this store has not reached. */
   readonly rolledBack?: string;
@@ -145,7 +168,10 @@ export type EtcdDecision =
   | { readonly do: 'join'; readonly founding: Founding; readonly filesystem: string }
   /** It has its data: etcd starts, and what it is told of a founding does not matter to it. */
   | { readonly do: 'start'; readonly founding: Founding }
-  /** Its data are gone and a quorum of the others stands: the executor removes and re-adds it. Its etcd stays stopped meanwhile. */
+  /**
+   * Its data are gone and a quorum of the others stands: the executor removes and re-adds it. Its
+   * etcd stays stopped meanwhile.
+   */
   | { readonly do: 'replace'; readonly why: string }
   /** A copy of its data becomes the one member of a new founding; the original is kept. */
   | { readonly do: 'restore'; readonly restoring: Restoring & { readonly from: string } }

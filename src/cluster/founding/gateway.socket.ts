@@ -1,6 +1,7 @@
 /**
- * etcd as the boot host reaches it: its JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with a client certificate of the
- * cluster's own etcd CA. Keys and values are base64, 64-bit numbers are decimal texts.
+ * etcd as the boot host reaches it: its JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with
+ * a client certificate of the cluster's own etcd CA. Keys and values are base64, 64-bit numbers are
+ * decimal texts.
  */
 import type { Clock } from '../../base/clock.ts';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';

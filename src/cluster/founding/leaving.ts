@@ -1,6 +1,7 @@
 /**
- * What people order beyond the founding: machines out of the cluster, the whole cluster reset, a replacement or a restore called off, a member
- * taken for the one that it is. Pure: each order gives the record as it should be, or what stands against it.
+ * What people order beyond the founding: machines out of the cluster, the whole cluster reset, a
+ * replacement or a restore called off, a member taken for the one that it is. Pure: each order
+ * gives the record as it should be, or what stands against it.
  */
 import { hasData } from './decide.ts';
 import type { FoundingRecord, Known, Leaving, MemberAddress } from './founding.ts';
@@ -21,7 +22,10 @@ export interface Departure {
 
 const refused = (text: string): Ordered => ({ ok: false, text });
 
-/** The address under which etcd has a member of this name, or would have; undefined when it has none. */
+/**
+ * The address under which etcd has a member of this name, or would have; undefined when it has
+ * none.
+ */
 function memberAddress({ record, members, view }: Known, name: string): string | undefined {
   const listed = view?.members.find((one) => one.name === name)?.peerUrls[0];
   if (listed !== undefined && URL.canParse(listed)) return new URL(listed).hostname.replace(/^\[|\]$/g, '');
@@ -30,8 +34,9 @@ function memberAddress({ record, members, view }: Known, name: string): string |
 }
 
 /**
- * Machines go. Members of etcd only as long as those that stay keep the quorum at every step: etcd itself would refuse anything
- * else. Ordered again, what was said anew counts: a drain that is not waited for any longer, a disk that is to be cleared after all.
+ * Machines go. Members of etcd only as long as those that stay keep the quorum at every step: etcd
+ * itself would refuse anything else. Ordered again, what was said anew counts: a drain that is not
+ * waited for any longer, a disk that is to be cleared after all.
  */
 export function orderLeaving(known: Known, departures: readonly Departure[], now: number): Ordered {
   const { record, view } = known;
@@ -97,7 +102,10 @@ export function gone(record: FoundingRecord, machine: string): FoundingRecord | 
   };
 }
 
-/** The next step for members of etcd that are to go: those first that do not answer. Undefined when there are none. */
+/**
+ * The next step for members of etcd that are to go: those first that do not answer. Undefined when
+ * there are none.
+ */
 export function nextRemoval(record: FoundingRecord, view: Known['view']): ReplacingStep | undefined {
   const due = Object.entries(record.leaving ?? {})
     .filter(([, { stage, member }]) => stage === 'etcd' && member !== undefined)
@@ -128,7 +136,10 @@ function withoutMember(record: FoundingRecord, name: string): FoundingRecord {
   };
 }
 
-/** All machines are cleared of this founding, also those that are on their way out and that no Cluster names any more. */
+/**
+ * All machines are cleared of this founding, also those that are on their way out and that no
+ * Cluster names any more.
+ */
 export function orderReset({ record }: Known, now: number): Ordered {
   if (!record) return refused('it was never founded: there is nothing to reset');
   const { replacing: _, restoring: __, ...rest } = record;
@@ -136,9 +147,10 @@ export function orderReset({ record }: Known, now: number): Ordered {
 }
 
 /**
- * What others wait for ends. A replacement whose learner never starts: the learner goes, and the member can be replaced anew, or be taken
- * out. A restore on a machine that died meanwhile: the founding is what it was before, and the data of others can be taken. A copy that the
- * machine has finished all the same is of a founding that nobody knows: it is held with it.
+ * What others wait for ends. A replacement whose learner never starts: the learner goes, and the
+ * member can be replaced anew, or be taken out. A restore on a machine that died meanwhile: the
+ * founding is what it was before, and the data of others can be taken. A copy that the machine has
+ * finished all the same is of a founding that nobody knows: it is held with it.
  */
 export function orderCallOff({ record, life }: Known, member: string): Ordered {
   const { replacing, restoring } = record ?? {};
@@ -158,8 +170,9 @@ export function orderCallOff({ record, life }: Known, member: string): Ordered {
 }
 
 /**
- * A store that was rolled back does not know disks that members have had since. A person says that the one which the machine has now is
- * its own; etcd's own list has to say so as well: it answers as a voter at that machine's address.
+ * A store that was rolled back does not know disks that members have had since. A person says that
+ * the one which the machine has now is its own; etcd's own list has to say so as well: it answers
+ * as a voter at that machine's address.
  */
 export function orderAdopt(known: Known, member: string): Ordered {
   const { record, life, view } = known;

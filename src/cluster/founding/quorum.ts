@@ -22,8 +22,8 @@ export function hasQuorum(view: EtcdView): boolean {
 }
 
 /**
- * Whether the cluster stands without this member: the others that answer are a majority of all voters, so that it can be removed
- * and the rest goes on. True also when it was removed already.
+ * Whether the cluster stands without this member: the others that answer are a majority of all
+ * voters, so that it can be removed and the rest goes on. True also when it was removed already.
  */
 export function othersHaveQuorum(view: EtcdView, who: MemberAddress): boolean {
   const voters = view.members.filter(({ learner }) => !learner);
@@ -31,15 +31,18 @@ export function othersHaveQuorum(view: EtcdView, who: MemberAddress): boolean {
   return healthy.length >= majority(voters.length);
 }
 
-/** Whether etcd, which stands now, still stands when this member is taken out of it, whether that one runs or not. */
+/**
+ * Whether etcd, which stands now, still stands when this member is taken out of it, whether that
+ * one runs or not.
+ */
 export function standsWithout(view: EtcdView, who: MemberAddress): boolean {
   const rest = view.members.filter((member) => !member.learner && !isMember(member, who));
   return hasQuorum(view) && rest.filter(({ healthy }) => healthy).length >= majority(rest.length);
 }
 
 /**
- * Those that cannot be taken out, one after the other, without etcd losing its quorum: empty when all can. Who does not answer goes
- * first.
+ * Those that cannot be taken out, one after the other, without etcd losing its quorum: empty when
+ * all can. Who does not answer goes first.
  */
 export function notRemovable(view: EtcdView, all: readonly MemberAddress[]): readonly MemberAddress[] {
   let left = view;

@@ -62,8 +62,8 @@ export const toldMembers = ({ members, former }: FoundingRecord): FoundingRecord
 export const encodeFounding = (record: FoundingRecord): string => JSON.stringify(record);
 
 /**
- * Throws E_FOUNDING for a record that cannot be read: a founding that is there and not understood must never be taken for one
- * that is not there.
+ * Throws E_FOUNDING for a record that cannot be read: a founding that is there and not understood
+ * must never be taken for one that is not there.
  */
 export function decodeFounding(key: string, value: string): FoundingRecord {
   let json: unknown;

@@ -1,8 +1,10 @@
 /**
- * Replacing a member, step by step: remove, add as a learner, let it start, promote. What comes next follows from the stored stage
- * and etcd's own list, so whoever is killed at any point, the next one goes on. Pure.
+ * Replacing a member, step by step: remove, add as a learner, let it start, promote. What comes
+ * next follows from the stored stage and etcd's own list, so whoever is killed at any point, the
+ * next one goes on. Pure.
  *
- * etcd's list is the truth where the two differ (a step was done and not written down, somebody else acted, the store is older).
+ * etcd's list is the truth where the two differ (a step was done and not written down, somebody
+ * else acted, the store is older).
  */
 import type { EtcdView, FoundingRecord, MemberAddress, Replacing } from './founding.ts';
 import { isMember, othersHaveQuorum, peerUrl } from './quorum.ts';
@@ -67,7 +69,10 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
   }
 }
 
-/** The learner goes, then the replacement is forgotten. A voter it is that was promoted meanwhile, or the one that was to be replaced: it stays. */
+/**
+ * The learner goes, then the replacement is forgotten. A voter it is that was promoted meanwhile,
+ * or the one that was to be replaced: it stays.
+ */
 function calledOff(
   { replacing, ...record }: FoundingRecord,
   own: readonly EtcdView['members'][number][],
@@ -89,7 +94,10 @@ function joined({ replacing: _, former, ...record }: FoundingRecord, replacing: 
   };
 }
 
-/** `--initial-cluster` of one that joins: what etcd has, by the names that members have or will have. */
+/**
+ * `--initial-cluster` of one that joins: what etcd has, by the names that members have or will
+ * have.
+ */
 function listOf(record: FoundingRecord, view: EtcdView, who: MemberAddress): readonly MemberAddress[] {
   return view.members.map(({ id, name, peerUrls }) => {
     const address = hostOf(peerUrls[0] ?? '');

@@ -1,6 +1,6 @@
 /**
- * The ordered restore: its quorum lost for good, etcd goes on from one member's data, as a new founding with a new token, so that no
- * old disk ever merges with it. Pure.
+ * The ordered restore: its quorum lost for good, etcd goes on from one member's data, as a new
+ * founding with a new token, so that no old disk ever merges with it. Pure.
  */
 
 import { addressOfMember, filesystemOf } from './decide.ts';
@@ -19,9 +19,10 @@ export interface RestoreOrder {
 }
 
 /**
- * A person typed the cluster's name and named the member whose data are to be taken. Members that are there say what they have. Of one
- * that is silent nobody knows: it may be off for good, or cut off from the boot host only and be part of a quorum. That it is gone is a
- * person's word, name by name; and nobody is given up who is heard.
+ * A person typed the cluster's name and named the member whose data are to be taken. Members that
+ * are there say what they have. Of one that is silent nobody knows: it may be off for good, or cut
+ * off from the boot host only and be part of a quorum. That it is gone is a person's word, name by
+ * name; and nobody is given up who is heard.
  */
 export function orderRestore(known: Known, { member, without }: RestoreOrder, { now, id }: Moment): Ordered {
   const { record, life, view } = known;
@@ -100,7 +101,10 @@ function isOwn(
   );
 }
 
-/** Evidence that the copy is in its place: the marker, which is written last, names the new founding. */
+/**
+ * Evidence that the copy is in its place: the marker, which is written last, names the new
+ * founding.
+ */
 export function witnessRestored(
   { record }: Known,
   { member, machine, filesystem, marker, etcd }: MemberFacts,

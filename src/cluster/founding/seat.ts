@@ -11,13 +11,18 @@ import { ETCD_RELEASES } from '../versions.ts';
 import type { Founder } from './founder.ts';
 import type { EtcdDecision, HoldCode, MemberAddress, MemberFacts } from './founding.ts';
 
-/** The hold of a machine whose etcd is stopped and cannot start by itself; said back, it lets a replacement begin. */
+/**
+ * The hold of a machine whose etcd is stopped and cannot start by itself; said back, it lets a
+ * replacement begin.
+ */
 export const FENCED = 'etcd-fenced';
 
 export const membersOf = (full: Pick<FullCluster, 'machines'>): readonly MemberAddress[] =>
   withRole(full, 'etcd').map((machine) => ({ name: machine.name, address: addressOf(machine) }));
 
-/** A machine's facts as the founding takes them; undefined while its data filesystem is not mounted. */
+/**
+ * A machine's facts as the founding takes them; undefined while its data filesystem is not mounted.
+ */
 export function memberFacts(
   machine: string,
   { disk, marker, etcd, hold, seenRevision }: AgentFacts,
@@ -105,8 +110,9 @@ const stopLines = (service: boolean): readonly PlanLine[] =>
     : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)];
 
 /**
- * Nothing of the membership that ends may write any more, not even a moment later: its data would be taken for those of the next one.
- * A manifest that is gone does not do that: kubelet may be about to start the pod.
+ * Nothing of the membership that ends may write any more, not even a moment later: its data would
+ * be taken for those of the next one. A manifest that is gone does not do that: kubelet may be
+ * about to start the pod.
  */
 const fenceLines = (service: boolean, { name }: ClusterMachine): readonly PlanLine[] => [
   ...stopLines(service),
@@ -125,8 +131,8 @@ const markerLine = (full: FullCluster, machine: ClusterMachine, { token }: Found
 });
 
 /**
- * kubelet would start the pod again, and might not end it: it ends no static pod while it has not seen the API since it started, which it
- * cannot without a quorum (kubelet.go, deletePod).
+ * kubelet would start the pod again, and might not end it: it ends no static pod while it has not
+ * seen the API since it started, which it cannot without a quorum (kubelet.go, deletePod).
  */
 function restoreLines(
   full: FullCluster,

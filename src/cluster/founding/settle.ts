@@ -1,6 +1,6 @@
 /**
- * What a member's word changes in the record, before it is answered: opening, binding, evidence. Pure: each returns the record as
- * it should be stored, or undefined when nothing changes.
+ * What a member's word changes in the record, before it is answered: opening, binding, evidence.
+ * Pure: each returns the record as it should be stored, or undefined when nothing changes.
  */
 import { filesystemOf, hasData } from './decide.ts';
 import type { FoundingRecord, Known, MemberFacts } from './founding.ts';
@@ -13,8 +13,8 @@ export interface Moment {
 }
 
 /**
- * The opening: every member was asked in this server's life, and none has data or the mark of them. A store cannot tell fresh
- * from lost, so nothing less is enough.
+ * The opening: every member was asked in this server's life, and none has data or the mark of them.
+ * A store cannot tell fresh from lost, so nothing less is enough.
  */
 export function openByAsking(known: Known, { now, id }: Moment): FoundingRecord | undefined {
   const { record, members, life } = known;
@@ -46,11 +46,12 @@ export type Ordered =
   | { readonly ok: false; readonly text: string };
 
 /**
- * The opening by a person who typed the cluster's name: for those that have asked; absent ones are bound when they first ask. Data
- * stand against it, whosever they are.
+ * The opening by a person who typed the cluster's name: for those that have asked; absent ones are
+ * bound when they first ask. Data stand against it, whosever they are.
  *
- * On a founding that was opened in an earlier life of the server and has not ended it makes a new one: the store may be a backup,
- * and who was bound since is not known. Its members must all say that they have nothing.
+ * On a founding that was opened in an earlier life of the server and has not ended it makes a new
+ * one: the store may be a backup, and who was bound since is not known. Its members must all say
+ * that they have nothing.
  */
 export function openByPerson(known: Known, { now, id }: Moment): Ordered {
   const { record, members, life } = known;
@@ -77,7 +78,9 @@ export function openByPerson(known: Known, { now, id }: Moment): Ordered {
     : refused('two of its members name the same filesystem: a disk was copied');
 }
 
-/** A member that was absent at the opening, asks for the first time, in the same life of the server. */
+/**
+ * A member that was absent at the opening, asks for the first time, in the same life of the server.
+ */
 export function bindLate({ record, life }: Known, facts: MemberFacts): FoundingRecord | undefined {
   if (!record || record.founded || record.reset || !life.opened || hasData(facts)) return undefined;
   if (!record.members.some(({ name }) => name === facts.member)) return undefined;
@@ -111,8 +114,8 @@ export function witnessView({ record, view }: Known, now: number): FoundingRecor
 }
 
 /**
- * A replacement begins, or begins anew with another disk: only for a machine that has stopped its etcd and has no data. `decided`
- * is that the rules said `replace`.
+ * A replacement begins, or begins anew with another disk: only for a machine that has stopped its
+ * etcd and has no data. `decided` is that the rules said `replace`.
  */
 export function beginReplacing(
   known: Known,

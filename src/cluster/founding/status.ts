@@ -1,4 +1,7 @@
-/** What is known of a founding, for people: what each member said last, how long ago, and what it was told. Pure. */
+/**
+ * What is known of a founding, for people: what each member said last, how long ago, and what it
+ * was told. Pure.
+ */
 import type { Millis } from '../../base/duration.ts';
 import type { EtcdDecision, EtcdView, FoundingRecord, Known } from './founding.ts';
 import { heardAgo, isSilent } from './silence.ts';
@@ -11,7 +14,10 @@ export interface FoundingStatus {
     readonly asked: boolean;
     /** How long ago it said what follows, ms. */
     readonly heardMsAgo?: Millis;
-    /** It has not been heard for so long that it has to be taken for off: what follows may not be so any more. */
+    /**
+     * It has not been heard for so long that it has to be taken for off: what follows may not be so
+     * any more.
+     */
     readonly silent?: true;
     readonly filesystem?: string;
     readonly data?: string;

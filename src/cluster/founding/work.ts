@@ -1,9 +1,14 @@
-/** What the executor has to do by a founding's record, whatever of it was ordered or found. Pure. */
+/**
+ * What the executor has to do by a founding's record, whatever of it was ordered or found. Pure.
+ */
 import type { EtcdView, FoundingRecord } from './founding.ts';
 import { nextRemoval } from './leaving.ts';
 import { nextStep, type ReplacingStep } from './replacing.ts';
 
-/** Members that go and the one that is replaced: whose turn it is. A dead voter that stays would make etcd refuse a learner. */
+/**
+ * Members that go and the one that is replaced: whose turn it is. A dead voter that stays would
+ * make etcd refuse a learner.
+ */
 export function nextWork(record: FoundingRecord, view: EtcdView | undefined): ReplacingStep {
   const removal = nextRemoval(record, view);
   if (removal && removal.do !== 'wait') return removal;

@@ -74,7 +74,9 @@ const scopeOf = ({ etcdOnly, probe: probes }: LookAt): string => {
 
 const INCOMPLETE = "etcd, certificates and machines only: the Cluster's document is incomplete";
 
-/** What is wrong with the document; and what runs all the same, as far as that is known without it. */
+/**
+ * What is wrong with the document; and what runs all the same, as far as that is known without it.
+ */
 async function incomplete(
   deps: HealthDeps,
   cluster: string,

@@ -1,11 +1,17 @@
-/** etcd's own list beside the document: who is missing, who does not answer, who should not be there. Pure. */
+/**
+ * etcd's own list beside the document: who is missing, who does not answer, who should not be
+ * there. Pure.
+ */
 import type { EtcdMember, EtcdView, MemberAddress } from '../founding/founding.ts';
 import { hasQuorum, isMember, majority } from '../founding/quorum.ts';
 import { toldMembers } from '../founding/record.ts';
 import type { FoundingStatus } from '../founding/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 
-/** `documented`: as the document has them; absent while it is incomplete: then as the record and etcd itself have them. */
+/**
+ * `documented`: as the document has them; absent while it is incomplete: then as the record and
+ * etcd itself have them.
+ */
 export function judgeEtcd(
   status: FoundingStatus,
   documented: readonly MemberAddress[] | undefined,

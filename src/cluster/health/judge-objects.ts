@@ -1,4 +1,7 @@
-/** Whether the in-cluster objects are in place: one control plane that has applied the present ones is enough. Pure. */
+/**
+ * Whether the in-cluster objects are in place: one control plane that has applied the present ones
+ * is enough. Pure.
+ */
 import { ageText } from '../../base/age.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { ApplierStanding, ObjectsStanding } from '../objects/standing.ts';

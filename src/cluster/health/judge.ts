@@ -131,7 +131,10 @@ function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
     : good('lease', name, `held by ${lease.holder}`);
 }
 
-/** Those of the cluster's own machines are decided by Muster or in the tree; of others a person says what is right. */
+/**
+ * Those of the cluster's own machines are decided by Muster or in the tree; of others a person says
+ * what is right.
+ */
 function judgeRequests(full: FullCluster, { pending }: ApiSeen): Finding {
   const late = pending.filter(({ age }) => age > CSR_WAITS);
   const own = late.filter(
@@ -165,7 +168,10 @@ const countOf = (requests: readonly RequestSeen[], whose: string): readonly stri
       ]
     : [];
 
-/** Certificates of machines by which they work: the newest of each. `issued`: of the cluster, and agents' that count. */
+/**
+ * Certificates of machines by which they work: the newest of each. `issued`: of the cluster, and
+ * agents' that count.
+ */
 export function judgeCertificates(
   cluster: string,
   machines: ReadonlySet<string>,

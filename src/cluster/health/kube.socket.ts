@@ -1,4 +1,7 @@
-/** A cluster's API as the boot host reaches it: every API server by its own address, with an admin certificate of an hour. */
+/**
+ * A cluster's API as the boot host reaches it: every API server by its own address, with an admin
+ * certificate of an hour.
+ */
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import { urlHost } from '../../base/ip.ts';
 import { type BootHostDeps, bootHostCredentials } from '../boot-host.ts';

@@ -25,10 +25,16 @@ export interface KubeCall {
   readonly contentType?: string;
 }
 
-/** One API server. Throws KubeRefusal for an answer that is none of success; else what the connection says. */
+/**
+ * One API server. Throws KubeRefusal for an answer that is none of success; else what the
+ * connection says.
+ */
 export type Kube = (path: string, call?: KubeCall) => Promise<KubeAnswer>;
 
-/** The API server that says first that it is ready. Rejects with what one of them says when none does. */
+/**
+ * The API server that says first that it is ready. Rejects with what one of them says when none
+ * does.
+ */
 export async function firstReady(kubes: readonly Kube[]): Promise<Kube> {
   const asked = kubes.map(async (kube) => {
     await kube('/readyz');

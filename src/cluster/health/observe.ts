@@ -1,6 +1,7 @@
 /**
- * What can be seen of a cluster from the boot host, gathered at once: etcd, API servers, what the API knows of nodes, what machines said
- * of themselves. Nothing is judged here, and nothing that does not answer stops the rest.
+ * What can be seen of a cluster from the boot host, gathered at once: etcd, API servers, what the
+ * API knows of nodes, what machines said of themselves. Nothing is judged here, and nothing that
+ * does not answer stops the rest.
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';

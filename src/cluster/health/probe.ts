@@ -1,6 +1,7 @@
 /**
- * The probe of the network between pods: a pod on each of some nodes asks the cluster's DNS for the API's Service, and connects to that
- * Service. What it found is its termination message, so that the API alone says it and no log has to be fetched.
+ * The probe of the network between pods: a pod on each of some nodes asks the cluster's DNS for the
+ * API's Service, and connects to that Service. What it found is its termination message, so that
+ * the API alone says it and no log has to be fetched.
  */
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
@@ -10,7 +11,10 @@ import { type Kube, KubeRefusal } from './kube.ts';
 
 const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
 const LABEL = ['app.kubernetes.io/name', 'muster-probe'] as const;
-/** Probe pods that nobody waits for any more: their time ran out. One that did end may still be read by another probe. */
+/**
+ * Probe pods that nobody waits for any more: their time ran out. One that did end may still be read
+ * by another probe.
+ */
 const LEFT_BEHIND = `${NAMESPACE}?${new URLSearchParams({ labelSelector: LABEL.join('='), fieldSelector: 'status.phase=Failed' })}`;
 /** Pods of one probe; with more nodes, these are taken from all over the list. */
 const AT_MOST = 16;
@@ -43,8 +47,9 @@ export interface ProbeOf {
 const OK = 'ok';
 
 /**
- * busybox and others: `Address: 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the server's own has a port behind it, or differs. Not every
- * nc knows -z (Debian's busybox does not), but all end when the other side does: an API server answers plain HTTP with a refusal.
+ * busybox and others: `Address: 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the server's own
+ * has a port behind it, or differs. Not every nc knows -z (Debian's busybox does not), but all end
+ * when the other side does: an API server answers plain HTTP with a refusal.
  */
 export function probeScript({ dnsDomain, serviceAddresses }: FullCluster): string {
   const [api] = serviceAddresses.kubernetes;
@@ -83,7 +88,10 @@ export function probePod(of: Pick<ProbeOf, 'full' | 'image' | 'id'>, node: strin
   };
 }
 
-/** Makes the pods, waits for them, takes them away again, and with them what an earlier probe could not. Never rejects. */
+/**
+ * Makes the pods, waits for them, takes them away again, and with them what an earlier probe could
+ * not. Never rejects.
+ */
 export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
   const { nodes } = of;
   const step = Math.max(1, nodes.length / AT_MOST);
@@ -111,7 +119,10 @@ async function make(kube: Kube, pod: object): Promise<void> {
   }
 }
 
-/** What is refused is refused again; a late answer, or an API server with troubles of its own, is not the last word. */
+/**
+ * What is refused is refused again; a late answer, or an API server with troubles of its own, is
+ * not the last word.
+ */
 const isFinal = (error: unknown): boolean =>
   error instanceof KubeRefusal && error.status < 500 && error.status !== 429;
 

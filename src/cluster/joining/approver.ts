@@ -1,6 +1,7 @@
 /**
- * The approver: looks at the requests for certificates of every founded cluster whose API answers, and approves or denies those that are
- * about its machines. Nothing is stored: what is decided stands in the API, and what nobody decided is looked at again.
+ * The approver: looks at the requests for certificates of every founded cluster whose API answers,
+ * and approves or denies those that are about its machines. Nothing is stored: what is decided
+ * stands in the API, and what nobody decided is looked at again.
  */
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
@@ -21,7 +22,10 @@ export interface ApproverDeps extends RoundsDeps {
 /** A kubelet asks anew after a minute or more; the approver in the tree takes a second. */
 const EVERY = duration('12s');
 const REQUESTS = '/apis/certificates.k8s.io/v1/certificatesigningrequests';
-/** A request takes up to 1.5 MiB in etcd: so few at once are read without a stall that others would feel. */
+/**
+ * A request takes up to 1.5 MiB in etcd: so few at once are read without a stall that others would
+ * feel.
+ */
 const PAGE = 20;
 /** The API deletes requests after an hour, or a day if nobody decides: nobody has so many. */
 const PAGES = 100;
@@ -32,7 +36,10 @@ const MOST = 50;
 interface Watched {
   /** The control plane that answered last is asked first. */
   by?: string;
-  /** By uid, as long as they are there: requests whose alarm was recorded, and what could not be written of others. */
+  /**
+   * By uid, as long as they are there: requests whose alarm was recorded, and what could not be
+   * written of others.
+   */
   told: Map<string, 'alarm' | Decided['verdict']>;
 }
 
@@ -120,7 +127,10 @@ interface Decided {
   readonly verdict: Exclude<Verdict, { readonly do: 'leave' }>;
 }
 
-/** Writes what was decided; an event is made of it when the API has it. What fails is tried again in the next round. */
+/**
+ * Writes what was decided; an event is made of it when the API has it. What fails is tried again in
+ * the next round.
+ */
 async function settle(deps: ApproverDeps, { full, kube, state }: Place, decided: Decided): Promise<void> {
   const { item, request, verdict } = decided;
   try {

@@ -1,7 +1,10 @@
 /** Joining by token: whom it concerns, and the names that Kubernetes knows it by. Pure. */
 import type { ClusterMachine, FullCluster } from '../full.ts';
 
-/** Holders of machines' tokens: they may ask for a certificate (`system:node-bootstrapper`), and nothing approves it but Muster. */
+/**
+ * Holders of machines' tokens: they may ask for a certificate (`system:node-bootstrapper`), and
+ * nothing approves it but Muster.
+ */
 export const MACHINE_TOKENS = 'system:bootstrappers:muster:machines';
 
 const USER = 'system:bootstrap:';

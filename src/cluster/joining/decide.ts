@@ -1,9 +1,11 @@
 /**
- * Who may have a certificate that a cluster signs itself: the request of a kubelet compared with the inventory. Pure.
+ * Who may have a certificate that a cluster signs itself: the request of a kubelet compared with
+ * the inventory. Pure.
  *
- * Machines of Muster join with certificates that Muster signs (decision 26) and need none of this, unless their kubelet asks for a serving
- * certificate (`serverTLSBootstrap`), or joins by a token of its own (`joining: token`, decision 43). What is decided here is that nobody else
- * gets one in their name.
+ * Machines of Muster join with certificates that Muster signs (decision 26) and need none of this,
+ * unless their kubelet asks for a serving certificate (`serverTLSBootstrap`), or joins by a token
+ * of its own (`joining: token`, decision 43). What is decided here is that nobody else gets one in
+ * their name.
  */
 import { formatIp, parseIp } from '../../base/ip.ts';
 import { type AskedNames, readAskedNames } from '../../pki/csr-names.ts';
@@ -13,7 +15,10 @@ import type { SigningRequest } from './request.ts';
 
 /** Its signer is kube-controller-manager, and nobody in the tree approves. */
 export const SERVING = 'kubernetes.io/kubelet-serving';
-/** Approved in the tree for the node itself (`selfnodeclient`), and for whoever has a token of kubeadm's group (`nodeclient`), by any name. */
+/**
+ * Approved in the tree for the node itself (`selfnodeclient`), and for whoever has a token of
+ * kubeadm's group (`nodeclient`), by any name.
+ */
 export const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
 
 /** What differs: the reason of the condition in the API, by the code of the event. */
@@ -30,7 +35,10 @@ export type Misfit = keyof typeof MISFITS;
 
 export type Verdict =
   | { readonly do: 'approve'; readonly machine: string; readonly text: string }
-  /** `alarm`: it would be denied, and somebody has approved it already. `machine`: whom it is about; absent when that cannot be read. */
+  /**
+   * `alarm`: it would be denied, and somebody has approved it already. `machine`: whom it is about;
+   * absent when that cannot be read.
+   */
   | {
       readonly do: 'deny' | 'alarm';
       readonly machine: string | undefined;
@@ -73,7 +81,9 @@ export function nodeOf({ machines }: Inventory, user: string): FullCluster['mach
   return machines.find((one) => one.name === name && one.roles.some((role) => role !== 'etcd'));
 }
 
-/** Also of one that names several: whoever reads only the first or only the last must not get by. */
+/**
+ * Also of one that names several: whoever reads only the first or only the last must not get by.
+ */
 const askedFor = (inventory: Inventory, { commonNames }: AskedNames): readonly string[] =>
   commonNames.filter((name) => nodeOf(inventory, name) !== undefined);
 
@@ -81,7 +91,8 @@ function client(inventory: Inventory, request: SigningRequest): Verdict {
   const { username } = request;
   const read = readAskedNames(request.request);
   if (!read.ok) {
-    // The approver in the tree may read it. A node gets no other name there; who is no node may be after one of ours.
+    // The approver in the tree may read it. A node gets no other name there; who is no node may be
+    // after one of ours.
     if (username.startsWith(USER)) return LEAVE.inTree;
     return deny(undefined, 'unreadable', `${shown(username)} asks with what cannot be read: ${read.text}`);
   }

@@ -1,6 +1,7 @@
 /**
- * Labels and taints of nodes that have registered, and labels that no kubelet may give: what a Cluster says of them is written once, and again
- * when it says something else. In between they are everybody's: what `kubectl label` and `kubectl taint` change stays.
+ * Labels and taints of nodes that have registered, and labels that no kubelet may give: what a
+ * Cluster says of them is written once, and again when it says something else. In between they are
+ * everybody's: what `kubectl label` and `kubectl taint` change stays.
  */
 import { z } from 'zod';
 import { duration } from '../../base/duration.ts';
@@ -72,7 +73,9 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
   }
 }
 
-/** By machine; records of machines that left the cluster, and of an earlier founding, are taken out. */
+/**
+ * By machine; records of machines that left the cluster, and of an earlier founding, are taken out.
+ */
 async function givenBefore(
   { store, log }: NodeKeeperDeps,
   { full, founding }: Place,
@@ -91,7 +94,10 @@ async function givenBefore(
   return given;
 }
 
-/** Writes what a node lacks; one that has not registered, or that somebody else writes to, has its turn in the next round. */
+/**
+ * Writes what a node lacks; one that has not registered, or that somebody else writes to, has its
+ * turn in the next round.
+ */
 async function settle(
   { store, events }: NodeKeeperDeps,
   { full, founding, state: { told } }: Place,

@@ -1,4 +1,7 @@
-/** What a Cluster says of a machine's node, and what has to be written to a node that is there. Pure. */
+/**
+ * What a Cluster says of a machine's node, and what has to be written to a node that is there.
+ * Pure.
+ */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { type NodeSettings, type NodeTaint, taintText } from '../nodes.ts';
 
@@ -8,15 +11,19 @@ const textOfAll = ({ labels = {}, taints = [] }: NodeSettings): string =>
   JSON.stringify([Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)), taints.map(taintText).sort()]);
 
 export interface NodeChange {
-  /** A JSON merge patch (RFC 7396) with the version that was read: who was faster is not overwritten. */
+  /**
+   * A JSON merge patch (RFC 7396) with the version that was read: who was faster is not
+   * overwritten.
+   */
   readonly patch: object;
   /** In a person's words: `gpu=yes`, `-gpu`, `taint gpu:NoExecute`, `-taint gpu:NoExecute`. */
   readonly says: readonly string[];
 }
 
 /**
- * Undefined when nothing has to be written. What was given `before` and is not wanted any more goes, unless somebody has changed it since: then
- * it is theirs. Labels and taints that Muster never gave stay.
+ * Undefined when nothing has to be written. What was given `before` and is not wanted any more
+ * goes, unless somebody has changed it since: then it is theirs. Labels and taints that Muster
+ * never gave stay.
  */
 export function nodeChange(
   node: unknown,

@@ -28,7 +28,10 @@ export interface Rounds {
   close(): Promise<void>;
 }
 
-/** From now on, until it is closed. A look that rejects is noted as `what`, and taken again in the next round. */
+/**
+ * From now on, until it is closed. A look that rejects is noted as `what`, and taken again in the
+ * next round.
+ */
 export function startRounds<State>(
   { founder, completions, clock, log }: RoundsDeps,
   { every, what, begin }: { readonly every: Millis; readonly what: string; readonly begin: () => State },

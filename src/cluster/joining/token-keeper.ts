@@ -1,6 +1,7 @@
 /**
- * The token keeper: machines' join tokens as the Secrets by which a cluster's API knows them. One is there from when the API answers, until a
- * quarter of an hour after its machine asked for it last; of a machine that has joined, or that is none of the cluster's any more, it is taken away.
+ * The token keeper: machines' join tokens as the Secrets by which a cluster's API knows them. One
+ * is there from when the API answers, until a quarter of an hour after its machine asked for it
+ * last; of a machine that has joined, or that is none of the cluster's any more, it is taken away.
  */
 import { duration } from '../../base/duration.ts';
 import { addressOf, type FullCluster, withRole } from '../full.ts';
@@ -20,7 +21,10 @@ const LIFETIME = duration('15m');
 /** Its end is written anew when it has moved by so much. */
 const STEP = duration('5m');
 
-/** A new cluster's API answers some time before a control plane has written what Muster may do there; later a refusal is news. */
+/**
+ * A new cluster's API answers some time before a control plane has written what Muster may do
+ * there; later a refusal is news.
+ */
 const SAID_AFTER = 10;
 
 /** What is kept of a cluster between two rounds. */

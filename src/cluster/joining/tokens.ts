@@ -1,6 +1,7 @@
 /**
- * Bootstrap tokens of machines that join by one (`spec.kubernetes.joining: token`, decision 0043): which machine each belongs to. A machine has
- * the same one until its kubelet has a certificate, and a new one after that. What is stored is the public half; the secret one is derived.
+ * Bootstrap tokens of machines that join by one (`spec.kubernetes.joining: token`, decision 0043):
+ * which machine each belongs to. A machine has the same one until its kubelet has a certificate,
+ * and a new one after that. What is stored is the public half; the secret one is derived.
  */
 import { createHmac, randomInt } from 'node:crypto';
 import { z } from 'zod';
@@ -18,7 +19,10 @@ export interface JoinToken {
   readonly machine: string;
   /** The public half: six of [a-z0-9], as Kubernetes wants it. */
   readonly id: string;
-  /** Its machine has a certificate: it is worth nothing any more, and goes when the API has forgotten it. */
+  /**
+   * Its machine has a certificate: it is worth nothing any more, and goes when the API has
+   * forgotten it.
+   */
   readonly used: boolean;
 }
 

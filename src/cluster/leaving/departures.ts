@@ -1,6 +1,7 @@
 /**
- * What has to be done at a cluster's API for machines on their way out: drain, later delete the Node. What is next stands in the founding's
- * record, so that any life of the server goes on from there.
+ * What has to be done at a cluster's API for machines on their way out: drain, later delete the
+ * Node. What is next stands in the founding's record, so that any life of the server goes on from
+ * there.
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';

@@ -19,8 +19,9 @@ const is = (error: unknown, status: number): boolean =>
 const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(node)}`;
 
 /**
- * One round: asks for the eviction of every pod that is still there. A pod counts as gone when the API has none any more, or when it ends on
- * a node that does not answer: nobody is left there who would confirm it. Pods of DaemonSets and of manifests stay.
+ * One round: asks for the eviction of every pod that is still there. A pod counts as gone when the
+ * API has none any more, or when it ends on a node that does not answer: nobody is left there who
+ * would confirm it. Pods of DaemonSets and of manifests stay.
  */
 export async function drain(kube: Kube, node: string): Promise<Drained> {
   const found = await kube(nodePath(node)).catch(absent);

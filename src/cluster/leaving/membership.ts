@@ -1,4 +1,7 @@
-/** `muster cluster add-node` and `remove-node`: the Cluster's document edited as a person would edit it, and what follows ordered. */
+/**
+ * `muster cluster add-node` and `remove-node`: the Cluster's document edited as a person would edit
+ * it, and what follows ordered.
+ */
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -146,7 +149,10 @@ export function createMembership(deps: MembershipDeps): Membership {
       );
   };
 
-  /** One that has no role any more leaves no place; unless the document has the other one already, as when an order is said again. */
+  /**
+   * One that has no role any more leaves no place; unless the document has the other one already,
+   * as when an order is said again.
+   */
   const checkExchange = (
     cluster: string,
     spec: KubernetesSpec,

@@ -1,6 +1,7 @@
 /**
- * What is known of the applying of in-cluster objects by each control plane. It gets its credential, of an hour and of the highest rank,
- * only for a bundle that it has not applied yet; when that is done it removes the credential, and that is how it is seen.
+ * What is known of the applying of in-cluster objects by each control plane. It gets its
+ * credential, of an hour and of the highest rank, only for a bundle that it has not applied yet;
+ * when that is done it removes the credential, and that is how it is seen.
  */
 import { z } from 'zod';
 import type { AgentFacts } from '../../agent/facts.ts';

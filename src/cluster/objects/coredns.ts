@@ -46,7 +46,10 @@ const probe = (path: string, at: string, failureThreshold: number, timing: objec
   ...timing,
 });
 
-/** One may fail. How many a cluster of that size needs, a person or an autoscaler says, as kubeadm lets them. */
+/**
+ * One may fail. How many a cluster of that size needs, a person or an autoscaler says, as kubeadm
+ * lets them.
+ */
 export const corednsReplicas: KubeObject = {
   apiVersion: 'apps/v1',
   kind: 'Deployment',

@@ -1,6 +1,6 @@
 /**
- * Flannel: a VXLAN between the machines, pods' networks as kube-controller-manager gave them to the nodes. It reaches the API on
- * its own machine, so that Services need not work before it does.
+ * Flannel: a VXLAN between the machines, pods' networks as kube-controller-manager gave them to the
+ * nodes. It reaches the API on its own machine, so that Services need not work before it does.
  */
 import type { FullCluster } from '../full.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
@@ -8,7 +8,10 @@ import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceA
 const SPACE = 'kube-flannel';
 const LABEL = { app: 'flannel', tier: 'node' } as const;
 
-/** What containerd does for each pod. Put down by the plan: no image then needs a program that copies files. */
+/**
+ * What containerd does for each pod. Put down by the plan: no image then needs a program that
+ * copies files.
+ */
 export const FLANNEL_CNI = {
   name: 'cbr0',
   cniVersion: '0.3.1',

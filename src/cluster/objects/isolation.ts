@@ -1,6 +1,7 @@
 /**
- * Namespaces that begin isolated: their pods are reached from their own namespace only. Policies add up, so who needs more allows it with
- * a policy of their own. What pods ask of others, DNS among it, is not limited.
+ * Namespaces that begin isolated: their pods are reached from their own namespace only. Policies
+ * add up, so who needs more allows it with a policy of their own. What pods ask of others, DNS
+ * among it, is not limited.
  */
 import type { FullCluster } from '../full.ts';
 import type { KubeObject } from './object.ts';

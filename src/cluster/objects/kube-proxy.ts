@@ -1,4 +1,6 @@
-/** kube-proxy as kubeadm sets it up, but that it reaches the API on its own machine: see deviations. */
+/**
+ * kube-proxy as kubeadm sets it up, but that it reaches the API on its own machine: see deviations.
+ */
 import { type Plain, yamlText } from '../../ignition/yaml-text.ts';
 import type { FullCluster } from '../full.ts';
 import { componentHash } from './kubeadm.ts';

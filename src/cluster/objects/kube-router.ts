@@ -1,6 +1,7 @@
 /**
- * kube-router: routes between the machines' pods by BGP among the machines themselves, and network policies; or only these, beside another
- * network. Services stay with kube-proxy. It reaches the API on its own machine, as flannel does.
+ * kube-router: routes between the machines' pods by BGP among the machines themselves, and network
+ * policies; or only these, beside another network. Services stay with kube-proxy. It reaches the
+ * API on its own machine, as flannel does.
  */
 import type { FullCluster } from '../full.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
@@ -11,7 +12,10 @@ const LABEL = { 'k8s-app': NAME, tier: 'node' } as const;
 const CNI_DIRECTORY = '/etc/cni/net.d';
 const CNI_FILE = `${CNI_DIRECTORY}/10-kuberouter.conflist`;
 
-/** kube-router writes the node's network of pods into it; so a pod puts it there once, and the plan, which would put it right again, does not. */
+/**
+ * kube-router writes the node's network of pods into it; so a pod puts it there once, and the plan,
+ * which would put it right again, does not.
+ */
 const CNI = {
   cniVersion: '0.3.1',
   name: 'kubernetes',
@@ -38,17 +42,21 @@ function args({ networks: { pods, services } }: FullCluster, routes: boolean): r
     '--run-firewall=true',
     '--run-service-proxy=false',
     '--run-loadbalancer=false',
-    // Without it peers agree on their own address's family only, and no routes of the other one are told (bgp_peers.go of 2.5).
+    // Without it peers agree on their own address's family only, and no routes of the other one are
+    // told (bgp_peers.go of 2.5).
     ...(routes ? ['--bgp-graceful-restart=true'] : []),
     `--enable-ipv4=${ipv4}`,
     `--enable-ipv6=${ipv6}`,
-    // A router's number has the form of an IPv4 address; without one it is made from the node's name.
+    // A router's number has the form of an IPv4 address; without one it is made from the node's
+    // name.
     ...(routes && !ipv4 ? ['--router-id=generate'] : []),
     ...services.map((network) => `--service-cluster-ip-range=${network}`),
   ];
 }
 
-/** What it needs to be the network: the firewall alone leaves the directory of CNI to whoever is. */
+/**
+ * What it needs to be the network: the firewall alone leaves the directory of CNI to whoever is.
+ */
 const ROUTES = {
   env: [{ name: 'KUBE_ROUTER_CNI_CONF_FILE', value: CNI_FILE }],
   mounts: [{ mountPath: CNI_DIRECTORY, name: 'cni-conf-dir' }],

@@ -1,4 +1,7 @@
-/** What kubeadm's later commands look for (`token`, `certs`, `upgrade plan`, `join`), and the bindings that its certificates need. */
+/**
+ * What kubeadm's later commands look for (`token`, `certs`, `upgrade plan`, `join`), and the
+ * bindings that its certificates need.
+ */
 import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../ignition/yaml-text.ts';
@@ -23,7 +26,10 @@ const TOKENS = group('system:bootstrappers:kubeadm:default-node-token');
 const NODES = group('system:nodes');
 const APPROVED = 'system:certificates.k8s.io:certificatesigningrequests';
 
-/** kubeadm takes a component's ConfigMap for its own, and so upgrades it, when this is the digest of its data in order of keys. */
+/**
+ * kubeadm takes a component's ConfigMap for its own, and so upgrades it, when this is the digest of
+ * its data in order of keys.
+ */
 export function componentHash(data: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const hash = createHash('sha256');
   for (const key of Object.keys(data).sort()) hash.update(data[key]!);
@@ -33,7 +39,10 @@ export function componentHash(data: Readonly<Record<string, string>>): Readonly<
 export const endpointUrl = ({ endpoint }: FullCluster): string =>
   `https://${urlHost(endpoint.host)}:${endpoint.port}`;
 
-/** Without these kubeadm would write an apiserver that cannot read Secrets, records nothing and admits everything. */
+/**
+ * Without these kubeadm would write an apiserver that cannot read Secrets, records nothing and
+ * admits everything.
+ */
 const KEPT = /^(encryption-provider-config|admission-control-config-file|audit-.*)$/;
 
 function apiserverSettings(full: FullCluster): { readonly [field: string]: Plain } {
@@ -92,8 +101,8 @@ export function clusterConfiguration(full: FullCluster): Plain {
 }
 
 /**
- * kubelet's settings for machines that join by kubeadm: without the files that only Muster puts down (its serving certificate, the
- * bundle of trust, the link to the machine's resolv.conf).
+ * kubelet's settings for machines that join by kubeadm: without the files that only Muster puts
+ * down (its serving certificate, the bundle of trust, the link to the machine's resolv.conf).
  */
 export function sharedKubeletConfiguration({ kubelet: { config } }: FullCluster): Plain {
   const {

@@ -1,6 +1,7 @@
 /**
- * What a control plane has to apply now: of the completed Cluster, its CA, the add-ons' files and the founding of its etcd alone, so that who
- * hands it out and who asks whether it was applied mean the same.
+ * What a control plane has to apply now: of the completed Cluster, its CA, the add-ons' files and
+ * the founding of its etcd alone, so that who hands it out and who asks whether it was applied mean
+ * the same.
  */
 import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from '../addons/library.ts';
 import { type ObjectsPart, objectsPart } from '../content/objects-unit.ts';
@@ -24,7 +25,10 @@ export type PresentOf = (
 const sameAddons = (before: AddonsPart['ready'] | undefined, now: AddonsPart['ready']): boolean =>
   before?.length === now.length && before.every((one, n) => one === now[n]);
 
-/** Made once for each state of the documents. `library` absent: there are no add-ons. `foundingOf`: the id of a cluster's present founding. */
+/**
+ * Made once for each state of the documents. `library` absent: there are no add-ons. `foundingOf`:
+ * the id of a cluster's present founding.
+ */
 export function openPresentObjects(
   library: AddonLibrary | undefined,
   foundingOf: (cluster: string) => string | undefined,

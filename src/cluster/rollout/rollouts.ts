@@ -1,4 +1,7 @@
-/** What this server heard of the machines of each cluster, for their turns. In memory: after a restart all are heard anew first. */
+/**
+ * What this server heard of the machines of each cluster, for their turns. In memory: after a
+ * restart all are heard anew first.
+ */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -18,7 +21,10 @@ import {
 } from './turn.ts';
 
 export interface Rollouts {
-  /** Takes what the machine says of itself, and says what it may change now. Turns are given one at a time. */
+  /**
+   * Takes what the machine says of itself, and says what it may change now. Turns are given one at
+   * a time.
+   */
   ask(full: FullCluster, machine: ClusterMachine, facts: AgentFacts, wanted: Revisions): Asked;
 }
 

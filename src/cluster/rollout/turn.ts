@@ -1,7 +1,8 @@
 /**
- * Whose turn it is when a change would start apiservers or members of etcd anew: one machine after the other, the next only when the
- * former runs what it was given and answers. A pure function of what was last heard. What does not run, or has not answered for a
- * while, may always be changed: founding waits for nobody, and what a change broke can be mended.
+ * Whose turn it is when a change would start apiservers or members of etcd anew: one machine after
+ * the other, the next only when the former runs what it was given and answers. A pure function of
+ * what was last heard. What does not run, or has not answered for a while, may always be changed:
+ * founding waits for nobody, and what a change broke can be mended.
  */
 import { duration, type Millis } from '../../base/duration.ts';
 
@@ -17,7 +18,9 @@ export interface Heard {
   readonly ready: boolean;
   /** What its process was started with; absent when none runs, or its machine cannot tell. */
   readonly revision?: string;
-  /** Since when it does not answer; absent while it does, and for one that was never seen to run. */
+  /**
+   * Since when it does not answer; absent while it does, and for one that was never seen to run.
+   */
   readonly lostAt?: Millis;
 }
 
@@ -61,9 +64,15 @@ export type Turn =
 const MOMENT = duration('30s');
 /** Agents speak every 15 s at the latest. */
 const ABSENT_AFTER = duration('45s');
-/** By then a server has heard of every agent that is there, and what the one before it let go has begun. */
+/**
+ * By then a server has heard of every agent that is there, and what the one before it let go has
+ * begun.
+ */
 const ALL_HEARD = duration('60s');
-/** So long a machine is waited for that is not as it should be for reasons of its own; and after so long people are told. */
+/**
+ * So long a machine is waited for that is not as it should be for reasons of its own; and after so
+ * long people are told.
+ */
 export const STALLED_AFTER = duration('5m');
 
 export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], moment: Moment): Turn {
@@ -100,7 +109,10 @@ export const isSettled = ({ has, pods, given }: Pick<Peer, 'has' | 'pods' | 'giv
 const isAsGiven = ({ revision }: Heard, given: string | undefined): boolean =>
   revision === undefined || given === undefined || revision === given;
 
-/** Without end for one that was changed and is not back: what stopped it would stop the next one too. */
+/**
+ * Without end for one that was changed and is not back: what stopped it would stop the next one
+ * too.
+ */
 const isWaitedFor = (peer: Peer, now: Millis): boolean =>
   !isSettled(peer) &&
   (peer.turned || peer.unsettledAt === undefined || now - peer.unsettledAt < STALLED_AFTER);
@@ -110,6 +122,9 @@ function notYet(peer: Peer): string {
   return peer.pods[pod]?.ready ? `its ${pod} was not started anew yet` : `its ${pod} is not ready`;
 }
 
-/** Of so many others these have to work meanwhile: a quorum of etcd, one apiserver; in small clusters all that there are. */
+/**
+ * Of so many others these have to work meanwhile: a quorum of etcd, one apiserver; in small
+ * clusters all that there are.
+ */
 const needed = (pod: Rolled, others: number): number =>
   pod === 'etcd' ? Math.min(Math.floor((others + 1) / 2) + 1, others) : Math.min(1, others);

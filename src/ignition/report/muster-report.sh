@@ -3,9 +3,10 @@
 #
 #     muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]]
 #
-# The server and the boot session are in muster.url= on the kernel command line; without it there is nobody to tell and
-# nothing happens. `configured` first asks cloud-init whether it really applied this boot's configuration, and fails if
-# not. `failed` sends the end of LOGFILE, or of the journal. Needs curl or wget. Gives up after some four minutes.
+# The server and the boot session are in muster.url= on the kernel command line; without it there is
+# nobody to tell and nothing happens. `configured` first asks cloud-init whether it really applied
+# this boot's configuration, and fails if not. `failed` sends the end of LOGFILE, or of the journal.
+# Needs curl or wget. Gives up after some four minutes.
 set -fu
 
 cmdline=${MUSTER_CMDLINE:-/proc/cmdline}
@@ -28,7 +29,8 @@ argument() {
   printf '%s' "$value"
 }
 
-# Every octet as %XX: always right in a form, and needs no table. Plain words stay, for systems without od.
+# Every octet as %XX: always right in a form, and needs no table. Plain words stay, for systems
+# without od.
 encode() {
   text=$(cat)
   case $text in
@@ -37,7 +39,8 @@ encode() {
   esac
 }
 
-# Prints why the configuration of this boot is not in force; prints nothing when it is, or when cloud-init is not used here.
+# Prints why the configuration of this boot is not in force; prints nothing when it is, or when
+# cloud-init is not used here.
 configuration_fault() {
   command -v cloud-init >/dev/null 2>&1 || return 0
   if [ "$(cat /var/lib/cloud/data/instance-id 2>/dev/null)" = iid-datasource-none ]; then

@@ -1,8 +1,9 @@
 /**
- * The asset store: files named by their SHA-256 under `DIRECTORY/sha256/`. A file gets that name only when all of it is there, its
- * hash is right and it is on disk; so what can be found has been verified, after a power cut too. Uploads that are not complete
- * wait under `DIRECTORY/partial/` and go on where they stopped. A file that somebody else took away is noticed where it is
- * opened, listed, verified or added again, and is then not there any more.
+ * The asset store: files named by their SHA-256 under `DIRECTORY/sha256/`. A file gets that name
+ * only when all of it is there, its hash is right and it is on disk; so what can be found has been
+ * verified, after a power cut too. Uploads that are not complete wait under `DIRECTORY/partial/`
+ * and go on where they stopped. A file that somebody else took away is noticed where it is opened,
+ * listed, verified or added again, and is then not there any more.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -34,7 +35,10 @@ export interface Upload {
   readonly sha256: string;
   /** Where `body` begins in the file: 0, or what {@link AssetProgress} says is there. */
   readonly offset: number;
-  /** Size of the whole file. With it `body` may be a piece of the file; without it `body` goes to the file's end. */
+  /**
+   * Size of the whole file. With it `body` may be a piece of the file; without it `body` goes to
+   * the file's end.
+   */
   readonly total?: number;
   readonly body: AsyncIterable<Uint8Array>;
 }
@@ -47,19 +51,25 @@ export interface Assets extends OpenedAssets {
   list(): Promise<readonly StoredAsset[]>;
   progress(sha256: string): Promise<AssetProgress>;
   /**
-   * Takes the file's octets from `offset` on, to its end or as many as `body` has. When `body` breaks off, what came is kept
-   * for another attempt and the error goes on to the caller. Throws E_ASSET_HASH (everything is thrown away), E_ASSET_OFFSET,
-   * E_ASSET_BUSY, E_ASSET_WRITE.
+   * Takes the file's octets from `offset` on, to its end or as many as `body` has. When `body`
+   * breaks off, what came is kept for another attempt and the error goes on to the caller. Throws
+   * E_ASSET_HASH (everything is thrown away), E_ASSET_OFFSET, E_ASSET_BUSY, E_ASSET_WRITE.
    */
   receive(upload: Upload): Promise<AssetProgress>;
-  /** The octets of a small file; undefined when it is not here. Throws E_TOO_LARGE beyond `limit`. */
+  /**
+   * The octets of a small file; undefined when it is not here. Throws E_TOO_LARGE beyond `limit`.
+   */
   read(sha256: string, limit: number): Promise<Uint8Array | undefined>;
   /**
-   * Reads the file again. One that has changed (a failing disk) is taken out of service at once, kept aside as
-   * `damaged/HASH`, and logged; so is, but for the keeping, one that is gone. Throws E_NOT_FOUND for one that was never known.
+   * Reads the file again. One that has changed (a failing disk) is taken out of service at once,
+   * kept aside as `damaged/HASH`, and logged; so is, but for the keeping, one that is gone. Throws
+   * E_NOT_FOUND for one that was never known.
    */
   verify(sha256: string): Promise<Verified>;
-  /** Throws E_NOT_FOUND when neither the file nor a part of it is there. Transfers that have begun go on to their end. */
+  /**
+   * Throws E_NOT_FOUND when neither the file nor a part of it is there. Transfers that have begun
+   * go on to their end.
+   */
   remove(sha256: string): Promise<void>;
   /** Reads the loader directories again, after a package was upgraded. */
   rescanLoaders(): void;
@@ -221,13 +231,19 @@ async function clean(directory: string, log: Log): Promise<void> {
   }
 }
 
-/** Hashes of partial files as far as they are, so that a file that comes in pieces is not read again for each. */
+/**
+ * Hashes of partial files as far as they are, so that a file that comes in pieces is not read again
+ * for each.
+ */
 type HashesUnderWay = Map<string, { readonly hash: Hash; readonly size: number }>;
 
 /** More are forgotten, oldest first, and then made again from the partial file. */
 const MAX_HASHES = 16;
 
-/** Appends the body to the partial file; when that completes it, checks it and brings it to disk. Throws as `receive` does. */
+/**
+ * Appends the body to the partial file; when that completes it, checks it and brings it to disk.
+ * Throws as `receive` does.
+ */
 async function take(
   partial: string,
   { sha256, offset, total, body }: Upload,

@@ -1,4 +1,6 @@
-/** Files that machines fetch, found by hash or loader name. The implementation is `assets.files.ts`. */
+/**
+ * Files that machines fetch, found by hash or loader name. The implementation is `assets.files.ts`.
+ */
 import type { ImageSpec } from '../../resources/kinds.ts';
 
 /** A file ready to be served. */
@@ -20,7 +22,10 @@ export interface AssetStore {
 
 /** What whoever opens the files needs besides. */
 export interface OpenedAssets extends AssetStore {
-  /** Says that `file`, which `find` gave for that hash, was not on disk: from now on it is not there, and can be added again. */
+  /**
+   * Says that `file`, which `find` gave for that hash, was not on disk: from now on it is not
+   * there, and can be added again.
+   */
   lost(sha256: string, file: ServedFile): void;
 }
 

@@ -1,6 +1,7 @@
 /**
- * Boot loaders: plain files of a few directories, found once, served by name. The list is flat; a name can only be one that was
- * there when the directories were read, so no request can lead anywhere else.
+ * Boot loaders: plain files of a few directories, found once, served by name. The list is flat; a
+ * name can only be one that was there when the directories were read, so no request can lead
+ * anywhere else.
  */
 import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
@@ -9,11 +10,13 @@ import { LOADER_NAME } from '../../resources/fields.ts';
 import type { ServedFile } from './assets.ts';
 
 /**
- * The loaders of `directories`; where two have the same name, the earlier directory's counts. Missing directories are logged.
+ * The loaders of `directories`; where two have the same name, the earlier directory's counts.
+ * Missing directories are logged.
  *
- * Debian keeps some of its loaders as links (`/usr/lib/ipxe/ipxe.efi` → `/boot/ipxe.efi`), so links are followed, once, here. A
- * link out of its directory is followed only if its owner is the directory's owner or root, and to a file that everybody on
- * this host may read and nobody but its owner write: whoever can make such a link can already publish the file.
+ * Debian keeps some of its loaders as links (`/usr/lib/ipxe/ipxe.efi` → `/boot/ipxe.efi`), so links
+ * are followed, once, here. A link out of its directory is followed only if its owner is the
+ * directory's owner or root, and to a file that everybody on this host may read and nobody but its
+ * owner write: whoever can make such a link can already publish the file.
  */
 export function readLoaders(directories: readonly string[], log: Log): ReadonlyMap<string, ServedFile> {
   const found = new Map<string, ServedFile>();

@@ -1,4 +1,7 @@
-/** DHCP's question, answered in memory: recognise, select, decide; no waiting, the same cost however many machines are known. */
+/**
+ * DHCP's question, answered in memory: recognise, select, decide; no waiting, the same cost however
+ * many machines are known.
+ */
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
@@ -11,8 +14,9 @@ import type { BootDecision } from './decision.ts';
 import type { Desk } from './desk.ts';
 
 /**
- * An iPXE that asks again this long after it was offered a loader is that loader (or was not able to load it). Before, it is a
- * retransmission: iPXE repeats after 1, 2, 4 s (netboot-protocols §B.3).
+ * An iPXE that asks again this long after it was offered a loader is that loader (or was not able
+ * to load it). Before, it is a retransmission: iPXE repeats after 1, 2, 4 s (netboot-protocols
+ * §B.3).
  */
 const LOADER_STARTS_MS = 10_000;
 /** Longer ago than this it was another boot: whoever asks now did not come from that loader. */
@@ -68,7 +72,9 @@ export function answer(desk: Desk, client: BootClient, network: ServedNetwork, s
 
 const NO_WRITES: readonly never[] = [];
 
-/** A client that does not boot: its reservation and host name, and no trace beyond that it is alive. */
+/**
+ * A client that does not boot: its reservation and host name, and no trace beyond that it is alive.
+ */
 function ordinary(desk: Desk, client: BootClient, network: ServedNetwork): BootAnswer {
   const member = desk.roster.byMac(client.mac);
   if (member === undefined)
@@ -97,7 +103,8 @@ function recognise(desk: Desk, client: BootClient, network: ServedNetwork): Aske
     if (member === undefined)
       return { subject: client.mac, opens: client.mac, member: undefined, outline: UNKNOWN };
   }
-  // A UUID is learned once from DHCP; one that differs later is settled by the script, which knows more.
+  // A UUID is learned once from DHCP; one that differs later is settled by the script, which knows
+  // more.
   const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
   roster.see(member, sightingOf(client, network, known === undefined ? client.uuid : undefined));
   const { outline, recognised } = desk.standing(member, network);
@@ -152,7 +159,10 @@ function sessionOf(desk: Desk, subject: string, client: BootClient, network: Ser
   return live;
 }
 
-/** Whether what asks now has to be taken for the loader that this session was given. The ACK repeats what the OFFER assumed. */
+/**
+ * Whether what asks now has to be taken for the loader that this session was given. The ACK repeats
+ * what the OFFER assumed.
+ */
 function loaderRan(desk: Desk, live: LiveSession, client: BootClient, step: BootStep): boolean {
   const { stage } = client;
   if (step !== 'offer' && live.offered?.stage === stage) return live.offered.loaderRan;

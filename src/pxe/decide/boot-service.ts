@@ -12,13 +12,21 @@ import { script } from './scripting.ts';
 
 export type { BootDeps } from './desk.ts';
 
-/** How often it is looked what came to its end: sessions wait in a queue for that, so it costs nothing when nothing did. */
+/**
+ * How often it is looked what came to its end: sessions wait in a queue for that, so it costs
+ * nothing when nothing did.
+ */
 const TICK = duration('1s');
 
 export interface RunningBootService extends BootService {
-  /** Ends what is overdue: machines that fell silent, sessions that are too old. Called by a timer. */
+  /**
+   * Ends what is overdue: machines that fell silent, sessions that are too old. Called by a timer.
+   */
   tick(): void;
-  /** What a machine would get now, and why. Throws E_NOT_FOUND for a machine or network that nobody has. */
+  /**
+   * What a machine would get now, and why. Throws E_NOT_FOUND for a machine or network that nobody
+   * has.
+   */
   explain(question: ExplainQuestion): Explanation;
   /** What a ticket of this boot session is good for; undefined when there is no such session. */
   ticketed(session: string): TicketFacts | undefined;

@@ -1,4 +1,7 @@
-/** First-boot configuration of a session: layers joined, rendered once, kept while nothing it depends on changes. */
+/**
+ * First-boot configuration of a session: layers joined, rendered once, kept while nothing it
+ * depends on changes.
+ */
 import type { AgentBoot } from '../../agent/agents.ts';
 import type { Plan } from '../../agent/plan.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
@@ -17,7 +20,10 @@ import { standingLayer } from './standing-network.ts';
 /** Stands where a session's id will be. */
 export const PREVIEW_SESSION = 'PREVIEW';
 
-/** Sessions whose rendered configuration is kept. A machine fetches its four documents within seconds of each other. */
+/**
+ * Sessions whose rendered configuration is kept. A machine fetches its four documents within
+ * seconds of each other.
+ */
 const KEPT = 1024;
 const HOSTS_KEPT = 64;
 
@@ -125,7 +131,10 @@ export function createConfigurations(deps: {
     }
   };
 
-  /** Its own address instead of a lease, for a machine of Kubernetes whose documents name no interfaces. */
+  /**
+   * Its own address instead of a lease, for a machine of Kubernetes whose documents name no
+   * interfaces.
+   */
   const standing = (
     { member, network, mac }: ConfigurationOf,
     others: readonly ConfigLayer[],
@@ -181,7 +190,8 @@ export function createConfigurations(deps: {
         boot: { url: `${baseUrl}/boot/${session}`, session, server: hostOf(baseUrl) },
       },
       image,
-      // A system that runs from memory is born anew with every boot: cloud-init must take it for a new instance.
+      // A system that runs from memory is born anew with every boot: cloud-init must take it for a
+      // new instance.
       instanceId: `${wanted.member.name}-${session}`,
     });
   };

@@ -1,7 +1,8 @@
 /**
- * What a booting machine gets: two pure functions. {@link judge} says what its script will do (boot, disk, hold) or that it is
- * ignored; {@link decide} says what its DHCP answer is, given how far its software can go. Unknown machines go the same way as
- * known ones, up to a script that only waits: so the reason stands on their console.
+ * What a booting machine gets: two pure functions. {@link judge} says what its script will do
+ * (boot, disk, hold) or that it is ignored; {@link decide} says what its DHCP answer is, given how
+ * far its software can go. Unknown machines go the same way as known ones, up to a script that only
+ * waits: so the reason stands on their console.
  */
 
 import type { Mac } from '../../base/mac.ts';
@@ -31,7 +32,10 @@ export type Recognised =
       readonly alive?: boolean;
     };
 
-/** What the script's verdict needs beyond that. `undefined` means: not looked at (DHCP does not ask for it). */
+/**
+ * What the script's verdict needs beyond that. `undefined` means: not looked at (DHCP does not ask
+ * for it).
+ */
 export interface Readiness {
   /** The machine's processor; undefined when it did not say. */
   readonly arch?: 'x86_64' | 'aarch64' | undefined;
@@ -93,13 +97,17 @@ export interface BootFacts {
   readonly installed: (loader: string) => boolean;
   /** `pxe.loader` of machine, vendor class or network. */
   readonly loaderOverride?: string | undefined;
-  /** In this session the loader was already handed out and has had time to run: what asks now may be that loader. */
+  /**
+   * In this session the loader was already handed out and has had time to run: what asks now may be
+   * that loader.
+   */
   readonly loaderRan: boolean;
 }
 
 /**
- * The DHCP decision: `loader` for firmware, the verdict itself (as a script's URL) for an iPXE that can fetch scripts, `ignore`
- * where no boot file helps. Loop-proof: in one session a loader is handed to an iPXE at most once.
+ * The DHCP decision: `loader` for firmware, the verdict itself (as a script's URL) for an iPXE that
+ * can fetch scripts, `ignore` where no boot file helps. Loop-proof: in one session a loader is
+ * handed to an iPXE at most once.
  */
 export function decide(asked: BootFacts): BootDecision {
   const { loaderOverride } = asked;
@@ -144,7 +152,10 @@ function load(facts: BootFacts, code: ReasonCode): BootDecision {
   return { kind: 'ignore', reason: reason(found.why, particulars) };
 }
 
-/** Who names no architecture is what its kind of client was before there was option 93: a BIOS ROM; a U-Boot may be anything. */
+/**
+ * Who names no architecture is what its kind of client was before there was option 93: a BIOS ROM;
+ * a U-Boot may be anything.
+ */
 function supposedArch({ stage, family }: Pick<BootFacts, 'stage' | 'family'>): number | undefined {
   if (family !== undefined) return undefined;
   return stage === 'http' ? 16 : 0;
@@ -159,8 +170,8 @@ export interface Remedied {
 }
 
 /**
- * What ends the state that a reason names, as something to do; undefined when nothing has to be done. A command in it can be run
- * as it stands, PROFILE aside (and MAC, where it is not known).
+ * What ends the state that a reason names, as something to do; undefined when nothing has to be
+ * done. A command in it can be run as it stands, PROFILE aside (and MAC, where it is not known).
  */
 export function remedy(why: Reason, { subject, recorded, mac }: Remedied): string | undefined {
   switch (why.code as ReasonCode) {
@@ -205,7 +216,10 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
   }
 }
 
-/** How a client's loader file is named to it: bare for firmware by TFTP, a URL where bare names fail or HTTP was asked for. */
+/**
+ * How a client's loader file is named to it: bare for firmware by TFTP, a URL where bare names fail
+ * or HTTP was asked for.
+ */
 export function loaderFile(
   client: Pick<BootClient, 'stage'>,
   loader: string,

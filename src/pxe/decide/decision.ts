@@ -1,7 +1,13 @@
-/** What a booting machine gets. A decision is a value with a reason: logged, counted, explained and tested as it is. */
+/**
+ * What a booting machine gets. A decision is a value with a reason: logged, counted, explained and
+ * tested as it is.
+ */
 import type { Reason } from '../../events/event.ts';
 
-/** Every reason a decision can have; the texts say what ends the state. Printed by `muster explain`, counted in metrics. */
+/**
+ * Every reason a decision can have; the texts say what ends the state. Printed by `muster explain`,
+ * counted in metrics.
+ */
 export const REASONS = {
   boots_profile: 'The machine has a profile and everything it needs is there.',
   chainload: 'The firmware needs a loader that can fetch scripts over HTTP.',
@@ -35,8 +41,9 @@ export interface DecisionReason extends Reason {
 }
 
 /**
- * `ignore` no boot file · `loader` a file from the loader directory · `script` a URL of a boot script · `disk` the script
- * leaves to the firmware's next entry · `hold` the script waits and asks again.
+ * `ignore` no boot file · `loader` a file from the loader directory · `script` a URL of a boot
+ * script · `disk` the script leaves to the firmware's next entry · `hold` the script waits and asks
+ * again.
  */
 export type BootDecision =
   | { readonly kind: 'ignore'; readonly reason: DecisionReason }

@@ -1,4 +1,7 @@
-/** What the boot service keeps at hand: per machine, what follows from documents and status, computed once per change. */
+/**
+ * What the boot service keeps at hand: per machine, what follows from documents and status,
+ * computed once per change.
+ */
 import type { AgentBoot } from '../../agent/agents.ts';
 import type { Clock } from '../../base/clock.ts';
 import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
@@ -68,7 +71,10 @@ export interface Desk extends BootDeps {
     network: ServedNetwork,
     vendorClass: string | undefined,
   ): PxeOptions;
-  /** The one machine that was recognised; a conflict with its names; or nobody. Folds discovered records into a known machine. */
+  /**
+   * The one machine that was recognised; a conflict with its names; or nobody. Folds discovered
+   * records into a known machine.
+   */
   whois(found: Recognition): Whois;
   /** Records and counts a decision once per change within a session. */
   decided(
@@ -260,7 +266,10 @@ function standingOf(
   };
 }
 
-/** The document's host name where it is a plain one (templates need a session), else the machine's name. */
+/**
+ * The document's host name where it is a plain one (templates need a session), else the machine's
+ * name.
+ */
 function hostnameOf(member: Member): string {
   const hostname = member.entry?.document.spec.config?.hostname;
   return hostname !== undefined && !hostname.includes('${') ? hostname : member.name;

@@ -1,6 +1,6 @@
 /**
- * What a machine would get now, and why: the same functions that answer it, asked without a packet. Nothing is recorded, no session
- * is opened.
+ * What a machine would get now, and why: the same functions that answer it, asked without a packet.
+ * Nothing is recorded, no session is opened.
  */
 import { MusterError } from '../../base/errors.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
@@ -71,7 +71,10 @@ interface Case {
   readonly prepared: Preparation;
 }
 
-/** Throws E_NOT_FOUND for a machine or network that nobody has, E_USAGE when neither machine nor address is named. */
+/**
+ * Throws E_NOT_FOUND for a machine or network that nobody has, E_USAGE when neither machine nor
+ * address is named.
+ */
 export function explain(desk: Desk, question: ExplainQuestion): Explanation {
   const one = caseOf(desk, question);
   const { member, prepared, recognition } = one;
@@ -165,7 +168,10 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
   };
 }
 
-/** The one that is asked about, else the one that was seen, if the architecture that is asked about has it. */
+/**
+ * The one that is asked about, else the one that was seen, if the architecture that is asked about
+ * has it.
+ */
 function firmwareOf(
   arch: Arch | undefined,
   { firmware: asked }: ExplainQuestion,
@@ -200,7 +206,10 @@ function baseUrlOf(network: ServedNetwork | undefined): string {
   return network ? `http://${formatIpv4(network.serverAddress)}:${network.httpPort}` : 'http://127.0.0.1';
 }
 
-/** The network that is named, else that on which the machine was seen, else that of its reserved address, else the first. */
+/**
+ * The network that is named, else that on which the machine was seen, else that of its reserved
+ * address, else the first.
+ */
 function networkOf(
   desk: Desk,
   member: Member | undefined,
@@ -227,7 +236,10 @@ const firmwareName = (firmware: string): string => `firmware (${firmware})`;
 const pxeOf = (desk: Desk, { member }: Case, network: ServedNetwork) =>
   desk.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
 
-/** The DHCP decision for each kind of software that may ask: the firmware that was seen or is asked about, then iPXE. */
+/**
+ * The DHCP decision for each kind of software that may ask: the firmware that was seen or is asked
+ * about, then iPXE.
+ */
 function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
   const { network, member, recognition, prepared } = one;
   if (!network) return {};
@@ -408,8 +420,8 @@ function eventStep(event: MusterEvent): ExplainStep {
 }
 
 /**
- * The configuration that a machine would get if it booted now, held or not. Throws E_NOT_FOUND, E_REFERENCE when it has no profile
- * or image, E_CONFIG with all faults when it does not render.
+ * The configuration that a machine would get if it booted now, held or not. Throws E_NOT_FOUND,
+ * E_REFERENCE when it has no profile or image, E_CONFIG with all faults when it does not render.
  */
 export function renderPreview(desk: Desk, name: string): Rendered {
   const member = desk.roster.get(name);

@@ -1,6 +1,7 @@
 /**
- * Whether a request for a script can be the machine's own. A script that boots ends the machine's session and counts; anybody
- * who reaches the HTTP port can ask for one with a MAC that he read off a label. Where we give the addresses, the address tells.
+ * Whether a request for a script can be the machine's own. A script that boots ends the machine's
+ * session and counts; anybody who reaches the HTTP port can ask for one with a MAC that he read off
+ * a label. Where we give the addresses, the address tells.
  */
 import type { Mac } from '../../base/mac.ts';
 import type { Recognition } from '../../machines/recognition.ts';
@@ -30,8 +31,9 @@ export interface Asker {
 }
 
 /**
- * True when the request is made in no live session of the machine, and from an address that it neither leases nor has reserved.
- * Where another DHCP server gives the addresses nothing can be said: false.
+ * True when the request is made in no live session of the machine, and from an address that it
+ * neither leases nor has reserved. Where another DHCP server gives the addresses nothing can be
+ * said: false.
  */
 export function isForeign(desk: Desk, { request, told, mac, found }: Asker): boolean {
   const { roster } = desk;
@@ -61,8 +63,9 @@ export function verdictOnForeign(desk: Desk, { request, found }: Asker): Verdict
 }
 
 /**
- * What one is told who asks in the name of a machine that runs: its agent was heard so lately that it cannot be the one that boots. A
- * machine that was cut off and is back already waits for as long. Undefined for everybody else, and where the profile ignores it.
+ * What one is told who asks in the name of a machine that runs: its agent was heard so lately that
+ * it cannot be the one that boots. A machine that was cut off and is back already waits for as
+ * long. Undefined for everybody else, and where the profile ignores it.
  */
 export function verdictOnAlive(desk: Desk, { request, found }: Asker): Verdict | undefined {
   if (found.kind !== 'known') return undefined;

@@ -1,6 +1,7 @@
 /**
- * The one document that carries a machine's secrets: `delivery: inline`. It is served once for each boot, to an address of the machine's
- * own; who asks again is refused and alarmed. On an open segment that detects a reader at best: docs/security.md.
+ * The one document that carries a machine's secrets: `delivery: inline`. It is served once for each
+ * boot, to an address of the machine's own; who asks again is refused and alarmed. On an open
+ * segment that detects a reader at best: docs/security.md.
  */
 import { INLINE_REFUSALS, type InlineRefusal, waitsFor } from '../../agent/inline.ts';
 import { plainAddress } from '../../machines/reports.ts';

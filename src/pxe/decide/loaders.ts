@@ -1,6 +1,7 @@
 /**
- * Which boot loader firmware of each architecture gets, as a table. Names are those of files in the loader directory (Debian's
- * ipxe package, or a build of one's own); the first that is installed is used.
+ * Which boot loader firmware of each architecture gets, as a table. Names are those of files in the
+ * loader directory (Debian's ipxe package, or a build of one's own); the first that is installed is
+ * used.
  */
 
 export interface LoaderChoice {
@@ -8,7 +9,10 @@ export interface LoaderChoice {
   readonly code: number;
   readonly about: string;
   readonly files: readonly string[];
-  /** Instead of `files` for an iPXE that cannot fetch scripts: it cannot start an UNDI loader (netboot-protocols §C.22). */
+  /**
+   * Instead of `files` for an iPXE that cannot fetch scripts: it cannot start an UNDI loader
+   * (netboot-protocols §C.22).
+   */
   readonly fromIpxe?: readonly string[];
 }
 
@@ -43,8 +47,9 @@ const BY_CODE: ReadonlyMap<number, LoaderChoice> = new Map(LOADERS.map((choice) 
 const BIOS = [0, 20];
 
 /**
- * Whether a loader that documents demand is of a kind that this firmware can start: UEFI takes `.efi` files, a BIOS anything else. A
- * demand for a whole network does not lead those astray that it was not written for.
+ * Whether a loader that documents demand is of a kind that this firmware can start: UEFI takes
+ * `.efi` files, a BIOS anything else. A demand for a whole network does not lead those astray that
+ * it was not written for.
  */
 export function suits(loader: string, code: number | undefined): boolean {
   if (code === undefined || !BY_CODE.has(code)) return true;
@@ -58,8 +63,9 @@ export type LoaderFound =
   | { readonly ok: false; readonly why: 'loader_missing'; readonly wanted: readonly string[] };
 
 /**
- * The loader for an architecture. `override` (documents' `pxe.loader`) takes the place of the table. An architecture that is
- * not in the table is unsupported unless `override` says what to load.
+ * The loader for an architecture. `override` (documents' `pxe.loader`) takes the place of the
+ * table. An architecture that is not in the table is unsupported unless `override` says what to
+ * load.
  */
 export function loaderFor(
   code: number | undefined,

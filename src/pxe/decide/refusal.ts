@@ -9,10 +9,11 @@ const isRefusal = (reason: Reason | undefined): reason is Refusal =>
   REFUSALS.includes(reason?.code as Refusal['code']);
 
 /**
- * The answer that the machine's firmware would get now, if that is a refusal; else what it was told last, where that cannot be judged
- * without asking again: the loader of an `arch` that is unknown, no loader for it at all, or one that came back. `firmware` is undefined
- * when nobody saw which it has: what either kind would get is then speculation. `demanded`: a document names its loader, so that its
- * architecture does not matter any more.
+ * The answer that the machine's firmware would get now, if that is a refusal; else what it was told
+ * last, where that cannot be judged without asking again: the loader of an `arch` that is unknown,
+ * no loader for it at all, or one that came back. `firmware` is undefined when nobody saw which it
+ * has: what either kind would get is then speculation. `demanded`: a document names its loader, so
+ * that its architecture does not matter any more.
  */
 export function refusal(facts: {
   readonly firmware: BootDecision | undefined;

@@ -32,10 +32,16 @@ export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
 /** Ends of a boot session that do not end its ticket. */
 const SAID_BY_MACHINE: readonly string[] = ['ready', 'failed'];
 
-/** Base URL of what is rendered only to be looked into, after a restart and before the machine asked again. */
+/**
+ * Base URL of what is rendered only to be looked into, after a restart and before the machine asked
+ * again.
+ */
 const NOWHERE = 'http://127.0.0.1';
 
-/** A document of a live session. Not ready is `wait`: cloud-init and Ignition take anything else for final. */
+/**
+ * A document of a live session. Not ready is `wait`: cloud-init and Ignition take anything else for
+ * final.
+ */
 export function config(desk: Desk, id: string, file: ConfigFile, baseUrl: string): ConfigAnswer {
   const live = desk.roster.sessions.get(id);
   if (live === undefined) return { ok: false, status: 'gone', why: 'no boot session has this id' };
@@ -71,7 +77,10 @@ export function config(desk: Desk, id: string, file: ConfigFile, baseUrl: string
   return { ok: true, contentType: CONTENT_TYPES[file], body, subject };
 }
 
-/** The configuration of a session that was given a boot; undefined when it was not, or its machine has no document. */
+/**
+ * The configuration of a session that was given a boot; undefined when it was not, or its machine
+ * has no document.
+ */
 export function configurationOf(
   desk: Desk,
   live: LiveSession,
@@ -95,7 +104,9 @@ export function configurationOf(
   });
 }
 
-/** Judges, applies and makes durable; an answer `believed` means that it will survive a power cut. */
+/**
+ * Judges, applies and makes durable; an answer `believed` means that it will survive a power cut.
+ */
 export async function report(
   desk: Desk,
   id: string,
@@ -136,8 +147,9 @@ export async function report(
 }
 
 /**
- * Addresses that this machine's reports may come from: where its script was fetched, what its documents and leases give it. Empty,
- * meaning any, where another DHCP server gives the addresses: it may give the system another one than it gave iPXE.
+ * Addresses that this machine's reports may come from: where its script was fetched, what its
+ * documents and leases give it. Empty, meaning any, where another DHCP server gives the addresses:
+ * it may give the system another one than it gave iPXE.
  */
 function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
   const network = desk.servedNetworks().find(({ name }) => name === live.session.network);
@@ -145,7 +157,10 @@ function expectedPeers(desk: Desk, live: LiveSession, member: Member): ReadonlyS
   return ownAddresses(desk, live, member);
 }
 
-/** Addresses of this machine in this boot: where its script was fetched, what its documents, configuration and leases give it. */
+/**
+ * Addresses of this machine in this boot: where its script was fetched, what its documents,
+ * configuration and leases give it.
+ */
 export function ownAddresses(desk: Desk, live: LiveSession, member: Member): ReadonlySet<string> {
   const expected = new Set<string>();
   if (live.session.peer !== undefined) expected.add(live.session.peer);
@@ -161,14 +176,18 @@ export function ownAddresses(desk: Desk, live: LiveSession, member: Member): Rea
   return expected;
 }
 
-/** What a ticket of this session is good for; undefined when there is no such session. Wherever the addresses come from, they are told apart. */
+/**
+ * What a ticket of this session is good for; undefined when there is no such session. Wherever the
+ * addresses come from, they are told apart.
+ */
 export function ticketed(desk: Desk, id: string): TicketFacts | undefined {
   const { sessions } = desk.roster;
   const live = sessions.get(id);
   if (live === undefined) return undefined;
   const { session } = live;
   const member = desk.roster.get(session.machine);
-  // An agent that could not speak to us says so with the report `failed`; once it can, it is still the machine's present boot.
+  // An agent that could not speak to us says so with the report `failed`; once it can, it is still
+  // the machine's present boot.
   const over = session.closed !== undefined && !SAID_BY_MACHINE.includes(session.closed.why);
   const now = desk.clock.monotonic();
   return {
@@ -217,7 +236,8 @@ function timeoutOf(desk: Desk, live: LiveSession): Millis {
 }
 
 /**
- * Machines that fell silent become `failed`. Their session stays live: one that was only slow is believed when it speaks.
+ * Machines that fell silent become `failed`. Their session stays live: one that was only slow is
+ * believed when it speaks.
  */
 export function failSilent(desk: Desk): void {
   for (const live of desk.roster.sessions.overdue()) {

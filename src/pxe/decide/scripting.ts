@@ -1,4 +1,7 @@
-/** The script's question: who is it really, may it boot, and is everything there? Only here is a boot given and counted. */
+/**
+ * The script's question: who is it really, may it boot, and is everything there? Only here is a
+ * boot given and counted.
+ */
 
 import { type Millis, parseDuration } from '../../base/duration.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
@@ -72,8 +75,9 @@ export async function script(desk: Desk, asked: ScriptRequest): Promise<ScriptAn
 }
 
 /**
- * Holds one whose address is not the machine's, or whose machine runs, and leaves the machine alone: nothing of what the request says is noted, and it
- * learns no session of the machine's. It waits in a session of its own address's.
+ * Holds one whose address is not the machine's, or whose machine runs, and leaves the machine
+ * alone: nothing of what the request says is noted, and it learns no session of the machine's. It
+ * waits in a session of its own address's.
  */
 function turnAway(desk: Desk, asker: Asker, verdict: Verdict): ScriptAnswer {
   const { request, mac, found } = asker;
@@ -93,7 +97,10 @@ function networkOf(desk: Desk, told: LiveSession | undefined): ScriptRequest['ne
   return told && desk.servedNetworks().find(({ name }) => name === told.session.network);
 }
 
-/** The record of who asks: the known machine, or a discovered one, with what it said of itself added. */
+/**
+ * The record of who asks: the known machine, or a discovered one, with what it said of itself
+ * added.
+ */
 function recorded(
   desk: Desk,
   who: Whois,
@@ -124,7 +131,10 @@ function recorded(
   return roster.discover({ ...sighting, bootMac });
 }
 
-/** Continues the session of the URL if it is this machine's and still live; else opens one (a forged or outdated id gets that). */
+/**
+ * Continues the session of the URL if it is this machine's and still live; else opens one (a forged
+ * or outdated id gets that).
+ */
 function sessionOf(
   desk: Desk,
   subject: string,
@@ -160,7 +170,8 @@ function prepare(
 ): Preparation {
   if (who.kind === 'conflict') return { verdict: judge({ kind: 'conflict', machines: who.machines }) };
   if (who.kind === 'unknown' || !member?.entry) return { verdict: judge({ kind: 'unknown' }) };
-  // A script asked for again within one session (a lost answer, a retry) is the same boot, not another.
+  // A script asked for again within one session (a lost answer, a retry) is the same boot, not
+  // another.
   const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);
   return prepareFor(desk, member, {
     arch: request.arch ?? member.status.seen.arch,
@@ -187,7 +198,10 @@ export interface PrepareFor {
   readonly alive?: boolean;
 }
 
-/** For a documented machine: selection, image, assets, configuration. Also what explain and preview go by. */
+/**
+ * For a documented machine: selection, image, assets, configuration. Also what explain and preview
+ * go by.
+ */
 export function prepareFor(desk: Desk, member: Member, on: PrepareFor): Preparation {
   const selection = selectionOf(member, on.network?.name, desk.profiles());
   const { bootsWithoutReady, alive = false } = on;
@@ -261,7 +275,10 @@ export function faultText(faults: readonly Fault[]): string {
   return `${where}${first?.message ?? 'unknown'}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
 }
 
-/** The boot script's text. Throws E_KERNEL_ARGUMENT when its kernel command line cannot be passed on. */
+/**
+ * The boot script's text. Throws E_KERNEL_ARGUMENT when its kernel command line cannot be passed
+ * on.
+ */
 function textOf(
   desk: Desk,
   member: Member,
@@ -288,7 +305,10 @@ function textOf(
   });
 }
 
-/** Hands out a boot: the session becomes the machine's current one, the boot is counted once, all of it durable before the answer. */
+/**
+ * Hands out a boot: the session becomes the machine's current one, the boot is counted once, all of
+ * it durable before the answer.
+ */
 async function give(
   desk: Desk,
   live: LiveSession,

@@ -1,18 +1,24 @@
-/** The network of a machine that has to go on when the boot host does not: its own address, without a lease. Pure. */
+/**
+ * The network of a machine that has to go on when the boot host does not: its own address, without
+ * a lease. Pure.
+ */
 import { ip, networkHolds, parseIpNetwork } from '../../base/ip.ts';
 import { contains, formatIpv4, ipv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { ConfigLayer } from '../../ignition/rendered.ts';
 import type { ServedNetwork } from '../network.ts';
 
-/** After the one of a cluster's own time servers, which takes away what stands in files before it. */
+/**
+ * After the one of a cluster's own time servers, which takes away what stands in files before it.
+ */
 const TIME = '/etc/systemd/timesyncd.conf.d/95-muster-network.conf';
 
 /**
- * What DHCP would tell the interface that booted, written down, so that nothing ends with a lease: a lowest layer for machines of
- * clusters. Its IPv6 addresses come along, with the prefix of that one of the cluster's `machines` networks that they are in; of routes their
- * routers tell. Undefined where no interface of this machine has an address of its own on `network`, or another server gives addresses there:
- * that one knows the gateway, and runs without us.
+ * What DHCP would tell the interface that booted, written down, so that nothing ends with a lease:
+ * a lowest layer for machines of clusters. Its IPv6 addresses come along, with the prefix of that
+ * one of the cluster's `machines` networks that they are in; of routes their routers tell.
+ * Undefined where no interface of this machine has an address of its own on `network`, or another
+ * server gives addresses there: that one knows the gateway, and runs without us.
  */
 export function standingLayer(
   addresses: readonly string[],

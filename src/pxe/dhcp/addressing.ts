@@ -8,13 +8,17 @@ import type { Ask, Reply, Step } from './step.ts';
 export const CLIENT_PORT = 68;
 const SERVER_PORT = 67;
 
-/** Our identity towards a client: what its relay wants us to be called (RFC 5107 §4), else our address on its network. */
+/**
+ * Our identity towards a client: what its relay wants us to be called (RFC 5107 §4), else our
+ * address on its network.
+ */
 export function serverId(ask: Ask): Ipv4 {
   const { packet, network, leases } = ask;
   if (packet.giaddr !== ANY) {
     return agentAddress(packet.options.get(OPTION.relayAgent), AGENT.serverId) ?? network.serverAddress;
   }
-  // A renewal comes past its relay and says nothing of it: what the relay said is remembered with the lease.
+  // A renewal comes past its relay and says nothing of it: what the relay said is remembered with
+  // the lease.
   const kept = packet.ciaddr === ANY ? undefined : leases.leaseOf(ask.client.mac)?.lease?.agent;
   if (kept === undefined) return network.serverAddress;
   return agentAddress(Buffer.from(kept, 'hex'), AGENT.serverId) ?? network.serverAddress;
@@ -26,8 +30,9 @@ export function namesUs(ask: Ask, server: Ipv4): boolean {
 }
 
 /**
- * What a REQUEST that another server is to answer tells: the address that the client has from there. Requests are broadcast, so it
- * is heard; an address that is somebody's by our own leases is not believed to be the client's.
+ * What a REQUEST that another server is to answer tells: the address that the client has from
+ * there. Requests are broadcast, so it is heard; an address that is somebody's by our own leases is
+ * not believed to be the client's.
  */
 export function takesElsewhere(ask: Ask): NonNullable<Step['memory']> {
   const { packet, network, leases, client, state } = ask;
@@ -42,8 +47,9 @@ export function takesElsewhere(ask: Ask): NonNullable<Step['memory']> {
 }
 
 /**
- * Where a reply goes (RFC 2131 §4.1). A client without an address is answered by broadcast whatever its flag says: unicast would
- * need its address in the ARP table, and every firmware that was tried takes the broadcast (netboot-protocols §B.6).
+ * Where a reply goes (RFC 2131 §4.1). A client without an address is answered by broadcast whatever
+ * its flag says: unicast would need its address in the ARP table, and every firmware that was tried
+ * takes the broadcast (netboot-protocols §B.6).
  */
 export function addressed(ask: Ask, packet: DhcpPacket, kind: 'reply' | 'nak'): Reply {
   const maximum = maximumFor(ask.packet);

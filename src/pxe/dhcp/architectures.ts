@@ -1,4 +1,7 @@
-/** Client architectures of option 93: IANA's "Processor Architecture Types", which correct RFC 4578's table (7 and 9 swapped there). */
+/**
+ * Client architectures of option 93: IANA's "Processor Architecture Types", which correct RFC
+ * 4578's table (7 and 9 swapped there).
+ */
 
 export interface Architecture {
   readonly code: number;
@@ -51,7 +54,10 @@ export function architecture(code: number): Architecture | undefined {
   return BY_CODE.get(code);
 }
 
-/** Kinds of firmware that machines of `arch` have, each with the code by which it asks for a TFTP name. */
+/**
+ * Kinds of firmware that machines of `arch` have, each with the code by which it asks for a TFTP
+ * name.
+ */
 export function firmwareCodes(arch: 'x86_64' | 'aarch64'): ReadonlyMap<'bios' | 'uefi', number> {
   const codes = new Map<'bios' | 'uefi', number>();
   // The first is what firmware sends; EFI byte code comes after it.

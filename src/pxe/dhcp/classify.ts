@@ -1,4 +1,7 @@
-/** From a packet to the client behind it. Total: every DHCP message of an Ethernet client gives a {@link BootClient}. */
+/**
+ * From a packet to the client behind it. Total: every DHCP message of an Ethernet client gives a
+ * {@link BootClient}.
+ */
 import { hex } from '../../base/bytes.ts';
 import { type Mac, macFromBytes } from '../../base/mac.ts';
 import type { BootClient, BootStage } from '../client.ts';
@@ -7,11 +10,17 @@ import { OPTION, printable } from './options.ts';
 import { type DhcpPacket, subOptions } from './packet.ts';
 import type { QuirkId } from './quirks.ts';
 
-/** Raspberry Pi's blocks of hardware addresses: its ROM says that it is an x86 BIOS (netboot-protocols §C.2). */
+/**
+ * Raspberry Pi's blocks of hardware addresses: its ROM says that it is an x86 BIOS
+ * (netboot-protocols §C.2).
+ */
 const RASPBERRY_PI = ['b8:27:eb', 'dc:a6:32', 'e4:5f:01', '28:cd:c1', 'd8:3a:dd', '2c:cf:67'] as const;
 const RPIBOOT = 41;
 
-/** iPXE's feature numbers inside option 175 (src/include/ipxe/features.h): 0x10 to 0x4f; 0x13 is HTTP. */
+/**
+ * iPXE's feature numbers inside option 175 (src/include/ipxe/features.h): 0x10 to 0x4f; 0x13 is
+ * HTTP.
+ */
 const FEATURES = { first: 0x10, last: 0x4f, http: 0x13, version: 0xeb } as const;
 
 interface Ipxe {
@@ -25,7 +34,10 @@ export function hasMac(packet: Pick<DhcpPacket, 'htype' | 'hlen'>): boolean {
   return packet.htype === 1 && packet.hlen === 6;
 }
 
-/** User class as text: iPXE sends plain text, RFC 3004 clients send length-prefixed ones; both are read. */
+/**
+ * User class as text: iPXE sends plain text, RFC 3004 clients send length-prefixed ones; both are
+ * read.
+ */
 function userClass(value: Buffer): { text: string; raw: boolean } {
   const texts: string[] = [];
   let at = 0;
@@ -54,8 +66,9 @@ function readIpxe(packet: DhcpPacket, user: string | undefined): Ipxe | undefine
 }
 
 /**
- * Option 97: a type octet (0) and sixteen octets as SMBIOS stores them, the first three fields little-endian (iPXE and EDK2
- * alike). Firmware without one sends nothing, zeros or ones: then there is no UUID (netboot-protocols §C.1).
+ * Option 97: a type octet (0) and sixteen octets as SMBIOS stores them, the first three fields
+ * little-endian (iPXE and EDK2 alike). Firmware without one sends nothing, zeros or ones: then
+ * there is no UUID (netboot-protocols §C.1).
  */
 function uuid(packet: DhcpPacket): string | undefined {
   const value = packet.options.get(OPTION.machineId);
@@ -70,7 +83,9 @@ function uuid(packet: DhcpPacket): string | undefined {
   return `${swap(0, 4)}-${swap(8, 2)}-${swap(12, 2)}-${h.slice(16, 20)}-${h.slice(20)}`;
 }
 
-/** The first architecture that is known; option 93 is a list in order of preference (RFC 5970 §3.3). */
+/**
+ * The first architecture that is known; option 93 is a list in order of preference (RFC 5970 §3.3).
+ */
 function archCode(packet: DhcpPacket, vendor: string | undefined): number | undefined {
   const list = packet.options.get(OPTION.architecture);
   if (list !== undefined) {
@@ -93,7 +108,8 @@ function stageOf(
   if (vendor?.startsWith('HTTPClient')) return 'http';
   if (vendor?.startsWith('PXEClient')) return 'pxe';
   if (vendor?.startsWith('U-Boot')) return 'pxe';
-  // A REQUEST of the Raspberry Pi's ROM has no vendor class, but its architecture (netboot-protocols §C.4).
+  // A REQUEST of the Raspberry Pi's ROM has no vendor class, but its architecture
+  // (netboot-protocols §C.4).
   if (vendor === undefined && hasArch) return code !== undefined && architecture(code)?.http ? 'http' : 'pxe';
   return 'none';
 }
@@ -101,7 +117,10 @@ function stageOf(
 /** A client without what is its own. */
 type Kind = Omit<BootClient, 'mac' | 'uuid' | 'relay'>;
 
-/** What the options of its software say of a client; `oui` of a Raspberry Pi, `identified` by a UUID. */
+/**
+ * What the options of its software say of a client; `oui` of a Raspberry Pi, `identified` by a
+ * UUID.
+ */
 function readKind(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
   const quirks: QuirkId[] = [];
   const vendorRaw = packet.options.get(OPTION.vendorClass);
@@ -166,7 +185,10 @@ function kindOf(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
   return kind;
 }
 
-/** Reads the client off a packet for which {@link hasMac} holds. Text from the wire is made printable. */
+/**
+ * Reads the client off a packet for which {@link hasMac} holds. Text from the wire is made
+ * printable.
+ */
 export function classify(packet: DhcpPacket): BootClient {
   const mac: Mac = macFromBytes(packet.chaddr);
   const machine = uuid(packet);

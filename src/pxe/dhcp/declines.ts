@@ -1,9 +1,15 @@
-/** Clients that find every address in use. One that is broken, or means harm, would set aside a whole pool for others in a minute. */
+/**
+ * Clients that find every address in use. One that is broken, or means harm, would set aside a
+ * whole pool for others in a minute.
+ */
 import { AgedMap } from '../../base/aged.ts';
 import { type Millis, millis } from '../../base/duration.ts';
 import type { Mac } from '../../base/mac.ts';
 
-/** So many addresses may really be somebody's: a segment with a second DHCP server, a pool drawn over static addresses. */
+/**
+ * So many addresses may really be somebody's: a segment with a second DHCP server, a pool drawn
+ * over static addresses.
+ */
 const DECLINES = 3;
 const WITHIN: Millis = millis(60_000);
 

@@ -1,6 +1,7 @@
 /**
- * A packet from arrival to its end: the pure step, its lease changes carried out, its outcome counted and recorded. Everything but
- * the sockets, so that tests and replays go the same way as the wire.
+ * A packet from arrival to its end: the pure step, its lease changes carried out, its outcome
+ * counted and recorded. Everything but the sockets, so that tests and replays go the same way as
+ * the wire.
  */
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -53,7 +54,10 @@ export class DhcpDesk {
   readonly #log: Log;
   #networks: readonly ServedNetwork[] | undefined;
   #index: NetworkIndex = indexNetworks([]);
-  /** By network whose pools ran dry: when that was logged, and how many clients were turned away since. */
+  /**
+   * By network whose pools ran dry: when that was logged, and how many clients were turned away
+   * since.
+   */
   readonly #dry = new Map<string, { readonly said: Millis; unanswered: number }>();
   /** Answers that wait for the store. */
   #underWay = 0;
@@ -79,8 +83,9 @@ export class DhcpDesk {
   }
 
   /**
-   * Takes a packet to its end. The step that comes back has the outcome, and a reply only if one is to be sent now; it is a promise
-   * when something has to be durable first. Never throws, never rejects.
+   * Takes a packet to its end. The step that comes back has the outcome, and a reply only if one is
+   * to be sent now; it is a promise when something has to be durable first. Never throws, never
+   * rejects.
    */
   receive(datagram: Datagram): Step | Promise<Step> {
     const step = this.#handle(datagram);
@@ -97,7 +102,8 @@ export class DhcpDesk {
     try {
       return handle(datagram, this.#state());
     } catch (error) {
-      // Not reachable by any packet that a test or the fuzzer found; one machine's packet must not stop the others.
+      // Not reachable by any packet that a test or the fuzzer found; one machine's packet must not
+      // stop the others.
       this.#log.error(
         { err: error, packet: Buffer.from(datagram.bytes).toString('hex') },
         'a DHCP packet could not be handled',
@@ -106,7 +112,10 @@ export class DhcpDesk {
     }
   }
 
-  /** Makes a step durable, to its end. When another host was faster, the same packet is looked at once more in the light of that. */
+  /**
+   * Makes a step durable, to its end. When another host was faster, the same packet is looked at
+   * once more in the light of that.
+   */
   async #settle(datagram: Datagram, first: Step, write: NonNullable<Step['durable']>): Promise<Step> {
     let step = first;
     let durable: Step['durable'] = write;
@@ -169,7 +178,10 @@ export class DhcpDesk {
     });
   }
 
-  /** That there is no address for a client. It is an event of each; the log has pools that ran dry once a minute. */
+  /**
+   * That there is no address for a client. It is an event of each; the log has pools that ran dry
+   * once a minute.
+   */
   #warn({ outcome, network, detail }: Step, mac: Mac): void {
     const name = network?.name ?? '';
     let unanswered = 1;

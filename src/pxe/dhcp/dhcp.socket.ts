@@ -1,5 +1,6 @@
 /**
- * DHCP on the wire: one inherited socket for each interface and port. Receive, let the desk take the packet to its end, send.
+ * DHCP on the wire: one inherited socket for each interface and port. Receive, let the desk take
+ * the packet to its end, send.
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { millis } from '../../base/duration.ts';
@@ -12,7 +13,10 @@ import { startProbing } from './probe.socket.ts';
 import type { Step } from './step.ts';
 
 export interface DhcpParts extends DeskParts {
-  /** All inherited sockets; those named `dhcp-IFACE` (port 67) and `pxe-IFACE` (port 4011) are taken. */
+  /**
+   * All inherited sockets; those named `dhcp-IFACE` (port 67) and `pxe-IFACE` (port 4011) are
+   * taken.
+   */
   readonly sockets: readonly InheritedSocket[];
   readonly signal: AbortSignal;
 }
@@ -57,7 +61,8 @@ function send(step: Step, socket: Socket, log: Log): void {
 }
 
 async function adopt(inherited: InheritedSocket, log: Log): Promise<Socket> {
-  // An address needs no look-up: without this, Node asks its resolver for each packet (netboot-protocols §B.6).
+  // An address needs no look-up: without this, Node asks its resolver for each packet
+  // (netboot-protocols §B.6).
   const socket = createSocket({
     type: 'udp4',
     lookup: (host, _options, done) => done(null, host, 4),

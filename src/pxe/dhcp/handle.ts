@@ -1,6 +1,6 @@
 /**
- * The pure step: a datagram and what is known → what to do. The socket loop carries it out; `muster explain` calls the same
- * function and only prints it.
+ * The pure step: a datagram and what is known → what to do. The socket loop carries it out; `muster
+ * explain` calls the same function and only prints it.
  */
 import { ANY, BROADCAST, contains } from '../../base/ipv4.ts';
 import { addressed, CLIENT_PORT, serverId, takesElsewhere } from './addressing.ts';
@@ -54,7 +54,10 @@ function dispatch(ask: Ask, type: MessageName): Step {
   }
 }
 
-/** Beside another DHCP server: boot clients get an offer without an address, everything else is the other server's. */
+/**
+ * Beside another DHCP server: boot clients get an offer without an address, everything else is the
+ * other server's.
+ */
 function proxy(ask: Ask): Step {
   if (ask.type === 'REQUEST') return { outcome: 'proxy_leaves', memory: takesElsewhere(ask) };
   if (ask.type !== 'DISCOVER') return { outcome: 'proxy_leaves' };
@@ -66,7 +69,10 @@ function proxy(ask: Ask): Step {
   return { outcome: 'proxy_offered', answer, reply: addressed(ask, reply, 'reply') };
 }
 
-/** PXE's own request to port 4011: the client has an address and asks for the file alone. Answered to where it came from. */
+/**
+ * PXE's own request to port 4011: the client has an address and asks for the file alone. Answered
+ * to where it came from.
+ */
 function bootServer(ask: Ask): Step {
   const { packet, network, client, datagram } = ask;
   if (ask.type !== 'REQUEST' && ask.type !== 'INFORM' && ask.type !== 'DISCOVER')
@@ -90,7 +96,10 @@ function bootServer(ask: Ask): Step {
   };
 }
 
-/** A client that configured its address itself asks for the rest (RFC 2131 §4.3.5): no lease is looked at, no time is sent. */
+/**
+ * A client that configured its address itself asks for the rest (RFC 2131 §4.3.5): no lease is
+ * looked at, no time is sent.
+ */
 function inform(ask: Ask): Step {
   const { packet, network, client, datagram } = ask;
   const address = packet.ciaddr !== ANY ? packet.ciaddr : datagram.source.address;

@@ -1,15 +1,22 @@
-/** A lease as a value: what the store keeps under `lease/NETWORK/ADDRESS`, and what the others see of it. */
+/**
+ * A lease as a value: what the store keeps under `lease/NETWORK/ADDRESS`, and what the others see
+ * of it.
+ */
 import type { Millis } from '../../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import { type Mac, parseMac } from '../../base/mac.ts';
 
 /**
- * States that are stored. `bound` given to the client until `expires` · `released` given back, kept so that the client finds it
- * again · `declined` the client found somebody else on it · `conflict` a probe did; both set the address aside until `expires`.
+ * States that are stored. `bound` given to the client until `expires` · `released` given back, kept
+ * so that the client finds it again · `declined` the client found somebody else on it · `conflict`
+ * a probe did; both set the address aside until `expires`.
  */
 export type StoredState = 'bound' | 'released' | 'declined' | 'conflict';
 
-/** What an address can be: as stored, and `offered` (in memory for a minute) and `expired` (bound, its time run out). */
+/**
+ * What an address can be: as stored, and `offered` (in memory for a minute) and `expired` (bound,
+ * its time run out).
+ */
 export type LeaseState = StoredState | 'offered' | 'expired';
 
 export interface Lease {
@@ -24,7 +31,10 @@ export interface Lease {
   readonly hostname?: string;
   /** Machine name, when recognised. */
   readonly machine?: string;
-  /** Option 82 of the request that came through a relay, hexadecimal: renewals bypass the relay and carry none. */
+  /**
+   * Option 82 of the request that came through a relay, hexadecimal: renewals bypass the relay and
+   * carry none.
+   */
   readonly agent?: string;
 }
 

@@ -1,6 +1,7 @@
 /**
- * The lease book: all networks' leases in memory, and their records in the store. Looking is synchronous and changes nothing;
- * an offer is memory only; everything else takes effect when the store has it.
+ * The lease book: all networks' leases in memory, and their records in the store. Looking is
+ * synchronous and changes nothing; an offer is memory only; everything else takes effect when the
+ * store has it.
  */
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -36,8 +37,9 @@ export type LeaseChange =
     };
 
 /**
- * `stored` it is durable · `unchanged` it was already · `lost` another boot host has the address · `stale` one of the other writes
- * did not fit: ask again · `in_flight` a commit about this address or client is under way.
+ * `stored` it is durable · `unchanged` it was already · `lost` another boot host has the address ·
+ * `stale` one of the other writes did not fit: ask again · `in_flight` a commit about this address
+ * or client is under way.
  */
 export type WriteResult = 'stored' | 'unchanged' | 'lost' | 'stale' | 'in_flight';
 
@@ -46,7 +48,9 @@ export interface LeaseBook {
   network(name: string): NetworkLeases;
   /** Carries out what is memory only. */
   apply(change: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>): void;
-  /** Carries out a write. Rejects when the store cannot write (E_STORE_WRITE); then nothing changed. */
+  /**
+   * Carries out a write. Rejects when the store cannot write (E_STORE_WRITE); then nothing changed.
+   */
   write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult>;
   /** Sets an address aside that somebody was found on. */
   setAside(network: string, address: Ipv4, mac: Mac, state: StoredState): Promise<WriteResult>;
@@ -79,7 +83,9 @@ class Book implements LeaseBook {
     this.#metrics = parts.metrics;
   }
 
-  /** Reads all leases. Returns how many records could not be read; their addresses stay untouched. */
+  /**
+   * Reads all leases. Returns how many records could not be read; their addresses stay untouched.
+   */
   async load(): Promise<readonly string[]> {
     const { records } = await this.#store.list('lease/');
     const unreadable: string[] = [];
@@ -150,7 +156,10 @@ class Book implements LeaseBook {
     }
   }
 
-  /** After a refused commit: what another host wrote about these addresses becomes what is known here. */
+  /**
+   * After a refused commit: what another host wrote about these addresses becomes what is known
+   * here.
+   */
   async #reconcile(
     network: NetworkLeases,
     touched: readonly AddressEntry[],
@@ -215,7 +224,10 @@ class Book implements LeaseBook {
   }
 }
 
-/** Opens the book on a store that is open. Records that cannot be read are reported as events and their addresses left alone. */
+/**
+ * Opens the book on a store that is open. Records that cannot be read are reported as events and
+ * their addresses left alone.
+ */
 export async function openLeaseBook(parts: {
   readonly store: Store;
   readonly clock: Clock;

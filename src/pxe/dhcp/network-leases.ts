@@ -1,6 +1,7 @@
 /**
- * Who has which address on one network, in memory: the leases that the store holds, the offers of the last minute, and what is
- * free. Nothing here waits and nothing is proportional to the number of addresses.
+ * Who has which address on one network, in memory: the leases that the store holds, the offers of
+ * the last minute, and what is free. Nothing here waits and nothing is proportional to the number
+ * of addresses.
  */
 import { AgedMap } from '../../base/aged.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -24,7 +25,9 @@ export interface Offer {
   readonly mac: Mac;
   readonly until: Millis;
   readonly xid: number;
-  /** What its DISCOVER said: some firmware's REQUEST says less (quirk request-without-vendor-class). */
+  /**
+   * What its DISCOVER said: some firmware's REQUEST says less (quirk request-without-vendor-class).
+   */
   readonly client: BootClient;
 }
 
@@ -78,7 +81,10 @@ export class NetworkLeases {
     return entry?.offer && entry.offer.until > now ? entry : undefined;
   }
 
-  /** Whether `mac` may have the address, as far as leases and offers go. A quarantined one nobody may have. */
+  /**
+   * Whether `mac` may have the address, as far as leases and offers go. A quarantined one nobody
+   * may have.
+   */
   isFreeFor(address: Ipv4, mac: Mac, now: Millis): boolean {
     const entry = this.#entries.get(address);
     if (entry === undefined) return true;
@@ -90,12 +96,17 @@ export class NetworkLeases {
     return lease.mac === mac && (lease.state === 'bound' || lease.state === 'conflict');
   }
 
-  /** Whether the client declined so many addresses of late that it gets none of a pool for a while. */
+  /**
+   * Whether the client declined so many addresses of late that it gets none of a pool for a while.
+   */
   declinesAll(mac: Mac, now: Millis): boolean {
     return this.#declines.tooMany(mac, now);
   }
 
-  /** An address of the pools for a client that has none; the probed ones first. It stays free until it is offered. */
+  /**
+   * An address of the pools for a client that has none; the probed ones first. It stays free until
+   * it is offered.
+   */
   nextFree(now: Millis, reserved: (address: Ipv4) => boolean): Ipv4 | undefined {
     const pool = this.#pool;
     if (pool === undefined) return undefined;
@@ -156,12 +167,18 @@ export class NetworkLeases {
     if (this.#elsewhere.size > MAX_ELSEWHERE) this.#elsewhere.delete(this.#elsewhere.oldest()!.key);
   }
 
-  /** Who last took the address from another server, as far as it was heard and we did not lease it since. */
+  /**
+   * Who last took the address from another server, as far as it was heard and we did not lease it
+   * since.
+   */
   elsewhere(address: Ipv4): Mac | undefined {
     return this.#elsewhere.get(address);
   }
 
-  /** Forgets an entry that says nothing any more. What is queued and turns out not to be free is passed over when its turn comes. */
+  /**
+   * Forgets an entry that says nothing any more. What is queued and turns out not to be free is
+   * passed over when its turn comes.
+   */
   #vacated(entry: AddressEntry): void {
     if (entry.lease === undefined && entry.offer === undefined && !entry.busy)
       this.#entries.delete(entry.address);
@@ -182,7 +199,10 @@ export class NetworkLeases {
     this.#vacated(entry);
   }
 
-  /** What the store now holds for the address: after a commit, on loading, or after another host changed it. */
+  /**
+   * What the store now holds for the address: after a commit, on loading, or after another host
+   * changed it.
+   */
   settle(address: Ipv4, stored: { readonly lease: Lease; readonly revision: number } | undefined): void {
     const entry = this.#ensure(address);
     entry.busy = false;
@@ -200,7 +220,8 @@ export class NetworkLeases {
     entry.lease = lease;
     entry.revision = revision;
     if (lease.state === 'declined') this.#declines.note(lease.mac, lease.since);
-    // A client that declined an address must not find it again; any other state is a reason to come back to it.
+    // A client that declined an address must not find it again; any other state is a reason to come
+    // back to it.
     const comesBack = lease.state === 'conflict' ? !this.#leaseOf.has(lease.mac) : lease.state !== 'declined';
     if (comesBack) this.#leaseOf.set(lease.mac, entry);
     else if (lease.state === 'conflict') {
@@ -214,7 +235,10 @@ export class NetworkLeases {
     else this.#watchExpiry(address, lease.expires);
   }
 
-  /** One place in the queue for each address: a lease that was prolonged meanwhile is queued again when its turn comes. */
+  /**
+   * One place in the queue for each address: a lease that was prolonged meanwhile is queued again
+   * when its turn comes.
+   */
   #watchExpiry(address: Ipv4, at: Millis): void {
     if (this.#queued.has(address)) return;
     this.#queued.add(address);

@@ -1,4 +1,7 @@
-/** Which network a packet is about: from the interface it came in by, the relay that passed it on, or the address it speaks of. */
+/**
+ * Which network a packet is about: from the interface it came in by, the relay that passed it on,
+ * or the address it speaks of.
+ */
 import { ANY, contains, type Ipv4 } from '../../base/ipv4.ts';
 import type { ServedNetwork } from '../network.ts';
 import { OPTION } from './options.ts';
@@ -9,7 +12,10 @@ import type { PoolRules } from './pool.ts';
 /** A datagram and where it came from. */
 export interface Datagram {
   readonly bytes: Uint8Array;
-  /** The interface whose socket received it; absent in a replayed capture: then the network is inferred. */
+  /**
+   * The interface whose socket received it; absent in a replayed capture: then the network is
+   * inferred.
+   */
   readonly interface?: string;
   /** Our port: 67, or 4011 for PXE boot server requests. */
   readonly port: 67 | 4011;
@@ -21,7 +27,9 @@ export interface NetworkIndex {
   readonly all: readonly ServedNetwork[];
   readonly byInterface: ReadonlyMap<string, readonly ServedNetwork[]>;
   readonly rules: ReadonlyMap<ServedNetwork, PoolRules>;
-  /** Every address of ours: a client may name any of them as the server it chose (RFC 2131 §4.1). */
+  /**
+   * Every address of ours: a client may name any of them as the server it chose (RFC 2131 §4.1).
+   */
   readonly own: ReadonlySet<Ipv4>;
 }
 
@@ -43,7 +51,10 @@ export function indexNetworks(networks: readonly ServedNetwork[]): NetworkIndex 
   return { all: networks, byInterface, rules, own: new Set(networks.map((n) => n.serverAddress)) };
 }
 
-/** Sub-options of option 82 that are addresses: 5 link selection (RFC 3527), 11 server identifier override (RFC 5107). */
+/**
+ * Sub-options of option 82 that are addresses: 5 link selection (RFC 3527), 11 server identifier
+ * override (RFC 5107).
+ */
 export const AGENT = { linkSelection: 5, serverId: 11 } as const;
 
 /** An address inside relay information, or undefined. */
@@ -86,7 +97,8 @@ export function findNetwork(
   if (spoken !== ANY) {
     const local = here.find((network) => contains(network.subnet, spoken));
     if (local) return local;
-    // A client behind a relay renews by unicast, past its relay: its own address says where it lives.
+    // A client behind a relay renews by unicast, past its relay: its own address says where it
+    // lives.
     if (datagram.source.address === spoken) {
       const far = index.all.find((network) => contains(network.subnet, spoken));
       if (far) return far;

@@ -1,6 +1,6 @@
 /**
- * DHCP options as a table. Codes that are not in it survive decoding and encoding as raw octets all the same; the table gives
- * names, the way to print a value, and which values have a fixed size.
+ * DHCP options as a table. Codes that are not in it survive decoding and encoding as raw octets all
+ * the same; the table gives names, the way to print a value, and which values have a fixed size.
  */
 import { hex } from '../../base/bytes.ts';
 import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
@@ -92,8 +92,9 @@ const FIXED: Partial<Record<OptionType, number>> = {
 };
 
 /**
- * Whether several instances of an option are one value in pieces (RFC 3396 §5). A value of fixed size cannot be in pieces: a
- * second instance is a client's mistake and the first one stands, as EDK2 reads it.
+ * Whether several instances of an option are one value in pieces (RFC 3396 §5). A value of fixed
+ * size cannot be in pieces: a second instance is a client's mistake and the first one stands, as
+ * EDK2 reads it.
  */
 export const CONCATENATES: readonly boolean[] = Array.from({ length: 256 }, (_, code) => {
   const known = BY_CODE.get(code);
@@ -123,7 +124,10 @@ export function messageName(type: number): MessageName | undefined {
 
 const PLAIN = /^[ -[\]-~]*$/;
 
-/** Printable ASCII as it is, everything else as \xNN: what a client sent never reaches a terminal raw. */
+/**
+ * Printable ASCII as it is, everything else as \xNN: what a client sent never reaches a terminal
+ * raw.
+ */
 export function printable(bytes: Uint8Array): string {
   const plain = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   if (PLAIN.test(plain)) return plain;
@@ -159,7 +163,10 @@ const PRINT: Record<OptionType, (value: Buffer) => string | undefined> = {
   bytes: (v) => hex(v),
 };
 
-/** An option for people: its name and value; a value that does not fit its type is printed in hexadecimal. */
+/**
+ * An option for people: its name and value; a value that does not fit its type is printed in
+ * hexadecimal.
+ */
 export function describeOption(
   code: number,
   value: Buffer,

@@ -1,6 +1,7 @@
 /**
- * What can become of a DHCP packet: every packet ends in exactly one of these. The code is the metric's `outcome`; those with an
- * event kind are recorded as events, the others are only logged (debug) and counted.
+ * What can become of a DHCP packet: every packet ends in exactly one of these. The code is the
+ * metric's `outcome`; those with an event kind are recorded as events, the others are only logged
+ * (debug) and counted.
  */
 import type { EventKind } from '../../events/event.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The DHCP message on the wire (RFC 2131 §2). Decoding returns a value or a reason and never throws; encoding is deterministic:
- * the same value always gives the same octets.
+ * The DHCP message on the wire (RFC 2131 §2). Decoding returns a value or a reason and never
+ * throws; encoding is deterministic: the same value always gives the same octets.
  */
 import type { Ipv4 } from '../../base/ipv4.ts';
 import { CONCATENATES, OPTION } from './options.ts';
@@ -21,10 +21,15 @@ export interface DhcpPacket {
   readonly giaddr: Ipv4;
   /** All 16 octets of the field; the first `hlen` are the address. */
   readonly chaddr: Buffer;
-  /** Header fields up to the first NUL, Latin-1; empty when option 52 says that they hold options. */
+  /**
+   * Header fields up to the first NUL, Latin-1; empty when option 52 says that they hold options.
+   */
   readonly sname: string;
   readonly file: string;
-  /** Raw values by code, pieces already joined, without PAD, END and OVERLOAD. Insertion order is that of the wire. */
+  /**
+   * Raw values by code, pieces already joined, without PAD, END and OVERLOAD. Insertion order is
+   * that of the wire.
+   */
   readonly options: ReadonlyMap<number, Buffer>;
 }
 
@@ -51,7 +56,10 @@ const SNAME = { from: 44, to: 108 } as const;
 const FILE = { from: 108, to: 236 } as const;
 const PAD = 0;
 const END = 255;
-/** BOOTP's minimum; in-kernel clients drop anything shorter (RFC 1542 §2.1; netboot-protocols §C.30). */
+/**
+ * BOOTP's minimum; in-kernel clients drop anything shorter (RFC 1542 §2.1; netboot-protocols
+ * §C.30).
+ */
 const MINIMUM = 300;
 /** What every client must take: a 576-octet IP datagram less 28 of headers (RFC 2131 §2). */
 export const DEFAULT_MAXIMUM = 548;
@@ -60,7 +68,10 @@ export const LARGEST = 1472;
 
 const bad = (fault: DecodeFault): Decoded => ({ ok: false, fault });
 
-/** Collects options of `bytes[from, to)`. False when one overruns. A missing END is tolerated; nothing behind END is read. */
+/**
+ * Collects options of `bytes[from, to)`. False when one overruns. A missing END is tolerated;
+ * nothing behind END is read.
+ */
 function collect(bytes: Buffer, from: number, to: number, into: Map<number, Buffer>): boolean {
   let at = from;
   while (at < to) {
@@ -88,7 +99,10 @@ function text(bytes: Buffer, from: number, to: number): string {
   return bytes.toString('latin1', from, nul < 0 || nul > to ? to : nul);
 }
 
-/** Reads a UDP payload. The values are views into `input`, which must not change while the packet is in use. */
+/**
+ * Reads a UDP payload. The values are views into `input`, which must not change while the packet is
+ * in use.
+ */
 export function decode(input: Uint8Array): Decoded {
   const bytes = Buffer.isBuffer(input)
     ? input
@@ -137,8 +151,9 @@ export function decode(input: Uint8Array): Decoded {
 }
 
 /**
- * The order in which options leave: what identifies the message first, boot options together, relay information last (RFC 3046
- * §2.1). Codes that are not named come in ascending order after the addressing ones.
+ * The order in which options leave: what identifies the message first, boot options together, relay
+ * information last (RFC 3046 §2.1). Codes that are not named come in ascending order after the
+ * addressing ones.
  */
 const FIRST = [53, 54, 51, 58, 59, 1, 3, 6] as const;
 const LAST = [60, 97, 43, 66, 67, 175, 61, 82] as const;
@@ -150,8 +165,9 @@ const RANK: readonly number[] = Array.from({ length: 256 }, (_, code) => {
 });
 
 /**
- * What goes first when a reply is larger than its client takes: comfort, then the boot names that stand in the header as well, then
- * what a client can derive. Never the message type, the lease, or relay information (RFC 3046 §2.2).
+ * What goes first when a reply is larger than its client takes: comfort, then the boot names that
+ * stand in the header as well, then what a client can derive. Never the message type, the lease, or
+ * relay information (RFC 3046 §2.2).
  */
 const EXPENDABLE = [119, 121, 42, 15, 12, 26, 28, 56, 66, 67, 6, 61, 59, 58] as const;
 
@@ -159,7 +175,10 @@ function wireSize(value: Buffer): number {
   return value.length + 2 * Math.max(1, Math.ceil(value.length / 255));
 }
 
-/** How much the client takes: option 57 counts IP and UDP headers and is not to be believed above an Ethernet frame. */
+/**
+ * How much the client takes: option 57 counts IP and UDP headers and is not to be believed above an
+ * Ethernet frame.
+ */
 export function maximumFor(request: Pick<DhcpPacket, 'options'>): number {
   const announced = request.options.get(OPTION.maxMessageSize);
   if (announced?.length !== 2) return DEFAULT_MAXIMUM;
@@ -174,7 +193,10 @@ export interface Encoded {
 
 const NOTHING_DROPPED: readonly number[] = [];
 
-/** Leaves out expendable options until the rest fits; what remains may still be larger when relay information alone is. */
+/**
+ * Leaves out expendable options until the rest fits; what remains may still be larger when relay
+ * information alone is.
+ */
 function within(
   options: ReadonlyMap<number, Buffer>,
   room: number,
@@ -199,10 +221,16 @@ function within(
   return { kept, size, dropped };
 }
 
-/** Codes in the order in which they leave; kept from call to call, since a reply has a dozen and there are many replies. */
+/**
+ * Codes in the order in which they leave; kept from call to call, since a reply has a dozen and
+ * there are many replies.
+ */
 const leaving: number[] = [];
 
-/** Puts the codes into {@link leaving}, by insertion: replies are made nearly in order. Returns how many there are. */
+/**
+ * Puts the codes into {@link leaving}, by insertion: replies are made nearly in order. Returns how
+ * many there are.
+ */
 function order(options: ReadonlyMap<number, Buffer>): number {
   let count = 0;
   for (const code of options.keys()) {
@@ -215,8 +243,9 @@ function order(options: ReadonlyMap<number, Buffer>): number {
 }
 
 /**
- * Writes a message: at least 300 octets, no padding between options (the Raspberry Pi's ROM then ignores the reply,
- * netboot-protocols §C.5), values above 255 octets in pieces (RFC 3396 §4), END, then padding. `maximum` limits the payload.
+ * Writes a message: at least 300 octets, no padding between options (the Raspberry Pi's ROM then
+ * ignores the reply, netboot-protocols §C.5), values above 255 octets in pieces (RFC 3396 §4), END,
+ * then padding. `maximum` limits the payload.
  */
 export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
   const { kept, size, dropped } = within(packet.options, maximum - HEADER);
@@ -269,8 +298,9 @@ export function messageType(packet: Pick<DhcpPacket, 'options'>): number {
 }
 
 /**
- * Sub-options inside an option's value (RFC 2132 §8.4, RFC 3046 §2.0), first instance of each. Undefined when one overruns.
- * PAD and END count only where `padded` (vendor options); relay information has neither.
+ * Sub-options inside an option's value (RFC 2132 §8.4, RFC 3046 §2.0), first instance of each.
+ * Undefined when one overruns. PAD and END count only where `padded` (vendor options); relay
+ * information has neither.
  */
 export function subOptions(value: Buffer, padded: boolean): Map<number, Buffer> | undefined {
   const found = new Map<number, Buffer>();

@@ -1,6 +1,7 @@
 /**
- * The addresses of one network that nobody holds, without a list of them: a place in each range up to which addresses were never
- * given out, and a queue of those that came back. Asking costs the same for a pool of ten and of a million.
+ * The addresses of one network that nobody holds, without a list of them: a place in each range up
+ * to which addresses were never given out, and a queue of those that came back. Asking costs the
+ * same for a pool of ten and of a million.
  */
 import { AgedMap } from '../../base/aged.ts';
 import { broadcastOf, type Cidr, type Ipv4 } from '../../base/ipv4.ts';
@@ -17,7 +18,10 @@ export interface PoolRules {
   readonly taken: readonly Ipv4[];
 }
 
-/** Whether an address of the ranges may be given out at all. `.0` and `.255` are not: Windows refuses them (quirk windows-dot-0). */
+/**
+ * Whether an address of the ranges may be given out at all. `.0` and `.255` are not: Windows
+ * refuses them (quirk windows-dot-0).
+ */
 export function inPool(rules: PoolRules, address: Ipv4): boolean {
   const last = address & 255;
   if (last === 0 || last === 255 || rules.taken.includes(address)) return false;
@@ -37,7 +41,10 @@ export class Pool {
     this.#next = rules.ranges[0]?.start ?? 0;
   }
 
-  /** Looks at every address again: for addresses that were passed over because a document reserved them and none does any more. */
+  /**
+   * Looks at every address again: for addresses that were passed over because a document reserved
+   * them and none does any more.
+   */
   restart(): void {
     this.#range = 0;
     this.#next = this.rules.ranges[0]?.start ?? 0;
@@ -56,8 +63,9 @@ export class Pool {
   }
 
   /**
-   * The next address for which `free` holds; it stays where it is until it is no longer free. Those that are not free are passed
-   * over for good: whoever holds them gives them back. Amortised constant time.
+   * The next address for which `free` holds; it stays where it is until it is no longer free. Those
+   * that are not free are passed over for good: whoever holds them gives them back. Amortised
+   * constant time.
    */
   peek(free: (address: Ipv4) => boolean): Ipv4 | undefined {
     for (;;) {
@@ -79,7 +87,10 @@ export class Pool {
     return undefined;
   }
 
-  /** Up to `count` addresses that are free, in the order in which they would go out; nothing is passed over. */
+  /**
+   * Up to `count` addresses that are free, in the order in which they would go out; nothing is
+   * passed over.
+   */
   upcoming(count: number, free: (address: Ipv4) => boolean): Ipv4[] {
     const found: Ipv4[] = [];
     let looked = 0;

@@ -12,7 +12,10 @@ import type { LeaseBook } from './leases.ts';
 import type { NetworkIndex } from './networks.ts';
 import { ASK, type Asked, judge, LOOK_AHEAD, parseArp } from './probe.ts';
 
-/** Nobody listens there (RFC 863, discard); what counts is the ARP question that the kernel sends first. */
+/**
+ * Nobody listens there (RFC 863, discard); what counts is the ARP question that the kernel sends
+ * first.
+ */
 const DISCARD = 9;
 const TICK: Millis = millis(1_000);
 
@@ -55,7 +58,8 @@ export function startProbing(parts: Parts): () => void {
       ...fresh.map((address) => ({ address, due: (now + ASK) as Millis, suspect: false })),
     ]);
     for (const { address, mac } of taken) {
-      // It was given the address while the probe was under way: the lease's owner answers, which is no conflict.
+      // It was given the address while the probe was under way: the lease's owner answers, which is
+      // no conflict.
       const held = book.entry(address);
       if (held?.lease?.mac === mac && held.lease.state === 'bound' && !isOver(held.lease, now)) continue;
       if (held?.offer?.mac === mac && held.offer.until > now) continue;

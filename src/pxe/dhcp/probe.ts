@@ -1,6 +1,7 @@
 /**
- * Looking ahead whether free addresses are really free, without privilege: a datagram to port 9 makes the kernel ask by ARP, and
- * /proc/net/arp shows who answered. A few addresses of each pool are kept looked at; no OFFER waits for it.
+ * Looking ahead whether free addresses are really free, without privilege: a datagram to port 9
+ * makes the kernel ask by ARP, and /proc/net/arp shows who answered. A few addresses of each pool
+ * are kept looked at; no OFFER waits for it.
  */
 import { type Millis, millis } from '../../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
@@ -11,8 +12,9 @@ export const LOOK_AHEAD = 16;
 /** The kernel asks three times, a second apart (neigh/default/mcast_solicit). */
 export const ASK: Millis = millis(3_200);
 /**
- * An entry of a machine that left is still there and looks the same; asked again, the kernel gives it 5 s and three questions
- * more before it is dropped (delay_first_probe_time, ucast_solicit). Only what outlives that is a machine.
+ * An entry of a machine that left is still there and looks the same; asked again, the kernel gives
+ * it 5 s and three questions more before it is dropped (delay_first_probe_time, ucast_solicit).
+ * Only what outlives that is a machine.
  */
 export const CONFIRM: Millis = millis(9_500);
 

@@ -1,6 +1,7 @@
 /**
- * What firmware does that no standard says, as a table: what it is, what Muster does about it, where it was seen, and the test
- * that holds it (file and title; test/unit/dhcp/quirks.test.ts proves that they exist). `docs/firmware.md` is generated from it.
+ * What firmware does that no standard says, as a table: what it is, what Muster does about it,
+ * where it was seen, and the test that holds it (file and title; test/unit/dhcp/quirks.test.ts
+ * proves that they exist). `docs/firmware.md` is generated from it.
  */
 
 export interface Quirk {

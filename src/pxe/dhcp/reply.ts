@@ -1,4 +1,7 @@
-/** Replies as values: which fields and options a client gets. What is decided elsewhere comes in; nothing is looked up here. */
+/**
+ * Replies as values: which fields and options a client gets. What is decided elsewhere comes in;
+ * nothing is looked up here.
+ */
 import type { Seconds } from '../../base/duration.ts';
 import { ANY, broadcastOf, formatIpv4, type Ipv4, netmask } from '../../base/ipv4.ts';
 import type { BootAnswer } from '../boot.ts';
@@ -18,7 +21,10 @@ const BOOT_THE_FILE = 0x08;
 /** iPXE's "no proxyDHCP": do not wait for another offer (175.176). */
 const NO_PROXY = Buffer.from([0xb0, 1, 1]);
 
-/** Few different values and names stand in the replies of a network; made once each, as long as there are not more than this. */
+/**
+ * Few different values and names stand in the replies of a network; made once each, as long as
+ * there are not more than this.
+ */
 const KEPT = 1024;
 
 function remembered<K>(make: (of: K) => Buffer): (of: K) => Buffer {
@@ -66,8 +72,9 @@ export function replyTo(request: DhcpPacket, type: 'OFFER' | 'ACK' | 'NAK', serv
     [OPTION.messageType, TYPE[type]],
     [OPTION.serverId, uint32(serverId)],
   ]);
-  // RFC 6842 §3: echoed unaltered. RFC 3046 §2.2: the whole relay information, in every reply; switches that snoop put it in with
-  // giaddr 0, and drop what comes back without it (netboot-protocols §F.2).
+  // RFC 6842 §3: echoed unaltered. RFC 3046 §2.2: the whole relay information, in every reply;
+  // switches that snoop put it in with giaddr 0, and drop what comes back without it
+  // (netboot-protocols §F.2).
   const clientId = request.options.get(OPTION.clientId);
   if (clientId) options.set(OPTION.clientId, clientId);
   const agent = request.options.get(OPTION.relayAgent);
@@ -91,7 +98,10 @@ export function replyTo(request: DhcpPacket, type: 'OFFER' | 'ACK' | 'NAK', serv
   };
 }
 
-/** A refusal. Through a relay it must reach a client that has no address: the broadcast bit is set (RFC 2131 §4.3.2). */
+/**
+ * A refusal. Through a relay it must reach a client that has no address: the broadcast bit is set
+ * (RFC 2131 §4.3.2).
+ */
 export function nak(request: DhcpPacket, serverId: Ipv4, why: string): DhcpPacket {
   const reply = replyTo(request, 'NAK', serverId);
   reply.options.set(OPTION.message, Buffer.from(why, 'latin1'));
@@ -143,7 +153,9 @@ export function addNetworkOptions(
     options.set(OPTION.hostname, Buffer.from(hostname, 'latin1'));
 }
 
-/** Lease time and both renewal times (RFC 2131 §4.4.5), in OFFER and ACK alike (quirk jetdirect-t1). */
+/**
+ * Lease time and both renewal times (RFC 2131 §4.4.5), in OFFER and ACK alike (quirk jetdirect-t1).
+ */
 export function addLeaseTimes(options: Map<number, Buffer>, lease: Seconds): void {
   options.set(OPTION.leaseTime, uint32(lease));
   options.set(OPTION.renewalTime, uint32(Math.floor(lease / 2)));
@@ -158,7 +170,10 @@ interface BootFields {
   readonly options: readonly (readonly [number, Buffer])[];
 }
 
-/** Which packet carries the boot fields: `offer` and `ack` on port 67 (`proxy-offer` beside another server), `boot-server` on 4011. */
+/**
+ * Which packet carries the boot fields: `offer` and `ack` on port 67 (`proxy-offer` beside another
+ * server), `boot-server` on 4011.
+ */
 export type BootPacket = 'offer' | 'ack' | 'proxy-offer' | 'boot-server';
 
 function raspberryPi(mac: string): Buffer {
@@ -186,8 +201,9 @@ function vendorOptions(request: DhcpPacket, client: BootClient): Buffer {
 }
 
 /**
- * Boot fields for a client and its answer, or undefined when it gets none. Names stand in the header and in options alike: iPXE
- * prefers the one, EDK2 the other. `sole` says that no other server speaks on the segment.
+ * Boot fields for a client and its answer, or undefined when it gets none. Names stand in the
+ * header and in options alike: iPXE prefers the one, EDK2 the other. `sole` says that no other
+ * server speaks on the segment.
  */
 export function bootFields(
   request: DhcpPacket,
@@ -204,7 +220,8 @@ export function bootFields(
   const inHeader = file.length <= FILE_MAXIMUM ? file : '';
 
   if (client.stage === 'http') {
-    // EDK2 takes the offer only with this exact class, and a URL in both messages; no option 43 (netboot-protocols §B.4).
+    // EDK2 takes the offer only with this exact class, and a URL in both messages; no option 43
+    // (netboot-protocols §B.4).
     options.push([OPTION.vendorClass, latin1('HTTPClient')], [OPTION.bootFile, latin1(file)]);
     addMachineId(options, request);
     return { siaddr: network.serverAddress, sname: '', file: inHeader, options };
@@ -231,7 +248,10 @@ export function bootFields(
   return { siaddr: network.serverAddress, sname: server, file: inHeader, options };
 }
 
-/** RFC 4578 §2.3: servers send it too. 93 and 94 are not sent back: no server does, and no client was found that looks. */
+/**
+ * RFC 4578 §2.3: servers send it too. 93 and 94 are not sent back: no server does, and no client
+ * was found that looks.
+ */
 function addMachineId(options: [number, Buffer][], request: DhcpPacket): void {
   const machine = request.options.get(OPTION.machineId);
   if (machine && machine.length > 0) options.push([OPTION.machineId, machine]);

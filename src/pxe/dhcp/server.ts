@@ -19,7 +19,10 @@ import type { Ask, Step } from './step.ts';
 /** Whatever a client asks for, its lease is not shorter than this. */
 const SHORTEST = 60 as Seconds;
 
-/** Whether the client may have the address now: free for it, and its own reservation or of a pool and nobody's reservation. */
+/**
+ * Whether the client may have the address now: free for it, and its own reservation or of a pool
+ * and nobody's reservation.
+ */
 function mayHave(ask: Ask, answer: BootAnswer, address: Ipv4): boolean {
   const { network, leases, client, state } = ask;
   if (!contains(network.subnet, address) || !leases.isFreeFor(address, client.mac, state.now)) return false;
@@ -29,8 +32,9 @@ function mayHave(ask: Ask, answer: BootAnswer, address: Ipv4): boolean {
 }
 
 /**
- * Whether a client that runs keeps the address of its lease, although it would not get it now: documents and pools that changed do
- * not take an address from under a system, its next start moves it. Not one that became another machine's, or our own.
+ * Whether a client that runs keeps the address of its lease, although it would not get it now:
+ * documents and pools that changed do not take an address from under a system, its next start moves
+ * it. Not one that became another machine's, or our own.
  */
 function keeps(ask: Ask, answer: BootAnswer, address: Ipv4): boolean {
   const { network, rules, leases, client, state } = ask;
@@ -42,8 +46,9 @@ function keeps(ask: Ask, answer: BootAnswer, address: Ipv4): boolean {
 }
 
 /**
- * The address to offer, in RFC 2131 §4.3.1's order: the reservation, what the client has or had, what it asks for, a free one.
- * A reservation that somebody else still holds is waited for with an address of the pool.
+ * The address to offer, in RFC 2131 §4.3.1's order: the reservation, what the client has or had,
+ * what it asks for, a free one. A reservation that somebody else still holds is waited for with an
+ * address of the pool.
  */
 function choose(ask: Ask, answer: BootAnswer): Ipv4 | OutcomeCode {
   const { network, leases, client, packet, state } = ask;
@@ -68,7 +73,10 @@ function poolsText({ name, pools }: ServedNetwork): string {
   return `network ${name}, pools ${ranges.join(', ')}`;
 }
 
-/** How long: short while firmware or a loader runs, else what the client wants up to the network's time. */
+/**
+ * How long: short while firmware or a loader runs, else what the client wants up to the network's
+ * time.
+ */
 function leaseTime(ask: Ask, client: BootClient): Seconds {
   if (client.stage !== 'none') return toSeconds(ask.network.bootLeaseTime);
   const longest = toSeconds(ask.network.leaseTime);
@@ -129,7 +137,10 @@ function refuse(ask: Ask, outcome: OutcomeCode, address: Ipv4, answer?: BootAnsw
   return { outcome, address, reply, ...(answer ? { answer } : {}) };
 }
 
-/** SELECTING names a server, INIT-REBOOT an address, RENEWING and REBINDING have theirs in ciaddr (RFC 2131 table 4). */
+/**
+ * SELECTING names a server, INIT-REBOOT an address, RENEWING and REBINDING have theirs in ciaddr
+ * (RFC 2131 table 4).
+ */
 type RequestState = 'selecting' | 'init-reboot' | 'renewing';
 
 export function request(ask: Ask): Step {
@@ -169,7 +180,8 @@ export function request(ask: Ask): Step {
     return refuse(ask, 'nak_not_yours', address, answer);
   const holds =
     known?.address === address || offered?.address === address || answer.reservedAddress === address;
-  // After a restart the offer is forgotten; the client says that it was ours, and the address is free.
+  // After a restart the offer is forgotten; the client says that it was ours, and the address is
+  // free.
   if (!holds && kind !== 'selecting')
     return network.authoritative
       ? refuse(ask, 'nak_unknown', address, answer)

@@ -28,12 +28,18 @@ export interface Reply {
   readonly maximum: number;
 }
 
-/** What has to be durable before the reply leaves: a lease, or only records of the boot session (port 4011). */
+/**
+ * What has to be durable before the reply leaves: a lease, or only records of the boot session
+ * (port 4011).
+ */
 export type Durable =
   | Extract<LeaseChange, { kind: 'write' }>
   | { readonly kind: 'records'; readonly writes: readonly Write[] };
 
-/** What a packet leads to. Exactly one outcome; the rest says how it came to be and what is to be done. */
+/**
+ * What a packet leads to. Exactly one outcome; the rest says how it came to be and what is to be
+ * done.
+ */
 export interface Step {
   readonly outcome: OutcomeCode;
   /** The particulars, where the outcome's own text does not say enough. */

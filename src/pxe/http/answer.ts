@@ -21,7 +21,10 @@ export function script(body: string): Answer {
   return { status: 200, contentType: TEXT, body };
 }
 
-/** "Not yet": Ignition and cloud-init come again after 503, while anything below 500 ends their boot (architecture, rule 5). */
+/**
+ * "Not yet": Ignition and cloud-init come again after 503, while anything below 500 ends their boot
+ * (architecture, rule 5).
+ */
 export function wait(why: string): Answer {
   return textAnswer(503, why, [['retry-after', String(RETRY_AFTER_SECONDS)]]);
 }

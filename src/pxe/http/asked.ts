@@ -1,4 +1,7 @@
-/** What a machine says of itself over HTTP: the script's query and the report's form, as values. Pure. */
+/**
+ * What a machine says of itself over HTTP: the script's query and the report's form, as values.
+ * Pure.
+ */
 import { type Mac, parseMac } from '../../base/mac.ts';
 import { MAX_MACS, readIdentity } from '../../machines/identity.ts';
 import type { Identity, MachineReport } from '../../machines/machine.ts';
@@ -23,7 +26,10 @@ const ARCH: Readonly<Record<string, Asked['arch']>> = { x86_64: 'x86_64', arm64:
 /** iPXE's `${platform}`. */
 const FIRMWARE: Readonly<Record<string, Asked['firmware']>> = { pcbios: 'bios', efi: 'uefi' };
 
-/** Reads the query of the script route. What is missing or malformed is left out; nothing is refused. */
+/**
+ * Reads the query of the script route. What is missing or malformed is left out; nothing is
+ * refused.
+ */
 export function askedBy(query: string): Asked {
   const given = fieldsOf(query, KEYS);
   const bootMac = hardwareAddress(given.get('mac') ?? '');
@@ -66,7 +72,10 @@ function saysNothing(uuid: string): boolean {
 
 const STEPS = new Set<string>(['kernel', 'configured', 'ready', 'failed'] satisfies MachineReport['step'][]);
 
-/** Reads a report's form; a text instead says what is wrong with it. Long texts are cut: the log at its beginning. */
+/**
+ * Reads a report's form; a text instead says what is wrong with it. Long texts are cut: the log at
+ * its beginning.
+ */
 export function reportIn(body: string): MachineReport | string {
   const given = fields(body, { form: true });
   const step = given.get('step') ?? '';

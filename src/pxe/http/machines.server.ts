@@ -1,7 +1,8 @@
 /**
- * What machines fetch, over plain HTTP/1.1: request → which route? → whose network? → ask the boot service or the assets → answer.
- * Firmware decides the manners: always Content-Length, HEAD like GET, no redirects, connections kept, short texts that say what to
- * do (netboot-protocols §B.4). Every client is bounded in time, in size and in number of connections.
+ * What machines fetch, over plain HTTP/1.1: request → which route? → whose network? → ask the boot
+ * service or the assets → answer. Firmware decides the manners: always Content-Length, HEAD like
+ * GET, no redirects, connections kept, short texts that say what to do (netboot-protocols §B.4).
+ * Every client is bounded in time, in size and in number of connections.
  */
 import http from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -31,7 +32,9 @@ export interface MachineHttpOptions {
   readonly listen: { readonly fd: number } | { readonly host: string; readonly port: number };
   readonly boot: Pick<BootService, 'script' | 'config' | 'inline' | 'report' | 'needs'>;
   readonly assets: OpenedAssets;
-  /** The networks in force now: which one a machine is on, and the URL under which it reaches us. */
+  /**
+   * The networks in force now: which one a machine is on, and the URL under which it reaches us.
+   */
   readonly networks: () => readonly ServedNetwork[];
   /** Who has this address, for events about files. */
   readonly subjectOf?: (
@@ -48,7 +51,10 @@ export interface MachineHttpOptions {
 
 export interface MachineHttp {
   readonly port: number;
-  /** Takes no new connections, lets transfers end for a bounded time, then cuts them. Resolves when all is closed. */
+  /**
+   * Takes no new connections, lets transfers end for a bounded time, then cuts them. Resolves when
+   * all is closed.
+   */
   close(): Promise<void>;
 }
 
@@ -85,7 +91,8 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   limitConnections(server, limits, log);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    // As an argument: for a descriptor, Node does not look at `backlog` among the options and shortens the queue to 511.
+    // As an argument: for a descriptor, Node does not look at `backlog` among the options and
+    // shortens the queue to 511.
     server.listen(options.listen, 4096, () => {
       server.off('error', reject);
       resolve();
@@ -200,7 +207,8 @@ function failure(error: unknown, response: http.ServerResponse, log: Log): numbe
     response.destroy();
     return 500;
   }
-  // a store that cannot write now will again; the rest is our fault and no reason for a machine to give up either
+  // a store that cannot write now will again; the rest is our fault and no reason for a machine to
+  // give up either
   const code = known ? error.code : 'E_INTERNAL';
   return send(
     response,

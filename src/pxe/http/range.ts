@@ -9,8 +9,8 @@ export type RangeAnswer =
   | { readonly kind: 'unsatisfiable' };
 
 /**
- * What to send of `size` octets. Several ranges, other units and malformed ones are ignored, as the RFC allows: the client
- * then gets the whole file, which it must cope with.
+ * What to send of `size` octets. Several ranges, other units and malformed ones are ignored, as the
+ * RFC allows: the client then gets the whole file, which it must cope with.
  */
 export function selectRange(header: string | undefined, size: number): RangeAnswer {
   const found = header === undefined ? null : /^bytes=([0-9]{0,15})-([0-9]{0,15})$/.exec(header.trim());

@@ -1,4 +1,7 @@
-/** Container images out of the asset store, on any of Node's HTTP or HTTPS servers: `src/artifacts/registry.ts` decides. */
+/**
+ * Container images out of the asset store, on any of Node's HTTP or HTTPS servers:
+ * `src/artifacts/registry.ts` decides.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ArtifactBook } from '../../artifacts/book.ts';
 import { answerRegistry, type RegistryAnswer } from '../../artifacts/registry.ts';
@@ -14,8 +17,8 @@ export interface RegistryDeps {
 }
 
 /**
- * Answers a request for an image. Resolves to the status sent, or to undefined when the path is none of a registry's (`/v2/…`)
- * and nothing was sent; never rejects.
+ * Answers a request for an image. Resolves to the status sent, or to undefined when the path is
+ * none of a registry's (`/v2/…`) and nothing was sent; never rejects.
  */
 export async function serveRegistry(
   request: IncomingMessage,

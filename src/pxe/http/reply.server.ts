@@ -6,12 +6,15 @@ import type { ServedFile } from '../assets/assets.ts';
 import { type Answer, wait } from './answer.ts';
 import { selectRange } from './range.ts';
 
-/** Read ahead of the socket, per transfer: from 256 KiB on one core fills 10 GbE (netboot-protocols §E.4). */
+/**
+ * Read ahead of the socket, per transfer: from 256 KiB on one core fills 10 GbE (netboot-protocols
+ * §E.4).
+ */
 const READ_AHEAD = 512 * 1024;
 
 /**
- * Sends `answer`, always with Content-Length, never with an empty header value (edk2#7443 hangs at one). To HEAD the same
- * without the body. Returns the status.
+ * Sends `answer`, always with Content-Length, never with an empty header value (edk2#7443 hangs at
+ * one). To HEAD the same without the body. Returns the status.
  */
 export function send(response: ServerResponse, answer: Answer): number {
   const length = Buffer.byteLength(answer.body, 'utf8');
@@ -44,8 +47,8 @@ export interface FileReply {
 }
 
 /**
- * Sends a file: HEAD, one range, If-None-Match, If-Range. Opens it once and looks nothing else up; the size is that of the
- * open file. Resolves when the client has it or is gone; never rejects.
+ * Sends a file: HEAD, one range, If-None-Match, If-Range. Opens it once and looks nothing else up;
+ * the size is that of the open file. Resolves when the client has it or is gone; never rejects.
  */
 export async function sendFile(
   request: IncomingMessage,
@@ -86,18 +89,23 @@ export async function sendFile(
   return { status, octets, whole: range.kind === 'whole' && octets === length };
 }
 
-/** Streams octets `first` to `last` of `fd` and closes it; resolves to how many were handed to the socket. */
+/**
+ * Streams octets `first` to `last` of `fd` and closes it; resolves to how many were handed to the
+ * socket.
+ */
 async function stream(fd: number, first: number, last: number, response: ServerResponse): Promise<number> {
   const source = createReadStream('', { fd, start: first, end: last, highWaterMark: READ_AHEAD });
   // Once it has ended, a response knows its connection no more.
   const { socket } = response;
   try {
     await pipeline(source, response);
-    // The file became shorter meanwhile: its client would wait on a connection that is kept for octets that never come.
+    // The file became shorter meanwhile: its client would wait on a connection that is kept for
+    // octets that never come.
     if (source.bytesRead <= last - first) socket?.destroy();
     return source.bytesRead;
   } catch {
-    // the client went away, or the disk failed: the connection is cut, so that no short file passes for a whole one
+    // the client went away, or the disk failed: the connection is cut, so that no short file passes
+    // for a whole one
     response.destroy();
     return Math.max(0, source.bytesRead - response.writableLength);
   }

@@ -1,9 +1,12 @@
 /**
- * What machines fetch, as a table: the HTTP server matches on it, scripts and configs build their URLs from it,
- * `docs/ports.md` is generated from it. `:session` is a boot session's id.
+ * What machines fetch, as a table: the HTTP server matches on it, scripts and configs build their
+ * URLs from it, `docs/ports.md` is generated from it. `:session` is a boot session's id.
  */
 export const MACHINE_ROUTES = {
-  /** The same for everybody: asks iPXE who it is and chains to `script`. For loaders configured by hand. */
+  /**
+   * The same for everybody: asks iPXE who it is and chains to `script`. For loaders configured by
+   * hand.
+   */
   entry: {
     method: 'GET',
     path: '/boot.ipxe',
@@ -69,7 +72,10 @@ const PIECES = new Map(
   Object.entries(MACHINE_ROUTES).map(([route, { path }]) => [route, path.split(/:([a-z0-9]+)/)] as const),
 );
 
-/** The path of a route with its parameters filled in, each percent-encoded; `/boot/ID/user-data`. Throws when one is missing. */
+/**
+ * The path of a route with its parameters filled in, each percent-encoded; `/boot/ID/user-data`.
+ * Throws when one is missing.
+ */
 export function machinePath(route: MachineRoute, params: Readonly<Record<string, string>> = {}): string {
   let path = '';
   for (const [n, piece] of PIECES.get(route)!.entries()) {

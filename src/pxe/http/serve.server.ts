@@ -135,7 +135,8 @@ function readBody(request: IncomingMessage, limit: number): Promise<string | und
       octets += part.length;
       if (octets <= limit) parts.push(part);
       else parts.length = 0;
-      // what is too large is read to its end, or the client would meet a reset instead of the answer; but not for ever
+      // what is too large is read to its end, or the client would meet a reset instead of the
+      // answer; but not for ever
       if (octets > limit * DRAIN) resolve(undefined);
     });
     request.on('end', () => resolve(octets > limit ? undefined : Buffer.concat(parts).toString('utf8')));
@@ -161,7 +162,9 @@ async function asset(
   return sent({ file, contentType, etag: `"${hash}"`, gone }, hash, request, response, context);
 }
 
-/** A file that an Image names is not ready, whatever the reason; one that none names does not exist. */
+/**
+ * A file that an Image names is not ready, whatever the reason; one that none names does not exist.
+ */
 function absent(hash: string, { boot }: ServeContext): Answer {
   const what = `no verified file with SHA-256 ${hash.slice(0, 64)} is here`;
   return boot.needs(hash)

@@ -1,4 +1,7 @@
-/** From a request line to a route: pure, and the only place that looks at what a machine wrote as a path. */
+/**
+ * From a request line to a route: pure, and the only place that looks at what a machine wrote as a
+ * path.
+ */
 import { MACHINE_ROUTES, type MachineRoute } from './routes.ts';
 
 /** Longest request target that is looked at; scripts ask with about 1 KiB. */
@@ -26,10 +29,11 @@ for (const [route, { path }] of Object.entries(MACHINE_ROUTES) as [MachineRoute,
 }
 
 /**
- * What `url` (the request target as sent) asks for. Doubled slashes count as one (firmware joins URLs carelessly and does not
- * follow a redirect to the right spelling); the absolute form `http://host/path` is taken for its path (RFC 9112 §3.2.2). A
- * segment that is `.` or `..`, or holds a slash, a backslash or a control character once decoded, is malformed: no file name
- * has one. Never throws.
+ * What `url` (the request target as sent) asks for. Doubled slashes count as one (firmware joins
+ * URLs carelessly and does not follow a redirect to the right spelling); the absolute form
+ * `http://host/path` is taken for its path (RFC 9112 §3.2.2). A segment that is `.` or `..`, or
+ * holds a slash, a backslash or a control character once decoded, is malformed: no file name has
+ * one. Never throws.
  */
 export function parseTarget(url: string): Target {
   if (url.length > MAX_TARGET) return { kind: 'malformed', why: 'the path is too long' };
@@ -81,8 +85,9 @@ function matched(wanted: readonly string[], given: readonly string[]): Record<st
 }
 
 /**
- * The fields of a query or of a form: percent-decoded, the first of equal names counts. Octets that are not UTF-8 are read as
- * Latin-1 (SMBIOS texts are whatever a vendor typed). `form`: `+` is a blank; otherwise it is a plus.
+ * The fields of a query or of a form: percent-decoded, the first of equal names counts. Octets that
+ * are not UTF-8 are read as Latin-1 (SMBIOS texts are whatever a vendor typed). `form`: `+` is a
+ * blank; otherwise it is a plus.
  */
 export function fields(text: string, options: { readonly form: boolean }): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
@@ -96,8 +101,8 @@ export function fields(text: string, options: { readonly form: boolean }): Reado
 }
 
 /**
- * As {@link fields}, for a query that iPXE put together: a value goes on until the next of `keys` that has not come yet, because
- * iPXE does not encode the `&` of a serial number.
+ * As {@link fields}, for a query that iPXE put together: a value goes on until the next of `keys`
+ * that has not come yet, because iPXE does not encode the `&` of a serial number.
  */
 export function fieldsOf(text: string, keys: readonly string[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>();

@@ -2,7 +2,10 @@
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { kernelArgumentFault, MAX_COMMAND_LINE } from '../../base/kernel-argument.ts';
 
-/** The arguments as one text. Throws E_KERNEL_ARGUMENT when one cannot be passed on, or when all are too long together. */
+/**
+ * The arguments as one text. Throws E_KERNEL_ARGUMENT when one cannot be passed on, or when all are
+ * too long together.
+ */
 export function kernelCommandLine(list: readonly string[]): string {
   const faults = list.flatMap((argument, index): Fault[] => {
     const why = kernelArgumentFault(argument);

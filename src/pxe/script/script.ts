@@ -1,11 +1,12 @@
 /**
  * iPXE scripts, as text. Pure.
  *
- * Every command here exists in the iPXE of 2019 that Debian 12 ships and QEMU's card ROMs carry (git 36a4c85: `chain`, `set`, `inc`,
- * `iseq`, `isset`, `goto`, `sleep`, `echo`, `kernel`, `initrd`, `imgfree`, `dhcp`, `boot`, `sanboot`, `reboot`, `cpuid`, `exit`; not
- * `poweroff`, `params`, `time`). A line that fails ends a script at once, hence `||` after everything that may fail, `sleep`
- * included: Ctrl-C on the console interrupts it. What machines or people wrote comes in only through {@link say} and
- * {@link kernelCommandLine}.
+ * Every command here exists in the iPXE of 2019 that Debian 12 ships and QEMU's card ROMs carry
+ * (git 36a4c85: `chain`, `set`, `inc`, `iseq`, `isset`, `goto`, `sleep`, `echo`, `kernel`,
+ * `initrd`, `imgfree`, `dhcp`, `boot`, `sanboot`, `reboot`, `cpuid`, `exit`; not `poweroff`,
+ * `params`, `time`). A line that fails ends a script at once, hence `||` after everything that may
+ * fail, `sleep` included: Ctrl-C on the console interrupts it. What machines or people wrote comes
+ * in only through {@link say} and {@link kernelCommandLine}.
  */
 import type { Millis } from '../../base/duration.ts';
 import type { Asset } from '../../resources/kinds.ts';
@@ -13,19 +14,33 @@ import { type KERNEL_ARGUMENTS, machinePath } from '../http/routes.ts';
 import { say } from './console.ts';
 import { kernelCommandLine } from './kernel-arguments.ts';
 
-/** Interfaces that a script asks after: iPXE numbers them from net0; an absent one is an empty text. */
+/**
+ * Interfaces that a script asks after: iPXE numbers them from net0; an absent one is an empty text.
+ */
 const ASKED_INTERFACES = 8;
-/** Attempts at fetching something; the pauses between double from 1 s: 1+2+4+8+16+32+64 s, about two minutes in all. */
+/**
+ * Attempts at fetching something; the pauses between double from 1 s: 1+2+4+8+16+32+64 s, about two
+ * minutes in all.
+ */
 const ATTEMPTS = 8;
-/** A held machine asks again after 5, 10, 20, 40, 40 … s: soon after the operator acts, and not often for a whole rack. */
+/**
+ * A held machine asks again after 5, 10, 20, 40, 40 … s: soon after the operator acts, and not
+ * often for a whole rack.
+ */
 const HOLD_FIRST_SECONDS = 5;
 const HOLD_LONGEST_SECONDS = 40;
-/** A held machine that gets no answer this often in a row (20 minutes) starts over from its firmware. */
+/**
+ * A held machine that gets no answer this often in a row (20 minutes) starts over from its
+ * firmware.
+ */
 const HOLD_ATTEMPTS = 30;
 /** How long a failure stays on the console before the machine starts over. */
 const FAILURE_SECONDS = 30;
 
-/** Where a script's further requests go. `baseUrl` without a slash at its end, e.g. `http://10.77.0.1:8080`. */
+/**
+ * Where a script's further requests go. `baseUrl` without a slash at its end, e.g.
+ * `http://10.77.0.1:8080`.
+ */
 export interface ScriptBase {
   readonly baseUrl: string;
   /** The boot session's id. */
@@ -33,9 +48,10 @@ export interface ScriptBase {
 }
 
 /**
- * What iPXE is asked: keys are the query parameters of the script route (`asked.ts` reads them). `netX` is the interface that
- * booted. Addresses as `52-54-00-…` and the UUID need no encoding. Texts that a vendor typed are URI-encoded by iPXE, though
- * not `&` and `;`, which it takes for parts of a query: so they come last, in this order.
+ * What iPXE is asked: keys are the query parameters of the script route (`asked.ts` reads them).
+ * `netX` is the interface that booted. Addresses as `52-54-00-…` and the UUID need no encoding.
+ * Texts that a vendor typed are URI-encoded by iPXE, though not `&` and `;`, which it takes for
+ * parts of a query: so they come last, in this order.
  */
 const QUESTIONS: Readonly<Record<string, string>> = {
   mac: '${netX/mac:hexhyp}',
@@ -54,18 +70,23 @@ const STARTING_OVER = [
   say(`this machine starts over in ${FAILURE_SECONDS} seconds`),
   `sleep ${FAILURE_SECONDS} ||`,
   'reboot ||',
-  // no reboot in this iPXE: a non-zero exit lets the firmware try its next entry (0 lands some in their setup)
+  // no reboot in this iPXE: a non-zero exit lets the firmware try its next entry (0 lands some in
+  // their setup)
   'exit 1',
 ].join('\n');
 
-/** The last resort of a script: say so, leave time to read it, start over from the firmware, where all is fresh. */
+/**
+ * The last resort of a script: say so, leave time to read it, start over from the firmware, where
+ * all is fresh.
+ */
 function startOver(label: string, what: string): string[] {
   return [`:${label}`, say(what), STARTING_OVER];
 }
 
 /**
- * `command`, tried {@link ATTEMPTS} times with doubling pauses; then on to `failed`. Goes on at the next line. Without
- * `comesBack` the command that works replaces the script and the next line is only for failures.
+ * `command`, tried {@link ATTEMPTS} times with doubling pauses; then on to `failed`. Goes on at the
+ * next line. Without `comesBack` the command that works replaces the script and the next line is
+ * only for failures.
  */
 function retried(label: string, command: string, what: string, failed: string, comesBack = true): string[] {
   return [
@@ -110,12 +131,18 @@ function asking(url: string, baseUrl: string): string {
   ].join('\n');
 }
 
-/** First script of a session: constant text; asks iPXE who it is and chains to the session's own script. */
+/**
+ * First script of a session: constant text; asks iPXE who it is and chains to the session's own
+ * script.
+ */
 export function startScript(base: ScriptBase): string {
   return asking(`${base.baseUrl}${machinePath('script', { session: base.session })}`, base.baseUrl);
 }
 
-/** As {@link startScript} for a machine that came without a session, e.g. from an iPXE that is configured by hand. */
+/**
+ * As {@link startScript} for a machine that came without a session, e.g. from an iPXE that is
+ * configured by hand.
+ */
 export function entryScript(base: { readonly baseUrl: string }): string {
   return asking(`${base.baseUrl}${machinePath('anyScript')}`, base.baseUrl);
 }
@@ -128,7 +155,10 @@ export interface BootScriptInput extends ScriptBase {
   readonly kernel: Asset;
   readonly initrds: readonly Asset[];
   readonly root?: Asset | undefined;
-  /** The image's, the profile's and the rendered configuration's, in this order; a later one wins with the kernel. */
+  /**
+   * The image's, the profile's and the rendered configuration's, in this order; a later one wins
+   * with the kernel.
+   */
   readonly kernelArguments: readonly string[];
   /** The server's wall-clock time. */
   readonly time: Millis;
@@ -140,9 +170,10 @@ export function assetUrl(baseUrl: string, asset: Asset, fallbackName: string): s
 }
 
 /**
- * The script that boots an image: kernel and initrds by HTTP, each retried by itself, then `boot`. The initrds get names of
- * our own, repeated as `initrd=`, because a UEFI kernel opens them by name through iPXE's file system (and each must be
- * there). Throws E_KERNEL_ARGUMENT ({@link kernelCommandLine}).
+ * The script that boots an image: kernel and initrds by HTTP, each retried by itself, then `boot`.
+ * The initrds get names of our own, repeated as `initrd=`, because a UEFI kernel opens them by name
+ * through iPXE's file system (and each must be there). Throws E_KERNEL_ARGUMENT ({@link
+ * kernelCommandLine}).
  */
 export function bootScript(input: BootScriptInput): string {
   const { baseUrl, session } = input;
@@ -186,7 +217,10 @@ export function bootScript(input: BootScriptInput): string {
 const HERE = '\0';
 const surroundings = new Map<string, readonly string[]>();
 
-/** {@link retried} as one text, on to `failed`. What is around the command is made once, for all machines. */
+/**
+ * {@link retried} as one text, on to `failed`. What is around the command is made once, for all
+ * machines.
+ */
 function loading(label: string, what: string, command: string): string {
   let around = surroundings.get(label);
   if (around === undefined) {
@@ -210,9 +244,9 @@ export interface HoldScriptInput extends ScriptBase {
 }
 
 /**
- * Says on the console who the machine is, why it waits and what ends that; waits; asks again. Before it asks it renews its
- * address: iPXE never does by itself, and an address that a held machine goes on using after its short lease could by then be
- * another machine's.
+ * Says on the console who the machine is, why it waits and what ends that; waits; asks again.
+ * Before it asks it renews its address: iPXE never does by itself, and an address that a held
+ * machine goes on using after its short lease could by then be another machine's.
  */
 export function holdScript(input: HoldScriptInput): string {
   const start = `${input.baseUrl}${machinePath('start', { session: input.session })}`;
@@ -249,10 +283,12 @@ export function holdScript(input: HoldScriptInput): string {
 }
 
 /**
- * Leaves the machine to what is on its disk. BIOS: the first disk's boot sector through iPXE itself, because many ROMs reboot
- * or fall back to the network when a boot ROM returns; if that fails, return. UEFI: `exit 1`, so that the firmware takes the next
- * entry of its boot order; exit status 0 counts as "booted" and lands some firmware in its setup (tinkerbell#984,
- * netboot.xyz#1276), and chainloading a vendor's EFI path from here breaks by vendor and Secure Boot (foreman#9123, #10126).
+ * Leaves the machine to what is on its disk. BIOS: the first disk's boot sector through iPXE
+ * itself, because many ROMs reboot or fall back to the network when a boot ROM returns; if that
+ * fails, return. UEFI: `exit 1`, so that the firmware takes the next entry of its boot order; exit
+ * status 0 counts as "booted" and lands some firmware in its setup (tinkerbell#984,
+ * netboot.xyz#1276), and chainloading a vendor's EFI path from here breaks by vendor and Secure
+ * Boot (foreman#9123, #10126).
  */
 export function diskScript(input: { readonly machine: string; readonly reason: string }): string {
   return [

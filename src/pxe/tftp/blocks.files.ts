@@ -1,19 +1,25 @@
 /**
- * A file as DATA packets. Few large reads, straight into the memory of the packets: nothing is allocated per block. Files are opened
- * and read synchronously: transfers have threads of their own (`runner.socket.ts`), loaders are in the page cache after the first
- * machine, and a hand-over to another thread costs more than the read (a quarter of the rate with fifty clients).
+ * A file as DATA packets. Few large reads, straight into the memory of the packets: nothing is
+ * allocated per block. Files are opened and read synchronously: transfers have threads of their own
+ * (`runner.socket.ts`), loaders are in the page cache after the first machine, and a hand-over to
+ * another thread costs more than the read (a quarter of the rate with fifty clients).
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { DATA_HEADER, writeDataHeader } from './codec.ts';
 import { toNetascii } from './request.ts';
 
-/** An open regular file, or its translation. `read` fills all of `into` from `position` on, or throws. */
+/**
+ * An open regular file, or its translation. `read` fills all of `into` from `position` on, or
+ * throws.
+ */
 export interface ByteSource {
   readonly size: number;
   read(into: Buffer, position: number): void;
 }
 
-/** Larger texts are not translated: netascii is for people, and it has to be translated in memory. */
+/**
+ * Larger texts are not translated: netascii is for people, and it has to be translated in memory.
+ */
 export const MAX_NETASCII = 4 * 1024 * 1024;
 
 /** Files open for transfers, each once however many transfers read it. */
@@ -25,7 +31,10 @@ export class OpenFiles {
     return this.#open.size;
   }
 
-  /** Opens `path` for reading. `release` must be called once. Throws the system's error, or when it is no regular file. */
+  /**
+   * Opens `path` for reading. `release` must be called once. Throws the system's error, or when it
+   * is no regular file.
+   */
   acquire(path: string): { readonly source: ByteSource; readonly release: () => void } {
     const held = this.#open.get(path) ?? { ...openRegular(path), users: 0 };
     this.#open.set(path, held);
@@ -86,7 +95,9 @@ export function netasciiSource(source: ByteSource): ByteSource {
   return memorySource(toNetascii(text));
 }
 
-/** About this much is read at once: many transfers' packets together stay in the processor's cache. */
+/**
+ * About this much is read at once: many transfers' packets together stay in the processor's cache.
+ */
 const CHUNK_BYTES = 48 * 1024;
 
 interface Chunk {
@@ -98,8 +109,9 @@ interface Chunk {
 }
 
 /**
- * Two chunks of packets, because a window may straddle two. A block can be had as long as none is asked for that is two chunks
- * further on: a chunk is at least as long as two windows, so those that a client may still ask for again are there.
+ * Two chunks of packets, because a window may straddle two. A block can be had as long as none is
+ * asked for that is two chunks further on: a chunk is at least as long as two windows, so those
+ * that a client may still ask for again are there.
  */
 export class BlockReader {
   readonly #source: ByteSource;
@@ -140,8 +152,9 @@ export class BlockReader {
     const count = Math.min(this.#perChunk, this.#blocks - first + 1);
     const position = (first - 1) * this.#blockSize;
     const octets = Math.min(count * this.#blockSize, this.#source.size - position);
-    // the file's octets go to the end of the memory, in one read, and are then moved to their packets, first to last: no
-    // packet reaches beyond the octets that are still to be moved, as each is ahead of its place by the headers left
+    // the file's octets go to the end of the memory, in one read, and are then moved to their
+    // packets, first to last: no packet reaches beyond the octets that are still to be moved, as
+    // each is ahead of its place by the headers left
     const from = count * DATA_HEADER;
     chunk.first = 0;
     if (octets > 0) this.#source.read(chunk.memory.subarray(from, from + octets), position);
@@ -150,7 +163,10 @@ export class BlockReader {
   }
 }
 
-/** Moves `octets` from `from` on into packets from the memory's beginning on, each behind its header. */
+/**
+ * Moves `octets` from `from` on into packets from the memory's beginning on, each behind its
+ * header.
+ */
 function spread(memory: Buffer, from: number, octets: number, first: number, blockSize: number): void {
   let packet = 0;
   let block = first;

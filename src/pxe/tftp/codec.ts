@@ -1,6 +1,7 @@
 /**
- * TFTP on the wire: RFC 1350 (packets), RFC 2347 (options, OACK). Decoding never throws: what is no packet is a value with a reason.
- * DATA is written by the block reader in place (`blocks.files.ts`), so it has no encoder of its own but {@link writeDataHeader}.
+ * TFTP on the wire: RFC 1350 (packets), RFC 2347 (options, OACK). Decoding never throws: what is no
+ * packet is a value with a reason. DATA is written by the block reader in place
+ * (`blocks.files.ts`), so it has no encoder of its own but {@link writeDataHeader}.
  */
 
 /** RFC 1350 §5 and RFC 2347; the messages are the RFC's own. */
@@ -21,7 +22,10 @@ const OPCODE = { read: 1, write: 2, data: 3, ack: 4, error: 5, oack: 6 } as cons
 
 /** Octets before the data of a DATA packet. */
 export const DATA_HEADER = 4;
-/** RFC 2347: a request with its options fits 512 octets; some firmware writes more, an Ethernet frame bounds all of it. */
+/**
+ * RFC 2347: a request with its options fits 512 octets; some firmware writes more, an Ethernet
+ * frame bounds all of it.
+ */
 export const MAX_REQUEST = 1500;
 
 export interface TftpRequest {
@@ -30,7 +34,10 @@ export interface TftpRequest {
   readonly filename: string;
   /** Lower case: `octet`, `netascii`, `mail` or anything. */
   readonly mode: string;
-  /** Names in lower case (RFC 2347: case-insensitive), values as sent; the first of equal names counts. */
+  /**
+   * Names in lower case (RFC 2347: case-insensitive), values as sent; the first of equal names
+   * counts.
+   */
   readonly options: ReadonlyMap<string, string>;
 }
 

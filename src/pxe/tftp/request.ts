@@ -6,15 +6,21 @@ import type { TftpRequest } from './codec.ts';
 
 /** RFC 1350: without options a block has 512 octets. */
 export const DEFAULT_BLOCK = 512;
-/** IPv4, UDP and TFTP headers: what a block has not of the MTU. Netboot ROMs cannot cope with fragments. */
+/**
+ * IPv4, UDP and TFTP headers: what a block has not of the MTU. Netboot ROMs cannot cope with
+ * fragments.
+ */
 const HEADERS = 32;
-/** RFC 7440 lets a client ask for 65535; 64 blocks fill a gigabit at any distance of one building. */
+/**
+ * RFC 7440 lets a client ask for 65535; 64 blocks fill a gigabit at any distance of one building.
+ */
 export const MAX_WINDOW = 64;
 
 /**
- * The flat loader name that a request means, or undefined when it can mean none. Firmware writes names in many ways: `\` for `/`,
- * leading and doubled slashes (both from URLs and Windows servers), a trailing 0xff where DHCP option 67 had no NUL. Directories
- * lead nowhere: loaders are a flat list, so any name that still has one, and any `..`, is nobody's.
+ * The flat loader name that a request means, or undefined when it can mean none. Firmware writes
+ * names in many ways: `\` for `/`, leading and doubled slashes (both from URLs and Windows
+ * servers), a trailing 0xff where DHCP option 67 had no NUL. Directories lead nowhere: loaders are
+ * a flat list, so any name that still has one, and any `..`, is nobody's.
  */
 export function loaderName(filename: string): string | undefined {
   const plain = filename
@@ -27,8 +33,9 @@ export function loaderName(filename: string): string | undefined {
 }
 
 /**
- * Files that GRUB asks for in its prefix and takes a refusal of badly (it waits for the time-out of each): answered empty, whatever
- * the directory (MAAS `tftp.py`). PXELINUX asks for none of these, and wants real refusals.
+ * Files that GRUB asks for in its prefix and takes a refusal of badly (it waits for the time-out of
+ * each): answered empty, whatever the directory (MAAS `tftp.py`). PXELINUX asks for none of these,
+ * and wants real refusals.
  */
 const EMPTY_FILES = new Set(['command.lst', 'crypto.lst', 'fs.lst', 'terminal.lst']);
 
@@ -56,10 +63,11 @@ function number(value: string, from: number, to: number, clamp: boolean): number
 }
 
 /**
- * Which of the request's options are agreed to. Only those asked for are acknowledged (EDK2 aborts at others); unknown and
- * malformed ones are left out, as RFC 2347 wants, not answered with an error.
- * `blksize` (RFC 2348) at most what the MTU carries · `timeout` (RFC 2349) echoed unchanged, 1–255 s · `tsize` the size in
- * octets, in octet mode only: translated text has another length · `windowsize` (RFC 7440) at most {@link MAX_WINDOW}.
+ * Which of the request's options are agreed to. Only those asked for are acknowledged (EDK2 aborts
+ * at others); unknown and malformed ones are left out, as RFC 2347 wants, not answered with an
+ * error. `blksize` (RFC 2348) at most what the MTU carries · `timeout` (RFC 2349) echoed unchanged,
+ * 1–255 s · `tsize` the size in octets, in octet mode only: translated text has another length ·
+ * `windowsize` (RFC 7440) at most {@link MAX_WINDOW}.
  */
 export function agree(request: TftpRequest, size: number, mtu: number): Agreed {
   let blockSize = DEFAULT_BLOCK;
@@ -100,7 +108,10 @@ export function agree(request: TftpRequest, size: number, mtu: number): Agreed {
   return { blockSize, window, timeout, acknowledged };
 }
 
-/** Blocks of a file: the last one is shorter than the others, empty if the size is a multiple (RFC 1350 §6). */
+/**
+ * Blocks of a file: the last one is shorter than the others, empty if the size is a multiple (RFC
+ * 1350 §6).
+ */
 export function blockCount(size: number, blockSize: number): number {
   return Math.floor(size / blockSize) + 1;
 }

@@ -1,6 +1,6 @@
 /**
- * Who does the transfers: threads of their own, so that a storm of loaders takes all cores and no DHCP packet waits behind a
- * window of data; or this thread, for tests that own the clock.
+ * Who does the transfers: threads of their own, so that a storm of loaders takes all cores and no
+ * DHCP packet waits behind a window of data; or this thread, for tests that own the clock.
  */
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../base/clock.ts';
@@ -10,7 +10,10 @@ import { OpenFiles } from './blocks.files.ts';
 import { Transfer, type TransferEnd, type TransferJob } from './transfer.socket.ts';
 
 export interface RunningTransfer {
-  /** The same request came again; `anew` is called when it wants a transfer of its own ({@link Transfer.again}). */
+  /**
+   * The same request came again; `anew` is called when it wants a transfer of its own ({@link
+   * Transfer.again}).
+   */
   again(anew: () => void): void;
   supersede(): void;
   shutDown(): void;
@@ -52,7 +55,10 @@ export type FromThread =
   | { readonly id: number; readonly end: TransferEnd }
   | { readonly id: number; readonly anew: boolean };
 
-/** A thread that dies takes its transfers with it: their clients' time-outs begin anew with another request. */
+/**
+ * A thread that dies takes its transfers with it: their clients' time-outs begin anew with another
+ * request.
+ */
 const DIED: TransferEnd = {
   outcome: 'failed',
   why: 'the thread that sent the file died',

@@ -1,14 +1,17 @@
 /** UDP sockets for TFTP: the inherited ones that requests come to, and one for each transfer. */
 import { createSocket, type Socket } from 'node:dgram';
 
-/** Where requests arrive: an inherited socket (bound to its device before we started), or an address of our own, for tests. */
+/**
+ * Where requests arrive: an inherited socket (bound to its device before we started), or an address
+ * of our own, for tests.
+ */
 export type TftpListener =
   | { readonly fd: number; readonly interface?: string }
   | { readonly address: string; readonly port: number; readonly interface?: string };
 
 /**
- * dgram looks up every destination, even a literal address, and does so one turn of the event loop later. Here all are literals:
- * answering at once saves a quarter of the cost of sending.
+ * dgram looks up every destination, even a literal address, and does so one turn of the event loop
+ * later. Here all are literals: answering at once saves a quarter of the cost of sending.
  */
 function literal(
   host: string,
@@ -41,7 +44,9 @@ function when(done: 'listening' | 'connect', socket: Socket, begin: () => void):
 const bind = (socket: Socket, address: string, port: number): Promise<Socket> =>
   when('listening', socket, () => socket.bind({ address, port, exclusive: true }));
 
-/** Takes over a listener. Rejects when the descriptor is no UDP socket or the address is not ours. */
+/**
+ * Takes over a listener. Rejects when the descriptor is no UDP socket or the address is not ours.
+ */
 export function adopt(listener: TftpListener): Promise<Socket> {
   const socket = create();
   if (!('fd' in listener)) return bind(socket, listener.address, listener.port);
@@ -58,9 +63,10 @@ export interface TransferSockets {
 }
 
 /**
- * On `address` and a port that the kernel picks, a transfer's TID (RFC 1350 §4): a socket that is connected to the client, so that the way
- * there is looked up once and not for each packet, and one that hears everybody else, who has to be answered with error 5. The
- * kernel prefers the connected one. It may give two transfers one port, and tells them apart by their clients.
+ * On `address` and a port that the kernel picks, a transfer's TID (RFC 1350 §4): a socket that is
+ * connected to the client, so that the way there is looked up once and not for each packet, and one
+ * that hears everybody else, who has to be answered with error 5. The kernel prefers the connected
+ * one. It may give two transfers one port, and tells them apart by their clients.
  */
 export async function boundFor(
   address: string,

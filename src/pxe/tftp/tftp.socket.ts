@@ -1,6 +1,7 @@
 /**
- * TFTP's sockets: receive a request → is it one? → which file? → open → a transfer with a socket of its own. Each transfer's loop:
- * receive → from its client? → step → do what the step says. All decisions are in `request.ts` and `transfer.ts`.
+ * TFTP's sockets: receive a request → is it one? → which file? → open → a transfer with a socket of
+ * its own. Each transfer's loop: receive → from its client? → step → do what the step says. All
+ * decisions are in `request.ts` and `transfer.ts`.
  */
 import type { RemoteInfo, Socket } from 'node:dgram';
 import { availableParallelism } from 'node:os';
@@ -23,7 +24,9 @@ export type { TftpListener } from './sockets.socket.ts';
 /** Bounds on what clients can make us hold; a transfer costs about 300 KiB while it runs. */
 export interface TftpLimits {
   readonly transfers: number;
-  /** By client address. Firmware needs two at once; behind a relay that rewrites addresses, more. */
+  /**
+   * By client address. Firmware needs two at once; behind a relay that rewrites addresses, more.
+   */
   readonly perClient: number;
 }
 
@@ -31,7 +34,9 @@ export const TFTP_LIMITS: TftpLimits = { transfers: 1024, perClient: 64 };
 
 /** Ethernet's, where a network says nothing else. */
 const DEFAULT_MTU = 1500;
-/** One thread sends some 100 MB/s; more than four would only compete with the rest of the boot host. */
+/**
+ * One thread sends some 100 MB/s; more than four would only compete with the rest of the boot host.
+ */
 const MAX_THREADS = 4;
 /** How long running transfers may take to end after `signal`. */
 const GRACE = 10_000 as Millis;
@@ -39,9 +44,15 @@ const GRACE = 10_000 as Millis;
 export interface TftpOptions {
   readonly sockets: readonly TftpListener[];
   readonly assets: Pick<AssetStore, 'loader'>;
-  /** The networks in force now. Decides from which of our addresses a client is answered, and how large a block may be. */
+  /**
+   * The networks in force now. Decides from which of our addresses a client is answered, and how
+   * large a block may be.
+   */
   readonly networks?: () => readonly ServedNetwork[];
-  /** Who has this address, for events; without it, or when it is unknown, the address stands for itself. */
+  /**
+   * Who has this address, for events; without it, or when it is unknown, the address stands for
+   * itself.
+   */
   readonly subjectOf?: (
     address: string,
   ) => { readonly subject: string; readonly session?: string } | undefined;
@@ -62,7 +73,9 @@ export interface TftpServer {
   readonly addresses: readonly { readonly address: string; readonly port: number }[];
   /** Transfers running now. */
   active(): number;
-  /** Resolves when the server has stopped, after `signal`: all transfers over, all sockets closed. */
+  /**
+   * Resolves when the server has stopped, after `signal`: all transfers over, all sockets closed.
+   */
   readonly stopped: Promise<void>;
 }
 
@@ -177,7 +190,8 @@ class Server implements TftpServer {
     const found = isEmptyFile(request.filename) ? { path: undefined } : this.#find(request.filename);
     if (this.#stopping || !found) return;
     if (this.#running >= this.#limits.transfers || ofClient >= this.#limits.perClient) {
-      // silence, not an error: clients ask again after a second or so, and an error would end their boot
+      // silence, not an error: clients ask again after a second or so, and an error would end their
+      // boot
       this.#count('busy');
       return;
     }

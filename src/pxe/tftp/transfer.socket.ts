@@ -1,4 +1,6 @@
-/** One transfer at work: its sockets, its file, its timer around the state machine of `transfer.ts`. */
+/**
+ * One transfer at work: its sockets, its file, its timer around the state machine of `transfer.ts`.
+ */
 import type { RemoteInfo } from 'node:dgram';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -42,7 +44,10 @@ export interface TransferOptions extends TransferJob {
   readonly onEnd: (end: TransferEnd) => void;
 }
 
-/** A request that comes again later than this, from a client that had already answered, is a client that began anew. */
+/**
+ * A request that comes again later than this, from a client that had already answered, is a client
+ * that began anew.
+ */
 const DOUBLED_WITHIN = 1000;
 
 /** What exists once socket and file are open. */
@@ -71,14 +76,17 @@ export class Transfer {
     this.#startedAt = options.clock.monotonic();
   }
 
-  /** Opens file and socket and sends the first packet. Never rejects: what fails ends the transfer. */
+  /**
+   * Opens file and socket and sends the first packet. Never rejects: what fails ends the transfer.
+   */
   start(): void {
     this.#open().catch((error: Error) => this.#fail(error));
   }
 
   /**
-   * The same request came again. True: it is dealt with, by the first packet once more, or by nothing because the network may
-   * well have doubled it. False: this transfer is over, or the client began anew; the request wants a transfer of its own.
+   * The same request came again. True: it is dealt with, by the first packet once more, or by
+   * nothing because the network may well have doubled it. False: this transfer is over, or the
+   * client began anew; the request wants a transfer of its own.
    */
   again(): boolean {
     if (this.#ended) return false;
@@ -147,7 +155,8 @@ export class Transfer {
       return;
     }
     const { kind } = decodeTftp(datagram);
-    // An error is never answered by one: with a forged sender two transfers would tell each other off for ever.
+    // An error is never answered by one: with a forged sender two transfers would tell each other
+    // off for ever.
     if (kind === 'error' || kind === 'oack' || kind === 'malformed') return;
     // RFC 1350 §4: told off, and the transfer goes on undisturbed
     this.#running?.strangers.send(
@@ -195,11 +204,15 @@ export class Transfer {
   }
 
   #put(running: Running, packet: Buffer): void {
-    // without a callback a packet that cannot be sent is a lost packet, which is what TFTP is made for
+    // without a callback a packet that cannot be sent is a lost packet, which is what TFTP is made
+    // for
     running.client.send(packet);
   }
 
-  /** One timer: deadlines move on with every packet, and it then finds out when it fires. Only one that moves back sets it anew. */
+  /**
+   * One timer: deadlines move on with every packet, and it then finds out when it fires. Only one
+   * that moves back sets it anew.
+   */
   #watch(): void {
     this.#cancelTimer();
     this.#timerDue = this.#state.deadline;
@@ -222,7 +235,9 @@ export class Transfer {
     }
   }
 
-  /** The transfer could not begin: the client is told from a socket of its own, if one can be had. */
+  /**
+   * The transfer could not begin: the client is told from a socket of its own, if one can be had.
+   */
   #refuse(): void {
     const { peer, from } = this.#options;
     bound(from).then(

@@ -1,10 +1,11 @@
 /**
- * One TFTP transfer as a pure state machine: `step(plan, state, event, now)` gives the next state and what to do. No socket, no
- * file, no clock: the loop in `tftp.socket.ts` has those.
+ * One TFTP transfer as a pure state machine: `step(plan, state, event, now)` gives the next state
+ * and what to do. No socket, no file, no clock: the loop in `tftp.socket.ts` has those.
  *
- * Rules: RFC 1350; RFC 2347 (OACK is confirmed by ACK 0); RFC 7440 (a window, restarted after the last block that arrived); RFC 1123
- * §4.2.3.1 (a duplicate ACK never makes DATA go out twice: no Sorcerer's Apprentice) and §4.2.3.2 (time-outs back off
- * exponentially). Blocks are counted without end here; on the wire they roll over to 0.
+ * Rules: RFC 1350; RFC 2347 (OACK is confirmed by ACK 0); RFC 7440 (a window, restarted after the
+ * last block that arrived); RFC 1123 §4.2.3.1 (a duplicate ACK never makes DATA go out twice: no
+ * Sorcerer's Apprentice) and §4.2.3.2 (time-outs back off exponentially). Blocks are counted
+ * without end here; on the wire they roll over to 0.
  */
 import type { Millis } from '../../base/duration.ts';
 import type { TftpErrorCode } from './codec.ts';
@@ -21,10 +22,11 @@ export interface TransferPlan {
 }
 
 /**
- * How a transfer ended; the value is the metric's label. `served` the last block was acknowledged · `unconfirmed` all was sent, the
- * last acknowledgement never came (a client may leave at once) · `probed` the client only asked for size and options (EDK2 sends
- * ERROR 8, BIOS ROMs ERROR 0, then ask again) · `aborted` the client gave up · `timeout` it fell silent · `failed` we could not
- * go on · `superseded` it asked for something else from the same port · `shutdown`.
+ * How a transfer ended; the value is the metric's label. `served` the last block was acknowledged ·
+ * `unconfirmed` all was sent, the last acknowledgement never came (a client may leave at once) ·
+ * `probed` the client only asked for size and options (EDK2 sends ERROR 8, BIOS ROMs ERROR 0, then
+ * ask again) · `aborted` the client gave up · `timeout` it fell silent · `failed` we could not go
+ * on · `superseded` it asked for something else from the same port · `shutdown`.
  */
 export const OUTCOMES = [
   'served',
@@ -95,9 +97,15 @@ const FIRST_TIMEOUT = 1000;
 /** A client that writes to flash or polls its card may think this long between blocks. */
 const LEAST_TIMEOUT = 250;
 const LONGEST_TIMEOUT = 16_000;
-/** Time-outs without progress until a client counts as gone: with 1 s doubling to 16 s about a minute. */
+/**
+ * Time-outs without progress until a client counts as gone: with 1 s doubling to 16 s about a
+ * minute.
+ */
 const MAX_SILENT = 6;
-/** Fewer before the first sign of life: the sender's address may be forged, and each answer goes to a stranger. */
+/**
+ * Fewer before the first sign of life: the sender's address may be forged, and each answer goes to
+ * a stranger.
+ */
 const MAX_SILENT_AT_FIRST = 4;
 /** Fewer for the last block: a client that has the file often leaves before we hear of it. */
 const MAX_SILENT_AT_LAST = 4;
@@ -123,7 +131,10 @@ export const newTransfer: TransferState = {
   variation: 0,
 };
 
-/** Advances a transfer by one event at monotonic time `now`. Never throws; an ended transfer stays as it is. */
+/**
+ * Advances a transfer by one event at monotonic time `now`. Never throws; an ended transfer stays
+ * as it is.
+ */
 export function step(plan: TransferPlan, state: TransferState, event: TransferEvent, now: Millis): Stepped {
   if (state.phase === 'ended') return { state, effects: NOTHING };
   switch (event.kind) {
@@ -136,7 +147,8 @@ export function step(plan: TransferPlan, state: TransferState, event: TransferEv
     case 'timeout':
       return silence(plan, state, now);
     case 'again':
-      // repeats that waited together with the first request are answered already, and atftp aborts at a second OACK
+      // repeats that waited together with the first request are answered already, and atftp aborts
+      // at a second OACK
       return state.phase !== 'new' && state.acked === 0 && now - state.sentAt >= REPEAT_AFTER
         ? { state, effects: [firstPacket(plan, state)] }
         : { state, effects: NOTHING };
@@ -206,7 +218,8 @@ function acknowledged(plan: TransferPlan, state: TransferState, block: number, n
       ? windowFrom(plan, moved(measured(state, now), now), 1, now, true)
       : { state, effects: NOTHING };
   if (state.phase !== 'data') return { state, effects: NOTHING };
-  // the wire has 16 bits; the window is far smaller, so the distance from the last acknowledged block is unambiguous
+  // the wire has 16 bits; the window is far smaller, so the distance from the last acknowledged
+  // block is unambiguous
   const ahead = (block - state.acked) & 0xffff;
   if (ahead === 0) return duplicate(plan, state, now);
   const acked = state.acked + ahead;
@@ -214,14 +227,16 @@ function acknowledged(plan: TransferPlan, state: TransferState, block: number, n
   if (acked === plan.blocks) return ended({ ...state, acked }, 'served', 'the last block was acknowledged');
   const whole = acked === state.sent;
   const next = moved(whole && state.clean ? measured(state, now) : state, now);
-  // a part of the window: the client misses the block after it and threw away the rest (RFC 7440 §4)
+  // a part of the window: the client misses the block after it and threw away the rest (RFC 7440
+  // §4)
   return windowFrom(plan, next, acked + 1, now, whole);
 }
 
 /**
- * The same ACK again. With a window of one it is never answered: the packet that it would ask for is on its way, and answering
- * doubles every packet from then on. With a larger window it may say that the window's first block was lost; then the window goes
- * out once more, once only, and not before an answer to it could have come back.
+ * The same ACK again. With a window of one it is never answered: the packet that it would ask for
+ * is on its way, and answering doubles every packet from then on. With a larger window it may say
+ * that the window's first block was lost; then the window goes out once more, once only, and not
+ * before an answer to it could have come back.
  */
 function duplicate(plan: TransferPlan, state: TransferState, now: Millis): Stepped {
   const early = now - state.sentAt < state.roundTrip / 2;
@@ -268,7 +283,10 @@ function measured(state: TransferState, now: Millis): TransferState {
   return { ...state, roundTrip: state.roundTrip * 0.875 + sample * 0.125, variation };
 }
 
-/** When the answer to what goes out now is overdue: the client's own time-out, else a measured one, doubled per silence. */
+/**
+ * When the answer to what goes out now is overdue: the client's own time-out, else a measured one,
+ * doubled per silence.
+ */
 function due(plan: TransferPlan, state: TransferState, now: Millis): Millis {
   const base =
     plan.timeout ??

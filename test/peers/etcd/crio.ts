@@ -1,6 +1,6 @@
 /**
- * The real CRI-O with what it starts and crictl, out of bin/ of MUSTER_ARTIFACTS; and a stand-in for crictl where there is none. Inside
- * scripts/in-namespace.sh.
+ * The real CRI-O with what it starts and crictl, out of bin/ of MUSTER_ARTIFACTS; and a stand-in
+ * for crictl where there is none. Inside scripts/in-namespace.sh.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -31,7 +31,10 @@ export class Crio {
     this.socket = join(this.#home, 'crio.sock');
   }
 
-  /** It asks `mirror`, HOST:PORT, before the registry of etcd's image, and does not look at its certificate. */
+  /**
+   * It asks `mirror`, HOST:PORT, before the registry of etcd's image, and does not look at its
+   * certificate.
+   */
   static async start(mirror: string): Promise<Crio> {
     const crio = new Crio(mirror);
     await crio.#run();
@@ -68,7 +71,10 @@ export class Crio {
     );
   }
 
-  /** As after a power cut: it and its containers ended anyhow, nothing is mounted, what lies in /run is gone. It runs again then. */
+  /**
+   * As after a power cut: it and its containers ended anyhow, nothing is mounted, what lies in /run
+   * is gone. It runs again then.
+   */
   async cutPower(): Promise<void> {
     process.kill(this.#daemon!.pid, 'SIGKILL');
     await this.#daemon!.stop();
@@ -102,7 +108,10 @@ export class Crio {
     return [join(BIN, 'crictl'), '--config', join(this.#home, 'crictl.yaml')];
   }
 
-  /** The container of a pod that kubelet would have made, with that data directory as /var/lib/etcd. Returns its id. */
+  /**
+   * The container of a pod that kubelet would have made, with that data directory as /var/lib/etcd.
+   * Returns its id.
+   */
   run(pod: string, data: string, ...command: readonly string[]): string {
     const labels = { 'io.kubernetes.pod.namespace': 'kube-system', 'io.kubernetes.pod.name': pod };
     const linux = { security_context: { namespace_options: { network: 2, pid: 1 } } };
@@ -187,8 +196,9 @@ enable_nri = false
 `;
 
 /**
- * A crictl for `machine` that answers as the real one was seen to answer for CRI-O (test/peers/agent-restore-crio.test.ts), and writes
- * down what it is asked, in /crictl.log. A pod of the same name is there from an agent that was killed.
+ * A crictl for `machine` that answers as the real one was seen to answer for CRI-O
+ * (test/peers/agent-restore-crio.test.ts), and writes down what it is asked, in /crictl.log. A pod
+ * of the same name is there from an agent that was killed.
  */
 export function standInForCrictl(machine: Machine): void {
   const files = machine.path('/files/usr/local/bin');

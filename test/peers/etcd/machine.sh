@@ -1,12 +1,13 @@
 #!/bin/sh
-# A machine without a disk of its own, for the proof of the founding: a root file system in memory with the host's programs, one data
-# disk as vda, a service manager of 100 lines, and the agent. Runs as the first process of namespaces of its own; killed, it is a
-# machine without power, and all that it had in memory is gone.
+# A machine without a disk of its own, for the proof of the founding: a root file system in memory
+# with the host's programs, one data disk as vda, a service manager of 100 lines, and the agent.
+# Runs as the first process of namespaces of its own; killed, it is a machine without power, and all
+# that it had in memory is gone.
 #
 #     machine.sh ROOT FIRST DISK SECTORS TOOLS
 #
-# FIRST: directory with what the first configuration put down. DISK: MAJOR:MINOR of the data disk, or `none`. TOOLS: directory of
-# systemctl and etcd.
+# FIRST: directory with what the first configuration put down. DISK: MAJOR:MINOR of the data disk,
+# or `none`. TOOLS: directory of systemctl and etcd.
 set -eu
 root=$1 first=$2 disk=$3 sectors=$4 tools=$5
 

@@ -1,6 +1,7 @@
 /**
- * What of a machine's static pod of etcd the agent meets: Debian's containerd with an image of Debian's etcd and etcdutl, the container as
- * kubelet labels it; and etcd alone on a data directory. Inside scripts/in-namespace.sh.
+ * What of a machine's static pod of etcd the agent meets: Debian's containerd with an image of
+ * Debian's etcd and etcdutl, the container as kubelet labels it; and etcd alone on a data
+ * directory. Inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -25,8 +26,8 @@ export const PROGRAMS = { etcd: DEBIAN_13.program, etcdutl: DEBIAN_13.restore.pr
 const LIBRARIES = ['/lib64/ld-linux-x86-64.so.2', '/lib/x86_64-linux-gnu/libc.so.6'];
 
 /**
- * Makes the image, as a set that `muster artifacts import` takes, in `directory`. With `script` this stands in the place of each program,
- * which is NAME.real then.
+ * Makes the image, as a set that `muster artifacts import` takes, in `directory`. With `script`
+ * this stands in the place of each program, which is NAME.real then.
  */
 export function packImage(directory: string, script?: string): void {
   fs.mkdirSync(directory, { recursive: true });
@@ -147,7 +148,9 @@ export interface Contents {
   readonly peers: readonly string[];
 }
 
-/** etcd as the only member of the data directory's cluster, on sockets in a directory of its own. */
+/**
+ * etcd as the only member of the data directory's cluster, on sockets in a directory of its own.
+ */
 export class EtcdAlone {
   readonly at: http.RequestOptions;
   readonly #home: string;

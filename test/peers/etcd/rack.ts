@@ -1,6 +1,6 @@
 /**
- * Machines, each a network namespace with the real agent, a data disk and real etcd; a segment; and `bin/muster serve` as it
- * is shipped. Inside scripts/in-namespace.sh.
+ * Machines, each a network namespace with the real agent, a data disk and real etcd; a segment; and
+ * `bin/muster serve` as it is shipped. Inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -59,7 +59,8 @@ function makeSegment(): Segment {
     namespace,
     remove() {
       const namespaces = [host, ...EVERYONE.map(namespace)];
-      // Links of a namespace that goes would go some time later, and another of that name may come before.
+      // Links of a namespace that goes would go some time later, and another of that name may come
+      // before.
       remove(namespaces, [...namespaces.map((name) => `p-${name}`), `br-e${number}`]);
     },
   };
@@ -165,8 +166,8 @@ export class Machine {
   }
 
   /**
-   * From the network: the boot script opens a session, the configuration brings the agent. Waits for a server that is away, or that
-   * takes the machine for alive.
+   * From the network: the boot script opens a session, the configuration brings the agent. Waits
+   * for a server that is away, or that takes the machine for alive.
    */
   async powerOn(): Promise<void> {
     const first = join(this.#home, `${this.name}-first-${++this.#boots}`);
@@ -273,7 +274,10 @@ export class Machine {
     this.#pid = 0;
   }
 
-  /** Off and on. With its certificate on its disk it starts from what it has, as an installed system does. */
+  /**
+   * Off and on. With its certificate on its disk it starts from what it has, as an installed system
+   * does.
+   */
   async cycle(): Promise<void> {
     const installed = this.has('/var/lib/muster/agent/agent.crt');
     await this.powerOff();
@@ -440,7 +444,10 @@ export interface Rack {
   /** `muster …` on the boot host. */
   muster(...words: string[]): Promise<{ readonly code: number; readonly output: string }>;
   readonly writer: Writer;
-  /** Every write that was acknowledged is there, on every member that is named; without names on those of the beginning. */
+  /**
+   * Every write that was acknowledged is there, on every member that is named; without names on
+   * those of the beginning.
+   */
   nothingLost(names?: readonly Name[]): Promise<void>;
   /** Waits for the founding's word on a member. */
   decision(name: Name, wanted: string): Promise<void>;

@@ -1,4 +1,7 @@
-/** A machine whose etcd was alone and is to be restored by the agent, and what it must have then. Inside scripts/in-namespace.sh. */
+/**
+ * A machine whose etcd was alone and is to be restored by the agent, and what it must have then.
+ * Inside scripts/in-namespace.sh.
+ */
 import fs from 'node:fs';
 import { expect } from 'vitest';
 import { Disks } from '../agent-disks.ts';
@@ -63,7 +66,10 @@ export async function written(machine: Machine): Promise<void> {
   await etcd.stop('SIGKILL');
 }
 
-/** The data are those of a new founding, with every key; the original is beside them, and nothing else. */
+/**
+ * The data are those of a new founding, with every key; the original is beside them, and nothing
+ * else.
+ */
 export async function isRestored(machine: Machine): Promise<void> {
   expect(machine.read('/var/lib/muster/marker')).toBe('lab f2 cp1 cp1\n');
   expect(fs.readdirSync(machine.path('/var/lib/muster')).filter((name) => name.startsWith('etcd'))).toEqual([

@@ -1,4 +1,7 @@
-/** A client that writes to etcd without pause, over mTLS, and remembers every write that was acknowledged. */
+/**
+ * A client that writes to etcd without pause, over mTLS, and remembers every write that was
+ * acknowledged.
+ */
 import https from 'node:https';
 import { systemClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';

@@ -1,4 +1,7 @@
-/** /run/muster of a machine is shared: its root image lies there since the initramfs, and the agent works there. */
+/**
+ * /run/muster of a machine is shared: its root image lies there since the initramfs, and the agent
+ * works there.
+ */
 import fs from 'node:fs';
 import { expect, test } from 'vitest';
 

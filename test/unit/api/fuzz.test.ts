@@ -1,4 +1,7 @@
-/** Operators are not hostile, but their scripts are: no request makes a handler fail otherwise than by a problem of theirs. */
+/**
+ * Operators are not hostile, but their scripts are: no request makes a handler fail otherwise than
+ * by a problem of theirs.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ApiRequest } from '../../../src/api/handler.ts';
 import { API_ROUTES } from '../../../src/api/routes.ts';
@@ -109,7 +112,8 @@ it('answers 200,000 requests that make no sense, each with an answer or a proble
     const routes = API_ROUTES.filter(
       ({ path }) => !/\/(add|accept|reload)$/.test(path) && path !== '/metrics',
     );
-    // Those that read documents or render cost a hundred times the others; their decoders have fuzz tests of their own.
+    // Those that read documents or render cost a hundred times the others; their decoders have fuzz
+    // tests of their own.
     const costly = (path: string): boolean => /apply|explain|render|:name$/.test(path);
     const cheap = routes.filter(({ path }) => !costly(path));
     const seen = new Map<string, number>();

@@ -1,4 +1,7 @@
-/** Keys, certificates and kubeconfigs as operators get them, by the command line over the socket; openssl judges. */
+/**
+ * Keys, certificates and kubeconfigs as operators get them, by the command line over the socket;
+ * openssl judges.
+ */
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';

@@ -1,4 +1,7 @@
-/** The API with the real rooms behind it, on a store in memory, on a unix socket in a directory of its own. */
+/**
+ * The API with the real rooms behind it, on a store in memory, on a unix socket in a directory of
+ * its own.
+ */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';

@@ -14,7 +14,10 @@ export const archive = (
     TAR_END,
   ]);
 
-/** Sums every block as if it were a header: what was changed is then found out by nobody but the reader. */
+/**
+ * Sums every block as if it were a header: what was changed is then found out by nobody but the
+ * reader.
+ */
 export function summed(octets: Buffer): Buffer {
   for (let at = 0; at + 512 <= octets.length; at += 512) {
     const block = octets.subarray(at, at + 512);

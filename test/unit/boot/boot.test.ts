@@ -1,4 +1,7 @@
-/** Whole boots through the boot service: what DHCP, script, configuration and reports say, and what is left behind. */
+/**
+ * Whole boots through the boot service: what DHCP, script, configuration and reports say, and what
+ * is left behind.
+ */
 import { describe, expect, it } from 'vitest';
 import { duration } from '../../../src/base/duration.ts';
 import type { Mac } from '../../../src/base/mac.ts';

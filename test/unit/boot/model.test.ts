@@ -1,4 +1,6 @@
-/** Anything in any order: what must hold whatever machines, forgers, operators and power cuts do. */
+/**
+ * Anything in any order: what must hold whatever machines, forgers, operators and power cuts do.
+ */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { type Millis, millis } from '../../../src/base/duration.ts';
@@ -92,7 +94,8 @@ async function carryOut(w: World, one: Command, ids: string[]): Promise<World> {
       const mac = MACS[one.mac]!;
       const id = named(ids, one.session);
       const peer = peerOf(one.peer);
-      // In nobody's live session, and from an address that none of the machines leases: it can be nobody's.
+      // In nobody's live session, and from an address that none of the machines leases: it can be
+      // nobody's.
       const live = id === undefined ? undefined : w.roster.sessions.get(id);
       const inSession = live && w.roster.sessions.isLive(live) && !live.session.machine.includes('.');
       const nobodys = !inSession && ![...w.leases.values()].includes(peer);
@@ -164,7 +167,9 @@ async function carryOut(w: World, one: Command, ids: string[]): Promise<World> {
   }
 }
 
-/** What a restart may not change; when a machine was last seen is written with other changes only. */
+/**
+ * What a restart may not change; when a machine was last seen is written with other changes only.
+ */
 function lasting(w: World) {
   return w.roster.list().map(({ status: { lastSeen: _, ...status }, ...rest }) => ({ ...rest, status }));
 }

@@ -1,4 +1,7 @@
-/** A boot service over real roster, catalogue, store and event log, with a clock that stands still until told. */
+/**
+ * A boot service over real roster, catalogue, store and event log, with a clock that stands still
+ * until told.
+ */
 import type { AgentBoot, AgentsDeps } from '../../../src/agent/agents.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';

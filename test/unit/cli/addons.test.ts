@@ -1,4 +1,7 @@
-/** `muster addon` and the add-ons' part of `muster artifacts`, against the real API, asset store and book. */
+/**
+ * `muster addon` and the add-ons' part of `muster artifacts`, against the real API, asset store and
+ * book.
+ */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';

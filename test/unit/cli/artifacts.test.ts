@@ -1,4 +1,7 @@
-/** `muster artifacts` against the real asset store, the real book and the real API; the registry answers what was imported. */
+/**
+ * `muster artifacts` against the real asset store, the real book and the real API; the registry
+ * answers what was imported.
+ */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';

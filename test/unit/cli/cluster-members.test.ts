@@ -1,4 +1,7 @@
-/** Machines in and out of a Cluster's document, orders that need a name, and whether a cluster is well: over the socket of a server. */
+/**
+ * Machines in and out of a Cluster's document, orders that need a name, and whether a cluster is
+ * well: over the socket of a server.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openWorld, type World } from '../api/world.ts';
 import { run } from './run.ts';

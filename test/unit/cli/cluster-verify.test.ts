@@ -1,4 +1,7 @@
-/** `muster cluster verify --wait` beside a server that answers as it is told: what is asked again, and until when. */
+/**
+ * `muster cluster verify --wait` beside a server that answers as it is told: what is asked again,
+ * and until when.
+ */
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,6 @@
-/** `muster get cluster NAME --full` and `muster cluster plan MACHINE`, over the socket of a server. */
+/**
+ * `muster get cluster NAME --full` and `muster cluster plan MACHINE`, over the socket of a server.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openWorld, type World } from '../api/world.ts';
 import { run } from './run.ts';

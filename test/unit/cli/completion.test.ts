@@ -4,7 +4,9 @@ import { run } from './run.ts';
 
 const { out: script } = await run(['completion', 'bash']);
 
-/** What bash would offer after these words; `muster` itself is a function that knows two machines. */
+/**
+ * What bash would offer after these words; `muster` itself is a function that knows two machines.
+ */
 function offered(...words: string[]): string[] {
   const line = words.map((word) => `'${word}'`).join(' ');
   const program = `

@@ -56,7 +56,8 @@ describe('explain --packet', () => {
     const file = capture('two.pcap', [ethernet(discover), ethernet(request)]);
     const [offered, acked] = await replay(file);
     expect(offered).toMatchObject({ outcome: 'offered', address: '10.77.0.100' });
-    // The capture was taken beside a server with another address; standing in its place, this one is meant.
+    // The capture was taken beside a server with another address; standing in its place, this one
+    // is meant.
     expect(acked).toMatchObject({
       outcome: 'acked',
       reply: { type: 'ACK', yiaddr: '10.77.0.100', siaddr: '10.77.0.5' },

@@ -1,4 +1,7 @@
-/** `muster image add` by URL and `image rm`: a real HTTP server that breaks off, the real asset store, the real API. */
+/**
+ * `muster image add` by URL and `image rm`: a real HTTP server that breaks off, the real asset
+ * store, the real API.
+ */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
@@ -84,7 +87,9 @@ const whole =
     response.end(file.subarray(begin));
   };
 
-/** Speaks of the whole file; the connection is cut once `CUT` octets have come where `came` looks. */
+/**
+ * Speaks of the whole file; the connection is cut once `CUT` octets have come where `came` looks.
+ */
 const cut =
   (
     came: () => Promise<number> | number,

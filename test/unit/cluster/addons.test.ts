@@ -1,4 +1,7 @@
-/** Add-ons: manifests read as kubectl reads them, patches by their RFCs, and what control planes are told to apply. */
+/**
+ * Add-ons: manifests read as kubectl reads them, patches by their RFCs, and what control planes are
+ * told to apply.
+ */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { loadAll } from 'js-yaml';

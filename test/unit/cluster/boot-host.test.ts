@@ -1,4 +1,7 @@
-/** Certificates that the boot host makes for itself: how long each is used, and what is left of them in the ledger. */
+/**
+ * Certificates that the boot host makes for itself: how long each is used, and what is left of them
+ * in the ledger.
+ */
 import { expect, test } from 'vitest';
 import { duration } from '../../../src/base/duration.ts';
 import { bootHostCredentials } from '../../../src/cluster/boot-host.ts';

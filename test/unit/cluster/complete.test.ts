@@ -1,4 +1,7 @@
-/** From a short specification to a full one: everything has an origin, everything can be overridden, what is wrong is refused. */
+/**
+ * From a short specification to a full one: everything has an origin, everything can be overridden,
+ * what is wrong is refused.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseIp } from '../../../src/base/ip.ts';
@@ -21,7 +24,9 @@ test('the short specification of the issue is accepted, and completes without fa
   expect(result.full?.kubernetes).toEqual({ version: '1.36.3', minor: '1.36' });
 });
 
-/** Paths of all leaves; lists are leaves, and so are mappings of kubelet’s and kube-proxy’s fields. */
+/**
+ * Paths of all leaves; lists are leaves, and so are mappings of kubelet’s and kube-proxy’s fields.
+ */
 function leaves(value: unknown, path: readonly string[] = []): string[] {
   const isLeaf =
     typeof value !== 'object' ||

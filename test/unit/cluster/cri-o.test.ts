@@ -1,4 +1,6 @@
-/** A cluster whose containers are run by CRI-O: what names the runtime names this one, everywhere. */
+/**
+ * A cluster whose containers are run by CRI-O: what names the runtime names this one, everywhere.
+ */
 import { expect, test } from 'vitest';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { openArtifactBook } from '../../../src/artifacts/book.ts';

@@ -1,4 +1,6 @@
-/** A boot host's desk, and machines that do what its plans say, with keys and requests of their own. */
+/**
+ * A boot host's desk, and machines that do what its plans say, with keys and requests of their own.
+ */
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
 import { encodePlan } from '../../../src/agent/wire.ts';

@@ -130,7 +130,9 @@ test('the etcd of a distribution is stopped and masked on members, and nowhere e
   }
 });
 
-/** The apiserver's revision that a plan puts down; undefined when it leaves the manifest as it is. */
+/**
+ * The apiserver's revision that a plan puts down; undefined when it leaves the manifest as it is.
+ */
 const revisionIn = (lines: readonly PlanLine[]): string | undefined =>
   /name: MUSTER_REVISION\s+value: "?([0-9a-f]+)/.exec(
     textAt(lines, '/etc/kubernetes/manifests/kube-apiserver.yaml') ?? '',

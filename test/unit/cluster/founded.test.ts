@@ -1,4 +1,7 @@
-/** From a short specification to the certificates of its control planes: the names are those that kubeadm gave each of them. */
+/**
+ * From a short specification to the certificates of its control planes: the names are those that
+ * kubeadm gave each of them.
+ */
 import { expect, test } from 'vitest';
 import { withRole } from '../../../src/cluster/full.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from '../../../src/cluster/names.ts';
@@ -35,7 +38,8 @@ test('every control plane of a completed cluster gets its own certificates and k
     const scheduler = files.find(({ path }) => path === '/etc/kubernetes/scheduler/scheduler.conf')!.content;
     if (scheduler.kind !== 'with-own-key') throw new Error(scheduler.kind);
     expect(scheduler.text).toContain(`server: "https://${address}:6443"`);
-    // All leaf keys are the machine's own; only the shared ones of the control plane come from here.
+    // All leaf keys are the machine's own; only the shared ones of the control plane come from
+    // here.
     const given = files.filter(({ content }) => content.kind === 'secret').map(({ path }) => path);
     expect(given).toEqual(
       ['ca.key', 'etcd/ca.key', 'front-proxy-ca.key', 'sa.key'].map((file) => `/etc/kubernetes/pki/${file}`),

@@ -13,7 +13,10 @@ import { openMemoryStore } from '../../../src/store/memory.ts';
 import { document, machine } from '../boot/world.ts';
 import { rig, settle, TestMachine } from './desk-kit.ts';
 
-/** What a line does and where; a key that the machine adds and one that comes with it are the same file. */
+/**
+ * What a line does and where; a key that the machine adds and one that comes with it are the same
+ * file.
+ */
 const outline = (line: PlanLine): string =>
   [
     line.do.replace('-with-key', ''),

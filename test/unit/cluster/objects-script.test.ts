@@ -1,4 +1,7 @@
-/** The script that applies in-cluster objects, as sh runs it with a kubectl of ours: what the API refuses is left for the agent to say. */
+/**
+ * The script that applies in-cluster objects, as sh runs it with a kubectl of ours: what the API
+ * refuses is left for the agent to say.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** In-cluster objects, field by field against what kubeadm put into an API server for the same cluster. */
+/**
+ * In-cluster objects, field by field against what kubeadm put into an API server for the same
+ * cluster.
+ */
 import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
@@ -38,7 +41,9 @@ function readable(object: Loose): Loose {
   return { ...object, metadata, data: Object.fromEntries(data) };
 }
 
-/** Every scalar by its path; subjects and rules by what they say, since their order means nothing. */
+/**
+ * Every scalar by its path; subjects and rules by what they say, since their order means nothing.
+ */
 function flat(value: Loose, path = ''): Map<string, string> {
   if (typeof value !== 'object' || value === null) return new Map([[path, JSON.stringify(value)]]);
   const entries = Array.isArray(value)

@@ -1,4 +1,7 @@
-/** Network policies: who enforces them, which namespaces begin isolated, and what would only seem so. */
+/**
+ * Network policies: who enforces them, which namespaces begin isolated, and what would only seem
+ * so.
+ */
 import { expect, test } from 'vitest';
 import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
 import { bundleOf } from '../../../src/cluster/objects/bundle.ts';

@@ -1,4 +1,7 @@
-/** One machine after the other: whose turn it is, as a table; and the turns of a cluster whose machines restart, blink and vanish. */
+/**
+ * One machine after the other: whose turn it is, as a table; and the turns of a cluster whose
+ * machines restart, blink and vanish.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';

@@ -1,4 +1,7 @@
-/** Values that reach certificates, images, files and kubelet are held to what these take, when the Cluster is applied. */
+/**
+ * Values that reach certificates, images, files and kubelet are held to what these take, when the
+ * Cluster is applied.
+ */
 import { expect, test } from 'vitest';
 import { MINORS } from '../../../src/cluster/flags.ts';
 import { kubeletFields } from '../../../src/cluster/kubelet-fields.ts';

@@ -158,7 +158,8 @@ describe('an explanation', () => {
   });
 
   it('knows of a kernel command line that is too long before the machine asks', async () => {
-    // Without the network configuration, which Debian 12's cloud-init takes from the command line, it would fit.
+    // Without the network configuration, which Debian 12's cloud-init takes from the command line,
+    // it would fit.
     const long = document('Profile', 'worker', {
       image: 'debian',
       kernelArguments: [`x=${'y'.repeat(1520)}`],

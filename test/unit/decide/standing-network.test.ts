@@ -1,4 +1,7 @@
-/** A running cluster does not need Muster: what its machines have for a network does not end with a lease. */
+/**
+ * A running cluster does not need Muster: what its machines have for a network does not end with a
+ * lease.
+ */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
 import { followMemberships } from '../../../src/agent/memberships.ts';

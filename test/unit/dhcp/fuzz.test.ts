@@ -1,4 +1,7 @@
-/** Hostile input by the hundred thousand: real captures, mutated. The seed is fixed and printed, so that a finding repeats. */
+/**
+ * Hostile input by the hundred thousand: real captures, mutated. The seed is fixed and printed, so
+ * that a finding repeats.
+ */
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';

@@ -1,4 +1,7 @@
-/** Packets and a whole DHCP room in memory, for tests: real store, real lease book, real step; only who the machines are is given. */
+/**
+ * Packets and a whole DHCP room in memory, for tests: real store, real lease book, real step; only
+ * who the machines are is given.
+ */
 import { readFileSync } from 'node:fs';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
@@ -66,7 +69,10 @@ export interface Known {
   readonly writes?: BootAnswer['writes'];
 }
 
-/** Who the machines are: a table by hardware address; everybody boots a loader or a script, as their stage wants. */
+/**
+ * Who the machines are: a table by hardware address; everybody boots a loader or a script, as their
+ * stage wants.
+ */
 export function bootTable(known: Readonly<Record<string, Known>> = {}) {
   const asked: { client: BootClient; step: BootStep }[] = [];
   const boot: Pick<BootService, 'answer' | 'reservedFor'> = {
@@ -241,7 +247,10 @@ export function onWire(step: Step): DhcpPacket {
   return decoded.packet;
 }
 
-/** A reply as text, for golden files: destination, header, options in the order of the wire, and all octets. */
+/**
+ * A reply as text, for golden files: destination, header, options in the order of the wire, and all
+ * octets.
+ */
 export function dump(step: Step): string {
   const packet = onWire(step);
   const { bytes } = encode(step.reply!.packet, step.reply!.maximum);

@@ -1,4 +1,7 @@
-/** `docs/one-boot.md` tells a boot that really happened: its capture is replayed through the product, its boxes compared. */
+/**
+ * `docs/one-boot.md` tells a boot that really happened: its capture is replayed through the
+ * product, its boxes compared.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
@@ -18,7 +21,9 @@ function boxes(kind: string): string[] {
   return found.flatMap(([, body]) => body!.trimEnd().split('\n'));
 }
 
-/** Fails with the first line of `part` that does not follow its predecessor somewhere in `whole`. */
+/**
+ * Fails with the first line of `part` that does not follow its predecessor somewhere in `whole`.
+ */
 function expectInOrder(part: readonly string[], whole: readonly string[]): void {
   let at = 0;
   for (const line of part) {

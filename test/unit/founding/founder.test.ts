@@ -1,4 +1,7 @@
-/** The founder over a store, with etcd played: what is written before an answer, who is replaced how, and what a restart goes on with. */
+/**
+ * The founder over a store, with etcd played: what is written before an answer, who is replaced
+ * how, and what a restart goes on with.
+ */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';

@@ -1,4 +1,7 @@
-/** The unit's own guard, as sh runs it: without a grant of this boot nothing begins, and nothing begins twice. */
+/**
+ * The unit's own guard, as sh runs it: without a grant of this boot nothing begins, and nothing
+ * begins twice.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** Random histories of three machines and a boot host: whatever happens in whatever order, etcd is founded once. */
+/**
+ * Random histories of three machines and a boot host: whatever happens in whatever order, etcd is
+ * founded once.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Model } from './model.ts';
@@ -128,7 +131,10 @@ const orders = [
   { weight: 1, arbitrary: fc.constant<Step>((model) => model.reset()) },
 ];
 
-/** Begins with a founding that goes well in two of three histories, so that what comes after is reached. */
+/**
+ * Begins with a founding that goes well in two of three histories, so that what comes after is
+ * reached.
+ */
 function history(steps: readonly Step[], begun: number): Model {
   const model = new Model();
   if (begun > 0) for (let round = 0; round < 3; round++) together(model);

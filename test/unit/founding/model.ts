@@ -1,7 +1,7 @@
 /**
- * Machines, disks, etcd and a boot host as a small model, for random histories: polls, delayed plans, wiped and swapped disks, the
- * server killed, its store rolled back or lost. The decisions are the real ones; the model does what they say and keeps account
- * of what must never happen.
+ * Machines, disks, etcd and a boot host as a small model, for random histories: polls, delayed
+ * plans, wiped and swapped disks, the server killed, its store rolled back or lost. The decisions
+ * are the real ones; the model does what they say and keeps account of what must never happen.
  */
 import { type Millis, millis } from '../../../src/base/duration.ts';
 import { decide } from '../../../src/cluster/founding/decide.ts';
@@ -484,7 +484,10 @@ export class Model {
     this.powerOn(n);
   }
 
-  /** Another disk is put in, the present one is kept on a shelf; `old` takes the last one from there. */
+  /**
+   * Another disk is put in, the present one is kept on a shelf; `old` takes the last one from
+   * there.
+   */
   changeDisk(n: number, old: boolean): void {
     this.powerOff(n);
     const machine = this.machines[n]!;

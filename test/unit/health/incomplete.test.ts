@@ -1,4 +1,7 @@
-/** While the document of a control plane is missing: what is still seen of its cluster, and who still gets in. */
+/**
+ * While the document of a control plane is missing: what is still seen of its cluster, and who
+ * still gets in.
+ */
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { MusterError } from '../../../src/base/errors.ts';

@@ -1,4 +1,6 @@
-/** The line of the in-cluster objects: what desk and machines did, as the health report tells it. */
+/**
+ * The line of the in-cluster objects: what desk and machines did, as the health report tells it.
+ */
 import { expect, test } from 'vitest';
 import { duration, millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';

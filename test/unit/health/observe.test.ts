@@ -1,4 +1,7 @@
-/** The API as it answers, read; and probe pods made, waited for and taken away, with the script run by the real shell. */
+/**
+ * The API as it answers, read; and probe pods made, waited for and taken away, with the script run
+ * by the real shell.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -79,7 +82,10 @@ test('nodes, leases and requests are read from the first API server that is read
   });
 });
 
-/** What an earlier probe could not take away; not its pods that ended, which another may be about to read. */
+/**
+ * What an earlier probe could not take away; not its pods that ended, which another may be about to
+ * read.
+ */
 const SWEPT =
   'DELETE pods?labelSelector=app.kubernetes.io%2Fname%3Dmuster-probe&fieldSelector=status.phase%3DFailed';
 

@@ -9,7 +9,10 @@ import { MACHINE_HTTP_LIMITS } from '../../../src/base/limits.server.ts';
 import { ask, type Rig, raw, rig } from './rig.ts';
 
 v8.setFlagsFromString('--expose-gc');
-/** Buffers that nobody holds any more are no cost; when they are collected by itself depends on what ran before. */
+/**
+ * Buffers that nobody holds any more are no cost; when they are collected by itself depends on what
+ * ran before.
+ */
 const collectGarbage = vm.runInNewContext('gc') as () => void;
 
 let server: Rig;
@@ -31,7 +34,8 @@ describe('files of images', () => {
       'content-type': 'application/octet-stream',
     });
     expect(body.equals(server.octets)).toBe(true);
-    // The client has the last octet before the server has seen it go: the event may come a moment later.
+    // The client has the last octet before the server has seen it go: the event may come a moment
+    // later.
     await vi.waitFor(() => {
       const served = server.events.filter(({ kind }) => kind === 'asset.served');
       expect(served.at(-1)).toMatchObject({

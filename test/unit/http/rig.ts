@@ -1,4 +1,7 @@
-/** A machines' HTTP server on loopback with files of its own, and a raw client: what leaves the socket is what is tested. */
+/**
+ * A machines' HTTP server on loopback with files of its own, and a raw client: what leaves the
+ * socket is what is tested.
+ */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -48,7 +51,10 @@ export const network = (httpPort: number): ServedNetwork => ({
   vendorClasses: [],
 });
 
-/** Starts a server whose sessions answer by their names: `live`, `waiting`, `broken`; all others are gone. */
+/**
+ * Starts a server whose sessions answer by their names: `live`, `waiting`, `broken`; all others are
+ * gone.
+ */
 export async function rig(
   options: Partial<MachineHttpOptions> & { readonly size?: number } = {},
 ): Promise<Rig> {
@@ -137,7 +143,10 @@ export interface RawAnswer {
   readonly body: Buffer;
 }
 
-/** Sends octets as they are and reads until the server closes the connection, which the request must ask for. */
+/**
+ * Sends octets as they are and reads until the server closes the connection, which the request must
+ * ask for.
+ */
 export function raw(port: number, request: string | Buffer): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];

@@ -1,4 +1,7 @@
-/** Any configuration that the schema takes, for properties: awkward texts, many combinations, no templates but literal ones. */
+/**
+ * Any configuration that the schema takes, for properties: awkward texts, many combinations, no
+ * templates but literal ones.
+ */
 import fc from 'fast-check';
 import { templateLiteral } from '../../../src/ignition/template.ts';
 import { type NodeConfig, nodeConfig } from '../../../src/resources/nodeconfig.ts';

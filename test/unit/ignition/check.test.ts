@@ -1,4 +1,7 @@
-/** Whether the configurations of machines render, told when documents are applied, and at whose place. */
+/**
+ * Whether the configurations of machines render, told when documents are applied, and at whose
+ * place.
+ */
 import { describe, expect, test } from 'vitest';
 import { checkConfigurations } from '../../../src/ignition/check.ts';
 import type { Candidate, CandidateSet, DocumentId } from '../../../src/resources/candidate.ts';

@@ -1,4 +1,7 @@
-/** Configurations for tests: documents of a text rendered as the boot service would, with fixed facts of a boot. */
+/**
+ * Configurations for tests: documents of a text rendered as the boot service would, with fixed
+ * facts of a boot.
+ */
 import type { Mac } from '../../../src/base/mac.ts';
 import { render } from '../../../src/ignition/render.ts';
 import type { ConfigLayer, RenderInput } from '../../../src/ignition/rendered.ts';

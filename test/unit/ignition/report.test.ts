@@ -1,4 +1,7 @@
-/** The reporting script, run by the shells that machines have, against a server that answers as ours does. */
+/**
+ * The reporting script, run by the shells that machines have, against a server that answers as ours
+ * does.
+ */
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -55,7 +58,10 @@ afterEach(() => {
   fs.rmSync(directory, { recursive: true });
 });
 
-/** Runs the script; resolves to its exit status and what it said. `only`: commands it finds, besides the usual ones. */
+/**
+ * Runs the script; resolves to its exit status and what it said. `only`: commands it finds, besides
+ * the usual ones.
+ */
 function run(shell: readonly string[], args: readonly string[], env: Record<string, string> = {}) {
   return new Promise<{ status: number; said: string }>((resolve) => {
     execFile(

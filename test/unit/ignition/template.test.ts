@@ -69,7 +69,8 @@ test.each([
 test('a literal stays itself, whatever is in it', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('$', '{', '}', 'a', '\n', '.') }), (any) => {
-      // `$` directly before a placeholder cannot be told from an escape; the literal never makes one.
+      // `$` directly before a placeholder cannot be told from an escape; the literal never makes
+      // one.
       expect(expand(templateLiteral(any), {})).toEqual({ ok: true, text: any });
     }),
     { numRuns: 2000 },

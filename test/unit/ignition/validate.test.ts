@@ -1,4 +1,7 @@
-/** The Ignition validator against anything at all. test/peers/ignition.test.ts holds it to the real one. */
+/**
+ * The Ignition validator against anything at all. test/peers/ignition.test.ts holds it to the real
+ * one.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';

@@ -1,4 +1,7 @@
-/** What layers make together that none of them shows: refused when it is rendered, for both formats alike. */
+/**
+ * What layers make together that none of them shows: refused when it is rendered, for both formats
+ * alike.
+ */
 import { load } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import { render } from '../../../src/ignition/render.ts';

@@ -1,4 +1,6 @@
-/** The approver over an API that is played: what it writes, what it leaves, and what is recorded. */
+/**
+ * The approver over an API that is played: what it writes, what it leaves, and what is recorded.
+ */
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { duration } from '../../../src/base/duration.ts';

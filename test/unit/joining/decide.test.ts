@@ -1,4 +1,6 @@
-/** Which requests for certificates are approved, denied or left, with requests that openssl makes. */
+/**
+ * Which requests for certificates are approved, denied or left, with requests that openssl makes.
+ */
 import { expect, test } from 'vitest';
 import {
   CLIENT,

@@ -1,4 +1,7 @@
-/** Requests as an API gives them, damaged: decided without an exception, and approved only if nothing that counts was touched. */
+/**
+ * Requests as an API gives them, damaged: decided without an exception, and approved only if
+ * nothing that counts was touched.
+ */
 import { expect, test } from 'vitest';
 import { parsed } from '../../../src/base/foreign-json.ts';
 import { decideRequest, SERVING } from '../../../src/cluster/joining/decide.ts';

@@ -18,7 +18,10 @@ afterEach(() => {
 });
 
 const VERSION = 'QEMU emulator version 9.9';
-/** A QEMU of a few lines: tells its version, and boots as `guest` says, with the console's file in $console. Each boot is noted. */
+/**
+ * A QEMU of a few lines: tells its version, and boots as `guest` says, with the console's file in
+ * $console. Each boot is noted.
+ */
 function qemu(guest: string): void {
   const program = path.join(directory, 'qemu-system-x86_64');
   const text = `#!/bin/sh

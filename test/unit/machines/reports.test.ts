@@ -99,7 +99,9 @@ describe('a log’s tail', () => {
   });
 });
 
-/** A small generator with a fixed seed: 200,000 inputs must not take longer than a second or two. */
+/**
+ * A small generator with a fixed seed: 200,000 inputs must not take longer than a second or two.
+ */
 function random(seed: number) {
   let state = seed;
   return (below: number): number => {

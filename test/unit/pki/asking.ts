@@ -1,4 +1,7 @@
-/** Requests for certificates: by openssl, and put together from their parts without a signature that holds. */
+/**
+ * Requests for certificates: by openssl, and put together from their parts without a signature that
+ * holds.
+ */
 import { execFileSync } from 'node:child_process';
 import { element, TAG } from '../../../src/pki/der.ts';
 import { formatPem } from '../../../src/pki/pem.ts';
@@ -15,7 +18,10 @@ export interface Wanted {
   readonly more?: string;
 }
 
-/** openssl's request for a new key of P-256. No text may hold what its configuration takes for syntax. */
+/**
+ * openssl's request for a new key of P-256. No text may hold what its configuration takes for
+ * syntax.
+ */
 export function requestOf(wanted: Wanted): string {
   const { commonName, organizations = [], sans = [], keyUsage, extendedKeyUsage, more = '' } = wanted;
   using directory = temporary();

@@ -1,4 +1,7 @@
-/** What requests ask for: openssl writes them, and those that openssl would not write are put together by hand. */
+/**
+ * What requests ask for: openssl writes them, and those that openssl would not write are put
+ * together by hand.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { formatIp } from '../../../src/base/ip.ts';
@@ -50,7 +53,8 @@ test('what openssl writes of any names, addresses and usages is read as it was m
   const word = fc.stringMatching(/^[a-z0-9]([a-z0-9:.-]{0,20}[a-z0-9])?$/);
   const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?$/);
   const ip4 = fc.bigInt(0n, 2n ** 32n - 1n).map((value) => formatIp({ family: 4, value }));
-  // openssl spells out an IPv4 address in the last 32 bits of none in front: those are not IPv6 for it alone.
+  // openssl spells out an IPv4 address in the last 32 bits of none in front: those are not IPv6 for
+  // it alone.
   const ip6 = fc.bigInt(2n ** 100n, 2n ** 128n - 1n).map((value) => formatIp({ family: 6, value }));
   const usages = fc.uniqueArray(
     fc.constantFrom(

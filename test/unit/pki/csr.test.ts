@@ -156,7 +156,8 @@ test('200,000 broken requests: none throws, none is taken', () =>
               ? good.slice(0, at)
               : good.slice(at) + good.slice(0, at);
       } else {
-        // Octets: cut or, one in eight, some replaced: these are what costs, since their signature is checked.
+        // Octets: cut or, one in eight, some replaced: these are what costs, since their signature
+        // is checked.
         let changed = Buffer.from(octets);
         if (n % 8 < 7) changed = changed.subarray(0, roll(changed.length));
         else for (let times = 1 + roll(4); times > 0; times--) changed[roll(changed.length)] = roll(256);

@@ -1,4 +1,7 @@
-/** What Secrets are encrypted with: the file that kube-apiserver reads, its rotation, and that the keys are kept sealed. */
+/**
+ * What Secrets are encrypted with: the file that kube-apiserver reads, its rotation, and that the
+ * keys are kept sealed.
+ */
 import { inspect } from 'node:util';
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';

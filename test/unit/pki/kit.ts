@@ -79,7 +79,10 @@ export function temporary(): Disposable & {
   };
 }
 
-/** What openssl says of each of these leaves that it is not content with, by file; one process for all. */
+/**
+ * What openssl says of each of these leaves that it is not content with, by file; one process for
+ * all.
+ */
 export function verifyFaults(
   trust: string,
   leaves: readonly string[],

@@ -150,8 +150,9 @@ test('a bootstrap kubeconfig carries its token in the text and nowhere else', ()
 });
 
 /**
- * What a printed private key would show: the lines of its PEM that hold the private number, the number itself in three alphabets,
- * and the PEM in base64. (The later lines of an EC key's PEM are its public half.)
+ * What a printed private key would show: the lines of its PEM that hold the private number, the
+ * number itself in three alphabets, and the PEM in base64. (The later lines of an EC key's PEM are
+ * its public half.)
  */
 function traces(key: PrivateKey): readonly [string, ...string[]] {
   const pem = key.pem();
@@ -188,7 +189,8 @@ test('no view, log line, error or inspection shows a private key', async () => {
     user: 'u',
     credential: { kind: 'embedded' as const, certificate, key },
   };
-  // Every function of the module that makes something to look at; a new one without an example fails here.
+  // Every function of the module that makes something to look at; a new one without an example
+  // fails here.
   const examples: Record<Exclude<keyof typeof views, never>, () => unknown> = {
     keysetView: () => [...all.values()].map(views.keysetView),
     encryptionView: () => views.encryptionView(encryption),

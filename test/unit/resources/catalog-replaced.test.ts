@@ -1,4 +1,7 @@
-/** A configuration directory that is replaced, vanishes, or holds links: what is watched is what stands there now. */
+/**
+ * A configuration directory that is replaced, vanishes, or holds links: what is watched is what
+ * stands there now.
+ */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -57,7 +60,10 @@ const machine = (mac: string, more = '') =>
 const PROFILE = '---\napiVersion: muster/v1\nkind: Profile\nmetadata: {name: worker}\nspec: {boot: hold}\n';
 const macOf = (one: LiveCatalog) => one.get('Machine', 'm')?.document.spec.macs?.[0]?.slice(-2);
 
-/** Until `holds`; time passes in steps of `step` meanwhile: without the look every 5 seconds when that is short of it. */
+/**
+ * Until `holds`; time passes in steps of `step` meanwhile: without the look every 5 seconds when
+ * that is short of it.
+ */
 async function until(holds: () => boolean, step: number): Promise<void> {
   for (let n = 0; n < 300; n++) {
     if (holds()) return;
@@ -66,7 +72,10 @@ async function until(holds: () => boolean, step: number): Promise<void> {
   }
   throw new Error('it did not come to that within three seconds');
 }
-/** The settled time of the watch, and so little that in 300 steps the look every 5 seconds does not come. */
+/**
+ * The settled time of the watch, and so little that in 300 steps the look every 5 seconds does not
+ * come.
+ */
 const WATCH = 16;
 const LOOK = 5000;
 

@@ -216,7 +216,8 @@ describe('files', () => {
     write('b.yaml', machine('a', '09'));
     write('c.yaml', 'no: [yaml');
     const one = await catalog();
-    // Two claim one MAC: the first has it. A missing profile holds the machine, it does not hide it.
+    // Two claim one MAC: the first has it. A missing profile holds the machine, it does not hide
+    // it.
     expect(one.list('Machine').map((entry) => entry.document.metadata.name)).toEqual(['a', 'd']);
     expect(
       one

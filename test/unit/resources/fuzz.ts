@@ -1,4 +1,7 @@
-/** Broken texts by the hundred thousand, the same ones every time: a small generator over seeds, its own seed printed. */
+/**
+ * Broken texts by the hundred thousand, the same ones every time: a small generator over seeds, its
+ * own seed printed.
+ */
 import { withoutTraces } from '../traces.ts';
 
 /** xorshift32. */
@@ -18,7 +21,10 @@ export function random(name: string): Random {
   };
 }
 
-/** What breaks readers of text: structure of YAML, templates, paths; control characters; half of a character pair. */
+/**
+ * What breaks readers of text: structure of YAML, templates, paths; control characters; half of a
+ * character pair.
+ */
 const PIECES = [
   ...': - ? , [ ] { } & * ! | > \' " % @ ` # \n \t \r \0 \x1b \x7f \x85 \u2028 \ufeff \ud800 \udc00 \\ $ ${ $${ } . /'.split(
     ' ',
@@ -38,7 +44,10 @@ const PIECES = [
   '\u{1f600}',
 ];
 
-/** Calls `use` with `count` mutations of the seeds: pieces put in, parts taken out, doubled, moved, seeds crossed. */
+/**
+ * Calls `use` with `count` mutations of the seeds: pieces put in, parts taken out, doubled, moved,
+ * seeds crossed.
+ */
 export function fuzz(
   count: number,
   rng: Random,

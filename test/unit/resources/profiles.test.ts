@@ -91,7 +91,10 @@ test('the pages show a document of every kind', () => {
   expect([...shown]).toEqual(expect.arrayContaining(Object.keys(KINDS)));
 });
 
-/** What JSON Schema says of a value, as far as our schemas use it; enough to see that both say the same. */
+/**
+ * What JSON Schema says of a value, as far as our schemas use it; enough to see that both say the
+ * same.
+ */
 type Json = { [key: string]: unknown };
 function accepts(schema: Json, value: unknown): boolean {
   if (schema.anyOf) return (schema.anyOf as Json[]).some((one) => accepts(one, value));

@@ -4,7 +4,10 @@ import { dump } from 'js-yaml';
 import { expect, test } from 'vitest';
 import { decodeText, readYaml, YAML_LIMITS } from '../../../src/resources/yaml.ts';
 
-/** What a text costs, and its fault. In processor time, since the machine that runs this may be busy; and generous. */
+/**
+ * What a text costs, and its fault. In processor time, since the machine that runs this may be
+ * busy; and generous.
+ */
 function faultOf(text: string, withinMs = 2000): string {
   const started = process.cpuUsage();
   const result = readYaml(text, 'bomb.yaml');

@@ -48,14 +48,20 @@ const scripts = {
   'disk.ipxe': diskScript({ machine: 'node-1', reason: 'The profile says to boot from disk.' }),
 };
 
-/** Commands of the iPXE that Debian 12 ships (git 36a4c85 of January 2019; listed from its `ipxe.efi`). */
+/**
+ * Commands of the iPXE that Debian 12 ships (git 36a4c85 of January 2019; listed from its
+ * `ipxe.efi`).
+ */
 const COMMANDS_2019 = new Set(
   'boot chain clear cpuid dhcp echo exit goto imgfree inc initrd iseq isset kernel reboot sanboot set show sleep'.split(
     ' ',
   ),
 );
 
-/** The commands of a script line as iPXE splits it: at blanks, then at `&&`, `||`, `;`; `#` begins a comment. */
+/**
+ * The commands of a script line as iPXE splits it: at blanks, then at `&&`, `||`, `;`; `#` begins a
+ * comment.
+ */
 function commandsOf(line: string): string[][] {
   const commands: string[][] = [[]];
   for (const word of line.split(/\s+/).filter(Boolean)) {

@@ -57,7 +57,10 @@ const commit = fc.uniqueArray(write, { selector: (w) => w.key, maxLength: 6 });
 const steps = fc.array(commit, { minLength: 1, maxLength: 25 });
 type Step = (typeof steps extends fc.Arbitrary<infer T> ? T : never)[number];
 
-/** The writes of a step under a prefix of its own, with expectations that the model makes meaningful. */
+/**
+ * The writes of a step under a prefix of its own, with expectations that the model makes
+ * meaningful.
+ */
 function writesOf(step: Step, prefix: string, model: Model): Write[] {
   return step.map(({ key, put, expectation }) => {
     const full = prefix + key;

@@ -213,7 +213,8 @@ describe('opening', () => {
     await copyFile(path, killed);
     await copyFile(`${path}-wal`, `${killed}-wal`);
     await store.close();
-    // What a power cut may leave at the end of the log: a commit that was never acknowledged, half written.
+    // What a power cut may leave at the end of the log: a commit that was never acknowledged, half
+    // written.
     await writeFile(`${killed}-wal`, Buffer.alloc(3000, 7), { flag: 'a' });
     await chmod(killed, 0o600);
     const again = await openAt(killed);

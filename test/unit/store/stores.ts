@@ -1,4 +1,6 @@
-/** The implementations of Store under test, each opened fresh, and small helpers to read a watch. */
+/**
+ * The implementations of Store under test, each opened fresh, and small helpers to read a watch.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -13,7 +13,10 @@ import {
 import { agree, isEmptyFile, loaderName, MAX_WINDOW } from '../../../src/pxe/tftp/request.ts';
 import { mutant, xorshift } from './mutate.ts';
 
-/** Requests as firmware sends them (captured): EDK2's probe and its second request, iPXE, curl, atftp, U-Boot. */
+/**
+ * Requests as firmware sends them (captured): EDK2's probe and its second request, iPXE, curl,
+ * atftp, U-Boot.
+ */
 const CAPTURED = {
   'EDK2 asking for the size': '\0\x01ipxe.efi\0octet\0tsize\x000\0blksize\x001468\0windowsize\x004\0',
   'EDK2 fetching': '\0\x01ipxe.efi\0octet\0blksize\x001468\0windowsize\x004\0',
@@ -63,7 +66,10 @@ describe('a TFTP request', () => {
   );
 });
 
-/** What the server makes of a request that was decoded: a plain name or none, and options that it can keep to. */
+/**
+ * What the server makes of a request that was decoded: a plain name or none, and options that it
+ * can keep to.
+ */
 function understood(request: TftpRequest): void {
   const name = loaderName(request.filename);
   if (name !== undefined && !/^(?!\.{1,2}$)[A-Za-z0-9._+-]{1,128}$/.test(name))

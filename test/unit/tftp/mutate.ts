@@ -1,4 +1,7 @@
-/** Cheap random input with a fixed seed: for fuzzing by the hundred thousand, where fast-check would take minutes. */
+/**
+ * Cheap random input with a fixed seed: for fuzzing by the hundred thousand, where fast-check would
+ * take minutes.
+ */
 
 /** xorshift32: a number in 0..2^32-1 at each call. */
 export function xorshift(seed: number): () => number {
@@ -54,7 +57,9 @@ const VALUES = [
 ];
 const NAMES = ['"a"', '"__proto__"', '"constructor"', '""'];
 
-/** A JSON text in tokens: where its names are, and from where to where each of its values reaches. */
+/**
+ * A JSON text in tokens: where its names are, and from where to where each of its values reaches.
+ */
 interface Tokens {
   readonly tokens: readonly string[];
   readonly names: readonly number[];
@@ -76,8 +81,8 @@ function tokensOf(seed: object): Tokens {
 }
 
 /**
- * Copies of JSON records in which values are other values, of any type, and names other names; one change in eight tears the text. What
- * is no JSON any more says little about who reads records.
+ * Copies of JSON records in which values are other values, of any type, and names other names; one
+ * change in eight tears the text. What is no JSON any more says little about who reads records.
  */
 export function jsonMutants(seeds: readonly object[], random: () => number): () => string {
   const all = seeds.map(tokensOf);

@@ -221,8 +221,8 @@ describe('a transfer', () => {
 });
 
 /**
- * A client by the book (RFC 7440 §4: in order only; acknowledges at the end of a window and when a block is missing) behind a
- * network that loses, doubles and reorders.
+ * A client by the book (RFC 7440 §4: in order only; acknowledges at the end of a window and when a
+ * block is missing) behind a network that loses, doubles and reorders.
  */
 function simulate(
   p: TransferPlan,

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Applies this machine's Ignition configuration (ignition.config.url= on the kernel command line, or what was kept on the boot disk), then
-# starts the system.
+# Applies this machine's Ignition configuration (ignition.config.url= on the kernel command line, or
+# what was kept on the boot disk), then starts the system.
 #
-# Ignition's own place is an initrd with systemd, which waits for disks on its behalf. Ours has none, so its stages run here: systemd
-# is up, and nothing else has been started. What fails is printed, reported to the server, and ends in a reboot, as in the initrd.
+# Ignition's own place is an initrd with systemd, which waits for disks on its behalf. Ours has
+# none, so its stages run here: systemd is up, and nothing else has been started. What fails is
+# printed, reported to the server, and ends in a reboot, as in the initrd.
 set -u
 
 ignition=/usr/lib/dracut/modules.d/30ignition/ignition
@@ -39,8 +40,8 @@ stage() {
 # Whether the configuration has something for machines with disks.
 wants_disks() { grep -qE '"(disks|filesystems|raid|luks)":\[' "$config"; }
 
-# Only where disks are wanted: drivers and names of all devices. Started again with all the rest, when the configuration's own rules
-# are there.
+# Only where disks are wanted: drivers and names of all devices. Started again with all the rest,
+# when the configuration's own rules are there.
 disks() {
   systemctl start systemd-udevd.service systemd-udev-trigger.service || fail 'disks: udev does not start'
   udevadm settle
@@ -48,8 +49,8 @@ disks() {
   stage mount
 }
 
-# As systemd does on the first boot of a system that has no machine-id yet; ours would have it enable far more.
-# A line is `enable UNIT`, `disable UNIT`, or `enable TEMPLATE INSTANCE...`.
+# As systemd does on the first boot of a system that has no machine-id yet; ours would have it
+# enable far more. A line is `enable UNIT`, `disable UNIT`, or `enable TEMPLATE INSTANCE...`.
 apply_presets() {
   [ -e "$presets" ] || return 0
   units=$(while read -r _ unit instances; do
