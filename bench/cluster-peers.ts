@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { AUTHORITIES, AUTHORITY_NAMES, leafOf } from '../src/pki/hierarchy.ts';
 import { ARTIFACTS } from '../test/artifacts.ts';
-import type { BenchMachine } from './cluster-desk.ts';
+import type { BenchMachine } from './cluster-planner.ts';
 
 const HOME = new URL('../.cache/bench-cluster-peers/', import.meta.url).pathname;
 /** Both processors: a shell runs one program after the other. */

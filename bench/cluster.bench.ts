@@ -7,8 +7,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type BootHost, openBootHost } from '../test/simulated/boot-host.ts';
 import { MEMBERS } from '../test/simulated/documents.ts';
 import type { FleetResult } from '../test/simulated/fleet.ts';
-import { type BenchMachine, makeMachines, type OpenedDesk, openDesk } from './cluster-desk.ts';
 import { byKubeadm, byOpenssl, KUBEADM } from './cluster-peers.ts';
+import { type BenchMachine, makeMachines, type OpenedPlanner, openPlanner } from './cluster-planner.ts';
 import { type BenchCase, type BenchSuite, median, percentile } from './compare.ts';
 
 const WORKERS = 1000;
@@ -31,22 +31,22 @@ async function forAll<T>(all: readonly T[], work: (one: T) => Promise<unknown>):
 
 /** Seconds from an empty store to every certificate in the ledger and every plan encoded. */
 async function serveAll(machines: readonly BenchMachine[]): Promise<number> {
-  const desk = await openDesk(machines);
+  const planner = await openPlanner(machines);
   try {
     const began = performance.now();
-    await desk.pki.found('_muster');
+    await planner.pki.found('_muster');
     // A member founds the cluster's keys; workers before it would wait.
-    await desk.serve(machines[0]!);
-    await forAll(machines.slice(1), (machine) => desk.serve(machine));
+    await planner.serve(machines[0]!);
+    await forAll(machines.slice(1), (machine) => planner.serve(machine));
     return (performance.now() - began) / 1000;
   } finally {
-    await desk.close();
+    await planner.close();
   }
 }
 
 /** Milliseconds of one plan each, one after the other. */
 async function planTimes(
-  desk: OpenedDesk,
+  planner: OpenedPlanner,
   machines: readonly BenchMachine[],
   rounds: number,
 ): Promise<number[]> {
@@ -54,20 +54,20 @@ async function planTimes(
   for (let round = 0; round < rounds; round++)
     for (const machine of machines) {
       const began = performance.now();
-      await desk.plan(machine);
+      await planner.plan(machine);
       times.push(performance.now() - began);
     }
   return times;
 }
 
 async function plans(machines: readonly BenchMachine[]): Promise<Record<string, number>> {
-  const desk = await openDesk(machines);
+  const planner = await openPlanner(machines);
   try {
-    await desk.pki.found('_muster');
-    await desk.serve(machines[0]!);
-    await forAll(machines.slice(1), (machine) => desk.serve(machine));
-    const members = await planTimes(desk, machines.slice(0, MEMBERS), 100);
-    const workers = await planTimes(desk, machines.slice(MEMBERS, MEMBERS + 300), 1);
+    await planner.pki.found('_muster');
+    await planner.serve(machines[0]!);
+    await forAll(machines.slice(1), (machine) => planner.serve(machine));
+    const members = await planTimes(planner, machines.slice(0, MEMBERS), 100);
+    const workers = await planTimes(planner, machines.slice(MEMBERS, MEMBERS + 300), 1);
     return {
       member: median(members),
       memberSlow: percentile(members, 0.99),
@@ -75,7 +75,7 @@ async function plans(machines: readonly BenchMachine[]): Promise<Record<string, 
       workerSlow: percentile(workers, 0.99),
     };
   } finally {
-    await desk.close();
+    await planner.close();
   }
 }
 

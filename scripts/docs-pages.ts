@@ -6,12 +6,12 @@ import { PLACES, PORTS } from '../src/api/ports.ts';
 import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
-import { registerAddons } from '../src/cli/addon.ts';
-import { registerArtifacts } from '../src/cli/artifacts.ts';
-import { registerImage } from '../src/cli/image.ts';
+import { registerAddons } from '../src/cli/addon/addon.ts';
+import { registerArtifacts } from '../src/cli/artifacts/artifacts.ts';
+import { registerImage } from '../src/cli/image/image.ts';
 import { registerLab } from '../src/cli/lab.ts';
 import { buildProgram } from '../src/cli/program.ts';
-import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve-options.ts';
+import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve/options.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
 import { ignitionPages } from '../src/ignition/reference.ts';
 import { REASONS } from '../src/pxe/decide/decision.ts';
@@ -35,7 +35,7 @@ const code = (text: string): string => `\`${text}\``;
 export function portsPage(): string {
   return (
     made(
-      'src/api/ports.ts, src/api/routes.ts, src/api/assets.ts, src/pxe/http/routes.ts, src/agent/protocol.ts and src/cli/serve-options.ts',
+      'src/api/ports.ts, src/api/routes.ts, src/api/assets.ts, src/pxe/http/routes.ts, src/agent/protocol.ts and src/cli/serve/options.ts',
     ) +
     '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
     table(
@@ -193,7 +193,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/firmware.md', firmwareDocument()],
     ...resourcePages(),
     ['src/ignition/report/texts.ts', reportTexts()],
-    ['src/agent/texts.ts', agentTexts()],
+    ['src/agent/scripts.generated.ts', agentTexts()],
     ...ignitionPages(),
   ]);
 }

@@ -16,26 +16,26 @@ import { createMetrics, type Metrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
 import { createLog, type DaemonLog } from './base/pino.files.ts';
 import { VERSION } from './base/version.ts';
-import type { ServeOptions } from './cli/serve-options.ts';
-import { openAddons } from './cluster/addons/library.ts';
-import { checkAll } from './cluster/check-documents.ts';
-import { followClusters } from './cluster/completed.ts';
-import { createDesk } from './cluster/desk.ts';
-import { createFounder } from './cluster/founding/founder.ts';
-import { createGateways } from './cluster/founding/gateway.socket.ts';
-import { foundingOrders } from './cluster/founding/orders.ts';
-import { createSeat } from './cluster/founding/seat.ts';
+import type { ServeOptions } from './cli/serve/options.ts';
+import { createDepartures } from './cluster/change/departures.ts';
+import { createMembership } from './cluster/change/membership.ts';
+import { foundingOrders } from './cluster/etcd/commands.ts';
+import { createEtcdPlanner } from './cluster/etcd/etcd-plan.ts';
+import { createFounder } from './cluster/etcd/founder.ts';
+import { createGateways } from './cluster/etcd/gateway.socket.ts';
 import { createHealth } from './cluster/health/health.ts';
-import { createKubes } from './cluster/health/kube.socket.ts';
 import { startApprover } from './cluster/joining/approver.ts';
 import { startNodeKeeper } from './cluster/joining/node-keeper.ts';
 import { startTokenKeeper } from './cluster/joining/token-keeper.ts';
 import { openJoinTokens } from './cluster/joining/tokens.ts';
-import { createDepartures } from './cluster/leaving/departures.ts';
-import { createMembership } from './cluster/leaving/membership.ts';
+import { userEtcdClient, userKubeconfig } from './cluster/joining/user-credentials.ts';
+import { createKubes } from './cluster/kube.socket.ts';
+import { openAddons } from './cluster/objects/addons/library.ts';
 import { openAppliedObjects } from './cluster/objects/applied.ts';
-import { openPresentObjects } from './cluster/objects/present.ts';
-import { personEtcdClient, personKubeconfig } from './cluster/person.ts';
+import { openPresentObjects } from './cluster/objects/desired.ts';
+import { createPlanner } from './cluster/plan/planner.ts';
+import { checkAll } from './cluster/spec/check-documents.ts';
+import { followClusters } from './cluster/spec/resolved-clusters.ts';
 import { attachEventJournal } from './events/journal.files.ts';
 import { createEventLog } from './events/log.ts';
 import { logEvents } from './events/to-log.ts';
@@ -45,12 +45,12 @@ import { openRoster } from './machines/roster.ts';
 import { openPki } from './pki/pki.ts';
 import { openSecrets } from './pki/secrets.ts';
 import { startVault } from './pki/vault-key.files.ts';
+import { createAddressOwners } from './pxe/address-owners.ts';
 import { openAssets } from './pxe/assets/assets.files.ts';
 import { createBootService } from './pxe/decide/boot-service.ts';
 import { firmwareServed } from './pxe/decide/loaders.ts';
 import { startDhcp } from './pxe/dhcp/dhcp.socket.ts';
 import { openLeaseBook } from './pxe/dhcp/leases.ts';
-import { createHolders } from './pxe/holders.ts';
 import { startMachineHttp } from './pxe/http/machines.server.ts';
 import { serveRegistry } from './pxe/http/registry.server.ts';
 import { hostAddresses, interfaceIndex } from './pxe/interfaces.files.ts';
@@ -226,7 +226,7 @@ async function listen(
     indexOf: interfaceIndex,
     httpPort: options.httpPort,
   });
-  const { subjectOf, leasedAddresses } = createHolders({ networks: networks.served, leases, roster });
+  const { subjectOf, leasedAddresses } = createAddressOwners({ networks: networks.served, leases, roster });
   const boot = createBootService({
     ...common,
     ...state,
@@ -246,7 +246,7 @@ async function listen(
   const founder = createFounder({ ...common, store, events, gateway });
   closing.defer(() => founder.close());
   await founder.resume();
-  const etcd = createSeat(founder);
+  const etcd = createEtcdPlanner(founder);
   const clusters = followClusters(catalog);
   closing.defer(() => clusters.close());
   const supplies = createSupplies({
@@ -257,7 +257,7 @@ async function listen(
   });
   const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
   const present = openPresentObjects(addons, foundingOf);
-  const desk = createDesk({
+  const planner = createPlanner({
     ...common,
     store,
     catalog,
@@ -270,13 +270,13 @@ async function listen(
     supplies,
     present,
   });
-  closing.defer(() => desk.close());
+  closing.defer(() => planner.close());
   // Before any configuration leaves: it says where agents are listened to, and our CA.
   await agents.listen({
     host: '0.0.0.0',
     port: options.agentPort,
-    desk: desk.plan,
-    inline: desk.inline,
+    planner: planner.plan,
+    inline: planner.inline,
     addresses: () => networks.served().map(({ serverAddress }) => formatIpv4(serverAddress)),
     ticketed: (session) => boot.ticketed(session),
     leaving: (machine) => founder.departing(machine, undefined)?.cluster,
@@ -293,19 +293,19 @@ async function listen(
   listeners.push(() => dhcp.close());
   const founding = foundingOrders(clusters, founder);
   const kubes = createKubes({ ...common, pki });
-  const departures = createDepartures({ ...common, founder, completions: clusters, kubes });
+  const departures = createDepartures({ ...common, founder, clusters: clusters, kubes });
   closing.defer(() => departures.close());
   for (const { cluster } of founder.records()) departures.go(cluster);
-  const approver = startApprover({ ...common, founder, completions: clusters, kubes, tokens, events });
+  const approver = startApprover({ ...common, founder, clusters: clusters, kubes, tokens, events });
   closing.defer(() => approver.close());
-  const keeper = startTokenKeeper({ ...common, founder, completions: clusters, kubes, tokens });
+  const keeper = startTokenKeeper({ ...common, founder, clusters: clusters, kubes, tokens });
   closing.defer(() => keeper.close());
-  const nodes = startNodeKeeper({ ...common, founder, completions: clusters, kubes, store, events });
+  const nodes = startNodeKeeper({ ...common, founder, clusters: clusters, kubes, store, events });
   closing.defer(() => nodes.close());
-  const membership = createMembership({ ...common, catalog, completions: clusters, founder, departures });
+  const membership = createMembership({ ...common, catalog, clusters: clusters, founder, departures });
   const health = createHealth({
     ...common,
-    completions: clusters,
+    clusters: clusters,
     founding: founding.status,
     kubes,
     pki,
@@ -314,7 +314,7 @@ async function listen(
     standingOf: agents.standingOf,
     newId: () => randomBytes(4).toString('hex'),
   });
-  const person = { completions: clusters, pki, events, recorded: founder.recorded };
+  const person = { clusters: clusters, pki, events, recorded: founder.recorded };
   const api = await startApi({
     listen: { socket: options.socket, ...(options.metricsListen ? { metrics: options.metricsListen } : {}) },
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
@@ -333,8 +333,8 @@ async function listen(
       waiting: departures.waiting,
       pki,
       agents,
-      kubeconfig: (cluster, user) => personKubeconfig(person, cluster, user),
-      etcdClient: (cluster, user) => personEtcdClient(person, cluster, user),
+      kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
+      etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
       daemon: {
         version: VERSION,
         startedAt: common.clock.now(),

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as after } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { STAGES, type Stage } from '../src/cluster/founding/founding.ts';
+import { STAGES, type Stage } from '../src/cluster/etcd/founding.ts';
 import { NAMES, openRack, pause, type Rack, until } from '../test/peers/etcd/rack.ts';
 
 const ROUNDS = Number(process.env.TORTURE_ROUNDS ?? 20);

@@ -19,13 +19,13 @@ import {
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { ServerCertificate } from '../pki/server-certificate.ts';
-import { type Door, type DoorAnswer, MAX_FORM_OCTETS, type ShownCertificate } from './door.ts';
+import { type AgentApi, type AgentApiAnswer, MAX_FORM_OCTETS, type ShownCertificate } from './agent-api.ts';
 import { AGENT_ROUTES } from './protocol.ts';
 
 export interface AgentServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly certificate: ServerCertificate;
-  readonly door: Door;
+  readonly door: AgentApi;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -147,9 +147,9 @@ async function answerTo(
   route: Route | undefined,
   request: IncomingMessage,
   response: ServerResponse,
-  door: Door,
+  door: AgentApi,
   limits: HttpLimits,
-): Promise<DoorAnswer> {
+): Promise<AgentApiAnswer> {
   if (route === undefined) return said(404, 'E_NOT_FOUND: agents ask for what docs/ports.md lists.');
   const { method } = AGENT_ROUTES[route];
   if (request.method !== method) return said(405, `E_METHOD: this takes ${method}.`, { allow: method });
@@ -175,7 +175,7 @@ function shownBy(socket: TLSSocket): ShownCertificate | undefined {
   };
 }
 
-const said = (status: number, text: string, headers: DoorAnswer['headers'] = {}): DoorAnswer => ({
+const said = (status: number, text: string, headers: AgentApiAnswer['headers'] = {}): AgentApiAnswer => ({
   status,
   contentType: 'text/plain; charset=utf-8',
   body: `${text}\n`,
@@ -185,7 +185,7 @@ const said = (status: number, text: string, headers: DoorAnswer['headers'] = {})
 /**
  * A refusal says its code first, so that the agent's log and the operator's events use one word.
  */
-function failure(error: unknown, log: Log): DoorAnswer {
+function failure(error: unknown, log: Log): AgentApiAnswer {
   const known = error instanceof MusterError;
   if (!known) log.error({ err: error }, 'a request of an agent failed');
   const code = known ? error.code : 'E_INTERNAL';
@@ -195,7 +195,7 @@ function failure(error: unknown, log: Log): DoorAnswer {
   return said(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });
 }
 
-function send(response: ServerResponse, { status, contentType, body, headers }: DoorAnswer): void {
+function send(response: ServerResponse, { status, contentType, body, headers }: AgentApiAnswer): void {
   const length = body === undefined ? 0 : Buffer.byteLength(body);
   response.writeHead(status, {
     ...(contentType === undefined ? {} : { 'content-type': contentType }),

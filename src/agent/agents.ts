@@ -22,14 +22,14 @@ import type { DiskSelector } from '../resources/kinds.ts';
 import { clustersByMachine } from '../resources/membership.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
+import { createAgentApi } from './agent-api.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
-import { createDoor } from './door.ts';
 import { type Identities, openIdentities } from './identities.ts';
 import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
 import { followMemberships, type Memberships } from './memberships.ts';
 import type { Plan } from './plan.ts';
-import { type AgentDesk, DEFAULT_AGENT_PORT } from './protocol.ts';
+import { type AgentPlanner, DEFAULT_AGENT_PORT } from './protocol.ts';
 import { createWithdrawals } from './withdrawal.ts';
 
 export interface AgentsDeps {
@@ -50,7 +50,7 @@ export interface AgentsDeps {
 export interface AgentsListen {
   readonly host: string;
   readonly port: number;
-  readonly desk: AgentDesk;
+  readonly planner: AgentPlanner;
   /** The whole plan of a machine, with keys that are made for it. Throws E_AGENT_WAIT. */
   readonly inline: (machine: string) => Promise<Plan>;
   /** Our addresses on the served networks: the names in the certificate. */
@@ -176,7 +176,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
 
   const start = async (listen: AgentsListen): Promise<void> => {
     tickets ??= createTickets(await secrets.key('tickets'));
-    const door = createDoor({
+    const door = createAgentApi({
       ...deps,
       ...listen,
       tickets,

@@ -8,7 +8,7 @@ import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { layerOf, linesOf, timeText } from './layer.ts';
 import type { Plan } from './plan.ts';
-import { INLINE_UNIT } from './texts.ts';
+import { INLINE_UNIT } from './scripts.generated.ts';
 import { encodePlan } from './wire.ts';
 
 /** The plan, as the unit of the same name finds it. */

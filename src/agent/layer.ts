@@ -13,7 +13,7 @@ import {
   DISK_SCRIPT,
   KEPT_SCRIPT,
   PLAN_SCRIPT,
-} from './texts.ts';
+} from './scripts.generated.ts';
 
 /** Which disk a machine keeps its data on; it must be the only one that fits all that is given. */
 export interface DataSelector {

@@ -59,4 +59,8 @@ export interface PollContext {
  * The side that decides; the listener gives it facts and carries its plan. Throws MusterError for
  * what is not ready (503).
  */
-export type AgentDesk = (identity: AgentIdentity, facts: AgentFacts, context?: PollContext) => Promise<Plan>;
+export type AgentPlanner = (
+  identity: AgentIdentity,
+  facts: AgentFacts,
+  context?: PollContext,
+) => Promise<Plan>;

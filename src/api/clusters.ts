@@ -3,12 +3,12 @@
  * founding of etcd.
  */
 import { MusterError } from '../base/errors.ts';
-import type { ManifestFile } from '../cluster/addons/addon.ts';
-import { type AddonState, addonsPart } from '../cluster/addons/library.ts';
-import { type ClusterFault, type Completed, complete } from '../cluster/complete.ts';
-import { machinesOf } from '../cluster/completed.ts';
-import { previewText } from '../cluster/content/preview.ts';
-import type { FullCluster, Provenance } from '../cluster/full.ts';
+import type { ManifestFile } from '../cluster/objects/addons/addon.ts';
+import { type AddonState, addonsPart } from '../cluster/objects/addons/library.ts';
+import { previewText } from '../cluster/plan/preview.ts';
+import { type ClusterFault, type Completed, complete } from '../cluster/spec/resolve.ts';
+import type { Provenance, ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
+import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
 import { machineNames } from '../resources/membership.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json } from './handler.ts';
@@ -20,7 +20,7 @@ type H = Handler<ApiDeps>;
 export interface FullView {
   readonly name: string;
   /** Absent when there is an error among the faults. */
-  readonly full?: FullCluster;
+  readonly full?: ResolvedCluster;
   readonly provenance: Readonly<Record<string, Provenance>>;
   readonly faults: readonly ClusterFault[];
 }
@@ -38,10 +38,10 @@ function completedOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Compl
 
 export const showFull: H = (request, deps) => {
   const name = request.params.name ?? '';
-  const { full, provenance, faults } = completedOf(deps, name);
+  const { resolved, provenance, faults } = completedOf(deps, name);
   const view: FullView = {
     name,
-    ...(full && { full }),
+    ...(resolved && { full: resolved }),
     provenance: Object.fromEntries(provenance),
     faults,
   };
@@ -59,14 +59,14 @@ export const showPlan: H = async (request, deps) => {
     .find(({ document: { spec } }) => spec.kubernetes && machineNames(spec.kubernetes).has(name));
   if (cluster === undefined)
     throw new MusterError('E_NOT_FOUND', `no Cluster gives the machine "${name}" a role`);
-  const { full, faults } = completedOf(deps, cluster.document.metadata.name);
-  const machine = full?.machines.find((one) => one.name === name);
-  if (full === undefined || machine === undefined)
+  const { resolved, faults } = completedOf(deps, cluster.document.metadata.name);
+  const machine = resolved?.machines.find((one) => one.name === name);
+  if (resolved === undefined || machine === undefined)
     throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is left out of its cluster`, {
       faults: faults.map(({ fault }) => fault),
     });
-  const { ready } = addonsPart(full.name, await deps.addons.of(full));
-  return json({ machine: name, cluster: full.name, plan: previewText(full, machine, ready) });
+  const { ready } = addonsPart(resolved.name, await deps.addons.of(resolved));
+  return json({ machine: name, cluster: resolved.name, plan: previewText(resolved, machine, ready) });
 };
 
 /** An add-on as it is shown. */
@@ -103,12 +103,12 @@ function viewOf(state: AddonState): AddonView {
 /** The add-ons of a cluster, in their order. */
 export const showAddons: H = async (request, deps) => {
   const name = request.params.name ?? '';
-  const { full, faults } = completedOf(deps, name);
-  if (full === undefined)
+  const { resolved, faults } = completedOf(deps, name);
+  if (resolved === undefined)
     throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is incomplete`, {
       faults: faults.map(({ fault }) => fault),
     });
-  return json({ items: (await deps.addons.of(full)).map(viewOf) });
+  return json({ items: (await deps.addons.of(resolved)).map(viewOf) });
 };
 
 /** What is known of a cluster's founding, and what each member was told last. */

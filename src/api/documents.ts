@@ -1,10 +1,10 @@
 /** Handlers for the documents of all kinds: list, get, put, delete, apply. */
 import { createHash } from 'node:crypto';
 import { type Fault, MusterError } from '../base/errors.ts';
-import { checkGoing } from '../cluster/going.ts';
+import { checkGoing } from '../cluster/spec/deletion-guard.ts';
 import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
-import { selectionOf } from '../pxe/decide/desk.ts';
+import { selectionOf } from '../pxe/decide/boot-context.ts';
 import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
 import { API_VERSION, type Document, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';

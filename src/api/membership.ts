@@ -1,8 +1,8 @@
 /** Handlers for orders that change what a cluster is made of. */
 import { parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
-import type { FoundingRecord } from '../cluster/founding/founding.ts';
-import type { NodeRole } from '../cluster/leaving/membership.ts';
+import type { NodeRole } from '../cluster/change/membership.ts';
+import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';

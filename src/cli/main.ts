@@ -1,9 +1,9 @@
 /** The command line's entry: the process's streams and signals around the command tree. */
 import { CommanderError } from 'commander';
 import { MusterError } from '../base/errors.ts';
-import { registerAddons } from './addon.ts';
-import { registerArtifacts } from './artifacts.ts';
-import { registerImage } from './image.ts';
+import { registerAddons } from './addon/addon.ts';
+import { registerArtifacts } from './artifacts/artifacts.ts';
+import { registerImage } from './image/image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from './io.ts';
 import { registerLab } from './lab.ts';
 import { buildProgram } from './program.ts';

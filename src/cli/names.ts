@@ -1,7 +1,7 @@
 /** Names of kinds as they may be typed: plural, singular, short; any case. */
 import { MusterError } from '../base/errors.ts';
+import { didYouMean } from '../base/suggest.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
-import { didYouMean } from '../resources/suggest.ts';
 
 /** Short names, as kubectl's `po` and `svc`. */
 export const SHORT_NAMES: Readonly<Record<Kind, string>> = {

@@ -6,7 +6,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { VERSION } from '../base/version.ts';
 import type { Io } from './io.ts';
-import { SERVE_SETTINGS, type ServeSetting, type SettingName } from './serve-options.ts';
+import { SERVE_SETTINGS, type ServeSetting, type SettingName } from './serve/options.ts';
 
 const SOCKET = new Option('--socket <path>', "the server's unix socket").env('MUSTER_SOCKET');
 const FILENAME = new Option('-f, --filename <path>', 'file, directory, or - for standard input (repeatable)')
@@ -89,7 +89,7 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .argument('[directory]', 'directory of YAML documents')
     .addOption(new Option(FILENAME.flags, FILENAME.description).argParser(FILENAME.parseArg!))
     .action(async (directory: string | undefined, options) =>
-      finish(await (await import('./validate.ts')).validate(directory, options, io)),
+      finish(await (await import('./documents/validate.ts')).validate(directory, options, io)),
     );
   program
     .command('apply')
@@ -101,14 +101,14 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .option('-R, --recursive', 'directories are always taken with all below them')
     .option('--dry-run', 'check and say what would happen')
     .addOption(SOCKET)
-    .action(async (options) => finish(await (await import('./apply.ts')).apply(options, io)));
+    .action(async (options) => finish(await (await import('./documents/apply.ts')).apply(options, io)));
   program
     .command('diff')
     .summary('show what apply would change')
     .description('Shows what `apply` would change, as a unified diff. Exit code 0: nothing; 1: something.')
     .addOption(FILENAME)
     .addOption(SOCKET)
-    .action(async (options) => finish(await (await import('./diff.ts')).diff(options, io)));
+    .action(async (options) => finish(await (await import('./documents/diff.ts')).diff(options, io)));
   program
     .command('get')
     .summary('list documents, machines, leases')
@@ -124,7 +124,7 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--full', 'of one cluster: every derived value, and where it came from')
     .addOption(SOCKET)
     .action(async (kind: string, names: string[], options) =>
-      finish(await (await import('./get.ts')).get([kind, ...names], options, io)),
+      finish(await (await import('./documents/get.ts')).get([kind, ...names], options, io)),
     );
   program
     .command('delete')
@@ -142,7 +142,11 @@ function documentVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(SOCKET)
     .action(async (kind: string | undefined, names: string[], options) =>
       finish(
-        await (await import('./apply.ts')).remove(kind === undefined ? [] : [kind, ...names], options, io),
+        await (await import('./documents/apply.ts')).remove(
+          kind === undefined ? [] : [kind, ...names],
+          options,
+          io,
+        ),
       ),
     );
 }
@@ -166,7 +170,7 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(output('table', 'json', 'yaml'))
     .addOption(SOCKET)
     .action(async (what: string | undefined, options) =>
-      finish(await (await import('./explain.ts')).explain(what, options, io)),
+      finish(await (await import('./explain/explain.ts')).explain(what, options, io)),
     );
   program
     .command('render')
@@ -178,7 +182,7 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(output('table', 'json', 'yaml'))
     .addOption(SOCKET)
     .action(async (machine: string, options) =>
-      finish(await (await import('./render.ts')).render(machine, options, io)),
+      finish(await (await import('./machine/render.ts')).render(machine, options, io)),
     );
   program
     .command('events')
@@ -203,7 +207,7 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--address <ipv4>', 'an address reserved for it')
     .addOption(SOCKET)
     .action(async (mac: string, options) =>
-      finish(await (await import('./machine.ts')).add(mac, options, io)),
+      finish(await (await import('./machine/machine.ts')).add(mac, options, io)),
     );
   machine
     .command('accept')
@@ -214,7 +218,7 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--cluster <name>', 'its cluster')
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./machine.ts')).accept(name, options, io)),
+      finish(await (await import('./machine/machine.ts')).accept(name, options, io)),
     );
   machine
     .command('rearm')
@@ -225,7 +229,7 @@ function machineVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--keep', 'its certificate was its own and stays; one that was revoked counts again')
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./trust.ts')).rearm(name, options, io)),
+      finish(await (await import('./pki/trust.ts')).rearm(name, options, io)),
     );
 }
 
@@ -241,7 +245,7 @@ function trustVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--user <name>', 'who it is for, as audit logs will show it; default: who calls')
     .addOption(SOCKET)
     .action(async (cluster: string, options) =>
-      finish(await (await import('./trust.ts')).kubeconfig(cluster, options, io)),
+      finish(await (await import('./pki/trust.ts')).kubeconfig(cluster, options, io)),
     );
   const pki = program.command('pki').description('Keys and certificates.');
   pki
@@ -251,7 +255,7 @@ function trustVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(output('table', 'wide', 'json', 'yaml'))
     .addOption(SOCKET)
     .action(async (cluster: string | undefined, options) =>
-      finish(await (await import('./trust.ts')).pkiStatus(cluster, options, io)),
+      finish(await (await import('./pki/trust.ts')).pkiStatus(cluster, options, io)),
     );
 }
 
@@ -270,7 +274,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(output('table', 'wide', 'json', 'yaml'))
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./cluster-health.ts')).status(name, options, io)),
+      finish(await (await import('./cluster/health.ts')).status(name, options, io)),
     );
   cluster
     .command('verify')
@@ -287,7 +291,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(output('table', 'wide', 'json', 'yaml'))
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./cluster-health.ts')).verify(name, options, io)),
+      finish(await (await import('./cluster/health.ts')).verify(name, options, io)),
     );
   cluster
     .command('plan')
@@ -295,7 +299,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .argument('<machine>', 'name')
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./cluster.ts')).plan(name, options, io)),
+      finish(await (await import('./cluster/cluster.ts')).plan(name, options, io)),
     );
   cluster
     .command('founding')
@@ -304,7 +308,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(output('table', 'json', 'yaml'))
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./cluster.ts')).founding(name, options, io)),
+      finish(await (await import('./cluster/cluster.ts')).founding(name, options, io)),
     );
   cluster
     .command('found')
@@ -315,7 +319,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--confirm <name>', "the cluster's name once more")
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./cluster.ts')).found(name, options, io)),
+      finish(await (await import('./cluster/cluster.ts')).found(name, options, io)),
     );
   cluster
     .command('etcd-client')
@@ -329,7 +333,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .addOption(output('json', 'yaml'))
     .addOption(SOCKET)
     .action(async (name: string, directory: string | undefined, options) =>
-      finish(await (await import('./etcd-client.files.ts')).etcdClient(name, directory, options, io)),
+      finish(await (await import('./cluster/etcd-client.files.ts')).etcdClient(name, directory, options, io)),
     );
   const confirm = ['--confirm <name>', "the cluster's name once more"] as const;
   cluster
@@ -343,7 +347,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--etcd', 'as members of an external etcd')
     .addOption(SOCKET)
     .action(async (name: string, machines: string[], options) =>
-      finish(await (await import('./cluster-members.ts')).addNode(name, machines, options, io)),
+      finish(await (await import('./cluster/members.ts')).addNode(name, machines, options, io)),
     );
   cluster
     .command('remove-node')
@@ -358,7 +362,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .option('--drain-timeout <duration>', 'how long pods have', '5m')
     .addOption(SOCKET)
     .action(async (name: string, machines: string[], options) =>
-      finish(await (await import('./cluster-members.ts')).removeNode(name, machines, options, io)),
+      finish(await (await import('./cluster/members.ts')).removeNode(name, machines, options, io)),
     );
   cluster
     .command('reset')
@@ -369,7 +373,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .option(...confirm)
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./cluster-members.ts')).reset(name, options, io)),
+      finish(await (await import('./cluster/members.ts')).reset(name, options, io)),
     );
   cluster
     .command('restore')
@@ -382,7 +386,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .option(...confirm)
     .addOption(SOCKET)
     .action(async (name: string, options) =>
-      finish(await (await import('./cluster-members.ts')).restore(name, options, io)),
+      finish(await (await import('./cluster/members.ts')).restore(name, options, io)),
     );
   cluster
     .command('call-off')
@@ -393,7 +397,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .argument('<member>', 'the one that is being replaced, or whose data are being restored')
     .addOption(SOCKET)
     .action(async (name: string, member: string, options) =>
-      finish(await (await import('./cluster-members.ts')).callOff(name, member, options, io)),
+      finish(await (await import('./cluster/members.ts')).callOff(name, member, options, io)),
     );
   cluster
     .command('adopt')
@@ -405,7 +409,7 @@ function clusterVerbs(program: Command, io: Io, finish: Finish): void {
     .option(...confirm)
     .addOption(SOCKET)
     .action(async (name: string, member: string, options) =>
-      finish(await (await import('./cluster-members.ts')).adopt(name, member, options, io)),
+      finish(await (await import('./cluster/members.ts')).adopt(name, member, options, io)),
     );
 }
 
@@ -422,7 +426,7 @@ function serverVerbs(program: Command, io: Io, finish: Finish): void {
     if (repeatable) option.argParser((value: string, before: string[] = []) => [...before, value]);
     serve.addOption(option);
   }
-  serve.action(async (options) => finish(await (await import('./serve.ts')).serve(options, io)));
+  serve.action(async (options) => finish(await (await import('./serve/serve.ts')).serve(options, io)));
   program
     .command('status')
     .summary('whether the server is ready')

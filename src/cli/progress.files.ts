@@ -1,7 +1,7 @@
 /** How far a transfer is, on the terminal. */
 import path from 'node:path';
 import type { TransferIo } from './attempts.ts';
-import type { OnProgress } from './image-sources.files.ts';
+import type { OnProgress } from './image/sources.files.ts';
 import { sizeText } from './output.ts';
 
 /**

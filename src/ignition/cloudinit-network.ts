@@ -1,9 +1,9 @@
 /** network-config, version 2 (netplan's format), and the kernel argument that carries it. */
 import { gzipSync } from 'node:zlib';
 import type { Mac } from '../base/mac.ts';
+import type { Plain } from '../base/yaml-text.ts';
 import type { NodeConfig, NodeInterface } from '../resources/nodeconfig.ts';
 import { interfaceName } from './whole.ts';
-import type { Plain } from './yaml-text.ts';
 
 type Fields = { [key: string]: Plain | undefined };
 

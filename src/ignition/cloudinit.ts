@@ -1,10 +1,10 @@
 /** NodeConfig to the four documents of cloud-init's NoCloud source. */
 import type { Mac } from '../base/mac.ts';
+import { type Plain, yamlText } from '../base/yaml-text.ts';
 import type { NodeConfig, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
 import { fitsArgument, networkArgument, networkConfig } from './cloudinit-network.ts';
 import { diskScript, fetchScript, shellWord } from './cloudinit-scripts.ts';
 import { behaviourOf } from './cloudinit-versions.ts';
-import { type Plain, yamlText } from './yaml-text.ts';
 
 export interface CloudInitInput {
   readonly config: NodeConfig;

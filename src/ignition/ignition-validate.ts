@@ -3,7 +3,7 @@
  * The same verdict as `ignition-validate`, which judges it in the tests; stricter about unknown
  * keys, which Ignition only warns of: on a machine nobody reads the warning.
  */
-import { didYouMean } from '../resources/suggest.ts';
+import { didYouMean } from '../base/suggest.ts';
 import { CONFIG, type Shape } from './ignition-shape.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 

@@ -5,7 +5,7 @@
  * `$${` stands for a literal `${` (a shell's own variable). What was put in is not looked at again,
  * so a value cannot smuggle in a template, and the work is linear in the length of text and result.
  */
-import { didYouMean } from '../resources/suggest.ts';
+import { didYouMean } from '../base/suggest.ts';
 
 /**
  * Every name that a template may use, with what it means; `var.NAME` besides. The reference is made

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
-import type { EtcdClient } from '../cluster/person.ts';
+import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import { connectEtcd, type LabEtcd } from './etcd.socket.ts';
 import { type EtcdState, spanOf } from './steps.ts';
 import { lost, startWriter, type Writer } from './writer.ts';

@@ -3,10 +3,10 @@
  * certificate that Muster made for it.
  */
 import https from 'node:https';
-import type { EtcdView } from '../cluster/founding/founding.ts';
-import { gatewayOf } from '../cluster/founding/gateway.socket.ts';
+import type { EtcdView } from '../cluster/etcd/founding.ts';
+import { gatewayOf } from '../cluster/etcd/gateway.socket.ts';
 import { ask } from '../cluster/https.socket.ts';
-import type { EtcdClient } from '../cluster/person.ts';
+import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 
 /** Emulated machines answer late; one that lost its power never does. */
 const PATIENCE_MS = 5000;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { systemClock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
-import type { EtcdClient } from '../cluster/person.ts';
+import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import type { MusterEvent } from '../events/event.ts';
 import { openClusters } from './clusters.ts';
 import { verdictOf } from './expectations.ts';

@@ -15,7 +15,7 @@ import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { Secret } from '../base/secret.ts';
-import { yamlText } from '../ignition/yaml-text.ts';
+import { yamlText } from '../base/yaml-text.ts';
 import { APISERVER_DIRECTORY, type Role } from './hierarchy.ts';
 import { type Aged, foundKeyset, inOrder, type KeysetOf, keysetFault } from './keyset.ts';
 import type { Envelope, Vault } from './vault.ts';

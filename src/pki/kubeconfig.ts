@@ -1,6 +1,6 @@
 /** Kubeconfigs as values, and as the text that kubectl and the components read. */
 import type { Secret } from '../base/secret.ts';
-import { type Plain, yamlText } from '../ignition/yaml-text.ts';
+import { type Plain, yamlText } from '../base/yaml-text.ts';
 import { type PrivateKey, REDACTED } from './keys.ts';
 
 export type Credential =

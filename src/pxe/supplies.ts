@@ -4,8 +4,8 @@
  */
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
-import { binaryLines } from '../cluster/content/supplies.ts';
-import type { DeskDeps, Supplies } from '../cluster/desk.ts';
+import type { PlannerDeps, Supplies } from '../cluster/plan/planner.ts';
+import { binaryLines } from '../cluster/plan/supplies.ts';
 import type { Roster } from '../machines/roster.ts';
 import { machinePath } from './http/routes.ts';
 import type { ServedNetwork } from './network.ts';
@@ -29,8 +29,8 @@ export function createSupplies({
   roster,
   book,
   agentPort,
-}: SuppliesDeps): NonNullable<DeskDeps['supplies']> {
-  return (full, machine) => {
+}: SuppliesDeps): NonNullable<PlannerDeps['supplies']> {
+  return (resolved, machine) => {
     const addresses = machine.addresses.flatMap((text) => parseIpv4(text) ?? []);
     const network = networks().find(({ subnet }) => addresses.some((address) => contains(subnet, address)));
     if (network === undefined) return NOTHING;
@@ -40,7 +40,7 @@ export function createSupplies({
     const urlOf = (sha256: string, name: string) =>
       `http://${host}:${network.httpPort}${machinePath('asset', { sha256, name })}`;
     return {
-      binaries: binaryLines({ full, machine, arch, book, urlOf }),
+      binaries: binaryLines({ resolved, machine, arch, book, urlOf }),
       mirrors: port === undefined ? [] : [`https://${host}:${port}`],
       // Only of what the machine can have from here under that digest.
       digestOf: (reference) => (port === undefined ? undefined : book.image(reference)?.digest),

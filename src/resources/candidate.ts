@@ -1,8 +1,8 @@
 /** Documents as they are checked together, and faults that they have together. */
 import type { ErrorCode, Fault, SourceSpot } from '../base/errors.ts';
+import { didYouMean } from '../base/suggest.ts';
 import { pathText } from './document.ts';
 import type { Document, Kind } from './kinds.ts';
-import { didYouMean } from './suggest.ts';
 import type { Path } from './yaml.ts';
 
 /**

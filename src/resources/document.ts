@@ -4,8 +4,8 @@
  */
 import type { z } from 'zod';
 import type { Fault, SourceSpot } from '../base/errors.ts';
+import { didYouMean } from '../base/suggest.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
-import { didYouMean } from './suggest.ts';
 import { fieldsOf, schemaAt, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
 

@@ -11,7 +11,7 @@ import path from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Plan, PlanLine } from '../../src/agent/plan.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
-import { Desk, Machine, put, SHELLS } from './agent-kit.ts';
+import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 import { CP1_MAC, CP2_MAC, LOOPBACK, open, type World } from './agent-world.ts';
 
 let world: World;
@@ -93,7 +93,7 @@ test('a server of another CA gets nothing, and the machine says so where boot re
   world = await open();
   world.plan = PLAN;
   const machine = await configured();
-  const other = await Desk.open();
+  const other = await Planner.open();
   machine.write('/etc/muster/ca.crt', other.authority);
   other.close();
   machine.write(
@@ -250,9 +250,9 @@ test('an artifact with a wrong hash is thrown away and is a hold that names it; 
 
 test('every beginning of a plan is nothing, or all of it', async () => {
   world = await open();
-  const desk = await Desk.open();
+  const planner = await Planner.open();
   const { tar } = encodePlan(PLAN);
-  const machine = new Machine(desk);
+  const machine = new Machine(planner);
   machines.push(machine);
   machine.command('sleep', '#!/bin/sh\n');
   // Around each block, and between.
@@ -261,9 +261,9 @@ test('every beginning of a plan is nothing, or all of it', async () => {
     n * 512 + 1,
     n * 512 + 300,
   ]).flat();
-  desk.answers.push(...cuts.map((at) => ({ status: 200, body: tar.subarray(0, at) })));
+  planner.answers.push(...cuts.map((at) => ({ status: 200, body: tar.subarray(0, at) })));
   machine.start();
-  const polls = () => desk.asked.filter(({ path: asked }) => asked === '/agent/poll');
+  const polls = () => planner.asked.filter(({ path: asked }) => asked === '/agent/poll');
   await expect.poll(() => polls().length, { timeout: 100_000 }).toBeGreaterThan(cuts.length);
   const said = polls()
     .slice(1, cuts.length + 1)
@@ -274,7 +274,7 @@ test('every beginning of a plan is nothing, or all of it', async () => {
   for (const { cut, hold } of said) expect([cut, hold === '' || hold === 'bad-plan']).toEqual([cut, true]);
   for (const { cut } of whole) expect(cut).toBeGreaterThanOrEqual(last);
   await machine.stop();
-  desk.close();
+  planner.close();
 });
 
 test('what a machine says is taken of that machine alone, whoever it says that it is', async () => {

@@ -5,19 +5,19 @@ import net from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Desk, Machine, SHELLS, SOURCE } from './agent-kit.ts';
+import { Machine, Planner, SHELLS, SOURCE } from './agent-kit.ts';
 
-let desk: Desk;
+let planner: Planner;
 let machine: Machine;
 
 beforeEach(async () => {
-  desk = await Desk.open();
-  machine = new Machine(desk);
+  planner = await Planner.open();
+  machine = new Machine(planner);
 });
 
 afterEach(() => {
   machine.close();
-  desk.close();
+  planner.close();
 });
 
 /** What a check says; empty when the machine is as it must be. By both shells, which must agree. */
@@ -151,14 +151,14 @@ test('the agent holds with the name of the check, and does not repeat one that p
     { do: 'check', check: 'swapless', of: [] },
     { do: 'step', step: 'checked' },
   ];
-  desk.plan(lines);
+  planner.plan(lines);
   await machine.poll();
   machine.write('/proc/meminfo', 'MemTotal: 1 kB\n');
   await machine.poll();
-  expect(desk.facts().hold).toEqual({ code: 'swapless', text: 'swap is in use' });
-  expect(desk.facts().step).toBeUndefined();
+  expect(planner.facts().hold).toEqual({ code: 'swapless', text: 'swap is in use' });
+  expect(planner.facts().step).toBeUndefined();
   machine.write('/proc/swaps', 'Filename\n');
-  desk.plan(lines);
+  planner.plan(lines);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
 });
 
@@ -217,7 +217,7 @@ test.for(SHELLS)(
     const current = '/var/lib/kubelet/pki/kubelet-client-current.pem';
     const joined = async () => {
       expect((await machine.poll(shell)).status).toBe(0);
-      return desk.facts().joined;
+      return planner.facts().joined;
     };
     expect(await joined()).toBeUndefined();
     machine.write('/var/lib/kubelet/pki/kubelet-client-now.pem', '-----BEGIN CERTIFICATE-----\n');
@@ -231,8 +231,8 @@ test.for(SHELLS)(
 test('the agent says what kubectl said of objects that are not in place, while that stands there', async () => {
   machine.write('/run/muster/objects', 'Error from server (Forbidden): no\n');
   await machine.poll();
-  expect(desk.facts().objects).toBe('Error from server (Forbidden): no');
+  expect(planner.facts().objects).toBe('Error from server (Forbidden): no');
   fs.rmSync(machine.path('/run/muster/objects'));
   await machine.poll();
-  expect(desk.facts().objects).toBeUndefined();
+  expect(planner.facts().objects).toBeUndefined();
 });

@@ -5,15 +5,15 @@ import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { askDisk, Disks, MIB } from './agent-disks.ts';
-import { Desk, Machine, put, SHELLS } from './agent-kit.ts';
+import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 
-let desk: Desk;
+let planner: Planner;
 let open: { machine: Machine; disks: Disks }[];
 
 beforeEach(async () => {
-  desk = await Desk.open();
+  planner = await Planner.open();
   open = [];
 });
 
@@ -23,12 +23,12 @@ afterEach(async () => {
     disks.close();
     machine.close();
   }
-  desk.close();
+  planner.close();
 });
 
 /** A machine whose selector is `data`. */
 function start(data: string, settings: Record<string, string> = {}) {
-  const machine = new Machine(desk, { data, ...settings });
+  const machine = new Machine(planner, { data, ...settings });
   const disks = new Disks(machine);
   open.push({ machine, disks });
   return { machine, disks };
@@ -51,26 +51,26 @@ test.for(SHELLS)(
       { do: 'guard-new', filesystem: UUID },
       { do: 'step', step: 'data' },
     ];
-    desk.plan(lines);
+    planner.plan(lines);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.facts().disk).toEqual({ state: 'blank', device: '/dev/vdb' });
-    expect(desk.facts().etcd.wal).toBe('unknown');
+    expect(planner.facts().disk).toEqual({ state: 'blank', device: '/dev/vdb' });
+    expect(planner.facts().etcd.wal).toBe('unknown');
     expect(machine.read('/var/lib/muster/marker')).toBe('lab f1 cp1 cp1\n');
     machine.write('/var/lib/containerd/image', 'layer');
     expect(machine.read('/var/lib/muster/containerd/image')).toBe('layer');
     expect(machine.exists('/run/muster/agent')).toBe(false);
-    desk.plan(lines);
+    planner.plan(lines);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
 
     disks.unmount();
     machine.reboot();
     const settings = machine.read('/etc/muster/agent.conf');
     machine.write('/etc/muster/agent.conf', settings.replace(/^ticket=.*\n/m, ''));
-    const asked = desk.asked.length;
-    desk.plan([{ do: 'mount-data', filesystem: UUID }, ...lines]);
+    const asked = planner.asked.length;
+    planner.plan([{ do: 'mount-data', filesystem: UUID }, ...lines]);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
-    expect(desk.facts()).toMatchObject({
+    expect(planner.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
+    expect(planner.facts()).toMatchObject({
       disk: { state: 'ours', device: '/dev/vdb', filesystem: UUID, mounted: true },
       marker: { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' },
       etcd: { wal: 'absent' },
@@ -102,9 +102,9 @@ test.for(SHELLS)(
   async (shell) => {
     const { machine, disks, file } = startWithOne(8192);
     const lines: readonly PlanLine[] = [CREATE, MARKER];
-    desk.plan(lines);
+    planner.plan(lines);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.facts().disk).toEqual({ state: 'blank', device: '/dev/vdb' });
+    expect(planner.facts().disk).toEqual({ state: 'blank', device: '/dev/vdb' });
     expect(tableOf(file)).toEqual([
       ['MUSTER-BOOT', 1, 1024],
       ['MUSTER-DATA', 1025, 7166],
@@ -117,9 +117,9 @@ test.for(SHELLS)(
     disks.unplug('vdb');
     machine.reboot();
     disks.plug('vdb', file, 'S2');
-    desk.plan([{ do: 'mount-data', filesystem: UUID }, ...lines]);
+    planner.plan([{ do: 'mount-data', filesystem: UUID }, ...lines]);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.facts()).toMatchObject({
+    expect(planner.facts()).toMatchObject({
       disk: { state: 'ours', device: '/dev/vdb2', filesystem: UUID, mounted: true },
       marker: { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' },
     });
@@ -127,7 +127,7 @@ test.for(SHELLS)(
     const settings = machine.read('/etc/muster/agent.conf');
     machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.facts().disk).toMatchObject({ state: 'ours', filesystem: UUID, mounted: true });
+    expect(planner.facts().disk).toMatchObject({ state: 'ours', filesystem: UUID, mounted: true });
   },
 );
 
@@ -135,12 +135,12 @@ test('a data disk that was made as a whole stays one, and is no boot disk', asyn
   const { machine, disks } = startWithOne(1024);
   const settings = machine.read('/etc/muster/agent.conf');
   machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   disks.unmount();
   machine.reboot();
   machine.write('/etc/muster/agent.conf', settings);
-  desk.plan([{ do: 'mount-data', filesystem: UUID }, CREATE, MARKER]);
+  planner.plan([{ do: 'mount-data', filesystem: UUID }, CREATE, MARKER]);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(askDisk(machine, 'boot-look', 'serial=S2')).toContain(
     'disk=foreign\ndevice=/dev/vdb\npartition=\ndetail=is a data disk as a whole',
@@ -149,7 +149,7 @@ test('a data disk that was made as a whole stays one, and is no boot disk', asyn
 
 test('one disk that is too small for both is not written to', async () => {
   const { machine, disks, file } = startWithOne(700);
-  desk.plan([CREATE]);
+  planner.plan([CREATE]);
   expect((await machine.poll()).said).toContain(
     '/dev/vdb has 700 MiB, too little for the data and what the machine starts from: at least 768',
   );
@@ -172,7 +172,7 @@ test('the mark of a disk that we were dividing counts for nothing once somebody 
     });
     disks.plug('vdb', file, 'S2');
     const before = endsOf(file);
-    desk.plan([CREATE]);
+    planner.plan([CREATE]);
     expect((await machine.poll()).said).toContain('foreign');
     expect(endsOf(file)).toBe(before);
   }
@@ -219,15 +219,15 @@ test.for(FOREIGN)(
     fill(file);
     const before = createHash('sha256').update(fs.readFileSync(file)).digest('hex');
     disks.plug('vdb', file, 'S2');
-    desk.plan([CREATE, put('/etc/after', '')]);
+    planner.plan([CREATE, put('/etc/after', '')]);
     expect((await machine.poll()).status).toBe(1);
     await machine.poll();
-    expect(desk.facts().disk).toEqual({
+    expect(planner.facts().disk).toEqual({
       state: 'foreign',
       device: '/dev/vdb',
       detail: expect.stringMatching(/^(holds|has|cannot) /),
     });
-    expect(desk.facts().hold).toMatchObject({
+    expect(planner.facts().hold).toMatchObject({
       code: 'create-data',
       text: expect.stringContaining('foreign'),
     });
@@ -247,12 +247,12 @@ test('partitions, holders and a write lock that the kernel knows of make a disk 
   ] as const) {
     machine.write(at, text);
     await machine.poll();
-    expect(desk.facts().disk).toMatchObject({ state: 'foreign' });
+    expect(planner.facts().disk).toMatchObject({ state: 'foreign' });
     fs.rmSync(machine.path(at));
   }
   machine.write(`${sys}/ro`, '1\n');
   await machine.poll();
-  expect(desk.facts().disk).toMatchObject({ state: 'foreign', detail: 'is read-only' });
+  expect(planner.facts().disk).toMatchObject({ state: 'foreign', detail: 'is read-only' });
 });
 
 test('a selector takes the one disk that fits all of it; none and several are said', async () => {
@@ -267,7 +267,7 @@ test('a selector takes the one disk that fits all of it; none and several are sa
     const settings = machine.read('/etc/muster/agent.conf');
     machine.write('/etc/muster/agent.conf', settings.replace(/^data=.*$/m, `data=${data}`));
     await machine.poll();
-    const { disk } = desk.facts();
+    const { disk } = planner.facts();
     return 'device' in disk ? disk.device : disk.state;
   };
   expect(await look('serial=S2')).toBe('/dev/vdb');
@@ -284,20 +284,20 @@ test('a selector takes the one disk that fits all of it; none and several are sa
 test('a disk is not made anew under another name than the plan’s, nor when it already is another filesystem', async () => {
   const { machine, disks } = start('serial=S2');
   disks.add('vdb', 64, 'S2');
-  desk.plan([{ ...CREATE, device: '/dev/vda' } as PlanLine]);
+  planner.plan([{ ...CREATE, device: '/dev/vda' } as PlanLine]);
   expect((await machine.poll()).said).toContain('create-data');
-  desk.plan([CREATE]);
+  planner.plan([CREATE]);
   expect((await machine.poll()).status).toBe(0);
-  desk.plan([{ ...CREATE, filesystem: UUID.replace('5eed', 'beef') } as PlanLine]);
+  planner.plan([{ ...CREATE, filesystem: UUID.replace('5eed', 'beef') } as PlanLine]);
   expect((await machine.poll()).said).toContain('create-data');
   await machine.poll();
-  expect(desk.facts().disk).toMatchObject({ filesystem: UUID });
+  expect(planner.facts().disk).toMatchObject({ filesystem: UUID });
 });
 
 test('the disk of another machine: its certificate is not used, nothing is written to it, and the marker is said', async () => {
   const first = start('serial=S2');
   const file = first.disks.add('vdb', 64, 'S2');
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   expect((await first.machine.poll()).status).toBe(0);
   first.disks.close();
   const listing = () => execFileSync('debugfs', ['-R', 'ls -l /', file], { encoding: 'utf8' });
@@ -305,11 +305,11 @@ test('the disk of another machine: its certificate is not used, nothing is writt
 
   const second = start('serial=S2', { machine: 'cp2' });
   second.disks.plug('vdb', file, 'S2');
-  const asked = desk.asked.length;
-  desk.plan([{ ...MARKER, member: 'cp2', machine: 'cp2' }]);
+  const asked = planner.asked.length;
+  planner.plan([{ ...MARKER, member: 'cp2', machine: 'cp2' }]);
   expect((await second.machine.poll()).said).toContain('foreign-marker');
-  expect(desk.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/redeem', '/agent/poll']);
-  expect(desk.facts().marker).toMatchObject({ machine: 'cp1' });
+  expect(planner.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/redeem', '/agent/poll']);
+  expect(planner.facts().marker).toMatchObject({ machine: 'cp1' });
   second.disks.unmount();
   expect(listing()).toBe(before);
 });
@@ -317,7 +317,7 @@ test('the disk of another machine: its certificate is not used, nothing is writt
 test('a data disk that shows up late, when the machine has redeemed its ticket: the newer certificate counts from then on', async () => {
   const { machine, disks } = start('serial=S2');
   const file = disks.add('vdb', 64, 'S2');
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   expect((await machine.poll()).status).toBe(0);
   const before = machine.read('/var/lib/muster/agent/agent.crt');
   disks.unmount();
@@ -328,10 +328,10 @@ test('a data disk that shows up late, when the machine has redeemed its ticket: 
   expect(newer).not.toBe(before);
 
   disks.plug('vdb', file, 'S2');
-  const asked = desk.asked.length;
-  desk.plan([{ do: 'mount-data', filesystem: UUID }, MARKER]);
+  const asked = planner.asked.length;
+  planner.plan([{ do: 'mount-data', filesystem: UUID }, MARKER]);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
-  expect(desk.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
+  expect(planner.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
   expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(newer);
   expect(machine.mode('/var/lib/muster/agent/agent.key')).toBe('600');
   // It outlives the next boot, as the first did; what a power cut left half written does not.
@@ -346,23 +346,23 @@ test('a data disk that shows up late, when the machine has redeemed its ticket: 
 test('etcd does not begin anew where a WAL is, or on another filesystem; what was removed is set aside once', async () => {
   const { machine, disks } = start('serial=S2');
   disks.add('vdb', 64, 'S2');
-  desk.plan([CREATE, { do: 'guard-new', filesystem: UUID }]);
+  planner.plan([CREATE, { do: 'guard-new', filesystem: UUID }]);
   expect((await machine.poll()).status).toBe(0);
-  desk.plan([{ do: 'guard-new', filesystem: UUID.replace('5eed', 'beef') }, put('/etc/after', '')]);
+  planner.plan([{ do: 'guard-new', filesystem: UUID.replace('5eed', 'beef') }, put('/etc/after', '')]);
   expect((await machine.poll()).said).toContain('guard');
   machine.write('/var/lib/muster/etcd/member/wal/0.wal', 'old');
-  desk.plan([{ do: 'guard-new', filesystem: UUID }, put('/etc/after', '')]);
+  planner.plan([{ do: 'guard-new', filesystem: UUID }, put('/etc/after', '')]);
   expect((await machine.poll()).said).toContain('guard');
   expect(machine.exists('/etc/after')).toBe(false);
   const aside: readonly PlanLine[] = [{ do: 'set-aside-etcd', member: '8e9e05' }];
-  desk.plan(aside);
+  planner.plan(aside);
   expect((await machine.poll()).status).toBe(0);
   expect(machine.read('/var/lib/muster/etcd.removed-8e9e05/member/wal/0.wal')).toBe('old');
   machine.write('/var/lib/muster/etcd/member/wal/0.wal', 'new');
-  desk.plan(aside);
+  planner.plan(aside);
   expect((await machine.poll()).status).toBe(0);
   await machine.poll();
-  expect(desk.facts().etcd.wal).toBe('present');
+  expect(planner.facts().etcd.wal).toBe('present');
   expect(machine.read('/var/lib/muster/etcd/member/wal/0.wal')).toBe('new');
 });
 
@@ -375,17 +375,17 @@ test('a full disk is a hold, nothing is half written, and the plan goes on when 
     { do: 'put', mode: 0o644, path: '/opt/large', content: { octets: Buffer.alloc(400 * 1024, 'x') } },
     { do: 'run', unit: 'a.service', digest: 'd' },
   ];
-  desk.plan(lines);
+  planner.plan(lines);
   expect((await machine.poll()).status).toBe(1);
   await machine.poll();
-  expect(desk.facts().hold).toMatchObject({
+  expect(planner.facts().hold).toMatchObject({
     code: 'write-failed',
     text: expect.stringContaining('No space left'),
   });
   expect(fs.readdirSync(machine.path('/opt'))).toEqual(['ballast']);
   expect(machine.told()).toEqual([]);
   fs.rmSync(machine.path('/opt/ballast'));
-  desk.plan(lines);
+  planner.plan(lines);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(machine.told()).toEqual(['enable a.service', 'start a.service']);
 });
@@ -395,14 +395,14 @@ test('with no room to stage a plan, nothing of it is done, and the reason arrive
   await machine.poll();
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=300k', 'tmpfs', machine.path('/run')]);
   const content = { octets: Buffer.alloc(400 * 1024, 'x') };
-  desk.plan([put('/etc/one', ''), { do: 'put', mode: 0o644, path: '/etc/large', content }]);
-  desk.plan([
+  planner.plan([put('/etc/one', ''), { do: 'put', mode: 0o644, path: '/etc/large', content }]);
+  planner.plan([
     put('/etc/one', ''),
     { do: 'put', mode: 0o644, path: '/etc/large', content: { octets: Buffer.alloc(160 * 1024) } },
   ]);
   machine.command('sleep', '#!/bin/sh\n');
   machine.start();
-  const holds = () => desk.asked.map(({ form }) => form.get('hold'));
+  const holds = () => planner.asked.map(({ form }) => form.get('hold'));
   await expect.poll(holds, { timeout: 100_000 }).toContain('bad-plan');
   expect(machine.exists('/etc/one')).toBe(false);
 });
@@ -413,7 +413,7 @@ test.for(SHELLS)(
     const { machine, disks } = start('serial=S2');
     disks.add('vdb', 64, 'S2');
     const bind: PlanLine = { do: 'bind', directory: 'containerd', path: '/var/lib/containerd' };
-    desk.plan([CREATE, MARKER, bind, put('/etc/kubernetes/pki/ca.crt', 'a')]);
+    planner.plan([CREATE, MARKER, bind, put('/etc/kubernetes/pki/ca.crt', 'a')]);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     machine.write('/var/lib/containerd/image', 'layer');
     machine.write('/var/lib/muster/etcd-started', '');
@@ -423,11 +423,11 @@ test.for(SHELLS)(
     execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', image]);
     const certificate = machine.read('/var/lib/muster/agent/agent.crt');
 
-    desk.plan([{ ...MARKER, do: 'clear', founding: 'f2' }]);
+    planner.plan([{ ...MARKER, do: 'clear', founding: 'f2' }]);
     expect((await machine.poll(shell)).status).toBe(1);
     expect(machine.read('/var/lib/containerd/image')).toBe('layer');
 
-    desk.plan([
+    planner.plan([
       { ...MARKER, do: 'clear' },
       { do: 'step', step: 'left' },
     ]);
@@ -438,11 +438,11 @@ test.for(SHELLS)(
     expect(fs.existsSync(machine.path('/etc/kubernetes'))).toBe(false);
     // Said again, there is nothing left to do; and the next cluster finds the same filesystem.
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.facts().disk).toMatchObject({ state: 'ours', filesystem: UUID, mounted: true });
-    expect(desk.facts().marker).toBeUndefined();
-    desk.plan([{ do: 'guard-left', founding: 'f1' }]);
+    expect(planner.facts().disk).toMatchObject({ state: 'ours', filesystem: UUID, mounted: true });
+    expect(planner.facts().marker).toBeUndefined();
+    planner.plan([{ do: 'guard-left', founding: 'f1' }]);
     expect((await machine.poll(shell)).said).toContain('cannot begin it again');
-    desk.plan([{ ...MARKER, cluster: 'next' }, { do: 'guard-left', founding: 'f2' }, bind]);
+    planner.plan([{ ...MARKER, cluster: 'next' }, { do: 'guard-left', founding: 'f2' }, bind]);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     expect(fs.readdirSync(machine.path('/var/lib/containerd'))).toEqual([]);
   },

@@ -8,19 +8,19 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { tar } from '../../src/agent/tar.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
-import { Desk, Machine, put, SHELLS, type Shell } from './agent-kit.ts';
+import { Machine, Planner, put, SHELLS, type Shell } from './agent-kit.ts';
 
-let desk: Desk;
+let planner: Planner;
 let machine: Machine;
 
 beforeEach(async () => {
-  desk = await Desk.open();
-  machine = new Machine(desk);
+  planner = await Planner.open();
+  machine = new Machine(planner);
 });
 
 afterEach(() => {
   machine.close();
-  desk.close();
+  planner.close();
 });
 
 const TWO = [put('/etc/one', 'one\n'), put('/etc/two', 'two\n')];
@@ -31,7 +31,7 @@ const tarOf = (lines: readonly PlanLine[]): Buffer => encodePlan({ lines, pollSe
 async function held(shell: Shell = SHELLS[0]) {
   expect((await machine.poll(shell)).status).toBe(1);
   await machine.poll(shell);
-  const { hold, applied } = desk.facts();
+  const { hold, applied } = planner.facts();
   expect(applied).toBeUndefined();
   return hold;
 }
@@ -42,9 +42,9 @@ async function held(shell: Shell = SHELLS[0]) {
  */
 async function answered(bodies: readonly Uint8Array[]) {
   machine.command('sleep', '#!/bin/sh\n');
-  desk.answers.push(...bodies.map((body) => ({ status: 200, body })));
+  planner.answers.push(...bodies.map((body) => ({ status: 200, body })));
   machine.start();
-  const polls = () => desk.asked.filter(({ path: asked }) => asked === '/agent/poll');
+  const polls = () => planner.asked.filter(({ path: asked }) => asked === '/agent/poll');
   await expect.poll(() => polls().length, { timeout: 100_000 }).toBeGreaterThan(bodies.length);
   return polls()
     .slice(1, bodies.length + 1)
@@ -60,10 +60,10 @@ test('a plan that was cut off anywhere is not begun', async () => {
 
 test('a plan whose connection breaks is not begun, and is asked for again', async () => {
   await machine.poll();
-  desk.answers.push({ status: 200, body: tarOf(TWO), cutAt: 2000 });
+  planner.answers.push({ status: 200, body: tarOf(TWO), cutAt: 2000 });
   expect((await machine.poll()).status).toBe(1);
   expect(touched()).toEqual([]);
-  desk.plan(TWO);
+  planner.plan(TWO);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(touched()).toEqual(['/etc/one', '/etc/two']);
 });
@@ -74,7 +74,7 @@ test.for(SHELLS)(
     const changed = (from: string, to: string): Buffer =>
       Buffer.from(tarOf(TWO).toString('latin1').replace(from, to), 'latin1');
     for (const body of [changed('two\n\0', 'tvo\n\0'), changed('/etc/two', '/etc/tvo')]) {
-      desk.answers.push({ status: 200, body });
+      planner.answers.push({ status: 200, body });
       expect(await held(shell)).toMatchObject({ code: 'bad-plan' });
       expect(touched()).toEqual([]);
     }
@@ -121,7 +121,7 @@ test('a line that is not known, or could mean something else, ends the plan befo
 
 test('busybox does not know these lines either', async () => {
   for (const line of UNKNOWN.slice(0, 4)) {
-    desk.answers.push({ status: 200, body: raw(GOOD, line) });
+    planner.answers.push({ status: 200, body: raw(GOOD, line) });
     expect([line, (await machine.poll(SHELLS[1])).said]).toEqual([
       line,
       expect.stringContaining('unknown-line'),
@@ -132,21 +132,21 @@ test('busybox does not know these lines either', async () => {
 
 test('what cannot be written is a hold with the reason, the rest is not done, and the next plan goes on', async () => {
   machine.write('/etc/dir/inside', '');
-  desk.plan([put('/etc/one', 'one\n'), put('/etc/dir', 'not a directory\n'), put('/etc/two', 'two\n')]);
+  planner.plan([put('/etc/one', 'one\n'), put('/etc/dir', 'not a directory\n'), put('/etc/two', 'two\n')]);
   expect(await held()).toEqual({ code: 'write-failed', text: expect.stringContaining('/etc/dir') });
   expect(touched()).toEqual(['/etc/one']);
   expect(fs.readdirSync(machine.path('/etc')).filter((name) => name.startsWith('.'))).toEqual([]);
-  const digest = desk.plan(TWO);
+  const digest = planner.plan(TWO);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   await machine.poll();
-  expect(desk.facts()).toMatchObject({ applied: digest });
-  expect(desk.facts().hold).toBeUndefined();
+  expect(planner.facts()).toMatchObject({ applied: digest });
+  expect(planner.facts().hold).toBeUndefined();
 });
 
 test('a unit that does not start is a hold, and is tried again with the same plan', async () => {
   machine.write('/units/a.service.broken', '');
   const lines: readonly PlanLine[] = [{ do: 'run', unit: 'a.service', digest: 'd' }];
-  desk.plan(lines);
+  planner.plan(lines);
   machine.command(
     'journalctl',
     '#!/bin/sh\ncase "$*" in *" _SYSTEMD_UNIT=a.service") echo "cannot open /dev/x"; echo more ;; esac\n',
@@ -156,7 +156,7 @@ test('a unit that does not start is a hold, and is tried again with the same pla
     text: 'Job for a.service failed. It wrote: cannot open /dev/x',
   });
   fs.rmSync(machine.path('/units/a.service.broken'));
-  desk.plan(lines);
+  planner.plan(lines);
   machine.told();
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(machine.told()).toEqual(['enable a.service', 'start a.service']);
@@ -164,15 +164,17 @@ test('a unit that does not start is a hold, and is tried again with the same pla
 
 test('a hold of the plan is said with every poll, and what stood before it is done', async () => {
   const text = 'A person — or two — must act: 100 % & more';
-  desk.plan([put('/etc/one', 'one\n'), { do: 'hold', code: 'no-quorum', text }]);
+  planner.plan([put('/etc/one', 'one\n'), { do: 'hold', code: 'no-quorum', text }]);
   for (let n = 0; n < 3; n++) await machine.poll();
-  expect(desk.facts().hold).toEqual({ code: 'no-quorum', text });
+  expect(planner.facts().hold).toEqual({ code: 'no-quorum', text });
   expect(touched()).toEqual(['/etc/one']);
 });
 
 test('a file that needs a key which the machine does not have is a hold', async () => {
   const content = { text: '' };
-  desk.plan([{ do: 'put-with-key', mode: 0o600, path: '/etc/one', leaf: 'kubelet', append: 'pem', content }]);
+  planner.plan([
+    { do: 'put-with-key', mode: 0o600, path: '/etc/one', leaf: 'kubelet', append: 'pem', content },
+  ]);
   expect(await held()).toMatchObject({ code: 'no-key' });
   expect(touched()).toEqual([]);
 });

@@ -6,17 +6,17 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { Desk, Machine } from './agent-kit.ts';
+import { Machine, Planner } from './agent-kit.ts';
 
-let desk: Desk;
+let planner: Planner;
 let machine: Machine;
 let server: http.Server;
 let base: string;
 let answer: http.RequestListener;
 
 beforeEach(async () => {
-  desk = await Desk.open();
-  machine = new Machine(desk);
+  planner = await Planner.open();
+  machine = new Machine(planner);
   server = http.createServer((request, response) => answer(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -24,7 +24,7 @@ beforeEach(async () => {
 
 afterEach(() => {
   machine.close();
-  desk.close();
+  planner.close();
   server.closeAllConnections();
   server.close();
 });
@@ -50,7 +50,7 @@ test('a file is fetched by its hash, what was cut off is gone on with, and what 
   const url = `${base}/assets/${sha256}/tool`;
   const lines: readonly PlanLine[] = [{ do: 'fetch', mode: 0o755, path: '/opt/bin/tool', url, sha256 }];
   const poll = async (): Promise<string | undefined> => {
-    desk.plan(lines);
+    planner.plan(lines);
     const { said } = await machine.poll();
     return /^muster-agent: ([a-z-]+):/m.exec(said)?.[1];
   };
@@ -87,7 +87,7 @@ test('an archive is unpacked once, and again when a later one may have written o
     response.end(archives.get(request.url!));
   };
   const unpack = async (sha256: string): Promise<string> => {
-    desk.plan([{ do: 'unpack', directory: '/opt/tools', url: `${base}/${sha256}`, sha256 }]);
+    planner.plan([{ do: 'unpack', directory: '/opt/tools', url: `${base}/${sha256}`, sha256 }]);
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
     return machine.read('/opt/tools/tool');
   };

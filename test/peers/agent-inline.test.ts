@@ -9,8 +9,8 @@ import { load } from 'js-yaml';
 import { afterEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import type { ConfigAnswer } from '../../src/pxe/boot.ts';
-import { machine as machineDocument } from '../unit/boot/world.ts';
-import { Desk, Machine, SHELLS, type Shell } from './agent-kit.ts';
+import { machine as machineDocument } from '../unit/pxe/boot/world.ts';
+import { Machine, Planner, SHELLS, type Shell } from './agent-kit.ts';
 import { CLUSTER, CP1_MAC, open, type World } from './agent-world.ts';
 
 let world: World;
@@ -132,7 +132,7 @@ test('a new boot has new ones, an alarmed machine has none, and explanation and 
 
 test('other documents and other machines are not concerned', async () => {
   const session = await booted();
-  const { MAC3 } = await import('../unit/boot/world.ts');
+  const { MAC3 } = await import('../unit/pxe/boot/world.ts');
   const other = (await world.powerOn(MAC3)).session!.id;
   const asked = { ...BASE, peer: '10.77.0.101' };
   expect(world.boot.inline!(other, 'user-data', asked)).toBeUndefined();
@@ -143,9 +143,9 @@ test('other documents and other machines are not concerned', async () => {
 
 /** A machine with what its first configuration wrote, and nobody to ask. */
 async function machineOf(answer: ConfigAnswer): Promise<Machine> {
-  const desk = await Desk.open();
-  const room = new Machine(desk);
-  desk.close();
+  const planner = await Planner.open();
+  const room = new Machine(planner);
+  planner.close();
   rooms.push(room);
   const files = filesOf(answer);
   for (const [at, content] of files) room.write(at, content);

@@ -11,13 +11,13 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { askDisk, Disks } from './agent-disks.ts';
-import { Desk, Machine, put, SHELLS, SOURCE } from './agent-kit.ts';
+import { Machine, Planner, put, SHELLS, SOURCE } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 const MARKER = { do: 'marker', cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
 const CREATE: PlanLine = { do: 'create-data', device: '/dev/vdb', filesystem: UUID };
 
-let desk: Desk;
+let planner: Planner;
 let machine: Machine;
 let disks: Disks;
 let assets: http.Server;
@@ -25,8 +25,8 @@ let fetched: string[];
 let content: Map<string, Buffer>;
 
 beforeEach(async () => {
-  desk = await Desk.open();
-  machine = new Machine(desk, { data: 'serial=S2', boot: 'serial=S1' });
+  planner = await Planner.open();
+  machine = new Machine(planner, { data: 'serial=S2', boot: 'serial=S1' });
   machine.write('/proc/cmdline', 'BOOTIF=01-52-54-00-aa-00-01 boot=muster\n');
   disks = new Disks(machine);
   disks.add('vda', 64, 'S1');
@@ -45,7 +45,7 @@ afterEach(async () => {
   await machine.stop();
   disks.close();
   machine.close();
-  desk.close();
+  planner.close();
   assets.closeAllConnections();
   assets.close();
 });
@@ -90,7 +90,7 @@ function startsByItself(): void {
 
 /** Nobody answers, as of now. */
 function silence(): void {
-  desk.close();
+  planner.close();
   assets.closeAllConnections();
   assets.close();
 }
@@ -98,10 +98,10 @@ function silence(): void {
 test.for(SHELLS)(
   'by %s, a machine that starts by itself does its last plan with what was fetched before',
   async (shell) => {
-    desk.plan([CREATE, MARKER]);
+    planner.plan([CREATE, MARKER]);
     expect((await machine.poll(shell)).status).toBe(0);
     expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(false);
-    desk.plan(lines());
+    planner.plan(lines());
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     expect(machine.mode('/var/lib/muster/kept/plan.tar')).toBe('600');
     expect(fetched).toHaveLength(2);
@@ -123,9 +123,9 @@ test.for(SHELLS)(
 );
 
 test('a machine that came from the network waits for the server that it came from, and says so when it had to do without', async () => {
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   await machine.poll();
-  desk.standing = lines();
+  planner.standing = lines();
   expect((await machine.poll()).status).toBe(0);
   startsByItself();
   machine.write('/proc/cmdline', 'boot=muster\n');
@@ -139,27 +139,27 @@ test('a machine that came from the network waits for the server that it came fro
   expect(machine.exists('/etc/name')).toBe(true);
   machine.write('/etc/muster/agent.conf', settings);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
-  expect(desk.facts().bootDisk).toEqual({
+  expect(planner.facts().bootDisk).toEqual({
     state: 'started',
     text: 'this boot is from it: the boot server did not answer',
   });
-  expect(desk.facts().applied).toBeDefined();
+  expect(planner.facts().applied).toBeDefined();
 });
 
 test('what is for one moment only is not kept: to begin etcd, to set its data aside, to leave', async () => {
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   await machine.poll();
   for (const line of [
     { do: 'guard-new', filesystem: UUID },
     { do: 'guard-left', founding: 'f0' },
     { do: 'set-aside-etcd', member: '1f' },
   ] as const) {
-    desk.plan([{ do: 'mount-data', filesystem: UUID }, MARKER, line]);
+    planner.plan([{ do: 'mount-data', filesystem: UUID }, MARKER, line]);
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
     expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(false);
     expect(machine.exists('/run/muster/bootdisk')).toBe(false);
   }
-  desk.plan(lines());
+  planner.plan(lines());
   await machine.poll();
   expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(true);
   // Only now the boot disk is worth writing; here it fails, since no image was booted.
@@ -167,16 +167,16 @@ test('what is for one moment only is not kept: to begin etcd, to set its data as
     .poll(() => machine.exists('/run/muster/bootdisk') && machine.read('/run/muster/bootdisk'))
     .toMatch(/^failed /);
   const { do: _, ...left } = MARKER;
-  desk.plan([{ do: 'clear', ...left }]);
+  planner.plan([{ do: 'clear', ...left }]);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(machine.exists('/var/lib/muster/kept')).toBe(false);
 });
 
 test('a member whose etcd had data does nothing by itself when they are gone', async () => {
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   await machine.poll();
   machine.write('/var/lib/muster/etcd/member/wal/0-0.wal', 'x');
-  desk.plan(lines());
+  planner.plan(lines());
   expect((await machine.poll()).status).toBe(0);
   fs.rmSync(machine.path('/var/lib/muster/etcd'), { recursive: true });
   startsByItself();
@@ -187,10 +187,10 @@ test('a member whose etcd had data does nothing by itself when they are gone', a
 });
 
 test('a kept file that is no longer what it was is not used, and one that no plan names any more is dropped', async () => {
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   await machine.poll();
   const all = lines();
-  desk.plan(all);
+  planner.plan(all);
   await machine.poll();
   const tool = all.find((line) => line.do === 'fetch')!.sha256;
   const plugin = all.find((line) => line.do === 'unpack')!.sha256;
@@ -198,21 +198,21 @@ test('a kept file that is no longer what it was is not used, and one that no pla
   startsByItself();
   machine.write('/proc/cmdline', 'boot=muster\n');
   fetched.length = 0;
-  desk.plan(all);
+  planner.plan(all);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(fetched).toEqual([`/${tool}`]);
   expect(machine.read(`/var/lib/muster/kept/${tool}`)).toHaveLength(100_000);
 
-  desk.plan(all.filter((line) => line.do !== 'unpack'));
+  planner.plan(all.filter((line) => line.do !== 'unpack'));
   await machine.poll();
   expect(machine.exists(`/var/lib/muster/kept/${tool}`)).toBe(true);
   expect(machine.exists(`/var/lib/muster/kept/${plugin}`)).toBe(false);
 });
 
 test('a full data filesystem is a hold that says so, and the last plan that was kept stays', async () => {
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   await machine.poll();
-  desk.plan(lines());
+  planner.plan(lines());
   await machine.poll();
   const before = fs.readFileSync(machine.path('/var/lib/muster/kept/plan.tar'));
   execFileSync('sh', [
@@ -221,23 +221,23 @@ test('a full data filesystem is a hold that says so, and the last plan that was 
     'sh',
     machine.path('/var/lib/muster'),
   ]);
-  desk.plan([
+  planner.plan([
     ...lines(),
     { do: 'fetch', mode: 0o644, path: '/opt/more', ...asset(Buffer.alloc(300_000, 'more')) },
   ]);
   await machine.poll();
   await machine.poll();
-  expect(desk.facts().hold?.code).toBe('keep-failed');
+  expect(planner.facts().hold?.code).toBe('keep-failed');
   expect(fs.readFileSync(machine.path('/var/lib/muster/kept/plan.tar')).equals(before)).toBe(true);
 });
 
 test('without a boot disk nothing is kept, and what was kept goes', async () => {
   const settings = machine.read('/etc/muster/agent.conf');
   machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
-  desk.plan([CREATE, MARKER]);
+  planner.plan([CREATE, MARKER]);
   await machine.poll();
   machine.write('/var/lib/muster/kept/plan.tar', 'of a time when there was one');
-  desk.plan(lines());
+  planner.plan(lines());
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(machine.exists('/var/lib/muster/kept')).toBe(false);
   expect(machine.exists('/run/muster/bootdisk')).toBe(false);

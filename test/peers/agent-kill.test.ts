@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
 import { Disks } from './agent-disks.ts';
-import { Desk, Machine, put } from './agent-kit.ts';
+import { Machine, Planner, put } from './agent-kit.ts';
 import { Containerd, CTR, contentsOf, EtcdAlone, IMAGE, packImage, write } from './etcd/pod.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
@@ -52,7 +52,7 @@ ${COUNTED(2)}[ $((n + 1)) != "$KILL" ] || { "$0.real" "$@" & sleep 0.7; kill -KI
 exec "$0.real" "$@"
 `;
 
-let desk: Desk;
+let planner: Planner;
 let files: http.Server;
 let lines: readonly PlanLine[];
 let containerd: Containerd;
@@ -61,7 +61,7 @@ let written: string;
 let home: string;
 
 beforeAll(async () => {
-  desk = await Desk.open();
+  planner = await Planner.open();
   home = fs.mkdtempSync('/tmp/muster-kill-');
   written = await writtenDisk();
   const packed = fs.mkdtempSync('/tmp/muster-packed-');
@@ -94,17 +94,17 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  desk.close();
+  planner.close();
   files.close();
   await containerd?.stop();
   fs.rmSync(home, { recursive: true });
 });
 
 async function writtenDisk(): Promise<string> {
-  const machine = new Machine(desk, { data: 'serial=S2' });
+  const machine = new Machine(planner, { data: 'serial=S2' });
   const disks = new Disks(machine);
   const file = disks.add('vdb', 640, 'S2');
-  desk.plan([
+  planner.plan([
     { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
     { do: 'marker', ...MARKER },
     { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },
@@ -128,7 +128,7 @@ class Victim {
 
   constructor({ disk = 32, settings, prepare, powerOn }: Case) {
     const data = 'serial=S2';
-    this.machine = new Machine(desk, { data, etcd: 'http://127.0.0.1:23811', ...settings });
+    this.machine = new Machine(planner, { data, etcd: 'http://127.0.0.1:23811', ...settings });
     this.#disks = new Disks(this.machine);
     this.#disks.seePartitions();
     this.#started = powerOn;
@@ -203,7 +203,7 @@ interface Case {
  * would have ended.
  */
 async function killedAnywhere(of: Case): Promise<void> {
-  desk.standing = of.lines;
+  planner.standing = of.lines;
   const whole = new Victim(of);
   expect(await whole.run(-1)).toEqual({ status: 0, said: '' });
   const effects = whole.effects();

@@ -60,7 +60,7 @@ export interface Answer {
   readonly cutAt?: number;
 }
 
-export class Desk {
+export class Planner {
   readonly asked: Asked[] = [];
   readonly ticket: string = 'tick/et+1 =&';
   /** What the next polls get; when none is left, 204. */
@@ -74,18 +74,24 @@ export class Desk {
   #server!: https.Server;
   #pki!: Pki;
 
-  static async open(): Promise<Desk> {
-    const desk = new Desk();
+  static async open(): Promise<Planner> {
+    const planner = new Planner();
     const clock = new ManualClock(Date.now() as Millis);
-    desk.#pki = openPki({ store: openMemoryStore(), clock, vault: vaultFrom(newVaultKey(), 'test') });
-    const keysets = await desk.#pki.found(MUSTER_SCOPE);
-    desk.authority = trustBundle(keysets.get('transport-ca')!);
+    planner.#pki = openPki({ store: openMemoryStore(), clock, vault: vaultFrom(newVaultKey(), 'test') });
+    const keysets = await planner.#pki.found(MUSTER_SCOPE);
+    planner.authority = trustBundle(keysets.get('transport-ca')!);
     const key = await PrivateKey.generate();
     const holder = { name: 'boot', addresses: ['127.0.0.1'] };
     const order = { leaf: 'muster-server', holder, cluster: NAMES, publicKey: key.publicKey() } as const;
-    const { certificate } = await desk.#pki.issue(MUSTER_SCOPE, order);
-    desk.#server = https.createServer(
-      { cert: certificate, key: key.pem(), ca: desk.authority, requestCert: true, rejectUnauthorized: false },
+    const { certificate } = await planner.#pki.issue(MUSTER_SCOPE, order);
+    planner.#server = https.createServer(
+      {
+        cert: certificate,
+        key: key.pem(),
+        ca: planner.authority,
+        requestCert: true,
+        rejectUnauthorized: false,
+      },
       (request, response) => {
         const parts: Buffer[] = [];
         request.on('data', (part: Buffer) => parts.push(part));
@@ -96,8 +102,8 @@ export class Desk {
             form: new URLSearchParams(Buffer.concat(parts).toString()),
             ...(socket.authorized && { by: String(socket.getPeerCertificate().subject.CN) }),
           };
-          desk.asked.push(asked);
-          void desk.#answer(asked).then(({ status, headers, body = '', cutAt }) => {
+          planner.asked.push(asked);
+          void planner.#answer(asked).then(({ status, headers, body = '', cutAt }) => {
             const whole = Buffer.from(body as string);
             response.writeHead(status, { 'Content-Length': whole.length, ...headers });
             if (cutAt === undefined) response.end(whole);
@@ -106,9 +112,9 @@ export class Desk {
         });
       },
     );
-    await new Promise<void>((resolve) => desk.#server.listen(0, '127.0.0.1', resolve));
-    desk.url = `https://127.0.0.1:${(desk.#server.address() as AddressInfo).port}`;
-    return desk;
+    await new Promise<void>((resolve) => planner.#server.listen(0, '127.0.0.1', resolve));
+    planner.url = `https://127.0.0.1:${(planner.#server.address() as AddressInfo).port}`;
+    return planner;
   }
 
   close(): void {
@@ -203,11 +209,11 @@ export class Machine {
   readonly root: string;
   readonly #children: ChildProcess[] = [];
 
-  /** `desk`: what its first configuration says of the server. */
-  constructor(desk: Pick<Desk, 'authority' | 'url' | 'ticket'>, settings: Record<string, string> = {}) {
+  /** `planner`: what its first configuration says of the server. */
+  constructor(planner: Pick<Planner, 'authority' | 'url' | 'ticket'>, settings: Record<string, string> = {}) {
     this.root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agent-'));
-    this.write('/etc/muster/ca.crt', desk.authority);
-    const conf = { server: desk.url, machine: 'cp1', session: 'S-1', ticket: desk.ticket, ...settings };
+    this.write('/etc/muster/ca.crt', planner.authority);
+    const conf = { server: planner.url, machine: 'cp1', session: 'S-1', ticket: planner.ticket, ...settings };
     this.write(
       '/etc/muster/agent.conf',
       Object.entries(conf)

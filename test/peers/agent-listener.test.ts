@@ -7,7 +7,7 @@ import tls from 'node:tls';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startAgentServer } from '../../src/agent/agent.server.ts';
-import { MAX_FORM_OCTETS } from '../../src/agent/door.ts';
+import { MAX_FORM_OCTETS } from '../../src/agent/agent-api.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Millis } from '../../src/base/duration.ts';
 import { silentLog } from '../../src/base/log.ts';

@@ -6,7 +6,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Disks } from './agent-disks.ts';
-import { Desk, type Machine, SHELLS } from './agent-kit.ts';
+import { type Machine, Planner, SHELLS } from './agent-kit.ts';
 import { bridge, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { CRIO_IS_THERE, Crio } from './etcd/crio.ts';
 import { IMAGE, packImage, write } from './etcd/pod.ts';
@@ -30,7 +30,7 @@ const PLAN = [{ ...RESTORE, image: IMAGE }];
 describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
   let muster: Muster | undefined;
   let crio: Crio;
-  let desk: Desk;
+  let planner: Planner;
   let machine: Machine;
   let disks: Disks;
 
@@ -45,8 +45,8 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
   });
 
   beforeEach(async () => {
-    desk = await Desk.open();
-    ({ machine, disks } = await prepared(desk));
+    planner = await Planner.open();
+    ({ machine, disks } = await prepared(planner));
     machine.command('crictl', `#!/bin/sh\nexec ${crio.program.join(' ')} "$@"\n`);
     fs.mkdirSync(machine.path('/var/run/crio'), { recursive: true });
     fs.symlinkSync(crio.socket, machine.path('/var/run/crio/crio.sock'));
@@ -55,7 +55,7 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
     await machine.stop();
     disks.close();
     machine.close();
-    desk.close();
+    planner.close();
   });
 
   const pods = (): string => crio.crictl('pods', '-q', '--name', 'muster');
@@ -74,7 +74,7 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
     // As the plan names an image that Muster has.
     const { manifests } = JSON.parse(fs.readFileSync(`${set}/oci/index.json`, 'utf8'));
     const plan = [{ ...RESTORE, image: `registry.k8s.io/etcd@${manifests[0].digest}` }];
-    desk.plan(plan);
+    planner.plan(plan);
     expect(await machine.poll()).toMatchObject({
       status: 1,
       said: expect.stringMatching(/restore-failed.*fatal msg="pulling image/),
@@ -84,7 +84,7 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
     muster = await startMuster(['br-crio'], imageHost(NET));
     execFileSync('bin/muster', ['artifacts', 'import', set, '--socket', muster.socket]);
     fs.rmSync(set, { recursive: true });
-    desk.plan(plan);
+    planner.plan(plan);
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
     await isRestored(machine);
     expect(pods()).toBe('');
@@ -109,14 +109,14 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
       );
       await until('etcd takes writes', () => write({ port: CLIENT }, 0, 1).then(() => true));
       await write({ port: CLIENT }, 1, KEYS);
-      desk.plan(PLAN);
+      planner.plan(PLAN);
       expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
       expect(crio.state(own)).toBe('CONTAINER_EXITED');
       expect(crio.state(other)).toBe('CONTAINER_RUNNING');
       await isRestored(machine);
       expect(pods()).toBe('');
       // Once is once: the pod runs with the new founding by then.
-      desk.plan(PLAN);
+      planner.plan(PLAN);
       expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
       crio.crictl('rmp', '--all', '--force');
     },
@@ -136,7 +136,7 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
       machine.command(name, counting(real));
     const restore = async (kill: string | number) => {
       machine.write('/n', '0\n');
-      desk.plan(PLAN);
+      planner.plan(PLAN);
       return machine.poll(SHELLS[0], { KILL: String(kill) });
     };
     const again = () => {

@@ -8,7 +8,7 @@ import net from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import type { Disks } from './agent-disks.ts';
-import { Desk, type Machine, SHELLS } from './agent-kit.ts';
+import { type Machine, Planner, SHELLS } from './agent-kit.ts';
 import { bridge, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { standInForCrictl } from './etcd/crio.ts';
 import { Containerd, CTR, EtcdAlone, IMAGE, PROGRAMS, packImage, write } from './etcd/pod.ts';
@@ -26,7 +26,7 @@ import {
 } from './etcd/restoring.ts';
 
 let set: string;
-let desk: Desk;
+let planner: Planner;
 let containerd: Containerd;
 let machine: Machine;
 let disks: Disks;
@@ -38,9 +38,9 @@ beforeAll(() => {
 afterAll(() => fs.rmSync(set, { recursive: true }));
 
 beforeEach(async () => {
-  desk = await Desk.open();
+  planner = await Planner.open();
   containerd = await Containerd.start();
-  ({ machine, disks } = await prepared(desk));
+  ({ machine, disks } = await prepared(planner));
   machine.command('ctr', `#!/bin/sh\nexec ${CTR} "$@"\n`);
   fs.mkdirSync(machine.path('/run/containerd'), { recursive: true });
   fs.symlinkSync(containerd.socket, machine.path('/run/containerd/containerd.sock'));
@@ -51,7 +51,7 @@ afterEach(async () => {
   await containerd.stop();
   disks.close();
   machine.close();
-  desk.close();
+  planner.close();
 });
 
 test.for(SHELLS)(
@@ -95,7 +95,7 @@ test.for(SHELLS)(
     await write({ port: CLIENT }, 1, KEYS);
 
     // As a service nobody ends it but its unit.
-    desk.plan([RESTORE]);
+    planner.plan([RESTORE]);
     expect(await machine.poll(shell)).toMatchObject({
       status: 1,
       said: expect.stringContaining('etcd-runs'),
@@ -103,7 +103,7 @@ test.for(SHELLS)(
     expect(containerd.state('own')).toBe('RUNNING');
 
     const lines: readonly PlanLine[] = [{ ...RESTORE, image: IMAGE }];
-    desk.plan(lines);
+    planner.plan(lines);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     expect(containerd.state('own')).toBe('STOPPED');
     expect(containerd.state('other')).toBe('RUNNING');
@@ -112,7 +112,7 @@ test.for(SHELLS)(
       machine.root,
     );
     // Once is once: the pod runs with the new founding by then.
-    desk.plan(lines);
+    planner.plan(lines);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
   },
 );
@@ -138,7 +138,7 @@ test.for(SHELLS)(
       'systemctl',
       '#!/bin/sh\n[ "$*" != "stop kubelet.service" ] || { : >"$MUSTER_ROOT/stopping"; until [ -e "$MUSTER_ROOT/begun" ]; do sleep 0.1; done; }\nexec "$MUSTER_ROOT/systemctl" "$@"\n',
     );
-    desk.plan([{ do: 'end-etcd', machine: 'cp1' }]);
+    planner.plan([{ do: 'end-etcd', machine: 'cp1' }]);
     const polled = machine.poll(shell);
     await until('kubelet is being stopped', () => machine.exists('/stopping'));
     begin('own', 'etcd-cp1');
@@ -166,7 +166,7 @@ describe('under CRI-O', () => {
       'crictl',
       '#!/bin/sh\necho "$*" >>"$MUSTER_ROOT/crictl.log"\ncase $1 in ps) [ -e "$MUSTER_ROOT/ended" ] || echo 0123abcd ;; stop) : >"$MUSTER_ROOT/ended" ;; esac\n',
     );
-    desk.plan([{ do: 'end-etcd', machine: 'cp1' }]);
+    planner.plan([{ do: 'end-etcd', machine: 'cp1' }]);
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
     const pod = '--label io.kubernetes.pod.namespace=kube-system --label io.kubernetes.pod.name=etcd-cp1';
     const asked = machine.read('/crictl.log').split('\n');
@@ -181,7 +181,7 @@ describe('under CRI-O', () => {
     async (shell) => {
       await written(machine);
       standInForCrictl(machine);
-      desk.plan([{ ...RESTORE, image: IMAGE }]);
+      planner.plan([{ ...RESTORE, image: IMAGE }]);
       expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
       await isRestored(machine);
       expect(machine.read('/crictl.log').match(/(?<=^--timeout 2m )\w+/gm)).toEqual(
@@ -196,7 +196,7 @@ describe('under CRI-O', () => {
     for (const [name, program] of Object.entries(PROGRAMS))
       machine.command(name, `#!/bin/sh\nexec ${program} "$@"\n`);
     machine.command('crictl', '#!/bin/sh\nexit 1\n');
-    desk.plan([RESTORE]);
+    planner.plan([RESTORE]);
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
     await isRestored(machine);
   });
@@ -205,7 +205,7 @@ describe('under CRI-O', () => {
 test('data that a process has open are not touched, though nobody answers', async () => {
   await written(machine);
   const etcd = await EtcdAlone.start(data(machine));
-  desk.plan([RESTORE]);
+  planner.plan([RESTORE]);
   expect(await machine.poll()).toMatchObject({ status: 1, said: expect.stringContaining('etcd-runs') });
   await etcd.stop();
   expect(machine.exists('/var/lib/muster/etcd.copy')).toBe(false);
@@ -215,10 +215,10 @@ test('data that a process has open are not touched, though nobody answers', asyn
 test('an image that is nowhere leaves the data as they are, until there is one', async () => {
   await written(machine);
   containerd.import(set);
-  desk.plan([{ ...RESTORE, image: 'registry.k8s.io/none:1' }]);
+  planner.plan([{ ...RESTORE, image: 'registry.k8s.io/none:1' }]);
   expect(await machine.poll()).toMatchObject({ status: 1, said: expect.stringContaining('restore-failed') });
   expect(machine.exists('/var/lib/muster/etcd.before-f2')).toBe(false);
-  desk.plan([{ ...RESTORE, image: IMAGE }]);
+  planner.plan([{ ...RESTORE, image: IMAGE }]);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   await isRestored(machine);
 });
@@ -237,7 +237,7 @@ test('an image that the machine does not have comes from where kubelet would get
       '/etc/containerd/certs.d/_default/hosts.toml',
       `[host."https://${HOST}:8443"]\ncapabilities = ["pull", "resolve"]\nskip_verify = true\n`,
     );
-    desk.plan([{ ...RESTORE, image: IMAGE }]);
+    planner.plan([{ ...RESTORE, image: IMAGE }]);
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
   } finally {
     await muster?.stop();

@@ -8,15 +8,15 @@ import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { selfSigned } from '../self-signed.ts';
-import { Desk, Machine, SHELLS } from './agent-kit.ts';
+import { Machine, Planner, SHELLS } from './agent-kit.ts';
 
-let desk: Desk;
+let planner: Planner;
 let machine: Machine;
 const running: ChildProcess[] = [];
 
 beforeEach(async () => {
-  desk = await Desk.open();
-  machine = new Machine(desk);
+  planner = await Planner.open();
+  machine = new Machine(planner);
 });
 
 afterEach(async () => {
@@ -26,7 +26,7 @@ afterEach(async () => {
     await ended;
   }
   machine.close();
-  desk.close();
+  planner.close();
 });
 
 /** A process of that name, as the machine's /proc shows it. */
@@ -56,8 +56,8 @@ async function answering(status: () => number): Promise<https.Server> {
 
 test('where neither runs, nothing is said of them', async () => {
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
-  expect(desk.facts().apiserver).toBeUndefined();
-  expect(desk.facts().etcd.revision).toBeUndefined();
+  expect(planner.facts().apiserver).toBeUndefined();
+  expect(planner.facts().etcd.revision).toBeUndefined();
 });
 
 test.for(SHELLS)(
@@ -67,8 +67,8 @@ test.for(SHELLS)(
     start('kube-apiserver', { MUSTER_REVISION: '0123456789abcdef' });
     start('etcdctl', { MUSTER_REVISION: 'bad' });
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.facts().etcd.revision).toBe('e1');
-    expect(desk.facts().apiserver).toEqual({ health: 'alive', revision: '0123456789abcdef' });
+    expect(planner.facts().etcd.revision).toBe('e1');
+    expect(planner.facts().apiserver).toEqual({ health: 'alive', revision: '0123456789abcdef' });
   },
 );
 
@@ -76,8 +76,8 @@ test('one that somebody else started has no revision', async () => {
   start('kube-apiserver', { MUSTER_REVISION: 'not one' });
   start('etcd', {});
   await machine.poll();
-  expect(desk.facts().apiserver?.revision).toBe('-');
-  expect(desk.facts().etcd.revision).toBe('-');
+  expect(planner.facts().apiserver?.revision).toBe('-');
+  expect(planner.facts().etcd.revision).toBe('-');
 });
 
 test.for([
@@ -90,7 +90,7 @@ test.for([
   try {
     start('kube-apiserver', { MUSTER_REVISION: 'a1' });
     await machine.poll();
-    expect(desk.facts().apiserver).toEqual({ health, revision: 'a1' });
+    expect(planner.facts().apiserver).toEqual({ health, revision: 'a1' });
   } finally {
     server.close();
   }
@@ -99,10 +99,10 @@ test.for([
 test('an answer of somebody whom the cluster’s CA does not know is none', async () => {
   const server = await answering(() => 200);
   try {
-    machine.write('/etc/kubernetes/pki/ca-bundle.crt', desk.authority);
+    machine.write('/etc/kubernetes/pki/ca-bundle.crt', planner.authority);
     start('kube-apiserver', { MUSTER_REVISION: 'a1' });
     await machine.poll();
-    expect(desk.facts().apiserver?.health).toBe('alive');
+    expect(planner.facts().apiserver?.health).toBe('alive');
   } finally {
     server.close();
   }

@@ -4,12 +4,12 @@
  */
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
-import { Desk } from './agent-kit.ts';
+import { Planner } from './agent-kit.ts';
 
 const [directory] = process.argv.slice(2);
-const desk = await Desk.open();
-fs.writeFileSync(`${directory}/ca.crt`, desk.authority);
-const settings = { server: desk.url, machine: 'cp1', session: 'S-1', ticket: desk.ticket };
+const planner = await Planner.open();
+fs.writeFileSync(`${directory}/ca.crt`, planner.authority);
+const settings = { server: planner.url, machine: 'cp1', session: 'S-1', ticket: planner.ticket };
 const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
 // Written last: it says that the server is there.
 fs.writeFileSync(`${directory}/agent.conf.new`, lines.join(''), { mode: 0o600 });
@@ -17,7 +17,7 @@ fs.renameSync(`${directory}/agent.conf.new`, `${directory}/agent.conf`);
 
 let told = 0;
 setInterval(() => {
-  for (const { path, by = '-', form } of desk.asked.slice(told)) {
+  for (const { path, by = '-', form } of planner.asked.slice(told)) {
     told++;
     process.stdout.write(`asked: ${path} ${by} ${form.get('bootid') ?? '-'}\n`);
     if (path === '/agent/poll') execFile('systemctl', ['--no-block', 'isolate', 'poweroff.target']);

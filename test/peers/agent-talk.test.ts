@@ -3,26 +3,26 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Desk, Machine, openssl, put, SHELLS, SOURCE } from './agent-kit.ts';
+import { Machine, openssl, Planner, put, SHELLS, SOURCE } from './agent-kit.ts';
 
-let desk: Desk;
+let planner: Planner;
 let machine: Machine;
 
 beforeEach(async () => {
-  desk = await Desk.open();
-  machine = new Machine(desk);
+  planner = await Planner.open();
+  machine = new Machine(planner);
 });
 
 afterEach(() => {
   machine.close();
-  desk.close();
+  planner.close();
 });
 
 const setting = (line: string): void =>
   fs.appendFileSync(machine.path('/etc/muster/agent.conf'), `${line}\n`);
 
 test('a machine does not give its ticket to a server of another CA, and says so where boot reports go', async () => {
-  const other = await Desk.open();
+  const other = await Planner.open();
   machine.write('/etc/muster/ca.crt', other.authority);
   machine.write(
     '/etc/muster/muster-report.sh',
@@ -32,7 +32,7 @@ test('a machine does not give its ticket to a server of another CA, and says so 
   const { status, said } = await machine.poll();
   expect(status).toBe(1);
   expect(said).toContain('certificate');
-  expect(desk.asked).toEqual([]);
+  expect(planner.asked).toEqual([]);
   await expect.poll(() => machine.exists('/report'), { timeout: 20_000 }).toBe(true);
   expect(machine.read('/report')).toMatch(
     /^failed the agent does not believe the certificate of https:.* its clock says 2/,
@@ -49,16 +49,16 @@ test('neither proxies nor certificates of the environment, nor a .curlrc, come b
     status: 0,
     said: '',
   });
-  const other = await Desk.open();
-  machine.write('/system.crt', desk.authority);
+  const other = await Planner.open();
+  machine.write('/system.crt', planner.authority);
   machine.write('/etc/muster/ca.crt', other.authority);
   other.close();
-  const before = desk.asked.length;
+  const before = planner.asked.length;
   const system = machine.path('/system.crt');
   expect(
     (await machine.poll(SHELLS[0], { HOME: home, SSL_CERT_FILE: system, CURL_CA_BUNDLE: system })).status,
   ).toBe(1);
-  expect(desk.asked).toHaveLength(before);
+  expect(planner.asked).toHaveLength(before);
 });
 
 test('the ticket and keys are readable for nobody else, stand on no command line, and lie nowhere but in their place', async () => {
@@ -68,7 +68,7 @@ test('the ticket and keys are readable for nobody else, stand on no command line
     machine.command(name, `#!/bin/sh\nprintf '%s\\n' "$*" >>"${log}"\nexec ${real} "$@"\n`);
   }
   const withKey = { do: 'put-with-key', mode: 0o600, leaf: 'kubelet' } as const;
-  desk.plan([
+  planner.plan([
     { do: 'request', leaf: 'kubelet', algorithm: 'ECDSA-P256' },
     { do: 'request', leaf: 'etcd-peer', algorithm: 'RSA-2048' },
     { ...withKey, path: '/etc/kubelet.pem', append: 'pem', content: { text: 'certificate\n' } },
@@ -85,7 +85,7 @@ test('the ticket and keys are readable for nobody else, stand on no command line
   for (const at of [home, `${home}/keys`, '/run/muster']) expect(machine.mode(at)).toBe('700');
   const argv = fs.readFileSync(log, 'utf8');
   expect(argv).toContain('/agent/redeem');
-  for (const secret of [desk.ticket, 'PRIVATE', key.split('\n')[1]!]) expect(argv).not.toContain(secret);
+  for (const secret of [planner.ticket, 'PRIVATE', key.split('\n')[1]!]) expect(argv).not.toContain(secret);
   const left = fs.readdirSync(machine.path('/run/muster'), { recursive: true, encoding: 'utf8' });
   for (const name of left) {
     const full = machine.path(`/run/muster/${name}`);
@@ -94,14 +94,14 @@ test('the ticket and keys are readable for nobody else, stand on no command line
 });
 
 test('a lost answer to the ticket costs nothing: the same key asks again', async () => {
-  desk.redeemAnswers.push(
+  planner.redeemAnswers.push(
     { status: 200, body: 'x'.repeat(5000), cutAt: 10 },
     { status: 503 },
     { status: 200, body: 'not a certificate' },
   );
   for (let n = 0; n < 3; n++) expect((await machine.poll()).status).toBe(1);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
-  const requests = desk.asked
+  const requests = planner.asked
     .filter(({ path: asked }) => asked === '/agent/redeem')
     .map(({ form }) => form.get('csr')!);
   expect(requests).toHaveLength(4);
@@ -112,7 +112,7 @@ test('a certificate for another key is no answer to the ticket', async () => {
   const key = machine.path('/other.key');
   openssl(['ecparam', '-genkey', '-name', 'prime256v1', '-noout', '-out', key]);
   const csr = openssl(['req', '-new', '-key', key, '-subj', '/CN=x']);
-  desk.redeemAnswers.push({ status: 200, body: await desk.certify(csr) });
+  planner.redeemAnswers.push({ status: 200, body: await planner.certify(csr) });
   expect((await machine.poll()).status).toBe(1);
   expect(machine.exists('/var/lib/muster/agent/agent.crt')).toBe(false);
 });
@@ -120,9 +120,9 @@ test('a certificate for another key is no answer to the ticket', async () => {
 test('a certificate that is not believed any more is asked for anew with the ticket, by the same key', async () => {
   await machine.poll();
   const before = machine.read('/var/lib/muster/agent/agent.crt');
-  desk.answers.push({ status: 401 });
+  planner.answers.push({ status: 401 });
   expect((await machine.poll()).status).toBe(1);
-  expect(desk.asked.map(({ path: asked }) => asked)).toEqual([
+  expect(planner.asked.map(({ path: asked }) => asked)).toEqual([
     '/agent/redeem',
     '/agent/poll',
     '/agent/poll',
@@ -154,7 +154,7 @@ const now = () => Math.floor(Date.now() / 1000);
 test('the clock goes forward to the server’s time if it may, and only when it is more than a minute behind', async () => {
   const after = async (mine: number): Promise<number> => {
     clockOff(mine);
-    desk.answers.push({ status: 204, headers: { 'Muster-Time': String(now()) } });
+    planner.answers.push({ status: 204, headers: { 'Muster-Time': String(now()) } });
     await machine.poll();
     return off();
   };
@@ -163,7 +163,7 @@ test('the clock goes forward to the server’s time if it may, and only when it 
   expect(Math.abs(await after(-7200))).toBeLessThan(60);
   expect(await after(-10)).toBe(-10);
   expect(await after(7200)).toBe(7200);
-  expect(desk.facts().clock / 1000 - now()).toBeGreaterThan(7000);
+  expect(planner.facts().clock / 1000 - now()).toBeGreaterThan(7000);
 });
 
 test.for([
@@ -199,11 +199,11 @@ test('a first configuration of an earlier boot says nothing about the time', asy
 test('the highest revision that the server ever told is said back, also after a restart', async () => {
   await machine.poll();
   for (const revision of ['41', '7', 'x']) {
-    desk.answers.push({ status: 204, headers: { 'Muster-Revision': revision } });
+    planner.answers.push({ status: 204, headers: { 'Muster-Revision': revision } });
     await machine.poll();
   }
   await machine.poll();
-  expect(desk.facts().seenRevision).toBe(41);
+  expect(planner.facts().seenRevision).toBe(41);
 });
 
 test('it asks again after what the server says; after failures it waits longer each time', async () => {
@@ -216,7 +216,7 @@ test('it asks again after what the server says; after failures it waits longer e
     headers: retry === undefined ? {} : { 'Retry-After': String(retry) },
   }));
   const failures = Array.from({ length: 6 }, () => ({ status: 503, headers: { 'Retry-After': '2' } }));
-  desk.answers.push(...answers, ...failures);
+  planner.answers.push(...answers, ...failures);
   machine.start();
   const slept = () => (machine.exists('/slept') ? machine.read('/slept').trim().split('\n').map(Number) : []);
   await expect.poll(() => slept().length, { timeout: 100_000 }).toBe(20);
@@ -237,9 +237,9 @@ test('a new agent that came with a plan takes over', async () => {
   ])
     fs.copyFileSync(path.join(SOURCE, name), machine.path(`/etc/muster/${name}`));
   const newer = machine.read('/etc/muster/muster-agent.sh').replace(/^version=.*$/m, 'version=next');
-  desk.plan([put('/etc/muster/muster-agent.sh', newer, 0o755)]);
+  planner.plan([put('/etc/muster/muster-agent.sh', newer, 0o755)]);
   machine.start(SHELLS[0], [], { AGENT: machine.path('/etc/muster/muster-agent.sh') });
-  await expect.poll(() => desk.asked.at(-1)?.form.get('agent'), { timeout: 100_000 }).toBe('next');
+  await expect.poll(() => planner.asked.at(-1)?.form.get('agent'), { timeout: 100_000 }).toBe('next');
 });
 
 test('what an agent started and left behind does not keep the next one from running', async () => {
@@ -247,7 +247,7 @@ test('what an agent started and left behind does not keep the next one from runn
     'systemctl',
     '#!/bin/sh\n[ "$1" != is-active ] || exit 1\n[ "$1" != start ] || /bin/sleep 1000 >/dev/null 2>&1 &\n',
   );
-  desk.plan([{ do: 'run', unit: 'a.service', digest: 'd' }]);
+  planner.plan([{ do: 'run', unit: 'a.service', digest: 'd' }]);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
 });
@@ -258,17 +258,17 @@ test.for(SHELLS)(
     machine.command('systemctl', '#!/bin/sh\n[ "$1" != is-system-running ] || cat "$MUSTER_ROOT/manager"\n');
     const ended = async (state: string) => {
       machine.write('/manager', `${state}\n`);
-      const polls = desk.asked.length;
+      const polls = planner.asked.length;
       const agent = machine.start(shell);
       await expect
-        .poll(() => desk.asked.slice(polls).some(({ path: asked }) => asked === '/agent/poll'), {
+        .poll(() => planner.asked.slice(polls).some(({ path: asked }) => asked === '/agent/poll'), {
           timeout: 100_000,
         })
         .toBe(true);
       // As the service manager does it: all of the unit at once.
       process.kill(-agent.pid!, 'SIGTERM');
       await once(agent, 'exit');
-      return desk.asked.slice(polls).filter(({ path: asked }) => asked === '/agent/leave');
+      return planner.asked.slice(polls).filter(({ path: asked }) => asked === '/agent/leave');
     };
     expect(await ended('running')).toEqual([]);
     const [said, ...more] = await ended('stopping');
@@ -284,7 +284,7 @@ test('a second agent leaves the first alone', async () => {
   machine.command('sleep', '#!/bin/sh\n: >"$MUSTER_ROOT/asleep"\nexec /bin/sleep 1000\n');
   machine.start();
   await expect.poll(() => machine.exists('/asleep'), { timeout: 100_000 }).toBe(true);
-  const asked = desk.asked.length;
+  const asked = planner.asked.length;
   expect(await machine.poll()).toEqual({ status: 1, said: 'muster-agent: another agent runs already\n' });
-  expect(desk.asked).toHaveLength(asked);
+  expect(planner.asked).toHaveLength(asked);
 });

@@ -9,7 +9,7 @@ import { GONE_FOR } from '../../src/agent/withdrawal.ts';
 import { duration, type Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { pkiStatusView } from '../../src/pki/views.ts';
-import { document, machine } from '../unit/boot/world.ts';
+import { document, machine } from '../unit/pxe/boot/world.ts';
 import { CLUSTER, CP1_MAC, open, type World } from './agent-world.ts';
 
 let world: World;

@@ -11,13 +11,13 @@ import { openAgents } from '../../src/agent/agents.ts';
 import type { AgentFacts } from '../../src/agent/facts.ts';
 import type { AgentSettings } from '../../src/agent/layer.ts';
 import type { Plan } from '../../src/agent/plan.ts';
-import type { AgentDesk, AgentIdentity, PollContext } from '../../src/agent/protocol.ts';
+import type { AgentIdentity, AgentPlanner, PollContext } from '../../src/agent/protocol.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { openPki, type Pki } from '../../src/pki/pki.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
 import { newVaultKey, type Vault, vaultFrom } from '../../src/pki/vault.ts';
 import type { ScriptAnswer } from '../../src/pxe/boot.ts';
-import * as boot from '../unit/boot/world.ts';
+import * as boot from '../unit/pxe/boot/world.ts';
 
 export const CP1_MAC = '52:54:00:aa:00:11' as Mac;
 export const CP2_MAC = '52:54:00:aa:00:12' as Mac;
@@ -46,7 +46,7 @@ export interface World extends boot.World {
   readonly agents: Awaited<ReturnType<typeof openAgents>>;
   readonly pki: Pki;
   readonly directory: string;
-  /** What the desk was asked, and what it answers. */
+  /** What the planner was asked, and what it answers. */
   readonly asked: { identity: AgentIdentity; facts: AgentFacts; context: PollContext }[];
   plan: Plan;
   /** What a machine with `delivery: inline` gets. */
@@ -107,14 +107,14 @@ export async function open(
       return agents;
     },
   });
-  const desk: AgentDesk = async (identity, facts, context) => {
+  const planner: AgentPlanner = async (identity, facts, context) => {
     asked.push({ identity, facts, context: context! });
     return state.plan;
   };
   await agents.listen({
     host: LOOPBACK,
     port: 0,
-    desk,
+    planner,
     inline: (machine) => state.inline(machine),
     addresses: () => ['10.77.0.1', LOOPBACK],
     ticketed: (session) => {

@@ -4,20 +4,20 @@
  */
 import fs from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { maskDistributionsEtcd } from '../../src/cluster/content/etcd-service.ts';
-import { Desk, Machine, openssl, put, SHELLS } from './agent-kit.ts';
+import { maskDistributionsEtcd } from '../../src/cluster/plan/etcd-service.ts';
+import { Machine, openssl, Planner, put, SHELLS } from './agent-kit.ts';
 
-let desk: Desk;
+let planner: Planner;
 let machine: Machine;
 
 beforeEach(async () => {
-  desk = await Desk.open();
-  machine = new Machine(desk);
+  planner = await Planner.open();
+  machine = new Machine(planner);
 });
 
 afterEach(() => {
   machine.close();
-  desk.close();
+  planner.close();
 });
 
 const D1 = '1'.repeat(64);
@@ -25,7 +25,7 @@ const D2 = '2'.repeat(64);
 
 describe.for(SHELLS)('by %s', (shell) => {
   test('a machine redeems its ticket, says what it is, and does what the plan says', async () => {
-    const digest = desk.plan([
+    const digest = planner.plan([
       { do: 'request', leaf: 'etcd-peer', algorithm: 'ECDSA-P256' },
       { do: 'directory', mode: 0o700, path: '/var/lib/etcd' },
       put('/etc/kubernetes/pki/ca.crt', 'certificate\n'),
@@ -36,11 +36,11 @@ describe.for(SHELLS)('by %s', (shell) => {
       { do: 'step', step: 'files' },
     ]);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.asked.map(({ path, by }) => [path, by])).toEqual([
+    expect(planner.asked.map(({ path, by }) => [path, by])).toEqual([
       ['/agent/redeem', undefined],
       ['/agent/poll', 'cp1'],
     ]);
-    expect(desk.facts()).toMatchObject({
+    expect(planner.facts()).toMatchObject({
       agent: '1',
       bootId: 'b0070000-0000-4000-8000-000000000001',
       machineId: '0123456789abcdef0123456789abcdef',
@@ -48,7 +48,7 @@ describe.for(SHELLS)('by %s', (shell) => {
       etcd: { wal: 'absent', health: 'down' },
       pins: new Map(),
     });
-    expect(Math.abs(desk.facts().clock - Date.now())).toBeLessThan(60_000);
+    expect(Math.abs(planner.facts().clock - Date.now())).toBeLessThan(60_000);
     expect(machine.read('/etc/kubernetes/pki/ca.crt')).toBe('certificate\n');
     expect(machine.mode('/etc/kubernetes/pki/ca.crt')).toBe('644');
     expect(machine.mode('/etc/kubernetes/pki')).toBe('755');
@@ -59,8 +59,8 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(machine.told()).toEqual(['enable kubelet.service', 'start kubelet.service']);
 
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
-    expect(desk.asked).toHaveLength(3);
-    const { applied, step, pins, requests } = desk.facts();
+    expect(planner.asked).toHaveLength(3);
+    const { applied, step, pins, requests } = planner.facts();
     expect({ applied, step }).toEqual({ applied: digest, step: 'files' });
     const key = openssl(['pkey', '-in', machine.path('/var/lib/muster/agent/keys/etcd-peer.key'), '-pubout']);
     expect(openssl(['req', '-verify', '-noout', '-pubkey'], requests.get('etcd-peer')!)).toBe(key);
@@ -69,7 +69,7 @@ describe.for(SHELLS)('by %s', (shell) => {
 
   test('a unit is restarted once for each digest, and starts after a reboot', async () => {
     const said = async (digest: string, restart: 'run' | 'reload' = 'run') => {
-      desk.plan([
+      planner.plan([
         put('/etc/systemd/system/a.service', '[Service]\n'),
         { do: restart, unit: 'a.service', digest },
       ]);
@@ -91,7 +91,7 @@ describe.for(SHELLS)('by %s', (shell) => {
     machine.write('/units/etcd.service.enabled', '');
     machine.write(unit, '[Service]\nExecStart=/usr/bin/etcd\n');
     const poll = async () => {
-      desk.plan(maskDistributionsEtcd);
+      planner.plan(maskDistributionsEtcd);
       expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
       return machine.told();
     };

@@ -7,8 +7,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { containerdConfig } from '../../src/cluster/content/containerd.ts';
-import { full } from '../unit/cluster/kit.ts';
+import { containerdConfig } from '../../src/cluster/plan/containerd.ts';
+import { resolved } from '../unit/cluster/kit.ts';
 import { unpacked } from './unpacked.ts';
 
 const { command, env } = unpacked('containerd', 'usr/bin/containerd');
@@ -23,7 +23,9 @@ function table(dump: string, name: string): string[] {
 }
 
 it('takes the pause image, systemd’s control groups, the directory of mirrors and the one of CNI plugins', () => {
-  const cluster = full({ overrides: { versions: { containerd: VERSION }, cniPlugins: '/opt/other/bin' } });
+  const cluster = resolved({
+    overrides: { versions: { containerd: VERSION }, cniPlugins: '/opt/other/bin' },
+  });
   const home = mkdtempSync(join(tmpdir(), 'muster-containerd-'));
   try {
     const file = join(home, 'config.toml');

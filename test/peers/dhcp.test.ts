@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatIpv4 } from '../../src/base/ipv4.ts';
 import { type Mac, macToBytes } from '../../src/base/mac.ts';
 import { BROADCAST_FLAG, type DhcpPacket, decode } from '../../src/pxe/dhcp/packet.ts';
-import { BIOS, message, UEFI } from '../unit/dhcp/kit.ts';
+import { BIOS, message, UEFI } from '../unit/pxe/dhcp/kit.ts';
 import { attach, bridge, daemon, ip, type Muster, remove, run, startMuster } from './dhcp-segment.ts';
 import { unpacked } from './unpacked.ts';
 

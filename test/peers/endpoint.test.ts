@@ -7,11 +7,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { balancerBinds, balancerConfig } from '../../src/cluster/content/balancer.ts';
-import { keepalivedConfig } from '../../src/cluster/content/virtual-address.ts';
+import { balancerBinds, balancerConfig } from '../../src/cluster/plan/balancer.ts';
+import { keepalivedConfig } from '../../src/cluster/plan/virtual-address.ts';
 import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
 import { selfSigned } from '../self-signed.ts';
-import { full } from '../unit/cluster/kit.ts';
+import { resolved } from '../unit/cluster/kit.ts';
 import { attach, bridge, daemon, ip, remove, run } from './dhcp-segment.ts';
 import { unpacked } from './unpacked.ts';
 
@@ -22,7 +22,7 @@ const VIRTUAL = ['10.88.0.10', 'fd00:88::10'] as const;
 const addressesOf = (n: number): readonly string[] => [`10.88.0.${11 + n}`, `fd00:88::${11 + n}`];
 
 const clusterAt = (endpoint: string) =>
-  full(
+  resolved(
     {
       endpoint,
       sans: [],

@@ -10,7 +10,7 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createMetrics } from '../../src/base/metrics.ts';
-import type { EtcdClient } from '../../src/cluster/person.ts';
+import type { EtcdClient } from '../../src/cluster/joining/user-credentials.ts';
 import { newGeneration } from '../../src/pki/issue.ts';
 import { PrivateKey } from '../../src/pki/keys.ts';
 import { addTrusted, promote } from '../../src/pki/keyset.ts';

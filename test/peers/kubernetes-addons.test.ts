@@ -8,14 +8,14 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { CATALOGUE } from '../../src/cluster/addons/catalogue.ts';
-import { openAddons } from '../../src/cluster/addons/library.ts';
-import { kubeVipManifest } from '../../src/cluster/content/kube-vip.ts';
+import { CATALOGUE } from '../../src/cluster/objects/addons/catalogue.ts';
+import { openAddons } from '../../src/cluster/objects/addons/library.ts';
 import { bundleOf, manifestText } from '../../src/cluster/objects/bundle.ts';
+import { kubeVipManifest } from '../../src/cluster/plan/kube-vip.ts';
 import type { KubernetesSpec } from '../../src/resources/kinds.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
-import { full } from '../unit/cluster/kit.ts';
+import { resolved } from '../unit/cluster/kit.ts';
+import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 
 /** Where a pod finds its account. The stage has a /run of its own (scripts/in-namespace.sh). */
@@ -144,7 +144,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
         sha256 === SHA256 ? new TextEncoder().encode(THINGS) : undefined,
       ),
     });
-    placed.put(await settle(world.desk, machine), machine);
+    placed.put(await settle(world.planner, machine), machine);
     fs.copyFileSync(applier(), own());
     fs.mkdirSync(placed.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
     placed.start('etcd');
@@ -205,7 +205,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(await applyAs(1)).toBe(0);
     expect(versions()).toEqual(before);
     world.known.put(clusterDocument({ ...SPEC, addons: [] }));
-    placed.put(await settle(world.desk, machine), machine);
+    placed.put(await settle(world.planner, machine), machine);
     expect(await applyAs(1)).toBe(0);
     expect(versions()).toEqual(before);
   });
@@ -224,7 +224,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   });
 
   test('the firewall of kube-router beside flannel is accepted, and so are the policies of a namespace that is not there yet', () => {
-    const cluster = full(
+    const cluster = resolved(
       { ...SPEC, networkPolicy: { enforce: 'kube-router', isolate: ['shop', 'default'] } },
       MACHINES,
     );
@@ -247,7 +247,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   });
 
   test.for(['flannel', 'kube-router'] as const)('the objects of %s for both families are accepted', (cni) => {
-    const cluster = full({ ...SPEC, cni }, MACHINES);
+    const cluster = resolved({ ...SPEC, cni }, MACHINES);
     const file = placed.inside(`/${cni}.yaml`);
     fs.writeFileSync(file, manifestText(bundleOf(cluster, 'CA\n').applied));
     const said = kubectl('apply', '--server-side', '--force-conflicts', '--field-manager=muster', '-f', file);
@@ -255,7 +255,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   });
 
   test('the static pod of kube-vip is accepted', () => {
-    const { virtualAddress, ...cluster } = full(
+    const { virtualAddress, ...cluster } = resolved(
       {
         ...SPEC,
         virtualAddress: { by: 'kube-vip', addresses: ['10.0.0.9', 'fd00:13::9'], interface: 'eth0' },

@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ARTIFACTS } from '../artifacts.ts';
-import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 
 const ADDRESS = '10.0.0.11';
@@ -44,12 +44,12 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
 
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
-    const { desk } = await rig({
+    const { planner } = await rig({
       spec: { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: [], sans: [] },
       etcd: async () => ({ lines: [], founding: FOUNDING }),
     });
     const machine = new TestMachine('cp1');
-    placed.put(await settle(desk, machine), machine);
+    placed.put(await settle(planner, machine), machine);
     fs.mkdirSync(inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
     placed.start('etcd');
     placed.start('kube-apiserver');

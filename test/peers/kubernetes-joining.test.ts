@@ -11,18 +11,18 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { duration } from '../../src/base/duration.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { FoundingRecord } from '../../src/cluster/founding/founding.ts';
-import { createKubes } from '../../src/cluster/health/kube.socket.ts';
+import type { FoundingRecord } from '../../src/cluster/etcd/founding.ts';
 import { startApprover } from '../../src/cluster/joining/approver.ts';
 import { startNodeKeeper } from '../../src/cluster/joining/node-keeper.ts';
 import type { Rounds } from '../../src/cluster/joining/rounds.ts';
+import { createKubes } from '../../src/cluster/kube.socket.ts';
 import type { NewEvent } from '../../src/events/event.ts';
 import type { Pki } from '../../src/pki/pki.ts';
 import type { KubernetesSpec } from '../../src/resources/kinds.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
 import { completed } from '../unit/cluster/kit.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 import { SERVING, SigningRequests } from './signing-requests.ts';
 
@@ -49,7 +49,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
     const start = Date.now() - LATE;
-    const { desk, clock, ...made } = await rig({
+    const { planner, clock, ...made } = await rig({
       start,
       spec: SPEC,
       etcd: async () => ({ lines: [], founding: FOUNDING }),
@@ -58,8 +58,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     // The worker is there first; the control plane comes forty minutes later, and there is no boot
     // host from then on.
     const w1 = new TestMachine('w1', { state: 'unused' });
-    worker.put(await settle(desk, w1), w1);
-    await api.begin({ desk, clock }, LATE);
+    worker.put(await settle(planner, w1), w1);
+    await api.begin({ planner, clock }, LATE);
   });
 
   afterAll(async () => {
@@ -184,7 +184,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const events: NewEvent[] = [];
     approver = startApprover({
       founder: { records: () => [{ cluster: 'golden', founded: { at: 1, by: 'cp1' } } as FoundingRecord] },
-      completions: { get: () => completed(SPEC) },
+      clusters: { get: () => completed(SPEC) },
       kubes,
       tokens: { ownerOf: () => undefined },
       events: { record: (event) => void events.push(event) },
@@ -238,7 +238,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       founder: {
         records: () => [{ cluster: 'golden', id: 'one', founded: { at: 1, by: 'cp1' } } as FoundingRecord],
       },
-      completions: { get: () => completed({ ...SPEC, nodes }) },
+      clusters: { get: () => completed({ ...SPEC, nodes }) },
       kubes: createKubes({ pki, clock: systemClock, signal: stop.signal }),
       store,
       events: { record: (event) => void events.push(event) },

@@ -10,14 +10,14 @@ import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
-import { createKubes } from '../../src/cluster/health/kube.socket.ts';
-import type { Kube } from '../../src/cluster/health/kube.ts';
+import { deleteNode, drain } from '../../src/cluster/change/drain.ts';
 import { type ApiSeen, observeKubernetes } from '../../src/cluster/health/observe.ts';
 import { probe, probePod } from '../../src/cluster/health/probe.ts';
-import { deleteNode, drain } from '../../src/cluster/leaving/drain.ts';
+import { createKubes } from '../../src/cluster/kube.socket.ts';
+import type { Kube } from '../../src/cluster/kube.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
-import { full } from '../unit/cluster/kit.ts';
+import { resolved } from '../unit/cluster/kit.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { until } from './etcd/rack.ts';
 
 const ADDRESS = '10.0.0.11';
@@ -65,9 +65,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
 
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
-    const { desk, pki } = await rig({ spec: SPEC, etcd: async () => ({ lines: [], founding: FOUNDING }) });
+    const { planner, pki } = await rig({ spec: SPEC, etcd: async () => ({ lines: [], founding: FOUNDING }) });
     const machine = new TestMachine('cp1');
-    for (const line of (await settle(desk, machine)).lines) {
+    for (const line of (await settle(planner, machine)).lines) {
       if (line.do !== 'put' && line.do !== 'put-with-key') continue;
       if (!('text' in line.content)) continue;
       const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';
@@ -118,7 +118,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
         metadata: { name, namespace },
         spec: { holderIdentity: 'cp1_x', renewTime },
       });
-    const seen = await observeKubernetes(full(SPEC), () => kube);
+    const seen = await observeKubernetes(resolved(SPEC), () => kube);
     expect(seen.apiservers).toEqual([
       { machine: 'cp1', ready: true, version: expect.stringMatching(/^v1\.\d+\./) },
     ]);
@@ -150,14 +150,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       ],
     };
     // what an earlier probe could not take away when its time was over
-    const left = { full: full(SPEC), image: 'i', id: 'left' };
+    const left = { resolved: resolved(SPEC), image: 'i', id: 'left' };
     await kube('/api/v1/namespaces/kube-system/pods', { method: 'POST', body: probePod(left, 'w1', 0) });
     kubectl(
       ...['patch', 'pod', '-n', 'kube-system', 'muster-probe-left-0', '--subresource=status'],
       ...['--type=merge', '-p', '{"status": {"phase": "Failed"}}'],
     );
     const probing = probe({
-      full: full(SPEC),
+      resolved: resolved(SPEC),
       kube,
       clock: systemClock,
       nodes: ['w1'],

@@ -10,7 +10,7 @@ import { newEncryptionKey } from '../../src/pki/encryption.ts';
 import { addTrusted, promote } from '../../src/pki/keyset.ts';
 import type { KubernetesSpec } from '../../src/resources/kinds.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 
 const ADDRESS = '10.0.0.12';
@@ -71,7 +71,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
   /** Puts the plan down as it is now, and starts the apiserver anew with it. */
   async function apply(): Promise<void> {
     world.clock.advance(duration('10s'));
-    placed.put(await settle(world.desk, machine), machine);
+    placed.put(await settle(world.planner, machine), machine);
     await placed.stop('kube-apiserver');
     placed.start('kube-apiserver');
     await vi.waitFor(() => expect(ready()).toBe(true), { timeout: 250_000, interval: 500 });
@@ -92,7 +92,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
       machines: [{ name: 'cp1', addresses: [ADDRESS] }],
       etcd: async () => ({ lines: [], founding: FOUNDING }),
     });
-    placed.put(await settle(world.desk, machine), machine);
+    placed.put(await settle(world.planner, machine), machine);
     fs.mkdirSync(placed.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
     placed.start('etcd');
     await apply();

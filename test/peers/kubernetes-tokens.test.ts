@@ -11,15 +11,15 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { duration } from '../../src/base/duration.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { FoundingRecord } from '../../src/cluster/founding/founding.ts';
-import { createKubes } from '../../src/cluster/health/kube.socket.ts';
+import type { FoundingRecord } from '../../src/cluster/etcd/founding.ts';
 import { startApprover } from '../../src/cluster/joining/approver.ts';
 import type { Rounds } from '../../src/cluster/joining/rounds.ts';
 import { startTokenKeeper } from '../../src/cluster/joining/token-keeper.ts';
+import { createKubes } from '../../src/cluster/kube.socket.ts';
 import type { NewEvent } from '../../src/events/event.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
 import { completed } from '../unit/cluster/kit.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 import { SigningRequests } from './signing-requests.ts';
 
@@ -57,7 +57,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
 
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
-    const { desk, clock, pki, tokens } = await rig({
+    const { planner, clock, pki, tokens } = await rig({
       start: Date.now() - LATE,
       spec: SPEC,
       etcd: async () => ({ lines: [], founding: FOUNDING }),
@@ -65,7 +65,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const w1 = new TestMachine('w1', { state: 'unused' });
     poll = async (joined) => {
       w1.said = { step: 'units', ...(joined && { joined }) };
-      worker.put(await settle(desk, w1), w1);
+      worker.put(await settle(planner, w1), w1);
     };
     // The worker is there first; the control plane comes forty minutes later.
     await poll();
@@ -73,11 +73,11 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       users: [{ user: { token: string } }];
     };
     ({ token } = read.users[0].user);
-    await api.begin({ desk, clock }, LATE);
+    await api.begin({ planner, clock }, LATE);
     await poll();
     const common = {
       founder: { records: () => [{ cluster: 'golden', founded: { at: 1, by: 'cp1' } } as FoundingRecord] },
-      completions: { get: () => completed(SPEC) },
+      clusters: { get: () => completed(SPEC) },
       kubes: createKubes({ pki, clock: systemClock, signal: stop.signal }),
       ...{ tokens, clock: systemClock, log: silentLog },
     };

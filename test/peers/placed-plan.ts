@@ -9,7 +9,7 @@ import path from 'node:path';
 import { load } from 'js-yaml';
 import type { Plan } from '../../src/agent/plan.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import type { TestMachine } from '../unit/cluster/desk-kit.ts';
+import type { TestMachine } from '../unit/cluster/planner-kit.ts';
 
 export class PlacedPlan {
   readonly bin = path.join(ARTIFACTS ?? '', 'bin');

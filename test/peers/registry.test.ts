@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { crioLines } from '../../src/cluster/content/cri-o.ts';
+import { crioLines } from '../../src/cluster/plan/cri-o.ts';
 import { selfSigned } from '../self-signed.ts';
-import { full } from '../unit/cluster/kit.ts';
+import { resolved } from '../unit/cluster/kit.ts';
 import { bridge, daemon, type Muster, remove, startMuster } from './dhcp-segment.ts';
 import { unpacked } from './unpacked.ts';
 
@@ -56,7 +56,7 @@ const ctr = (...args: string[]) => {
 const pull = (reference: string, hosts: string) =>
   ctr('images', 'pull', '--hosts-dir', hosts, '--snapshotter', 'native', reference);
 
-/** As on our machines: one directory for every registry, see src/cluster/content/containerd.ts. */
+/** As on our machines: one directory for every registry, see src/cluster/plan/containerd.ts. */
 function hostsDirectory(authority: string): string {
   const directory = mkdtempSync(join(HOME, 'certs-'));
   mkdirSync(join(directory, '_default'));
@@ -154,7 +154,7 @@ it('what containerd unpacked is the program, octet by octet, and runnable', asyn
 });
 
 it('with the settings of CRI-O the library that it pulls by asks our registry, by tag and by digest, and believes our CA alone', async () => {
-  const cluster = { ...full({ runtime: 'cri-o' }), mirrors: [`https://${HOST}:8443`] };
+  const cluster = { ...resolved({ runtime: 'cri-o' }), mirrors: [`https://${HOST}:8443`] };
   const lines = new Map(
     crioLines(cluster).files.flatMap((line) =>
       line.do === 'put' && 'text' in line.content ? [[line.path, line.content.text] as const] : [],

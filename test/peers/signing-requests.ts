@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { expect, vi } from 'vitest';
 import type { Millis } from '../../src/base/duration.ts';
-import { type rig, settle, TestMachine } from '../unit/cluster/desk-kit.ts';
+import { type rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import type { PlacedPlan } from './placed-plan.ts';
 
 type Rig = Awaited<ReturnType<typeof rig>>;
@@ -82,11 +82,11 @@ export class SigningRequests {
    * The control plane cp1 comes, so much later: it is given its plan, its pods start, it registers
    * as its kubelet would when the API answers, and applies the cluster's objects.
    */
-  async begin({ desk, clock }: Pick<Rig, 'desk' | 'clock'>, later: Millis): Promise<void> {
+  async begin({ planner, clock }: Pick<Rig, 'planner' | 'clock'>, later: Millis): Promise<void> {
     const control = this.#control;
     clock.advance(later);
     const cp1 = new TestMachine('cp1');
-    control.put(await settle(desk, cp1), cp1);
+    control.put(await settle(planner, cp1), cp1);
     fs.mkdirSync(control.inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
     for (const pod of ['etcd', 'kube-apiserver', 'kube-controller-manager']) control.start(pod);
     const applier = control.inside('/run/muster/applier.conf');

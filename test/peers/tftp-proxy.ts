@@ -6,7 +6,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { systemClock } from '../../src/base/clock.ts';
 import { millis } from '../../src/base/duration.ts';
-import { xorshift } from '../unit/tftp/mutate.ts';
+import { xorshift } from '../unit/pxe/tftp/mutate.ts';
 
 export interface BadNetwork {
   /** Per cent of datagrams, each way. */

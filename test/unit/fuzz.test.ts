@@ -9,14 +9,14 @@ import { parsed } from '../../src/base/foreign-json.ts';
 import { formatIp, formatIpNetwork, parseIp, parseIpNetwork } from '../../src/base/ip.ts';
 import { formatIpv4, parseCidr, parseIpv4 } from '../../src/base/ipv4.ts';
 import { parseMac } from '../../src/base/mac.ts';
-import { readManifest } from '../../src/cluster/addons/manifest.ts';
-import { parseEndpoint } from '../../src/cluster/complete.ts';
-import { gatewayOf } from '../../src/cluster/founding/gateway.socket.ts';
-import { decodeFounding } from '../../src/cluster/founding/record.ts';
-import type { Kube } from '../../src/cluster/health/kube.ts';
+import { gatewayOf } from '../../src/cluster/etcd/gateway.socket.ts';
+import { decodeFounding } from '../../src/cluster/etcd/record.ts';
 import { observeKubernetes } from '../../src/cluster/health/observe.ts';
+import type { Kube } from '../../src/cluster/kube.ts';
+import { readManifest } from '../../src/cluster/objects/addons/manifest.ts';
 import { readApplied } from '../../src/cluster/objects/applied.ts';
-import { parseVersion } from '../../src/cluster/versions.ts';
+import { parseEndpoint } from '../../src/cluster/spec/resolve.ts';
+import { parseVersion } from '../../src/cluster/spec/versions.ts';
 import { decodeEncryption, encodeEncryption, foundEncryption } from '../../src/pki/encryption.ts';
 import { PrivateKey } from '../../src/pki/keys.ts';
 import { foundKeyset, generationId } from '../../src/pki/keyset.ts';
@@ -26,7 +26,7 @@ import { openSecrets } from '../../src/pki/secrets.ts';
 import { readServerCertificate, serverCertificate } from '../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
 import { readStored } from '../../src/resources/catalog.files.ts';
-import { full } from './cluster/kit.ts';
+import { resolved } from './cluster/kit.ts';
 import { damagedOctets, damagedRecords, damagedTexts, unless } from './fuzzing.ts';
 import { world } from './pki/kit.ts';
 
@@ -230,7 +230,7 @@ test('200,000 damaged answers of Kubernetes are observed without an exception', 
       conditions: [{ type: 'Ready', status: 'True', message: 'm' }],
     },
   };
-  const whole = full();
+  const whole = resolved();
   let nodes = 0;
   await damagedRecords('answers of Kubernetes', [{ gitVersion: 'v1.36.2', items: [item] }], async (text) => {
     const answer = Promise.resolve({ body: parsed(text), text, date: NOW });

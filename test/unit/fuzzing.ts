@@ -1,6 +1,7 @@
 /** Damaged inputs by the hundred thousand for those who read what others wrote. */
+
+import { jsonMutants, mutant, xorshift } from './pxe/tftp/mutate.ts';
 import { random } from './resources/fuzz.ts';
-import { jsonMutants, mutant, xorshift } from './tftp/mutate.ts';
 import { withoutTraces } from './traces.ts';
 
 /** Of each reader. */

@@ -6,26 +6,26 @@ import type { Roster } from '../../machines/roster.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { MUSTER_SCOPE } from '../../pki/records.ts';
-import type { Completed } from '../complete.ts';
-import { type Completions, noCluster } from '../completed.ts';
-import { membersOf } from '../founding/seat.ts';
-import type { FoundingStatus } from '../founding/status.ts';
-import { addressOf, type FullCluster } from '../full.ts';
-import { objectsStanding, type StandingDeps } from '../objects/standing.ts';
+import { membersOf } from '../etcd/etcd-plan.ts';
+import type { FoundingStatus } from '../etcd/status.ts';
+import type { Kube } from '../kube.ts';
+import { type ObjectsStatusDeps, objectsStatus } from '../objects/status.ts';
+import type { Completed } from '../spec/resolve.ts';
+import { addressOf, type ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { bad, type ClusterHealth, type Finding } from './finding.ts';
 import { judgeCertificates, judgeKubernetes, judgeMachines, judgeProbes, type MachineSeen } from './judge.ts';
 import { judgeEtcd } from './judge-etcd.ts';
 import { judgeObjects } from './judge-objects.ts';
-import type { Kube } from './kube.ts';
 import { observeKubernetes } from './observe.ts';
 import { type Probed, probe } from './probe.ts';
 
 export interface HealthDeps {
-  readonly completions: Pick<Completions, 'get'>;
+  readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly founding: (cluster: string) => Promise<FoundingStatus>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly pki: Pick<Pki, 'isFounded' | 'issued' | 'keysets'>;
-  readonly objects: StandingDeps;
+  readonly objects: ObjectsStatusDeps;
   readonly roster: Pick<Roster, 'get' | 'heartbeats'>;
   /** What a certificate of an agent is worth. */
   readonly standingOf: (machine: string, serial: string) => string;
@@ -51,16 +51,18 @@ const OBJECTS_TAKE = duration('5m');
 export function createHealth(deps: HealthDeps): Health {
   return {
     async look(cluster, at) {
-      const completed = deps.completions.get(cluster);
+      const completed = deps.clusters.get(cluster);
       if (completed === undefined) throw noCluster(cluster);
-      const { full } = completed;
+      const { resolved } = completed;
       const findings =
-        full === undefined ? await incomplete(deps, cluster, completed) : await looked(deps, full, at);
+        resolved === undefined
+          ? await incomplete(deps, cluster, completed)
+          : await looked(deps, resolved, at);
       return {
         cluster,
         ok: findings.every(({ ok }) => ok),
         at: new Date(deps.clock.now()).toISOString(),
-        scope: full === undefined ? INCOMPLETE : scopeOf(at),
+        scope: resolved === undefined ? INCOMPLETE : scopeOf(at),
         findings,
       };
     },
@@ -103,14 +105,14 @@ const recorded = ({ founding }: HealthDeps, cluster: string): Promise<FoundingSt
     throw error;
   });
 
-async function looked(deps: HealthDeps, full: FullCluster, at: LookAt): Promise<readonly Finding[]> {
-  const machines = full.machines.filter(({ roles }) => !at.etcdOnly || roles.includes('etcd'));
+async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): Promise<readonly Finding[]> {
+  const machines = resolved.machines.filter(({ roles }) => !at.etcdOnly || roles.includes('etcd'));
   const names = new Set(machines.map(({ name }) => name));
-  const [founding, issued] = await Promise.all([deps.founding(full.name), issuedOf(deps, full.name)]);
+  const [founding, issued] = await Promise.all([deps.founding(resolved.name), issuedOf(deps, resolved.name)]);
   return [
-    ...judgeEtcd(founding, membersOf(full)),
-    ...(at.etcdOnly ? [] : await kubernetes(deps, full, at)),
-    ...judgeCertificates(full.name, names, issued, deps.clock.now()),
+    ...judgeEtcd(founding, membersOf(resolved)),
+    ...(at.etcdOnly ? [] : await kubernetes(deps, resolved, at)),
+    ...judgeCertificates(resolved.name, names, issued, deps.clock.now()),
     ...judgeMachines([...names].map((name) => seen(deps, name))),
   ];
 }
@@ -135,38 +137,56 @@ function seen({ roster }: HealthDeps, name: string): MachineSeen {
   };
 }
 
-async function objects(deps: HealthDeps, full: FullCluster, at: LookAt, served: boolean): Promise<Finding> {
-  const keysets = await deps.pki.keysets(full.name);
-  const standing = await objectsStanding(deps.objects, full, trustBundle(keysets.get('ca')!));
+async function objects(
+  deps: HealthDeps,
+  resolved: ResolvedCluster,
+  at: LookAt,
+  served: boolean,
+): Promise<Finding> {
+  const keysets = await deps.pki.keysets(resolved.name);
+  const standing = await objectsStatus(deps.objects, resolved, trustBundle(keysets.get('ca')!));
   const patience = at.probe ? duration('0s') : OBJECTS_TAKE;
-  return judgeObjects(full.name, standing, { served, now: deps.clock.now(), patience });
+  return judgeObjects(resolved.name, standing, { served, now: deps.clock.now(), patience });
 }
 
-async function kubernetes(deps: HealthDeps, full: FullCluster, at: LookAt): Promise<readonly Finding[]> {
+async function kubernetes(
+  deps: HealthDeps,
+  resolved: ResolvedCluster,
+  at: LookAt,
+): Promise<readonly Finding[]> {
   const { kubes, clock, newId, pki } = deps;
-  if (!(await pki.isFounded(full.name)))
+  if (!(await pki.isFounded(resolved.name)))
     return [
-      bad('apiserver', full.name, 'the cluster has no keys yet: no member of etcd was here', 'power it on'),
+      bad(
+        'apiserver',
+        resolved.name,
+        'the cluster has no keys yet: no member of etcd was here',
+        'power it on',
+      ),
     ];
-  const kubeOf = (machine: FullCluster['machines'][number]): Kube => kubes(full.name, addressOf(machine));
-  const api = await observeKubernetes(full, kubeOf);
-  const found = [...judgeKubernetes(full, api), await objects(deps, full, at, typeof api.api === 'object')];
+  const kubeOf = (machine: ResolvedCluster['machines'][number]): Kube =>
+    kubes(resolved.name, addressOf(machine));
+  const api = await observeKubernetes(resolved, kubeOf);
+  const found = [
+    ...judgeKubernetes(resolved, api),
+    await objects(deps, resolved, at, typeof api.api === 'object'),
+  ];
   if (!at.probe || typeof api.api !== 'object') return found;
   const { by, nodes } = api.api;
-  const image = at.probe.image ?? full.cni.images?.flannel ?? full.cni.images?.['kube-router'];
+  const image = at.probe.image ?? resolved.cni.images?.flannel ?? resolved.cni.images?.['kube-router'];
   if (image === undefined)
     return [
       ...found,
       bad(
         'network',
-        full.name,
+        resolved.name,
         'no image for the probe is on every node here',
         'name one with --probe-image',
       ),
     ];
-  const machine = full.machines.find(({ name }) => name === by)!;
+  const machine = resolved.machines.find(({ name }) => name === by)!;
   const probes: readonly Probed[] = await probe({
-    full,
+    resolved,
     clock,
     kube: kubeOf(machine),
     nodes: nodes.filter(({ ready }) => ready).map(({ name }) => name),
@@ -174,5 +194,5 @@ async function kubernetes(deps: HealthDeps, full: FullCluster, at: LookAt): Prom
     id: newId(),
     signal: at.probe.signal,
   });
-  return [...found, ...judgeProbes(full.name, probes)];
+  return [...found, ...judgeProbes(resolved.name, probes)];
 }

@@ -2,10 +2,10 @@
  * etcd's own list beside the document: who is missing, who does not answer, who should not be
  * there. Pure.
  */
-import type { EtcdMember, EtcdView, MemberAddress } from '../founding/founding.ts';
-import { hasQuorum, isMember, majority } from '../founding/quorum.ts';
-import { toldMembers } from '../founding/record.ts';
-import type { FoundingStatus } from '../founding/status.ts';
+import type { EtcdMember, EtcdView, MemberAddress } from '../etcd/founding.ts';
+import { hasQuorum, isMember, majority } from '../etcd/quorum.ts';
+import { toldMembers } from '../etcd/record.ts';
+import type { FoundingStatus } from '../etcd/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 
 /**

@@ -4,13 +4,13 @@
  */
 import { ageText } from '../../base/age.ts';
 import type { Millis } from '../../base/duration.ts';
-import type { ApplierStanding, ObjectsStanding } from '../objects/standing.ts';
+import type { ApplierStatus, ObjectsStatus } from '../objects/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 
 /** Characters of kubectl's words. */
 const SHOWN = 240;
 
-const namesOf = (appliers: readonly ApplierStanding[]): string =>
+const namesOf = (appliers: readonly ApplierStatus[]): string =>
   appliers.map(({ machine }) => machine).join(', ');
 
 export interface Circumstances {
@@ -23,7 +23,7 @@ export interface Circumstances {
 
 export function judgeObjects(
   cluster: string,
-  { appliers, lacking }: ObjectsStanding,
+  { appliers, lacking }: ObjectsStatus,
   { served, now, patience }: Circumstances,
 ): Finding {
   if (lacking !== undefined)
@@ -51,14 +51,14 @@ export function judgeObjects(
     : bad('objects', cluster, says, fixOf(appliers, given));
 }
 
-function saysOf(given: readonly ApplierStanding[], age: number): string {
+function saysOf(given: readonly ApplierStatus[], age: number): string {
   if (given.length === 0) return 'the present ones are not applied: no control plane has asked for them yet';
   const refused = given.find(({ says }) => says !== undefined);
   const why = refused ? `; ${refused.machine} says: ${refused.says!.slice(0, SHOWN)}` : '';
   return `the present ones are not applied: ${namesOf(given)} at it for ${ageText(age)}${why}`;
 }
 
-function fixOf(appliers: readonly ApplierStanding[], given: readonly ApplierStanding[]): string {
+function fixOf(appliers: readonly ApplierStatus[], given: readonly ApplierStatus[]): string {
   const refused = given.find(({ says }) => says !== undefined);
   if (refused)
     return `mend what it names, in the Cluster (add-ons: their files, objects and patches) or in the API; it is tried again by itself; on ${refused.machine}: journalctl -u muster-objects`;

@@ -4,8 +4,8 @@ import { duration } from '../../base/duration.ts';
 import { leafOf } from '../../pki/hierarchy.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
 import { certificateView } from '../../pki/views.ts';
-import type { FullCluster } from '../full.ts';
 import { CLIENT, nodeOf, SERVING } from '../joining/decide.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { bad, type Finding, good } from './finding.ts';
 import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } from './observe.ts';
 import { isGood, type Probed } from './probe.ts';
@@ -48,15 +48,15 @@ function judgeMachine({ name, heard, known, hold, alarm }: MachineSeen): readonl
   return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
 }
 
-export function judgeKubernetes(full: FullCluster, seen: KubernetesSeen): readonly Finding[] {
+export function judgeKubernetes(resolved: ResolvedCluster, seen: KubernetesSeen): readonly Finding[] {
   return [
-    ...seen.apiservers.map((one) => judgeApiServer(full, one)),
+    ...seen.apiservers.map((one) => judgeApiServer(resolved, one)),
     ...(typeof seen.api === 'object'
-      ? judgeApi(full, seen.api)
+      ? judgeApi(resolved, seen.api)
       : [
           bad(
             'node',
-            full.name,
+            resolved.name,
             `nothing is known of nodes and leases: ${seen.api ?? 'no API server is ready'}`,
             'see the lines of the API servers',
           ),
@@ -64,8 +64,11 @@ export function judgeKubernetes(full: FullCluster, seen: KubernetesSeen): readon
   ];
 }
 
-function judgeApiServer(full: FullCluster, { machine, version, ready, says }: ApiServerSeen): Finding {
-  const expected = `v${full.versions['kube-apiserver']}`;
+function judgeApiServer(
+  resolved: ResolvedCluster,
+  { machine, version, ready, says }: ApiServerSeen,
+): Finding {
+  const expected = `v${resolved.versions['kube-apiserver']}`;
   if (!ready)
     return bad(
       'apiserver',
@@ -83,13 +86,13 @@ function judgeApiServer(full: FullCluster, { machine, version, ready, says }: Ap
       );
 }
 
-function judgeApi(full: FullCluster, api: ApiSeen): readonly Finding[] {
-  const expected = full.machines.filter(({ roles }) => roles.some((role) => role !== 'etcd'));
+function judgeApi(resolved: ResolvedCluster, api: ApiSeen): readonly Finding[] {
+  const expected = resolved.machines.filter(({ roles }) => roles.some((role) => role !== 'etcd'));
   const strangers = api.nodes.filter(({ name }) => !expected.some((one) => one.name === name));
   return [
     ...expected.map(({ name }) =>
       judgeNode(
-        full,
+        resolved,
         name,
         api.nodes.find((node) => node.name === name),
       ),
@@ -99,16 +102,16 @@ function judgeApi(full: FullCluster, api: ApiSeen): readonly Finding[] {
         'node',
         name,
         "it is not in the Cluster's document",
-        `muster cluster remove-node ${full.name} ${name}, or kubectl delete node ${name}`,
+        `muster cluster remove-node ${resolved.name} ${name}, or kubectl delete node ${name}`,
       ),
     ),
     ...['kube-controller-manager', 'kube-scheduler'].map((name) => judgeLeader(api, name)),
-    judgeRequests(full, api),
+    judgeRequests(resolved, api),
   ];
 }
 
-function judgeNode(full: FullCluster, name: string, node: NodeSeen | undefined): Finding {
-  const expected = `v${full.versions.kubelet}`;
+function judgeNode(resolved: ResolvedCluster, name: string, node: NodeSeen | undefined): Finding {
+  const expected = `v${resolved.versions.kubelet}`;
   const explain = `muster explain ${name}`;
   if (!node) return bad('node', name, 'it has not registered', explain);
   if (!node.ready) return bad('node', name, `not ready: ${node.says}`, explain);
@@ -135,10 +138,10 @@ function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
  * Those of the cluster's own machines are decided by Muster or in the tree; of others a person says
  * what is right.
  */
-function judgeRequests(full: FullCluster, { pending }: ApiSeen): Finding {
+function judgeRequests(resolved: ResolvedCluster, { pending }: ApiSeen): Finding {
   const late = pending.filter(({ age }) => age > CSR_WAITS);
   const own = late.filter(
-    ({ by, signer }) => nodeOf(full, by) !== undefined && (signer === SERVING || signer === CLIENT),
+    ({ by, signer }) => nodeOf(resolved, by) !== undefined && (signer === SERVING || signer === CLIENT),
   );
   const others = late.filter((one) => !own.includes(one));
   const [first] = own;
@@ -149,16 +152,16 @@ function judgeRequests(full: FullCluster, { pending }: ApiSeen): Finding {
     const fix = serving
       ? 'Muster decides them within seconds: journalctl -u muster says why it could not'
       : 'on a control plane: crictl logs of kube-controller-manager, which approves them';
-    return bad('csr', full.name, says, fix);
+    return bad('csr', resolved.name, says, fix);
   }
   if (stranger)
     return bad(
       'csr',
-      full.name,
+      resolved.name,
       says,
       `kubectl certificate approve ${stranger.name}, if that is right; else deny it`,
     );
-  return good('csr', full.name, `${pending.length} requests for certificates wait`);
+  return good('csr', resolved.name, `${pending.length} requests for certificates wait`);
 }
 
 const countOf = (requests: readonly RequestSeen[], whose: string): readonly string[] =>

@@ -4,9 +4,9 @@
  * does not answer stops the rest.
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
 import { readSigningRequest } from '../joining/request.ts';
-import type { Kube } from './kube.ts';
+import type { Kube } from '../kube.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 
 export interface ApiServerSeen {
   readonly machine: string;
@@ -63,10 +63,10 @@ const LEADERS = ['kube-controller-manager', 'kube-scheduler'] as const;
 
 /** Asks every control plane, and one that is ready for the rest. Never rejects. */
 export async function observeKubernetes(
-  full: FullCluster,
+  resolved: ResolvedCluster,
   kubeOf: (machine: ClusterMachine) => Kube,
 ): Promise<KubernetesSeen> {
-  const all = withRole(full, 'control-plane').map((machine) => ({ machine, kube: kubeOf(machine) }));
+  const all = withRole(resolved, 'control-plane').map((machine) => ({ machine, kube: kubeOf(machine) }));
   const apiservers = await Promise.all(all.map(({ machine, kube }) => apiserver(machine, kube)));
   const n = apiservers.findIndex(({ ready }) => ready);
   if (n < 0) return { apiservers };

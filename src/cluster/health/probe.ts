@@ -6,8 +6,8 @@
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import type { FullCluster } from '../full.ts';
-import { type Kube, KubeRefusal } from './kube.ts';
+import { type Kube, KubeRefusal } from '../kube.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 
 const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
 const LABEL = ['app.kubernetes.io/name', 'muster-probe'] as const;
@@ -32,7 +32,7 @@ export interface Probed {
 }
 
 export interface ProbeOf {
-  readonly full: FullCluster;
+  readonly resolved: ResolvedCluster;
   readonly kube: Kube;
   readonly clock: Clock;
   readonly nodes: readonly string[];
@@ -51,7 +51,7 @@ const OK = 'ok';
  * has a port behind it, or differs. Not every nc knows -z (Debian's busybox does not), but all end
  * when the other side does: an API server answers plain HTTP with a refusal.
  */
-export function probeScript({ dnsDomain, serviceAddresses }: FullCluster): string {
+export function probeScript({ dnsDomain, serviceAddresses }: ResolvedCluster): string {
   const [api] = serviceAddresses.kubernetes;
   const [dns] = serviceAddresses.dns;
   const name = `kubernetes.default.svc.${dnsDomain}`;
@@ -64,7 +64,7 @@ echo service=\${said:-no answer from ${api} port 443}
 `;
 }
 
-export function probePod(of: Pick<ProbeOf, 'full' | 'image' | 'id'>, node: string, n: number): object {
+export function probePod(of: Pick<ProbeOf, 'resolved' | 'image' | 'id'>, node: string, n: number): object {
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -80,7 +80,7 @@ export function probePod(of: Pick<ProbeOf, 'full' | 'image' | 'id'>, node: strin
         {
           name: 'probe',
           image: of.image,
-          command: ['/bin/sh', '-c', probeScript(of.full)],
+          command: ['/bin/sh', '-c', probeScript(of.resolved)],
           resources: { requests: { cpu: '10m', memory: '16Mi' } },
         },
       ],

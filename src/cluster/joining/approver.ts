@@ -6,8 +6,8 @@
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import type { EventSink } from '../../events/event.ts';
-import { addressOf, type FullCluster, withRole } from '../full.ts';
-import { type Kube, KubeRefusal } from '../health/kube.ts';
+import { type Kube, KubeRefusal } from '../kube.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { decideRequest, MISFITS, type Verdict } from './decide.ts';
 import { readSigningRequest, type SigningRequest } from './request.ts';
 import { type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
@@ -48,28 +48,28 @@ export const startApprover = (deps: ApproverDeps): Rounds =>
   startRounds<Watched>(
     deps,
     { every: EVERY, what: 'requests for certificates', begin: () => ({ told: new Map() }) },
-    ({ full, state }) => oneRound(deps, full, state),
+    ({ resolved, state }) => oneRound(deps, resolved, state),
   );
 
 /** One look at all requests of a cluster; rejects when no control plane answers. */
-async function oneRound(deps: ApproverDeps, full: FullCluster, state: Watched): Promise<void> {
-  const { kube, items } = await listed(deps, full, state);
+async function oneRound(deps: ApproverDeps, resolved: ResolvedCluster, state: Watched): Promise<void> {
+  const { kube, items } = await listed(deps, resolved, state);
   const uids = new Set<string>();
   let left = MOST;
   for (const item of items) {
     const request = readSigningRequest(item);
     uids.add(request.uid);
-    const verdict = decideRequest(full, request, (id) => deps.tokens.ownerOf(full.name, id));
+    const verdict = decideRequest(resolved, request, (id) => deps.tokens.ownerOf(resolved.name, id));
     const before = state.told.get(request.uid);
     if (before === 'alarm') continue;
     if (verdict.do === 'leave') {
       // Written all the same: the answer was lost.
-      if (before && isOurs(item)) record(deps, full, request, before);
+      if (before && isOurs(item)) record(deps, resolved, request, before);
       if (before) state.told.delete(request.uid);
     } else if (verdict.do === 'alarm') {
       state.told.set(request.uid, 'alarm');
-      record(deps, full, request, verdict);
-    } else if (left-- > 0) await settle(deps, { full, kube, state }, { item, request, verdict });
+      record(deps, resolved, request, verdict);
+    } else if (left-- > 0) await settle(deps, { resolved, kube, state }, { item, request, verdict });
   }
   for (const uid of state.told.keys()) if (!uids.has(uid)) state.told.delete(uid);
 }
@@ -77,20 +77,20 @@ async function oneRound(deps: ApproverDeps, full: FullCluster, state: Watched): 
 /** All requests, by the first control plane that answers. */
 async function listed(
   { kubes, log }: ApproverDeps,
-  full: FullCluster,
+  resolved: ResolvedCluster,
   state: Watched,
 ): Promise<{ readonly kube: Kube; readonly items: readonly unknown[] }> {
-  const all = withRole(full, 'control-plane');
+  const all = withRole(resolved, 'control-plane');
   const last = all.filter(({ name }) => name === state.by);
   let failure: unknown;
   for (const machine of new Set([...last, ...all])) {
-    const kube = kubes(full.name, addressOf(machine));
+    const kube = kubes(resolved.name, addressOf(machine));
     try {
       const { items, more } = await pages(kube);
       state.by = machine.name;
       if (more)
         log.warn(
-          { cluster: full.name },
+          { cluster: resolved.name },
           `more than ${PAGE * PAGES} requests for certificates: the rest is not looked at`,
         );
       return { kube, items };
@@ -115,7 +115,7 @@ async function pages(kube: Kube): Promise<{ readonly items: readonly unknown[]; 
 }
 
 interface Place {
-  readonly full: FullCluster;
+  readonly resolved: ResolvedCluster;
   readonly kube: Kube;
   readonly state: Watched;
 }
@@ -131,19 +131,19 @@ interface Decided {
  * Writes what was decided; an event is made of it when the API has it. What fails is tried again in
  * the next round.
  */
-async function settle(deps: ApproverDeps, { full, kube, state }: Place, decided: Decided): Promise<void> {
+async function settle(deps: ApproverDeps, { resolved, kube, state }: Place, decided: Decided): Promise<void> {
   const { item, request, verdict } = decided;
   try {
     const path = `${REQUESTS}/${encodeURIComponent(request.name)}/approval`;
     await kube(path, { method: 'PUT', body: decidedObject(item, verdict) });
-    record(deps, full, request, verdict);
+    record(deps, resolved, request, verdict);
   } catch (error) {
     // Somebody decided it, or it is gone: the next round looks again.
     if (error instanceof KubeRefusal && (error.status === 409 || error.status === 404)) return;
     const level = state.told.has(request.uid) ? 'debug' : 'warn';
     state.told.set(request.uid, verdict);
     deps.log[level](
-      { err: error, cluster: full.name, request: request.name },
+      { err: error, cluster: resolved.name, request: request.name },
       'a request for a certificate could not be decided',
     );
   }
@@ -179,7 +179,7 @@ const KINDS = {
 
 function record(
   { events }: ApproverDeps,
-  { name: cluster }: FullCluster,
+  { name: cluster }: ResolvedCluster,
   { name, username, signer }: SigningRequest,
   verdict: Decided['verdict'],
 ): void {

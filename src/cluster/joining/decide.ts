@@ -9,8 +9,8 @@
  */
 import { formatIp, parseIp } from '../../base/ip.ts';
 import { type AskedNames, readAskedNames } from '../../pki/csr-names.ts';
-import type { FullCluster } from '../full.ts';
-import { MACHINE_TOKENS, tokenIdOf } from './by-token.ts';
+import { MACHINE_TOKENS, tokenIdOf } from '../spec/by-token.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { SigningRequest } from './request.ts';
 
 /** Its signer is kube-controller-manager, and nobody in the tree approves. */
@@ -54,7 +54,7 @@ const LEAVE = {
   inTree: { do: 'leave', why: 'in-tree' },
 } as const satisfies Record<string, Verdict>;
 
-type Inventory = Pick<FullCluster, 'machines'>;
+type Inventory = Pick<ResolvedCluster, 'machines'>;
 
 /** The machine whose unused token has that public half. */
 export type TokenOwner = (id: string) => string | undefined;
@@ -75,7 +75,10 @@ const USER = 'system:node:';
 const NODES = 'system:nodes';
 
 /** The machine of this cluster that is the node of that user name. */
-export function nodeOf({ machines }: Inventory, user: string): FullCluster['machines'][number] | undefined {
+export function nodeOf(
+  { machines }: Inventory,
+  user: string,
+): ResolvedCluster['machines'][number] | undefined {
   if (!user.startsWith(USER)) return undefined;
   const name = user.slice(USER.length);
   return machines.find((one) => one.name === name && one.roles.some((role) => role !== 'etcd'));
@@ -198,7 +201,7 @@ function usageFaults({ wanted, of }: Usages, usages: readonly string[], asked: A
 }
 
 function nameFaults(
-  { name, addresses }: FullCluster['machines'][number],
+  { name, addresses }: ResolvedCluster['machines'][number],
   { dns, ips }: AskedNames,
 ): readonly Fault[] {
   if (dns.length + ips.length === 0) return [['names', 'it names neither the machine nor an address']];

@@ -8,9 +8,9 @@ import { duration } from '../../base/duration.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { Store } from '../../store/store.ts';
-import { addressOf, type ClusterMachine, type FullCluster, withRole } from '../full.ts';
-import { firstReady, type Kube, KubeRefusal } from '../health/kube.ts';
-import type { NodeSettings } from '../nodes.ts';
+import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
+import type { NodeSettings } from '../spec/nodes.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { nodeChange, sameSettings } from './node-settings.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 
@@ -39,7 +39,7 @@ interface Kept {
   /** Machines of which it was said already that they refuse. */
   readonly told: Set<string>;
   /** The specification and the founding of which nothing is left to do. */
-  settled?: { readonly full: FullCluster; readonly founding: string };
+  settled?: { readonly resolved: ResolvedCluster; readonly founding: string };
 }
 
 type Place = Look<Kept>;
@@ -54,19 +54,19 @@ export const startNodeKeeper = (deps: NodeKeeperDeps): Rounds =>
 
 /** Rejects when no control plane answers. */
 async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
-  const { full, founding, state, signal } = place;
-  if (state.settled?.full === full && state.settled.founding === founding) return;
+  const { resolved, founding, state, signal } = place;
+  if (state.settled?.resolved === resolved && state.settled.founding === founding) return;
   const given = await givenBefore(deps, place);
-  const due = full.machines.filter(
+  const due = resolved.machines.filter(
     (machine) =>
       machine.roles.some((role) => role !== 'etcd') && !sameSettings(machine, given.get(machine.name) ?? {}),
   );
   if (due.length === 0) {
-    state.settled = { full, founding };
+    state.settled = { resolved, founding };
     return;
   }
-  const controlPlanes = withRole(full, 'control-plane');
-  const kube = await firstReady(controlPlanes.map((one) => deps.kubes(full.name, addressOf(one))));
+  const controlPlanes = withRole(resolved, 'control-plane');
+  const kube = await firstReady(controlPlanes.map((one) => deps.kubes(resolved.name, addressOf(one))));
   for (const machine of due) {
     if (signal.aborted) return;
     await settle(deps, place, kube, machine, given.get(machine.name) ?? {});
@@ -78,11 +78,11 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
  */
 async function givenBefore(
   { store, log }: NodeKeeperDeps,
-  { full, founding }: Place,
+  { resolved, founding }: Place,
 ): Promise<ReadonlyMap<string, NodeSettings>> {
-  const prefix = `${PREFIX}${full.name}/`;
+  const prefix = `${PREFIX}${resolved.name}/`;
   const given = new Map<string, NodeSettings>();
-  const machines = new Set(full.machines.map(({ name }) => name));
+  const machines = new Set(resolved.machines.map(({ name }) => name));
   for (const { key, value } of (await store.list(prefix)).records) {
     const name = key.slice(prefix.length);
     const read = record.safeParse(parsed(value));
@@ -100,7 +100,7 @@ async function givenBefore(
  */
 async function settle(
   { store, events }: NodeKeeperDeps,
-  { full, founding, state: { told } }: Place,
+  { resolved, founding, state: { told } }: Place,
   kube: Kube,
   machine: ClusterMachine,
   before: NodeSettings,
@@ -111,7 +111,7 @@ async function settle(
       kind: 'cluster.node-settings',
       subject: name,
       reason: { code, text },
-      fields: { cluster: full.name },
+      fields: { cluster: resolved.name },
     });
   try {
     const node = await readNode(kube, machine);
@@ -119,7 +119,7 @@ async function settle(
     const says = await written(kube, node, machine, before);
     told.delete(name);
     const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints] };
-    await store.commit([{ key: `${PREFIX}${full.name}/${name}`, put: JSON.stringify(value) }]);
+    await store.commit([{ key: `${PREFIX}${resolved.name}/${name}`, put: JSON.stringify(value) }]);
     if (says.length > 0) say('document', says.join(', '));
   } catch (error) {
     if (!(error instanceof KubeRefusal)) throw error;

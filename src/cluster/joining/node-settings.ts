@@ -3,7 +3,7 @@
  * Pure.
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import { type NodeSettings, type NodeTaint, taintText } from '../nodes.ts';
+import { type NodeSettings, type NodeTaint, taintText } from '../spec/nodes.ts';
 
 /** Whether two say the same; the order of a document means nothing. */
 export const sameSettings = (a: NodeSettings, b: NodeSettings): boolean => textOfAll(a) === textOfAll(b);

@@ -2,20 +2,20 @@
 import { type Clock, pause } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
-import type { Completions } from '../completed.ts';
-import type { Founder } from '../founding/founder.ts';
-import type { FullCluster } from '../full.ts';
+import type { Founder } from '../etcd/founder.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 
 export interface RoundsDeps {
   readonly founder: Pick<Founder, 'records'>;
-  readonly completions: Pick<Completions, 'get'>;
+  readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** One look. What is kept in `state` goes when the cluster is founded no longer. */
 export interface Look<State> {
-  readonly full: FullCluster;
+  readonly resolved: ResolvedCluster;
   /** The id of etcd's founding. */
   readonly founding: string;
   readonly state: State;
@@ -33,7 +33,7 @@ export interface Rounds {
  * next round.
  */
 export function startRounds<State>(
-  { founder, completions, clock, log }: RoundsDeps,
+  { founder, clusters, clock, log }: RoundsDeps,
   { every, what, begin }: { readonly every: Millis; readonly what: string; readonly begin: () => State },
   take: (look: Look<State>) => Promise<void>,
 ): Rounds {
@@ -43,12 +43,12 @@ export function startRounds<State>(
   const running = new Map<string, Promise<void>>();
 
   const look = (cluster: string, founding: string): void => {
-    const full = completions.get(cluster)?.full;
+    const resolved = clusters.get(cluster)?.resolved;
     // While the document is incomplete nobody knows what is the cluster's.
-    if (full === undefined || running.has(cluster)) return;
+    if (resolved === undefined || running.has(cluster)) return;
     const state = states.get(cluster) ?? begin();
     states.set(cluster, state);
-    const round = take({ full, founding, state, signal })
+    const round = take({ resolved, founding, state, signal })
       .catch((error: unknown) => log.debug({ err: error, cluster }, what))
       .finally(() => running.delete(cluster));
     running.set(cluster, round);

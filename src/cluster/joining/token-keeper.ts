@@ -4,9 +4,9 @@
  * last; of a machine that has joined, or that is none of the cluster's any more, it is taken away.
  */
 import { duration } from '../../base/duration.ts';
-import { addressOf, type FullCluster, withRole } from '../full.ts';
-import { firstReady, type Kube, KubeRefusal } from '../health/kube.ts';
-import { joinsByToken, MACHINE_TOKENS } from './by-token.ts';
+import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
+import { joinsByToken, MACHINE_TOKENS } from '../spec/by-token.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 import type { JoinToken, JoinTokens } from './tokens.ts';
 
@@ -44,11 +44,11 @@ export const startTokenKeeper = (deps: TokenKeeperDeps): Rounds =>
   );
 
 /** Rejects when no control plane answers. */
-async function oneRound(deps: TokenKeeperDeps, { full, state, signal }: Look<Kept>): Promise<void> {
-  const due = deps.tokens.list(full.name).flatMap((token) => dueOf(deps, full, state, token));
+async function oneRound(deps: TokenKeeperDeps, { resolved, state, signal }: Look<Kept>): Promise<void> {
+  const due = deps.tokens.list(resolved.name).flatMap((token) => dueOf(deps, resolved, state, token));
   if (due.length === 0) return;
   const kube = await firstReady(
-    withRole(full, 'control-plane').map((one) => deps.kubes(full.name, addressOf(one))),
+    withRole(resolved, 'control-plane').map((one) => deps.kubes(resolved.name, addressOf(one))),
   );
   for (const { token, until } of due) {
     if (signal.aborted) return;
@@ -67,7 +67,7 @@ async function oneRound(deps: TokenKeeperDeps, { full, state, signal }: Look<Kep
       state.refused.set(token.id, times);
       if (times === SAID_AFTER)
         deps.log.warn(
-          { err: error, cluster: full.name, machine: token.machine },
+          { err: error, cluster: resolved.name, machine: token.machine },
           'the API refuses a join token',
         );
     }
@@ -82,12 +82,12 @@ interface Due {
 
 function dueOf(
   { tokens, clock }: TokenKeeperDeps,
-  full: FullCluster,
+  resolved: ResolvedCluster,
   { until }: Kept,
   token: JoinToken,
 ): readonly Due[] {
-  const machine = full.machines.find(({ name }) => name === token.machine);
-  if (token.used || machine === undefined || !joinsByToken(full, machine)) return [{ token }];
+  const machine = resolved.machines.find(({ name }) => name === token.machine);
+  if (token.used || machine === undefined || !joinsByToken(resolved, machine)) return [{ token }];
   const ago = tokens.askedAgo(token);
   // The API forgets it by itself (tokencleaner).
   if (ago === undefined || ago >= LIFETIME) return [];

@@ -1,6 +1,6 @@
 /** All in-cluster objects of a cluster as one text, in the order in which one needs the other. */
-import { yamlText } from '../../ignition/yaml-text.ts';
-import type { FullCluster } from '../full.ts';
+import { yamlText } from '../../base/yaml-text.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { corednsConfig, corednsObjects, corednsReplicas } from './coredns.ts';
 import { flannelObjects } from './flannel.ts';
 import { isolationObjects } from './isolation.ts';
@@ -18,27 +18,28 @@ export interface Bundle {
   readonly proposed: readonly KubeObject[];
 }
 
-const NETWORK: Readonly<Record<FullCluster['cni']['plugin'], (full: FullCluster) => readonly KubeObject[]>> =
-  {
-    flannel: flannelObjects,
-    'kube-router': kubeRouterObjects,
-    none: () => [],
-  };
+const NETWORK: Readonly<
+  Record<ResolvedCluster['cni']['plugin'], (resolved: ResolvedCluster) => readonly KubeObject[]>
+> = {
+  flannel: flannelObjects,
+  'kube-router': kubeRouterObjects,
+  none: () => [],
+};
 
 /** `caBundle`: the cluster's CA, every trusted generation, PEM. */
-export function bundleOf(full: FullCluster, caBundle: string): Bundle {
+export function bundleOf(resolved: ResolvedCluster, caBundle: string): Bundle {
   return {
     applied: [
-      ...kubeadmObjects(full, caBundle),
-      ...kubeProxyObjects(full),
-      ...NETWORK[full.cni.plugin](full),
-      ...(full.cni.plugin !== 'kube-router' && full.networkPolicy.enforce === 'kube-router'
-        ? kubeRouterFirewall(full)
+      ...kubeadmObjects(resolved, caBundle),
+      ...kubeProxyObjects(resolved),
+      ...NETWORK[resolved.cni.plugin](resolved),
+      ...(resolved.cni.plugin !== 'kube-router' && resolved.networkPolicy.enforce === 'kube-router'
+        ? kubeRouterFirewall(resolved)
         : []),
-      ...corednsObjects(full),
-      ...isolationObjects(full),
+      ...corednsObjects(resolved),
+      ...isolationObjects(resolved),
     ],
-    created: [corednsConfig(full)],
+    created: [corednsConfig(resolved)],
     proposed: [corednsReplicas],
   };
 }

@@ -1,5 +1,5 @@
 /** Names inside the cluster: CoreDNS as kubeadm sets it up. */
-import type { FullCluster } from '../full.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
 
 const SYSTEM = 'kube-system';
@@ -31,8 +31,8 @@ export const corefile = (dnsDomain: string): string => `.:53 {
 `;
 
 /** The Corefile; people edit it, so that it is only put there when it is missing. */
-export const corednsConfig = (full: FullCluster): KubeObject =>
-  configMap('coredns', SYSTEM, { Corefile: corefile(full.dnsDomain) });
+export const corednsConfig = (resolved: ResolvedCluster): KubeObject =>
+  configMap('coredns', SYSTEM, { Corefile: corefile(resolved.dnsDomain) });
 
 const port = (name: string, number: number, protocol: 'UDP' | 'TCP') => ({
   containerPort: number,
@@ -57,7 +57,7 @@ export const corednsReplicas: KubeObject = {
   spec: { replicas: 2 },
 };
 
-const deployment = (full: FullCluster): KubeObject => ({
+const deployment = (resolved: ResolvedCluster): KubeObject => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',
   metadata: { labels: LABEL, name: 'coredns', namespace: SYSTEM },
@@ -85,7 +85,7 @@ const deployment = (full: FullCluster): KubeObject => ({
         containers: [
           {
             args: ['-conf', '/etc/coredns/Corefile'],
-            image: full.images.coredns,
+            image: resolved.images.coredns,
             imagePullPolicy: 'IfNotPresent',
             livenessProbe: probe('/health', 'liveness-probe', 5, {
               initialDelaySeconds: 60,
@@ -129,7 +129,7 @@ const deployment = (full: FullCluster): KubeObject => ({
   },
 });
 
-const service = (full: FullCluster): KubeObject => ({
+const service = (resolved: ResolvedCluster): KubeObject => ({
   apiVersion: 'v1',
   kind: 'Service',
   metadata: {
@@ -139,9 +139,9 @@ const service = (full: FullCluster): KubeObject => ({
     namespace: SYSTEM,
   },
   spec: {
-    clusterIP: full.serviceAddresses.dns[0],
-    clusterIPs: full.serviceAddresses.dns,
-    ipFamilyPolicy: full.serviceAddresses.dns.length > 1 ? 'RequireDualStack' : 'SingleStack',
+    clusterIP: resolved.serviceAddresses.dns[0],
+    clusterIPs: resolved.serviceAddresses.dns,
+    ipFamilyPolicy: resolved.serviceAddresses.dns.length > 1 ? 'RequireDualStack' : 'SingleStack',
     ports: [
       { name: 'dns', port: 53, protocol: 'UDP', targetPort: 53 },
       { name: 'dns-tcp', port: 53, protocol: 'TCP', targetPort: 53 },
@@ -151,7 +151,7 @@ const service = (full: FullCluster): KubeObject => ({
   },
 });
 
-export const corednsObjects = (full: FullCluster): readonly KubeObject[] => [
+export const corednsObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   serviceAccount('coredns', SYSTEM),
   clusterRole(
     'system:coredns',
@@ -159,6 +159,6 @@ export const corednsObjects = (full: FullCluster): readonly KubeObject[] => [
     { groups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['list', 'watch'] },
   ),
   bindCluster('system:coredns', 'system:coredns', account('coredns', SYSTEM)),
-  service(full),
-  deployment(full),
+  service(resolved),
+  deployment(resolved),
 ];

@@ -2,7 +2,7 @@
  * Flannel: a VXLAN between the machines, pods' networks as kube-controller-manager gave them to the
  * nodes. It reaches the API on its own machine, so that Services need not work before it does.
  */
-import type { FullCluster } from '../full.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
 
 const SPACE = 'kube-flannel';
@@ -23,7 +23,7 @@ export const FLANNEL_CNI = {
 
 const json = (value: unknown): string => `${JSON.stringify(value, undefined, 2)}\n`;
 
-function networkConfiguration({ networks: { pods } }: FullCluster): unknown {
+function networkConfiguration({ networks: { pods } }: ResolvedCluster): unknown {
   const ipv4 = pods.find((text) => !text.includes(':'));
   const ipv6 = pods.find((text) => text.includes(':'));
   return {
@@ -37,8 +37,8 @@ function networkConfiguration({ networks: { pods } }: FullCluster): unknown {
 
 const directory = (name: string, path: string) => ({ hostPath: { path, type: 'DirectoryOrCreate' }, name });
 
-function daemonSet(full: FullCluster): KubeObject {
-  const { flannel, 'flannel-cni-plugin': plugin = '' } = full.cni.images ?? {};
+function daemonSet(resolved: ResolvedCluster): KubeObject {
+  const { flannel, 'flannel-cni-plugin': plugin = '' } = resolved.cni.images ?? {};
   const config = { mountPath: '/etc/kube-flannel', name: 'flannel-cfg' };
   return {
     apiVersion: 'apps/v1',
@@ -92,7 +92,7 @@ function daemonSet(full: FullCluster): KubeObject {
           ],
           volumes: [
             directory('run', '/run/flannel'),
-            ...(plugin === '' ? [] : [directory('cni-plugin', full.cniPlugins)]),
+            ...(plugin === '' ? [] : [directory('cni-plugin', resolved.cniPlugins)]),
             { configMap: { name: 'kube-flannel-cfg' }, name: 'flannel-cfg' },
             { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
           ],
@@ -102,7 +102,7 @@ function daemonSet(full: FullCluster): KubeObject {
   };
 }
 
-export const flannelObjects = (full: FullCluster): readonly KubeObject[] => [
+export const flannelObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   {
     apiVersion: 'v1',
     kind: 'Namespace',
@@ -120,8 +120,8 @@ export const flannelObjects = (full: FullCluster): readonly KubeObject[] => [
   configMap(
     'kube-flannel-cfg',
     SPACE,
-    { 'net-conf.json': json(networkConfiguration(full)) },
+    { 'net-conf.json': json(networkConfiguration(resolved)) },
     { labels: LABEL },
   ),
-  daemonSet(full),
+  daemonSet(resolved),
 ];

@@ -3,7 +3,7 @@
  * add up, so who needs more allows it with a policy of their own. What pods ask of others, DNS
  * among it, is not limited.
  */
-import type { FullCluster } from '../full.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { KubeObject } from './object.ts';
 
 const policy = (name: string, namespace: string, ingress: readonly object[]): KubeObject => ({
@@ -13,7 +13,7 @@ const policy = (name: string, namespace: string, ingress: readonly object[]): Ku
   spec: { podSelector: {}, policyTypes: ['Ingress'], ingress },
 });
 
-export const isolationObjects = ({ networkPolicy }: FullCluster): readonly KubeObject[] =>
+export const isolationObjects = ({ networkPolicy }: ResolvedCluster): readonly KubeObject[] =>
   networkPolicy.isolate.flatMap((namespace) => [
     { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
     policy('muster-default-deny', namespace, []),

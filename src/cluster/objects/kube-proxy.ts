@@ -1,8 +1,8 @@
 /**
  * kube-proxy as kubeadm sets it up, but that it reaches the API on its own machine: see deviations.
  */
-import { type Plain, yamlText } from '../../ignition/yaml-text.ts';
-import type { FullCluster } from '../full.ts';
+import { type Plain, yamlText } from '../../base/yaml-text.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { componentHash } from './kubeadm.ts';
 import {
   account,
@@ -23,7 +23,7 @@ const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 export const LOCAL_API = 'https://127.0.0.1:6443';
 
 /** In order of names: kubeadm's annotation is a digest of the text. */
-const proxyConfiguration = ({ kubeProxy: { config } }: FullCluster): string =>
+const proxyConfiguration = ({ kubeProxy: { config } }: ResolvedCluster): string =>
   yamlText(
     Object.fromEntries(
       Object.entries({
@@ -45,7 +45,7 @@ const kubeconfig = yamlText({
   users: [{ name: 'default', user: { tokenFile: `${ACCOUNT}/token` } }],
 });
 
-const daemonSet = (full: FullCluster): KubeObject => ({
+const daemonSet = (resolved: ResolvedCluster): KubeObject => ({
   apiVersion: 'apps/v1',
   kind: 'DaemonSet',
   metadata: { labels: LABEL, name: 'kube-proxy', namespace: SYSTEM },
@@ -62,7 +62,7 @@ const daemonSet = (full: FullCluster): KubeObject => ({
               '--hostname-override=$(NODE_NAME)',
             ],
             env: [{ name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }],
-            image: full.images['kube-proxy'],
+            image: resolved.images['kube-proxy'],
             imagePullPolicy: 'IfNotPresent',
             name: 'kube-proxy',
             securityContext: { privileged: true },
@@ -89,8 +89,8 @@ const daemonSet = (full: FullCluster): KubeObject => ({
   },
 });
 
-export function kubeProxyObjects(full: FullCluster): readonly KubeObject[] {
-  const data = { 'config.conf': proxyConfiguration(full), 'kubeconfig.conf': kubeconfig };
+export function kubeProxyObjects(resolved: ResolvedCluster): readonly KubeObject[] {
+  const data = { 'config.conf': proxyConfiguration(resolved), 'kubeconfig.conf': kubeconfig };
   return [
     serviceAccount('kube-proxy', SYSTEM),
     bindCluster('kubeadm:node-proxier', 'system:node-proxier', account('kube-proxy', SYSTEM)),
@@ -100,6 +100,6 @@ export function kubeProxyObjects(full: FullCluster): readonly KubeObject[] {
       annotations: componentHash(data),
       labels: { app: 'kube-proxy' },
     }),
-    daemonSet(full),
+    daemonSet(resolved),
   ];
 }

@@ -3,7 +3,7 @@
  * policies; or only these, beside another network. Services stay with kube-proxy. It reaches the
  * API on its own machine, as flannel does.
  */
-import type { FullCluster } from '../full.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
 
 const SYSTEM = 'kube-system';
@@ -34,7 +34,7 @@ const CNI = {
 
 const INSTALL = `test -e ${CNI_FILE} || { cp /etc/kube-router/cni-conf.json ${CNI_DIRECTORY}/.kuberouter && mv ${CNI_DIRECTORY}/.kuberouter ${CNI_FILE}; }`;
 
-function args({ networks: { pods, services } }: FullCluster, routes: boolean): readonly string[] {
+function args({ networks: { pods, services } }: ResolvedCluster, routes: boolean): readonly string[] {
   const ipv6 = pods.some((text) => text.includes(':'));
   const ipv4 = pods.some((text) => !text.includes(':'));
   return [
@@ -67,8 +67,8 @@ const ROUTES = {
 } as const;
 const FIREWALL = { env: [], mounts: [], volumes: [] } as const;
 
-function daemonSet(full: FullCluster, routes: boolean): KubeObject {
-  const image = full.cni.images?.['kube-router'];
+function daemonSet(resolved: ResolvedCluster, routes: boolean): KubeObject {
+  const image = resolved.cni.images?.['kube-router'];
   const { env, mounts, volumes } = routes ? ROUTES : FIREWALL;
   return {
     apiVersion: 'apps/v1',
@@ -81,7 +81,7 @@ function daemonSet(full: FullCluster, routes: boolean): KubeObject {
         spec: {
           containers: [
             {
-              args: args(full, routes),
+              args: args(resolved, routes),
               env: [
                 { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
                 ...env,
@@ -145,7 +145,7 @@ const rights: readonly KubeObject[] = [
 ];
 
 /** As the network between pods. */
-export const kubeRouterObjects = (full: FullCluster): readonly KubeObject[] => [
+export const kubeRouterObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   ...rights,
   configMap(
     'kube-router-cfg',
@@ -153,11 +153,11 @@ export const kubeRouterObjects = (full: FullCluster): readonly KubeObject[] => [
     { 'cni-conf.json': `${JSON.stringify(CNI, undefined, 2)}\n` },
     { labels: LABEL },
   ),
-  daemonSet(full, true),
+  daemonSet(resolved, true),
 ];
 
 /** Network policies alone, beside another network whose packets the kernel forwards. */
-export const kubeRouterFirewall = (full: FullCluster): readonly KubeObject[] => [
+export const kubeRouterFirewall = (resolved: ResolvedCluster): readonly KubeObject[] => [
   ...rights,
-  daemonSet(full, false),
+  daemonSet(resolved, false),
 ];

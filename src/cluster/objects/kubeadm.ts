@@ -4,11 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
-import { type Plain, yamlText } from '../../ignition/yaml-text.ts';
+import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import { addressOf, type FullCluster, withRole } from '../full.ts';
-import { MACHINE_TOKENS } from '../joining/by-token.ts';
-import { apiserverMounts } from '../manifests.ts';
+import { apiserverMounts } from '../plan/manifests.ts';
+import { MACHINE_TOKENS } from '../spec/by-token.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import {
   bindCluster,
   bindRole,
@@ -21,7 +21,7 @@ import {
 } from './object.ts';
 
 const SYSTEM = 'kube-system';
-/** Holders of tokens that `kubeadm token create` made. There are none until a person makes one. */
+/** AddressOwners of tokens that `kubeadm token create` made. There are none until a person makes one. */
 const TOKENS = group('system:bootstrappers:kubeadm:default-node-token');
 const NODES = group('system:nodes');
 const APPROVED = 'system:certificates.k8s.io:certificatesigningrequests';
@@ -36,7 +36,7 @@ export function componentHash(data: Readonly<Record<string, string>>): Readonly<
   return { 'kubeadm.kubernetes.io/component-config.hash': `sha256:${hash.digest('hex')}` };
 }
 
-export const endpointUrl = ({ endpoint }: FullCluster): string =>
+export const endpointUrl = ({ endpoint }: ResolvedCluster): string =>
   `https://${urlHost(endpoint.host)}:${endpoint.port}`;
 
 /**
@@ -45,13 +45,13 @@ export const endpointUrl = ({ endpoint }: FullCluster): string =>
  */
 const KEPT = /^(encryption-provider-config|admission-control-config-file|audit-.*)$/;
 
-function apiserverSettings(full: FullCluster): { readonly [field: string]: Plain } {
-  const kept = Object.entries(full.flags['kube-apiserver']).filter(([flag]) => KEPT.test(flag));
+function apiserverSettings(resolved: ResolvedCluster): { readonly [field: string]: Plain } {
+  const kept = Object.entries(resolved.flags['kube-apiserver']).filter(([flag]) => KEPT.test(flag));
   return {
     extraArgs: kept
       .flatMap(([name, values]) => [values].flat().map((value) => ({ name, value })))
       .sort((a, b) => (a.name < b.name ? -1 : 1)),
-    extraVolumes: apiserverMounts(full).map(({ name, path, type, readOnly }) => ({
+    extraVolumes: apiserverMounts(resolved).map(({ name, path, type, readOnly }) => ({
       hostPath: path,
       mountPath: path,
       name,
@@ -62,23 +62,23 @@ function apiserverSettings(full: FullCluster): { readonly [field: string]: Plain
 }
 
 /** kubeadm's v1beta4 ClusterConfiguration. */
-export function clusterConfiguration(full: FullCluster): Plain {
-  const sans = [...full.sans.dns, ...full.sans.ips].filter((one) => one !== full.endpoint.host);
-  const members = withRole(full, 'etcd').map((member) => `https://${urlHost(addressOf(member))}:2379`);
+export function clusterConfiguration(resolved: ResolvedCluster): Plain {
+  const sans = [...resolved.sans.dns, ...resolved.sans.ips].filter((one) => one !== resolved.endpoint.host);
+  const members = withRole(resolved, 'etcd').map((member) => `https://${urlHost(addressOf(member))}:2379`);
   return {
-    apiServer: { ...(sans.length > 0 && { certSANs: sans }), ...apiserverSettings(full) },
+    apiServer: { ...(sans.length > 0 && { certSANs: sans }), ...apiserverSettings(resolved) },
     apiVersion: 'kubeadm.k8s.io/v1beta4',
     caCertificateValidityPeriod: '87600h0m0s',
     certificateValidityPeriod: '8760h0m0s',
     certificatesDir: PKI_DIRECTORY,
-    clusterName: full.name,
-    controlPlaneEndpoint: `${urlHost(full.endpoint.host)}:${full.endpoint.port}`,
+    clusterName: resolved.name,
+    controlPlaneEndpoint: `${urlHost(resolved.endpoint.host)}:${resolved.endpoint.port}`,
     controllerManager: {},
     dns: {},
-    encryptionAlgorithm: full.keys,
+    encryptionAlgorithm: resolved.keys,
     etcd:
-      full.etcd.runs === 'pod'
-        ? { local: { dataDir: full.etcd.dataDirectory } }
+      resolved.etcd.runs === 'pod'
+        ? { local: { dataDir: resolved.etcd.dataDirectory } }
         : {
             external: {
               caFile: AUTHORITIES['etcd-ca'].bundle.path,
@@ -87,13 +87,13 @@ export function clusterConfiguration(full: FullCluster): Plain {
               keyFile: `${PKI_DIRECTORY}/apiserver-etcd-client.key`,
             },
           },
-    imageRepository: full.registry,
+    imageRepository: resolved.registry,
     kind: 'ClusterConfiguration',
-    kubernetesVersion: `v${full.kubernetes.version.replace(/^v/, '')}`,
+    kubernetesVersion: `v${resolved.kubernetes.version.replace(/^v/, '')}`,
     networking: {
-      dnsDomain: full.dnsDomain,
-      podSubnet: full.networks.pods.join(','),
-      serviceSubnet: full.networks.services.join(','),
+      dnsDomain: resolved.dnsDomain,
+      podSubnet: resolved.networks.pods.join(','),
+      serviceSubnet: resolved.networks.services.join(','),
     },
     proxy: {},
     scheduler: {},
@@ -104,7 +104,7 @@ export function clusterConfiguration(full: FullCluster): Plain {
  * kubelet's settings for machines that join by kubeadm: without the files that only Muster puts
  * down (its serving certificate, the bundle of trust, the link to the machine's resolv.conf).
  */
-export function sharedKubeletConfiguration({ kubelet: { config } }: FullCluster): Plain {
+export function sharedKubeletConfiguration({ kubelet: { config } }: ResolvedCluster): Plain {
   const {
     tlsCertFile: _,
     tlsPrivateKeyFile: __,
@@ -122,13 +122,13 @@ export function sharedKubeletConfiguration({ kubelet: { config } }: FullCluster)
 }
 
 /** What anyone may read before joining: how to reach the API, and what to believe. */
-const clusterInfo = (full: FullCluster, caBundle: string): Plain => ({
+const clusterInfo = (resolved: ResolvedCluster, caBundle: string): Plain => ({
   apiVersion: 'v1',
   clusters: [
     {
       cluster: {
         'certificate-authority-data': Buffer.from(caBundle).toString('base64'),
-        server: endpointUrl(full),
+        server: endpointUrl(resolved),
       },
       name: '',
     },
@@ -141,8 +141,8 @@ const clusterInfo = (full: FullCluster, caBundle: string): Plain => ({
 
 const reads = (name: string) => ({ resources: ['configmaps'], names: [name], verbs: ['get'] });
 
-export function kubeadmObjects(full: FullCluster, caBundle: string): readonly KubeObject[] {
-  const kubelet = { kubelet: yamlText(sharedKubeletConfiguration(full)) };
+export function kubeadmObjects(resolved: ResolvedCluster, caBundle: string): readonly KubeObject[] {
+  const kubelet = { kubelet: yamlText(sharedKubeletConfiguration(resolved)) };
   return [
     // The certificates of people and of apiservers carry no rights of their own.
     bindCluster('kubeadm:cluster-admins', 'cluster-admin', group('kubeadm:cluster-admins')),
@@ -151,7 +151,7 @@ export function kubeadmObjects(full: FullCluster, caBundle: string): readonly Ku
       'system:kubelet-api-admin',
       user('kube-apiserver-kubelet-client'),
     ),
-    configMap('kubeadm-config', SYSTEM, { ClusterConfiguration: yamlText(clusterConfiguration(full)) }),
+    configMap('kubeadm-config', SYSTEM, { ClusterConfiguration: yamlText(clusterConfiguration(resolved)) }),
     role('kubeadm:nodes-kubeadm-config', SYSTEM, reads('kubeadm-config')),
     bindRole('kubeadm:nodes-kubeadm-config', SYSTEM, TOKENS, NODES),
     configMap('kubelet-config', SYSTEM, kubelet, { annotations: componentHash(kubelet) }),
@@ -161,13 +161,13 @@ export function kubeadmObjects(full: FullCluster, caBundle: string): readonly Ku
     bindCluster('kubeadm:get-nodes', 'kubeadm:get-nodes', TOKENS),
     bindCluster('kubeadm:kubelet-bootstrap', 'system:node-bootstrapper', TOKENS),
     // They ask, and nothing in the tree approves: that is for who knows the inventory.
-    ...(full.joining === 'token'
+    ...(resolved.joining === 'token'
       ? [bindCluster('muster:kubelet-bootstrap', 'system:node-bootstrapper', group(MACHINE_TOKENS))]
       : []),
     bindCluster('kubeadm:node-autoapprove-bootstrap', `${APPROVED}:nodeclient`, TOKENS),
     // A kubelet renews its own client certificate with this, whether Muster is there or not.
     bindCluster('kubeadm:node-autoapprove-certificate-rotation', `${APPROVED}:selfnodeclient`, NODES),
-    configMap('cluster-info', 'kube-public', { kubeconfig: yamlText(clusterInfo(full, caBundle)) }),
+    configMap('cluster-info', 'kube-public', { kubeconfig: yamlText(clusterInfo(resolved, caBundle)) }),
     role('kubeadm:bootstrap-signer-clusterinfo', 'kube-public', reads('cluster-info')),
     bindRole('kubeadm:bootstrap-signer-clusterinfo', 'kube-public', user('system:anonymous')),
   ];

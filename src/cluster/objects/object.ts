@@ -1,5 +1,5 @@
 /** Objects of Kubernetes as plain values, and the shapes that recur. */
-import type { Plain } from '../../ignition/yaml-text.ts';
+import type { Plain } from '../../base/yaml-text.ts';
 
 export interface KubeObject {
   readonly apiVersion: string;

@@ -3,14 +3,14 @@ import { duration } from '../../base/duration.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
 import type { BootService } from '../boot.ts';
-import { answer } from './answer.ts';
-import { type BootDeps, createDesk } from './desk.ts';
+import { type BootDeps, createBootContext } from './boot-context.ts';
+import { script } from './boot-script.ts';
+import { answer } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
-import { config, failSilent, report, ticketed } from './reporting.ts';
-import { script } from './scripting.ts';
+import { config, failSilent, report, ticketed } from './machine-reports.ts';
 
-export type { BootDeps } from './desk.ts';
+export type { BootDeps } from './boot-context.ts';
 
 /**
  * How often it is looked what came to its end: sessions wait in a queue for that, so it costs
@@ -37,11 +37,11 @@ export interface RunningBootService extends BootService {
 }
 
 export function createBootService(deps: BootDeps): RunningBootService {
-  const desk = createDesk(deps);
+  const context = createBootContext(deps);
   let stop: () => void = () => {};
   const tick = (): void => {
-    failSilent(desk);
-    desk.roster.sweep();
+    failSilent(context);
+    context.roster.sweep();
   };
   const schedule = (): void => {
     stop = deps.clock.after(TICK, () => {
@@ -51,20 +51,20 @@ export function createBootService(deps: BootDeps): RunningBootService {
   };
   schedule();
   return {
-    answer: (client, network, step) => answer(desk, client, network, step),
-    reservedFor: (address) => desk.roster.byAddress(address)?.name,
-    script: (request) => script(desk, request),
-    config: (session, file, baseUrl) => config(desk, session, file, baseUrl),
-    inline: (session, file, asked) => inline(desk, session, file, asked),
-    report: (session, given, peer) => report(desk, session, given, peer),
-    ticketed: (session) => ticketed(desk, session),
-    explain: (question) => explain(desk, question),
-    needs: (sha256) => desk.needed().has(sha256),
-    render: (machine) => renderPreview(desk, machine),
+    answer: (client, network, step) => answer(context, client, network, step),
+    reservedFor: (address) => context.roster.byAddress(address)?.name,
+    script: (request) => script(context, request),
+    config: (session, file, baseUrl) => config(context, session, file, baseUrl),
+    inline: (session, file, asked) => inline(context, session, file, asked),
+    report: (session, given, peer) => report(context, session, given, peer),
+    ticketed: (session) => ticketed(context, session),
+    explain: (question) => explain(context, question),
+    needs: (sha256) => context.needed().has(sha256),
+    render: (machine) => renderPreview(context, machine),
     tick,
     close() {
       stop();
-      desk.close();
+      context.close();
     },
   };
 }

@@ -15,7 +15,7 @@ import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 import { clustersByMachine } from '../../resources/membership.ts';
 import type { ServedNetwork } from '../network.ts';
 import { assetUrl } from '../script/script.ts';
-import { standingLayer } from './standing-network.ts';
+import { staticNetworkLayer } from './static-network.ts';
 
 /** Stands where a session's id will be. */
 export const PREVIEW_SESSION = 'PREVIEW';
@@ -143,7 +143,12 @@ export function createConfigurations(deps: {
     if (cluster === undefined) return undefined;
     if (others.some(({ config }) => config.network?.interfaces !== undefined)) return undefined;
     const { networks } = catalog.get('Cluster', cluster)?.document.spec.kubernetes ?? {};
-    return standingLayer(member.entry?.document.spec.addresses ?? [], network, mac, networks?.machines ?? []);
+    return staticNetworkLayer(
+      member.entry?.document.spec.addresses ?? [],
+      network,
+      mac,
+      networks?.machines ?? [],
+    );
   };
 
   const compute = (wanted: ConfigurationOf): ConfigurationResult => {

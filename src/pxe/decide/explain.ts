@@ -12,12 +12,12 @@ import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';
 import { firmwareCodes } from '../dhcp/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
+import { addressOf, type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
+import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
 import { PREVIEW_SESSION } from './configuration.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
-import { addressOf, type Desk, isInline, reservedAddress, selectionOf } from './desk.ts';
 import { refusal } from './refusal.ts';
-import { type Preparation, type PrepareFor, prepareFor } from './scripting.ts';
 
 export interface ExplainQuestion {
   readonly machine?: string | undefined;
@@ -75,21 +75,21 @@ interface Case {
  * Throws E_NOT_FOUND for a machine or network that nobody has, E_USAGE when neither machine nor
  * address is named.
  */
-export function explain(desk: Desk, question: ExplainQuestion): Explanation {
-  const one = caseOf(desk, question);
+export function explain(context: BootContext, question: ExplainQuestion): Explanation {
+  const one = caseOf(context, question);
   const { member, prepared, recognition } = one;
-  const answers = answersTo(desk, one);
-  const all = desk.events.list?.({ subject: one.subject }) ?? [];
+  const answers = answersTo(context, one);
+  const all = context.events.list?.({ subject: one.subject }) ?? [];
   const events = all.slice(-EVENTS_TOLD);
   const refused = refusal({
     firmware: one.firmware && answers[firmwareName(one.firmware)],
     events: all,
     arch: one.arch,
-    demanded: one.network !== undefined && pxeOf(desk, one, one.network).loader !== undefined,
+    demanded: one.network !== undefined && pxeOf(context, one, one.network).loader !== undefined,
   });
   const ends = remedy(refused ?? prepared.verdict.reason, {
     subject: one.subject,
-    recorded: desk.roster.get(one.subject) !== undefined,
+    recorded: context.roster.get(one.subject) !== undefined,
     mac: one.mac,
   });
   const { verdict } = prepared;
@@ -98,10 +98,10 @@ export function explain(desk: Desk, question: ExplainQuestion): Explanation {
     subject: one.subject,
     steps: [
       ...recognisedSteps(one),
-      ...selectedSteps(desk, one),
+      ...selectedSteps(context, one),
       ...Object.entries(answers).map(([step, decision]) => decisionStep(step, decision)),
       decisionStep('script', verdict),
-      ...stateSteps(desk, one),
+      ...stateSteps(context, one),
       ...(ends === undefined ? [] : [{ step: 'to go on', result: ends }]),
       ...events.map(eventStep),
     ],
@@ -123,8 +123,8 @@ function matchesOf(recognition: Recognition): readonly Match[] {
   return recognition.kind === 'conflict' ? recognition.matches : [];
 }
 
-function caseOf(desk: Desk, question: ExplainQuestion): Case {
-  const { roster } = desk;
+function caseOf(context: BootContext, question: ExplainQuestion): Case {
+  const { roster } = context;
   const named = question.machine === undefined ? undefined : roster.get(question.machine);
   if (question.machine !== undefined && named === undefined)
     throw new MusterError('E_NOT_FOUND', `there is no machine "${question.machine}"`);
@@ -142,7 +142,7 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
     serial: seen?.serial,
   });
   const member = recognition.kind === 'known' ? roster.get(recognition.match.name) : undefined;
-  const network = networkOf(desk, member ?? owner, question.network);
+  const network = networkOf(context, member ?? owner, question.network);
   const arch = question.arch ?? seen?.arch;
   const firmware = firmwareOf(arch, question, seen?.firmware);
   const conflicting =
@@ -151,7 +151,7 @@ function caseOf(desk: Desk, question: ExplainQuestion): Case {
     recognition.kind === 'conflict'
       ? { verdict: judge({ kind: 'conflict', machines: conflicting }) }
       : member?.entry
-        ? prepareFor(desk, member, {
+        ? prepareFor(context, member, {
             ...preparation(member, network, arch, mac, firmware),
             alive: roster.heartbeats.alive(member.name) !== undefined,
           })
@@ -211,11 +211,11 @@ function baseUrlOf(network: ServedNetwork | undefined): string {
  * address, else the first.
  */
 function networkOf(
-  desk: Desk,
+  context: BootContext,
   member: Member | undefined,
   named: string | undefined,
 ): ServedNetwork | undefined {
-  const served = desk.servedNetworks();
+  const served = context.servedNetworks();
   if (named !== undefined) {
     const network = served.find((one) => one.name === named);
     if (!network) throw new MusterError('E_NOT_FOUND', `there is no served network "${named}"`);
@@ -233,25 +233,25 @@ const codesOf = (arch: Arch = 'x86_64') => firmwareCodes(arch);
 
 const firmwareName = (firmware: string): string => `firmware (${firmware})`;
 
-const pxeOf = (desk: Desk, { member }: Case, network: ServedNetwork) =>
-  desk.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
+const pxeOf = (context: BootContext, { member }: Case, network: ServedNetwork) =>
+  context.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
 
 /**
  * The DHCP decision for each kind of software that may ask: the firmware that was seen or is asked
  * about, then iPXE.
  */
-function answersTo(desk: Desk, one: Case): Record<string, BootDecision> {
+function answersTo(context: BootContext, one: Case): Record<string, BootDecision> {
   const { network, member, recognition, prepared } = one;
   if (!network) return {};
   const outline =
     recognition.kind === 'known' && member && prepared.verdict.reason.code !== 'alive'
-      ? desk.standing(member, network).outline
+      ? context.standing(member, network).outline
       : prepared.verdict;
   const facts = {
     mode: network.mode,
     verdict: outline,
-    installed: (name: string) => desk.assets.loader(name) !== undefined,
-    loaderOverride: pxeOf(desk, one, network).loader,
+    installed: (name: string) => context.assets.loader(name) !== undefined,
+    loaderOverride: pxeOf(context, one, network).loader,
   };
   const answers: Record<string, BootDecision> = {};
   for (const [firmware, archCode] of codesOf(one.arch)) {
@@ -298,10 +298,10 @@ function recognisedSteps(one: Case): readonly ExplainStep[] {
   ];
 }
 
-function selectedSteps(desk: Desk, one: Case): readonly ExplainStep[] {
+function selectedSteps(context: BootContext, one: Case): readonly ExplainStep[] {
   const { member, prepared, network } = one;
   if (!member?.entry) return [];
-  const selection = selectionOf(member, network?.name, desk.profiles());
+  const selection = selectionOf(member, network?.name, context.profiles());
   const steps: ExplainStep[] = [{ step: 'profile', result: selectionText(selection) }];
   const wanted = selection.kind === 'selected' ? selection.profile.spec.image : undefined;
   if (wanted !== undefined) {
@@ -315,7 +315,7 @@ function selectedSteps(desk: Desk, one: Case): readonly ExplainStep[] {
   }
   if (prepared.boot)
     steps.push({ step: 'configuration', result: `renders (${prepared.boot.rendered.format})` });
-  if (isInline(desk, member.name))
+  if (isInline(context, member.name))
     steps.push({
       step: 'secrets',
       result:
@@ -348,7 +348,7 @@ function decisionStep(step: string, decision: BootDecision): ExplainStep {
   return { step, result: what, reason: decision.reason };
 }
 
-function stateSteps(desk: Desk, one: Case): readonly ExplainStep[] {
+function stateSteps(context: BootContext, one: Case): readonly ExplainStep[] {
   const { member } = one;
   if (!member) return [];
   const { phase, since, reason, bootsWithoutReady, session } = member.status;
@@ -360,10 +360,10 @@ function stateSteps(desk: Desk, one: Case): readonly ExplainStep[] {
     },
     { step: 'boots', result: `${bootsWithoutReady} since it was last ready; held after ${BOOT_LIMIT}` },
   ];
-  steps.push(...agentSteps(desk, member));
+  steps.push(...agentSteps(context, member));
   const live =
-    desk.roster.sessions.opening(member.name) ??
-    (session === undefined ? undefined : desk.roster.sessions.get(session));
+    context.roster.sessions.opening(member.name) ??
+    (session === undefined ? undefined : context.roster.sessions.get(session));
   if (live) {
     const last = live.session.steps.at(-1)!;
     const state = live.session.closed ? `over (${live.session.closed.why})` : 'live';
@@ -376,14 +376,14 @@ function stateSteps(desk: Desk, one: Case): readonly ExplainStep[] {
 }
 
 /** What its agent said last, and whether somebody else may speak in its name. */
-function agentSteps(desk: Desk, { name, status }: Member): readonly ExplainStep[] {
+function agentSteps(context: BootContext, { name, status }: Member): readonly ExplainStep[] {
   const { agent, alarm } = status;
-  const beat = desk.roster.heartbeats.last(name);
-  const runs = Math.ceil(desk.roster.heartbeats.remaining(name) / 1000);
+  const beat = context.roster.heartbeats.last(name);
+  const runs = Math.ceil(context.roster.heartbeats.remaining(name) / 1000);
   const heard = [
     beat?.bootId === undefined
       ? 'not heard since this server started'
-      : `${beat.left ? 'went down' : 'heard'} ${Math.round((desk.clock.monotonic() - beat.at) / 1000)} s ago from ${beat.address}`,
+      : `${beat.left ? 'went down' : 'heard'} ${Math.round((context.clock.monotonic() - beat.at) / 1000)} s ago from ${beat.address}`,
     ...(runs > 0 ? [`taken for running for ${runs} s more`] : []),
   ].join(', ');
   return [
@@ -423,8 +423,8 @@ function eventStep(event: MusterEvent): ExplainStep {
  * The configuration that a machine would get if it booted now, held or not. Throws E_NOT_FOUND,
  * E_REFERENCE when it has no profile or image, E_CONFIG with all faults when it does not render.
  */
-export function renderPreview(desk: Desk, name: string): Rendered {
-  const member = desk.roster.get(name);
+export function renderPreview(context: BootContext, name: string): Rendered {
+  const member = context.roster.get(name);
   if (!member?.entry)
     throw new MusterError(
       'E_NOT_FOUND',
@@ -432,8 +432,8 @@ export function renderPreview(desk: Desk, name: string): Rendered {
         ? `machine "${name}" was only seen; it has a configuration once it is accepted`
         : `there is no machine "${name}"`,
     );
-  const network = networkOf(desk, member, undefined);
-  const selection = selectionOf(member, network?.name, desk.profiles());
+  const network = networkOf(context, member, undefined);
+  const selection = selectionOf(member, network?.name, context.profiles());
   if (selection.kind !== 'selected')
     throw new MusterError('E_REFERENCE', `machine "${name}" has no profile: ${selectionText(selection)}`);
   const { image } = selection.profile.spec;
@@ -443,7 +443,7 @@ export function renderPreview(desk: Desk, name: string): Rendered {
       `profile "${selection.profile.name}" names no image, so there is nothing to configure`,
     );
   const base = preparation(member, network, undefined, member.status.seen.bootMacs?.[0]);
-  const result = desk.configurations.of({
+  const result = context.configurations.of({
     member,
     profile: selection.profile.name,
     image,

@@ -10,8 +10,8 @@ import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
+import { type BootContext, reservedAddress, selectionOf } from './boot-context.ts';
 import { judge, reason, type Verdict } from './decide.ts';
-import { type Desk, reservedAddress, selectionOf } from './desk.ts';
 
 /** Whether it is we who give the machine its address there. */
 export function givesAddress(network: ServedNetwork, member: Member | undefined): boolean {
@@ -35,29 +35,29 @@ export interface Asker {
  * neither leases nor has reserved. Where another DHCP server gives the addresses nothing can be
  * said: false.
  */
-export function isForeign(desk: Desk, { request, told, mac, found }: Asker): boolean {
-  const { roster } = desk;
+export function isForeign(context: BootContext, { request, told, mac, found }: Asker): boolean {
+  const { roster } = context;
   const name = found.kind === 'known' ? found.match.name : undefined;
   if (told !== undefined && roster.sessions.isLive(told)) {
     const { session } = told;
     if (session.machine === name || (mac !== undefined && session.mac === mac)) return false;
   }
   const member = name === undefined ? undefined : roster.get(name);
-  const networks = request.network ? [request.network] : desk.servedNetworks();
+  const networks = request.network ? [request.network] : context.servedNetworks();
   if (!networks.some((network) => givesAddress(network, member))) return false;
   const peer = plainAddress(request.peer);
   // what was only seen of its addresses is not asked: a forged request may have said it
   const spec = member?.entry?.document.spec;
   if (spec?.addresses?.includes(peer)) return false;
   const macs = new Set([...(mac ? [mac] : []), ...((spec?.macs ?? []) as Mac[])]);
-  return ![...macs].some((one) => desk.leasedAddresses?.(one).includes(peer));
+  return ![...macs].some((one) => context.leasedAddresses?.(one).includes(peer));
 }
 
 /** What such a request is told. */
-export function verdictOnForeign(desk: Desk, { request, found }: Asker): Verdict {
+export function verdictOnForeign(context: BootContext, { request, found }: Asker): Verdict {
   if (found.kind === 'conflict')
     return judge({ kind: 'conflict', machines: found.matches.map(({ name }) => name).sort() });
-  const documented = found.kind === 'known' && desk.roster.get(found.match.name)?.entry !== undefined;
+  const documented = found.kind === 'known' && context.roster.get(found.match.name)?.entry !== undefined;
   if (!documented) return judge({ kind: 'unknown' });
   return { kind: 'hold', reason: reason('address_mismatch', `(${plainAddress(request.peer)})`) };
 }
@@ -67,11 +67,11 @@ export function verdictOnForeign(desk: Desk, { request, found }: Asker): Verdict
  * it cannot be the one that boots. A machine that was cut off and is back already waits for as
  * long. Undefined for everybody else, and where the profile ignores it.
  */
-export function verdictOnAlive(desk: Desk, { request, found }: Asker): Verdict | undefined {
+export function verdictOnAlive(context: BootContext, { request, found }: Asker): Verdict | undefined {
   if (found.kind !== 'known') return undefined;
-  const member = desk.roster.get(found.match.name);
-  if (member === undefined || desk.roster.heartbeats.alive(member.name) === undefined) return undefined;
-  const selection = selectionOf(member, request.network?.name, desk.profiles());
+  const member = context.roster.get(found.match.name);
+  if (member === undefined || context.roster.heartbeats.alive(member.name) === undefined) return undefined;
+  const selection = selectionOf(member, request.network?.name, context.profiles());
   const verdict = judge({ kind: 'known', selection, bootsWithoutReady: 0, alive: true });
   return verdict.reason.code === 'alive' ? verdict : undefined;
 }

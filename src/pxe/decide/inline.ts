@@ -8,9 +8,9 @@ import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { ConfigAnswer, ConfigFile } from '../boot.ts';
-import { type Desk, isInline } from './desk.ts';
-import { CONTENT_TYPES, configurationOf, ownAddresses } from './reporting.ts';
-import { faultText } from './scripting.ts';
+import { type BootContext, isInline } from './boot-context.ts';
+import { faultText } from './boot-script.ts';
+import { CONTENT_TYPES, configurationOf, ownAddresses } from './machine-reports.ts';
 
 interface Asked {
   readonly baseUrl: string;
@@ -19,29 +19,30 @@ interface Asked {
 
 /** See {@link import('../boot.ts').BootService.inline}. */
 export function inline(
-  desk: Desk,
+  context: BootContext,
   id: string,
   file: ConfigFile,
   asked: Asked,
 ): Promise<ConfigAnswer> | undefined {
-  const live = desk.roster.sessions.get(id);
-  const member = live && desk.roster.get(live.session.machine);
-  if (live === undefined || member === undefined || !isInline(desk, member.name)) return undefined;
-  const current = desk.roster.sessions.isLive(live) && desk.roster.sessions.current(member.name) === live;
-  const plain = current ? configurationOf(desk, live, asked.baseUrl) : undefined;
+  const live = context.roster.sessions.get(id);
+  const member = live && context.roster.get(live.session.machine);
+  if (live === undefined || member === undefined || !isInline(context, member.name)) return undefined;
+  const current =
+    context.roster.sessions.isLive(live) && context.roster.sessions.current(member.name) === live;
+  const plain = current ? configurationOf(context, live, asked.baseUrl) : undefined;
   const carries = plain?.ok === true && plain.value.files[file] !== undefined;
   if (!carries || (file !== 'user-data' && file !== 'ignition')) return undefined;
-  return serveOnce(desk, live, member, file, asked);
+  return serveOnce(context, live, member, file, asked);
 }
 
 async function serveOnce(
-  desk: Desk,
+  context: BootContext,
   live: LiveSession,
   member: Member,
   file: ConfigFile,
   { baseUrl, peer }: Asked,
 ): Promise<ConfigAnswer> {
-  const { agents, roster, events } = desk;
+  const { agents, roster, events } = context;
   const address = plainAddress(peer);
   const { id: session } = live.session;
   const subject = member.name;
@@ -53,7 +54,7 @@ async function serveOnce(
   };
   const refusal = (): InlineRefusal | undefined => {
     if (live.session.ticketAt !== undefined) return 'served_before';
-    if (!ownAddresses(desk, live, member).has(address)) return 'foreign_address';
+    if (!ownAddresses(context, live, member).has(address)) return 'foreign_address';
     return member.status.alarm === undefined ? undefined : 'alarmed';
   };
   const first = refusal();
@@ -63,7 +64,7 @@ async function serveOnce(
   // Somebody else may have asked while keys were made.
   const second = refusal();
   if (second !== undefined) return refused(second);
-  const rendered = configurationOf(desk, live, baseUrl, plan);
+  const rendered = configurationOf(context, live, baseUrl, plan);
   if (rendered?.ok !== true)
     return { ok: false, status: 'wait', why: rendered ? faultText(rendered.faults) : 'no boot', subject };
   const body = rendered.value.files[file]!;

@@ -1,5 +1,5 @@
 /**
- * DHCP on the wire: one inherited socket for each interface and port. Receive, let the desk take
+ * DHCP on the wire: one inherited socket for each interface and port. Receive, let the packet pipeline take
  * the packet to its end, send.
  */
 import { createSocket, type Socket } from 'node:dgram';
@@ -7,12 +7,12 @@ import { millis } from '../../base/duration.ts';
 import type { InheritedSocket } from '../../base/inherited.ts';
 import { formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
-import { type DeskParts, DhcpDesk } from './desk.ts';
 import { encode } from './packet.ts';
+import { PacketPipeline, type PacketPipelineParts } from './packet-pipeline.ts';
 import { startProbing } from './probe.socket.ts';
 import type { Step } from './step.ts';
 
-export interface DhcpParts extends DeskParts {
+export interface DhcpParts extends PacketPipelineParts {
   /**
    * All inherited sockets; those named `dhcp-IFACE` (port 67) and `pxe-IFACE` (port 4011) are
    * taken.
@@ -82,7 +82,7 @@ async function adopt(inherited: InheritedSocket, log: Log): Promise<Socket> {
 /** Starts to answer on the inherited sockets. Resolves when all of them receive. */
 export async function startDhcp(parts: DhcpParts): Promise<DhcpServer> {
   const log = parts.log.child({ room: 'dhcp' });
-  const desk = new DhcpDesk(parts);
+  const pipeline = new PacketPipeline(parts);
   const read = addressReader();
   const open: Socket[] = [];
   for (const inherited of parts.sockets) {
@@ -92,13 +92,13 @@ export async function startDhcp(parts: DhcpParts): Promise<DhcpServer> {
     const port = kind === 'dhcp' ? 67 : 4011;
     socket.on('message', (bytes, from) => {
       const source = { address: read(from.address), port: from.port };
-      const step = desk.receive({ bytes, interface: via, port, source });
+      const step = pipeline.receive({ bytes, interface: via, port, source });
       if (step instanceof Promise) void step.then((settled) => send(settled, socket, log));
       else send(step, socket, log);
     });
     open.push(socket);
   }
-  const stopProbing = startProbing({ ...parts, log, index: () => desk.index });
+  const stopProbing = startProbing({ ...parts, log, index: () => pipeline.index });
   let closing: Promise<void> | undefined;
   const close = () => {
     closing ??= (async () => {
@@ -107,7 +107,7 @@ export async function startDhcp(parts: DhcpParts): Promise<DhcpServer> {
       const late = new Promise<void>((resolve) => {
         parts.clock.after(LAST_ANSWERS, resolve);
       });
-      await Promise.race([desk.drain(), late]);
+      await Promise.race([pipeline.drain(), late]);
       for (const socket of open) socket.close();
     })();
     return closing;

@@ -1,6 +1,6 @@
 /**
  * What firmware does that no standard says, as a table: what it is, what Muster does about it,
- * where it was seen, and the test that holds it (file and title; test/unit/dhcp/quirks.test.ts
+ * where it was seen, and the test that holds it (file and title; test/unit/pxe/dhcp/quirks.test.ts
  * proves that they exist). `docs/firmware.md` is generated from it.
  */
 
@@ -15,15 +15,15 @@ export interface Quirk {
   readonly test: string;
 }
 
-const CLASSIFY = 'test/unit/dhcp/classify.test.ts';
-const PACKET = 'test/unit/dhcp/packet.test.ts';
-const REPLY = 'test/unit/dhcp/reply.test.ts';
-const HANDLE = 'test/unit/dhcp/handle.test.ts';
-const PROXY = 'test/unit/dhcp/proxy.test.ts';
-const DECIDE = 'test/unit/decide/decide.test.ts';
-const TFTP_REQUEST = 'test/unit/tftp/request.test.ts';
-const TFTP = 'test/unit/tftp/server.test.ts';
-const HTTP = 'test/unit/http/machines.test.ts';
+const CLASSIFY = 'test/unit/pxe/dhcp/classify.test.ts';
+const PACKET = 'test/unit/pxe/dhcp/packet.test.ts';
+const REPLY = 'test/unit/pxe/dhcp/reply.test.ts';
+const HANDLE = 'test/unit/pxe/dhcp/handle.test.ts';
+const PROXY = 'test/unit/pxe/dhcp/proxy.test.ts';
+const DECIDE = 'test/unit/pxe/decide/decide.test.ts';
+const TFTP_REQUEST = 'test/unit/pxe/tftp/request.test.ts';
+const TFTP = 'test/unit/pxe/tftp/server.test.ts';
+const HTTP = 'test/unit/pxe/http/machines.test.ts';
 
 export const QUIRKS = {
   'no-machine-id': {
@@ -172,7 +172,7 @@ export const QUIRKS = {
     what: 'Windows cannot use .0 and .255 even where the subnet is larger than /24.',
     answer: 'They are not given out of a pool.',
     source: 'netboot-protocols §C.28',
-    test: 'test/unit/dhcp/leases.test.ts: never gives out the ends of the subnet, .0, .255, its own address or the gateway',
+    test: 'test/unit/pxe/dhcp/leases.test.ts: never gives out the ends of the subnet, .0, .255, its own address or the gateway',
   },
   'nul-in-vendor-class': {
     what: 'Clients that end texts with a NUL octet.',
@@ -228,7 +228,7 @@ export const QUIRKS = {
     what: 'EDK2 asks for the size, ends that with ERROR 8 and asks again; BIOS ROMs end it with ERROR 0.',
     answer: 'That is a probe: no failure, and no file that was served.',
     source: 'own capture of OVMF; pin/tftp#125',
-    test: 'test/unit/tftp/transfer.test.ts: whose client only wanted the size is a probe, no failure (EDK2: error 8; BIOS ROMs: error 0)',
+    test: 'test/unit/pxe/tftp/transfer.test.ts: whose client only wanted the size is a probe, no failure (EDK2: error 8; BIOS ROMs: error 0)',
   },
   'curl-tsize-0': {
     what: 'curl gives up at an acknowledged tsize of 0.',

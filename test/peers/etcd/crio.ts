@@ -5,7 +5,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { join } from 'node:path';
-import { crictlLine } from '../../../src/cluster/content/cri.ts';
+import { crictlLine } from '../../../src/cluster/plan/cri.ts';
 import { ARTIFACTS } from '../../artifacts.ts';
 import type { Machine } from '../agent-kit.ts';
 import { daemon } from '../dhcp-segment.ts';
@@ -159,7 +159,7 @@ export class Crio {
   }
 }
 
-/** As src/cluster/content/cri-o.ts has it, but in one directory and without a service manager. */
+/** As src/cluster/plan/cri-o.ts has it, but in one directory and without a service manager. */
 const settings = (home: string, policy: string): string => `[crio]
 root = "${home}/root"
 runroot = "${home}/runroot"

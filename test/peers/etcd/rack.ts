@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
-import type { FoundingStatus } from '../../../src/cluster/founding/status.ts';
+import type { FoundingStatus } from '../../../src/cluster/etcd/status.ts';
 import { attachLoop } from '../agent-disks.ts';
 import { attach, bridge, ip, remove, run } from '../dhcp-segment.ts';
 import { unpacked } from '../unpacked.ts';

@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import { expect } from 'vitest';
 import { Disks } from '../agent-disks.ts';
-import { type Desk, Machine } from '../agent-kit.ts';
+import { Machine, type Planner } from '../agent-kit.ts';
 import { contentsOf, EtcdAlone, write } from './pod.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
@@ -27,11 +27,13 @@ export const KEYS = 50;
 export const [CLIENT, METRICS] = [23790, 23810];
 
 /** A machine with a data disk that is its own, for `restore-etcd`. */
-export async function prepared(desk: Desk): Promise<{ readonly machine: Machine; readonly disks: Disks }> {
-  const machine = new Machine(desk, { data: 'serial=S2', etcd: `http://127.0.0.1:${METRICS}` });
+export async function prepared(
+  planner: Planner,
+): Promise<{ readonly machine: Machine; readonly disks: Disks }> {
+  const machine = new Machine(planner, { data: 'serial=S2', etcd: `http://127.0.0.1:${METRICS}` });
   const disks = new Disks(machine);
   disks.add('vdb', 640, 'S2');
-  desk.plan([
+  planner.plan([
     { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
     { do: 'marker', ...MARKER },
     { do: 'directory', mode: 0o700, path: '/var/lib/muster/etcd' },

@@ -80,10 +80,10 @@ test('every reason and check of the scripts stands in its table, and the other w
   expect(checks.sort()).toEqual(Object.keys(CHECKS).sort());
 });
 
-test('a script is at most 400 lines long, and no shell refuses it', () => {
+test('a script is at most 430 lines long, and no shell refuses it', () => {
   for (const name of fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh'))) {
     const file = path.join(SOURCE, name);
-    expect(fs.readFileSync(file, 'utf8').split('\n').length).toBeLessThanOrEqual(400);
+    expect(fs.readFileSync(file, 'utf8').split('\n').length).toBeLessThanOrEqual(430);
     for (const [command, ...args] of [['dash'], ['busybox', 'sh'], ['bash', '--posix']])
       execFileSync(command!, [...args, '-n', file]);
   }

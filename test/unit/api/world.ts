@@ -13,17 +13,17 @@ import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
-import { openAddons } from '../../../src/cluster/addons/library.ts';
-import { checkAll } from '../../../src/cluster/check-documents.ts';
-import { followClusters } from '../../../src/cluster/completed.ts';
-import { createFounder } from '../../../src/cluster/founding/founder.ts';
-import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
+import { createDepartures } from '../../../src/cluster/change/departures.ts';
+import { createMembership } from '../../../src/cluster/change/membership.ts';
+import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
+import { createFounder } from '../../../src/cluster/etcd/founder.ts';
 import { createHealth } from '../../../src/cluster/health/health.ts';
-import { createDepartures } from '../../../src/cluster/leaving/departures.ts';
-import { createMembership } from '../../../src/cluster/leaving/membership.ts';
+import { userEtcdClient, userKubeconfig } from '../../../src/cluster/joining/user-credentials.ts';
+import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
-import { openPresentObjects } from '../../../src/cluster/objects/present.ts';
-import { personEtcdClient, personKubeconfig } from '../../../src/cluster/person.ts';
+import { openPresentObjects } from '../../../src/cluster/objects/desired.ts';
+import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
@@ -137,8 +137,8 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
   });
   const founding = foundingOrders(clusters, founder);
   const kubes = () => () => Promise.reject(new Error('no API server here'));
-  const departures = createDepartures({ founder, completions: clusters, kubes, clock, log });
-  const person = { completions: clusters, pki, events, recorded: founder.recorded };
+  const departures = createDepartures({ founder, clusters: clusters, kubes, clock, log });
+  const person = { clusters: clusters, pki, events, recorded: founder.recorded };
   const deps: ApiDeps = {
     catalog,
     roster,
@@ -146,10 +146,10 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     leases,
     preview: boot,
     founding,
-    membership: createMembership({ catalog, completions: clusters, founder, departures, clock }),
+    membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
     waiting: departures.waiting,
     health: createHealth({
-      completions: clusters,
+      clusters: clusters,
       founding: founding.status,
       kubes,
       pki,
@@ -165,8 +165,8 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     addons: openAddons(async () => undefined),
     pki,
     agents,
-    kubeconfig: (cluster, user) => personKubeconfig(person, cluster, user),
-    etcdClient: (cluster, user) => personEtcdClient(person, cluster, user),
+    kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
+    etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
     events,
     metrics,
     clock,

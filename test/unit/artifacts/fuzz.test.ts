@@ -7,7 +7,7 @@ import { formatReference, nameOf, parseReference } from '../../../src/artifacts/
 import { answerRegistry } from '../../../src/artifacts/registry.ts';
 import { tarMembers } from '../../../src/artifacts/tar.ts';
 import { parsed } from '../../../src/base/foreign-json.ts';
-import { parseChallenge } from '../../../src/cli/registry-source.files.ts';
+import { parseChallenge } from '../../../src/cli/artifacts/registry-source.files.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import { damagedOctets, damagedRecords, damagedTexts, unless } from '../fuzzing.ts';
 import { archive, summed } from './archive.ts';

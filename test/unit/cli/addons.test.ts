@@ -13,7 +13,7 @@ import { artifactRoutes } from '../../../src/api/artifacts.ts';
 import { assetRoutes } from '../../../src/api/assets.ts';
 import { type ArtifactBook, openArtifactBook } from '../../../src/artifacts/book.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { openAddons } from '../../../src/cluster/addons/library.ts';
+import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { type Assets, openAssets } from '../../../src/pxe/assets/assets.files.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
-import { verify } from '../../../src/cli/cluster-health.ts';
+import { verify } from '../../../src/cli/cluster/health.ts';
 import type { Io } from '../../../src/cli/io.ts';
 import type { ClusterHealth } from '../../../src/cluster/health/finding.ts';
 

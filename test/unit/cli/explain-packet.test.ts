@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import type { Replayed } from '../../../src/cli/explain-packet.ts';
+import type { Replayed } from '../../../src/cli/explain/packet.ts';
 import { MESSAGE, OPTION } from '../../../src/pxe/dhcp/options.ts';
 import { decode, encode } from '../../../src/pxe/dhcp/packet.ts';
 import { DOCUMENTS } from '../api/world.ts';

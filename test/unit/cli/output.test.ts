@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ageText } from '../../../src/base/age.ts';
 import { type ErrorCode, MusterError } from '../../../src/base/errors.ts';
-import { unifiedDiff } from '../../../src/cli/diff.ts';
+import { unifiedDiff } from '../../../src/cli/documents/diff.ts';
 import { errorText, exitCodeOf } from '../../../src/cli/io.ts';
 import { kindAndNames, kindNamed, otherListNamed } from '../../../src/cli/names.ts';
 import { type Column, formatOf, tableText, yamlText } from '../../../src/cli/output.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
-import { datagramOf, type Frame, readCapture } from '../../../src/cli/pcap.ts';
+import { datagramOf, type Frame, readCapture } from '../../../src/cli/explain/pcap.ts';
 import { ethernet, pcap } from './capture.ts';
 
 const PAYLOAD = Buffer.from('hello');

@@ -1,8 +1,8 @@
 /** Runs command lines in this process, as main.ts does, with what they print. */
 import { CommanderError } from 'commander';
-import { registerAddons } from '../../../src/cli/addon.ts';
-import { registerArtifacts } from '../../../src/cli/artifacts.ts';
-import { registerImage } from '../../../src/cli/image.ts';
+import { registerAddons } from '../../../src/cli/addon/addon.ts';
+import { registerArtifacts } from '../../../src/cli/artifacts/artifacts.ts';
+import { registerImage } from '../../../src/cli/image/image.ts';
 import { EXIT, errorText, exitCodeOf, type Io } from '../../../src/cli/io.ts';
 import { buildProgram } from '../../../src/cli/program.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hostPort, SERVE_SETTINGS, serveOptions } from '../../../src/cli/serve-options.ts';
+import { hostPort, SERVE_SETTINGS, serveOptions } from '../../../src/cli/serve/options.ts';
 
 describe('settings of the server', () => {
   it('have defaults for everything', () => {

@@ -6,16 +6,16 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { ADDON_LABEL, type Addon, renderAddon } from '../../../src/cluster/addons/addon.ts';
-import { CATALOGUE } from '../../../src/cluster/addons/catalogue.ts';
-import { addonsPart, openAddons } from '../../../src/cluster/addons/library.ts';
-import { readManifest } from '../../../src/cluster/addons/manifest.ts';
-import { jsonPatch, mergePatch, type Operation } from '../../../src/cluster/addons/patch.ts';
-import { requiredArtifacts, requiredPrograms } from '../../../src/cluster/artifacts.ts';
-import type { Plain } from '../../../src/ignition/yaml-text.ts';
+import type { Plain } from '../../../src/base/yaml-text.ts';
+import { ADDON_LABEL, type Addon, renderAddon } from '../../../src/cluster/objects/addons/addon.ts';
+import { CATALOGUE } from '../../../src/cluster/objects/addons/catalogue.ts';
+import { addonsPart, openAddons } from '../../../src/cluster/objects/addons/library.ts';
+import { readManifest } from '../../../src/cluster/objects/addons/manifest.ts';
+import { jsonPatch, mergePatch, type Operation } from '../../../src/cluster/objects/addons/patch.ts';
+import { requiredArtifacts, requiredPrograms } from '../../../src/cluster/spec/artifacts.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
-import { clusterDocument, rig, settle, TestMachine } from './desk-kit.ts';
-import { faults, full } from './kit.ts';
+import { faults, resolved } from './kit.ts';
+import { clusterDocument, rig, settle, TestMachine } from './planner-kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;
@@ -290,18 +290,18 @@ const ENTRY = { name: 'site', manifests: [{ sha256: hashOf(MANIFEST) }] };
 
 test('a control plane applies what is here after the built-in objects, is held for the rest, and applies again when it came', async () => {
   const files = new Map<string, Uint8Array>();
-  const { desk, known } = await rig({
+  const { planner, known } = await rig({
     addons: openAddons(async (sha256) => files.get(sha256)),
     spec: { addons: [ENTRY] },
   });
   const machine = new TestMachine('cp1');
-  const before = await settle(desk, machine);
+  const before = await settle(planner, machine);
   expect(before.lines.at(-1)).toMatchObject({ do: 'hold', code: 'addon-missing' });
   expect(before.lines).toContainEqual(expect.objectContaining({ do: 'run', unit: 'muster-objects.service' }));
   machine.keys.delete('applier');
-  await settle(desk, machine);
+  await settle(planner, machine);
   files.set(hashOf(MANIFEST), octets(MANIFEST));
-  const { lines } = await settle(desk, machine);
+  const { lines } = await settle(planner, machine);
   expect(lines.filter((line) => line.do === 'hold')).toEqual([]);
   const texts = new Map(
     lines.flatMap((line) =>
@@ -315,7 +315,7 @@ test('a control plane applies what is here after the built-in objects, is held f
   expect(script).toContain('addons/site.definitions.yaml /etc/muster/objects/addons/site.yaml;');
   expect(loadAll(texts.get('/etc/muster/objects/addons/site.yaml')!)).toHaveLength(3);
   known.put(clusterDocument({ addons: [] }));
-  const after = await settle(desk, machine);
+  const after = await settle(planner, machine);
   expect(after.lines.map((line) => ('path' in line ? line.path : ''))).not.toContain(
     '/etc/muster/objects/addons/site.yaml',
   );
@@ -323,17 +323,17 @@ test('a control plane applies what is here after the built-in objects, is held f
 
 test('a plan for machines that hold in etcd says that first', async () => {
   const wait = { lines: [], hold: { code: 'waiting-for-members', text: 'Two.', stop: false } };
-  const { desk } = await rig({
+  const { planner } = await rig({
     addons: openAddons(async () => undefined),
     spec: { addons: [ENTRY] },
     etcd: async () => wait,
   });
-  const { lines } = await settle(desk, new TestMachine('cp1'));
+  const { lines } = await settle(planner, new TestMachine('cp1'));
   expect(lines.filter((line) => line.do === 'hold')).toMatchObject([{ code: 'waiting-for-members' }]);
 });
 
 test('each file and each image of add-ons is an artifact of the cluster, once', () => {
-  const cluster = full({ addons: [ENTRY, { ...ENTRY, name: 'again' }] });
+  const cluster = resolved({ addons: [ENTRY, { ...ENTRY, name: 'again' }] });
   const required = requiredArtifacts(cluster, 'x86_64', ['example.org/web:1', cluster.images.pause]);
   expect(required.filter(({ kind }) => kind === 'manifest')).toMatchObject([
     { addon: 'site', sha256: hashOf(MANIFEST), roles: ['control-plane'] },
@@ -345,18 +345,19 @@ test('each file and each image of add-ons is an artifact of the cluster, once', 
 
 test('balancer and virtual address are part of what a cluster needs: programs of the system, or an image', () => {
   const virtual = (by: 'keepalived' | 'kube-vip') =>
-    full({ endpoint: '10.0.0.10', sans: [], virtualAddress: { by, interface: 'eth0' } });
-  const programs = (cluster: ReturnType<typeof full>) => requiredPrograms(cluster).map(({ name }) => name);
+    resolved({ endpoint: '10.0.0.10', sans: [], virtualAddress: { by, interface: 'eth0' } });
+  const programs = (cluster: ReturnType<typeof resolved>) =>
+    requiredPrograms(cluster).map(({ name }) => name);
   expect(programs(virtual('keepalived'))).toEqual(['haproxy', 'keepalived', 'curl']);
   expect(programs(virtual('kube-vip'))).toEqual(['haproxy']);
-  expect(programs(full({ workers: [] }))).toEqual([]);
-  const balanced = full({ endpoint: '10.0.0.10:443', sans: [], virtualAddress: { interface: 'eth0' } });
+  expect(programs(resolved({ workers: [] }))).toEqual([]);
+  const balanced = resolved({ endpoint: '10.0.0.10:443', sans: [], virtualAddress: { interface: 'eth0' } });
   expect(requiredPrograms(balanced)[0]).toMatchObject({
     name: 'haproxy',
     roles: ['control-plane', 'worker'],
   });
   const image = /kube-vip/;
-  const images = (cluster: ReturnType<typeof full>) =>
+  const images = (cluster: ReturnType<typeof resolved>) =>
     requiredArtifacts(cluster, 'x86_64').filter((one) => one.kind === 'image' && image.test(one.reference));
   expect(images(virtual('kube-vip'))).toMatchObject([{ roles: ['control-plane'] }]);
   expect(images(virtual('keepalived'))).toEqual([]);

@@ -1,17 +1,17 @@
 /** What kube-apiserver records and admits unless a Cluster says otherwise. */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { apiserverLines } from '../../../src/cluster/content/apiserver.ts';
-import { manifestFiles } from '../../../src/cluster/manifests.ts';
+import { apiserverLines } from '../../../src/cluster/plan/apiserver.ts';
+import { manifestFiles } from '../../../src/cluster/plan/manifests.ts';
 import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
-import { full } from './kit.ts';
+import { resolved } from './kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;
 
 /** A file of the first control plane. */
 function fileOf(name: string, changes: Partial<KubernetesSpec> = {}): Loose {
-  const cluster = full(changes);
+  const cluster = resolved(changes);
   const found = apiserverLines(cluster, cluster.machines[0]!).flatMap((line) =>
     line.do === 'put' && line.path.endsWith(`/${name}`) && 'text' in line.content ? [line.content.text] : [],
   );
@@ -119,7 +119,7 @@ test.for([
 
 /** The directories that the apiserver's pod may write to. */
 function writable(changes: Partial<KubernetesSpec>): string[] {
-  const cluster = full(changes);
+  const cluster = resolved(changes);
   const file = manifestFiles(cluster, cluster.machines[0]!).find(({ path }) =>
     path.endsWith('kube-apiserver.yaml'),
   )!;
@@ -139,6 +139,6 @@ test('the pod may write where its audit log is, and nowhere else', () => {
 });
 
 test('workers get none of it', () => {
-  const cluster = full();
+  const cluster = resolved();
   expect(apiserverLines(cluster, cluster.machines.find(({ name }) => name === 'w1')!)).toEqual([]);
 });

@@ -5,23 +5,23 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseIp } from '../../../src/base/ip.ts';
-import { parseEndpoint } from '../../../src/cluster/complete.ts';
-import { previewText } from '../../../src/cluster/content/preview.ts';
-import { CLUSTER_DEVIATIONS } from '../../../src/cluster/deviations.ts';
-import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/flags.ts';
-import { COMPONENTS, type FullCluster } from '../../../src/cluster/full.ts';
-import { kubeletConfiguration } from '../../../src/cluster/kubelet.ts';
-import { clusterNames, holderOf } from '../../../src/cluster/names.ts';
-import { OWNED, ownedBy } from '../../../src/cluster/owned.ts';
-import { ETCD_MINORS, ETCD_RELEASES, knownEtcdFlags, RELEASES } from '../../../src/cluster/versions.ts';
+import { kubeletConfiguration } from '../../../src/cluster/plan/kubelet.ts';
+import { previewText } from '../../../src/cluster/plan/preview.ts';
+import { clusterNames, holderOf } from '../../../src/cluster/spec/certificate-names.ts';
+import { CLUSTER_DEVIATIONS } from '../../../src/cluster/spec/deviations.ts';
+import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/spec/flags.ts';
+import { OWNED, protectedFieldsOf } from '../../../src/cluster/spec/protected-fields.ts';
+import { parseEndpoint } from '../../../src/cluster/spec/resolve.ts';
+import { COMPONENTS, type ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
+import { ETCD_MINORS, ETCD_RELEASES, knownEtcdFlags, RELEASES } from '../../../src/cluster/spec/versions.ts';
 import { LEAF_NAMES, leafOf } from '../../../src/pki/hierarchy.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
-import { completed, faults, full, MACHINES, SHORT } from './kit.ts';
+import { completed, faults, MACHINES, resolved, SHORT } from './kit.ts';
 
 test('the short specification of the issue is accepted, and completes without faults', () => {
   const result = completed();
   expect(result.faults).toEqual([]);
-  expect(result.full?.kubernetes).toEqual({ version: '1.36.3', minor: '1.36' });
+  expect(result.resolved?.kubernetes).toEqual({ version: '1.36.3', minor: '1.36' });
 });
 
 /**
@@ -45,7 +45,7 @@ const allLeaves = (value: unknown, path: readonly string[]): string[] =>
     : Object.entries(value).flatMap(([key, inner]) => allLeaves(inner, [...path, key]));
 
 test('every value of the full specification says where it came from', () => {
-  const { full: cluster, provenance } = completed();
+  const { resolved: cluster, provenance } = completed();
   const { machines: _, ...derived } = cluster!;
   expect([...provenance.keys()].sort()).toEqual(leaves(derived).sort());
   expect(provenance.get('versions.etcd')).toEqual({ from: 'version', by: 'Kubernetes 1.36' });
@@ -58,7 +58,7 @@ test('every value of the full specification says where it came from', () => {
 });
 
 test('a value that is not kubeadm’s says by which deviation it is Muster’s', () => {
-  const { full: cluster, provenance } = completed({ version: '1.34' });
+  const { resolved: cluster, provenance } = completed({ version: '1.34' });
   const by = (path: string) => provenance.get(path)?.by;
   expect(by('flags.kube-apiserver.encryption-provider-config')).toBe('Muster: encryption');
   expect(by('flags.kube-apiserver.audit-log-maxage')).toBe('Muster: audit');
@@ -89,7 +89,7 @@ test('a value that is not kubeadm’s says by which deviation it is Muster’s',
 });
 
 test('every scalar can be overridden, and then says so; but for those that the short specification gives, or Muster decides', () => {
-  const { full: cluster, provenance } = completed();
+  const { resolved: cluster, provenance } = completed();
   const { machines: _, ...derived } = cluster!;
   for (const path of leaves(derived)) {
     const steps = path.split('.');
@@ -107,7 +107,7 @@ test('every scalar can be overridden, and then says so; but for those that the s
       expect(again.faults.map(({ fault }) => fault.path)).toEqual([`spec.kubernetes.overrides.${path}`]);
       continue;
     }
-    const owned = ownedBy(overrides);
+    const owned = protectedFieldsOf(overrides);
     if (owned.length > 0) {
       expect(again.faults.map(({ fault }) => `${fault.path}: ${fault.message}`)).toEqual(
         owned.map(
@@ -117,7 +117,7 @@ test('every scalar can be overridden, and then says so; but for those that the s
       continue;
     }
     expect(again.faults, path).toEqual([]);
-    expect(again.full, path).toEqual(cluster);
+    expect(again.resolved, path).toEqual(cluster);
     expect(again.provenance.get(path)?.from).toBe('override');
     expect(provenance.get(path)?.from).not.toBe('override');
   }
@@ -198,7 +198,7 @@ test.for([
 });
 
 test('an override reaches what is derived from it', () => {
-  const cluster = full({
+  const cluster = resolved({
     overrides: { versions: { etcd: '3.6.9-0' }, registry: 'mirror.example', dnsDomain: 'k.test' },
   });
   expect(cluster.images.etcd).toBe('mirror.example/etcd:3.6.9-0');
@@ -206,11 +206,11 @@ test('an override reaches what is derived from it', () => {
     'https://kubernetes.default.svc.k.test',
   );
   const pinned = `x@sha256:${'1'.repeat(64)}`;
-  expect(full({ overrides: { images: { etcd: pinned } } }).images.etcd).toBe(pinned);
+  expect(resolved({ overrides: { images: { etcd: pinned } } }).images.etcd).toBe(pinned);
 });
 
 test('flags can be added, replaced, repeated and left out; settings of kubelet as well', () => {
-  const cluster = full({
+  const cluster = resolved({
     overrides: {
       flags: {
         'kube-apiserver': {
@@ -239,7 +239,7 @@ test('flags can be added, replaced, repeated and left out; settings of kubelet a
 
 test('a kubelet that is to ask the cluster for its serving certificate has none from Muster that it would begin with', () => {
   const files = (override: Readonly<Record<string, unknown>>, machine: number) => {
-    const cluster = full({ overrides: { kubelet: override } });
+    const cluster = resolved({ overrides: { kubelet: override } });
     return Object.keys(kubeletConfiguration(cluster, cluster.machines[machine]!)).filter((field) =>
       field.startsWith('tls'),
     );
@@ -254,7 +254,7 @@ test('a kubelet that is to ask the cluster for its serving certificate has none 
 
 test('what is said of every kubelet holds on control planes as well, unless another is said there', () => {
   const controlPlane = (kubelet: Readonly<Record<string, unknown>>) => {
-    const cluster = full({ overrides: { kubelet } });
+    const cluster = resolved({ overrides: { kubelet } });
     return kubeletConfiguration(cluster, cluster.machines[0]!);
   };
   const backOff = (seconds: number) => ({ crashLoopBackOff: { maxContainerRestartPeriod: `${seconds}s` } });
@@ -268,7 +268,7 @@ test('what is said of every kubelet holds on control planes as well, unless anot
 });
 
 test('all that control planes have of their own can be left out', () => {
-  const { controlPlaneConfig } = full({
+  const { controlPlaneConfig } = resolved({
     overrides: { kubelet: { controlPlaneConfig: { crashLoopBackOff: null, registerWithTaints: null } } },
   }).kubelet;
   expect(controlPlaneConfig).toEqual({});
@@ -530,7 +530,7 @@ test('a network of pods with too little room for the machines is refused', () =>
 });
 
 test('with an error there is no full specification', () => {
-  expect(completed({ controlPlanes: ['cp1', 'cp2'] }).full).toBeUndefined();
+  expect(completed({ controlPlanes: ['cp1', 'cp2'] }).resolved).toBeUndefined();
 });
 
 test.for([
@@ -550,7 +550,7 @@ test.for([
 });
 
 test('names of certificates come from the full specification', () => {
-  expect(clusterNames(full())).toEqual({
+  expect(clusterNames(resolved())).toEqual({
     name: 'golden',
     dnsDomain: 'cluster.local',
     serviceAddresses: ['10.96.0.1'],
@@ -559,14 +559,14 @@ test('names of certificates come from the full specification', () => {
 });
 
 test('a virtual address is the endpoint’s unless it is said, and is in the certificates', () => {
-  const cluster = full({ endpoint: '10.0.0.10', sans: [], virtualAddress: { interface: 'eth0' } });
+  const cluster = resolved({ endpoint: '10.0.0.10', sans: [], virtualAddress: { interface: 'eth0' } });
   expect(cluster.virtualAddress).toEqual({
     by: 'keepalived',
     addresses: ['10.0.0.10'],
     interface: 'eth0',
     routerId: 10,
   });
-  const named = full({
+  const named = resolved({
     sans: [],
     virtualAddress: { addresses: ['10.0.0.10'], interface: 'eth0', routerId: 7 },
   });
@@ -577,7 +577,7 @@ test('a virtual address is the endpoint’s unless it is said, and is in the cer
 test('every flag that is given by default is known to that version', () => {
   for (const minor of MINORS)
     for (const etcd of ['3.5.30', '3.6.8-0']) {
-      const cluster = full({ version: minor, overrides: { versions: { etcd } } });
+      const cluster = resolved({ version: minor, overrides: { versions: { etcd } } });
       for (const component of COMPONENTS)
         expect(Object.keys(cluster.flags[component]).length).toBeGreaterThan(4);
     }
@@ -597,7 +597,7 @@ test('the tables of flags and gates are plausible: sorted, without doubles, no v
 });
 
 /** Names of all certificates are names and addresses, and every machine has a plan. */
-function buildable(cluster: FullCluster): void {
+function buildable(cluster: ResolvedCluster): void {
   for (const machine of cluster.machines) {
     for (const leaf of LEAF_NAMES)
       for (const ip of leafOf(leaf).sans(holderOf(machine), clusterNames(cluster)).ips)
@@ -639,9 +639,9 @@ test('whatever the overrides are, completing ends in a specification or in fault
   fc.assert(
     fc.property(fc.dictionary(key, value, { maxKeys: 4 }), (overrides) => {
       const result = completed({ overrides });
-      expect(result.full === undefined).toBe(result.faults.some(({ severity }) => severity === 'error'));
-      if (result.full === undefined) return;
-      buildable(result.full);
+      expect(result.resolved === undefined).toBe(result.faults.some(({ severity }) => severity === 'error'));
+      if (result.resolved === undefined) return;
+      buildable(result.resolved);
       built += 1;
     }),
     { seed: 6, numRuns: 500 },
@@ -651,7 +651,7 @@ test('whatever the overrides are, completing ends in a specification or in fault
 
 test('completing is a function: the same twice, and the input untouched', () => {
   const before = structuredClone(SHORT);
-  expect(JSON.stringify(full())).toBe(JSON.stringify(full()));
+  expect(JSON.stringify(resolved())).toBe(JSON.stringify(resolved()));
   expect(SHORT).toEqual(before);
 });
 

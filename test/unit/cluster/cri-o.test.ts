@@ -4,18 +4,18 @@
 import { expect, test } from 'vitest';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { openArtifactBook } from '../../../src/artifacts/book.ts';
-import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
-import { crioConfig, crioLines, crioRegistries } from '../../../src/cluster/content/cri-o.ts';
-import { departurePlan } from '../../../src/cluster/content/departure.ts';
-import { binaryLines } from '../../../src/cluster/content/supplies.ts';
-import type { Founder } from '../../../src/cluster/founding/founder.ts';
-import { foundingOrders } from '../../../src/cluster/founding/orders.ts';
+import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
+import type { Founder } from '../../../src/cluster/etcd/founder.ts';
+import { crioConfig, crioLines, crioRegistries } from '../../../src/cluster/plan/cri-o.ts';
+import { departurePlan } from '../../../src/cluster/plan/departure.ts';
+import { binaryLines } from '../../../src/cluster/plan/supplies.ts';
+import { requiredArtifacts } from '../../../src/cluster/spec/artifacts.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { rig, settle, TestMachine } from './desk-kit.ts';
-import { completed, faults, full } from './kit.ts';
+import { completed, faults, resolved } from './kit.ts';
+import { rig, settle, TestMachine } from './planner-kit.ts';
 
 const CRIO = { runtime: 'cri-o' } as const;
-const MIRRORED = { ...full(CRIO), mirrors: ['https://10.0.0.1:8443', 'http://mirror.example/all/'] };
+const MIRRORED = { ...resolved(CRIO), mirrors: ['https://10.0.0.1:8443', 'http://mirror.example/all/'] };
 
 const textsOf = (lines: readonly PlanLine[]): string =>
   lines
@@ -27,9 +27,9 @@ const textsOf = (lines: readonly PlanLine[]): string =>
 test.for(['cp1', 'w1'])(
   'the plan of %s runs CRI-O before kubelet, keeps its images on the data disk, and names no other runtime',
   async (name) => {
-    const { desk } = await rig({ spec: CRIO });
-    if (name === 'w1') await settle(desk, new TestMachine('cp1'));
-    const { lines } = await settle(desk, new TestMachine(name));
+    const { planner } = await rig({ spec: CRIO });
+    if (name === 'w1') await settle(planner, new TestMachine('cp1'));
+    const { lines } = await settle(planner, new TestMachine(name));
     const units = lines.flatMap((line) => (line.do === 'run' ? [line.unit] : []));
     expect(units.indexOf('crio.service')).toBeGreaterThanOrEqual(0);
     expect(units.indexOf('crio.service')).toBeLessThan(units.indexOf('kubelet.service'));
@@ -47,7 +47,7 @@ test.for(['cp1', 'w1'])(
 );
 
 test('its settings are those in which it has to differ from its own', () => {
-  const cluster = full({ ...CRIO, overrides: { cniPlugins: '/opt/other/bin' } });
+  const cluster = resolved({ ...CRIO, overrides: { cniPlugins: '/opt/other/bin' } });
   expect(crioConfig(cluster)).toBe(`[crio.runtime]
 cgroup_manager = "systemd"
 
@@ -108,11 +108,15 @@ test('another mirror, pause image or bundle starts it anew, and nothing else doe
 });
 
 test('the bundle of its publisher comes instead of containerd, runc and nerdctl, and its programs are found', async () => {
-  const names = (cluster = full(CRIO)) =>
+  const names = (cluster = resolved(CRIO)) =>
     requiredArtifacts(cluster, 'aarch64').flatMap((one) => (one.kind === 'binary' ? [one.name] : []));
-  expect(names(full()).filter((name) => !names().includes(name))).toEqual(['containerd', 'runc', 'nerdctl']);
-  expect(names().filter((name) => !names(full()).includes(name))).toEqual(['cri-o']);
-  const [bundle] = requiredArtifacts(full(CRIO), 'aarch64').filter(
+  expect(names(resolved()).filter((name) => !names().includes(name))).toEqual([
+    'containerd',
+    'runc',
+    'nerdctl',
+  ]);
+  expect(names().filter((name) => !names(resolved()).includes(name))).toEqual(['cri-o']);
+  const [bundle] = requiredArtifacts(resolved(CRIO), 'aarch64').filter(
     (one) => one.kind === 'binary' && one.name === 'cri-o',
   );
   expect(bundle).toMatchObject({
@@ -126,9 +130,9 @@ test('the bundle of its publisher comes instead of containerd, runc and nerdctl,
   await book.put([
     { kind: 'binary', name: 'cri-o', version: '1.36.3', arch: 'aarch64', sha256, size: 1, form: 'tar' },
   ]);
-  const cluster = full(CRIO);
+  const cluster = resolved(CRIO);
   const lines = binaryLines({
-    full: cluster,
+    resolved: cluster,
     machine: cluster.machines[0]!,
     arch: 'aarch64',
     book,

@@ -3,16 +3,16 @@
  * kubeadm gave each of them.
  */
 import { expect, test } from 'vitest';
-import { withRole } from '../../../src/cluster/full.ts';
-import { apiServers, clusterNames, holderOf, pkiRoles } from '../../../src/cluster/names.ts';
+import { apiServers, clusterNames, holderOf, pkiRoles } from '../../../src/cluster/spec/certificate-names.ts';
+import { withRole } from '../../../src/cluster/spec/resolved-cluster.ts';
 import { handout } from '../../../src/pki/handout.ts';
 import { type LeafName, leavesFor } from '../../../src/pki/hierarchy.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { factsOf, world } from '../pki/kit.ts';
-import { full } from './kit.ts';
+import { resolved } from './kit.ts';
 
 test('every control plane of a completed cluster gets its own certificates and kubeconfigs', async () => {
-  const cluster = full();
+  const cluster = resolved();
   const { pki, keysets } = await world();
   for (const machine of withRole(cluster, 'control-plane')) {
     const leaves = new Map<LeafName, { certificate: string }>();
@@ -48,7 +48,7 @@ test('every control plane of a completed cluster gets its own certificates and k
 });
 
 test('a worker reaches the API through its own loopback', () => {
-  const cluster = full();
+  const cluster = resolved();
   const worker = withRole(cluster, 'worker')[0]!;
   expect(apiServers(cluster, worker)).toEqual({
     endpoint: 'https://api.golden.test:6443',

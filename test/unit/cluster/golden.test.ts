@@ -2,11 +2,11 @@
 import fs from 'node:fs';
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { pinImages } from '../../../src/cluster/content/supplies.ts';
-import { CLUSTER_DEVIATIONS } from '../../../src/cluster/deviations.ts';
-import { kubeletFiles, kubeletUnitFlags } from '../../../src/cluster/kubelet.ts';
-import { manifestFiles } from '../../../src/cluster/manifests.ts';
-import { FOUNDING, full } from './kit.ts';
+import { kubeletFiles, kubeletUnitFlags } from '../../../src/cluster/plan/kubelet.ts';
+import { manifestFiles } from '../../../src/cluster/plan/manifests.ts';
+import { pinImages } from '../../../src/cluster/plan/supplies.ts';
+import { CLUSTER_DEVIATIONS } from '../../../src/cluster/spec/deviations.ts';
+import { FOUNDING, resolved } from './kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;
@@ -40,7 +40,7 @@ const dashed = (flags: Record<string, string>) =>
 
 /** All differences between the golden files and ours, in the deviations' form. */
 function differences(): string[] {
-  const cluster = pinImages(full(), () => DIGEST);
+  const cluster = pinImages(resolved(), () => DIGEST);
   const machine = cluster.machines.find(({ name }) => name === 'cp1')!;
   const found = manifestFiles(cluster, machine, FOUNDING, () => 'digest').flatMap(({ path, text }) => {
     const name = path.split('/').at(-1)!.replace('.yaml', '');
@@ -92,11 +92,11 @@ test('every deviation has a reason in a sentence', () => {
 });
 
 test('images are those that kubeadm lists', () => {
-  expect(Object.values(full().images).sort()).toEqual(golden.images);
+  expect(Object.values(resolved().images).sort()).toEqual(golden.images);
 });
 
 test('flags stand in kubeadm’s order', () => {
-  const cluster = full();
+  const cluster = resolved();
   const [etcd] = manifestFiles(cluster, cluster.machines[0]!, FOUNDING);
   const command = (load(etcd!.text) as Loose).spec.containers[0].command.slice(1) as string[];
   const names = command.map((flag) => flag.split('=')[0]!);
@@ -107,14 +107,14 @@ test('flags stand in kubeadm’s order', () => {
 });
 
 test('without a founding there is no manifest of etcd', () => {
-  const cluster = full();
+  const cluster = resolved();
   expect(manifestFiles(cluster, cluster.machines[0]!).map(({ path }) => path)).not.toContain(
     '/etc/kubernetes/manifests/etcd.yaml',
   );
 });
 
 test('nothing is left to expand in any file of any machine', () => {
-  const cluster = full();
+  const cluster = resolved();
   for (const machine of cluster.machines) {
     const files = [...manifestFiles(cluster, machine, FOUNDING), ...kubeletFiles(cluster, machine)];
     expect(files.filter(({ text }) => text.includes('${')).map(({ path }) => path)).toEqual([]);
@@ -123,7 +123,7 @@ test('nothing is left to expand in any file of any machine', () => {
 });
 
 test('a worker has no static pods, no taint and no shortened back-off', () => {
-  const cluster = full();
+  const cluster = resolved();
   const worker = cluster.machines.find(({ name }) => name === 'w1')!;
   expect(manifestFiles(cluster, worker, FOUNDING)).toEqual([]);
   const config = load(kubeletFiles(cluster, worker)[0]!.text) as Loose;
@@ -139,7 +139,7 @@ test.for([
 ] as const)(
   'a kubelet of 1.34 needs the gate for the capped back-off, on workers too, where an override may set it: %s, kubelet %s',
   ([version, kubelet, gate]) => {
-    const cluster = full({
+    const cluster = resolved({
       version,
       overrides: {
         ...(kubelet && { versions: { kubelet } }),
@@ -159,7 +159,7 @@ test.for([
   ['3.5.26-0', '--experimental-initial-corrupt-check=true', '/livez'],
   ['3.6.8-0', '--feature-gates=InitialCorruptCheck=true', '/livez'],
 ] as const)('etcd %s is started with its own flags and probes', ([version, flag, probe]) => {
-  const cluster = full(
+  const cluster = resolved(
     { etcd: { topology: 'external', machines: ['e1'] }, overrides: { versions: { etcd: version } } },
     [
       ...['cp1', 'cp2', 'cp3', 'w1', 'w2'].map((name, n) => ({ name, addresses: [`10.0.0.${11 + n}`] })),
@@ -183,7 +183,7 @@ test('dual stack: both families in ranges, service addresses, masks and node add
     name,
     addresses: [`fd00::${n + 1}`, `10.0.0.${n + 1}`],
   }));
-  const cluster = full(
+  const cluster = resolved(
     {
       networks: {
         pods: ['fd00:10:244::/56', '10.244.0.0/16'],

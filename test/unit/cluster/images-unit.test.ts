@@ -4,25 +4,25 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { imagesLines } from '../../../src/cluster/content/images-unit.ts';
-import type { FullCluster } from '../../../src/cluster/full.ts';
-import { full } from './kit.ts';
+import { imagesLines } from '../../../src/cluster/plan/images-unit.ts';
+import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
+import { resolved } from './kit.ts';
 
-function script(cluster: FullCluster, name: string): string {
+function script(cluster: ResolvedCluster, name: string): string {
   const machine = cluster.machines.find((one) => one.name === name)!;
   const [line] = imagesLines(cluster, machine);
   return line?.do === 'put' && 'text' in line.content ? line.content.text : '';
 }
 
 /** What the script pulls on machine `name`, in order. */
-const pulled = (cluster: FullCluster, name: string): readonly string[] =>
+const pulled = (cluster: ResolvedCluster, name: string): readonly string[] =>
   /^for image in (.*); do /m.exec(script(cluster, name))![1]!.split(' ');
 
 const short = (images: readonly string[]): readonly string[] =>
   images.map((image) => /[^/]+(?=:[^:]*$)/.exec(image)![0]);
 
 test('a control plane pulls etcd first, then the apiserver, since each waits for the one before', () => {
-  expect(short(pulled(full(), 'cp1'))).toEqual([
+  expect(short(pulled(resolved(), 'cp1'))).toEqual([
     'etcd',
     'kube-apiserver',
     'kube-controller-manager',
@@ -34,12 +34,14 @@ test('a control plane pulls etcd first, then the apiserver, since each waits for
 });
 
 test('a worker pulls what runs on every node', () => {
-  expect(short(pulled(full(), 'w1'))).toEqual(['kube-proxy', 'flannel', 'flannel-cni-plugin']);
+  expect(short(pulled(resolved(), 'w1'))).toEqual(['kube-proxy', 'flannel', 'flannel-cni-plugin']);
 });
 
 test('an image with a digest is pulled under that alone, as containerd looks for it', () => {
   const digest = `sha256:${'5'.repeat(64)}`;
-  const cluster = full({ overrides: { images: { 'kube-proxy': `proxy.example/kube-proxy:v1@${digest}` } } });
+  const cluster = resolved({
+    overrides: { images: { 'kube-proxy': `proxy.example/kube-proxy:v1@${digest}` } },
+  });
   expect(pulled(cluster, 'w1')[0]).toBe(`proxy.example/kube-proxy@${digest}`);
 });
 
@@ -53,11 +55,11 @@ echo "$2" >>${join(home, 'asked')}
 case $2 in */etcd:*) exit 1 ;; esac
 `;
     writeFileSync(join(home, 'crictl'), crictl, { mode: 0o755 });
-    const { status } = spawnSync('sh', ['-c', script(full(), 'cp1')], {
+    const { status } = spawnSync('sh', ['-c', script(resolved(), 'cp1')], {
       env: { PATH: `${home}:${process.env.PATH}` },
     });
     expect(status).toBe(1);
-    expect(readFileSync(join(home, 'asked'), 'utf8').trim().split('\n')).toEqual(pulled(full(), 'cp1'));
+    expect(readFileSync(join(home, 'asked'), 'utf8').trim().split('\n')).toEqual(pulled(resolved(), 'cp1'));
   } finally {
     rmSync(home, { recursive: true });
   }

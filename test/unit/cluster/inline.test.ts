@@ -5,13 +5,13 @@ import type { PlanLine } from '../../../src/agent/plan.ts';
 import { encodePlan } from '../../../src/agent/wire.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { checkAll } from '../../../src/cluster/check-documents.ts';
+import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { document, machine } from '../boot/world.ts';
-import { rig, settle, TestMachine } from './desk-kit.ts';
+import { document, machine } from '../pxe/boot/world.ts';
+import { rig, settle, TestMachine } from './planner-kit.ts';
 
 /**
  * What a line does and where; a key that the machine adds and one that comes with it are the same
@@ -30,9 +30,9 @@ const textOf = (lines: readonly PlanLine[], path: string): string => {
 };
 
 test('a worker’s inline plan does what its agent’s plan does, line by line', async () => {
-  const { desk } = await rig();
-  const asked = await settle(desk, new TestMachine('w1', { state: 'unused' }));
-  const { lines } = await desk.inline('w1');
+  const { planner } = await rig();
+  const asked = await settle(planner, new TestMachine('w1', { state: 'unused' }));
+  const { lines } = await planner.inline('w1');
   expect(lines.map(outline)).toEqual(asked.lines.map(outline));
   const text = (line: PlanLine): string | undefined =>
     line.do === 'put' && 'text' in line.content && !/BEGIN|certificate/.test(line.content.text)
@@ -46,9 +46,9 @@ test('a worker’s inline plan does what its agent’s plan does, line by line',
 });
 
 test('its certificates are for this worker alone, and every call makes others', async () => {
-  const { desk, pki } = await rig();
+  const { planner, pki } = await rig();
   const pem = '/var/lib/kubelet/pki/kubelet-client-muster.pem';
-  const first = textOf((await desk.inline('w1')).lines, pem);
+  const first = textOf((await planner.inline('w1')).lines, pem);
   const certificate = new X509Certificate(first);
   expect(certificate.subject).toBe('O=system:nodes\nCN=system:node:w1');
   expect(
@@ -59,17 +59,17 @@ test('its certificates are for this worker alone, and every call makes others', 
     ['kubelet', 'w1'],
     ['kubelet-serving', 'w1'],
   ]);
-  const second = textOf((await desk.inline('w1')).lines, pem);
+  const second = textOf((await planner.inline('w1')).lines, pem);
   expect(new X509Certificate(second).serialNumber).not.toBe(certificate.serialNumber);
 });
 
 test('what an agent alone can do is not done inline: a control plane waits, with the reason', async () => {
-  const { desk, pki } = await rig();
-  await expect(desk.inline('cp1')).rejects.toMatchObject({
+  const { planner, pki } = await rig();
+  await expect(planner.inline('cp1')).rejects.toMatchObject({
     code: 'E_AGENT_WAIT',
     message: expect.stringContaining('only workers'),
   });
-  await expect(desk.inline('nobody')).rejects.toMatchObject({ code: 'E_AGENT_WAIT' });
+  await expect(planner.inline('nobody')).rejects.toMatchObject({ code: 'E_AGENT_WAIT' });
   expect(await pki.issued('golden')).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 /** The cluster that kubeadm's golden files were made for, as a short specification. */
-import { type Completed, complete, type MachineFacts } from '../../../src/cluster/complete.ts';
-import type { FullCluster } from '../../../src/cluster/full.ts';
+import { type Completed, complete, type MachineFacts } from '../../../src/cluster/spec/resolve.ts';
+import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
 
 export const SHORT: KubernetesSpec = {
@@ -25,11 +25,14 @@ export const completed = (
 ): Completed => complete('golden', { ...SHORT, ...changes }, machines);
 
 /** The full specification; throws with its faults when there is none. */
-export function full(changes: Partial<KubernetesSpec> = {}, machines?: readonly MachineFacts[]): FullCluster {
+export function resolved(
+  changes: Partial<KubernetesSpec> = {},
+  machines?: readonly MachineFacts[],
+): ResolvedCluster {
   const result = completed(changes, machines);
-  if (result.full === undefined)
+  if (result.resolved === undefined)
     throw new Error(result.faults.map(({ fault }) => `${fault.path}: ${fault.message}`).join('\n'));
-  return result.full;
+  return result.resolved;
 }
 
 /** Faults as `severity path: message`. */

@@ -4,13 +4,13 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { temporary } from '../pki/kit.ts';
-import { rig, settle, TestMachine } from './desk-kit.ts';
+import { rig, settle, TestMachine } from './planner-kit.ts';
 
 /** The text after `ExecStartPre=` as sh runs it, with `root` in front of its paths. */
 async function before(root: string): Promise<() => string> {
-  const { desk } = await rig();
-  await settle(desk, new TestMachine('cp1'));
-  const plan = await settle(desk, new TestMachine('w1'));
+  const { planner } = await rig();
+  await settle(planner, new TestMachine('cp1'));
+  const plan = await settle(planner, new TestMachine('w1'));
   const unit = plan.lines.find((line) => line.do === 'put' && line.path.endsWith('/kubelet.service'));
   const text = unit?.do === 'put' && 'text' in unit.content ? unit.content.text : '';
   const command = /^ExecStartPre=\/bin\/sh -c '(.*)'$/m.exec(text)?.[1] ?? '';

@@ -1,14 +1,14 @@
 /** Labels and taints that nodes register with. */
 import { expect, test } from 'vitest';
-import { kubeletConfiguration, kubeletFiles } from '../../../src/cluster/kubelet.ts';
-import { taintText } from '../../../src/cluster/nodes.ts';
+import { kubeletConfiguration, kubeletFiles } from '../../../src/cluster/plan/kubelet.ts';
+import { taintText } from '../../../src/cluster/spec/nodes.ts';
 import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
-import { faults, full } from './kit.ts';
+import { faults, resolved } from './kit.ts';
 
 type Nodes = NonNullable<KubernetesSpec['nodes']>;
 
 const ofMachine = (name: string, changes: Partial<KubernetesSpec>) => {
-  const cluster = full(changes);
+  const cluster = resolved(changes);
   const machine = cluster.machines.find((one) => one.name === name)!;
   const env = kubeletFiles(cluster, machine).at(-1)!.text;
   return {

@@ -7,11 +7,11 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { objectsPart } from '../../../src/cluster/content/objects-unit.ts';
 import { bundleOf } from '../../../src/cluster/objects/bundle.ts';
-import { full } from './kit.ts';
+import { objectsPart } from '../../../src/cluster/plan/objects-unit.ts';
+import { resolved } from './kit.ts';
 
-const cluster = full();
+const cluster = resolved();
 const ADDON = { name: 'site', definitions: '', objects: 'x' };
 
 let root: string;

@@ -6,13 +6,13 @@ import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
-import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
-import { OBJECT_DEVIATIONS } from '../../../src/cluster/deviations.ts';
 import { applying, readApplied } from '../../../src/cluster/objects/applied.ts';
 import { bundleOf, manifestText } from '../../../src/cluster/objects/bundle.ts';
 import { kubeProxyObjects } from '../../../src/cluster/objects/kube-proxy.ts';
 import { componentHash } from '../../../src/cluster/objects/kubeadm.ts';
-import { full, MACHINES } from './kit.ts';
+import { requiredArtifacts } from '../../../src/cluster/spec/artifacts.ts';
+import { OBJECT_DEVIATIONS } from '../../../src/cluster/spec/deviations.ts';
+import { MACHINES, resolved } from './kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;
@@ -25,7 +25,7 @@ const golden: Readonly<Record<string, Loose>> = JSON.parse(
 const idOf = ({ kind, metadata }: Loose): string => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`;
 
 /** The cluster of the golden files: people came in by its address. */
-const cluster = full({ endpoint: '10.0.0.10', sans: ['api.golden.test'], keys: 'RSA-2048' });
+const cluster = resolved({ endpoint: '10.0.0.10', sans: ['api.golden.test'], keys: 'RSA-2048' });
 const bundle = bundleOf(cluster, 'CA\n');
 const objects = [...bundle.created, ...bundle.applied];
 const read: Loose[] = loadAll(manifestText(objects)) as Loose[];
@@ -101,7 +101,7 @@ test('kubeadm takes the ConfigMaps of kubelet and kube-proxy for its own by thei
 
 test('what overrides say of kube-proxy is in its ConfigMap, under the hash that kubeadm looks for', () => {
   const config = { mode: 'nftables', conntrack: { maxPerCore: 0 } };
-  const map = kubeProxyObjects(full({ overrides: { kubeProxy: { config } } })).find(
+  const map = kubeProxyObjects(resolved({ overrides: { kubeProxy: { config } } })).find(
     ({ kind }) => kind === 'ConfigMap',
   ) as unknown as { data: Record<string, string>; metadata: { annotations: unknown } };
   expect(load(map.data['config.conf']!)).toEqual({
@@ -131,14 +131,15 @@ test('no object holds a secret', () => {
 });
 
 test('without a network of ours there is no flannel', () => {
-  const ids = bundleOf(full({ cni: 'none' }), 'CA\n').applied.map(idOf);
+  const ids = bundleOf(resolved({ cni: 'none' }), 'CA\n').applied.map(idOf);
   expect(ids.filter((id) => id.includes('flannel'))).toEqual([]);
 });
 
 test('flannel copies its plugin only from an image that is named', () => {
   const text = (plugin: string) =>
     manifestText(
-      bundleOf(full({ overrides: { cni: { images: { 'flannel-cni-plugin': plugin } } } }), 'CA\n').applied,
+      bundleOf(resolved({ overrides: { cni: { images: { 'flannel-cni-plugin': plugin } } } }), 'CA\n')
+        .applied,
     );
   expect(text('x.example/plugin:1')).toContain('image: "x.example/plugin:1"');
   expect(text('')).not.toContain('initContainers');
@@ -150,7 +151,7 @@ const DUAL = MACHINES.map(({ name, addresses }, n) => ({
 }));
 
 test('kube-router is chosen instead of flannel, with its own image, and leaves Services to kube-proxy', () => {
-  const cluster = full({ cni: 'kube-router' });
+  const cluster = resolved({ cni: 'kube-router' });
   const { applied } = bundleOf(cluster, 'CA\n');
   const ids = applied.map(idOf);
   expect(ids.filter((id) => id.includes('flannel'))).toEqual([]);
@@ -174,7 +175,7 @@ test('kube-router is chosen instead of flannel, with its own image, and leaves S
 test('kube-router is told both families, and of IPv6 alone how to name itself', () => {
   const args = (pods: string[], services: string[], machines: typeof DUAL) => {
     const { applied } = bundleOf(
-      full({ cni: 'kube-router', networks: { pods, services }, sans: [] }, machines),
+      resolved({ cni: 'kube-router', networks: { pods, services }, sans: [] }, machines),
       'CA\n',
     );
     return (applied.find((one) => one.kind === 'DaemonSet' && one.metadata.name === 'kube-router') as Loose)
@@ -202,7 +203,7 @@ test('kube-router is told both families, and of IPv6 alone how to name itself', 
 });
 
 test('dual stack reaches Services, kube-proxy and flannel', () => {
-  const dual = full(
+  const dual = resolved(
     {
       networks: {
         pods: ['10.244.0.0/16', 'fd00:10:244::/56'],

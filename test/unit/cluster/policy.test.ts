@@ -3,22 +3,26 @@
  * so.
  */
 import { expect, test } from 'vitest';
-import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
 import { bundleOf } from '../../../src/cluster/objects/bundle.ts';
+import { requiredArtifacts } from '../../../src/cluster/spec/artifacts.ts';
 import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
 import { kubernetesSpec } from '../../../src/resources/kinds.ts';
-import { completed, faults, full, SHORT } from './kit.ts';
+import { completed, faults, resolved, SHORT } from './kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;
 
-const objects = (changes: Partial<KubernetesSpec>): Loose[] => [...bundleOf(full(changes), 'CA\n').applied];
+const objects = (changes: Partial<KubernetesSpec>): Loose[] => [
+  ...bundleOf(resolved(changes), 'CA\n').applied,
+];
 const imagesOf = (changes: Partial<KubernetesSpec>): string[] =>
-  requiredArtifacts(full(changes), 'x86_64').flatMap((one) => (one.kind === 'image' ? [one.reference] : []));
+  requiredArtifacts(resolved(changes), 'x86_64').flatMap((one) =>
+    one.kind === 'image' ? [one.reference] : [],
+  );
 const addons = (name: string) => [{ name, objects: [] }];
 
 test('without a word of it nothing is isolated, and flannel is the only thing on every node for the network', () => {
-  expect(full().networkPolicy).toEqual({ enforce: 'none', isolate: [] });
+  expect(resolved().networkPolicy).toEqual({ enforce: 'none', isolate: [] });
   expect(objects({}).filter(({ kind }) => kind === 'NetworkPolicy')).toEqual([]);
   expect(imagesOf({}).filter((one) => /kube-router/.test(one))).toEqual([]);
 });
@@ -32,7 +36,7 @@ test.for([
   ['addon', 'networkPolicy.enforce', { networkPolicy: { enforce: 'addon' } }],
   ['kube-router', 'networkPolicy.enforce', { cni: 'none', networkPolicy: { enforce: 'kube-router' } }],
 ] as const)('policies are enforced by %s, as %s says', ([enforce, by, changes]) => {
-  const { full: cluster, provenance } = completed(changes as Partial<KubernetesSpec>);
+  const { resolved: cluster, provenance } = completed(changes as Partial<KubernetesSpec>);
   expect(cluster?.networkPolicy.enforce).toBe(enforce);
   expect(provenance.get('networkPolicy.enforce')?.by).toBe(by);
 });

@@ -7,11 +7,11 @@ import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
-import type { FullCluster } from '../../../src/cluster/full.ts';
-import { openRollouts } from '../../../src/cluster/rollout/rollouts.ts';
-import { type Heard, type Peer, type Pods, ROLLED, turnOf } from '../../../src/cluster/rollout/turn.ts';
+import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
+import { type Heard, type Peer, type Pods, ROLLED, turnOf } from '../../../src/cluster/change/turn.ts';
+import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
-import { full } from './kit.ts';
+import { resolved } from './kit.ts';
 
 const NOW = duration('1h');
 const ago = (text: string): Millis => (NOW - duration(text)) as Millis;
@@ -190,7 +190,7 @@ test('a server that has just started lets nobody go: what it heard of is perhaps
 class World {
   readonly clock = new ManualClock(0 as Millis);
   readonly events: NewEvent[] = [];
-  readonly cluster: FullCluster = full();
+  readonly cluster: ResolvedCluster = resolved();
   readonly machines = this.cluster.machines.slice(0, 3).map((machine) => ({
     machine,
     running: 'a1',

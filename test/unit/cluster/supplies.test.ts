@@ -2,16 +2,16 @@
 import { expect, test } from 'vitest';
 import { type Artifact, type BinaryArtifact, openArtifactBook } from '../../../src/artifacts/book.ts';
 import { cidr, ipv4 } from '../../../src/base/ipv4.ts';
-import { requiredArtifacts } from '../../../src/cluster/artifacts.ts';
-import { planLines } from '../../../src/cluster/content/plan.ts';
-import { binaryLines, pinImages } from '../../../src/cluster/content/supplies.ts';
-import { manifestFiles } from '../../../src/cluster/manifests.ts';
+import { planLines } from '../../../src/cluster/plan/machine-plan.ts';
+import { manifestFiles } from '../../../src/cluster/plan/manifests.ts';
+import { binaryLines, pinImages } from '../../../src/cluster/plan/supplies.ts';
+import { requiredArtifacts } from '../../../src/cluster/spec/artifacts.ts';
 import type { ServedNetwork } from '../../../src/pxe/network.ts';
 import { createSupplies } from '../../../src/pxe/supplies.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { FOUNDING, full } from './kit.ts';
+import { FOUNDING, resolved } from './kit.ts';
 
-const FULL = full();
+const FULL = resolved();
 const [cp1] = FULL.machines;
 const worker = FULL.machines.find(({ name }) => name === 'w1')!;
 const HASH = 'ab'.repeat(32);
@@ -40,7 +40,7 @@ test('a program by itself is fetched where it is found first, an archive is unpa
     binary('containerd', FULL.versions.containerd, 'tar'),
     binary('cni-plugins', '1.9.1', 'tar'),
   );
-  const lines = binaryLines({ full: FULL, machine: worker, arch: 'x86_64', book, urlOf });
+  const lines = binaryLines({ resolved: FULL, machine: worker, arch: 'x86_64', book, urlOf });
   const url = (name: string) => `http://h/${HASH}/${name}`;
   expect(lines.filter((line) => line.do !== 'directory')).toEqual([
     { do: 'fetch', mode: 0o755, path: '/usr/local/bin/kubelet', url: url('kubelet'), sha256: HASH },
@@ -51,21 +51,21 @@ test('a program by itself is fetched where it is found first, an archive is unpa
 
 test("programs out of etcd's archive are linked from where they are found, on members only", async () => {
   const book = await bookWith(binary('etcd', '3.6.8', 'tar'));
-  const lines = binaryLines({ full: FULL, machine: cp1!, arch: 'x86_64', book, urlOf });
+  const lines = binaryLines({ resolved: FULL, machine: cp1!, arch: 'x86_64', book, urlOf });
   expect(lines).toContainEqual({
     do: 'link',
     to: '/usr/local/lib/muster/etcd/etcd-v3.6.8-linux-amd64/etcdctl',
     path: '/usr/local/bin/etcdctl',
     onlyIfAbsent: false,
   });
-  expect(binaryLines({ full: FULL, machine: worker, arch: 'x86_64', book, urlOf })).toEqual([]);
+  expect(binaryLines({ resolved: FULL, machine: worker, arch: 'x86_64', book, urlOf })).toEqual([]);
 });
 
 test('another version or processor is not taken', async () => {
   const book = await bookWith(binary('kubelet', '1.36.2', 'file'));
-  expect(binaryLines({ full: FULL, machine: worker, arch: 'x86_64', book, urlOf })).toEqual([]);
+  expect(binaryLines({ resolved: FULL, machine: worker, arch: 'x86_64', book, urlOf })).toEqual([]);
   const own = await bookWith(binary('kubelet', '1.36.3', 'file'));
-  expect(binaryLines({ full: FULL, machine: worker, arch: 'aarch64', book: own, urlOf })).toEqual([]);
+  expect(binaryLines({ resolved: FULL, machine: worker, arch: 'aarch64', book: own, urlOf })).toEqual([]);
 });
 
 test('another binary restarts what runs it, and nothing else', async () => {
@@ -74,7 +74,7 @@ test('another binary restarts what runs it, and nothing else', async () => {
       name === 'kubelet'
         ? ([{ do: 'fetch', mode: 0o755, path: '/usr/local/bin/kubelet', url: 'http://h', sha256 }] as const)
         : ([{ do: 'unpack', directory: '/usr/local', url: 'http://h', sha256 }] as const);
-    const lines = planLines({ full: FULL, machine: worker, data: [], pki: [], binaries });
+    const lines = planLines({ resolved: FULL, machine: worker, data: [], pki: [], binaries });
     return new Map(lines.flatMap((line) => (line.do === 'run' ? [[line.unit, line.digest] as const] : [])));
   };
   for (const name of ['kubelet', 'containerd'] as const) {
@@ -91,7 +91,7 @@ test('every binary that a cluster requires has a place, for both processors', as
       const book = await bookWith(
         ...required.map(({ name, version }) => ({ ...binary(name, version, form), arch })),
       );
-      const lines = binaryLines({ full: FULL, machine: cp1!, arch, book, urlOf });
+      const lines = binaryLines({ resolved: FULL, machine: cp1!, arch, book, urlOf });
       const brought = lines.filter((line) => line.do === 'fetch' || line.do === 'unpack');
       expect(brought).toHaveLength(required.length);
       for (const line of lines) if (line.do === 'unpack') expect(line.directory).toMatch(/^\//);
@@ -134,7 +134,7 @@ test('the machine is told the address by which it reaches this host; without one
 });
 
 test('static pods name the images that are here by their digest as well, and others as they are', async () => {
-  const cluster = full({
+  const cluster = resolved({
     overrides: { images: { 'kube-scheduler': `registry.k8s.io/kube-scheduler@${OTHER_DIGEST}` } },
   });
   const here = ['etcd', 'kube-apiserver', 'pause'] as const;

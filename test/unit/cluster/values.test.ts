@@ -3,8 +3,8 @@
  * Cluster is applied.
  */
 import { expect, test } from 'vitest';
-import { MINORS } from '../../../src/cluster/flags.ts';
-import { kubeletFields } from '../../../src/cluster/kubelet-fields.ts';
+import { MINORS } from '../../../src/cluster/spec/flags.ts';
+import { kubeletFields } from '../../../src/cluster/spec/kubelet-fields.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { faults } from './kit.ts';
 

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
-import { explainPacket } from '../../../src/cli/explain-packet.ts';
+import { explainPacket } from '../../../src/cli/explain/packet.ts';
 import type { MusterEvent } from '../../../src/events/event.ts';
 import { bootScript } from '../../../src/pxe/script/script.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';

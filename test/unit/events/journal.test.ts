@@ -13,7 +13,7 @@ import {
   readEvent,
 } from '../../../src/events/journal.files.ts';
 import { createEventLog } from '../../../src/events/log.ts';
-import { jsonMutants, xorshift } from '../tftp/mutate.ts';
+import { jsonMutants, xorshift } from '../pxe/tftp/mutate.ts';
 import { withoutTraces } from '../traces.ts';
 
 let directory: string;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
-import type { EtcdClient } from '../../../src/cluster/person.ts';
+import type { EtcdClient } from '../../../src/cluster/joining/user-credentials.ts';
 import { openClusters } from '../../../src/lab/clusters.ts';
 import { selfSigned } from '../../self-signed.ts';
 

@@ -14,7 +14,7 @@ import {
 } from '../../../src/machines/reports.ts';
 import { createSessions } from '../../../src/machines/sessions.ts';
 import { foldSeen, mergeSighting, readSession, readStatus } from '../../../src/machines/status.ts';
-import { jsonMutants, xorshift } from '../tftp/mutate.ts';
+import { jsonMutants, xorshift } from '../pxe/tftp/mutate.ts';
 import { withoutTraces } from '../traces.ts';
 
 const MAC = '52:54:00:aa:00:01' as BootSession['mac'];

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { checkAll } from '../../../src/cluster/check-documents.ts';
-import { followClusters } from '../../../src/cluster/completed.ts';
+import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { KINDS, type Kind } from '../../../src/resources/kinds.ts';
@@ -53,7 +53,7 @@ test('the example of a cluster is whole beside the rest of profiles/', async () 
   await catalog.applyTexts(files.map((file) => ({ file, text: read(file) })));
   const completed = followClusters(catalog).get('blue');
   expect(completed?.faults).toEqual([]);
-  expect(completed?.full?.machines).toHaveLength(5);
+  expect(completed?.resolved?.machines).toHaveLength(5);
   await catalog.close();
 });
 

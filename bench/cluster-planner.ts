@@ -1,0 +1,159 @@
+/**
+ * The planner of a cluster in this process, over a real store on the disk: what makes certificates and
+ * plans, without sockets.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { AgentFacts } from '../src/agent/facts.ts';
+import { encodePlan } from '../src/agent/wire.ts';
+import { systemClock } from '../src/base/clock.ts';
+import { silentLog } from '../src/base/log.ts';
+import { createMetrics } from '../src/base/metrics.ts';
+import { membersOf } from '../src/cluster/etcd/etcd-plan.ts';
+import { openJoinTokens } from '../src/cluster/joining/tokens.ts';
+import { openPresentObjects } from '../src/cluster/objects/desired.ts';
+import { createPlanner } from '../src/cluster/plan/planner.ts';
+import { createEventLog } from '../src/events/log.ts';
+import type { LeafName } from '../src/pki/hierarchy.ts';
+import { PublicKey } from '../src/pki/keys.ts';
+import { openPki, type Pki } from '../src/pki/pki.ts';
+import { MUSTER_SCOPE } from '../src/pki/records.ts';
+import { openSecrets } from '../src/pki/secrets.ts';
+import { NO_CLUSTER } from '../src/pki/server-certificate.ts';
+import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';
+import { openCatalog } from '../src/resources/catalog.files.ts';
+import { openSqliteStore } from '../src/store/sqlite.files.ts';
+import { MEMBERS, orderOf, writeDocuments } from '../test/simulated/documents.ts';
+import { MachineKey } from '../test/simulated/keys.ts';
+
+/** On the disk of the checkout: a tmpfs would make every fsync free. */
+const DIRECTORY = new URL('../.cache/bench-cluster/', import.meta.url).pathname;
+
+/** What the agents have made before: a key for each leaf, and its request. Not ours to measure. */
+export interface BenchMachine {
+  readonly name: string;
+  readonly address: string;
+  readonly isMember: boolean;
+  readonly keys: ReadonlyMap<
+    LeafName,
+    { readonly pin: string; readonly request: string; readonly spki: string }
+  >;
+}
+
+const WORKER_LEAVES: readonly LeafName[] = ['agent', 'kubelet', 'kubelet-serving'];
+const MEMBER_LEAVES: readonly LeafName[] = [
+  ...WORKER_LEAVES,
+  'apiserver',
+  'apiserver-kubelet-client',
+  'front-proxy-client',
+  'apiserver-etcd-client',
+  'etcd-server',
+  'etcd-peer',
+  'etcd-healthcheck-client',
+  'admin',
+  'controller-manager',
+  'scheduler',
+  'applier',
+];
+
+export function makeMachines(count: number): readonly BenchMachine[] {
+  return Array.from({ length: count }, (_, n) => {
+    const { name, address } = orderOf(n);
+    const isMember = n < MEMBERS;
+    const keys = (isMember ? MEMBER_LEAVES : WORKER_LEAVES).map((leaf) => {
+      const key = new MachineKey();
+      return [leaf, { pin: key.pin, request: key.request(name), spki: key.publicPem }] as const;
+    });
+    return { name, address, isMember, keys: new Map(keys) };
+  });
+}
+
+export interface OpenedPlanner {
+  readonly pki: Pki;
+  /**
+   * All certificates of one machine and its whole plan, as its polls would get them. Resolves to
+   * the plan's octets.
+   */
+  serve(machine: BenchMachine): Promise<number>;
+  /** The plan of a machine that has its certificates. */
+  plan(machine: BenchMachine): Promise<number>;
+  close(): Promise<void>;
+}
+
+/**
+ * An empty store, and the documents of these machines' cluster. The founding is granted at once: it
+ * is not what is measured.
+ */
+export async function openPlanner(machines: readonly BenchMachine[]): Promise<OpenedPlanner> {
+  rmSync(DIRECTORY, { recursive: true, force: true });
+  mkdirSync(DIRECTORY, { recursive: true });
+  const directory = join(DIRECTORY, 'config');
+  writeDocuments(
+    directory,
+    machines.map((_, n) => orderOf(n)),
+    join(DIRECTORY, 'state'),
+  );
+  const [clock, log, metrics] = [systemClock, silentLog, createMetrics()];
+  const store = await openSqliteStore({ path: join(DIRECTORY, 'store.sqlite'), log, metrics });
+  const events = createEventLog({ clock, log, perSubject: 200, subjects: 50_000 });
+  const catalog = await openCatalog({ directory, store, events, log, clock });
+  const vault = vaultFrom(newVaultKey(), 'bench');
+  const pki = openPki({ store, clock, vault });
+  const secrets = openSecrets({ store, vault });
+  const planner = createPlanner({
+    ...{ catalog, pki, clock, events, store, log },
+    etcd: async (resolved) => ({
+      lines: [],
+      founding: { state: 'new', token: 'muster-fbench', members: membersOf(resolved) },
+    }),
+    present: openPresentObjects(undefined, () => 'bench'),
+    tokens: await openJoinTokens({ store, secrets, clock, events, log }),
+    newFilesystem: randomUUID,
+  });
+  const ask = async (machine: BenchMachine, requests: boolean): Promise<number> => {
+    const identity = { machine: machine.name, serial: '1', address: machine.address };
+    const plan = await planner.plan(identity, factsOf(machine, requests));
+    const unfinished = plan.lines.find((line) => line.do === 'request' || line.do === 'hold');
+    if (unfinished) throw new Error(`${machine.name} has no whole plan: ${JSON.stringify(unfinished)}`);
+    return encodePlan(plan).tar.length;
+  };
+  return {
+    pki,
+    async serve(machine) {
+      const publicKey = PublicKey.fromPem(machine.keys.get('agent')!.spki);
+      const holder = { name: machine.name, addresses: [] };
+      await pki.issue(MUSTER_SCOPE, { leaf: 'agent', holder, cluster: NO_CLUSTER, publicKey });
+      await ask(machine, true);
+      return ask(machine, false);
+    },
+    plan: (machine) => ask(machine, false),
+    async close() {
+      planner.close();
+      await catalog.close();
+      await store.close();
+      rmSync(DIRECTORY, { recursive: true, force: true });
+    },
+  };
+}
+
+function factsOf({ name, isMember, keys }: BenchMachine, requests: boolean): AgentFacts {
+  const own = [...keys].filter(([leaf]) => leaf !== 'agent');
+  return {
+    agent: '1',
+    bootId: 'bench',
+    machineId: createHash('sha256').update(name).digest('hex').slice(0, 32),
+    clock: systemClock.now(),
+    disk: isMember
+      ? {
+          state: 'ours',
+          device: '/dev/vdb',
+          filesystem: '00000000-0000-4000-8000-000000000001',
+          mounted: true,
+        }
+      : { state: 'unused' },
+    etcd: { wal: 'absent', health: 'down' },
+    pins: new Map(own.map(([leaf, { pin }]) => [leaf, pin])),
+    requests: new Map(requests ? own.map(([leaf, { request }]) => [leaf, request]) : []),
+  };
+}

@@ -1,0 +1,237 @@
+/**
+ * What agents ask, answered: whose certificate is it, what does its machine say, what is it told.
+ * No sockets.
+ */
+import { createHash } from 'node:crypto';
+import { MusterError } from '../base/errors.ts';
+import type { Reason } from '../events/event.ts';
+import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
+import { printable } from '../machines/identity.ts';
+import type { AgentStatus } from '../machines/machine.ts';
+import { plainAddress } from '../machines/reports.ts';
+import type { Member } from '../machines/roster.ts';
+import { raiseAlarm } from './alarm.ts';
+import type { AgentFacts } from './facts.ts';
+import { readForm } from './form.ts';
+import type { AgentRecord } from './identities.ts';
+import type { AgentIdentity, AgentPlanner } from './protocol.ts';
+import { type RedeemDeps, redeem } from './redeem.ts';
+import { renewal } from './renewal.ts';
+import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
+
+export interface AgentApiDeps extends RedeemDeps {
+  readonly planner: AgentPlanner;
+  /** Of the store, now. */
+  readonly revision: () => Promise<number>;
+  /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
+  readonly trusted: () => ReadonlySet<string>;
+  readonly primary: () => string;
+  /** The cluster that a machine is of. Constant time. */
+  readonly clusterOf: (machine: string) => string | undefined;
+}
+
+/** A client certificate whose chain was checked against the trusted generations. */
+export interface ShownCertificate {
+  /** Hexadecimal, lower case. */
+  readonly serial: string;
+  /** DER of its SubjectPublicKeyInfo. */
+  readonly spki: Buffer;
+  /** Ms since 1970. */
+  readonly notAfter: number;
+}
+
+export interface AgentApiAnswer {
+  readonly status: number;
+  readonly contentType?: string;
+  readonly body?: string | Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Octets of a form. */
+export const MAX_FORM_OCTETS = FACTS_LIMIT;
+
+const PEM = 'application/x-pem-file';
+const TAR = 'application/x-tar';
+
+export interface AgentApi {
+  /** Throws E_USAGE, E_TICKET, E_TICKET_KEY. */
+  redeem(body: string, address: string): Promise<AgentApiAnswer>;
+  /**
+   * `certificate`: undefined when none was shown, or one of somebody else's CA. Throws
+   * E_AGENT_CERTIFICATE, E_USAGE, what the planner throws.
+   */
+  poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
+  /** The machine goes down. Throws E_AGENT_CERTIFICATE, E_USAGE. */
+  leave(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
+}
+
+export function createAgentApi(deps: AgentApiDeps): AgentApi {
+  return {
+    async redeem(body, address) {
+      const form = readForm(body);
+      const field = (name: string): string => {
+        const value = form.get(name);
+        if (value === undefined) throw new MusterError('E_USAGE', `the form lacks ${name}`);
+        return value;
+      };
+      const request = { session: field('session'), ticket: field('ticket'), csr: field('csr'), address };
+      return { status: 200, contentType: PEM, body: await redeem(deps, request), headers: {} };
+    },
+
+    async poll(body, certificate, peer) {
+      const address = plainAddress(peer);
+      await takenOver(deps, certificate, address);
+      const { identity, member, shown, record } = believed(deps, certificate, address);
+      const read = decodeFacts(body);
+      if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
+      const { facts } = read;
+      await heard(deps, member, facts, address);
+      const revision = await deps.revision();
+      const rolledBack = facts.seenRevision !== undefined && facts.seenRevision > revision;
+      if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
+      const wanted = await deps.planner(identity, facts, { revision, rolledBack });
+      const current = deps.identities.get(record.machine) ?? record;
+      // First: what stops the plan must not stop this.
+      const plan = { ...wanted, lines: [...(await renewal(deps, current, shown, facts)), ...wanted.lines] };
+      const { digest, tar } = encodePlan(plan);
+      const headers = {
+        'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
+        'muster-time': String(Math.floor(deps.clock.now() / 1000)),
+        // What a machine was told once must not be told less later: that is what a rolled-back
+        // store is known by.
+        'muster-revision': String(Math.max(revision, facts.seenRevision ?? 0)),
+      };
+      return digest === facts.applied
+        ? { status: 204, headers }
+        : { status: 200, contentType: TAR, body: tar, headers };
+    },
+
+    async leave(body, certificate, peer) {
+      const address = plainAddress(peer);
+      const { member } = believed(deps, certificate, address);
+      const bootId = printable(readForm(body).get('bootid') ?? '', MAX_CODE);
+      if (bootId === '') throw new MusterError('E_USAGE', 'the form lacks bootid');
+      if (deps.roster.heartbeats.leave(member.name, { bootId, address }))
+        deps.events.record({ kind: 'agent.left', subject: member.name, fields: { address, boot: bootId } });
+      return { status: 204, headers: {} };
+    },
+  };
+}
+
+/** Why a certificate is not believed. */
+const DISBELIEF = {
+  no_certificate: "No certificate of Muster's transport CA was shown, or one that has ended.",
+  not_current:
+    'The certificate was never handed out to an agent, or another one counts for its machine by now.',
+  other_key: 'The key is not the one that this certificate was handed out for.',
+  distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
+  revoked: 'The certificate was revoked when its machine was taken out; `muster machine rearm` decides.',
+  machine_gone: 'The machine has no document any more.',
+  no_cluster: 'No cluster names the machine any more.',
+} as const;
+
+/** Whose certificate it is, by the ledger: what stands in its subject is not looked at. */
+function believed(
+  { identities, roster, events, trusted, clusterOf }: AgentApiDeps,
+  shown: ShownCertificate | undefined,
+  address: string,
+): {
+  readonly identity: AgentIdentity;
+  readonly member: Member;
+  readonly shown: ShownCertificate;
+  readonly record: AgentRecord;
+} {
+  const record = shown && identities.holder(shown.serial);
+  const member = record && roster.get(record.machine);
+  const refuse = (code: keyof typeof DISBELIEF): never => {
+    const reason = { code, text: DISBELIEF[code] };
+    events.record({
+      kind: 'agent.refused',
+      subject: record?.machine ?? address,
+      reason,
+      fields: { address, ...(shown ? { serial: shown.serial } : {}) },
+    });
+    throw new MusterError('E_AGENT_CERTIFICATE', reason.text);
+  };
+  if (shown === undefined) return refuse('no_certificate');
+  if (record === undefined) return refuse('not_current');
+  if (createHash('sha256').update(shown.spki).digest('hex') !== record.pin) return refuse('other_key');
+  const generation = record.next?.serial === shown.serial ? record.next.generation : record.generation;
+  if (!trusted().has(generation)) return refuse('distrusted');
+  if (record.revoked !== undefined) return refuse('revoked');
+  if (member?.entry === undefined) return refuse('machine_gone');
+  if (clusterOf(record.machine) === undefined) return refuse('no_cluster');
+  return { identity: { machine: record.machine, serial: shown.serial, address }, member, shown, record };
+}
+
+/**
+ * A system speaks with the certificate that its machine had before, while another one speaks with
+ * that which counts: somebody booted in the machine's name while its agent could not be heard.
+ */
+async function takenOver(
+  deps: AgentApiDeps,
+  shown: ShownCertificate | undefined,
+  address: string,
+): Promise<void> {
+  const { identities, roster } = deps;
+  const machine = shown && identities.replaced(shown.serial);
+  if (machine === undefined || roster.get(machine)?.status.alarm !== undefined) return;
+  if (roster.heartbeats.alive(machine)?.bootId === undefined) return;
+  const text =
+    'Two systems run in the name of this machine: one speaks with the certificate that it had before.';
+  await raiseAlarm(deps, machine, { code: 'taken_over', text }, address);
+}
+
+const MAX_CODE = 64;
+const MAX_TEXT = 500;
+
+/** Notes that the machine lives, and what its agent says that is new. */
+async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, address: string): Promise<void> {
+  const { roster, events, clock } = deps;
+  const subject = member.name;
+  const bootId = printable(facts.bootId, MAX_CODE);
+  const beat = roster.heartbeats.beat(subject, { bootId, address });
+  if (beat === 'returned') {
+    const text = 'Two systems use one certificate of this machine in turns: it was copied.';
+    await raiseAlarm(deps, subject, { code: 'copied', text }, address);
+  }
+  const before = member.status.agent;
+  const step = facts.step === undefined ? undefined : printable(facts.step, MAX_CODE);
+  const hold =
+    facts.hold === undefined
+      ? undefined
+      : { code: printable(facts.hold.code, MAX_CODE), text: printable(facts.hold.text, MAX_TEXT) };
+  const bootDisk = facts.bootDisk && {
+    code: facts.bootDisk.state,
+    text: printable(facts.bootDisk.text, MAX_TEXT),
+  };
+  const version = printable(facts.agent, MAX_CODE);
+  const rebooted = before?.bootId !== bootId;
+  const moved = before?.step !== step;
+  const said = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
+  const kept = before?.bootDisk?.code !== bootDisk?.code || before?.bootDisk?.text !== bootDisk?.text;
+  if (!rebooted && !moved && !said && !kept && before?.version === version) return;
+  const agent: AgentStatus = {
+    since: clock.now(),
+    version,
+    bootId,
+    ...(step === undefined ? {} : { step }),
+    ...(hold === undefined ? {} : { hold }),
+    ...(bootDisk === undefined ? {} : { bootDisk }),
+  };
+  roster.change(member, { agent });
+  const session = member.status.session;
+  const record = (
+    kind: 'agent.alive' | 'agent.step' | 'agent.held' | 'agent.boot-disk',
+    more: object,
+  ): void => events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
+  if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
+  if (moved && step !== undefined) record('agent.step', { fields: { step } });
+  if (hold !== undefined && numbersAside(before?.hold) !== numbersAside(hold))
+    record('agent.held', { reason: hold });
+  if (kept && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
+}
+
+/** What a program says when it fails once more differs in times and process ids: no news. */
+const numbersAside = (hold: Reason | undefined): string | undefined =>
+  hold && `${hold.code} ${hold.text.replace(/\d+/g, '0')}`;

@@ -1,0 +1,131 @@
+/** `muster artifacts import`: files to the server, then their names. */
+import { createHash } from 'node:crypto';
+import type { ArtifactEntry } from '../../api/artifacts.ts';
+import type { Arch } from '../../artifacts/oci.ts';
+import { formatReference, parseReference } from '../../artifacts/reference.ts';
+import { MusterError } from '../../base/errors.ts';
+import { didYouMean } from '../../base/suggest.ts';
+import { MAX_MANIFEST_BYTES, readManifest } from '../../cluster/objects/addons/manifest.ts';
+import { BINARIES } from '../../cluster/spec/artifacts.ts';
+import { type ApiClient, connectApi } from '../client.socket.ts';
+import { type AssetSource, hashOf, readAll, sourceOf } from '../image/sources.files.ts';
+import { upload } from '../image/upload.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { sizeText } from '../output.ts';
+import { withProgress } from '../progress.files.ts';
+import { findArtifacts } from './find.ts';
+import { binaryIn } from './pack.ts';
+import { treeOf } from './trees.files.ts';
+
+export interface ImportOptions {
+  readonly socket?: string;
+  readonly binary?: readonly string[];
+  readonly manifest?: readonly string[];
+  readonly arch: Arch;
+  readonly as?: string;
+}
+
+/** An artifact with the sources of its files, by hash. */
+export interface Sourced {
+  readonly entry: ArtifactEntry;
+  readonly files: ReadonlyMap<string, AssetSource>;
+}
+
+export async function importArtifacts(
+  paths: readonly string[],
+  options: ImportOptions,
+  io: Io,
+): Promise<number> {
+  const client = connectApi(socketPath(options.socket, io.env));
+  const all: Sourced[] = [];
+  for (const given of paths) all.push(...(await inTree(given, options, io.signal)));
+  for (const text of options.binary ?? []) {
+    const { name, version, from } = binaryIn(text);
+    const source = sourceOf(from);
+    const { sha256 } = await hashOf(source, io.signal);
+    const form = /\.(tar(\.(gz|xz|zst))?|tgz)$/.test(from) ? 'tar' : 'file';
+    all.push({
+      entry: { kind: 'binary', name, version, arch: options.arch, sha256, form },
+      files: new Map([[sha256, source]]),
+    });
+  }
+  for (const text of options.manifest ?? []) {
+    const [, addon, from] = /^([a-z0-9][a-z0-9-]*)=(.+)$/.exec(text) ?? [];
+    if (addon === undefined || from === undefined)
+      throw new MusterError('E_USAGE', `--manifest ${text}: write ADDON=FILE, e.g. metallb=./metallb.yaml`);
+    const source = sourceOf(from);
+    const octets = await readAll(source, MAX_MANIFEST_BYTES, io.signal);
+    readManifest(octets, from);
+    const sha256 = createHash('sha256').update(octets).digest('hex');
+    all.push({ entry: { kind: 'manifest', addon, sha256 }, files: new Map([[sha256, source]]) });
+  }
+  if (all.length === 0)
+    throw new MusterError('E_USAGE', 'say what to import: a path, --binary or --manifest');
+  for (const { entry } of all) warnOfName(entry, io);
+  for (const one of all) await bring(one, client, io);
+  return EXIT.ok;
+}
+
+/**
+ * A name that no cluster asks for may be somebody's own; one that is almost another is probably
+ * that.
+ */
+function warnOfName(entry: ArtifactEntry, io: Io): void {
+  if (entry.kind !== 'binary' || (BINARIES as readonly string[]).includes(entry.name)) return;
+  const meant = didYouMean(entry.name, BINARIES);
+  if (meant !== '') io.err(`warning: no cluster asks for a binary "${entry.name}"${meant}\n`);
+}
+
+async function inTree(
+  given: string,
+  options: ImportOptions,
+  signal: AbortSignal,
+): Promise<readonly Sourced[]> {
+  const { images, binaries } = await findArtifacts(await treeOf(given), signal);
+  const nameless = images.filter(({ reference }) => reference === undefined);
+  if (nameless.length > 1 || (nameless.length === 1 && options.as === undefined))
+    throw new MusterError(
+      'E_ARTIFACT',
+      `${given}: ${nameless.length} of its images have no name; give one with --as REFERENCE`,
+    );
+  const as = options.as === undefined ? undefined : parseReference(options.as);
+  if (options.as !== undefined && as === undefined)
+    throw new MusterError('E_USAGE', `--as ${options.as} is no reference of an image`);
+  return [
+    ...images.map(
+      ({ reference, digest, archs, files }): Sourced => ({
+        entry: {
+          kind: 'image',
+          reference: reference ?? formatReference(as!),
+          digest,
+          archs: [...archs],
+        },
+        files,
+      }),
+    ),
+    ...binaries.map(
+      ({ name, version, arch, sha256, form, source }): Sourced => ({
+        entry: { kind: 'binary', name, version, arch, sha256, form },
+        files: new Map([[sha256, source]]),
+      }),
+    ),
+  ];
+}
+
+/** Sends what the server lacks of an artifact, then enters its name. */
+export async function bring({ entry, files }: Sourced, client: ApiClient, io: Io): Promise<void> {
+  let octets = 0;
+  for (const [sha256, source] of files) {
+    const { size, already } = await withProgress(source.shown, 'goes on from here', io, (how) =>
+      upload({ client, source, sha256, ...how }),
+    );
+    if (!already) octets += size;
+  }
+  const { items } = await client.call<{ items: readonly { name: string; action: string }[] }>(
+    'POST',
+    '/v1/artifacts',
+    { body: { json: { artifacts: [entry] } } },
+  );
+  for (const { name, action } of items)
+    io.out(`${name} ${action}${octets > 0 ? `, ${sizeText(octets)} stored and verified` : ''}\n`);
+}

@@ -1,0 +1,138 @@
+/** `muster artifacts plan`: what a cluster needs, beside what is here. */
+import type { ArtifactView } from '../../api/artifacts.ts';
+import type { AddonView } from '../../api/clusters.ts';
+import type { Shown } from '../../api/documents.ts';
+import type { Arch } from '../../artifacts/oci.ts';
+import { formatReference, parseReference } from '../../artifacts/reference.ts';
+import { MusterError } from '../../base/errors.ts';
+import {
+  type Required,
+  type RequiredProgram,
+  requiredArtifacts,
+  requiredPrograms,
+} from '../../cluster/spec/artifacts.ts';
+import { complete } from '../../cluster/spec/resolve.ts';
+import type { ResolvedCluster } from '../../cluster/spec/resolved-cluster.ts';
+import type { Document } from '../../resources/kinds.ts';
+import { type ApiClient, connectApi } from '../client.socket.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { type Column, jsonText, tableText, yamlText } from '../output.ts';
+import { artifactsOf } from './verbs.ts';
+
+export interface PlanOptions {
+  readonly socket?: string;
+  readonly arch: Arch;
+  readonly output?: string;
+}
+
+/** One line of the plan. */
+export interface Planned {
+  readonly name: string;
+  /** of the system: nothing is fetched, the operating system's image has it. */
+  readonly state: 'here' | 'incomplete' | 'missing' | 'of the system';
+  readonly roles: readonly string[];
+  readonly required: Required | RequiredProgram;
+}
+
+/** A line of the plan for which something may have to be fetched. */
+export interface PlannedArtifact extends Planned {
+  readonly required: Required;
+}
+
+export const requiredName = (required: Required): string => {
+  if (required.kind === 'binary') return `binary/${required.name}/${required.version}/${required.arch}`;
+  if (required.kind === 'manifest') return `manifest/${required.addon}/${required.sha256}`;
+  const reference = parseReference(required.reference);
+  return `image/${reference ? formatReference(reference) : required.reference}`;
+};
+
+/**
+ * Pure: what is required, beside what is here. An image by digest is here under whatever tag it
+ * has, a manifest for any add-on.
+ */
+export function planned(
+  required: readonly Required[],
+  here: readonly ArtifactView[],
+): readonly PlannedArtifact[] {
+  return required.map((one) => {
+    const name = requiredName(one);
+    const digest = one.kind === 'image' ? parseReference(one.reference)?.digest : undefined;
+    const found = here.find(
+      (item) =>
+        item.name === name ||
+        (digest !== undefined && item.artifact.kind === 'image' && item.artifact.digest === digest) ||
+        (one.kind === 'manifest' && item.artifact.kind === 'manifest' && item.artifact.sha256 === one.sha256),
+    );
+    const state = found === undefined ? 'missing' : found.missing.length > 0 ? 'incomplete' : 'here';
+    return { name, state, roles: one.roles, required: one };
+  });
+}
+
+/**
+ * The full specification of a cluster as the server has its documents. Throws E_NOT_FOUND,
+ * E_CLUSTER.
+ */
+export async function fullCluster(client: ApiClient, name: string): Promise<ResolvedCluster> {
+  const document = await client.call<Document<'Cluster'>>('GET', `/v1/clusters/${encodeURIComponent(name)}`);
+  const { kubernetes } = document.spec;
+  if (kubernetes === undefined)
+    throw new MusterError('E_CLUSTER', `Cluster "${name}" has no spec.kubernetes: it needs no artifacts`);
+  const machines = (await client.call<{ items: readonly Shown[] }>('GET', '/v1/machines')).items.map(
+    ({ metadata, spec }) => ({
+      name: metadata.name,
+      addresses: (spec as Document<'Machine'>['spec'] | undefined)?.addresses ?? [],
+    }),
+  );
+  const { resolved, faults } = complete(name, kubernetes, machines);
+  if (resolved !== undefined) return resolved;
+  const wrong = faults.filter(({ severity }) => severity === 'error').map(({ fault }) => fault);
+  throw new MusterError('E_CLUSTER', wrong[0]!.message, { faults: wrong });
+}
+
+/** The add-ons of a cluster, with the images that they need as far as their files are here. */
+export const addonsOf = async (client: ApiClient, cluster: string): Promise<readonly AddonView[]> =>
+  (
+    await client.call<{ items: readonly AddonView[] }>(
+      'GET',
+      `/v1/clusters/${encodeURIComponent(cluster)}/addons`,
+    )
+  ).items;
+
+export const imagesOf = (addons: readonly AddonView[]): readonly string[] => [
+  ...new Set(addons.flatMap(({ images = [] }) => images)),
+];
+
+const COLUMNS: readonly Column<Planned>[] = [
+  { heading: 'ARTIFACT', cell: ({ name }) => name },
+  { heading: 'FOR', cell: ({ roles }) => roles.join(' ') },
+  { heading: 'STATE', cell: ({ state }) => state },
+];
+
+export async function plan(cluster: string, options: PlanOptions, io: Io): Promise<number> {
+  const client = connectApi(socketPath(options.socket, io.env));
+  const resolved = await fullCluster(client, cluster);
+  const addons = await addonsOf(client, cluster);
+  const artifacts = planned(
+    requiredArtifacts(resolved, options.arch, imagesOf(addons)),
+    await artifactsOf(client),
+  );
+  const programs = requiredPrograms(resolved).map(
+    (required): Planned => ({
+      name: `program/${required.name}`,
+      state: 'of the system',
+      roles: required.roles,
+      required,
+    }),
+  );
+  const lines = [...artifacts, ...programs];
+  if (options.output === 'json') io.out(jsonText(lines));
+  else if (options.output === 'yaml') io.out(yamlText(lines));
+  else io.out(tableText(COLUMNS, lines, false));
+  for (const { name, state, detail } of addons)
+    if (state === 'missing')
+      io.err(`which images the add-on ${name} needs is seen when its files are here\n`);
+    else if (state === 'faulty') io.err(`the add-on ${name} cannot be used: ${detail}\n`);
+  const good =
+    artifacts.every(({ state }) => state === 'here') && addons.every(({ state }) => state === 'ready');
+  return good ? EXIT.ok : EXIT.failure;
+}

@@ -1,0 +1,112 @@
+/**
+ * A container registry as a source of files: manifests and blobs of one repository (OCI
+ * distribution 1.1), anonymous.
+ */
+import { createHash } from 'node:crypto';
+import { INDEX_TYPES, MANIFEST_TYPES } from '../../artifacts/oci.ts';
+import { isDigest } from '../../artifacts/reference.ts';
+import { MusterError } from '../../base/errors.ts';
+import { type AssetSource, readAll, urlSource } from '../image/sources.files.ts';
+
+export interface Registry {
+  /** A manifest by tag or digest; its octets are checked against the digest if that was given. */
+  manifest(
+    which: string,
+    limit: number,
+    signal: AbortSignal,
+  ): Promise<{ readonly octets: Uint8Array; readonly digest: string }>;
+  blob(digest: string): AssetSource;
+}
+
+/** Docker's own registry is reached by another name than images have. */
+const HOST_OF: Readonly<Record<string, string>> = { 'https://docker.io': 'https://registry-1.docker.io' };
+
+/** Nothing is asked yet. `base` is the registry's URL without `/v2`. */
+export function connectRegistry(base: string, repository: string): Registry {
+  const root = `${HOST_OF[base] ?? base.replace(/\/+$/, '')}/v2/${repository}`;
+  let token: Promise<string | undefined> | undefined;
+  const headers = async (signal: AbortSignal): Promise<Readonly<Record<string, string>>> => {
+    token ??= anonymousToken(`${root}/tags/list`, repository, signal);
+    const given = await token;
+    return {
+      accept: [...INDEX_TYPES, ...MANIFEST_TYPES].join(', '),
+      ...(given === undefined ? {} : { authorization: `Bearer ${given}` }),
+    };
+  };
+  const source = (url: string): AssetSource => ({
+    shown: url,
+    remote: true,
+    read: async (offset, signal) => urlSource(url, await headers(signal)).read(offset, signal),
+  });
+  return {
+    async manifest(which, limit, signal) {
+      const octets = await readAll(source(`${root}/manifests/${which}`), limit, signal);
+      const digest = `sha256:${createHash('sha256').update(octets).digest('hex')}`;
+      if (isDigest(which) && which !== digest)
+        throw new MusterError('E_ASSET_HASH', `${root}/manifests/${which} answered with ${digest}`);
+      return { octets, digest };
+    },
+    blob: (digest) => source(`${root}/blobs/${digest}`),
+  };
+}
+
+/**
+ * Asks for a token if the registry wants one (its answer 401 says where); undefined when it does
+ * not.
+ */
+async function anonymousToken(
+  url: string,
+  repository: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const failed = (error: unknown): never => {
+    if (signal.aborted) throw error;
+    const { cause, message } = error as Error;
+    throw new MusterError('E_FETCH', `${url}: ${cause instanceof Error ? cause.message : message}`, {
+      cause: error,
+    });
+  };
+  const response = await fetch(url, { signal }).catch(failed);
+  await response.body?.cancel();
+  if (response.status !== 401) return undefined;
+  const challenge = parseChallenge(response.headers.get('www-authenticate') ?? '');
+  if (challenge === undefined)
+    throw new MusterError(
+      'E_FETCH_REFUSED',
+      `${url}: the registry wants credentials of a kind that Muster has none of`,
+    );
+  const ask = new URL(challenge.realm);
+  if (challenge.service !== undefined) ask.searchParams.set('service', challenge.service);
+  ask.searchParams.set('scope', challenge.scope ?? `repository:${repository}:pull`);
+  const answer = await fetch(ask, { signal }).catch(failed);
+  if (!answer.ok)
+    throw new MusterError(
+      'E_FETCH_REFUSED',
+      `${ask.href}: the registry gives no anonymous token (${answer.status})`,
+    );
+  const body = (await answer.json()) as { token?: unknown; access_token?: unknown };
+  const given = body.token ?? body.access_token;
+  if (typeof given !== 'string')
+    throw new MusterError('E_FETCH_REFUSED', `${ask.href}: the answer has no token`);
+  return given;
+}
+
+/**
+ * `Bearer realm="…",service="…",scope="…"` (RFC 6750 with docker's fields); undefined for another
+ * scheme.
+ */
+export function parseChallenge(
+  header: string,
+): { readonly realm: string; readonly service?: string; readonly scope?: string } | undefined {
+  if (!/^bearer /i.test(header)) return undefined;
+  const fields = new Map(
+    [...header.matchAll(/([a-z]+)="([^"]*)"/gi)].map(([, key, value]) => [key!.toLowerCase(), value!]),
+  );
+  const [realm, service, scope] = [fields.get('realm'), fields.get('service'), fields.get('scope')];
+  if (realm === undefined || !URL.canParse(realm)) return undefined;
+  return {
+    realm,
+    ...(service === undefined ? {} : { service }),
+    ...(scope === undefined ? {} : { scope }),
+  };
+}

@@ -1,0 +1,153 @@
+/**
+ * What `muster artifacts import` is given: a directory or a tar, as one tree of files that can be
+ * read from any octet on.
+ */
+import { createReadStream } from 'node:fs';
+import { open, readdir, readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type FoundMember, tarMembers } from '../../artifacts/tar.ts';
+import { MusterError } from '../../base/errors.ts';
+import { type AssetSource, sourceOf } from '../image/sources.files.ts';
+
+export interface Tree {
+  /** As the operator named it. */
+  readonly shown: string;
+  /** Paths of its files; in a directory only those directly in it. */
+  readonly names: readonly string[];
+  /** A file by its path; undefined when there is none. */
+  file(name: string): Promise<AssetSource | undefined>;
+  /** A small file's text; undefined when there is none. Throws E_TOO_LARGE. */
+  octets(name: string, limit: number): Promise<Uint8Array | undefined>;
+}
+
+/** Throws E_FILE_READ, and E_ARTIFACT for a file that is no tar. */
+export async function treeOf(given: string): Promise<Tree> {
+  const found = await stat(given).catch((cause: Error) => {
+    throw new MusterError('E_FILE_READ', `${given}: ${cause.message}`, { cause });
+  });
+  return found.isDirectory() ? directoryTree(given) : tarTree(given);
+}
+
+async function directoryTree(given: string): Promise<Tree> {
+  const entries = await readdir(given, { withFileTypes: true });
+  const size = async (name: string) =>
+    stat(path.join(given, name)).then(
+      (found) => (found.isFile() ? found.size : undefined),
+      () => undefined,
+    );
+  return {
+    shown: given,
+    names: entries.flatMap((entry) => (entry.isFile() ? [entry.name] : [])).sort(),
+    file: async (name) => ((await size(name)) === undefined ? undefined : sourceOf(path.join(given, name))),
+    async octets(name, limit) {
+      const there = await size(name);
+      if (there === undefined) return undefined;
+      checkSize(path.join(given, name), there, limit);
+      return readFile(path.join(given, name));
+    },
+  };
+}
+
+async function tarTree(given: string): Promise<Tree> {
+  const members = new Map<string, FoundMember>();
+  const file = await open(given, 'r');
+  try {
+    const start = await readSome(file, 0, 6);
+    if (start[0] === 0x1f && start[1] === 0x8b)
+      throw new MusterError('E_ARTIFACT', `${given} is compressed; unpack it first: gunzip ${given}`);
+    for await (const member of tarMembers((offset, length) => readSome(file, offset, length)))
+      members.set(member.path, member);
+  } catch (error) {
+    if (error instanceof MusterError && error.code === 'E_ARTIFACT' && !error.message.startsWith(given))
+      throw new MusterError('E_ARTIFACT', `${given}: ${error.message}`);
+    throw error;
+  } finally {
+    await file.close();
+  }
+  // `docker save` of old puts a link where a layer stands twice.
+  const resolve = (name: string, hops = 0): FoundMember | undefined => {
+    const member = members.get(path.posix.normalize(name));
+    if (member === undefined || hops > 5) return undefined;
+    if (member.type === 'symlink')
+      return resolve(path.posix.join(path.posix.dirname(name), member.to!), hops + 1);
+    if (member.type === 'link') return resolve(member.to!, hops + 1);
+    return member.type === 'file' ? member : undefined;
+  };
+  return {
+    shown: given,
+    names: [...members.keys()].sort(),
+    async file(name) {
+      const member = resolve(name);
+      return member && sliceSource(given, name, member);
+    },
+    async octets(name, limit) {
+      const member = resolve(name);
+      if (member === undefined) return undefined;
+      checkSize(`${given}:${name}`, member.size, limit);
+      const again = await open(given, 'r');
+      try {
+        return await readSome(again, member.offset, member.size);
+      } finally {
+        await again.close();
+      }
+    },
+  };
+}
+
+function checkSize(shown: string, size: number, limit: number): void {
+  if (size > limit) throw new MusterError('E_TOO_LARGE', `${shown} has ${size} octets, more than ${limit}`);
+}
+
+async function readSome(
+  file: Awaited<ReturnType<typeof open>>,
+  offset: number,
+  length: number,
+): Promise<Uint8Array> {
+  const octets = Buffer.alloc(length);
+  let at = 0;
+  while (at < length) {
+    const { bytesRead } = await file.read(octets, at, length - at, offset + at);
+    if (bytesRead === 0) break;
+    at += bytesRead;
+  }
+  return octets.subarray(0, at);
+}
+
+/** A part of a file that begins at `offset`. */
+function sliceSource(file: string, name: string, member: FoundMember): AssetSource {
+  return {
+    shown: `${file}:${name}`,
+    remote: false,
+    async read(offset) {
+      const from = offset < member.size ? offset : 0;
+      const start = member.offset + from;
+      const end = member.offset + member.size - 1;
+      return {
+        offset: from,
+        total: member.size,
+        octets:
+          member.size === 0 ? nothing() : createReadStream(file, { start, end, highWaterMark: 1024 * 1024 }),
+      };
+    },
+  };
+}
+
+async function* nothing(): AsyncIterable<Uint8Array> {}
+
+/** Octets that were made here. */
+export function memorySource(shown: string, octets: Uint8Array): AssetSource {
+  return {
+    shown,
+    remote: false,
+    async read(offset) {
+      const from = offset < octets.length ? offset : 0;
+      return {
+        offset: from,
+        total: octets.length,
+        octets: (async function* () {
+          yield octets.subarray(from);
+        })(),
+      };
+    },
+  };
+}

@@ -1,0 +1,115 @@
+/** `muster cluster plan`, `muster cluster founding`, `muster cluster found` */
+import { millis, spanText } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { EtcdDecision, FoundingRecord } from '../../cluster/etcd/founding.ts';
+import type { FoundingStatus } from '../../cluster/etcd/status.ts';
+import { connectApi } from '../client.socket.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
+
+export interface FoundingOptions {
+  readonly socket?: string;
+  readonly output?: string;
+}
+
+const pathOf = (cluster: string, what: string): string =>
+  `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
+
+/** What a machine is told to do once it has its certificates. */
+export async function plan(machine: string, options: { readonly socket?: string }, io: Io): Promise<number> {
+  const api = connectApi(socketPath(options.socket, io.env));
+  const shown = await api.call<{ readonly plan: string }>(
+    'GET',
+    `/v1/machines/${encodeURIComponent(machine)}/plan`,
+  );
+  io.out(shown.plan);
+  return EXIT.ok;
+}
+
+/** How far the founding is, a line for each member. */
+export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const api = connectApi(socketPath(options.socket, io.env));
+  const status = await api.call<FoundingStatus & { readonly leaving?: Readonly<Record<string, string>> }>(
+    'GET',
+    pathOf(cluster, 'founding'),
+  );
+  if (format !== 'table') {
+    io.out(format === 'json' ? jsonText(status) : yamlText(status));
+    return EXIT.ok;
+  }
+  const { record } = status;
+  const state = !record
+    ? 'not opened'
+    : record.founded
+      ? `founded at ${new Date(record.founded.at).toISOString()}`
+      : `opened at ${new Date(record.openedAt).toISOString()}, no quorum yet`;
+  io.out(`etcd of ${cluster}: ${state}${record ? `, founding ${record.id}` : ''}\n`);
+  for (const member of status.members) io.out(`  ${member.name}: ${memberText(member)}\n`);
+  if (record?.replacing)
+    io.out(
+      `  replacing ${record.replacing.member}: next is ${record.replacing.stage}${status.waiting ? `; ${status.waiting}` : ''}\n`,
+    );
+  if (record) for (const line of orderLines(record, status.leaving)) io.out(`  ${line}\n`);
+  return EXIT.ok;
+}
+
+/** What a member says and was told; of one that is silent, what it said last. */
+function memberText({
+  asked,
+  heardMsAgo = millis(0),
+  silent,
+  data,
+  health,
+  filesystem,
+  decision,
+}: FoundingStatus['members'][number]): string {
+  if (!asked) return 'has not asked since the server started';
+  const said = `data ${data}, etcd ${health}, filesystem ${filesystem}`;
+  const told = decision ? wordOf(decision) : '';
+  return silent
+    ? `silent, last heard ${spanText(heardMsAgo)} ago, then: ${said}; it was told: ${told}`
+    : `${said}: ${told}`;
+}
+
+/** What people ordered, and how far it is. */
+function orderLines(
+  { leaving = {}, reset, restoring }: FoundingRecord,
+  waiting: Readonly<Record<string, string>> = {},
+): readonly string[] {
+  const machines = Object.entries(leaving).map(
+    ([machine, { stage }]) =>
+      `${machine} is being taken out: next is ${stage}${waiting[machine] ? `; ${waiting[machine]}` : ''}`,
+  );
+  const cleared = reset?.cleared.join(', ') || 'none yet';
+  return [
+    ...machines,
+    ...(reset ? [`reset at ${new Date(reset.at).toISOString()}; cleared: ${cleared}`] : []),
+    ...(restoring ? [`restored from the data of ${restoring.member}, as founding ${restoring.id}`] : []),
+  ];
+}
+
+const wordOf = (decision: EtcdDecision): string =>
+  decision.do === 'hold' ? `held (${decision.code}): ${decision.text}` : decision.do;
+
+export interface FoundOptions {
+  readonly socket?: string;
+  readonly confirm?: string;
+}
+
+/** A person's order: the name, typed once more. */
+export async function found(cluster: string, options: FoundOptions, io: Io): Promise<number> {
+  if (options.confirm !== cluster)
+    throw new MusterError(
+      'E_USAGE',
+      `this founds etcd without asking the members that are absent: if one of them has data, they are lost to the new cluster; if that is right, add --confirm ${cluster}`,
+    );
+  const api = connectApi(socketPath(options.socket, io.env));
+  const record = await api.call<{ readonly id: string; readonly grants: Readonly<Record<string, string>> }>(
+    'POST',
+    pathOf(cluster, 'found'),
+    { body: { json: { confirm: options.confirm } } },
+  );
+  io.out(`cluster/${cluster} opened: founding ${record.id} with ${Object.keys(record.grants).join(', ')}\n`);
+  return EXIT.ok;
+}

@@ -1,0 +1,75 @@
+/**
+ * `muster cluster etcd-client`: what a person's client of etcd needs, as three files or as one
+ * text.
+ */
+import fs from 'node:fs';
+import path from 'node:path';
+import { MusterError } from '../../base/errors.ts';
+import type { EtcdClient } from '../../cluster/joining/user-credentials.ts';
+import { connectApi } from '../client.socket.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
+
+export interface EtcdClientOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  readonly user?: string;
+}
+
+/**
+ * Default name: who calls, as the shell or sudo knows him. Throws E_USAGE without a directory and a
+ * format.
+ */
+export async function etcdClient(
+  cluster: string,
+  directory: string | undefined,
+  options: EtcdClientOptions,
+  io: Io,
+): Promise<number> {
+  const format = options.output && formatOf(options.output, ['json', 'yaml'] as const, 'json');
+  if ((directory === undefined) === (format === undefined))
+    throw new MusterError('E_USAGE', 'say where the files go, a directory, or how to print them: -o json');
+  const user = options.user ?? (io.env.SUDO_USER || io.env.USER || 'admin');
+  const made = await connectApi(socketPath(options.socket, io.env)).call<EtcdClient>(
+    'POST',
+    `/v1/clusters/${encodeURIComponent(cluster)}/etcd-client`,
+    { query: { user } },
+  );
+  if (directory === undefined) io.out(format === 'yaml' ? yamlText(made) : jsonText(made));
+  else io.out(settingsOf(made, written(made, path.resolve(directory))));
+  return EXIT.ok;
+}
+
+interface Files {
+  readonly ca: string;
+  readonly certificate: string;
+  readonly key: string;
+}
+
+function written(made: EtcdClient, directory: string): Files {
+  fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const put = (name: string, text: string): string => {
+    const file = path.join(directory, name);
+    fs.rmSync(file, { force: true });
+    fs.writeFileSync(file, text, { mode: 0o600, flag: 'wx' });
+    return file;
+  };
+  return {
+    ca: put('ca.crt', made.ca),
+    certificate: put('client.crt', made.certificate),
+    key: put('client.key', made.key),
+  };
+}
+
+/** Lines for a shell: `eval "$(muster cluster etcd-client one DIRECTORY)"`. */
+function settingsOf({ members }: EtcdClient, { ca, certificate, key }: Files): string {
+  const settings = {
+    ETCDCTL_ENDPOINTS: members.map(({ url }) => url).join(','),
+    ETCDCTL_CACERT: ca,
+    ETCDCTL_CERT: certificate,
+    ETCDCTL_KEY: key,
+  };
+  return Object.entries(settings)
+    .map(([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'\n`)
+    .join('');
+}

@@ -1,0 +1,116 @@
+/** `muster cluster status`, `muster cluster verify` */
+import { ageText } from '../../base/age.ts';
+import { systemClock } from '../../base/clock.ts';
+import { duration, type Millis, millis, parseDuration } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { ClusterHealth, Finding } from '../../cluster/health/finding.ts';
+import { type ApiClient, connectApi } from '../client.socket.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { type Column, formatOf, jsonText, tableText, yamlText } from '../output.ts';
+
+export interface HealthOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  readonly etcd?: boolean;
+  readonly probeImage?: string;
+  /** `--wait` alone is true. */
+  readonly wait?: string | true;
+}
+
+/** With `--wait` alone. */
+const WAIT = duration('15m');
+const LOOK_EVERY = millis(3000);
+
+const COLUMNS: readonly Column<Finding>[] = [
+  { heading: 'STATE', cell: ({ ok }) => (ok ? 'ok' : 'FAIL') },
+  { heading: 'CHECK', cell: ({ check }) => check },
+  { heading: 'SUBJECT', cell: ({ subject }) => subject },
+  { heading: 'SAYS', cell: ({ says, fix }) => (fix === undefined ? says : `${says}; ${fix}`) },
+];
+/** What is wrong and what to do about it, apart. */
+const WIDE: readonly Column<Finding>[] = [
+  ...COLUMNS.slice(0, 3),
+  { heading: 'SAYS', cell: ({ says }) => says },
+  { heading: 'FIX', cell: ({ fix }) => fix },
+];
+
+const pathOf = (cluster: string, what: 'status' | 'verify'): string =>
+  `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
+
+/** Exit code 0 only if everything is well. */
+export async function status(cluster: string, options: HealthOptions, io: Io): Promise<number> {
+  const api = connectApi(socketPath(options.socket, io.env));
+  return shown(await look(api, cluster, options, io), options, io);
+}
+
+/**
+ * As status, and probes the network between pods; `--wait` asks again, `every` so often, until all
+ * is well.
+ */
+export async function verify(
+  cluster: string,
+  options: HealthOptions,
+  io: Io,
+  every: Millis = LOOK_EVERY,
+): Promise<number> {
+  const api = connectApi(socketPath(options.socket, io.env));
+  const probed = (): Promise<ClusterHealth> =>
+    api.call('POST', pathOf(cluster, 'verify'), {
+      query: { ...queryOf(options), image: options.probeImage },
+      signal: io.signal,
+    });
+  if (options.wait === undefined) return shown(await probed(), options, io);
+  const seen = async (): Promise<ClusterHealth> => {
+    const health = await look(api, cluster, options, io);
+    // Probes are pods on every node: none are made while the rest is not well.
+    return health.ok ? probed() : health;
+  };
+  return shown(await waited(seen, { span: spanOf(options.wait), every }, io), options, io);
+}
+
+const queryOf = ({ etcd }: HealthOptions) => ({ etcd: etcd ? 'true' : undefined });
+
+const look = (api: ApiClient, cluster: string, options: HealthOptions, io: Io): Promise<ClusterHealth> =>
+  api.call('GET', pathOf(cluster, 'status'), { query: queryOf(options), signal: io.signal });
+
+/**
+ * The first that is well, or the last one when the time was up. What is waited for goes to standard
+ * error, once each time it changes.
+ */
+async function waited(
+  seen: () => Promise<ClusterHealth>,
+  { span, every }: { readonly span: Millis; readonly every: Millis },
+  io: Io,
+): Promise<ClusterHealth> {
+  const begun = systemClock.monotonic();
+  let before = '';
+  for (;;) {
+    const health = await seen();
+    const passed = systemClock.monotonic() - begun;
+    if (health.ok || passed > span || io.signal.aborted) return health;
+    const open = health.findings.filter(({ ok }) => !ok);
+    const text = open.map(({ check, subject }) => `${check} ${subject}`).join(', ');
+    if (text !== before) io.err(`${ageText(passed)}: waiting for ${text}\n`);
+    before = text;
+    await io.pause(every);
+  }
+}
+
+function spanOf(wait: string | true): Millis {
+  if (wait === true) return WAIT;
+  const span = parseDuration(wait);
+  if (span === undefined) throw new MusterError('E_USAGE', `--wait=${wait}: say a duration, like 90s or 10m`);
+  return span;
+}
+
+function shown(health: ClusterHealth, options: HealthOptions, io: Io): number {
+  const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
+  if (format === 'json') io.out(jsonText(health));
+  else if (format === 'yaml') io.out(yamlText(health));
+  else {
+    io.out(tableText(format === 'wide' ? WIDE : COLUMNS, health.findings));
+    const open = health.findings.filter(({ ok }) => !ok).length;
+    io.out(`\n${health.cluster}: ${health.ok ? 'all is well' : `${open} not well`} (${health.scope})\n`);
+  }
+  return health.ok ? EXIT.ok : EXIT.failure;
+}

@@ -1,0 +1,193 @@
+/** `muster cluster add-node`, `remove-node`, `reset`, `restore`, `adopt`, `call-off` */
+import { MusterError } from '../../base/errors.ts';
+import type { MembershipChange } from '../../cluster/change/membership.ts';
+import type { FoundingRecord } from '../../cluster/etcd/founding.ts';
+import type { FoundingStatus } from '../../cluster/etcd/status.ts';
+import { connectApi } from '../client.socket.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+
+interface Options {
+  readonly socket?: string;
+}
+
+const pathOf = (cluster: string, what: string): string =>
+  `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
+
+const order = <T>(cluster: string, what: string, body: object, options: Options, io: Io): Promise<T> =>
+  connectApi(socketPath(options.socket, io.env)).call<T>('POST', pathOf(cluster, what), {
+    body: { json: body },
+  });
+
+export interface AddNodeOptions extends Options {
+  readonly controlPlane?: boolean;
+  readonly etcd?: boolean;
+}
+
+/** The same as naming the machines in the Cluster's document. */
+export async function addNode(
+  cluster: string,
+  machines: readonly string[],
+  options: AddNodeOptions,
+  io: Io,
+): Promise<number> {
+  if (options.controlPlane && options.etcd)
+    throw new MusterError(
+      'E_USAGE',
+      'a machine is a control plane or a member of an external etcd, not both',
+    );
+  const role = options.controlPlane ? 'control-plane' : options.etcd ? 'etcd' : 'worker';
+  const names = machines.join(',');
+  const { document } = await order<MembershipChange>(
+    cluster,
+    'add-node',
+    { machines: names, role },
+    options,
+    io,
+  );
+  io.out(
+    document === 'unchanged'
+      ? `cluster/${cluster} unchanged: it has ${machines.join(', ')} already\n`
+      : `cluster/${cluster} changed: ${machines.join(', ')} added as ${role}; powered on, they join by themselves\n`,
+  );
+  return EXIT.ok;
+}
+
+export interface RemoveNodeOptions extends Options {
+  readonly replaceWith?: readonly string[];
+  readonly clear?: boolean;
+  /** False by `--no-drain`. */
+  readonly drain?: boolean;
+  readonly drainTimeout?: string;
+}
+
+/** The document first, then everything else by the boot host: this returns when it is ordered. */
+export async function removeNode(
+  cluster: string,
+  machines: readonly string[],
+  options: RemoveNodeOptions,
+  io: Io,
+): Promise<number> {
+  const { replaceWith = [], clear = false, drain = true, drainTimeout = '5m' } = options;
+  const change = await order<MembershipChange>(
+    cluster,
+    'remove-node',
+    {
+      machines: machines.join(','),
+      replacements: replaceWith.join(','),
+      clear: String(clear),
+      drain: drain ? drainTimeout : 'no',
+    },
+    options,
+    io,
+  );
+  if (change.leaving.length === 0) {
+    const out = machines.join(', ');
+    const added = change.added.length > 0 ? `, ${change.added.join(', ')} in` : '';
+    io.out(
+      `cluster/${cluster} ${change.document}: ${out} ${machines.length > 1 ? 'are' : 'is'} out${added}\n${cluster} was never founded: nothing runs on ${out} that would have to be stopped, and no disk is cleared\n`,
+    );
+    return EXIT.ok;
+  }
+  if (change.document === 'changed') io.out(`cluster/${cluster} changed\n`);
+  for (const [n, machine] of change.leaving.entries())
+    io.out(
+      `machine/${machine} is being taken out${change.added.includes(replaceWith[n] ?? '') ? `, ${replaceWith[n]} takes its place` : ''}${clear ? '; its data are cleared' : '; its disk stays as it is'}\n`,
+    );
+  io.out(`muster cluster founding ${cluster} shows how far it is\n`);
+  return EXIT.ok;
+}
+
+export interface ConfirmOptions extends Options {
+  readonly confirm?: string;
+}
+
+/** Says what would happen to which machine; nothing is done without the name. */
+export async function reset(cluster: string, options: ConfirmOptions, io: Io): Promise<number> {
+  if (options.confirm !== cluster) {
+    const { members } = await connectApi(socketPath(options.socket, io.env)).call<FoundingStatus>(
+      'GET',
+      pathOf(cluster, 'founding'),
+    );
+    throw new MusterError(
+      'E_USAGE',
+      [
+        `this ends the cluster ${cluster}: on all of its machines that are on, or come back, kubelet, containerd and etcd are stopped,`,
+        `and all data of ${cluster} on their data disks are deleted, those of etcd (${members.map(({ name }) => name).join(', ')}) with them;`,
+        `the filesystems stay. If that is right, add --confirm ${cluster}`,
+      ].join(' '),
+    );
+  }
+  await order(cluster, 'reset', { confirm: options.confirm }, options, io);
+  io.out(
+    `cluster/${cluster} is being reset; muster cluster founding ${cluster} shows which machines are cleared\n`,
+  );
+  return EXIT.ok;
+}
+
+export interface RestoreOptions extends ConfirmOptions {
+  readonly from?: string;
+  readonly without?: readonly string[];
+}
+
+/** Says what may be lost; nothing is done without the name. */
+export async function restore(cluster: string, options: RestoreOptions, io: Io): Promise<number> {
+  const { from, confirm, without = [] } = options;
+  if (from === undefined)
+    throw new MusterError(
+      'E_USAGE',
+      `say whose data are taken: --from MEMBER; \`muster cluster founding ${cluster}\` says who has any`,
+    );
+  if (confirm !== cluster)
+    throw new MusterError(
+      'E_USAGE',
+      [
+        `this makes the data of ${from} those of ${cluster}: what other members acknowledged and ${from} had not received is lost`,
+        `(as a rule less than a second before the fault), and other members' disks are of no use any more, even if they come back.`,
+        ...(without.length > 0
+          ? [
+              `The data of ${without.join(', ')} are given up unseen. Be sure that ${without.length > 1 ? 'they run' : 'it runs'} nowhere: what is only cut off from here may be a quorum that goes on.`,
+            ]
+          : []),
+        `The original stays on its disk. If that is right, add --confirm ${cluster}`,
+      ].join(' '),
+    );
+  const { record } = await order<{ record: FoundingRecord }>(
+    cluster,
+    'restore',
+    { confirm, member: from, without: without.join(',') },
+    options,
+    io,
+  );
+  io.out(
+    `cluster/${cluster}: the data of ${from} become those of founding ${record.restoring?.id ?? record.id}; the others join it afterwards\n`,
+  );
+  return EXIT.ok;
+}
+
+export async function adopt(
+  cluster: string,
+  member: string,
+  options: ConfirmOptions,
+  io: Io,
+): Promise<number> {
+  if (options.confirm !== cluster)
+    throw new MusterError(
+      'E_USAGE',
+      `this takes the disk that ${member} has now for its own, whatever this store knows; if that is right, add --confirm ${cluster}`,
+    );
+  const { record } = await order<{ record: FoundingRecord }>(
+    cluster,
+    'adopt',
+    { confirm: options.confirm, member },
+    options,
+    io,
+  );
+  io.out(`cluster/${cluster}: ${member} has filesystem ${record.joined[member]}\n`);
+  return EXIT.ok;
+}
+
+export async function callOff(cluster: string, member: string, options: Options, io: Io): Promise<number> {
+  await order(cluster, 'call-off', { member }, options, io);
+  io.out(`cluster/${cluster}: called off; ${member} is waited for no longer\n`);
+  return EXIT.ok;
+}

@@ -1,0 +1,141 @@
+/** `muster apply -f`, `muster delete` */
+
+import { type Fault, MusterError } from '../../base/errors.ts';
+import type { ApplyResult, Target } from '../../resources/catalog.ts';
+import { parseDocuments } from '../../resources/document.ts';
+import { KINDS, PLURAL } from '../../resources/kinds.ts';
+import { type ApiClient, connectApi } from '../client.socket.ts';
+import { EXIT, type Io, printWarnings, socketPath } from '../io.ts';
+import { kindAndNames, kindOf } from '../names.ts';
+import { fetchItems, selected } from './get.ts';
+import { readTexts } from './sources.files.ts';
+
+interface Common {
+  readonly socket?: string;
+  readonly dryRun?: boolean;
+}
+
+/** How an action is told: kubectl's words. */
+const SAID = {
+  created: 'created',
+  changed: 'configured',
+  unchanged: 'unchanged',
+  deleted: 'deleted',
+} as const;
+
+/** Sends sources to be applied; what comes back says what happened, or would. */
+export async function applyThrough(
+  client: ApiClient,
+  paths: readonly string[],
+  dryRun: boolean,
+  signal: AbortSignal,
+): Promise<ApplyResult> {
+  return await client.call<ApplyResult>('POST', '/v1/apply', {
+    query: { dryRun: dryRun ? 'true' : undefined },
+    body: { json: { sources: await readTexts(paths, signal) } },
+    signal,
+  });
+}
+
+/** Applies all documents of the files, or none. */
+export async function apply(
+  options: Common & { readonly filename: readonly string[] },
+  io: Io,
+): Promise<number> {
+  const client = connectApi(socketPath(options.socket, io.env));
+  const { results, warnings } = await applyThrough(
+    client,
+    options.filename,
+    options.dryRun ?? false,
+    io.signal,
+  );
+  for (const { kind, name, action } of results)
+    io.out(`${kind.toLowerCase()}/${name} ${SAID[action]}${options.dryRun ? ' (dry run)' : ''}\n`);
+  printWarnings(warnings, io);
+  return EXIT.ok;
+}
+
+/** What went, and what others lack by it. */
+export interface Deleted {
+  readonly results: readonly Target[];
+  readonly warnings: readonly Fault[];
+}
+
+interface RemoveOptions extends Common {
+  readonly filename?: readonly string[];
+  readonly ignoreNotFound?: boolean;
+  /** All of a kind. */
+  readonly all?: boolean;
+  /** Those of a kind with these labels. */
+  readonly selector?: string;
+}
+
+/**
+ * `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of files: all of them, or
+ * none when one cannot be deleted.
+ */
+export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
+  const { filename, ignoreNotFound, all, selector } = options;
+  const byLabel = all || selector !== undefined;
+  if (words.length > 0 === (filename !== undefined) || (byLabel && words.length !== 1))
+    throw new MusterError(
+      'E_USAGE',
+      'say which: muster delete KIND NAME…, KIND/NAME…, KIND --all, KIND -l LABELS or -f FILE',
+    );
+  const client = connectApi(socketPath(options.socket, io.env));
+  const targets = byLabel
+    ? await targetsWith(client, words[0]!, selector)
+    : filename === undefined
+      ? targetsOf(words)
+      : await targetsIn(filename, io.signal);
+  if (byLabel && targets.length === 0) {
+    io.err(`No ${PLURAL[kindOf(words[0]!)]} found.\n`);
+    return EXIT.ok;
+  }
+  const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
+    query: {
+      dryRun: options.dryRun ? 'true' : undefined,
+      ignoreNotFound: ignoreNotFound ? 'true' : undefined,
+    },
+    body: { json: { documents: targets } },
+    signal: io.signal,
+  });
+  for (const { kind, name } of results)
+    io.out(`${kind.toLowerCase()} "${name}" deleted${options.dryRun ? ' (dry run)' : ''}\n`);
+  printWarnings(warnings, io);
+  return EXIT.ok;
+}
+
+/** The documents of a kind, all or those whose labels fit. Throws E_USAGE. */
+async function targetsWith(
+  client: ApiClient,
+  word: string,
+  selector: string | undefined,
+): Promise<readonly Target[]> {
+  const kind = kindOf(word);
+  const { items } = await fetchItems(client, kind);
+  return items.filter(selected(selector)).map(({ metadata }) => ({ kind, name: metadata.name }));
+}
+
+/** What words name, of one kind or, as KIND/NAME, of several. Throws E_USAGE. */
+function targetsOf(words: readonly string[]): readonly Target[] {
+  const groups = words[0]!.includes('/') ? words.map((word) => [word]) : [words];
+  return groups.flatMap((group) => {
+    const { kind: word, names } = kindAndNames(group);
+    const kind = kindOf(word);
+    if (names.length === 0) throw new MusterError('E_USAGE', `say which: muster delete ${word} NAME`);
+    return names.map((name) => ({ kind, name }));
+  });
+}
+
+/** The documents of files, those that name others before those. Throws every fault. */
+async function targetsIn(paths: readonly string[], signal: AbortSignal): Promise<readonly Target[]> {
+  const parsed = (await readTexts(paths, signal)).map(({ file, text }) => parseDocuments(text, file));
+  const faults = parsed.flatMap((one) => one.faults);
+  if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
+  const order = Object.keys(KINDS);
+  return parsed
+    .flatMap((one) => one.documents)
+    .map(({ document: { kind, metadata } }) => ({ kind, name: metadata.name }))
+    .sort((a, b) => order.indexOf(b.kind) - order.indexOf(a.kind));
+}

@@ -1,0 +1,291 @@
+/** `muster get KIND [NAME…]` */
+import type { FullView } from '../../api/clusters.ts';
+import type { LeaseView } from '../../api/deps.ts';
+import type { Shown } from '../../api/documents.ts';
+import { MusterError } from '../../base/errors.ts';
+import { taintText } from '../../cluster/spec/nodes.ts';
+import type { MusterEvent } from '../../events/event.ts';
+import { type Kind, PLURAL } from '../../resources/kinds.ts';
+import { type ApiClient, connectApi } from '../client.socket.ts';
+import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from '../columns.ts';
+import { events } from '../events.ts';
+import { EXIT, errorText, type Io, socketPath } from '../io.ts';
+import { type Asked, askedFor, kindOf, OTHER_LISTS, type OtherList, otherListNamed } from '../names.ts';
+import { type Column, FORMATS, type Format, formatOf, jsonText, tablePrinter, yamlText } from '../output.ts';
+import { watchDocuments } from '../watch.ts';
+
+export interface GetOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  /** `key=value`, several separated by commas. */
+  readonly selector?: string;
+  readonly watch?: boolean;
+  /** False with --no-headers. */
+  readonly headers?: boolean;
+  /** The full specification of a cluster. */
+  readonly full?: boolean;
+}
+
+/** How items are printed. */
+interface Look {
+  readonly format: Format;
+  readonly headings: boolean;
+}
+
+export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, FORMATS, 'table');
+  const look: Look = { format, headings: options.headers ?? true };
+  const client = connectApi(socketPath(options.socket, io.env));
+  const asked = askedFor(words);
+  if (asked.length > 1) return await getSeveral(client, asked, options, look, io);
+  const { kind: word, names } = asked[0]!;
+  const other = otherListNamed(word);
+  if (other !== undefined && options.watch) return await watchOther(other, names, options, io);
+  if (other === 'leases') return await getLeases(client, names, look, io);
+  if (other === 'events') return await getEvents(client, names, look, io);
+  const kind = kindOf(word, Object.keys(OTHER_LISTS));
+  if (options.full) return await getFull(client, kind, names, look, io);
+  const fits = selected(options.selector);
+  if (options.watch) {
+    const show = printer(kind, look, io);
+    const said = new Set<string>();
+    await watchDocuments({
+      client,
+      kind,
+      names,
+      signal: io.signal,
+      show: (items) => {
+        const wanted = items.filter(fits);
+        for (const item of wanted) said.add(item.metadata.name);
+        if (wanted.length > 0) show(wanted);
+      },
+      gone: (name) => {
+        if (said.delete(name)) io.err(`${kind.toLowerCase()}/${name} is gone\n`);
+      },
+    });
+    return EXIT.ok;
+  }
+  const { items: found, missing } = await fetchItems(client, kind, names);
+  const items = found.filter(fits);
+  if (found.length > 0 || missing.length === 0)
+    if (format === 'name') io.out(items.map(nameLine).join(''));
+    else print(items, COLUMNS[kind], { ...look, format, single: names.length === 1, what: PLURAL[kind] }, io);
+  return missingCode(missing, io);
+}
+
+const nameLine = ({ kind, metadata }: Shown): string => `${kind.toLowerCase()}/${metadata.name}\n`;
+
+/** Documents of several kinds: a table each, or one list. */
+async function getSeveral(
+  client: ApiClient,
+  asked: readonly Asked[],
+  { watch, full, selector }: GetOptions,
+  { format, headings }: Look,
+  io: Io,
+): Promise<number> {
+  if (watch || full) throw new MusterError('E_USAGE', 'one kind at a time with --watch and --full');
+  const wanted = asked.map(({ kind, names }) => ({ kind: kindOf(kind, Object.keys(OTHER_LISTS)), names }));
+  const fits = selected(selector);
+  const found = await Promise.all(
+    wanted.map(async ({ kind, names }) => ({ kind, ...(await fetchItems(client, kind, names)) })),
+  );
+  const groups = found.map(({ kind, items }) => ({ kind, items: items.filter(fits) }));
+  const items = groups.flatMap((group) => group.items);
+  if (format === 'name') io.out(items.map(nameLine).join(''));
+  else if (format === 'json' || format === 'yaml')
+    print(items, [], { format, headings, single: false, what: 'documents' }, io);
+  else if (items.length === 0) io.err('No documents found.\n');
+  else {
+    const tables = groups
+      .filter((group) => group.items.length > 0)
+      .map((group) => tablePrinter(COLUMNS[group.kind], { wide: format === 'wide', headings })(group.items));
+    io.out(tables.join('\n'));
+  }
+  return missingCode(
+    found.flatMap(({ missing }) => missing),
+    io,
+  );
+}
+
+/** Says what is not there; the exit code. */
+function missingCode(missing: readonly MusterError[], io: Io): number {
+  for (const error of missing) io.err(errorText(error));
+  return missing.length > 0 ? EXIT.failure : EXIT.ok;
+}
+
+interface FullRow {
+  readonly path: string;
+  readonly value: string;
+  readonly from: string;
+  readonly by: string;
+}
+
+const FULL_COLUMNS: readonly Column<FullRow>[] = [
+  { heading: 'PATH', cell: ({ path }) => path },
+  { heading: 'VALUE', cell: ({ value }) => value },
+  { heading: 'FROM', cell: ({ from }) => from },
+  { heading: 'BY', cell: ({ by }) => by },
+];
+
+/**
+ * `muster get cluster NAME --full`: a line for each value; what does not work goes to the error
+ * output.
+ */
+async function getFull(
+  client: ApiClient,
+  kind: Kind,
+  [name, ...more]: readonly string[],
+  { format, headings }: Look,
+  io: Io,
+): Promise<number> {
+  if (kind !== 'Cluster' || name === undefined || more.length > 0 || format === 'name')
+    throw new MusterError(
+      'E_USAGE',
+      'write it `muster get cluster NAME --full`, with -o table, json or yaml',
+    );
+  const view = await client.call<FullView>('GET', `/v1/clusters/${encodeURIComponent(name)}/full`);
+  for (const { fault, severity } of view.faults)
+    io.err(`${severity}: ${fault.path === undefined ? '' : `${fault.path}: `}${fault.message}\n`);
+  if (format === 'json' || format === 'yaml') io.out((format === 'json' ? jsonText : yamlText)(view));
+  else if (view.full) {
+    const rows = Object.entries(view.provenance).map(([path, { from, by }]) => {
+      const value = valueAt(view.full, path);
+      return { path, value: typeof value === 'string' ? value : JSON.stringify(value), from, by };
+    });
+    for (const { name, roles, addresses, labels = {}, taints = [] } of view.full.machines)
+      rows.push({
+        path: `machines.${name}`,
+        value: [
+          ...roles,
+          ...addresses,
+          ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+          ...taints.map(taintText),
+        ].join(' '),
+        from: 'spec',
+        by: `Machine/${name}`,
+      });
+    io.out(tablePrinter(FULL_COLUMNS, { wide: format === 'wide', headings })(rows));
+  }
+  return view.full ? EXIT.ok : EXIT.failure;
+}
+
+/** Names of flags have no dots. */
+const valueAt = (value: unknown, path: string): unknown =>
+  path.split('.').reduce((here, step) => (here as Readonly<Record<string, unknown>>)[step], value);
+
+/** Prints items of a kind as they come: a table that goes on, or one document after the other. */
+function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readonly Shown[]) => void {
+  const table = tablePrinter(COLUMNS[kind], { wide: format === 'wide', headings });
+  const one: Partial<Record<Format, (item: Shown) => string>> = {
+    json: jsonText,
+    yaml: (item) => `---\n${yamlText(item)}`,
+    name: ({ metadata }) => `${kind.toLowerCase()}/${metadata.name}\n`,
+  };
+  return (items) => io.out(one[format] ? items.map(one[format]).join('') : table(items));
+}
+
+/** Events can be followed; leases come and go with each packet and have no stream. */
+async function watchOther(
+  list: OtherList,
+  names: readonly string[],
+  { socket, output }: GetOptions,
+  io: Io,
+): Promise<number> {
+  if (list === 'leases')
+    throw new MusterError(
+      'E_USAGE',
+      'leases cannot be watched; `muster events --follow` tells when one is given',
+    );
+  const options = { follow: true, ...(socket === undefined ? {} : { socket }) };
+  return await events(names[0], { ...options, ...(output === undefined ? {} : { output }) }, io);
+}
+
+interface Fetched {
+  readonly items: readonly Shown[];
+  /** What was asked for by name and is not there. */
+  readonly missing: readonly MusterError[];
+}
+
+/** All documents of a kind, or those of `names` that there are. */
+export async function fetchItems(
+  client: ApiClient,
+  kind: Kind,
+  names: readonly string[] = [],
+): Promise<Fetched> {
+  const base = `/v1/${PLURAL[kind]}`;
+  if (names.length === 0)
+    return { items: (await client.call<{ items: Shown[] }>('GET', base)).items, missing: [] };
+  const answers = await Promise.all(
+    names.map(async (name) => {
+      try {
+        return await client.call<Shown>('GET', `${base}/${encodeURIComponent(name)}`);
+      } catch (error) {
+        if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return error;
+        throw error;
+      }
+    }),
+  );
+  return {
+    items: answers.flatMap((answer) => (answer instanceof MusterError ? [] : [answer])),
+    missing: answers.flatMap((answer) => (answer instanceof MusterError ? [answer] : [])),
+  };
+}
+
+/** Whether labels fit `a=b,c!=d`. Throws E_USAGE when the selector is none. */
+export function selected(selector: string | undefined): (item: Shown) => boolean {
+  if (selector === undefined) return () => true;
+  const terms = selector.split(',').map((term) => /^([^=!\s]+)(==?|!=)([^=!\s]*)$/.exec(term));
+  if (terms.some((term) => term === null))
+    throw new MusterError(
+      'E_USAGE',
+      `-l ${selector}: write key=value or key!=value, several separated by commas`,
+    );
+  return ({ metadata }) =>
+    terms.every((term) => (metadata.labels?.[term![1]!] === term![3]) === (term![2] !== '!='));
+}
+
+async function getLeases(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
+  const { format } = look;
+  const { items } = await client.call<{ items: LeaseView[] }>('GET', '/v1/leases');
+  const wanted = items.filter(
+    (lease) =>
+      names.length === 0 || names.some((name) => [lease.address, lease.mac, lease.machine].includes(name)),
+  );
+  if (format === 'name') io.out(wanted.map((lease) => `lease/${lease.network}/${lease.address}\n`).join(''));
+  else print(wanted, LEASE_COLUMNS, { ...look, format, single: false, what: 'leases' }, io);
+  return EXIT.ok;
+}
+
+async function getEvents(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
+  const { format } = look;
+  if (names.length > 1) throw new MusterError('E_USAGE', 'one subject at a time');
+  const { items } = await client.call<{ items: MusterEvent[] }>('GET', '/v1/events', {
+    query: { subject: names[0] },
+  });
+  if (format === 'name') io.out(items.map((event) => `event/${event.sequence}\n`).join(''));
+  else print(items, EVENT_COLUMNS, { ...look, format, single: false, what: 'events' }, io);
+  return EXIT.ok;
+}
+
+/**
+ * Prints items; one that was asked for by name stands alone in JSON and YAML, several in a list, as
+ * kubectl does.
+ */
+function print<T>(
+  items: readonly T[],
+  columns: readonly Column<T>[],
+  how: Look & {
+    readonly format: Exclude<Format, 'name'>;
+    readonly single: boolean;
+    readonly what: string;
+  },
+  io: Io,
+): void {
+  if (how.format === 'table' || how.format === 'wide') {
+    if (items.length === 0) io.err(`No ${how.what} found.\n`);
+    else io.out(tablePrinter(columns, { ...how, wide: how.format === 'wide' })(items));
+    return;
+  }
+  const value = how.single ? items[0] : { apiVersion: 'muster/v1', kind: 'List', items };
+  io.out(how.format === 'json' ? jsonText(value) : yamlText(value));
+}

@@ -1,0 +1,178 @@
+/**
+ * A directory of documents brought to life without a server: the same catalogue, roster, lease book
+ * and boot service, on a store in memory, with a clock that stands still. For `render -f` and
+ * `explain --packet`.
+ */
+import { previewAgents } from '../../agent/agents.ts';
+import { ManualClock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
+import { broadcastOf, cidr, contains, type Ipv4, ipv4 } from '../../base/ipv4.ts';
+import { silentLog } from '../../base/log.ts';
+import { createMetrics, type Metrics } from '../../base/metrics.ts';
+import { checkAll } from '../../cluster/spec/check-documents.ts';
+import type { EventLog } from '../../events/event.ts';
+import { createEventLog } from '../../events/log.ts';
+import { render } from '../../ignition/render.ts';
+import { openRoster, type Roster } from '../../machines/roster.ts';
+import type { AssetStore, ServedFile } from '../../pxe/assets/assets.ts';
+import { createBootService, type RunningBootService } from '../../pxe/decide/boot-service.ts';
+import { LOADERS } from '../../pxe/decide/loaders.ts';
+import { type LeaseBook, openLeaseBook } from '../../pxe/dhcp/leases.ts';
+import type { ServedNetwork } from '../../pxe/network.ts';
+import { joinNetworks } from '../../pxe/networks.ts';
+import { openCatalog } from '../../resources/catalog.files.ts';
+import type { Catalog, Entry } from '../../resources/catalog.ts';
+import { API_VERSION, type ImageSpec, type Kind } from '../../resources/kinds.ts';
+import { openMemoryStore } from '../../store/memory.ts';
+import type { Store } from '../../store/store.ts';
+
+export interface LocalWorld {
+  readonly catalog: Catalog;
+  readonly roster: Roster;
+  readonly leases: LeaseBook;
+  readonly boot: RunningBootService;
+  readonly networks: readonly ServedNetwork[];
+  readonly events: EventLog;
+  readonly metrics: Metrics;
+  readonly store: Store;
+  readonly clock: ManualClock;
+  /** What was supposed because this is not the boot host. */
+  readonly suppositions: readonly string[];
+  close(): Promise<void>;
+}
+
+/**
+ * Every file of every image and every loader is taken to be there: on this host nothing is served.
+ */
+const ALL_THERE: ServedFile = { path: '/', size: 0, modified: new Date(0) };
+const NO_HASH = '0'.repeat(64);
+
+/**
+ * Opens the documents of `directory`. Throws their faults. `serverAddress` is used for the network
+ * that it is in, else the document's `address`, else the first host address that is not the
+ * gateway.
+ */
+export async function openLocal(options: {
+  readonly directory: string;
+  readonly now: Millis;
+  readonly serverAddress?: Ipv4;
+}): Promise<LocalWorld> {
+  const clock = new ManualClock(options.now);
+  const metrics = createMetrics();
+  const store = openMemoryStore();
+  const log = silentLog;
+  const events = createEventLog({ clock, log, perSubject: 1000, subjects: 1000 });
+  const stop = new AbortController();
+  const documents = await openCatalog({
+    directory: options.directory,
+    store,
+    events,
+    log,
+    clock,
+    signal: stop.signal,
+    checkConfig: checkAll,
+  });
+  stop.abort();
+  refuse(documents.faults());
+  const suppositions: string[] = [];
+  const catalog = withImages(documents, suppositions);
+  const addresses = documents.list('Network').map(({ document }) => ({
+    interface: document.spec.interface ?? `net-${document.metadata.name}`,
+    address: addressIn(document.spec, options.serverAddress),
+  }));
+  const networks = joinNetworks({ documents: documents.list('Network'), addresses, httpPort: 8080 }).networks;
+  const roster = await openRoster({ store, catalog, events, clock, log });
+  const leases = await openLeaseBook({ store, clock, events, metrics });
+  const loaders = new Map(LOADERS.flatMap(({ files }) => files.map((file) => [file, ALL_THERE])));
+  const assets: AssetStore = {
+    find: () => ALL_THERE,
+    loader: (name) => loaders.get(name),
+    loaders: () => [...loaders.keys()],
+  };
+  const boot = createBootService({
+    agents: previewAgents({ catalog, clock }),
+    catalog,
+    roster,
+    assets,
+    networks,
+    render,
+    store,
+    events,
+    metrics,
+    clock,
+    log,
+  });
+  return {
+    catalog,
+    roster,
+    leases,
+    boot,
+    networks,
+    events,
+    metrics,
+    store,
+    clock,
+    suppositions,
+    async close() {
+      boot.close();
+      leases.close();
+      await roster.close();
+      await documents.close();
+      await store.close();
+    },
+  };
+}
+
+function refuse(faults: readonly Fault[]): void {
+  if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
+}
+
+function addressIn(
+  spec: {
+    readonly subnet: string;
+    readonly address?: string | undefined;
+    readonly gateway?: string | undefined;
+  },
+  wanted: Ipv4 | undefined,
+): Ipv4 {
+  const subnet = cidr(spec.subnet);
+  if (wanted !== undefined && contains(subnet, wanted)) return wanted;
+  if (spec.address !== undefined) return ipv4(spec.address);
+  const first = subnet.base + 1;
+  const gateway = spec.gateway === undefined ? undefined : ipv4(spec.gateway);
+  return (first === gateway && first + 1 < broadcastOf(subnet) ? first + 1 : first) as Ipv4;
+}
+
+/**
+ * Images that are built on the boot host and applied there have no file; a plain one with
+ * cloud-init stands for them.
+ */
+function withImages(catalog: Catalog, suppositions: string[]): Catalog {
+  const made = new Map<string, Entry<'Image'>>();
+  for (const { document } of catalog.list('Profile')) {
+    const { image } = document.spec;
+    if (image === undefined || made.has(image) || catalog.get('Image', image)) continue;
+    suppositions.push(`there is no Image "${image}" here; taking it for one with cloud-init`);
+    made.set(image, {
+      document: { apiVersion: API_VERSION, kind: 'Image', metadata: { name: image }, spec: SUPPOSED_IMAGE },
+      origin: { from: 'api', revision: 0 },
+    });
+  }
+  return {
+    get: <K extends Kind>(kind: K, name: string) =>
+      catalog.get(kind, name) ?? (kind === 'Image' ? (made.get(name) as Entry<K> | undefined) : undefined),
+    list: <K extends Kind>(kind: K) =>
+      kind === 'Image'
+        ? [...catalog.list(kind), ...([...made.values()] as unknown as Entry<K>[])]
+        : catalog.list(kind),
+    subscribe: (listener) => catalog.subscribe(listener),
+  };
+}
+
+const SUPPOSED_IMAGE: ImageSpec = {
+  os: 'debian',
+  arch: 'x86_64',
+  kernel: { sha256: NO_HASH },
+  configFormat: 'cloud-init',
+};

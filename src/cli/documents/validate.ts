@@ -1,0 +1,43 @@
+/** `muster validate`: documents checked as the server would check them, without one. */
+import { MusterError } from '../../base/errors.ts';
+import { checkAll } from '../../cluster/spec/check-documents.ts';
+import { idOf } from '../../resources/candidate.ts';
+import { reconcile, told } from '../../resources/file-layer.ts';
+import { EXIT, faultsText, type Io, printWarnings } from '../io.ts';
+import { readSources } from './sources.files.ts';
+
+/** Faults go to standard error, one a line; exit code 1 when there are any. */
+export async function validate(
+  directory: string | undefined,
+  options: { readonly filename?: readonly string[] },
+  io: Io,
+): Promise<number> {
+  const paths = [...(directory === undefined ? [] : [directory]), ...(options.filename ?? [])];
+  if (paths.length === 0) throw new MusterError('E_USAGE', 'say what: muster validate DIRECTORY, or -f FILE');
+  const sources = await readSources(paths, io.signal);
+  const result = reconcile({
+    before: new Map(),
+    changes: new Map(sources.map((source) => [source.file, source])),
+    api: new Map(),
+    known: [],
+    extra: (set) => checkAll(set, undefined),
+  });
+  const faults = [
+    ...[...result.files.values()].flatMap((file) => file.faults),
+    ...told(result.errors, result.files).map((error) => error.fault),
+  ];
+  io.err(faultsText(faults));
+  printWarnings(
+    told(result.warnings, result.files).map((warning) => warning.fault),
+    io,
+  );
+  const documents = [...result.documents.values()].map(({ document }) => idOf(document));
+  if (faults.length > 0) {
+    io.err(`${counted(faults.length, 'fault')} in ${counted(sources.length, 'file')}\n`);
+    return EXIT.failure;
+  }
+  io.out(`valid: ${counted(documents.length, 'document')} in ${counted(sources.length, 'file')}\n`);
+  return EXIT.ok;
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;

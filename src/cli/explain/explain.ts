@@ -1,0 +1,48 @@
+/** `muster explain`: a machine (the server is asked), a field of a kind, or a capture. */
+
+import { MusterError } from '../../base/errors.ts';
+import { parseMac } from '../../base/mac.ts';
+import type { Explanation } from '../../pxe/decide/explain.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { kindNamed, kindOf } from '../names.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
+
+export interface ExplainOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  readonly network?: string;
+  readonly arch?: string;
+  readonly firmware?: string;
+  readonly packet?: string;
+  readonly config?: string;
+}
+
+export async function explain(what: string | undefined, options: ExplainOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  if (options.packet !== undefined)
+    return (await import('./packet.ts')).explainPacket(options.packet, options, io);
+  if (what === undefined)
+    throw new MusterError('E_USAGE', 'say what: a MAC, a machine, KIND[.field], or --packet FILE');
+  const [first = '', ...path] = what.split('.');
+  const mac = parseMac(what);
+  const kind = mac === undefined ? kindNamed(first) : undefined;
+  if (kind !== undefined) {
+    io.out((await import('./kind.ts')).explainKind(kind, path));
+    return EXIT.ok;
+  }
+  // No machine's name has a capital; a kind as documents write it has.
+  if (mac === undefined && /^[A-Z][A-Za-z]*$/.test(first)) kindOf(first);
+  const { connectApi } = await import('../client.socket.ts');
+  const { network, arch, firmware } = options;
+  const answer = await connectApi(socketPath(options.socket, io.env)).call<Explanation>(
+    'GET',
+    '/v1/explain',
+    {
+      query: { ...(mac === undefined ? { machine: what } : { mac }), network, arch, firmware },
+    },
+  );
+  if (format === 'json') io.out(jsonText(answer));
+  else if (format === 'yaml') io.out(yamlText(answer));
+  else io.out((await import('../../pxe/decide/explain.ts')).formatExplanation(answer));
+  return EXIT.ok;
+}

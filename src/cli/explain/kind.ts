@@ -1,0 +1,67 @@
+/** `muster explain KIND[.field]`: what may be written there, from the schema that validates it. */
+import type { z } from 'zod';
+import { MusterError } from '../../base/errors.ts';
+import { didYouMean } from '../../base/suggest.ts';
+import { KINDS, type Kind } from '../../resources/kinds.ts';
+import { describe, fieldsOf, isOptional, itemOf, schemaAt, typeText } from '../../resources/walk.ts';
+
+/** Fields of an object, also when it stands in a list or a mapping. */
+function innerFields(schema: z.ZodType): Readonly<Record<string, z.ZodType>> | undefined {
+  const own = fieldsOf(schema);
+  if (own) return own;
+  const item = itemOf(schema);
+  return item && innerFields(item);
+}
+
+/**
+ * The field at `path` (`spec.config.files.mode`; `spec` may be left out, lists are stepped into
+ * without an index) as text: type, description, and its own fields. Throws E_NOT_FOUND naming what
+ * is there instead.
+ */
+export function explainKind(kind: Kind, path: readonly string[]): string {
+  const steps = path.map((step) => step.replace(/\[[0-9]*\]$/, '')).filter((step) => step !== '');
+  const root: z.ZodType = KINDS[kind];
+  const top = fieldsOf(root)!;
+  const full = steps.length > 0 && !Object.hasOwn(top, steps[0]!) ? ['spec', ...steps] : steps;
+  let here = root;
+  for (const [n, step] of full.entries()) {
+    const fields = innerFields(here);
+    const next = fields ? (Object.hasOwn(fields, step) ? fields[step] : undefined) : schemaAt(here, [step]);
+    if (!next) {
+      const known = Object.keys(fields ?? {});
+      const where = [kind, ...full.slice(0, n)].join('.');
+      const hint = didYouMean(step, known) || (known.length > 0 ? `; there are ${known.join(', ')}` : '');
+      throw new MusterError('E_NOT_FOUND', `${where} has no field "${step}"${hint}`);
+    }
+    here = next;
+  }
+  const about = describe(here);
+  const lines = [`KIND:    ${kind}`];
+  if (full.length > 0) lines.push(`FIELD:   ${full.join('.')} <${typeText(here)}>`);
+  if (about) lines.push('', ...wrapped(about, ''));
+  const fields = Object.entries(innerFields(here) ?? {});
+  if (fields.length > 0)
+    lines.push('', 'FIELDS:', ...fields.flatMap(([name, field]) => fieldLines(name, field)));
+  return `${lines.join('\n')}\n`;
+}
+
+function fieldLines(name: string, field: z.ZodType): string[] {
+  const about = describe(field);
+  return [
+    `  ${name} <${typeText(field)}>${isOptional(field) ? '' : ' -required-'}`,
+    ...(about ? wrapped(about, '    ') : []),
+  ];
+}
+
+/** Lines of at most 100 columns. */
+function wrapped(text: string, indent: string): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(/\s+/)) {
+    if (line !== '' && indent.length + line.length + 1 + word.length > 100) {
+      lines.push(indent + line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return line === '' ? lines : [...lines, indent + line];
+}

@@ -1,0 +1,194 @@
+/**
+ * `muster explain --packet FILE --config DIR`: a capture replayed through the functions that answer
+ * the wire.
+ */
+import { millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
+import { silentLog } from '../../base/log.ts';
+import { describeOption, messageName, OPTION } from '../../pxe/dhcp/options.ts';
+import { outcome } from '../../pxe/dhcp/outcomes.ts';
+import { addressOption, type DhcpPacket, decode, messageType } from '../../pxe/dhcp/packet.ts';
+import { PacketPipeline } from '../../pxe/dhcp/packet-pipeline.ts';
+import type { Step } from '../../pxe/dhcp/step.ts';
+import { type LocalWorld, openLocal } from '../documents/local.ts';
+import { readOctets } from '../documents/sources.files.ts';
+import { EXIT, type Io } from '../io.ts';
+import { formatOf, jsonText, painted, yamlText } from '../output.ts';
+import { type Datagram, datagramOf, readCapture } from './pcap.ts';
+
+export interface PacketOptions {
+  readonly config?: string;
+  readonly network?: string;
+  readonly output?: string;
+}
+
+/** One packet of a client and what it led to. */
+export interface Replayed {
+  readonly at: string;
+  readonly type: string;
+  readonly outcome: string;
+  readonly text: string;
+  readonly detail?: string;
+  readonly network?: string;
+  readonly client?: Step['client'];
+  readonly subject?: string;
+  readonly decision?: NonNullable<Step['answer']>['decision'];
+  readonly address?: string;
+  readonly reply?: {
+    readonly type: string;
+    readonly to: string;
+    readonly yiaddr: string;
+    readonly siaddr: string;
+    readonly file: string;
+    readonly options: Readonly<Record<string, string>>;
+  };
+}
+
+interface Heard {
+  readonly at: number;
+  readonly datagram: Datagram;
+  readonly port: 67 | 4011;
+}
+
+/**
+ * Prints what each client packet of the capture leads to. Throws E_FILE_READ, E_USAGE, and the
+ * documents' faults.
+ */
+export async function explainPacket(file: string, options: PacketOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  if (options.config === undefined)
+    throw new MusterError('E_USAGE', 'with --packet say which documents: --config DIR');
+  const capture = readCapture(await readOctets(file, io.signal));
+  if (!capture.ok) throw new MusterError('E_FILE_READ', `${file}: ${capture.why}`);
+  const datagrams = capture.frames.flatMap((frame) => {
+    const datagram = datagramOf(frame);
+    return datagram ? [{ at: frame.at, datagram }] : [];
+  });
+  const heard = datagrams.flatMap(({ at, datagram }): Heard[] => {
+    const port = datagram.destinationPort;
+    return port === 67 || port === 4011 ? [{ at, datagram, port }] : [];
+  });
+  if (heard.length === 0) throw new MusterError('E_FILE_READ', `${file} holds no DHCP packet of a client`);
+  const chosen = serverOf(datagrams.map(({ datagram }) => datagram));
+  const world = await openLocal({
+    directory: options.config,
+    now: millis(heard[0]!.at),
+    ...(chosen === undefined ? {} : { serverAddress: chosen }),
+  });
+  try {
+    const replayed = await replay(world, heard, options.network);
+    for (const supposed of world.suppositions) io.err(`note: ${supposed}\n`);
+    if (capture.cut) io.err(`note: ${file} ends inside a frame\n`);
+    if (format === 'json') io.out(jsonText(replayed));
+    else if (format === 'yaml') io.out(yamlText(replayed));
+    else io.out(replayed.map((one) => replayedText(one, io.color)).join('\n'));
+    return EXIT.ok;
+  } finally {
+    await world.close();
+  }
+}
+
+/**
+ * The server that the clients of a capture spoke with (option 54): standing in its place, their
+ * requests are for us.
+ */
+function serverOf(datagrams: readonly Datagram[]): Ipv4 | undefined {
+  for (const { payload } of datagrams) {
+    const decoded = decode(payload);
+    const server = decoded.ok ? addressOption(decoded.packet, OPTION.serverId) : undefined;
+    if (server !== undefined) return server;
+  }
+  return undefined;
+}
+
+async function replay(
+  world: LocalWorld,
+  heard: readonly Heard[],
+  only: string | undefined,
+): Promise<Replayed[]> {
+  const networks = only === undefined ? world.networks : world.networks.filter(({ name }) => name === only);
+  if (only !== undefined && networks.length === 0)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no Network "${only}"; there are ${world.networks.map(({ name }) => name).join(', ') || 'none'}`,
+    );
+  const pipeline = new PacketPipeline({ ...world, networks: () => networks, log: silentLog });
+  const results: Replayed[] = [];
+  for (const { at, datagram, port } of heard) {
+    world.clock.advance(millis(Math.max(0, at - world.clock.now())));
+    const step = await pipeline.receive({
+      bytes: datagram.payload,
+      port,
+      source: { address: datagram.source as Ipv4, port: datagram.sourcePort },
+    });
+    // The replies of the server in the capture are not ours to answer.
+    if (step.outcome !== 'not_a_request') results.push(replayedOf(at, step));
+  }
+  return results;
+}
+
+function replayedOf(at: number, step: Step): Replayed {
+  const { answer, client, network, reply } = step;
+  return {
+    at: new Date(at).toISOString(),
+    type: step.type ?? (step.packet ? typeOf(step.packet) : 'none'),
+    outcome: step.outcome,
+    text: outcome(step.outcome).text,
+    ...(step.detail === undefined ? {} : { detail: step.detail }),
+    ...(network ? { network: network.name } : {}),
+    ...(client ? { client } : {}),
+    ...(answer ? { subject: answer.subject, decision: answer.decision } : {}),
+    ...(step.address === undefined ? {} : { address: formatIpv4(step.address) }),
+    ...(reply
+      ? {
+          reply: {
+            type: typeOf(reply.packet),
+            to: `${formatIpv4(reply.to.address)}:${reply.to.port}`,
+            yiaddr: formatIpv4(reply.packet.yiaddr),
+            siaddr: formatIpv4(reply.packet.siaddr),
+            file: reply.packet.file,
+            options: Object.fromEntries(
+              [...reply.packet.options].map(([code, value]) => {
+                const { name, text } = describeOption(code, value);
+                return [`${code} ${name}`, text];
+              }),
+            ),
+          },
+        }
+      : {}),
+  };
+}
+
+const typeOf = (packet: DhcpPacket): string => messageName(messageType(packet)) ?? 'BOOTP';
+
+function replayedText(one: Replayed, color: boolean): string {
+  const { client, reply, decision } = one;
+  const lines = [
+    `${one.at.slice(11, 23)} ${one.type} ${painted(client?.mac ?? '', 'bold', color)}`.trimEnd(),
+  ];
+  const add = (name: string, value: string | undefined): void => {
+    if (value !== undefined && value !== '') lines.push(`  ${name.padEnd(10)} ${value}`);
+  };
+  if (client)
+    add(
+      'client',
+      [client.stage, client.arch, client.firmware, client.vendorClass].filter((part) => part).join(', '),
+    );
+  add('network', one.network);
+  add('machine', one.subject);
+  if (decision) {
+    add(
+      'decision',
+      [decision.kind, 'loader' in decision ? decision.loader : undefined].filter(Boolean).join(' '),
+    );
+    add('because', `${decision.reason.text} (${decision.reason.code})`);
+  }
+  add('outcome', `${one.text} (${one.outcome}${one.detail === undefined ? '' : `: ${one.detail}`})`);
+  if (reply) {
+    add('reply', `${reply.type} to ${reply.to}, address ${reply.yiaddr}, next server ${reply.siaddr}`);
+    add('file', reply.file);
+    for (const [name, text] of Object.entries(reply.options)) add('option', `${name}: ${text}`);
+  }
+  return `${lines.join('\n')}\n`;
+}

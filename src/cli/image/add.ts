@@ -1,0 +1,267 @@
+/**
+ * `muster image add`, `muster image build`: files to the server, then the document that names them.
+ */
+import path from 'node:path';
+import { assetsOf } from '../../api/assets.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { ApplyResult } from '../../resources/catalog.ts';
+import { parseDocuments, validate } from '../../resources/document.ts';
+import { API_VERSION, type Asset, type Document, type ImageSpec } from '../../resources/kinds.ts';
+import { type ApiClient, connectApi } from '../client.socket.ts';
+import { readTexts } from '../documents/sources.files.ts';
+import { EXIT, type Io, printWarnings, socketPath } from '../io.ts';
+import { sizeText } from '../output.ts';
+import { withProgress } from '../progress.files.ts';
+import { type AssetSource, hashOf, localCopy, readBuilt, runRecipe, sourceOf } from './sources.files.ts';
+import { upload } from './upload.ts';
+
+export interface AddOptions {
+  readonly socket?: string;
+  readonly filename?: readonly string[];
+  readonly dir?: string;
+  readonly from?: string;
+  readonly kernel?: string;
+  readonly initrd?: readonly string[];
+  readonly root?: string;
+  readonly sha256?: readonly string[];
+  readonly trustOnFirstUse?: boolean;
+  readonly os: string;
+  readonly osVersion?: string;
+  readonly arch: ImageSpec['arch'];
+  readonly configFormat: ImageSpec['configFormat'];
+  readonly cloudInitVersion?: string;
+  readonly kernelArgument?: readonly string[];
+}
+
+/** An image to be added: its document, and where the octets of each hash are. */
+interface Plan {
+  readonly document: Document<'Image'>;
+  readonly sources: ReadonlyMap<string, AssetSource>;
+  /** Deletes temporary copies. */
+  readonly cleanUp?: () => Promise<void>;
+}
+
+export async function add(name: string | undefined, options: AddOptions, io: Io): Promise<number> {
+  const ways = [name !== undefined, options.filename !== undefined, options.from !== undefined];
+  if (ways.filter(Boolean).length !== 1 && !(name !== undefined && options.from !== undefined))
+    throw new MusterError('E_USAGE', 'give one of: NAME with --kernel, -f FILE, --from DIRECTORY');
+  const client = connectApi(socketPath(options.socket, io.env));
+  const plans =
+    options.filename !== undefined
+      ? await documentPlans(options.filename, options.dir, io.signal)
+      : options.from !== undefined
+        ? [await builtPlan(options.from, name)]
+        : [await namedPlan(name!, options, io)];
+  try {
+    for (const plan of plans) await carryOut(plan, client, io, options.filename === undefined);
+    if (options.filename !== undefined) await applyFiles(client, options.filename, io);
+  } finally {
+    for (const plan of plans) await plan.cleanUp?.();
+  }
+  return EXIT.ok;
+}
+
+export async function build(
+  recipe: string,
+  args: readonly string[],
+  options: { readonly socket?: string; readonly name?: string },
+  io: Io,
+): Promise<number> {
+  const client = connectApi(socketPath(options.socket, io.env));
+  // before minutes of work: is anybody there?
+  await client.call('GET', '/v1/assets');
+  const directory = await runRecipe(recipe, args, io.signal);
+  await carryOut(await builtPlan(directory, options.name), client, io, true);
+  return EXIT.ok;
+}
+
+/** Sends what the server lacks, then applies the document if `apply`. */
+async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): Promise<void> {
+  const { document, sources } = plan;
+  const { name } = document.metadata;
+  for (const sha256 of assetsOf(document.spec)) {
+    const source = sources.get(sha256)!;
+    const { size, already } = await withProgress(source.shown, 'goes on from here', io, (how) =>
+      upload({ client, source, sha256, ...how }),
+    );
+    const how = already ? 'was there already' : 'stored and verified';
+    io.out(`asset/${sha256.slice(0, 12)} ${path.basename(source.shown)} ${sizeText(size)} ${how}\n`);
+  }
+  if (!apply) return;
+  const { results, warnings } = await client.call<ApplyResult>('POST', '/v1/apply', {
+    body: { json: { sources: [{ file: `image/${name}`, text: JSON.stringify(document) }] } },
+  });
+  for (const { action } of results) io.out(`image/${name} ${action}\n`);
+  printWarnings(warnings, io);
+}
+
+/**
+ * Documents of the configuration directory stay with their file; those are only checked to be in
+ * force.
+ */
+async function applyFiles(client: ApiClient, files: readonly string[], io: Io): Promise<void> {
+  try {
+    const { results, warnings } = await client.call<ApplyResult>('POST', '/v1/apply', {
+      body: { json: { sources: await readTexts(files, io.signal) } },
+    });
+    for (const { kind, name, action } of results) io.out(`${kind.toLowerCase()}/${name} ${action}\n`);
+    printWarnings(warnings, io);
+  } catch (error) {
+    if (!(error instanceof MusterError) || error.code !== 'E_FILE_OWNED') throw error;
+    io.err('the documents are of the configuration directory and stay as their files say\n');
+  }
+}
+
+async function documentPlans(
+  files: readonly string[],
+  directory: string | undefined,
+  signal: AbortSignal,
+): Promise<readonly Plan[]> {
+  const plans = (await readTexts(files, signal)).flatMap(({ file, text }) => {
+    const { documents, faults } = parseDocuments(text, file);
+    if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
+    return documents.flatMap(({ document }) =>
+      document.kind === 'Image'
+        ? [documentPlan(document as Document<'Image'>, directory ?? path.dirname(file))]
+        : [],
+    );
+  });
+  if (plans.length === 0)
+    throw new MusterError('E_USAGE', `${files.join(', ')}: no Image document is in there`);
+  return plans;
+}
+
+function documentPlan(document: Document<'Image'>, directory: string): Plan {
+  const { kernel, initrds = [], root } = document.spec;
+  const sources = new Map<string, AssetSource>();
+  for (const asset of [kernel, ...initrds, ...(root ? [root] : [])]) {
+    if (asset.url === undefined)
+      throw new MusterError(
+        'E_USAGE',
+        `Image "${document.metadata.name}": the file ${asset.name ?? asset.sha256} has no url to fetch it from`,
+      );
+    sources.set(asset.sha256, sourceOf(asset.url, directory));
+  }
+  return { document, sources };
+}
+
+/** The checked document of an image. Throws E_SCHEMA with every fault. */
+function imageDocument(name: string, spec: object): Document<'Image'> {
+  const result = validate({ apiVersion: API_VERSION, kind: 'Image', metadata: { name }, spec });
+  if (result.ok) return result.document as Document<'Image'>;
+  throw new MusterError('E_SCHEMA', result.faults[0]!.message, { faults: result.faults });
+}
+
+/** From a recipe's `image.json`; its files lie beside it under their names. */
+async function builtPlan(directory: string, name: string | undefined): Promise<Plan> {
+  const built = await readBuilt(directory);
+  const { kernel, initrd, root } = built as Record<string, Asset | undefined>;
+  if (!kernel) throw new MusterError('E_USAGE', `${directory}/image.json names no kernel`);
+  const cloudInit = built.cloudInitVersion as string | undefined;
+  const document = imageDocument(name ?? String(built.name), {
+    os: built.os,
+    ...(built.version ? { version: built.version } : {}),
+    arch: built.arch,
+    kernel,
+    ...(initrd ? { initrds: [initrd] } : {}),
+    ...(root ? { root } : {}),
+    configFormat: built.configFormat ?? (cloudInit ? 'cloud-init' : 'none'),
+    ...(cloudInit ? { cloudInitVersion: cloudInit } : {}),
+    kernelArguments: built.kernelArguments,
+    // our recipes carry the report script and its units
+    reports: true,
+  });
+  const sources = new Map<string, AssetSource>();
+  for (const asset of [kernel, initrd, root])
+    if (asset) sources.set(asset.sha256, sourceOf(asset.name ?? '', directory));
+  return { document, sources };
+}
+
+/** From flags: each file hashed here, or its hash given. */
+async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Plan> {
+  if (options.kernel === undefined) throw new MusterError('E_USAGE', 'an image needs a --kernel');
+  const known = hashesGiven(options.sha256 ?? []);
+  const sources = new Map<string, AssetSource>();
+  const copies: (() => Promise<void>)[] = [];
+  const cleanUp = async () => {
+    for (const remove of copies) await remove();
+  };
+  const take = async (part: string, text: string): Promise<Asset> => {
+    let source = sourceOf(text);
+    const { remote } = source;
+    const given = known.get(part);
+    let sha256 = given;
+    known.delete(part);
+    if (!remote) sha256 = (await hashOf(source, io.signal)).sha256;
+    else if (sha256 === undefined) {
+      if (!options.trustOnFirstUse)
+        throw new MusterError(
+          'E_USAGE',
+          `${text}: give its hash (--sha256 ${part}=…), or --trust-on-first-use to take it as it comes`,
+        );
+      const original = source;
+      const got = await withProgress(
+        text,
+        `begins it anew; with --sha256 ${part}=… it would go on`,
+        io,
+        (how) => localCopy(original, how.io, how.onProgress),
+      );
+      copies.push(got.remove);
+      source = got.copy;
+      sha256 = got.sha256;
+      io.err(`${text}: taken on trust; its SHA-256 is ${sha256}\n`);
+    }
+    // its octets are at hand: the server may have another file, of the hash that is given
+    if (given !== undefined && sha256 !== given)
+      throw new MusterError(
+        'E_ASSET_HASH',
+        `${text} has SHA-256 ${sha256}, not ${given} as --sha256 ${part}= says`,
+      );
+    sources.set(sha256, source);
+    return { sha256, name: safeName(text, part), ...(remote ? { url: text } : {}) };
+  };
+  try {
+    const kernel = await take('kernel', options.kernel);
+    const initrds: Asset[] = [];
+    for (const [n, text] of (options.initrd ?? []).entries())
+      initrds.push(await take(known.has(`initrd${n}`) || n > 0 ? `initrd${n}` : 'initrd', text));
+    const root = options.root === undefined ? undefined : await take('root', options.root);
+    const [left] = known.keys();
+    if (left !== undefined) throw new MusterError('E_USAGE', `--sha256 ${left}=…: there is no such part`);
+    const document = imageDocument(name, {
+      os: options.os,
+      ...(options.osVersion ? { version: options.osVersion } : {}),
+      arch: options.arch,
+      kernel,
+      ...(initrds.length > 0 ? { initrds } : {}),
+      ...(root ? { root } : {}),
+      configFormat: options.configFormat,
+      ...(options.cloudInitVersion ? { cloudInitVersion: options.cloudInitVersion } : {}),
+      ...(options.kernelArgument ? { kernelArguments: options.kernelArgument } : {}),
+    });
+    return { document, sources, cleanUp };
+  } catch (error) {
+    await cleanUp();
+    throw error;
+  }
+}
+
+function hashesGiven(words: readonly string[]): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const word of words) {
+    const pair = /^(kernel|initrd[0-9]*|root)=([0-9a-fA-F]{64})$/.exec(word);
+    if (!pair)
+      throw new MusterError(
+        'E_USAGE',
+        `--sha256 ${word}: write PART=HASH, e.g. kernel=64 hexadecimal digits`,
+      );
+    found.set(pair[1]!, pair[2]!.toLowerCase());
+  }
+  return found;
+}
+
+/** The last part of a path or URL, as far as it can stand in a URL of ours. */
+function safeName(text: string, fallback: string): string {
+  const last = path.basename(text.replace(/[?#].*$/, '')).replace(/[^A-Za-z0-9._+-]/g, '_');
+  return /^[A-Za-z0-9]/.test(last) ? last : fallback;
+}

@@ -1,0 +1,294 @@
+/**
+ * Where files of images come from: this host's disk or a URL; and the recipe that builds them. The
+ * edge of `image.ts`.
+ */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { type FileHandle, mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { MusterError } from '../../base/errors.ts';
+import { inAttempts, type TransferIo } from '../attempts.ts';
+
+/** A file that can be read from any octet on. */
+export interface AssetSource {
+  /** As the operator named it. */
+  readonly shown: string;
+  /** Whether another attempt may help when reading breaks off. */
+  readonly remote: boolean;
+  /**
+   * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the
+   * source cannot begin elsewhere, or when it is not of `version` any more. Throws E_FETCH,
+   * E_FETCH_REFUSED or E_FILE_READ.
+   */
+  read(offset: number, signal: AbortSignal, version?: string): Promise<AssetStream>;
+}
+
+export interface AssetStream {
+  readonly offset: number;
+  /** Size of the whole file, when it is known beforehand. */
+  readonly total: number | undefined;
+  /** What a server calls this state of the file; absent where nothing tells one from another. */
+  readonly version?: string | undefined;
+  readonly octets: AsyncIterable<Uint8Array>;
+}
+
+/** Octets that are there, of how many. */
+export type OnProgress = (received: number, total: number | undefined) => void;
+
+/**
+ * `http(s)://…`, `file://…`, or a path relative to `directory`. Throws E_USAGE for another scheme
+ * and for no URL.
+ */
+export function sourceOf(text: string, directory = '.'): AssetSource {
+  if (/^https?:\/\//i.test(text)) {
+    if (!URL.canParse(text)) throw new MusterError('E_USAGE', `${text} is no URL`);
+    return urlSource(text);
+  }
+  if (/^file:\/\//i.test(text)) return fileSource(fileURLToPath(text), text);
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
+    throw new MusterError('E_USAGE', `${text}: files come by http, https or from this host's disk`);
+  return fileSource(path.resolve(directory, text), text);
+}
+
+function fileSource(file: string, shown: string): AssetSource {
+  return {
+    shown,
+    remote: false,
+    async read(offset) {
+      try {
+        const found = await stat(file);
+        if (!found.isFile()) throw new MusterError('E_FILE_READ', `${shown} is not a regular file`);
+        const start = offset < found.size ? offset : 0;
+        const octets = createReadStream(file, { start, highWaterMark: 1024 * 1024 });
+        return { offset: start, total: found.size, octets: readable(octets, shown) };
+      } catch (error) {
+        throw fileError(error, shown);
+      }
+    },
+  };
+}
+
+async function* readable(octets: AsyncIterable<Uint8Array>, shown: string): AsyncIterable<Uint8Array> {
+  try {
+    yield* octets;
+  } catch (error) {
+    throw fileError(error, shown);
+  }
+}
+
+function fileError(error: unknown, shown: string): MusterError {
+  if (error instanceof MusterError) return error;
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why = code === 'ENOENT' ? 'there is no such file' : message;
+  return new MusterError('E_FILE_READ', `${shown}: ${why}`, { cause: error });
+}
+
+/** A URL, asked with these headers; they are not sent on to another host that it redirects to. */
+export function urlSource(url: string, more: Readonly<Record<string, string>> = {}): AssetSource {
+  return {
+    shown: url,
+    remote: true,
+    async read(offset, signal, version) {
+      // identity: a range of a compressed answer would be a range of something else
+      const headers = {
+        ...more,
+        'accept-encoding': 'identity',
+        ...(offset > 0 ? { range: `bytes=${offset}-` } : {}),
+        ...(offset > 0 && version !== undefined ? { 'if-range': version } : {}),
+      };
+      const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
+        // what stopped it before it asked has no code: a bad port, credentials in the URL, a circle
+        // of redirections
+        fetchFailed(url, error, 'E_FETCH_REFUSED'),
+      );
+      const octets = response.body ? remoteBody(url, response.body) : empty();
+      if (response.status === 206) {
+        const range = /^bytes ([0-9]+)-[0-9]+\/([0-9]+)$/.exec(response.headers.get('content-range') ?? '');
+        if (range && Number(range[1]) === offset)
+          return { offset, total: Number(range[2]), version: versionOf(response.headers), octets };
+      }
+      if (response.status === 200) {
+        const length = response.headers.get('content-length');
+        const total = length === null ? undefined : Number(length);
+        return { offset: 0, total, version: versionOf(response.headers), octets };
+      }
+      await response.body?.cancel();
+      throw new MusterError(
+        // what the client did wrong stays wrong; the server's own trouble may pass
+        response.status < 500 ? 'E_FETCH_REFUSED' : 'E_FETCH',
+        `${url}: the server answered ${response.status} ${response.statusText}`,
+      );
+    },
+  };
+}
+
+/**
+ * What If-Range may compare (RFC 9110 section 13.1.5): a strong ETag, else the time of the last
+ * change.
+ */
+function versionOf(headers: Headers): string | undefined {
+  const etag = headers.get('etag');
+  return etag?.startsWith('"') ? etag : (headers.get('last-modified') ?? undefined);
+}
+
+async function* remoteBody(url: string, body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    fetchFailed(url, error, 'E_FETCH');
+  }
+}
+
+async function* empty(): AsyncIterable<Uint8Array> {}
+
+/**
+ * What went wrong stands in the cause of a cause. `nameless`: the code for what has none of its
+ * own.
+ */
+function fetchFailed(url: string, error: unknown, nameless: 'E_FETCH' | 'E_FETCH_REFUSED'): never {
+  const { cause, message, name } = error as Error;
+  if (name === 'AbortError') throw error;
+  const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
+  const why = cause instanceof Error ? cause.message || code : message;
+  // a certificate that is not believed now will not be in a minute
+  const refused = code === '' ? nameless === 'E_FETCH_REFUSED' : /CERT|SIGNATURE|INVALID_URL/.test(code);
+  throw new MusterError(refused ? 'E_FETCH_REFUSED' : 'E_FETCH', `${url}: ${why}`, { cause: error });
+}
+
+/** All octets of a small source. Throws E_TOO_LARGE beyond `limit`, and what reading it throws. */
+export async function readAll(source: AssetSource, limit: number, signal: AbortSignal): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of (await source.read(0, signal)).octets) {
+    parts.push(part);
+    size += part.length;
+    if (size > limit) throw new MusterError('E_TOO_LARGE', `${source.shown} has more than ${limit} octets`);
+  }
+  return Buffer.concat(parts);
+}
+
+/** SHA-256 and size of a source, read once to its end. */
+export async function hashOf(
+  source: AssetSource,
+  signal: AbortSignal,
+): Promise<{ readonly sha256: string; readonly size: number }> {
+  const hash = createHash('sha256');
+  let size = 0;
+  const { octets } = await source.read(0, signal);
+  for await (const part of octets) {
+    hash.update(part);
+    size += part.length;
+  }
+  return { sha256: hash.digest('hex'), size };
+}
+
+/**
+ * A copy of a source on this host's disk, with its hash; for files whose hash nobody knows
+ * beforehand, as the server takes only what it can check. One that breaks off goes on where it
+ * stopped, unless the file is another by then. `remove` deletes the copy.
+ */
+export async function localCopy(
+  source: AssetSource,
+  io: TransferIo,
+  onProgress: OnProgress,
+): Promise<{
+  readonly copy: AssetSource;
+  readonly sha256: string;
+  readonly size: number;
+  remove(): Promise<void>;
+}> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'muster-image-'));
+  const remove = () => rm(directory, { recursive: true, force: true });
+  try {
+    const file = path.join(directory, 'file');
+    const out = await open(file, 'w');
+    try {
+      const { sha256, size } = await copyTo(out, source, io, onProgress);
+      return { copy: fileSource(file, source.shown), sha256, size, remove };
+    } finally {
+      await out.close();
+    }
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+async function copyTo(
+  out: FileHandle,
+  source: AssetSource,
+  io: TransferIo,
+  onProgress: OnProgress,
+): Promise<{ readonly sha256: string; readonly size: number }> {
+  let hash = createHash('sha256');
+  let size = 0;
+  let version: string | undefined;
+  let came = 0;
+  const attempt = async () => {
+    // nothing but the server's word says that the rest belongs to what came: without it, from the
+    // start
+    const stream = await source.read(version === undefined ? 0 : size, io.signal, version);
+    version = stream.version;
+    if (stream.offset === 0) {
+      hash = createHash('sha256');
+      size = 0;
+      await out.truncate(0);
+    }
+    for await (const part of stream.octets) {
+      hash.update(part);
+      for (let at = 0; at < part.length; )
+        at += (await out.write(part, at, part.length - at, size + at)).bytesWritten;
+      size += part.length;
+      came += part.length;
+      onProgress(size, stream.total);
+    }
+    if (stream.total !== undefined && size !== stream.total)
+      throw new MusterError('E_FETCH', `${source.shown}: it ended after ${size} of ${stream.total} octets`);
+  };
+  await inAttempts(attempt, () => came, io);
+  return { sha256: hash.digest('hex'), size };
+}
+
+/**
+ * What `images/NAME/build.sh` wrote about its result. Throws E_FILE_READ when the directory holds
+ * none.
+ */
+export async function readBuilt(directory: string): Promise<Record<string, unknown>> {
+  const file = path.join(directory, 'image.json');
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as Record<string, unknown>;
+  } catch (error) {
+    throw fileError(error, file);
+  }
+}
+
+/**
+ * Runs `images/NAME/build.sh` with what it says going to standard error; resolves to the directory
+ * of its result. Throws E_USAGE for a recipe that does not exist, E_BUILD when it fails.
+ */
+export async function runRecipe(name: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+  const project = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..');
+  const recipe = path.join(project, 'images', name, 'build.sh');
+  if (!/^[a-z0-9-]+$/.test(name) || !(await stat(recipe).catch(() => undefined)))
+    throw new MusterError(
+      'E_USAGE',
+      `there is no recipe images/${name}/build.sh; there are debian and probe`,
+    );
+  return new Promise((resolve, reject) => {
+    const child = spawn(recipe, args, { stdio: ['ignore', 'pipe', 'inherit'], signal });
+    let output = '';
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      output = (output + part).slice(-8192);
+    });
+    child.once('error', reject);
+    child.once('close', (code) => {
+      const directory = output.trimEnd().split('\n').at(-1) ?? '';
+      if (code === 0 && directory !== '') resolve(directory);
+      else
+        reject(new MusterError('E_BUILD', `${recipe} failed with exit code ${code}; what it said is above`));
+    });
+  });
+}

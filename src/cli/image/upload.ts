@@ -1,0 +1,146 @@
+/**
+ * Sending one file to the server's asset store: in pieces, going on where an earlier attempt
+ * stopped.
+ */
+import { MusterError } from '../../base/errors.ts';
+import { inAttempts, type TransferIo } from '../attempts.ts';
+import type { ApiClient } from '../client.socket.ts';
+import type { AssetSource, AssetStream, OnProgress } from './sources.files.ts';
+
+/** What one request carries; the server keeps each piece, so at most this much is sent again. */
+const PIECE = 32 * 1024 * 1024;
+
+interface Progress {
+  readonly complete: boolean;
+  readonly received: number;
+}
+
+export interface UploadOptions {
+  readonly client: ApiClient;
+  readonly source: AssetSource;
+  readonly sha256: string;
+  readonly io: TransferIo;
+  readonly onProgress: OnProgress;
+}
+
+/**
+ * Resolves when the server has the file, verified; `already`: it was there before. Throws
+ * E_ASSET_HASH when the source is another file than its hash says, E_FETCH or E_FILE_READ when it
+ * cannot be read.
+ */
+export async function upload(
+  options: UploadOptions,
+): Promise<{ readonly size: number; readonly already: boolean }> {
+  const { client, sha256, source, io } = options;
+  const there = () => client.call<Progress>('GET', `/v1/assets/${sha256}`);
+  let state = await there();
+  if (state.complete) return { size: state.received, already: true };
+  const sent = { octets: 0 };
+  const send = async (from: number) => sendAll(await source.read(from, io.signal), options, sent);
+  let anew = false;
+  const attempt = async (): Promise<number> => {
+    const { received } = state;
+    if (state.complete) return received;
+    try {
+      return await send(received);
+    } catch (error) {
+      // what was there was of another file: once more, from the start
+      if (anew || received === 0 || !(error instanceof MusterError) || error.code !== 'E_ASSET_HASH')
+        throw error;
+      anew = true;
+      return send(0);
+    }
+  };
+  const size = source.remote
+    ? await inAttempts(
+        async (n) => {
+          if (n > 1) state = await there();
+          return attempt();
+        },
+        () => sent.octets,
+        io,
+      )
+    : await attempt();
+  return { size, already: false };
+}
+
+/** Sends a stream to its end; the file's size. */
+async function sendAll(
+  stream: AssetStream,
+  options: UploadOptions,
+  sent: { octets: number },
+): Promise<number> {
+  const { client, sha256, onProgress, io } = options;
+  const { signal } = io;
+  const path = `/v1/assets/${sha256}`;
+  const { total } = stream;
+  let at = stream.offset;
+  const counted = async function* (octets: AsyncIterable<Uint8Array>) {
+    for await (const part of octets) {
+      at += part.length;
+      sent.octets += part.length;
+      onProgress(at, total);
+      yield part;
+    }
+  };
+  if (total === undefined || total === 0) {
+    // of unknown length: all in one request
+    const { received } = await client.call<Progress>('PUT', path, { body: counted(stream.octets), signal });
+    return received;
+  }
+  const pieces = inPieces(stream.octets, PIECE);
+  let last: Progress = { complete: false, received: at };
+  for await (const piece of pieces) {
+    const end = Math.min(at + PIECE, total) - 1;
+    last = await client.call<Progress>('PUT', path, {
+      headers: { 'content-range': `bytes ${at}-${end}/${total}` },
+      body: counted(piece),
+      signal,
+    });
+  }
+  if (!last.complete)
+    throw new MusterError(
+      'E_FETCH',
+      `${options.source.shown}: it ended after ${last.received} of ${total} octets`,
+    );
+  return last.received;
+}
+
+/**
+ * Cuts a stream into streams of `size` octets, the last one shorter. Each must be read to its end
+ * before the next.
+ */
+export async function* inPieces(
+  octets: AsyncIterable<Uint8Array>,
+  size: number,
+): AsyncIterable<AsyncIterable<Uint8Array>> {
+  const iterator = octets[Symbol.asyncIterator]();
+  let rest: Uint8Array | undefined;
+  let over = false;
+  const next = async (): Promise<Uint8Array | undefined> => {
+    while (rest === undefined || rest.length === 0) {
+      const { value, done } = await iterator.next();
+      if (done) return undefined;
+      rest = value;
+    }
+    return rest;
+  };
+  const piece = async function* () {
+    for (let left = size; left > 0; ) {
+      const part = await next();
+      if (part === undefined) {
+        over = true;
+        return;
+      }
+      const taken = part.subarray(0, left);
+      rest = part.subarray(taken.length);
+      left -= taken.length;
+      yield taken;
+    }
+  };
+  try {
+    while (!over && (await next()) !== undefined) yield piece();
+  } finally {
+    await iterator.return?.();
+  }
+}

@@ -1,0 +1,28 @@
+/**
+ * `muster render -f DIRECTORY MACHINE`: the configuration that a boot host with these documents
+ * would give.
+ */
+import { findMachine, type MachineConfiguration, shownConfiguration } from '../../api/machines.ts';
+import { systemClock } from '../../base/clock.ts';
+import { openLocal } from '../documents/local.ts';
+import type { Io } from '../io.ts';
+
+/**
+ * Throws the documents' faults, E_NOT_FOUND for the machine, or why its configuration does not
+ * render.
+ */
+export async function renderLocally(
+  directory: string,
+  machine: string,
+  io: Io,
+): Promise<MachineConfiguration> {
+  const world = await openLocal({ directory, now: systemClock.now() });
+  try {
+    const { name } = findMachine(machine, world);
+    const rendered = world.boot.render(name);
+    for (const supposed of world.suppositions) io.err(`note: ${supposed}\n`);
+    return shownConfiguration(name, rendered);
+  } finally {
+    await world.close();
+  }
+}

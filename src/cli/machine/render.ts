@@ -1,0 +1,48 @@
+/** `muster render MACHINE`: its first-boot configuration, from the server or from a directory. */
+import type { MachineConfiguration } from '../../api/machines.ts';
+import { MusterError } from '../../base/errors.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
+
+export interface RenderOptions {
+  readonly socket?: string;
+  readonly output?: string;
+  /** Directory of documents; then no server is asked. */
+  readonly filename?: string;
+  /** Only this file. */
+  readonly file?: string;
+}
+
+export async function render(machine: string, options: RenderOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const rendered = options.filename
+    ? await (await import('./render-local.ts')).renderLocally(options.filename, machine, io)
+    : await fromServer(machine, options, io);
+  if (options.file !== undefined) {
+    const text = (rendered.files as Readonly<Record<string, string>>)[options.file];
+    if (text === undefined)
+      throw new MusterError(
+        'E_NOT_FOUND',
+        `there is no file "${options.file}"; there are ${Object.keys(rendered.files).join(', ') || 'none'}`,
+      );
+    io.out(text);
+  } else if (format === 'json') io.out(jsonText(rendered));
+  else if (format === 'yaml') io.out(yamlText(rendered));
+  else io.out(filesText(rendered));
+  return EXIT.ok;
+}
+
+async function fromServer(machine: string, options: RenderOptions, io: Io): Promise<MachineConfiguration> {
+  const { connectApi } = await import('../client.socket.ts');
+  return await connectApi(socketPath(options.socket, io.env)).call<MachineConfiguration>(
+    'GET',
+    `/v1/render/${encodeURIComponent(machine)}`,
+  );
+}
+
+/** All files one after the other, each under its name. */
+function filesText({ machine, format, files, kernelArguments }: MachineConfiguration): string {
+  const parts = Object.entries(files).map(([name, text]) => `==> ${name} <==\n${text.replace(/\n*$/, '\n')}`);
+  const head = `machine ${machine}, format ${format}\nkernel arguments: ${kernelArguments.join(' ') || 'none'}\n`;
+  return [head, ...parts].join('\n');
+}

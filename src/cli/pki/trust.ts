@@ -1,0 +1,98 @@
+/** `muster pki status`, `muster kubeconfig`, `muster machine rearm` */
+import type { ScopeStatus } from '../../api/trust.ts';
+import type { CertificateView, GenerationView } from '../../pki/views.ts';
+import { connectApi } from '../client.socket.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { type Column, formatOf, jsonText, tableText, yamlText } from '../output.ts';
+
+interface Options {
+  readonly socket?: string;
+  readonly output?: string;
+}
+
+type KeysetRow = GenerationView & { readonly scope: string; readonly keyset: string };
+type CertificateRow = CertificateView & { readonly scope: string };
+
+const day = (time: string): string => time.slice(0, 16).replace('T', ' ');
+
+const KEYSET_COLUMNS: readonly Column<KeysetRow>[] = [
+  { heading: 'SCOPE', cell: (row) => row.scope },
+  { heading: 'KEYSET', cell: (row) => row.keyset },
+  { heading: 'GENERATION', cell: (row) => row.id },
+  { heading: 'STATE', cell: (row) => row.state },
+  { heading: 'SINCE', cell: (row) => day(row.createdAt) },
+  { heading: 'PIN', wide: true, cell: (row) => row.pin ?? '' },
+];
+
+const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
+  { heading: 'SCOPE', cell: (row) => row.scope },
+  { heading: 'CERTIFICATE', cell: (row) => row.leaf },
+  { heading: 'TO', cell: (row) => row.to },
+  { heading: 'STATE', cell: (row) => row.state },
+  { heading: 'UNTIL', cell: (row) => day(row.notAfter) },
+  { heading: 'SUBJECT', cell: (row) => row.subject },
+  { heading: 'ISSUER', wide: true, cell: (row) => row.issuer },
+  { heading: 'SERIAL', wide: true, cell: (row) => row.serial },
+];
+
+/**
+ * Keysets, then every certificate, the next to end first. Without a cluster: of all, and of the
+ * boot host itself.
+ */
+export async function pkiStatus(cluster: string | undefined, options: Options, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
+  const { items } = await connectApi(socketPath(options.socket, io.env)).call<{ items: ScopeStatus[] }>(
+    'GET',
+    cluster === undefined ? '/v1/pki' : `/v1/pki/${encodeURIComponent(cluster)}`,
+  );
+  if (format === 'json') io.out(jsonText(items));
+  else if (format === 'yaml') io.out(yamlText(items));
+  else if (items.length === 0) io.err('No keys yet: they are made for the first cluster.\n');
+  else {
+    const wide = format === 'wide';
+    const keysets = items.flatMap(({ scope, keysets: all }) =>
+      all.flatMap(({ name, generations }) => generations.map((one) => ({ ...one, scope, keyset: name }))),
+    );
+    const certificates = items.flatMap(({ scope, certificates: all }) =>
+      all.map((one) => ({ ...one, scope })),
+    );
+    io.out(
+      `${tableText(KEYSET_COLUMNS, keysets, wide)}\n${tableText(CERTIFICATE_COLUMNS, certificates, wide)}`,
+    );
+  }
+  return EXIT.ok;
+}
+
+/**
+ * Prints the file; a fresh certificate with every call. Default name: who calls, as the shell or
+ * sudo knows him.
+ */
+export async function kubeconfig(
+  cluster: string,
+  options: { readonly socket?: string; readonly user?: string },
+  io: Io,
+): Promise<number> {
+  const user = options.user ?? (io.env.SUDO_USER || io.env.USER || 'admin');
+  const client = connectApi(socketPath(options.socket, io.env));
+  io.out(
+    await client.call<string>('POST', `/v1/clusters/${encodeURIComponent(cluster)}/kubeconfig`, {
+      query: { user },
+    }),
+  );
+  return EXIT.ok;
+}
+
+/** `machine`: as it is listed, or a MAC. */
+export async function rearm(
+  machine: string,
+  options: { readonly socket?: string; readonly keep?: boolean },
+  io: Io,
+): Promise<number> {
+  const rearmed = await connectApi(socketPath(options.socket, io.env)).call<{ name: string }>(
+    'POST',
+    `/v1/machines/${encodeURIComponent(machine)}/rearm`,
+    { query: options.keep ? { keep: 'true' } : {} },
+  );
+  io.out(`machine/${rearmed.name} rearmed\n`);
+  return EXIT.ok;
+}

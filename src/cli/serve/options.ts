@@ -1,0 +1,189 @@
+/** What `muster serve` is told: flags, each mirrored by an environment variable, as one value. */
+
+import { DEFAULT_AGENT_PORT } from '../../agent/protocol.ts';
+import { MusterError } from '../../base/errors.ts';
+import { DEFAULT_SOCKET } from '../../base/paths.ts';
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Host and port of a TCP listener. */
+export interface HostPort {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The daemon's settings; `serve` in src/main.ts takes them. */
+export interface ServeOptions {
+  /** Directory of YAML documents; undefined: only documents of the API. */
+  readonly config: string | undefined;
+  /** Directory of store, assets and event journal; made when missing. */
+  readonly state: string;
+  /** The operators' unix socket. */
+  readonly socket: string;
+  /**
+   * Interfaces that `systemd/bind-sockets.pl` was asked to bind; informative once sockets are
+   * inherited.
+   */
+  readonly interfaces: readonly string[];
+  /** Port of the HTTP listener for machines. */
+  readonly httpPort: number;
+  /** Port of the HTTPS listener for agents; open only when there is a cluster. */
+  readonly agentPort: number;
+  /**
+   * File of the key that private keys at rest are encrypted with; undefined: the credential, or one
+   * in the state directory.
+   */
+  readonly vaultKey: string | undefined;
+  /** Where /metrics, /healthz, /readyz and /version are served by TCP; undefined: nowhere. */
+  readonly metricsListen: HostPort | undefined;
+  /** Directories with boot loaders, searched in order. */
+  readonly loaders: readonly string[];
+  readonly logLevel: LogLevel;
+}
+
+/** One setting of the daemon: the table that flags, environment, help and docs come from. */
+export interface ServeSetting {
+  readonly flag: string;
+  readonly env: string;
+  readonly about: string;
+  readonly fallback: string;
+  /** May stand several times; in the environment separated by commas. */
+  readonly repeatable?: true;
+}
+
+export const SERVE_SETTINGS = {
+  config: {
+    flag: '--config <dir>',
+    env: 'MUSTER_CONFIG',
+    about: 'directory of YAML documents, watched for changes',
+    fallback: '',
+  },
+  state: {
+    flag: '--state <dir>',
+    env: 'MUSTER_STATE',
+    about: 'directory of store, assets and journal',
+    fallback: '/var/lib/muster',
+  },
+  socket: {
+    flag: '--socket <path>',
+    env: 'MUSTER_SOCKET',
+    about: "the operators' unix socket",
+    fallback: DEFAULT_SOCKET,
+  },
+  interface: {
+    flag: '--interface <name>',
+    env: 'MUSTER_INTERFACE',
+    about:
+      'interface to answer DHCP, PXE and TFTP on (repeatable); not needed when systemd hands over the sockets',
+    fallback: '',
+    repeatable: true,
+  },
+  httpPort: {
+    flag: '--http-port <port>',
+    env: 'MUSTER_HTTP_PORT',
+    about: 'TCP port from which machines fetch scripts, configuration and images',
+    fallback: '8080',
+  },
+  agentPort: {
+    flag: '--agent-port <port>',
+    env: 'MUSTER_AGENT_PORT',
+    about: 'TCP port on which agents of clusters are answered by HTTPS; open only when there is a cluster',
+    fallback: String(DEFAULT_AGENT_PORT),
+  },
+  vaultKey: {
+    flag: '--vault-key <file>',
+    env: 'MUSTER_VAULT_KEY',
+    about:
+      'file (mode 0600) of the key that private keys at rest are encrypted with; else the systemd credential muster-vault-key, else one is made in the state directory',
+    fallback: '',
+  },
+  metricsListen: {
+    flag: '--metrics-listen <host:port>',
+    env: 'MUSTER_METRICS_LISTEN',
+    about: 'serve /metrics, /healthz, /readyz and /version there, without authentication',
+    fallback: '',
+  },
+  loaders: {
+    flag: '--loaders <dir>',
+    env: 'MUSTER_LOADERS',
+    about: 'directory with boot loaders (repeatable), searched in order',
+    fallback: '/usr/lib/ipxe',
+    repeatable: true,
+  },
+  logLevel: {
+    flag: '--log-level <level>',
+    env: 'MUSTER_LOG_LEVEL',
+    about: `least important lines to log: ${LOG_LEVELS.join(', ')}`,
+    fallback: 'info',
+  },
+} as const satisfies Record<string, ServeSetting>;
+
+export type SettingName = keyof typeof SERVE_SETTINGS;
+
+/**
+ * Values as the command line gave them; a missing one comes from the environment, else from the
+ * table.
+ */
+export type GivenSettings = Readonly<Partial<Record<SettingName, string | readonly string[]>>>;
+
+/**
+ * The daemon's options from command line and environment. Throws E_USAGE naming the flag or the
+ * variable that is wrong.
+ */
+export function serveOptions(
+  given: GivenSettings,
+  env: Readonly<Record<string, string | undefined>>,
+): ServeOptions {
+  /** All values of a setting and how its source is called in messages. */
+  const values = (name: SettingName): { list: readonly string[]; source: string } => {
+    const setting: ServeSetting = SERVE_SETTINGS[name];
+    const flagName = setting.flag.split(' ')[0]!;
+    const flagged = given[name];
+    if (flagged !== undefined && flagged.length > 0)
+      return { list: typeof flagged === 'string' ? [flagged] : flagged, source: flagName };
+    const fromEnv = env[setting.env];
+    const text = fromEnv || setting.fallback;
+    const list = setting.repeatable ? text.split(',') : [text];
+    return {
+      list: list.map((item) => item.trim()).filter((item) => item !== ''),
+      source: fromEnv ? setting.env : flagName,
+    };
+  };
+  const one = (name: SettingName): { value: string | undefined; source: string } => {
+    const { list, source } = values(name);
+    return { value: list[0], source };
+  };
+
+  const metrics = one('metricsListen');
+  const level = one('logLevel');
+  if (!LOG_LEVELS.includes(level.value as LogLevel))
+    throw new MusterError('E_USAGE', `${level.source}: "${level.value}" is none of ${LOG_LEVELS.join(', ')}`);
+  const http = one('httpPort');
+  const agents = one('agentPort');
+  return {
+    config: one('config').value,
+    state: one('state').value ?? SERVE_SETTINGS.state.fallback,
+    socket: one('socket').value ?? SERVE_SETTINGS.socket.fallback,
+    interfaces: values('interface').list,
+    httpPort: portOf(http.value ?? '', http.source),
+    agentPort: portOf(agents.value ?? '', agents.source),
+    vaultKey: one('vaultKey').value,
+    metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
+    loaders: values('loaders').list,
+    logLevel: level.value as LogLevel,
+  };
+}
+
+function portOf(text: string, source: string): number {
+  if (!/^[0-9]{1,5}$/.test(text) || Number(text) < 1 || Number(text) > 65535)
+    throw new MusterError('E_USAGE', `${source}: "${text}" is not a TCP port (1 to 65535)`);
+  return Number(text);
+}
+
+/** `9090` is on loopback; `10.0.0.1:9090`, `[::1]:9090`. Throws E_USAGE. */
+export function hostPort(text: string, source: string): HostPort {
+  const found = /^(?:(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+)):)?([0-9]+)$/.exec(text);
+  if (!found) throw new MusterError('E_USAGE', `${source}: "${text}" is not HOST:PORT, e.g. 127.0.0.1:9090`);
+  return { host: found[1] ?? found[2] ?? '127.0.0.1', port: portOf(found[3]!, source) };
+}

@@ -1,0 +1,89 @@
+/** A node on its way out, as the API sees it: cordoned, its pods evicted, its object deleted. */
+import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
+import { type Kube, KubeRefusal } from '../kube.ts';
+
+type Fields = ReturnType<typeof fieldsOf>;
+
+export interface Drained {
+  /** Pods that still have to go, `NAMESPACE/NAME`. */
+  readonly left: readonly string[];
+  /** Of these, what a PodDisruptionBudget keeps for now. */
+  readonly kept: readonly string[];
+}
+
+const DONE: Drained = { left: [], kept: [] };
+
+const is = (error: unknown, status: number): boolean =>
+  error instanceof KubeRefusal && error.status === status;
+
+const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(node)}`;
+
+/**
+ * One round: asks for the eviction of every pod that is still there. A pod counts as gone when the
+ * API has none any more, or when it ends on a node that does not answer: nobody is left there who
+ * would confirm it. Pods of DaemonSets and of manifests stay.
+ */
+export async function drain(kube: Kube, node: string): Promise<Drained> {
+  const found = await kube(nodePath(node)).catch(absent);
+  if (found === undefined) return DONE;
+  if (fieldsOf(fieldsOf(found.body).spec).unschedulable !== true)
+    await kube(nodePath(node), {
+      method: 'PATCH',
+      body: { spec: { unschedulable: true } },
+      contentType: 'application/merge-patch+json',
+    });
+  const answers = isReady(fieldsOf(found.body));
+  const { body } = await kube(`/api/v1/pods?fieldSelector=spec.nodeName%3D${encodeURIComponent(node)}`);
+  const pods = listOf(fieldsOf(body).items).map(fieldsOf).filter(isToGo);
+  const rounds = await Promise.all(
+    pods.map(async (pod) => {
+      const { namespace, name, deletionTimestamp } = fieldsOf(pod.metadata);
+      const id = `${textOf(namespace)}/${textOf(name)}`;
+      if (deletionTimestamp !== undefined) return answers ? { id, kept: false } : undefined;
+      return { id, kept: await isKept(kube, textOf(namespace), textOf(name)) };
+    }),
+  );
+  const left = rounds.filter((one) => one !== undefined);
+  return { left: left.map(({ id }) => id), kept: left.filter(({ kept }) => kept).map(({ id }) => id) };
+}
+
+/** Asks for an eviction; whether a budget stands against it. */
+async function isKept(kube: Kube, namespace: string, name: string): Promise<boolean> {
+  try {
+    await kube(`/api/v1/namespaces/${namespace}/pods/${name}/eviction`, {
+      method: 'POST',
+      body: { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { namespace, name } },
+    });
+    return false;
+  } catch (error) {
+    if (is(error, 429)) return true;
+    if (is(error, 404)) return false;
+    throw error;
+  }
+}
+
+const absent = (error: unknown): undefined => {
+  if (is(error, 404)) return undefined;
+  throw error;
+};
+
+const isReady = (node: Fields): boolean =>
+  listOf(fieldsOf(node.status).conditions)
+    .map(fieldsOf)
+    .some(({ type, status }) => type === 'Ready' && status === 'True');
+
+/** As kubectl drain sees it. */
+function isToGo(pod: Fields): boolean {
+  const metadata = fieldsOf(pod.metadata);
+  const phase = fieldsOf(pod.status).phase;
+  const isMirror = fieldsOf(metadata.annotations)['kubernetes.io/config.mirror'] !== undefined;
+  const ofDaemonSet = listOf(metadata.ownerReferences)
+    .map(fieldsOf)
+    .some(({ kind, controller }) => kind === 'DaemonSet' && controller === true);
+  return !isMirror && !ofDaemonSet && phase !== 'Succeeded' && phase !== 'Failed';
+}
+
+/** Also when there is none. */
+export async function deleteNode(kube: Kube, node: string): Promise<void> {
+  await kube(nodePath(node), { method: 'DELETE' }).catch(absent);
+}

@@ -1,0 +1,145 @@
+/**
+ * What this server heard of the machines of each cluster, for their turns. In memory: after a
+ * restart all are heard anew first.
+ */
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import type { EventSink } from '../../events/event.ts';
+import { type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import {
+  type Heard,
+  isSettled,
+  type Peer,
+  type Pods,
+  type Revisions,
+  ROLLED,
+  type Rolled,
+  STALLED_AFTER,
+  type Turn,
+  turnOf,
+} from './turn.ts';
+
+export interface Rollouts {
+  /**
+   * Takes what the machine says of itself, and says what it may change now. Turns are given one at
+   * a time.
+   */
+  ask(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts, wanted: Revisions): Asked;
+}
+
+export interface Asked {
+  readonly turn: Turn;
+  /** It waits for its turn, or had it and is not back: it is to be heard again soon. */
+  readonly soon: boolean;
+}
+
+interface Known extends Peer {
+  readonly at: Millis;
+  /** What is wanted and withheld, since when, and whether people were told. */
+  readonly waiting?: { readonly wanted: string; readonly since: Millis; readonly told: boolean };
+}
+
+export function openRollouts({
+  clock,
+  events,
+}: {
+  readonly clock: Clock;
+  readonly events: EventSink;
+}): Rollouts {
+  const startedAt = clock.monotonic();
+  /** By cluster and machine. */
+  const known = new Map<string, Known>();
+  const keyOf = (resolved: ResolvedCluster, { name }: ClusterMachine): string => `${resolved.name} ${name}`;
+
+  const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer =>
+    known.get(keyOf(resolved, machine)) ?? {
+      name: machine.name,
+      has: rolledOf(machine),
+      pods: {},
+      given: {},
+      turned: false,
+    };
+
+  return {
+    ask(resolved, machine, facts, wanted) {
+      const now = clock.monotonic();
+      const before = known.get(keyOf(resolved, machine));
+      const pods = podsOf(facts, before?.pods, now);
+      const others = peersOf(resolved).filter(({ name }) => name !== machine.name);
+      const turn = turnOf(
+        { name: machine.name, wanted, pods },
+        others.map((other) => peerOf(resolved, other)),
+        { now, startedAt },
+      );
+      const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});
+      const has = rolledOf(machine);
+      const settled = isSettled({ has, pods, given });
+      const turned = !settled && (before?.turned === true || (turn.do === 'go' && turn.changes.length > 0));
+      const waiting = waitingOf(before?.waiting, turn, wanted, now);
+      const isNew = turn.changes.some((pod) => before?.given[pod] !== wanted[pod]);
+      if (turn.do === 'go' && isNew)
+        events.record({
+          kind: 'cluster.rollout',
+          subject: machine.name,
+          reason: { code: 'turn', text: `It is its turn: ${turn.changes.join(' and ')} started anew.` },
+        });
+      if (turn.do === 'wait' && waiting?.told && !before?.waiting?.told)
+        events.record({
+          kind: 'cluster.rollout',
+          subject: machine.name,
+          reason: { code: 'stalled', text: `Its change waits since five minutes. ${turn.text}` },
+        });
+      known.set(keyOf(resolved, machine), {
+        name: machine.name,
+        has,
+        at: now,
+        pods,
+        given,
+        turned,
+        ...(!settled && { unsettledAt: before?.unsettledAt ?? now }),
+        ...(waiting && { waiting }),
+      });
+      return { turn, soon: turned || turn.do === 'wait' };
+    },
+  };
+}
+
+/** Machines that have any of it. */
+const peersOf = (resolved: ResolvedCluster): readonly ClusterMachine[] => [
+  ...new Set([...withRole(resolved, 'control-plane'), ...withRole(resolved, 'etcd')]),
+];
+
+const rolledOf = ({ roles }: ClusterMachine): readonly Rolled[] =>
+  ROLLED.filter((pod) => roles.includes(pod === 'etcd' ? 'etcd' : 'control-plane'));
+
+/** `changes` stay as they were given before. */
+const without = (wanted: Revisions, changes: readonly Rolled[], before: Revisions): Revisions => ({
+  ...wanted,
+  ...Object.fromEntries(changes.map((pod) => [pod, before[pod]])),
+});
+
+function podsOf({ etcd, apiserver }: AgentFacts, before: Pods | undefined, now: Millis): Pods {
+  const heard = (pod: Rolled, health: 'ready' | 'alive' | 'down', revision: string | undefined): Heard => {
+    const old = before?.[pod];
+    const ready = health === 'ready';
+    // One that is not ready when it is first heard was lost just now, if it runs at all.
+    const lostAt = old?.ready || (health === 'alive' && old === undefined) ? now : old?.lostAt;
+    return {
+      ready,
+      ...(revision !== undefined && { revision }),
+      ...(!ready && lostAt !== undefined && { lostAt }),
+    };
+  };
+  return {
+    etcd: heard('etcd', etcd.health === 'serving' ? 'ready' : etcd.health, etcd.revision),
+    'kube-apiserver': heard('kube-apiserver', apiserver?.health ?? 'down', apiserver?.revision),
+  };
+}
+
+function waitingOf(before: Known['waiting'], turn: Turn, wanted: Revisions, now: Millis): Known['waiting'] {
+  if (turn.do === 'go') return undefined;
+  const text = JSON.stringify(wanted);
+  const since = before?.wanted === text ? before.since : now;
+  return { wanted: text, since, told: now - since >= STALLED_AFTER };
+}

@@ -1,0 +1,48 @@
+/** What people ask and order of foundings, by the cluster's name. */
+import { MusterError } from '../../base/errors.ts';
+import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { membersOf } from './etcd-plan.ts';
+import type { Founder } from './founder.ts';
+import type { FoundingRecord, MemberAddress } from './founding.ts';
+import type { FoundingStatus } from './status.ts';
+
+export interface FoundingOrders {
+  readonly status: (cluster: string) => Promise<FoundingStatus>;
+  readonly order: (cluster: string) => Promise<FoundingRecord>;
+  readonly reset: (cluster: string) => Promise<FoundingRecord>;
+  readonly callOff: (cluster: string, member: string) => Promise<FoundingRecord>;
+  readonly adopt: (cluster: string, member: string) => Promise<FoundingRecord>;
+  readonly restore: (cluster: string, member: string, without: readonly string[]) => Promise<FoundingRecord>;
+}
+
+export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder: Founder): FoundingOrders {
+  const members = (cluster: string): readonly MemberAddress[] | undefined => {
+    const resolved = clusters.get(cluster)?.resolved;
+    return resolved && membersOf(resolved);
+  };
+  const known = (cluster: string): readonly MemberAddress[] => {
+    const found = members(cluster);
+    if (found === undefined) throw missing(cluster);
+    return found;
+  };
+  return {
+    async status(cluster) {
+      const status = await founder.status(cluster, members(cluster) ?? []);
+      // The record outlives the document.
+      if (!status.record && members(cluster) === undefined) throw missing(cluster);
+      return status;
+    },
+    order: async (cluster) => founder.order(cluster, known(cluster)),
+    // Its document may be gone already.
+    reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
+    callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
+    adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
+    restore: async (cluster, member, without) => founder.restore(cluster, known(cluster), member, without),
+  };
+}
+
+const missing = (cluster: string): MusterError =>
+  new MusterError(
+    'E_NOT_FOUND',
+    `there is no Cluster "${cluster}" with a complete specification; \`muster get clusters\` lists them`,
+  );

@@ -1,0 +1,158 @@
+/** The founding's part of a member's plan: its decision as lines, an order for etcd, or a hold. */
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { PlanLine } from '../../agent/plan.ts';
+import type { EtcdPart, EtcdPlanner } from '../plan/etcd-part.ts';
+import { ETCD_GRANT, ETCD_SERVICE, ETCD_STARTED, etcdGrant } from '../plan/etcd-service.ts';
+import { KUBELET_SERVICE } from '../plan/kubelet-unit.ts';
+import { put } from '../plan/lines.ts';
+import { type Founding, MANIFEST_DIRECTORY } from '../plan/manifests.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { ETCD_RELEASES } from '../spec/versions.ts';
+import type { Founder } from './founder.ts';
+import type { EtcdDecision, HoldCode, MemberAddress, MemberFacts } from './founding.ts';
+
+/**
+ * The hold of a machine whose etcd is stopped and cannot start by itself; said back, it lets a
+ * replacement begin.
+ */
+export const FENCED = 'etcd-fenced';
+
+export const membersOf = (resolved: Pick<ResolvedCluster, 'machines'>): readonly MemberAddress[] =>
+  withRole(resolved, 'etcd').map((machine) => ({ name: machine.name, address: addressOf(machine) }));
+
+/**
+ * A machine's facts as the founding takes them; undefined while its data filesystem is not mounted.
+ */
+export function memberFacts(
+  machine: string,
+  { disk, marker, etcd, hold, seenRevision }: AgentFacts,
+): MemberFacts | undefined {
+  if (disk.state !== 'ours' || !disk.mounted) return undefined;
+  return {
+    member: machine,
+    machine,
+    filesystem: disk.filesystem,
+    ...(marker && { marker }),
+    etcd,
+    ...(seenRevision === undefined ? {} : { seenRevision }),
+    fenced: hold?.code === FENCED,
+  };
+}
+
+export function createEtcdPlanner(founder: Founder): EtcdPlanner {
+  return async (resolved, machine, facts) => {
+    const known = memberFacts(machine.name, facts);
+    if (!known) return held('no-data-disk', 'The data filesystem is not mounted.', 5);
+    const decision = await founder.ask(resolved.name, membersOf(resolved), known);
+    return partOf(resolved, machine, decision);
+  };
+}
+
+const held = (code: string, text: string, pollSeconds: number): EtcdPart => ({
+  lines: [],
+  hold: { code, text, stop: true },
+  pollSeconds,
+});
+
+const WAITING: ReadonlySet<HoldCode> = new Set(['no-quorum', 'replacing-other', 'called-off', 'restoring']);
+
+/** Seconds until the machine asks again: others are waited for, or a person. */
+const pollOf = (code: HoldCode): number => (code === 'waiting-for-members' ? 1 : WAITING.has(code) ? 2 : 10);
+
+export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decision: EtcdDecision): EtcdPart {
+  const service = resolved.etcd.runs === 'service';
+  switch (decision.do) {
+    case 'found':
+    case 'join':
+      return {
+        lines: [
+          markerLine(resolved, machine, decision.founding),
+          { do: 'guard-new', filesystem: decision.filesystem },
+          ...(decision.do === 'found'
+            ? [{ do: 'guard-left', founding: idOf(decision.founding) } as const]
+            : []),
+          ...(service ? grantLines(resolved, machine, decision.founding) : []),
+        ],
+        founding: decision.founding,
+        pollSeconds: 1,
+      };
+    case 'start':
+      return {
+        lines: [
+          markerLine(resolved, machine, decision.founding),
+          ...(service ? [put(ETCD_STARTED, ''), remove(ETCD_GRANT)] : []),
+        ],
+        founding: decision.founding,
+      };
+    case 'replace':
+      return {
+        lines: fenceLines(service, machine),
+        hold: { code: FENCED, text: `It is removed from etcd and added anew: ${decision.why}.`, stop: true },
+        pollSeconds: 1,
+      };
+    case 'restore':
+      return {
+        ...restoreLines(resolved, machine, decision.restoring),
+        // Asked again as soon as it is done: the marker says so.
+        hold: { code: 'restoring', text: 'Its data are restored as those of a new founding.', stop: true },
+        pollSeconds: 1,
+      };
+    case 'hold':
+      return held(decision.code, decision.text, pollOf(decision.code));
+  }
+}
+
+const remove = (path: string): PlanLine => ({ do: 'remove', path });
+
+const stopLines = (service: boolean): readonly PlanLine[] =>
+  service
+    ? [remove(ETCD_GRANT), { do: 'stop', unit: ETCD_SERVICE }]
+    : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)];
+
+/**
+ * Nothing of the membership that ends may write any more, not even a moment later: its data would
+ * be taken for those of the next one. A manifest that is gone does not do that: kubelet may be
+ * about to start the pod.
+ */
+const fenceLines = (service: boolean, { name }: ClusterMachine): readonly PlanLine[] => [
+  ...stopLines(service),
+  ...(service ? [] : [{ do: 'end-etcd', machine: name } as const]),
+];
+
+/** The token is the founding's id behind `muster-`. */
+const idOf = ({ token }: Pick<Founding, 'token'>): string => token.slice('muster-'.length);
+
+const markerLine = (resolved: ResolvedCluster, machine: ClusterMachine, { token }: Founding): PlanLine => ({
+  do: 'marker',
+  cluster: resolved.name,
+  founding: idOf({ token }),
+  member: machine.name,
+  machine: machine.name,
+});
+
+/**
+ * kubelet would start the pod again, and might not end it: it ends no static pod while it has not
+ * seen the API since it started, which it cannot without a quorum (kubelet.go, deletePod).
+ */
+function restoreLines(
+  resolved: ResolvedCluster,
+  { name }: ClusterMachine,
+  { from, id, address }: Extract<EtcdDecision, { do: 'restore' }>['restoring'],
+): Pick<EtcdPart, 'lines' | 'restore'> {
+  const { restore, bump } = ETCD_RELEASES[resolved.etcd.minor];
+  const words = { cluster: resolved.name, from, to: id, member: name, machine: name, address } as const;
+  const line = { do: 'restore-etcd', ...words, program: restore[0], bump } as const;
+  return resolved.etcd.runs === 'service'
+    ? { lines: [...stopLines(true), line] }
+    : {
+        lines: [...stopLines(false), { do: 'stop', unit: KUBELET_SERVICE }],
+        restore: line,
+      };
+}
+
+/** A member that joins anew may have had data on this filesystem; one that founds may not. */
+const grantLines = (
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  founding: Founding,
+): readonly PlanLine[] => [put(ETCD_GRANT, etcdGrant(resolved, machine, founding), 0o600)];

@@ -1,0 +1,42 @@
+/**
+ * A cluster's API as the boot host reaches it: every API server by its own address, with an admin
+ * certificate of an hour.
+ */
+import { fieldsOf, parsed, textOf } from '../base/foreign-json.ts';
+import { urlHost } from '../base/ip.ts';
+import { type BootHostDeps, bootHostCredentials } from './boot-host.ts';
+import { type Answer, ask } from './https.socket.ts';
+import { type Kube, type KubeAnswer, KubeRefusal } from './kube.ts';
+import { API_PORT } from './spec/resolved-cluster.ts';
+
+const PATIENCE_MS = 5000;
+/** A node with its images takes some 20 KiB. */
+const ANSWER_LIMIT = 64 * 1024 * 1024;
+
+export interface KubeDeps extends BootHostDeps {
+  /** Aborts when the daemon stops. */
+  readonly signal: AbortSignal;
+}
+
+/** By cluster and the address of a control plane. */
+export function createKubes({ signal, ...deps }: KubeDeps): (cluster: string, address: string) => Kube {
+  const credentials = bootHostCredentials(deps, 'muster-admin', 'ca');
+  return (cluster, address) =>
+    async (path, { method = 'GET', body, contentType } = {}) => {
+      const answer = await ask(`https://${urlHost(address)}:${API_PORT}${path}`, await credentials(cluster), {
+        method,
+        body,
+        contentType,
+        patience: PATIENCE_MS,
+        limit: ANSWER_LIMIT,
+        signal,
+      });
+      return taken(answer, deps.clock.now());
+    };
+}
+
+function taken({ status, text, date }: Answer, now: number): KubeAnswer {
+  const body = parsed(text);
+  if (status >= 200 && status < 300) return { body, text, date: date ?? now };
+  throw new KubeRefusal(status, textOf(fieldsOf(body).message) || text.trim() || `status ${status}`);
+}

@@ -1,0 +1,158 @@
+/** An add-on: what a Cluster says of it, and the objects that come of that. Pure. */
+import { MusterError } from '../../../base/errors.ts';
+import { type Plain, yamlText } from '../../../base/yaml-text.ts';
+import { asPlain, type KubeObject } from '../object.ts';
+import { isMapping, objectText, readManifest } from './manifest.ts';
+import { jsonPatch, mergePatch, type Operation } from './patch.ts';
+
+/** A file of objects, known by its hash; `url` or `file` says only where it can be had. */
+export interface ManifestFile {
+  readonly url?: string | undefined;
+  /** Relative to the file of the Cluster. */
+  readonly file?: string | undefined;
+  readonly sha256: string;
+}
+
+/** Which objects a patch is for: all that is given has to fit. */
+export interface PatchTarget {
+  readonly apiVersion?: string | undefined;
+  readonly kind?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+export interface AddonPatch {
+  readonly target: PatchTarget;
+  readonly merge?: unknown;
+  readonly json?: readonly Operation[] | undefined;
+  /** The object is left out. */
+  readonly remove?: true | undefined;
+}
+
+export interface Addon {
+  readonly name: string;
+  readonly manifests: readonly ManifestFile[];
+  /** Objects that stand in the Cluster itself; after those of the files. */
+  readonly objects: readonly unknown[];
+  readonly patches: readonly AddonPatch[];
+  /**
+   * Images that its objects name where no image is looked for: in arguments, environments,
+   * resources of an operator.
+   */
+  readonly images: readonly string[];
+}
+
+export interface RenderedAddon {
+  readonly name: string;
+  /**
+   * What defines kinds; it has to be there before objects of these kinds. YAML, empty when there is
+   * none.
+   */
+  readonly definitions: string;
+  readonly objects: string;
+  /** How many there are in both. */
+  readonly count: number;
+  /** References as they are written, each once. */
+  readonly images: readonly string[];
+}
+
+/**
+ * By this label people find what an add-on brought, and remove it: Muster removes nothing from a
+ * cluster.
+ */
+export const ADDON_LABEL = 'muster/addon';
+
+/**
+ * `octetsOf`: the file of that hash, which is here. Throws E_ADDON when a file is no manifest or a
+ * patch does not fit.
+ */
+export function renderAddon(addon: Addon, octetsOf: (sha256: string) => Uint8Array): RenderedAddon {
+  const objects = [
+    ...addon.manifests.flatMap(({ url, file, sha256 }) =>
+      readManifest(octetsOf(sha256), `${addon.name}: ${url ?? file ?? sha256}`),
+    ),
+    ...(addon.objects as readonly KubeObject[]),
+  ];
+  let patched: readonly KubeObject[] = objects;
+  for (const [n, patch] of addon.patches.entries())
+    patched = patchedBy(patched, patch, `${addon.name}: patches[${n}]`);
+  const marked = patched.map((object) => labelled(object, addon.name));
+  return {
+    name: addon.name,
+    definitions: textOf(marked.filter(isDefinition)),
+    objects: textOf(inOrder(marked.filter((object) => !isDefinition(object)))),
+    count: marked.length,
+    images: [...new Set([...marked.filter((one) => !isDefinition(one)).flatMap(imagesOf), ...addon.images])],
+  };
+}
+
+/**
+ * Throws E_ADDON for a patch that is for none of them: a name that a newer version changed would
+ * pass unseen.
+ */
+function patchedBy(
+  objects: readonly KubeObject[],
+  { target, merge, json, remove }: AddonPatch,
+  where: string,
+): readonly KubeObject[] {
+  let fitting = 0;
+  const result = objects.flatMap((object) => {
+    if (!fits(object, target)) return [object];
+    fitting++;
+    if (remove) return [];
+    try {
+      const merged = merge === undefined ? asPlain(object) : mergePatch(asPlain(object), merge as Plain);
+      const changed = json === undefined ? merged : jsonPatch(merged, json);
+      return [changed as unknown as KubeObject];
+    } catch (error) {
+      if (!(error instanceof MusterError)) throw error;
+      throw new MusterError('E_ADDON', `${where}, ${objectText(object)}: ${error.message}`, { cause: error });
+    }
+  });
+  if (fitting > 0) return result;
+  const said = Object.entries(target).map(([key, value]) => `${key} ${value}`);
+  throw new MusterError('E_ADDON', `${where}: no object of the add-on has ${said.join(', ')}`);
+}
+
+const fits = ({ apiVersion, kind, metadata }: KubeObject, target: PatchTarget): boolean =>
+  (target.apiVersion === undefined || target.apiVersion === apiVersion) &&
+  (target.kind === undefined || target.kind === kind) &&
+  (target.namespace === undefined || target.namespace === metadata.namespace) &&
+  (target.name === undefined || target.name === metadata.name);
+
+const labelled = (object: KubeObject, name: string): KubeObject => ({
+  ...object,
+  metadata: { ...object.metadata, labels: { ...object.metadata.labels, [ADDON_LABEL]: name } },
+});
+
+const isDefinition = ({ apiVersion, kind }: KubeObject): boolean =>
+  kind === 'CustomResourceDefinition' && apiVersion.startsWith('apiextensions.k8s.io/');
+
+/** The publisher's order, but that namespaces are there before what is in them. */
+const inOrder = (objects: readonly KubeObject[]): readonly KubeObject[] => [
+  ...objects.filter(({ kind }) => kind === 'Namespace'),
+  ...objects.filter(({ kind }) => kind !== 'Namespace'),
+];
+
+const textOf = (objects: readonly KubeObject[]): string =>
+  objects.map((object) => yamlText(asPlain(object))).join('---\n');
+
+const CONTAINERS = new Set(['containers', 'initContainers', 'ephemeralContainers']);
+
+/**
+ * Images of containers and of image volumes, wherever pods are described: in workloads, in
+ * templates of an operator's resources.
+ */
+function imagesOf(value: unknown): readonly string[] {
+  if (Array.isArray(value)) return value.flatMap(imagesOf);
+  if (!isMapping(value)) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    if (!Array.isArray(inner)) return imagesOf(inner);
+    const named = (inner as readonly unknown[]).flatMap((item) => {
+      if (!isMapping(item)) return [];
+      const image = key === 'volumes' && isMapping(item.image) ? item.image.reference : item.image;
+      return (CONTAINERS.has(key) || key === 'volumes') && typeof image === 'string' ? [image] : [];
+    });
+    return [...named, ...imagesOf(inner)];
+  });
+}

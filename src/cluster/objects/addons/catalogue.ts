@@ -1,0 +1,273 @@
+/**
+ * Add-ons that operators ask for, and where their publishers have them. A starting point for an
+ * entry in a Cluster, which holds everything itself: a newer catalogue changes no cluster.
+ *
+ * There are no hashes in it. A hash that nobody compared protects nobody, so the operator pins it:
+ * `muster addon pin` fetches the file once, and what it says is compared with the publisher and
+ * written into the document.
+ */
+import { account, bindCluster, clusterRole, type KubeObject, serviceAccount } from '../object.ts';
+import type { AddonPatch } from './addon.ts';
+
+export interface CatalogueEntry {
+  readonly about: string;
+  /**
+   * The one that these places were written down for; another is tried at the operator's own risk.
+   * Without a leading `v`.
+   */
+  readonly version: string;
+  /** Where its publisher explains it. */
+  readonly home: string;
+  /** What has to be known before it is used. */
+  readonly note?: string;
+  /** The files, by version. */
+  readonly manifests?: (version: string) => readonly string[];
+  /** Objects that are written here, because the publisher has none to be used as they are. */
+  readonly objects?: (version: string) => readonly KubeObject[];
+  readonly patches?: readonly AddonPatch[];
+  /** Images that its objects name in other places than containers. */
+  readonly images?: readonly string[];
+  /**
+   * A chart only: the commands that make a manifest of it, on any machine that reaches the
+   * publisher.
+   */
+  readonly rendered?: (version: string) => readonly string[];
+}
+
+const github = (project: string, tag: string, file: string): string =>
+  `https://raw.githubusercontent.com/${project}/${tag}/${file}`;
+const release = (project: string, tag: string, file: string): string =>
+  `https://github.com/${project}/releases/download/${tag}/${file}`;
+
+const OWN_NETWORK = 'A network between pods: set cni: none.';
+
+const SNAPSHOTS = ['volumesnapshotclasses', 'volumesnapshotcontents', 'volumesnapshots'] as const;
+
+export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
+  calico: {
+    about: 'network between pods, with policies; by BGP or VXLAN',
+    version: '3.31.7',
+    home: 'https://docs.tigera.io/calico/latest/getting-started/kubernetes/self-managed-onprem/onpremises',
+    note: `${OWN_NETWORK} It takes the pods' network from kubeadm's ConfigMap.`,
+    manifests: (version) => [github('projectcalico/calico', `v${version}`, 'manifests/calico.yaml')],
+  },
+  'cert-manager': {
+    about: 'certificates for what runs in the cluster',
+    version: '1.19.1',
+    home: 'https://cert-manager.io/docs/installation/kubectl/',
+    manifests: (version) => [release('cert-manager/cert-manager', `v${version}`, 'cert-manager.yaml')],
+  },
+  cilium: {
+    about: 'network between pods, with policies; by eBPF',
+    version: '1.20.1',
+    home: 'https://docs.cilium.io/en/stable/installation/k8s-install-helm/',
+    note: OWN_NETWORK,
+    rendered: (version) => [
+      `helm template cilium cilium --repo https://helm.cilium.io --version ${version} --namespace kube-system --set ipam.mode=kubernetes --set k8sServiceHost=127.0.0.1 --set k8sServicePort=6443`,
+    ],
+  },
+  'csi-nfs': {
+    about: 'volumes on an NFS server, by CSI',
+    version: '4.13.4',
+    home: 'https://github.com/kubernetes-csi/csi-driver-nfs',
+    note: 'Which server, a StorageClass with provisioner nfs.csi.k8s.io says: an object of the same entry. Its snapshotter needs csi-snapshots before it.',
+    manifests: (version) =>
+      ['rbac-csi-nfs', 'csi-nfs-driverinfo', 'csi-nfs-controller', 'csi-nfs-node'].map((part) =>
+        github('kubernetes-csi/csi-driver-nfs', `v${version}`, `deploy/v${version}/${part}.yaml`),
+      ),
+  },
+  'csi-snapshots': {
+    about: 'snapshots of volumes, for CSI drivers that make them',
+    version: '8.2.0',
+    home: 'https://github.com/kubernetes-csi/external-snapshotter',
+    manifests: (version) => [
+      ...SNAPSHOTS.map((kind) =>
+        github(
+          'kubernetes-csi/external-snapshotter',
+          `v${version}`,
+          `client/config/crd/snapshot.storage.k8s.io_${kind}.yaml`,
+        ),
+      ),
+      ...['rbac', 'setup'].map((part) =>
+        github(
+          'kubernetes-csi/external-snapshotter',
+          `v${version}`,
+          `deploy/kubernetes/snapshot-controller/${part}-snapshot-controller.yaml`,
+        ),
+      ),
+    ],
+  },
+  dashboard: {
+    about: "Kubernetes' dashboard, in the last version that is a manifest",
+    version: '2.7.0',
+    home: 'https://github.com/kubernetes/dashboard',
+    note: 'Later versions are charts, and the project looks for maintainers.',
+    manifests: (version) => [github('kubernetes/dashboard', `v${version}`, 'aio/deploy/recommended.yaml')],
+  },
+  'dns-autoscaler': {
+    about: 'as many replicas of CoreDNS as the cluster needs',
+    version: '1.8.8',
+    home: 'https://kubernetes.io/docs/tasks/administer-cluster/dns-horizontal-autoscaling/',
+    objects: dnsAutoscaler,
+  },
+  'gateway-api': {
+    about: 'the kinds of the Gateway API, for a controller of yours',
+    version: '1.4.0',
+    home: 'https://gateway-api.sigs.k8s.io/guides/',
+    manifests: (version) => [release('kubernetes-sigs/gateway-api', `v${version}`, 'standard-install.yaml')],
+  },
+  'ingress-nginx': {
+    about: 'Ingress by nginx, at ports of the nodes',
+    version: '1.13.3',
+    home: 'https://kubernetes.github.io/ingress-nginx/deploy/baremetal/',
+    note: 'Its project announced the end of its maintenance for March 2026.',
+    manifests: (version) => [
+      github(
+        'kubernetes/ingress-nginx',
+        `controller-v${version}`,
+        'deploy/static/provider/baremetal/deploy.yaml',
+      ),
+    ],
+  },
+  'local-path': {
+    about: 'volumes in directories of the nodes',
+    version: '0.0.32',
+    home: 'https://github.com/rancher/local-path-provisioner',
+    note: 'Its helper pods run an image that its ConfigMap names (helperPod.yaml): list it under images.',
+    patches: [
+      {
+        // Its helper pods mount directories of the node, which the default Pod Security Standard
+        // does not let them.
+        target: { kind: 'Namespace', name: 'local-path-storage' },
+        merge: { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } },
+      },
+    ],
+    manifests: (version) => [
+      github('rancher/local-path-provisioner', `v${version}`, 'deploy/local-path-storage.yaml'),
+    ],
+  },
+  metallb: {
+    about: 'addresses for Services of type LoadBalancer, by ARP or BGP',
+    version: '0.15.2',
+    home: 'https://metallb.universe.tf/installation/',
+    note: 'Which addresses it gives, an IPAddressPool and an L2Advertisement say: objects of the same entry.',
+    manifests: (version) => [
+      github('metallb/metallb', `v${version}`, 'config/manifests/metallb-native.yaml'),
+    ],
+  },
+  'metrics-server': {
+    about: '`kubectl top`, and autoscaling by processor and memory',
+    version: '0.8.1',
+    home: 'https://github.com/kubernetes-sigs/metrics-server',
+    note: "It verifies kubelets by the cluster's CA, which Muster's certificates stand up to: no --kubelet-insecure-tls.",
+    manifests: (version) => [release('kubernetes-sigs/metrics-server', `v${version}`, 'components.yaml')],
+  },
+  multus: {
+    about: 'several networks for a pod, beside the one of the cluster',
+    version: '4.2.2',
+    home: 'https://github.com/k8snetworkplumbingwg/multus-cni',
+    manifests: (version) => [
+      github('k8snetworkplumbingwg/multus-cni', `v${version}`, 'deployments/multus-daemonset-thick.yml'),
+    ],
+  },
+  registry: {
+    about: 'a container registry in the cluster, without users and over HTTP',
+    version: '2.8.1',
+    home: 'https://distribution.github.io/distribution/',
+    note: 'Its volume is lost with the pod, unless a patch gives it another one.',
+    objects: registry,
+  },
+};
+
+const DNS_AUTOSCALER = { name: 'dns-autoscaler', namespace: 'kube-system' } as const;
+
+function dnsAutoscaler(version: string): readonly KubeObject[] {
+  const { name, namespace } = DNS_AUTOSCALER;
+  const labels = { 'k8s-app': name };
+  return [
+    serviceAccount(name, namespace),
+    clusterRole(
+      `system:${name}`,
+      { resources: ['nodes'], verbs: ['list', 'watch'] },
+      { resources: ['replicationcontrollers/scale'], verbs: ['get', 'update'] },
+      { groups: ['apps'], resources: ['deployments/scale', 'replicasets/scale'], verbs: ['get', 'update'] },
+      { resources: ['configmaps'], verbs: ['get', 'create'] },
+    ),
+    bindCluster(`system:${name}`, `system:${name}`, account(name, namespace)),
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name, namespace, labels },
+      spec: {
+        selector: { matchLabels: labels },
+        template: {
+          metadata: { labels },
+          spec: {
+            containers: [
+              {
+                name: 'autoscaler',
+                image: `registry.k8s.io/cpa/cluster-proportional-autoscaler:v${version}`,
+                command: [
+                  '/cluster-proportional-autoscaler',
+                  `--namespace=${namespace}`,
+                  `--configmap=${name}`,
+                  '--target=Deployment/coredns',
+                  // One for 256 cores or 16 nodes, two when there are two nodes.
+                  '--default-params={"linear":{"coresPerReplica":256,"nodesPerReplica":16,"preventSinglePointFailure":true,"includeUnschedulableNodes":true}}',
+                  '--logtostderr=true',
+                ],
+                resources: { requests: { cpu: '20m', memory: '10Mi' } },
+                securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+              },
+            ],
+            nodeSelector: { 'kubernetes.io/os': 'linux' },
+            priorityClassName: 'system-cluster-critical',
+            serviceAccountName: name,
+            tolerations: [
+              { key: 'CriticalAddonsOnly', operator: 'Exists' },
+              { effect: 'NoSchedule', key: 'node-role.kubernetes.io/control-plane' },
+            ],
+          },
+        },
+      },
+    },
+  ];
+}
+
+function registry(version: string): readonly KubeObject[] {
+  const name = 'registry';
+  const labels = { app: name };
+  return [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name } },
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name, namespace: name, labels },
+      spec: {
+        replicas: 1,
+        selector: { matchLabels: labels },
+        template: {
+          metadata: { labels },
+          spec: {
+            containers: [
+              {
+                name,
+                image: `docker.io/library/registry:${version}`,
+                ports: [{ containerPort: 5000, name: 'http' }],
+                readinessProbe: { httpGet: { path: '/', port: 'http' } },
+                volumeMounts: [{ mountPath: '/var/lib/registry', name: 'images' }],
+              },
+            ],
+            volumes: [{ emptyDir: {}, name: 'images' }],
+          },
+        },
+      },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name, namespace: name, labels },
+      spec: { ports: [{ name: 'http', port: 5000, targetPort: 'http' }], selector: labels },
+    },
+  ];
+}

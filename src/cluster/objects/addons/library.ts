@@ -1,0 +1,97 @@
+/**
+ * Add-ons of clusters with their files from the asset store: nothing is used whose hash was not
+ * checked again, and nothing is fetched.
+ */
+import { createHash } from 'node:crypto';
+import { MusterError } from '../../../base/errors.ts';
+import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
+import { type Addon, type RenderedAddon, renderAddon } from './addon.ts';
+import { MAX_MANIFEST_BYTES } from './manifest.ts';
+
+export type AddonState =
+  | { readonly state: 'ready'; readonly addon: Addon; readonly rendered: RenderedAddon }
+  /** Files that are not here. */
+  | { readonly state: 'missing'; readonly addon: Addon; readonly missing: readonly string[] }
+  | { readonly state: 'faulty'; readonly addon: Addon; readonly fault: string };
+
+export interface AddonLibrary {
+  /** In the order of the Cluster. */
+  of(resolved: Pick<ResolvedCluster, 'addons'>): Promise<readonly AddonState[]>;
+}
+
+/** Rendered add-ons that are kept: some clusters with a dozen each. */
+const KEPT = 64;
+
+/** `read`: the file of that hash, or undefined; see Assets. */
+export function openAddons(
+  read: (sha256: string, limit: number) => Promise<Uint8Array | undefined>,
+): AddonLibrary {
+  /** By the add-on's text, oldest first: a document that says the same gives the same. */
+  const kept = new Map<string, RenderedAddon>();
+
+  const stateOf = async (addon: Addon): Promise<AddonState> => {
+    const files = new Map<string, Uint8Array>();
+    const missing: string[] = [];
+    const key = createHash('sha256').update(JSON.stringify(addon)).digest('hex');
+    const known = kept.get(key);
+    if (known !== undefined) return { state: 'ready', addon, rendered: known };
+    try {
+      for (const { sha256 } of addon.manifests) {
+        const octets = await read(sha256, MAX_MANIFEST_BYTES);
+        if (octets === undefined) missing.push(sha256);
+        else files.set(sha256, checked(octets, sha256));
+      }
+      if (missing.length > 0) return { state: 'missing', addon, missing };
+      const rendered = renderAddon(addon, (sha256) => files.get(sha256)!);
+      kept.set(key, rendered);
+      for (const oldest of [...kept.keys()].slice(0, -KEPT)) kept.delete(oldest);
+      return { state: 'ready', addon, rendered };
+    } catch (error) {
+      if (!(error instanceof MusterError)) throw error;
+      return { state: 'faulty', addon, fault: error.message };
+    }
+  };
+
+  return { of: ({ addons }) => Promise.all(addons.map(stateOf)) };
+}
+
+/** A disk may have changed what was right when it came. Throws E_ADDON. */
+function checked(octets: Uint8Array, sha256: string): Uint8Array {
+  const found = createHash('sha256').update(octets).digest('hex');
+  if (found === sha256) return octets;
+  throw new MusterError('E_ADDON', `the file ${sha256} has changed on the boot host's disk; add it again`);
+}
+
+/** What control planes apply of a cluster's add-ons. */
+export interface AddonsPart {
+  /** Up to the first that cannot be applied, since one may need those before it. */
+  readonly ready: readonly RenderedAddon[];
+  /** Why not all of them. */
+  readonly hold?: { readonly code: 'addon-missing' | 'addon-faulty'; readonly text: string };
+}
+
+export const NO_ADDONS: AddonsPart = { ready: [] };
+
+export function addonsPart(cluster: string, states: readonly AddonState[]): AddonsPart {
+  const stops = states.findIndex(({ state }) => state !== 'ready');
+  const before = stops < 0 ? states : states.slice(0, stops);
+  const ready = before.flatMap((one) => (one.state === 'ready' ? [one.rendered] : []));
+  const first = states[stops];
+  if (first?.state === 'missing')
+    return {
+      ready,
+      hold: {
+        code: 'addon-missing',
+        text: `The add-on ${first.addon.name} is not applied, nor are those after it: ${first.missing.join(', ')} is not on the boot host. Bring it with muster artifacts pull ${cluster}.`,
+      },
+    };
+  if (first?.state === 'faulty')
+    return {
+      ready,
+      hold: {
+        code: 'addon-faulty',
+        text: `The add-on ${first.addon.name} is not applied, nor are those after it: ${first.fault}`,
+      },
+    };
+  return { ready };
+}

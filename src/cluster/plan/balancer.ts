@@ -1,0 +1,126 @@
+/**
+ * haproxy as a service of the host, which knows every control plane and asks each whether it is
+ * ready: the API on a worker's own loopback (docs/decisions/0027 says why neither a static pod nor
+ * one address for all), and on control planes the endpoint, where it has a port of its own.
+ */
+
+import type { PlanLine } from '../../agent/plan.ts';
+import { urlHost } from '../../base/ip.ts';
+import { AUTHORITIES } from '../../pki/hierarchy.ts';
+import {
+  API_PORT,
+  addressOf,
+  balancedPort,
+  type ClusterMachine,
+  type ResolvedCluster,
+  withRole,
+} from '../spec/resolved-cluster.ts';
+import { digestOf, put, sections } from './lines.ts';
+
+const CONFIG = '/etc/muster/balancer.cfg';
+const SERVICE = 'muster-balancer.service';
+const UNIT = `/etc/systemd/system/${SERVICE}`;
+
+/**
+ * A watch lies idle for long; kubelet's own keep-alive is 30 s, so that half an hour means that the
+ * other end is gone.
+ */
+export function balancerConfig(resolved: ResolvedCluster, binds: readonly string[]): string {
+  const servers = withRole(resolved, 'control-plane').map(
+    (machine) => `  server ${machine.name} ${urlHost(addressOf(machine))}:${API_PORT}`,
+  );
+  return `global
+  maxconn 8192
+  # What happens goes to the journal.
+  log stderr format raw local0 notice
+
+defaults
+  mode tcp
+  log global
+  timeout connect 1s
+  timeout client 30m
+  timeout server 30m
+  timeout check 2s
+
+frontend api
+${binds.map((bind) => `  bind ${bind}\n`).join('')}  default_backend control-planes
+
+backend control-planes
+  balance leastconn
+  option httpchk
+  http-check send meth GET uri /readyz
+  http-check expect status 200
+  # A connection to one that is down is ended at once: kubelet then comes to another one.
+  default-server inter 2s fall 2 rise 1 on-marked-down shutdown-sessions check check-ssl verify required ca-file ${AUTHORITIES.ca.bundle.path}
+${servers.join('\n')}
+`;
+}
+
+/** Below this a port is root's. */
+const FIRST_FREE_PORT = 1024;
+
+const unit = (port: number) =>
+  sections(
+    [
+      'Unit',
+      [
+        'Description=The API of the cluster on this machine',
+        'After=network.target',
+        'StartLimitIntervalSec=0',
+      ],
+    ],
+    [
+      'Service',
+      [
+        'Type=notify',
+        `ExecStart=haproxy -Ws -f ${CONFIG}`,
+        'ExecReload=/bin/kill -USR2 $MAINPID',
+        'KillMode=mixed',
+        'Restart=always',
+        'RestartSec=1',
+        'DynamicUser=yes',
+        ...(port < FIRST_FREE_PORT ? ['AmbientCapabilities=CAP_NET_BIND_SERVICE'] : []),
+        'ProtectHome=yes',
+        'LimitNOFILE=65536',
+      ],
+    ],
+    ['Install', ['WantedBy=multi-user.target']],
+  );
+
+/** The port of the machine's balancer; undefined: it has none. */
+const portOf = (resolved: ResolvedCluster, { roles }: ClusterMachine): number | undefined => {
+  if (roles.includes('worker')) return API_PORT;
+  return roles.includes('control-plane') ? balancedPort(resolved) : undefined;
+};
+
+/** Where the machine's balancer listens, as haproxy says it; nowhere: it has none. */
+export function balancerBinds(resolved: ResolvedCluster, machine: ClusterMachine): readonly string[] {
+  const port = portOf(resolved, machine);
+  if (port === undefined) return [];
+  if (machine.roles.includes('worker')) return [`127.0.0.1:${port}`];
+  // On all addresses: the endpoint's comes and goes.
+  const families = new Set(resolved.virtualAddress?.addresses.map((address) => address.includes(':')));
+  return [...families].map((ipv6) => (ipv6 ? `:::${port} v6only` : `*:${port}`));
+}
+
+/**
+ * A machine's balancer; undefined where there was never one. `pki`: what else it reads when it
+ * starts.
+ */
+export function balancerLines(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  pki: readonly PlanLine[],
+): { readonly files: readonly PlanLine[]; readonly run: PlanLine } | undefined {
+  const port = portOf(resolved, machine);
+  if (port === undefined)
+    return machine.roles.includes('control-plane') && resolved.virtualAddress
+      ? { files: [], run: { do: 'stop', unit: SERVICE } }
+      : undefined;
+  const files = [
+    put(CONFIG, balancerConfig(resolved, balancerBinds(resolved, machine))),
+    put(UNIT, unit(port)),
+  ];
+  const reads = (path: string) => [CONFIG, UNIT, AUTHORITIES.ca.bundle.path].includes(path);
+  return { files, run: { do: 'reload', unit: SERVICE, digest: digestOf([...files, ...pki], reads) } };
+}

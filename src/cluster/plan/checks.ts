@@ -1,0 +1,80 @@
+/**
+ * What a machine checks of itself before anything is started: kubeadm's preflight, and what etcd
+ * asks of its disk.
+ */
+import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
+import {
+  API_PORT,
+  addressOf,
+  balancedPort,
+  type ClusterMachine,
+  type ClusterRole,
+  type ResolvedCluster,
+} from '../spec/resolved-cluster.ts';
+import { MODULES } from './system.ts';
+
+const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine => ({
+  do: 'check',
+  check: name,
+  of: of.map(String),
+});
+
+/**
+ * Ports that must be free, and the programs of ours that may have them (names as the kernel cuts
+ * them off, 15 octets).
+ */
+export const PORTS: Readonly<Record<ClusterRole | 'kubelet', readonly (readonly [number, string])[]>> = {
+  'control-plane': [
+    [API_PORT, 'kube-apiserver'],
+    [10257, 'kube-controller'],
+    [10259, 'kube-scheduler'],
+  ],
+  etcd: [
+    [2379, 'etcd'],
+    [2380, 'etcd'],
+    [2381, 'etcd'],
+  ],
+  worker: [[API_PORT, 'haproxy']],
+  kubelet: [
+    [10248, 'kubelet'],
+    [10250, 'kubelet'],
+  ],
+};
+
+/** Packets of Ethernet's usual size; what is lost at this size hangs TLS handshakes. */
+const MTU = 1500;
+
+/** `data`: etcd's data filesystem is mounted. */
+export function checkLines(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  data: boolean,
+): readonly PlanLine[] {
+  const { memoryMiB, cpus, fsyncMs } = resolved.checks;
+  const isMember = machine.roles.includes('etcd');
+  const kubernetes = runsKubelet(machine);
+  const balanced = machine.roles.includes('control-plane') ? balancedPort(resolved) : undefined;
+  const ports = [
+    ...machine.roles.flatMap((role) => PORTS[role]),
+    ...(kubernetes ? PORTS.kubelet : []),
+    ...(balanced === undefined ? [] : [[balanced, 'haproxy'] as const]),
+  ];
+  const needed = resolved.machines.filter(
+    ({ name, roles }) => name !== machine.name && !(roles.length === 1 && roles[0] === 'worker'),
+  );
+  return [
+    check('machine-id'),
+    check('memory', Math.max(...machine.roles.map((role) => memoryMiB[role]))),
+    check('cpus', cpus),
+    ...(kubernetes
+      ? [check('cgroup2'), check('swapless'), ...MODULES.map((name) => check('module', name))]
+      : []),
+    ...ports.map(([port, own]) => check('port', port, own)),
+    ...needed.map((other) => check('mtu', addressOf(other), MTU)),
+    ...(isMember && data ? [check('fsync', AGENT_PATHS.etcd, fsyncMs)] : []),
+  ];
+}
+
+/** Machines that are only members of etcd have none. */
+export const runsKubelet = ({ roles }: ClusterMachine): boolean =>
+  roles.includes('control-plane') || roles.includes('worker');

@@ -1,0 +1,117 @@
+/**
+ * containerd, set up for kubelet: cgroups by systemd, the pause image, mirrors. Its configuration
+ * has version 2 for 1.6 and 1.7 and version 3 for 2.x (containerd, docs/cri/config.md): 2.x would
+ * convert the older one at each start, and says so.
+ */
+import type { PlanLine } from '../../agent/plan.ts';
+import { formatReference, parseReference } from '../../artifacts/reference.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { parseVersion } from '../spec/versions.ts';
+import { crictlLine, networkLines } from './cri.ts';
+import { digestOf, put, sections } from './lines.ts';
+
+const CONFIG = '/etc/containerd/config.toml';
+const CERTS = '/etc/containerd/certs.d';
+/** Consulted for every registry that has no directory of its own. */
+const MIRRORS = `${CERTS}/_default/hosts.toml`;
+const UNIT = '/etc/systemd/system/containerd.service';
+/** Where supplies.ts puts it, as an archive or by itself. */
+const PROGRAM = ['/usr/local', '/usr/local/bin/containerd'];
+export const CONTAINERD_SOCKET = 'unix:///run/containerd/containerd.sock';
+
+/** Text in TOML: a basic string. JSON's escapes are TOML's. */
+const toml = (text: string): string => JSON.stringify(text);
+
+export function containerdConfig(resolved: ResolvedCluster): string {
+  const newer = parseVersion(resolved.versions.containerd)![0] >= 2;
+  const images = newer ? 'io.containerd.cri.v1.images' : 'io.containerd.grpc.v1.cri';
+  const runtime = newer ? 'io.containerd.cri.v1.runtime' : 'io.containerd.grpc.v1.cri';
+  const table = (plugin: string, name: string, lines: readonly string[]): string =>
+    `\n[plugins.${toml(plugin)}${name}]\n${lines.map((line) => `${line}\n`).join('')}`;
+  return [
+    `version = ${newer ? 3 : 2}\n`,
+    newer
+      ? table(images, '.pinned_images', [`sandbox = ${toml(resolved.images.pause)}`])
+      : table(images, '', [`sandbox_image = ${toml(resolved.images.pause)}`]),
+    table(images, '.registry', [`config_path = ${toml(CERTS)}`]),
+    table(runtime, '.cni', [
+      `bin_dir = ${toml(resolved.cniPlugins)}`,
+      `conf_dir = ${toml('/etc/cni/net.d')}`,
+    ]),
+    table(runtime, '.containerd.runtimes.runc', [`runtime_type = ${toml('io.containerd.runc.v2')}`]),
+    table(runtime, '.containerd.runtimes.runc.options', ['SystemdCgroup = true']),
+  ].join('');
+}
+
+/**
+ * Registries that are asked first; what they do not have comes from where the image's name says.
+ */
+export function mirrorHosts(mirrors: readonly string[]): string {
+  const host = (url: string): string =>
+    [
+      `[host.${toml(url)}]`,
+      'capabilities = ["pull", "resolve"]',
+      ...(url.startsWith('https:') ? ['ca = "/etc/muster/ca.crt"'] : []),
+      '',
+    ].join('\n');
+  return mirrors.map(host).join('\n');
+}
+
+/**
+ * Under which what kubelet has pulled is kept, and looked for before it pulls: with registry, and
+ * by its digest alone if it was named by tag and digest (containerd's ParseDockerRef).
+ */
+export function nameInContainerd(reference: string): string {
+  const read = parseReference(reference);
+  if (read === undefined) return reference;
+  const { digest, tag, ...name } = read;
+  return formatReference({ ...name, ...(digest === undefined ? { tag: tag! } : { digest }) });
+}
+
+/** Ours, because an archive of binaries brings none; Debian's own differs in the path alone. */
+const unit = sections(
+  ['Unit', ['Description=containerd, set up by Muster', 'After=network.target local-fs.target']],
+  [
+    'Service',
+    [
+      'ExecStartPre=-/sbin/modprobe overlay',
+      'ExecStart=containerd',
+      'Type=notify',
+      // Containers outlive a restart of containerd.
+      'KillMode=process',
+      'Delegate=yes',
+      'Restart=always',
+      'RestartSec=5',
+      'LimitNOFILE=1048576',
+      'LimitNPROC=infinity',
+      'LimitCORE=infinity',
+      'TasksMax=infinity',
+      'OOMScoreAdjust=-999',
+    ],
+  ],
+  ['Install', ['WantedBy=multi-user.target']],
+);
+
+/**
+ * `binaries`: what is put down besides; another containerd is started anew, its containers run on.
+ */
+export function containerdLines(
+  resolved: ResolvedCluster,
+  binaries: readonly PlanLine[] = [],
+): {
+  readonly files: readonly PlanLine[];
+  readonly run: PlanLine;
+} {
+  const files = [
+    put(CONFIG, containerdConfig(resolved)),
+    put(UNIT, unit),
+    crictlLine(CONTAINERD_SOCKET),
+    // What people look for is what kubelet started.
+    put('/etc/nerdctl/nerdctl.toml', 'namespace = "k8s.io"\n'),
+    ...networkLines(resolved),
+    ...(resolved.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(resolved.mirrors))] : []),
+  ];
+  // hosts.toml is read with every pull.
+  const digest = digestOf([...files, ...binaries], (path) => [CONFIG, UNIT, ...PROGRAM].includes(path));
+  return { files, run: { do: 'run', unit: 'containerd.service', digest } };
+}

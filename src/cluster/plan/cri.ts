@@ -1,0 +1,15 @@
+/** What every runtime with kubelet's interface (CRI) has beside its own settings. */
+import type { PlanLine } from '../../agent/plan.ts';
+import { FLANNEL_CNI } from '../objects/flannel.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { put } from './lines.ts';
+
+/** crictl finds the runtime at `socket`, a URL. */
+export const crictlLine = (socket: string): PlanLine =>
+  put('/etc/crictl.yaml', `runtime-endpoint: ${socket}\nimage-endpoint: ${socket}\ntimeout: 10\n`);
+
+/** The network's own settings where no pod of it puts them down. */
+export const networkLines = ({ cni }: ResolvedCluster): readonly PlanLine[] =>
+  cni.plugin === 'flannel'
+    ? [put('/etc/cni/net.d/10-flannel.conflist', `${JSON.stringify(FLANNEL_CNI, undefined, 2)}\n`)]
+    : [];

@@ -1,0 +1,71 @@
+/** The data filesystem of a machine, and what is kept on it. */
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { PlanLine } from '../../agent/plan.ts';
+import { AUDIT_DIRECTORY } from '../spec/derive.ts';
+import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { runsKubelet } from './checks.ts';
+import { directory, hold } from './lines.ts';
+import { RUNTIMES } from './runtime.ts';
+
+export type DataPart =
+  /** Nothing can be done before a person looks. */
+  | { readonly state: 'held'; readonly lines: readonly PlanLine[] }
+  /** These are done, then the machine asks again. */
+  | { readonly state: 'coming'; readonly lines: readonly PlanLine[] }
+  /** Mounted, or not wanted. */
+  | { readonly state: 'there'; readonly lines: readonly PlanLine[] };
+
+/**
+ * `newFilesystem`: the UUID that a filesystem gets that is made now; a new one every time, since
+ * grants are bound to it.
+ */
+export function dataPart(
+  { runtime }: Pick<ResolvedCluster, 'runtime'>,
+  machine: ClusterMachine,
+  facts: AgentFacts,
+  newFilesystem: () => string,
+): DataPart {
+  const { disk } = facts;
+  switch (disk.state) {
+    case 'unused':
+      return machine.roles.includes('etcd')
+        ? held('no-data-disk', 'A member of etcd needs a data disk; name it with dataDisk.')
+        : { state: 'there', lines: [] };
+    case 'none':
+    case 'several':
+      return held(
+        'no-data-disk',
+        `${disk.state === 'none' ? 'No disk fits' : 'Several disks fit'} the selector dataDisk: ${disk.detail}`,
+      );
+    case 'foreign':
+      return held('foreign-disk', `${disk.device} carries data that Muster did not make: ${disk.detail}`);
+    case 'blank':
+      return {
+        state: 'coming',
+        lines: [{ do: 'create-data', device: disk.device, filesystem: newFilesystem() }],
+      };
+    case 'ours': {
+      const mount: PlanLine = { do: 'mount-data', filesystem: disk.filesystem };
+      return disk.mounted
+        ? { state: 'there', lines: [mount, ...binds(machine, runtime)] }
+        : { state: 'coming', lines: [mount] };
+    }
+  }
+}
+
+const held = (code: string, text: string): DataPart => ({ state: 'held', lines: [hold(code, text)] });
+
+function binds(machine: ClusterMachine, runtime: ResolvedCluster['runtime']): readonly PlanLine[] {
+  const kept = [
+    ...(machine.roles.includes('etcd') ? ['etcd'] : []),
+    ...(runsKubelet(machine) ? [...RUNTIMES[runtime].data, 'kubelet'] : []),
+  ];
+  return [
+    ...kept.map((name): PlanLine => ({ do: 'bind', directory: name, path: `/var/lib/${name}` })),
+    ...(machine.roles.includes('control-plane')
+      ? [{ do: 'bind', directory: 'audit', path: AUDIT_DIRECTORY } as const]
+      : []),
+    // etcd refuses a data directory that others may read.
+    ...(kept.includes('etcd') ? [directory('/var/lib/etcd', 0o700)] : []),
+  ];
+}

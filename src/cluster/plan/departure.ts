@@ -1,0 +1,77 @@
+/**
+ * What a machine is told that leaves its cluster, or whose cluster was reset: everything is
+ * stopped, and cleared if that was ordered.
+ */
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { Plan, PlanLine } from '../../agent/plan.ts';
+import type { FoundingRecord } from '../etcd/founding.ts';
+import { ETCD_GRANT, ETCD_SERVICE } from './etcd-service.ts';
+import { hold, step } from './lines.ts';
+import { MANIFEST_DIRECTORY } from './manifests.ts';
+
+/**
+ * In this order: nothing is started again by what still runs. Pods of kubelet are in the slice; the
+ * runtime alone would leave them running.
+ */
+const UNITS = [
+  'muster-objects.service',
+  'kubelet.service',
+  'kubepods.slice',
+  ETCD_SERVICE,
+  'muster-address.service',
+  'muster-balancer.service',
+  'containerd.service',
+  'crio.service',
+] as const;
+
+const MANIFESTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
+
+export interface DeparturePlan extends Plan {
+  /** The machine says that it has done all of it. */
+  readonly gone: boolean;
+}
+
+/**
+ * For a machine that the record orders out, or all machines of one that was reset. Nothing is
+ * cleared that is not of this founding.
+ */
+export function departurePlan(record: FoundingRecord, machine: string, facts: AgentFacts): DeparturePlan {
+  const { reset } = record;
+  const leaving = record.leaving?.[machine];
+  if (!reset && leaving && leaving.stage !== 'down')
+    return held('leaving', 'The machine is being taken out of its cluster; what runs goes on until then.', 2);
+  const { marker, disk, etcd } = facts;
+  const clear = reset !== undefined || leaving?.clear === true;
+  if (clear && marker && !isOf(record, machine, marker))
+    return held('foreign-marker', `The data disk is of ${marker.machine} in cluster ${marker.cluster}.`, 10);
+  // The order's own name: the same machine may have left before.
+  const name = `left-${reset?.at ?? leaving?.since ?? 0}`;
+  const emptied = marker === undefined && (disk.state !== 'ours' || etcd.wal === 'absent');
+  const [code, text] = reset
+    ? ['reset', `The cluster was reset; \`muster cluster found ${record.cluster}\` founds it anew.`]
+    : ['left', 'The machine has left its cluster.'];
+  if (facts.step === name && (!clear || emptied)) return { ...held(code!, text!, 5), gone: true };
+  return {
+    gone: false,
+    pollSeconds: facts.hold === undefined || facts.hold.code === code ? 1 : 5,
+    lines: [
+      ...UNITS.map((unit): PlanLine => ({ do: 'stop', unit })),
+      ...MANIFESTS.map((pod): PlanLine => ({ do: 'remove', path: `${MANIFEST_DIRECTORY}/${pod}.yaml` })),
+      { do: 'remove', path: ETCD_GRANT },
+      ...(clear && marker ? [{ do: 'clear', ...marker } as const] : []),
+      step(name),
+      hold(code!, text!),
+    ],
+  };
+}
+
+const isOf = (record: FoundingRecord, machine: string, marker: NonNullable<AgentFacts['marker']>): boolean =>
+  marker.cluster === record.cluster &&
+  marker.machine === machine &&
+  (marker.founding === record.id || marker.founding === 'none');
+
+const held = (code: string, text: string, pollSeconds: number): DeparturePlan => ({
+  gone: false,
+  lines: [hold(code, text)],
+  pollSeconds,
+});

@@ -1,0 +1,114 @@
+/**
+ * kube-vip as a static pod: the control plane that holds a lock in etcd has the addresses. By etcd
+ * and not by a Lease, since that needs no client of Kubernetes and so no first control plane
+ * (cluster-bootstrap, section 3).
+ */
+import type { PlanLine } from '../../agent/plan.ts';
+import { urlHost } from '../../base/ip.ts';
+import { type Plain, yamlText } from '../../base/yaml-text.ts';
+import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { digestOf } from './lines.ts';
+import { MANIFEST_DIRECTORY } from './manifests.ts';
+
+export const KUBE_VIP_MANIFEST = `${MANIFEST_DIRECTORY}/kube-vip.yaml`;
+
+/** One by one: the directories that they are in hold keys of CAs as well. */
+const FILES = {
+  'etcd-ca': AUTHORITIES['etcd-ca'].bundle.path,
+  'etcd-client-certificate': `${PKI_DIRECTORY}/apiserver-etcd-client.crt`,
+  'etcd-client-key': `${PKI_DIRECTORY}/apiserver-etcd-client.key`,
+} as const;
+
+/**
+ * A file that is mounted by itself hides its replacement, so that the pod is started anew with
+ * another certificate.
+ */
+const isRead = (path: string): boolean =>
+  [FILES['etcd-ca'], FILES['etcd-client-certificate']].some((file) => file === path);
+
+/**
+ * How long the lock outlives its last renewal. kube-vip does not notice that it lost it, and two
+ * would have the address in turns: so it is longer than a restart of etcd beside it, and than the
+ * election of another leader.
+ */
+const leaseSeconds = ({ flags }: ResolvedCluster): number =>
+  Math.max(15, Math.ceil((5 * Number(flags.etcd['election-timeout'] ?? 1000)) / 1000));
+
+export function kubeVipManifest(
+  resolved: ResolvedCluster,
+  { addresses, interface: device, image }: NonNullable<ResolvedCluster['virtualAddress']>,
+  pki: readonly PlanLine[],
+): string {
+  // The machine's own where it has one: kube-vip keeps to a connection that a power cut left dead,
+  // and sees neither the lock nor its end by it.
+  const endpoints =
+    resolved.etcd.topology === 'external'
+      ? withRole(resolved, 'etcd').map((member) => `${urlHost(addressOf(member))}:2379`)
+      : ['127.0.0.1:2379'];
+  const env = {
+    address: addresses.join(','),
+    cp_enable: 'true',
+    port: String(resolved.endpoint.port),
+    vip_arp: 'true',
+    vip_interface: device,
+    vip_leaderelection: 'true',
+    vip_leaseduration: String(leaseSeconds(resolved)),
+    vip_subnet: addresses.map((address) => (address.includes(':') ? '128' : '32')).join(','),
+  };
+  const mounts = Object.entries(FILES);
+  const pod: Plain = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      annotations: { 'muster/reads': digestOf(pki, isRead) },
+      labels: { component: 'kube-vip', tier: 'control-plane' },
+      name: 'kube-vip',
+      namespace: 'kube-system',
+    },
+    spec: {
+      containers: [
+        {
+          args: [
+            'manager',
+            '--leaderElectionType=etcd',
+            `--etcdCACert=${FILES['etcd-ca']}`,
+            `--etcdCert=${FILES['etcd-client-certificate']}`,
+            `--etcdKey=${FILES['etcd-client-key']}`,
+            `--etcdEndpoints=${endpoints.join(',')}`,
+          ],
+          env: [
+            ...Object.entries(env).map(([name, value]) => ({ name, value })),
+            { name: 'vip_nodename', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
+          ],
+          image,
+          imagePullPolicy: 'IfNotPresent',
+          // The lock says that this machine runs, not that its apiserver does: without one the pod
+          // is ended, and another takes the addresses.
+          livenessProbe: {
+            failureThreshold: 2,
+            httpGet: { host: '127.0.0.1', path: '/readyz', port: 6443, scheme: 'HTTPS' },
+            periodSeconds: 2,
+            timeoutSeconds: 2,
+          },
+          name: 'kube-vip',
+          resources: { requests: { cpu: '20m', memory: '32Mi' } },
+          securityContext: { capabilities: { add: ['NET_ADMIN', 'NET_RAW'], drop: ['ALL'] } },
+          // Until the apiserver answers for the first time it holds nothing that could be missed.
+          startupProbe: {
+            failureThreshold: 150,
+            httpGet: { host: '127.0.0.1', path: '/readyz', port: 6443, scheme: 'HTTPS' },
+            periodSeconds: 2,
+            timeoutSeconds: 2,
+          },
+          volumeMounts: mounts.map(([name, mountPath]) => ({ mountPath, name, readOnly: true })),
+        },
+      ],
+      hostNetwork: true,
+      priorityClassName: 'system-node-critical',
+      securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+      volumes: mounts.map(([name, path]) => ({ hostPath: { path, type: 'File' }, name })),
+    },
+  };
+  return yamlText(pod);
+}

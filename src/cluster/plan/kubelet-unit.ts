@@ -1,0 +1,77 @@
+/**
+ * kubelet's unit, under the names of kubeadm's package, so that its commands and people find what
+ * they know.
+ */
+import type { PlanLine } from '../../agent/plan.ts';
+import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { IMAGES_SERVICE } from './images-unit.ts';
+import { kubeletFiles, kubeletUnitFlags, RESOLVER } from './kubelet.ts';
+import { put, sections } from './lines.ts';
+import { RUNTIMES } from './runtime.ts';
+
+export const KUBELET_SERVICE = 'kubelet.service';
+const UNIT = `/etc/systemd/system/${KUBELET_SERVICE}`;
+const DROP_IN = `${UNIT}.d/10-kubeadm.conf`;
+
+/**
+ * As kubeadm decides on the machine: where systemd-resolved runs, /etc/resolv.conf names
+ * 127.0.0.53, which is nobody inside a pod.
+ */
+const linkResolver = [
+  `mkdir -p ${RESOLVER.replace(/\/[^/]*$/, '')}`,
+  `ln -sfn /run/systemd/resolve/resolv.conf ${RESOLVER}`,
+  `[ -e ${RESOLVER} ] || ln -sfn /etc/resolv.conf ${RESOLVER}`,
+].join('; ');
+
+const unit = (runtime: string) =>
+  sections(
+    [
+      'Unit',
+      [
+        'Description=kubelet: The Kubernetes Node Agent',
+        `Wants=network-online.target ${runtime} ${IMAGES_SERVICE}`,
+        `After=network-online.target ${runtime} ${IMAGES_SERVICE} systemd-resolved.service`,
+        'StartLimitIntervalSec=0',
+      ],
+    ],
+    [
+      'Service',
+      [`ExecStartPre=/bin/sh -c '${linkResolver}'`, 'ExecStart=kubelet', 'Restart=always', 'RestartSec=2'],
+    ],
+    ['Install', ['WantedBy=multi-user.target']],
+  );
+
+/** A value between double quotes in a unit: systemd reads `\`, `"`, `$` and `%` there. */
+const quoted = (text: string): string =>
+  text.replace(/[\\"]/g, '\\$&').replaceAll('$', '$$$$').replaceAll('%', '%%');
+
+function dropIn(resolved: ResolvedCluster, machine: ClusterMachine): string {
+  const flags = kubeletUnitFlags(resolved, machine);
+  const config = flags.filter((flag) => flag.startsWith('--config='));
+  const kubeconfig = flags.filter((flag) => !flag.startsWith('--config='));
+  return sections([
+    'Service',
+    [
+      `Environment="KUBELET_KUBECONFIG_ARGS=${quoted(kubeconfig.join(' '))}"`,
+      `Environment="KUBELET_CONFIG_ARGS=${quoted(config.join(' '))}"`,
+      'EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env',
+      'EnvironmentFile=-/etc/default/kubelet',
+      'ExecStart=',
+      'ExecStart=kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS',
+    ],
+  ]);
+}
+
+export const kubeletLines = (resolved: ResolvedCluster, machine: ClusterMachine): readonly PlanLine[] => [
+  ...kubeletFiles(resolved, machine).map(({ path, mode, text }) => put(path, text, mode)),
+  put(UNIT, unit(RUNTIMES[resolved.runtime].unit)),
+  put(DROP_IN, dropIn(resolved, machine)),
+];
+
+/**
+ * What kubelet reads when it starts. Its certificates, and the CA that it believes, it reads again
+ * by itself.
+ */
+export const readByKubelet = (path: string): boolean =>
+  [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf', '/usr/local/bin/kubelet'].includes(path) ||
+  /^\/var\/lib\/kubelet\/[^/]+$/.test(path);

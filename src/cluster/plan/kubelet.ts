@@ -1,0 +1,83 @@
+/** What kubelet starts with on one machine. */
+import { type Plain, yamlText } from '../../base/yaml-text.ts';
+import { labelsFlag } from '../spec/nodes.ts';
+import type { ClusterMachine, ResolvedCluster, Value } from '../spec/resolved-cluster.ts';
+import { commandLine } from './manifests.ts';
+
+/** What pods get as their resolv.conf: kubelet's unit links it to the right file of the machine. */
+export const RESOLVER = '/run/muster/resolv.conf';
+
+/** KubeletConfiguration of a machine; on control planes with what differs there. */
+export function kubeletConfiguration(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+): Readonly<Record<string, Value>> {
+  const config: Record<string, Value> = {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    ...resolved.kubelet.config,
+    ...(machine.roles.includes('control-plane') && resolved.kubelet.controlPlaneConfig),
+  };
+  const { registerWithTaints: given = [] } = config;
+  if (machine.taints) config.registerWithTaints = [given, machine.taints].flat() as readonly Value[];
+  // A kubelet that finds a certificate there takes it for its first, and asks the cluster for none
+  // until that nears its end.
+  if (config.serverTLSBootstrap === true) {
+    delete config.tlsCertFile;
+    delete config.tlsPrivateKeyFile;
+  }
+  return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Flags that kubeadm's own drop-in for the unit gives; the others stand in `kubeadm-flags.env`. */
+const OF_THE_UNIT = ['bootstrap-kubeconfig', 'config', 'kubeconfig'];
+
+/** As files, under kubeadm's names so that its later commands find them. */
+export function kubeletFiles(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+): readonly { readonly path: string; readonly mode: number; readonly text: string }[] {
+  const { kubelet } = resolved.flags;
+  const labels = labelsFlag(kubelet['node-labels'], machine.labels ?? {});
+  const own = Object.fromEntries(
+    Object.entries({ ...kubelet, ...(labels !== '' && { 'node-labels': labels }) }).filter(
+      ([flag]) => !OF_THE_UNIT.includes(flag),
+    ),
+  );
+  const runtime = resolved.kubelet.config.containerRuntimeEndpoint;
+  return [
+    {
+      path: '/var/lib/kubelet/config.yaml',
+      mode: 0o644,
+      text: yamlText(kubeletConfiguration(resolved, machine) as Plain),
+    },
+    ...(typeof runtime === 'string'
+      ? [
+          {
+            path: '/var/lib/kubelet/instance-config.yaml',
+            mode: 0o644,
+            text: yamlText({ containerRuntimeEndpoint: runtime }),
+          },
+        ]
+      : []),
+    {
+      path: '/var/lib/kubelet/kubeadm-flags.env',
+      mode: 0o644,
+      text: `KUBELET_KUBEADM_ARGS="${commandLine(own, machine).map(escaped).join(' ')}"\n`,
+    },
+  ];
+}
+
+/**
+ * systemd's EnvironmentFile: backslash, quote, dollar and backtick mean something between double
+ * quotes.
+ */
+const escaped = (text: string): string => text.replace(/[\\"$`]/g, '\\$&');
+
+/** The flags that the unit's `ExecStart` gives itself. */
+export function kubeletUnitFlags(resolved: ResolvedCluster, machine: ClusterMachine): readonly string[] {
+  const flags = Object.fromEntries(
+    Object.entries(resolved.flags.kubelet).filter(([flag]) => OF_THE_UNIT.includes(flag)),
+  );
+  return commandLine(flags, machine);
+}

@@ -1,0 +1,267 @@
+/**
+ * The static pods of one control plane or etcd machine. Pure: full specification, machine and
+ * founding in, pods out.
+ */
+import { createHash } from 'node:crypto';
+import { urlHost } from '../../base/ip.ts';
+import { type Plain, yamlText } from '../../base/yaml-text.ts';
+import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
+import { ROLLED, type Rolled } from '../change/turn.ts';
+import {
+  addressOf,
+  type ClusterMachine,
+  type Component,
+  type Flags,
+  type ResolvedCluster,
+} from '../spec/resolved-cluster.ts';
+import { ETCD_RELEASES } from '../spec/versions.ts';
+import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
+
+/** What etcd starts with. `new` is a grant, see the founding; it is never derived here. */
+export interface Founding {
+  readonly state: 'new' | 'existing';
+  /** From the random id of the founding: two foundings are two clusters to etcd. */
+  readonly token: string;
+  /** All members, this one included. */
+  readonly members: readonly { readonly name: string; readonly address: string }[];
+}
+
+export const MANIFEST_DIRECTORY = '/etc/kubernetes/manifests';
+
+/** Expands `${machine.…}` and `${founding.…}`; anything else with `${` is taken as it is. */
+function expand(text: string, machine: ClusterMachine, founding: Founding | undefined): string {
+  const values: Readonly<Record<string, string | undefined>> = {
+    'machine.name': machine.name,
+    'machine.address': addressOf(machine),
+    'machine.host': urlHost(addressOf(machine)),
+    'machine.nodeIps': nodeIps(machine).join(','),
+    'founding.state': founding?.state,
+    'founding.token': founding?.token,
+    'founding.initialCluster': founding?.members
+      .map(({ name, address }) => `${name}=https://${urlHost(address)}:2380`)
+      .sort()
+      .join(','),
+  };
+  return text.replace(/\$\{([a-zA-Z.]+)\}/g, (all, name: string) => values[name] ?? all);
+}
+
+/** The first address of each family: what kubelet takes for `--node-ip`. */
+function nodeIps({ addresses }: ClusterMachine): readonly string[] {
+  const first = (ipv6: boolean) => addresses.find((text) => text.includes(':') === ipv6);
+  const ips = [first(false), first(true)].filter((one) => one !== undefined);
+  return ips.sort((a, b) => addresses.indexOf(a) - addresses.indexOf(b));
+}
+
+/** `--flag=value`, sorted as kubeadm does; a list gives the flag several times. */
+export function commandLine(flags: Flags, machine: ClusterMachine, founding?: Founding): readonly string[] {
+  return Object.keys(flags)
+    .sort()
+    .flatMap((flag) => [flags[flag]!].flat().map((value) => `--${flag}=${expand(value, machine, founding)}`));
+}
+
+interface ProbeSpot {
+  readonly host: string;
+  readonly scheme: 'HTTP' | 'HTTPS';
+}
+
+const get = ({ host, scheme }: ProbeSpot, path: string): Probe['httpGet'] => ({
+  host,
+  path,
+  port: 'probe-port',
+  scheme,
+});
+const slow = (spot: ProbeSpot, path: string, failureThreshold: number): Probe => ({
+  failureThreshold,
+  httpGet: get(spot, path),
+  initialDelaySeconds: 10,
+  periodSeconds: 10,
+  timeoutSeconds: 15,
+});
+const liveness = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 8);
+/** Four minutes, each try taking ten seconds. */
+const startup = (spot: ProbeSpot, path: string, tries = 24): Probe => slow(spot, path, tries);
+const readiness = (spot: ProbeSpot, path: string): Probe => ({
+  failureThreshold: 3,
+  httpGet: get(spot, path),
+  periodSeconds: 1,
+  timeoutSeconds: 15,
+});
+
+/** The value of a flag that our own pod depends on (a port, a directory), overrides included. */
+function flagValue(resolved: ResolvedCluster, component: Component, flag: string, fallback: string): string {
+  const value = resolved.flags[component][flag];
+  return typeof value === 'string' ? value : fallback;
+}
+
+const directory = (name: string, path: string, readOnly = true): Mount => ({
+  name,
+  path,
+  type: 'DirectoryOrCreate',
+  readOnly,
+});
+
+/**
+ * What kube-apiserver has besides kubeadm's: its own files, and where the audit log is, whatever an
+ * override says. A log that is turned off or goes to the pod's output needs no place.
+ */
+export function apiserverMounts(resolved: ResolvedCluster): readonly Mount[] {
+  const found = /^(\/.+)\/[^/]+$/.exec(flagValue(resolved, 'kube-apiserver', 'audit-log-path', '-'));
+  const audit = found ? [directory('audit', found[1]!, false)] : [];
+  return [directory('apiserver', APISERVER_DIRECTORY), ...audit];
+}
+
+/** kubeadm names a volume after its path. */
+const hostCertificates = (resolved: ResolvedCluster): readonly Mount[] =>
+  resolved.hostCertificates.map((path) => directory(path.slice(1).replaceAll('/', '-'), path));
+
+const bySort = (mounts: readonly Mount[]): readonly Mount[] =>
+  mounts.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+
+export function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, founding: Founding): StaticPod {
+  const { probes } = ETCD_RELEASES[resolved.etcd.minor];
+  const spot = { host: '127.0.0.1', scheme: 'HTTP' } as const;
+  return {
+    name: 'etcd',
+    annotations: {
+      // kubeadm finds the members by it.
+      'kubeadm.kubernetes.io/etcd.advertise-client-urls': expand(
+        flagValue(resolved, 'etcd', 'advertise-client-urls', ''),
+        machine,
+        founding,
+      ),
+    },
+    image: resolved.images.etcd,
+    command: ['etcd', ...commandLine(resolved.flags.etcd, machine, founding)],
+    port: 2381,
+    requests: { cpu: '100m', memory: '100Mi' },
+    livenessProbe: liveness(spot, probes.liveness),
+    readinessProbe: readiness(spot, probes.readiness),
+    startupProbe: startup(spot, probes.startup),
+    mounts: [
+      directory('etcd-data', flagValue(resolved, 'etcd', 'data-dir', resolved.etcd.dataDirectory), false),
+      directory('etcd-certs', `${PKI_DIRECTORY}/etcd`, false),
+    ],
+  };
+}
+
+export function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
+  const port = Number(flagValue(resolved, 'kube-apiserver', 'secure-port', '6443'));
+  const spot = { host: addressOf(machine), scheme: 'HTTPS' } as const;
+  return {
+    name: 'kube-apiserver',
+    annotations: {
+      'kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint': `${urlHost(addressOf(machine))}:${port}`,
+    },
+    image: resolved.images['kube-apiserver'],
+    command: ['kube-apiserver', ...commandLine(resolved.flags['kube-apiserver'], machine)],
+    port,
+    requests: { cpu: '250m' },
+    livenessProbe: liveness(spot, '/livez'),
+    readinessProbe: readiness(spot, '/readyz'),
+    startupProbe: startup(spot, '/livez', 90),
+    mounts: bySort([
+      ...apiserverMounts(resolved),
+      directory('ca-certs', '/etc/ssl/certs'),
+      directory('k8s-certs', PKI_DIRECTORY),
+      ...hostCertificates(resolved),
+    ]),
+  };
+}
+
+export function controllerManagerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
+  const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
+  return {
+    name: 'kube-controller-manager',
+    annotations: {},
+    image: resolved.images['kube-controller-manager'],
+    command: ['kube-controller-manager', ...commandLine(resolved.flags['kube-controller-manager'], machine)],
+    port: 10257,
+    requests: { cpu: '200m' },
+    livenessProbe: liveness(spot, '/healthz'),
+    startupProbe: startup(spot, '/healthz'),
+    mounts: bySort([
+      directory('ca-certs', '/etc/ssl/certs'),
+      directory('k8s-certs', PKI_DIRECTORY),
+      directory('kubeconfig', `${KUBERNETES_DIRECTORY}/controller-manager`),
+      ...hostCertificates(resolved),
+    ]),
+  };
+}
+
+export function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
+  const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
+  return {
+    name: 'kube-scheduler',
+    annotations: {},
+    image: resolved.images['kube-scheduler'],
+    command: ['kube-scheduler', ...commandLine(resolved.flags['kube-scheduler'], machine)],
+    port: 10259,
+    requests: { cpu: '100m' },
+    livenessProbe: liveness(spot, '/livez'),
+    readinessProbe: readiness(spot, '/readyz'),
+    startupProbe: startup(spot, '/livez'),
+    mounts: [directory('kubeconfig', `${KUBERNETES_DIRECTORY}/scheduler`)],
+  };
+}
+
+/**
+ * kubelet starts a static pod anew when its manifest changes, and not when a file does that it
+ * reads.
+ */
+const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
+  reads === undefined ? pod : { ...pod, annotations: { ...pod.annotations, 'muster/reads': reads } };
+
+/**
+ * Environment of a process that is started anew only in turn: what it was started with, so that its
+ * agent can tell.
+ */
+export const REVISION = 'MUSTER_REVISION';
+
+export const revisionOf = (text: string): string =>
+  createHash('sha256').update(text).digest('hex').slice(0, 16);
+
+const textOf = (pod: StaticPod): string => yamlText(podManifest(pod) as unknown as Plain);
+
+const isRolled = (name: string): name is Rolled => ROLLED.some((one) => one === name);
+
+export interface ManifestFile {
+  readonly path: string;
+  readonly mode: number;
+  readonly text: string;
+  /** Of pods that change in turn. */
+  readonly rolled?: { readonly pod: Rolled; readonly revision: string };
+}
+
+function manifestFile(pod: StaticPod): ManifestFile {
+  const file = { path: `${MANIFEST_DIRECTORY}/${pod.name}.yaml`, mode: 0o600 };
+  const text = textOf(pod);
+  if (!isRolled(pod.name)) return { ...file, text };
+  const revision = revisionOf(text);
+  return {
+    ...file,
+    text: textOf({ ...pod, env: { [REVISION]: revision } }),
+    rolled: { pod: pod.name, revision },
+  };
+}
+
+/**
+ * The manifests of a machine by its roles, as files: mode 0600. etcd's is there only with a
+ * founding: without the grant there is nothing to start. `reads` gives a digest of what a pod reads
+ * when it starts.
+ */
+export function manifestFiles(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  founding?: Founding,
+  reads: (pod: string) => string | undefined = () => undefined,
+): readonly ManifestFile[] {
+  const pods: StaticPod[] = [];
+  if (machine.roles.includes('etcd') && founding) pods.push(etcdPod(resolved, machine, founding));
+  if (machine.roles.includes('control-plane'))
+    pods.push(
+      apiserverPod(resolved, machine),
+      controllerManagerPod(resolved, machine),
+      schedulerPod(resolved, machine),
+    );
+  return pods.map((pod) => manifestFile(annotated(pod, reads(pod.name))));
+}

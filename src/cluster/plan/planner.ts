@@ -1,0 +1,413 @@
+/**
+ * Who asks, and what its machine is like → what it has to do. Everything that a machine of a
+ * cluster receives goes through here, and only machines that an operator accepted (that have a
+ * document) receive anything.
+ */
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { Plan, PlanLine } from '../../agent/plan.ts';
+import type { AgentIdentity, AgentPlanner } from '../../agent/protocol.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { EventSink } from '../../events/event.ts';
+import { readCsr } from '../../pki/csr.ts';
+import type { EncryptionKeyset } from '../../pki/encryption.ts';
+import { type HandoutOf, type Held, handout } from '../../pki/handout.ts';
+import { type LeafName, leavesFor } from '../../pki/hierarchy.ts';
+import { PrivateKey, type PublicKey } from '../../pki/keys.ts';
+import { trustBundle } from '../../pki/keyset.ts';
+import type { Keysets, Pki } from '../../pki/pki.ts';
+import { MUSTER_SCOPE } from '../../pki/records.ts';
+import type { Catalog } from '../../resources/catalog.ts';
+import type { Store } from '../../store/store.ts';
+import { openRollouts, type Rollouts } from '../change/rollouts.ts';
+import type { Founder } from '../etcd/founder.ts';
+import type { FoundingRecord } from '../etcd/founding.ts';
+import type { JoinTokens } from '../joining/tokens.ts';
+import { type AppliedObjects, openAppliedObjects } from '../objects/applied.ts';
+import type { PresentOf } from '../objects/desired.ts';
+import { joinsByToken } from '../spec/by-token.ts';
+import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificate-names.ts';
+import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { followClusters, type ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { type Certificates, openCertificates } from './certificates.ts';
+import { dataPart } from './data.ts';
+import { departurePlan } from './departure.ts';
+import type { EtcdPart, EtcdPlanner } from './etcd-part.ts';
+import { hold } from './lines.ts';
+import { heldLines, type PlanOf, planLines } from './machine-plan.ts';
+import type { ObjectsPart } from './objects-unit.ts';
+import { openPreflight, type Preflight } from './preflight.ts';
+import { pinImages } from './supplies.ts';
+
+export interface PlannerDeps {
+  readonly catalog: Catalog;
+  readonly pki: Pki;
+  readonly clock: Clock;
+  readonly events: EventSink;
+  readonly store: Store;
+  readonly log: Log;
+  /** The founding's word on members of etcd. */
+  readonly etcd: EtcdPlanner;
+  /** Machines that are to give something up. */
+  readonly departures?: Pick<Founder, 'departing' | 'gone'>;
+  /** Of machines that join by one. */
+  readonly tokens: Pick<JoinTokens, 'of' | 'joined'>;
+  /** A new UUID for a data filesystem. */
+  readonly newFilesystem: () => string;
+  /** Binaries and registries that this boot host has; absent: machines bring theirs. */
+  readonly supplies?: (resolved: ResolvedCluster, machine: ClusterMachine) => Supplies;
+  /** What control planes have to apply. */
+  readonly present: PresentOf;
+}
+
+/** What machines get from the boot host besides their configuration. */
+export interface Supplies {
+  /** Lines that put binaries down. */
+  readonly binaries: readonly PlanLine[];
+  /** Registries that are asked first, see {@link ResolvedCluster.mirrors}. */
+  readonly mirrors: readonly string[];
+  /** Of an image that is here. */
+  readonly digestOf: (reference: string) => string | undefined;
+}
+
+export interface ClusterPlanner {
+  readonly plan: AgentPlanner;
+  /**
+   * The whole plan of a worker whose agent does not ask: `delivery: inline`. Its keys are made
+   * here, for this call. Throws E_AGENT_WAIT while it cannot be said, with what is waited for.
+   */
+  readonly inline: (machine: string) => Promise<Plan>;
+  close(): void;
+}
+
+/** Seconds until the next poll. */
+const POLL = {
+  /** There is more at once. */
+  now: 0,
+  /** Others are waited for. */
+  soon: 2,
+  /** Something failed, or a person has to look. */
+  held: 10,
+  /** Nothing is left to do. */
+  settled: 30,
+  /** The machine is of no cluster. */
+  idle: 60,
+} as const;
+
+/** Keysets are opened again after so long: a step of a rotation is seen by then. */
+const KEYSETS_FRESH = 5_000 as Millis;
+
+export function createPlanner(deps: PlannerDeps): ClusterPlanner {
+  const clusters = followClusters(deps.catalog);
+  const planner = new Planner(deps, clusters, openCertificates(deps));
+  return {
+    plan: (identity, facts) => planner.plan(identity, facts),
+    inline: (machine) => planner.inline(machine),
+    close: () => clusters.close(),
+  };
+}
+
+const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
+
+/** What is known of the machine that asks. */
+interface Asking {
+  readonly resolved: ResolvedCluster;
+  readonly machine: ClusterMachine;
+  readonly facts: AgentFacts;
+}
+
+/** Of a cluster, and Muster's own. */
+interface Keys {
+  readonly keysets: Keysets;
+  readonly encryption: EncryptionKeyset | undefined;
+}
+
+class Planner {
+  readonly #deps: PlannerDeps;
+  readonly #clusters: ResolvedClusters;
+  readonly #certificates: Certificates;
+  readonly #applied: AppliedObjects;
+  readonly #rollouts: Rollouts;
+  readonly #preflight: Preflight;
+  readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
+
+  constructor(deps: PlannerDeps, clusters: ResolvedClusters, certificates: Certificates) {
+    this.#deps = deps;
+    this.#clusters = clusters;
+    this.#certificates = certificates;
+    this.#applied = openAppliedObjects(deps);
+    this.#rollouts = openRollouts(deps);
+    this.#preflight = openPreflight(deps.clock);
+  }
+
+  async plan(identity: AgentIdentity, facts: AgentFacts): Promise<Plan> {
+    const { catalog } = this.#deps;
+    if (catalog.get('Machine', identity.machine) === undefined)
+      return only(
+        POLL.held,
+        hold('not-accepted', `${identity.machine} is not accepted: nothing is written to its disks.`),
+      );
+    const cluster = this.#clusters.clusterOf(identity.machine);
+    const machine = cluster?.resolved?.machines.find(({ name }) => name === identity.machine);
+    const leaves = this.#deps.departures?.departing(identity.machine, cluster?.resolved?.name);
+    if (leaves) {
+      const own = cluster?.resolved?.name === leaves.cluster && machine;
+      return this.#departure(
+        leaves,
+        identity.machine,
+        facts,
+        own ? { resolved: cluster.resolved, machine, facts } : undefined,
+      );
+    }
+    if (cluster === undefined) return only(POLL.idle);
+    const { resolved, faults } = cluster;
+    if (resolved === undefined || machine === undefined) {
+      const first =
+        faults.find(({ severity }) => severity === 'error') ??
+        faults.find(({ fault }) => fault.message.includes(`"${identity.machine}"`));
+      return only(POLL.held, hold('cluster-faulty', first?.fault.message ?? 'The Cluster is incomplete.'));
+    }
+    return this.#planOf({ resolved, machine, facts });
+  }
+
+  /** What a machine gives up; `asking` of one that its cluster still names. */
+  async #departure(
+    record: FoundingRecord,
+    machine: string,
+    facts: AgentFacts,
+    asking: Asking | undefined,
+  ): Promise<Plan> {
+    // What it is like counts when the cluster is founded anew.
+    if (asking?.machine.roles.includes('etcd')) await this.#deps.etcd(asking.resolved, asking.machine, facts);
+    const { gone, ...plan } = departurePlan(record, machine, facts);
+    if (gone) await this.#deps.departures?.gone(record.cluster, machine);
+    return plan;
+  }
+
+  async #planOf(asking: Asking): Promise<Plan> {
+    const { resolved, machine, facts } = asking;
+    const data = dataPart(resolved, machine, facts, this.#deps.newFilesystem);
+    if (data.state === 'held') return { lines: data.lines, pollSeconds: POLL.held };
+    if (data.state === 'coming') return { lines: data.lines, pollSeconds: this.#next(facts, POLL.now) };
+
+    const isMember = machine.roles.includes('etcd');
+    const etcd = isMember ? await this.#deps.etcd(resolved, machine, facts) : markerOf(asking);
+    if (etcd?.hold?.stop === true)
+      return {
+        lines: heldLines({ ...this.#supplied(resolved, machine), data: data.lines, etcd }),
+        pollSeconds: etcd.pollSeconds ?? POLL.held,
+      };
+
+    const keys = await this.#keysOf(resolved, isMember);
+    if (keys === undefined)
+      return only(
+        POLL.soon,
+        ...data.lines,
+        hold('waiting-for-members', 'No member of etcd was here yet; the keys of the cluster are made then.'),
+      );
+    const { keysets } = keys;
+    const isControlPlane = machine.roles.includes('control-plane');
+    const present = isControlPlane
+      ? await this.#deps.present(resolved, machine, trustBundle(keysets.get('ca')!))
+      : undefined;
+    const objects = present && (await this.#due(asking, present.part));
+    const leaves = await this.#leaves(asking, keysets, objects !== undefined);
+    if (leaves.requests.length > 0)
+      return {
+        lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
+        pollSeconds: leaves.refused ? POLL.held : this.#next(facts, POLL.now),
+      };
+    let soon = false;
+    const turn: PlanOf['turn'] = (wanted) => {
+      const asked = this.#rollouts.ask(resolved, machine, facts, wanted);
+      ({ soon } = asked);
+      return asked.turn;
+    };
+    const preflight = this.#preflight.of(machine.name, facts);
+    const of = { resolved, machine, data: data.lines, etcd, objects, preflight, turn };
+    const lines = this.#lines(of, keys, leaves.held, await this.#joins(asking));
+    const waiting =
+      soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
+    const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
+    // Said at the end, when all else is done; what stops etcd counts more.
+    const lacking = present?.addons.hold;
+    if (lacking === undefined || etcd?.hold !== undefined) return { lines, pollSeconds };
+    return {
+      lines: [...lines, hold(lacking.code, lacking.text)],
+      pollSeconds: Math.max(pollSeconds, POLL.held),
+    };
+  }
+
+  /** What a machine gets that holds these leaves. */
+  #lines(
+    of: Omit<PlanOf, 'pki' | 'binaries'>,
+    { keysets, encryption }: Keys,
+    leaves: ReadonlyMap<LeafName, Held>,
+    joins?: HandoutOf['joins'],
+  ): readonly PlanLine[] {
+    const { resolved, machine } = of;
+    const pki = handout({
+      roles: pkiRoles(machine),
+      cluster: resolved.name,
+      user: machine.name,
+      keysets,
+      leaves,
+      encryption: { keyset: encryption, encrypts: resolved.encryptSecrets },
+      servers: apiServers(resolved, machine),
+      joins,
+    });
+    return planLines({ ...of, ...this.#supplied(resolved, machine), pki });
+  }
+
+  /** The cluster with what this boot host has for the machine. */
+  #supplied(resolved: ResolvedCluster, machine: ClusterMachine): Pick<PlanOf, 'resolved' | 'binaries'> {
+    const supplies = this.#deps.supplies?.(resolved, machine);
+    const pinned = supplies ? pinImages(resolved, supplies.digestOf) : resolved;
+    return {
+      resolved: { ...pinned, mirrors: [...(supplies?.mirrors ?? []), ...resolved.mirrors] },
+      binaries: supplies?.binaries,
+    };
+  }
+
+  async inline(name: string): Promise<Plan> {
+    const wait = (why: string): never => {
+      throw new MusterError('E_AGENT_WAIT', why);
+    };
+    const { resolved } = this.#clusters.clusterOf(name) ?? {};
+    const machine = resolved?.machines.find((one) => one.name === name);
+    if (resolved === undefined || machine === undefined) return wait('the Cluster is incomplete');
+    if (machine.roles.some((role) => role !== 'worker'))
+      return wait(
+        'only workers have their secrets inline: a member of etcd is told by its agent when to begin',
+      );
+    const keys = await this.#keysOf(resolved, false);
+    if (keys === undefined)
+      return wait('the keys of the cluster are made when its first member of etcd asks');
+    const { pki } = this.#deps;
+    const leaves = leavesOf(machine, false).map(async (leaf): Promise<[LeafName, Held]> => {
+      const key = await PrivateKey.generate(resolved.keys);
+      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(resolved) };
+      const { certificate } = await pki.issue(resolved.name, { ...order, publicKey: key.publicKey() });
+      return [leaf, { certificate, key }];
+    });
+    const held = new Map(await Promise.all(leaves));
+    return { lines: this.#lines({ resolved, machine, data: [] }, keys, held), pollSeconds: 0 };
+  }
+
+  /** A plan that failed is not repeated without pause. */
+  #next({ hold: failed }: AgentFacts, seconds: number): number {
+    return failed === undefined ? seconds : Math.max(seconds, POLL.held);
+  }
+
+  /**
+   * The cluster's keysets and Muster's own. They are made when the first member of etcd asks that
+   * is not held: one that has data which this store knows nothing of is held, so that a lost store
+   * makes no second set of keys for a cluster that runs.
+   */
+  async #keysOf(resolved: ResolvedCluster, mayFound: boolean): Promise<Keys | undefined> {
+    const { pki, clock } = this.#deps;
+    const known = this.#keys.get(resolved.name);
+    if (known && known.until > clock.monotonic()) return known;
+    const own = mayFound ? await pki.found(resolved.name, resolved.keys) : await founded(pki, resolved.name);
+    if (own === undefined) return undefined;
+    const keysets = new Map([...own, ...((await founded(pki, MUSTER_SCOPE)) ?? [])]);
+    const keys: Keys = { keysets, encryption: await pki.encryption(resolved.name) };
+    this.#keys.set(resolved.name, { ...keys, until: (clock.monotonic() + KEYSETS_FRESH) as Millis });
+    return keys;
+  }
+
+  /** How a kubelet comes to its certificate that has none from here. */
+  async #joins({ resolved, machine, facts }: Asking): Promise<HandoutOf['joins']> {
+    if (!joinsByToken(resolved, machine)) return undefined;
+    const { tokens } = this.#deps;
+    if (facts.joined) {
+      await tokens.joined(resolved.name, machine.name);
+      return {};
+    }
+    // Before the first step of a boot the directory is not in its place in which a certificate may
+    // lie.
+    return facts.step === undefined ? {} : { token: await tokens.of(resolved.name, machine.name) };
+  }
+
+  /** The in-cluster objects, on a control plane that has not applied them yet. */
+  async #due({ resolved, machine, facts }: Asking, part: ObjectsPart): Promise<ObjectsPart | undefined> {
+    const due = await this.#applied.isDue(resolved.name, machine.name, part.digest, facts);
+    return due ? part : undefined;
+  }
+
+  /** Certificates of the machine's keys, and the requests that are still needed. */
+  async #leaves({ resolved, machine, facts }: Asking, keysets: Keysets, applies: boolean) {
+    const leaves = leavesOf(machine, applies).filter(
+      (leaf) => leaf !== 'kubelet' || !joinsByToken(resolved, machine),
+    );
+    let refused = false;
+    const get = async (leaf: LeafName) => {
+      const request = this.#request(machine.name, leaf, facts);
+      refused ||= request === 'refused';
+      const publicKey = request === 'refused' ? undefined : request;
+      const pin = facts.pins.get(leaf) ?? publicKey?.pin();
+      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(resolved), publicKey };
+      return pin === undefined
+        ? undefined
+        : this.#certificates.get(resolved.name, keysets, { ...order, pin });
+    };
+    const issued = await Promise.all(leaves.map(get));
+    const held = new Map<LeafName, Held>();
+    for (const [n, leaf] of leaves.entries()) if (issued[n]) held.set(leaf, issued[n]);
+    const requests = leaves
+      .filter((leaf) => !held.has(leaf))
+      .map((leaf): PlanLine => ({ do: 'request', leaf, algorithm: resolved.keys }));
+    return { held, requests, refused };
+  }
+
+  #request(machine: string, leaf: LeafName, facts: AgentFacts): PublicKey | 'refused' | undefined {
+    const text = facts.requests.get(leaf);
+    if (text === undefined) return undefined;
+    const read = readCsr(text);
+    if (read.ok) return read.publicKey;
+    this.#deps.events.record({
+      kind: 'certificate.refused',
+      subject: machine,
+      reason: { code: read.reason, text: `A request for ${leaf} was refused: ${read.text}.` },
+    });
+    return 'refused';
+  }
+}
+
+/**
+ * The agent's own certificate comes with its ticket; the applier's when there is something to
+ * apply.
+ */
+const leavesOf = (machine: ClusterMachine, applies: boolean): readonly LeafName[] =>
+  leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && (leaf !== 'applier' || applies));
+
+async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
+  return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;
+}
+
+/**
+ * A machine that is no member marks its data filesystem too, so that its disk is not taken for
+ * another machine's.
+ */
+function markerOf({ resolved, machine, facts }: Asking): EtcdPart | undefined {
+  if (facts.disk.state !== 'ours') return undefined;
+  // Words of a marker begin with a letter or digit: the agent takes none that a command could read
+  // as an option.
+  const marker = { cluster: resolved.name, founding: 'none', member: 'none', machine: machine.name };
+  const there = facts.marker;
+  const foreign =
+    there !== undefined &&
+    Object.entries(marker).some(([key, value]) => there[key as keyof typeof marker] !== value);
+  if (foreign)
+    return {
+      lines: [],
+      hold: {
+        code: 'foreign-marker',
+        text: `The data disk is of ${there.machine} in cluster ${there.cluster}.`,
+        stop: true,
+      },
+    };
+  return { lines: [{ do: 'marker', ...marker }] };
+}

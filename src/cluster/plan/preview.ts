@@ -1,0 +1,51 @@
+/** A plan for people: what a machine gets, without what only the machine or the founding knows. */
+import type { PlanLine } from '../../agent/plan.ts';
+import type { RenderedAddon } from '../objects/addons/addon.ts';
+import { bundleOf } from '../objects/bundle.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { planLines } from './machine-plan.ts';
+import { objectsPart } from './objects-unit.ts';
+
+/**
+ * The lines in order, each content below its line. Certificates, keys and kubeconfigs are left out;
+ * etcd is shown as it is after the founding.
+ */
+export function previewText(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  addons: readonly RenderedAddon[] = [],
+): string {
+  const isMember = machine.roles.includes('etcd');
+  const members = withRole(resolved, 'etcd').map((member) => ({
+    name: member.name,
+    address: addressOf(member),
+  }));
+  const founding = { state: 'existing', token: '[of the founding]', members } as const;
+  const lines = planLines({
+    resolved,
+    machine,
+    data: [],
+    etcd: isMember ? { lines: [], founding } : undefined,
+    pki: [],
+    objects: machine.roles.includes('control-plane')
+      ? objectsPart(machine, bundleOf(resolved, '[CA of the cluster]'), addons)
+      : undefined,
+  });
+  return lines.map((line) => `${shownLine(line)}\n`).join('');
+}
+
+/**
+ * A line in words, with the text that it puts down indented below it. Contents marked secret are
+ * not shown.
+ */
+export function shownLine(line: PlanLine): string {
+  const words = Object.entries(line).flatMap(([key, value]) => {
+    if (key === 'content' || key === 'digest') return [];
+    return [key === 'mode' ? `0${(value as number).toString(8)}` : [value].flat().join(' ')];
+  });
+  const head = words.filter((word) => word !== '').join(' ');
+  if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content) || line.content.secret)
+    return head;
+  const text = line.content.text.trimEnd().split('\n');
+  return [head, ...text.map((one) => (one === '' ? '' : `    ${one}`))].join('\n');
+}

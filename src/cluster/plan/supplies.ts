@@ -1,0 +1,123 @@
+/**
+ * Binaries that the boot host has, as lines that put them down, in the directories where installers
+ * of each put theirs. What is not here, the machine's image has: nothing is removed, and
+ * `/usr/local` comes before `/usr` in every search path.
+ */
+import type { PlanLine } from '../../agent/plan.ts';
+import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
+import { type Arch, OCI_ARCH } from '../../artifacts/oci.ts';
+import { type BinaryName, type RequiredBinary, requiredArtifacts } from '../spec/artifacts.ts';
+import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { CRIO_BUNDLE } from './cri-o.ts';
+import { directory } from './lines.ts';
+
+export interface SuppliesOf {
+  readonly resolved: ResolvedCluster;
+  readonly machine: ClusterMachine;
+  readonly arch: Arch;
+  readonly book: Pick<ArtifactBook, 'binary'>;
+  /** Where the machine fetches the file of that hash. */
+  readonly urlOf: (sha256: string, name: string) => string;
+}
+
+const PROGRAMS = '/usr/local/bin';
+/** etcd's archive has one directory with its version and processor in the name. */
+const ETCD = '/usr/local/lib/muster/etcd';
+const ETCD_PROGRAMS = ['etcd', 'etcdctl', 'etcdutl'] as const;
+/** What CRI-O starts, and finds where systemd's services look for programs. */
+const CRIO_PROGRAMS = ['crio', 'conmon', 'pinns', 'crun', 'runc'] as const;
+/** Where it comes to lie, as an archive or by itself. */
+export const ETCD_PROGRAM: readonly string[] = [ETCD, `${PROGRAMS}/etcd`];
+
+/** Where the archive of a publisher is unpacked. */
+const ARCHIVE: Readonly<Record<BinaryName, (resolved: ResolvedCluster) => string>> = {
+  kubelet: () => PROGRAMS,
+  kubectl: () => PROGRAMS,
+  kubeadm: () => PROGRAMS,
+  // its archive has a directory bin
+  containerd: () => '/usr/local',
+  'cri-o': () => CRIO_BUNDLE,
+  runc: () => PROGRAMS,
+  crictl: () => PROGRAMS,
+  // its archive has two scripts for users without rights besides
+  nerdctl: () => PROGRAMS,
+  'cni-plugins': (resolved) => resolved.cniPlugins,
+  etcd: () => ETCD,
+};
+
+/**
+ * Archives with programs in a directory of their own, which are linked from where they are found.
+ */
+const LINKED: Partial<
+  Readonly<
+    Record<
+      BinaryName,
+      (version: string, cpu: string) => { readonly inside: string; readonly programs: readonly string[] }
+    >
+  >
+> = {
+  etcd: (version, cpu) => ({ inside: `etcd-v${version}-linux-${cpu}`, programs: ETCD_PROGRAMS }),
+  'cri-o': () => ({ inside: 'cri-o/bin', programs: CRIO_PROGRAMS }),
+};
+
+/** Lines for those of the machine's roles that are in the book. */
+export function binaryLines({ resolved, machine, arch, book, urlOf }: SuppliesOf): readonly PlanLine[] {
+  const required = requiredArtifacts(resolved, arch).filter(
+    (one): one is RequiredBinary =>
+      one.kind === 'binary' && one.roles.some((role) => machine.roles.includes(role)),
+  );
+  return required.flatMap(({ name, version }) => {
+    const found = book.binary(name, version, arch);
+    return found === undefined ? [] : linesOf(resolved, name, found, urlOf(found.sha256, name));
+  });
+}
+
+/** Images that run as static pods, in the order of their start. */
+const STATIC_PODS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
+
+/**
+ * `full` with images of static pods by digest as well, `NAME:TAG@sha256:…`, where `digestOf` knows
+ * one: all control planes run the same octets, whatever a registry says of the tag later. The tag
+ * stays for people, and for kubeadm, which reads versions from it.
+ */
+export function pinImages(
+  resolved: ResolvedCluster,
+  digestOf: (reference: string) => string | undefined,
+): ResolvedCluster {
+  const pinned = (reference: string): string => {
+    const digest = reference.includes('@') ? undefined : digestOf(reference);
+    return digest === undefined ? reference : `${reference}@${digest}`;
+  };
+  const ofPods = Object.fromEntries(STATIC_PODS.map((pod) => [pod, pinned(resolved.images[pod])]));
+  const address = resolved.virtualAddress;
+  return {
+    ...resolved,
+    images: { ...resolved.images, ...ofPods },
+    ...(address?.image !== undefined && { virtualAddress: { ...address, image: pinned(address.image) } }),
+  };
+}
+
+function linesOf(
+  resolved: ResolvedCluster,
+  name: BinaryName,
+  { sha256, form, version, arch }: BinaryArtifact,
+  url: string,
+): readonly PlanLine[] {
+  if (form === 'file') {
+    const path = `${PROGRAMS}/${name}`;
+    return [directory(PROGRAMS), { do: 'fetch', mode: 0o755, path, url, sha256 }];
+  }
+  const target = ARCHIVE[name](resolved);
+  const lines: readonly PlanLine[] = [directory(target), { do: 'unpack', directory: target, url, sha256 }];
+  const linked = LINKED[name]?.(version, OCI_ARCH[arch]);
+  if (linked === undefined) return lines;
+  const links = linked.programs.map(
+    (program): PlanLine => ({
+      do: 'link',
+      to: `${target}/${linked.inside}/${program}`,
+      path: `${PROGRAMS}/${program}`,
+      onlyIfAbsent: false,
+    }),
+  );
+  return [...lines, directory(PROGRAMS), ...links];
+}

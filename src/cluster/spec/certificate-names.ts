@@ -1,0 +1,30 @@
+/** What a cluster's certificates are made of, from its full specification. */
+import { urlHost } from '../../base/ip.ts';
+import type { ClusterNames, Holder, Role } from '../../pki/hierarchy.ts';
+import { API_PORT, addressOf, type ClusterMachine, type ResolvedCluster } from './resolved-cluster.ts';
+
+export const clusterNames = (resolved: ResolvedCluster): ClusterNames => ({
+  name: resolved.name,
+  dnsDomain: resolved.dnsDomain,
+  serviceAddresses: resolved.serviceAddresses.kubernetes,
+  endpointNames: resolved.sans,
+});
+
+export const holderOf = ({ name, addresses }: ClusterMachine): Holder => ({ name, addresses });
+
+export const pkiRoles = ({ roles }: ClusterMachine): readonly Role[] => roles;
+
+/**
+ * URLs of the API: for people, and for the machine itself (a worker's balancer is on its own
+ * loopback).
+ */
+export function apiServers(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+): { readonly endpoint: string; readonly local: string } {
+  const own = machine.roles.includes('control-plane') ? urlHost(addressOf(machine)) : '127.0.0.1';
+  return {
+    endpoint: `https://${urlHost(resolved.endpoint.host)}:${resolved.endpoint.port}`,
+    local: `https://${own}:${API_PORT}`,
+  };
+}

@@ -1,0 +1,208 @@
+/**
+ * Whether every Cluster can be completed, asked when documents are applied: what would not work is
+ * refused with its field, what works and will be missed some day is a warning.
+ */
+
+import { didYouMean } from '../../base/suggest.ts';
+import { checkConfigurations } from '../../ignition/check.ts';
+import {
+  type Candidate,
+  type CandidateSet,
+  type CrossFault,
+  type DocumentId,
+  spotOf,
+} from '../../resources/candidate.ts';
+import type { ConfigCheck } from '../../resources/catalog.ts';
+import { parsePath } from '../../resources/document.ts';
+import type { KubernetesSpec } from '../../resources/kinds.ts';
+import { machineNames } from '../../resources/membership.ts';
+import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
+import { type ClusterFault, complete, type MachineFacts } from './resolve.ts';
+
+/** Configurations of machines, and Clusters. */
+export const checkAll: ConfigCheck = (candidates, changed) => [
+  ...checkConfigurations(candidates, changed),
+  ...checkClusters(candidates, changed),
+];
+
+/**
+ * Faults of the Clusters concerned by `changed` (undefined: all). A Machine that is not there yet,
+ * or has no address yet, is no error: it may be accepted later, and is held until the Cluster is
+ * whole. A change of machines, Networks or other Clusters is told only of what is wrong with these.
+ */
+export const checkClusters: ConfigCheck = (candidates, changed) => {
+  const owners = new Map<string, string>();
+  const clusters = [...candidates.Cluster.values()].filter(
+    ({ document }) => document.spec.kubernetes !== undefined,
+  );
+  const completions = new Map<string, Completion>();
+  const completed = (cluster: Candidate<'Cluster'>): Completion => {
+    const { name } = cluster.document.metadata;
+    const known = completions.get(name) ?? completionOf(cluster, candidates);
+    completions.set(name, known);
+    return known;
+  };
+  return clusters.flatMap((cluster, n) => {
+    const { metadata } = cluster.document;
+    const spec = cluster.document.spec.kubernetes!;
+    const names = machineNames(spec);
+    const shared = [...sharedMachines(cluster, names, owners), ...othersMachines(cluster, names, candidates)];
+    const itself = !changed || changed.has(`Cluster/${metadata.name}`);
+    const held = virtualAddresses(spec);
+    const beside = new Set([...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)));
+    if (!itself && beside.size === 0) return [];
+    const others = held.length > 0 ? clusters.slice(0, n).filter(holdsAddress).map(completed) : [];
+    const all = [
+      ...shared,
+      ...inlineFaults(cluster, spec, candidates),
+      ...completionFaults(cluster, completed(cluster)),
+      ...missingMachines(cluster, names, candidates),
+      ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
+        ...found(cluster, `spec.kubernetes.${path}`, message),
+        ...more,
+      })),
+    ];
+    return itself ? all : all.filter(({ other }) => other !== undefined && beside.has(other));
+  });
+};
+
+const holdsAddress = ({ document }: Candidate<'Cluster'>): boolean =>
+  virtualAddresses(document.spec.kubernetes!).length > 0;
+
+/** Whether a change of that document can make something wrong with a Cluster that is as it was. */
+function concerns(
+  id: DocumentId,
+  names: ReadonlySet<string>,
+  held: readonly string[],
+  candidates: CandidateSet,
+): boolean {
+  const [kind, name = ''] = id.split('/');
+  if (kind === 'Network') return true;
+  if (kind === 'Cluster') return held.length > 0;
+  if (kind !== 'Machine') return false;
+  const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
+  return names.has(name) || addresses.some((address) => held.includes(address));
+}
+
+/** Machines that another Cluster names already. */
+function sharedMachines(
+  cluster: Candidate<'Cluster'>,
+  names: ReadonlySet<string>,
+  owners: Map<string, string>,
+): CrossFault[] {
+  const { name } = cluster.document.metadata;
+  return [...names].flatMap((machine) => {
+    const owner = owners.get(machine);
+    owners.set(machine, owner ?? name);
+    return owner === undefined
+      ? []
+      : [found(cluster, 'spec.kubernetes', `${machine} is a machine of Cluster ${owner} already`, machine)];
+  });
+}
+
+/**
+ * Machines that say of themselves that they are of another: theirs would be its configuration, ours
+ * its certificates.
+ */
+function othersMachines(
+  cluster: Candidate<'Cluster'>,
+  names: ReadonlySet<string>,
+  candidates: CandidateSet,
+): CrossFault[] {
+  const { name } = cluster.document.metadata;
+  return [...names].flatMap((machine) => {
+    const other = candidates.Machine.get(machine)?.document.spec.cluster;
+    const message = `${machine} says "cluster: ${other}"; take that out of its Machine, or ${machine} out of this Cluster`;
+    return other === undefined || other === name ? [] : [found(cluster, 'spec.kubernetes', message, machine)];
+  });
+}
+
+/**
+ * What a machine cannot be whose secrets come with its first configuration: it asks nobody, so it
+ * is granted nothing.
+ */
+function inlineFaults(
+  cluster: Candidate<'Cluster'>,
+  { controlPlanes, etcd }: KubernetesSpec,
+  candidates: CandidateSet,
+): CrossFault[] {
+  const members = new Set([...controlPlanes, ...(etcd?.machines ?? [])]);
+  return [...machineNames(cluster.document.spec.kubernetes!)].flatMap((name) => {
+    const machine = candidates.Machine.get(name)?.document.spec;
+    if (machine?.delivery !== 'inline') return [];
+    const why = members.has(name)
+      ? 'delivery: inline is for workers; whether etcd may begin is granted to an agent'
+      : machine.dataDisk !== undefined
+        ? 'delivery: inline and dataDisk exclude each other; whose disk a disk is, is decided with an agent'
+        : undefined;
+    return why === undefined ? [] : [found(cluster, 'spec.kubernetes', `${name}: ${why}`, name)];
+  });
+}
+
+/** Machines that there are not yet, or whose name is misspelt. Who deletes one is told by that. */
+function missingMachines(
+  cluster: Candidate<'Cluster'>,
+  names: ReadonlySet<string>,
+  candidates: CandidateSet,
+): CrossFault[] {
+  const { controlPlanes, workers = [], etcd } = cluster.document.spec.kubernetes!;
+  const others = [...candidates.Machine.keys()].filter((one) => !names.has(one));
+  const missing = (list: string, machines: readonly string[], until: string): CrossFault[] =>
+    machines.flatMap((name, n) => {
+      if (candidates.Machine.has(name)) return [];
+      const message = `there is no Machine "${name}"${didYouMean(name, others)}; until then ${until}`;
+      return [{ ...found(cluster, `spec.kubernetes.${list}[${n}]`, message), severity: 'warning' as const }];
+    });
+  return [
+    ...missing('controlPlanes', controlPlanes, 'all of the cluster waits'),
+    ...missing('etcd.machines', etcd?.machines ?? [], 'all of the cluster waits'),
+    ...missing('workers', workers, 'the cluster goes without it'),
+  ];
+}
+
+/** From the range for benchmarks (RFC 2544): stands for an address that is not known yet. */
+const placeholder = (n: number): string => `198.18.${n >> 8}.${n & 255}`;
+
+/** A Cluster as far as it can be completed with the machines that are known. */
+interface Completion extends Placed {
+  readonly faults: readonly ClusterFault[];
+  /** Machines that have a placeholder. */
+  readonly unknown: ReadonlySet<string>;
+}
+
+function completionOf({ document }: Candidate<'Cluster'>, candidates: CandidateSet): Completion {
+  const { name } = document.metadata;
+  const spec = document.spec.kubernetes!;
+  const unknown = new Set<string>();
+  const machines = [...machineNames(spec)].map((machine, n): MachineFacts => {
+    const addresses = candidates.Machine.get(machine)?.document.spec.addresses ?? [];
+    if (addresses.length > 0) return { name: machine, addresses };
+    unknown.add(machine);
+    return { name: machine, addresses: [placeholder(n)] };
+  });
+  const { faults, resolved } = complete(name, spec, machines);
+  return { name, spec, faults, unknown, ...(resolved && { resolved }) };
+}
+
+const completionFaults = (
+  cluster: Candidate<'Cluster'>,
+  { faults, unknown }: Completion,
+): readonly CrossFault[] =>
+  faults.flatMap(({ fault, severity }) => {
+    const machine = /^spec\.kubernetes\.machines \((.+)\)$/.exec(fault.path ?? '')?.[1];
+    if (machine !== undefined && unknown.has(machine)) return [];
+    const path = machine === undefined ? (fault.path ?? 'spec.kubernetes') : 'spec.kubernetes';
+    const message = machine === undefined ? fault.message : `${machine}: ${fault.message}`;
+    return [{ ...found(cluster, path, message, machine), severity }];
+  });
+
+function found(cluster: Candidate<'Cluster'>, path: string, message: string, machine?: string): CrossFault {
+  const document: DocumentId = `Cluster/${cluster.document.metadata.name}`;
+  const at = spotOf(cluster, parsePath(path));
+  return {
+    fault: { code: 'E_CLUSTER', message: `${document}: ${message}`, path, ...(at && { at }) },
+    document,
+    ...(machine !== undefined && { other: `Machine/${machine}` as DocumentId }),
+    severity: 'error',
+  };
+}

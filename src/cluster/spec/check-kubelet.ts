@@ -1,0 +1,66 @@
+/**
+ * KubeletConfiguration as a person sets it: fields that this kubelet has, of the type that it
+ * reads.
+ */
+import { didYouMean } from '../../base/suggest.ts';
+import { MINORS } from './flags.ts';
+import { type KubeletFieldType, kubeletFields } from './kubelet-fields.ts';
+import type { ClusterFault } from './resolve.ts';
+import type { ResolvedCluster, Value } from './resolved-cluster.ts';
+import { minorOf } from './versions.ts';
+
+const isMapping = (value: Value): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
+const values = (value: Value): readonly Value[] => (isMapping(value) ? Object.values(value as object) : []);
+
+/** What a field of a configuration may hold. */
+export const FIELD_TYPES: Readonly<
+  Record<KubeletFieldType, { readonly holds: (value: Value) => boolean; readonly what: string }>
+> = {
+  text: { holds: (value) => typeof value === 'string', what: 'a text; quote it' },
+  duration: {
+    // Go's time.ParseDuration
+    holds: (value) =>
+      typeof value === 'string' && /^(0|-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$/.test(value),
+    what: 'a duration like "90s" or "1h30m"',
+  },
+  truth: { holds: (value) => typeof value === 'boolean', what: 'true or false, unquoted' },
+  whole: { holds: Number.isSafeInteger, what: 'a whole number, unquoted' },
+  number: { holds: (value) => typeof value === 'number', what: 'a number, unquoted' },
+  texts: {
+    holds: (value) => isList(value) && value.every((item) => typeof item === 'string'),
+    what: 'a list of texts',
+  },
+  list: { holds: isList, what: 'a list' },
+  textMapping: {
+    holds: (value) => isMapping(value) && values(value).every((item) => typeof item === 'string'),
+    what: 'a mapping of names to texts; quote numbers',
+  },
+  gates: {
+    holds: (value) => isMapping(value) && values(value).every((item) => typeof item === 'boolean'),
+    what: 'a mapping of feature gates to true or false, unquoted',
+  },
+  mapping: { holds: isMapping, what: 'a mapping' },
+};
+
+/** Of both parts of `kubelet`. A kubelet older than the tables is not looked at. */
+export function kubeletFaults({ kubelet, versions }: ResolvedCluster): readonly ClusterFault[] {
+  const own = minorOf(versions.kubelet);
+  const minor = MINORS.find((one) => one === own);
+  if (minor === undefined) return [];
+  const fields = kubeletFields(minor);
+  return (['config', 'controlPlaneConfig'] as const).flatMap((part) =>
+    Object.entries(kubelet[part]).flatMap(([field, value]) => {
+      const type = fields.get(field);
+      if (type !== undefined && FIELD_TYPES[type].holds(value)) return [];
+      const others = MINORS.filter((one) => kubeletFields(one).has(field));
+      const message =
+        type !== undefined
+          ? `${FIELD_TYPES[type].what} belongs here`
+          : `KubeletConfiguration of ${minor} has no ${field}${others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(field, fields.keys())}`;
+      const path = `spec.kubernetes.overrides.kubelet.${part}.${field}`;
+      return [{ severity: 'error' as const, fault: { code: 'E_CLUSTER' as const, message, path } }];
+    }),
+  );
+}

@@ -1,0 +1,44 @@
+/**
+ * Network policies that nobody would enforce, that two would, or that cut off what the cluster
+ * needs.
+ */
+import type { ClusterFault } from './resolve.ts';
+import type { ResolvedCluster } from './resolved-cluster.ts';
+
+/** Add-ons of the catalogue that are a network between pods and enforce policies. */
+const ENFORCING = ['calico', 'cilium'] as const;
+
+export const enforcingAddon = (addons: readonly { readonly name: string }[]): string | undefined =>
+  ENFORCING.find((known) => addons.some(({ name }) => name === known));
+
+const error = (path: string, message: string): ClusterFault => ({
+  severity: 'error',
+  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes.networkPolicy.${path}` },
+});
+
+export function policyFaults({ networkPolicy, cni, addons }: ResolvedCluster): readonly ClusterFault[] {
+  const { enforce, isolate } = networkPolicy;
+  const found: ClusterFault[] = [];
+  const addon = cni.plugin === 'none' ? enforcingAddon(addons) : undefined;
+  if (enforce === 'addon' && cni.plugin === 'kube-router')
+    found.push(error('enforce', 'kube-router is the network and enforces them itself; leave enforce out'));
+  if (enforce === 'kube-router' && addon !== undefined)
+    found.push(
+      error('enforce', `the add-on ${addon} is the network and enforces them itself; leave enforce out`),
+    );
+  if (enforce === 'none' && isolate.length > 0) found.push(error('isolate', UNENFORCED[cni.plugin]));
+  for (const [n, namespace] of isolate.entries()) {
+    if (isolate.indexOf(namespace) < n) found.push(error(`isolate[${n}]`, `${namespace} stands twice`));
+    if (namespace === 'kube-system')
+      found.push(error(`isolate[${n}]`, 'CoreDNS is in kube-system, and pods of every namespace ask it'));
+  }
+  return found;
+}
+
+const seems = 'so that the namespaces would only seem isolated';
+/** kube-router enforces them, so that it has no such fault. */
+const UNENFORCED: Readonly<Record<ResolvedCluster['cni']['plugin'], string>> = {
+  flannel: `flannel enforces no network policies, ${seems}; set networkPolicy.enforce: kube-router, which adds its firewall, or enforce: addon if an add-on does it`,
+  none: `nobody is known to enforce network policies, ${seems}; set networkPolicy.enforce: addon if the network that you bring does, or kube-router, which adds its firewall`,
+  'kube-router': '',
+};

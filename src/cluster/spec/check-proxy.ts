@@ -1,0 +1,67 @@
+/**
+ * KubeProxyConfiguration as a person sets it: kube-proxy refuses a field that it does not know, on
+ * every machine at once.
+ */
+import { didYouMean } from '../../base/suggest.ts';
+import { FIELD_TYPES } from './check-kubelet.ts';
+import type { KubeletFieldType } from './kubelet-fields.ts';
+import type { ClusterFault } from './resolve.ts';
+import type { ResolvedCluster, Value } from './resolved-cluster.ts';
+
+/** By what the field holds; v1alpha1 of 1.34, 1.35 and 1.36 are the same. */
+const FIELDS = {
+  text: [
+    'bindAddress',
+    'clusterCIDR',
+    'healthzBindAddress',
+    'hostnameOverride',
+    'metricsBindAddress',
+    'portRange',
+    'showHiddenMetricsForVersion',
+  ],
+  duration: ['configSyncPeriod'],
+  truth: ['bindAddressHardFail', 'enableProfiling', 'windowsRunAsService'],
+  whole: ['oomScoreAdj'],
+  texts: ['nodePortAddresses'],
+  gates: ['featureGates'],
+  mapping: [
+    'clientConnection',
+    'conntrack',
+    'detectLocal',
+    'iptables',
+    'ipvs',
+    'logging',
+    'nftables',
+    'winkernel',
+  ],
+} as const satisfies Partial<Record<KubeletFieldType, readonly string[]>>;
+
+/** Those that hold one of some words; Linux's. */
+const WORDS: Readonly<Record<string, readonly string[]>> = {
+  mode: ['iptables', 'ipvs', 'nftables'],
+  detectLocalMode: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
+};
+
+const TYPES: ReadonlyMap<string, KubeletFieldType> = new Map(
+  (Object.keys(FIELDS) as (keyof typeof FIELDS)[]).flatMap((type) =>
+    FIELDS[type].map((field) => [field, type] as const),
+  ),
+);
+const NAMES = [...TYPES.keys(), ...Object.keys(WORDS)];
+
+export const proxyFaults = ({ kubeProxy: { config } }: ResolvedCluster): readonly ClusterFault[] =>
+  Object.entries(config).flatMap(([field, value]) => {
+    const message = faultOf(field, value);
+    if (message === undefined) return [];
+    const path = `spec.kubernetes.overrides.kubeProxy.config.${field}`;
+    return [{ severity: 'error' as const, fault: { code: 'E_CLUSTER' as const, message, path } }];
+  });
+
+function faultOf(field: string, value: Value): string | undefined {
+  const words = Object.hasOwn(WORDS, field) ? WORDS[field] : undefined;
+  if (words !== undefined)
+    return words.some((word) => word === value) ? undefined : `one of ${words.join(', ')} belongs here`;
+  const type = TYPES.get(field);
+  if (type === undefined) return `KubeProxyConfiguration has no ${field}${didYouMean(field, NAMES)}`;
+  return FIELD_TYPES[type].holds(value) ? undefined : `${FIELD_TYPES[type].what} belongs here`;
+}

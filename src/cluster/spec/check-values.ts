@@ -1,0 +1,112 @@
+/**
+ * Every value of a full specification by itself, overridden or not: what reaches certificates,
+ * keys, names of images and files of machines is held to the same schemas as the fields of the
+ * short one.
+ */
+import { z } from 'zod';
+import { isTag, parseReference } from '../../artifacts/reference.ts';
+import { networkHolds, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
+import { absolutePath, domainName, ipText, nameOrAddress } from '../../resources/fields.ts';
+import { kubernetesSpec } from '../../resources/kinds.ts';
+import type { ResolvedCluster, Value } from './resolved-cluster.ts';
+import { parseVersion } from './versions.ts';
+
+export interface ValueFault {
+  /** From the root of the full specification. */
+  readonly path: string;
+  readonly message: string;
+}
+
+const image = z.string().refine((text) => parseReference(text) !== undefined, {
+  error: (issue) =>
+    `"${issue.input}" is no reference of an image; write it like "registry.k8s.io/etcd:3.6.8-0"`,
+});
+const name = nameOrAddress.refine(
+  (text) => parseIp(text) === undefined,
+  'an address; it belongs to sans.ips',
+);
+const version = z
+  .string()
+  .refine((text) => !text.startsWith('v'), 'write it without the "v"')
+  .refine((text) => parseVersion(text) !== undefined, {
+    error: (issue) => `"${issue.input}" is not a version like "1.36.3"`,
+  });
+const { keys, mirrors, timeServers, virtualAddress } = kubernetesSpec.shape;
+const { interface: device, routerId } = virtualAddress.unwrap().shape;
+const least = (smallest: number) => z.int().min(smallest);
+
+/** By path; `*` stands for every key there. */
+const VALUES: Readonly<Record<string, z.ZodType>> = {
+  dnsDomain: domainName,
+  'serviceAddresses.dns': z.array(ipText),
+  'sans.dns': z.array(name),
+  'sans.ips': z.array(ipText),
+  keys,
+  registry: z
+    .string()
+    .refine(
+      (text) => parseReference(`${text}/name`) !== undefined,
+      'not a registry; write it without a scheme, like "registry.example:5000/mirror"',
+    ),
+  'versions.coredns': z
+    .string()
+    .regex(/^v\d+\.\d+\.\d+$/, 'not a tag of CoreDNS; write it with its "v", like "v1.14.2"'),
+  'versions.pause': z.string().refine(isTag, 'not the tag of an image; write it like "3.10.2"'),
+  'versions.*': version,
+  // Empty: it is on the machines already.
+  'cni.images.flannel-cni-plugin': z.union([z.literal(''), image]),
+  'cni.images.*': image,
+  'images.*': image,
+  'virtualAddress.interface': device,
+  'virtualAddress.routerId': routerId,
+  'virtualAddress.image': image,
+  cniPlugins: absolutePath,
+  hostCertificates: z.array(absolutePath),
+  timeServers,
+  mirrors,
+  'checks.memoryMiB.*': least(0),
+  'checks.cpus': least(1),
+  'checks.fsyncMs': least(1),
+};
+
+export function valueFaults(resolved: ResolvedCluster): readonly ValueFault[] {
+  const found = leavesOf(resolved as unknown as Value, '').flatMap(([path, value]) => {
+    const schema = VALUES[path] ?? VALUES[path.replace(/[^.]+$/, '*')];
+    const result = schema?.safeParse(value);
+    return result === undefined || result.success
+      ? []
+      : [{ path, message: result.error.issues.map(messageOf(value)).join('; ') }];
+  });
+  return [...found, ...serviceFaults(resolved)];
+}
+
+/** Which item of a list it is, where it is one. */
+const messageOf =
+  (value: Value) =>
+  ({ message, path: [item] }: { readonly message: string; readonly path: readonly PropertyKey[] }): string =>
+    Array.isArray(value) && typeof item === 'number' ? `"${String(value[item])}": ${message}` : message;
+
+/**
+ * CoreDNS's Service is refused by the API with an address of another network. What is no network is
+ * told by itself.
+ */
+function serviceFaults({ networks, serviceAddresses: { dns } }: ResolvedCluster): readonly ValueFault[] {
+  const path = 'serviceAddresses.dns';
+  const services = networks.services.map(parseIpNetwork);
+  if (services.some((network) => network === undefined || sizeOf(network) <= 10n)) return [];
+  if (dns.length === 0) return [{ path, message: 'at least one address is needed' }];
+  return dns.flatMap((text) => {
+    const address = parseIp(text);
+    return address === undefined || services.some((network) => networkHolds(network!, address))
+      ? []
+      : [{ path, message: `${text} is outside of networks.services` }];
+  });
+}
+
+/** Paths and values; lists are values. */
+function leavesOf(value: Value, path: string): readonly (readonly [string, Value])[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[path, value]];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    key === 'machines' && path === '' ? [] : leavesOf(inner, path === '' ? key : `${path}.${key}`),
+  );
+}

@@ -1,0 +1,480 @@
+/** What would not work, found when a Cluster is applied and not when a machine hangs. */
+import { parseReference } from '../../artifacts/reference.ts';
+import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
+import { didYouMean } from '../../base/suggest.ts';
+import { PORTS } from '../plan/checks.ts';
+import { kubeletFaults } from './check-kubelet.ts';
+import { policyFaults } from './check-policy.ts';
+import { proxyFaults } from './check-proxy.ts';
+import { nodePrefix } from './derive.ts';
+import {
+  FEATURE_GATES,
+  FLAGS,
+  KUBERNETES_COMPONENTS,
+  type KubernetesComponent,
+  known,
+  MINORS,
+  type Minor,
+  minorsKnowing,
+} from './flags.ts';
+import type { ClusterFault } from './resolve.ts';
+import {
+  API_PORT,
+  addressOfFamily,
+  COMPONENTS,
+  type Component,
+  type ResolvedCluster,
+  withRole,
+} from './resolved-cluster.ts';
+import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RELEASES } from './versions.ts';
+
+type Found = ClusterFault[];
+
+const fault = (severity: ClusterFault['severity'], path: string, message: string): ClusterFault => ({
+  severity,
+  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes.${path}` },
+});
+
+/** Every fault of a full specification; none of severity error means that it can be built. */
+export function checkFull(resolved: ResolvedCluster): readonly ClusterFault[] {
+  const found: Found = [];
+  checkVersions(resolved, found);
+  checkEtcd(resolved, found);
+  const networksAreReadable = checkNetworks(resolved, found);
+  if (networksAreReadable) checkAddresses(resolved, found);
+  checkFlags(resolved, found);
+  checkJoining(resolved, found);
+  found.push(...kubeletFaults(resolved), ...proxyFaults(resolved), ...policyFaults(resolved));
+  checkAddons(resolved, found);
+  return found;
+}
+
+/**
+ * Their files are not looked at: they may come later. What does not fit then is said by the library
+ * of add-ons.
+ */
+function checkAddons({ addons }: ResolvedCluster, found: Found): void {
+  const names = new Set<string>();
+  for (const [n, { name, images }] of addons.entries()) {
+    if (names.has(name)) found.push(fault('error', `addons[${n}].name`, `${name} stands twice`));
+    names.add(name);
+    for (const [at, image] of images.entries())
+      if (parseReference(image) === undefined)
+        found.push(fault('error', `addons[${n}].images[${at}]`, `"${image}" is no reference of an image`));
+  }
+}
+
+function checkVersions(resolved: ResolvedCluster, found: Found): void {
+  const { versions } = resolved;
+  const api = versions['kube-apiserver'];
+  if (minorOf(api) !== resolved.kubernetes.minor)
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.kube-apiserver',
+        `${api} is of another minor version than ${resolved.kubernetes.version}; set version instead`,
+      ),
+    );
+  // https://kubernetes.io/releases/version-skew-policy/
+  const skew = { 'kube-controller-manager': 1, 'kube-scheduler': 1, kubelet: 3, 'kube-proxy': 3 } as const;
+  for (const [what, most] of Object.entries(skew) as [keyof typeof skew, number][]) {
+    const older = Number(minorOf(api).split('.')[1]) - Number(minorOf(versions[what]).split('.')[1]);
+    if (older < 0 || compareVersions(versions[what].replace(/-.*/, ''), api) > 0)
+      found.push(
+        fault('error', `overrides.versions.${what}`, `${versions[what]} is newer than kube-apiserver ${api}`),
+      );
+    else if (older > most)
+      found.push(
+        fault(
+          'error',
+          `overrides.versions.${what}`,
+          `${versions[what]} is ${older} minor versions older than kube-apiserver ${api}; at most ${most} work`,
+        ),
+      );
+  }
+  if (resolved.runtime === 'containerd') checkContainerd(resolved, found);
+  else checkCrio(resolved, found);
+  const { oldestEtcd } = RELEASES[resolved.kubernetes.minor];
+  if (!ETCD_MINORS.some((minor) => minor === minorOf(versions.etcd)))
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.etcd',
+        `etcd ${versions.etcd} is not known here; ${ETCD_MINORS.join(', ')} are`,
+      ),
+    );
+  else if (compareVersions(versions.etcd, oldestEtcd) < 0)
+    found.push(
+      fault(
+        resolved.etcd.topology === 'stacked' ? 'error' : 'warning',
+        'overrides.versions.etcd',
+        `etcd ${versions.etcd} is older than ${oldestEtcd}, the oldest that kubeadm takes for ${resolved.kubernetes.minor}`,
+      ),
+    );
+}
+
+function checkContainerd({ versions: { containerd } }: ResolvedCluster, found: Found): void {
+  if (compareVersions(containerd, '1.6.0') < 0 || compareVersions(containerd, '3.0.0') >= 0)
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.containerd',
+        `containerd ${containerd} is not known here; 1.6 to 2 are`,
+      ),
+    );
+}
+
+/**
+ * It is made and tested with the Kubernetes of its own minor version (CRI-O, README, "Compatibility
+ * matrix").
+ */
+function checkCrio({ versions, mirrors }: ResolvedCluster, found: Found): void {
+  const text = versions['cri-o'];
+  if (minorOf(text) !== minorOf(versions.kubelet))
+    found.push(
+      fault(
+        'error',
+        'overrides.versions.cri-o',
+        `CRI-O ${text} is not for kubelet ${minorOf(versions.kubelet)}`,
+      ),
+    );
+  for (const mirror of mirrors)
+    if (mirror.startsWith('https://['))
+      found.push(
+        fault(
+          'error',
+          'mirrors',
+          `CRI-O looks for the CA of ${mirror} where no such name can be; give the mirror a name`,
+        ),
+      );
+}
+
+function checkEtcd(resolved: ResolvedCluster, found: Found): void {
+  if (resolved.etcd.topology === 'external' && resolved.etcd.runs !== 'service')
+    found.push(
+      fault('error', 'etcd.runs', 'external members run as service; a static pod needs a kubelet beside it'),
+    );
+  const members = withRole(resolved, 'etcd').length;
+  const field = resolved.etcd.topology === 'external' ? 'etcd.machines' : 'controlPlanes';
+  if (members % 2 === 0)
+    found.push(
+      fault(
+        'error',
+        field,
+        `${members} members of etcd bear no more failures than ${Math.max(1, members - 1)}; make them an odd number`,
+      ),
+    );
+  if (members > 7)
+    found.push(fault('error', field, `${members} members of etcd; more than 7 slow every write`));
+}
+
+const FAMILIES = [4, 6] as const;
+
+/** Addresses that no pod and no Service can have. */
+const SPECIAL = [
+  ['0.0.0.0/8', 'hosts without an address'],
+  ['127.0.0.0/8', 'the machine itself'],
+  ['169.254.0.0/16', 'addresses of one link'],
+  ['224.0.0.0/4', 'multicast'],
+  ['::/127', 'the machine itself'],
+  ['fe80::/10', 'addresses of one link'],
+  ['ff00::/8', 'multicast'],
+] as const;
+
+/** False when a network is not one, so that nothing about addresses can be said. */
+function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
+  const before = found.length;
+  const named: { readonly field: string; readonly text: string }[] = [];
+  for (const field of ['pods', 'services', 'machines'] as const)
+    for (const text of resolved.networks[field])
+      if (parseIpNetwork(text) === undefined)
+        found.push(fault('error', `networks.${field}`, `"${text}" is not a network with its host bits zero`));
+      else named.push({ field: `networks.${field}`, text });
+  if (found.length > before) return false;
+  for (const field of ['pods', 'services'] as const)
+    for (const text of resolved.networks[field])
+      for (const [special, what] of SPECIAL)
+        if (overlap(ipNetwork(special), ipNetwork(text)))
+          found.push(
+            fault('error', `networks.${field}`, `${text} overlaps ${special}, which is for ${what}`),
+          );
+  for (const [n, a] of named.entries())
+    for (const b of named.slice(n + 1))
+      if (overlap(ipNetwork(a.text), ipNetwork(b.text)))
+        found.push(fault('error', b.field, `${b.text} overlaps ${a.text} of ${a.field}`));
+  for (const field of ['pods', 'services'] as const) {
+    const families = resolved.networks[field].map((text) => ipNetwork(text).base.family);
+    if (families.length === 0)
+      found.push(fault('error', `networks.${field}`, 'at least one network is needed'));
+    for (const family of FAMILIES)
+      if (families.filter((one) => one === family).length > 1)
+        found.push(fault('error', `networks.${field}`, `two networks of IPv${family}; one a family`));
+  }
+  const order = (field: 'pods' | 'services') =>
+    resolved.networks[field].map((text) => ipNetwork(text).base.family).join();
+  if (order('pods') !== order('services'))
+    found.push(
+      fault('error', 'networks.services', 'its families are not those of networks.pods, in the same order'),
+    );
+  for (const text of resolved.networks.services) {
+    const size = sizeOf(ipNetwork(text));
+    if (size < 16n)
+      found.push(fault('error', 'networks.services', `${text} is too small: the tenth address is DNS`));
+    if (size > 1n << 20n)
+      found.push(
+        fault(
+          'error',
+          'networks.services',
+          `${text} is larger than kube-apiserver takes: /12, or /108 for IPv6`,
+        ),
+      );
+  }
+  for (const text of resolved.networks.pods) {
+    const nodes = 2 ** (nodePrefix(text) - ipNetwork(text).prefix);
+    if (nodes < resolved.machines.length)
+      found.push(
+        fault(
+          'error',
+          'networks.pods',
+          `${text} has room for ${nodes} nodes; there are ${resolved.machines.length}`,
+        ),
+      );
+  }
+  return found.length === before;
+}
+
+function checkAddresses(resolved: ResolvedCluster, found: Found): void {
+  const owners = new Map<string, string>();
+  const { pods, services, machines } = resolved.networks;
+  const primary = ipNetwork(services[0]!).base.family;
+  for (const machine of resolved.machines) {
+    const where = `machines (${machine.name})`;
+    const addresses = machine.addresses.map((text) => ({ text, address: parseIp(text) }));
+    if (addresses[0]?.address?.family !== primary)
+      found.push(
+        fault(
+          'error',
+          where,
+          `its first address is not of IPv${primary}, the family of the first service network`,
+        ),
+      );
+    const missing = services
+      .map((text) => ipNetwork(text).base.family)
+      .find((family) => !addresses.some(({ address }) => address?.family === family));
+    if (missing !== undefined && missing !== primary && machine.roles.some((role) => role !== 'etcd'))
+      found.push(
+        fault(
+          'error',
+          where,
+          `it has no address of IPv${missing}, which networks.services has; dual stack needs both`,
+        ),
+      );
+    for (const { text, address } of addresses) {
+      if (address === undefined) {
+        found.push(fault('error', where, `"${text}" is not an address`));
+        continue;
+      }
+      const owner = owners.get(text);
+      if (owner !== undefined)
+        found.push(fault('error', where, `${text} is the address of ${owner} as well`));
+      owners.set(text, machine.name);
+      for (const network of [...pods, ...services])
+        if (networkHolds(ipNetwork(network), address))
+          found.push(fault('error', where, `${text} is inside ${network}, which is for pods or services`));
+      if (machines.length > 0 && !machines.some((network) => networkHolds(ipNetwork(network), address)))
+        found.push(fault('error', where, `${text} is outside of networks.machines (${machines.join(', ')})`));
+    }
+  }
+  checkVirtualAddress(resolved, owners, found);
+  const endpoint = parseIp(resolved.endpoint.host);
+  if (endpoint === undefined) return;
+  if ([...pods, ...services].some((network) => networkHolds(ipNetwork(network), endpoint)))
+    found.push(
+      fault('error', 'endpoint', `${resolved.endpoint.host} is inside a network for pods or services`),
+    );
+  const owner = owners.get(resolved.endpoint.host);
+  if (owner !== undefined && withRole(resolved, 'control-plane').length > 1)
+    found.push(
+      fault(
+        'warning',
+        'endpoint',
+        `it is the address of ${owner}: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it`,
+      ),
+    );
+}
+
+/** Of programs on control planes; kube-proxy has the last two. */
+const NODE_PORTS: ReadonlySet<number> = new Set([
+  ...Object.values(PORTS).flatMap((ports) => ports.map(([port]) => port)),
+  ...[10249, 10256],
+]);
+
+function checkVirtualAddress(
+  resolved: ResolvedCluster,
+  owners: ReadonlyMap<string, string>,
+  found: Found,
+): void {
+  const { virtualAddress, networks, endpoint } = resolved;
+  if (virtualAddress === undefined) return;
+  if (virtualAddress.by === 'kube-vip' && resolved.etcd.topology === 'external')
+    found.push(
+      fault(
+        'warning',
+        'virtualAddress.by',
+        'with external etcd kube-vip does not notice that a member lost its power, and nobody may hold the address for minutes; keepalived moves it in seconds',
+      ),
+    );
+  const where = 'virtualAddress.addresses';
+  const families = new Set<number>();
+  for (const address of virtualAddress.addresses) {
+    const parsed = parseIp(address);
+    const owner = owners.get(address);
+    const holds = (network: string) => parsed !== undefined && networkHolds(ipNetwork(network), parsed);
+    if (parsed === undefined)
+      found.push(
+        fault('error', where, `"${address}" is not an address; name one, since the endpoint is a name`),
+      );
+    else if (owner !== undefined)
+      found.push(
+        fault('error', where, `${address} is the address of ${owner}; it needs one that is nobody's`),
+      );
+    else if (networks.machines.length > 0 && !networks.machines.some(holds))
+      found.push(
+        fault('error', where, `${address} is outside of networks.machines (${networks.machines.join(', ')})`),
+      );
+    else if (families.has(parsed.family))
+      found.push(fault('error', where, `two addresses of IPv${parsed.family}; at most one a family`));
+    else if (
+      withRole(resolved, 'control-plane').some(
+        (machine) => addressOfFamily(machine, parsed.family) === undefined,
+      )
+    )
+      found.push(
+        fault(
+          'error',
+          where,
+          `${address} is of IPv${parsed.family}, of which not every control plane has an address`,
+        ),
+      );
+    if (parsed) families.add(parsed.family);
+  }
+  if (endpoint.port === API_PORT) return;
+  const { port } = endpoint;
+  if (virtualAddress.by === 'kube-vip')
+    found.push(
+      fault(
+        'error',
+        'endpoint',
+        `port ${port}: where kube-vip holds the address the apiserver itself answers, at ${API_PORT}; keepalived has a balancer beside it`,
+      ),
+    );
+  else if (NODE_PORTS.has(port))
+    found.push(fault('error', 'endpoint', `port ${port} is another program's on control planes`));
+}
+
+function checkFlags(resolved: ResolvedCluster, found: Found): void {
+  for (const component of COMPONENTS) {
+    const names = flagsOf(resolved, component);
+    if (names === undefined) continue;
+    for (const [flag, value] of Object.entries(resolved.flags[component])) {
+      const path = `overrides.flags.${component}.${flag}`;
+      if (!names.has(flag)) found.push(fault('error', path, unknownFlag(resolved, component, flag, names)));
+      else if (flag === 'feature-gates' && component !== 'etcd')
+        for (const gate of [value].flat().join().split(',')) {
+          checkGate(resolved, component, path, gate.split('=')[0]!.trim(), found);
+          if (gate.trim() !== '' && !/=(true|false)$/.test(gate.trim()))
+            found.push(
+              fault('error', path, `"${gate.trim()}" is no setting of a gate; write NAME=true or NAME=false`),
+            );
+        }
+      for (const text of [value].flat())
+        if (typeof text !== 'string' || /[\0\n\r]/.test(text))
+          found.push(fault('error', path, 'a text on one line belongs here; quote numbers and true, false'));
+    }
+  }
+  for (const part of ['config', 'controlPlaneConfig'] as const) {
+    const gates = resolved.kubelet[part].featureGates;
+    if (typeof gates === 'object' && gates !== null)
+      for (const gate of Object.keys(gates))
+        checkGate(resolved, 'kubelet', `overrides.kubelet.${part}.featureGates`, gate, found);
+  }
+  checkBackOff(resolved, found);
+}
+
+/** Nobody joins by a token that apiservers do not look at. */
+function checkJoining({ joining, flags }: ResolvedCluster, found: Found): void {
+  const flag = 'enable-bootstrap-token-auth';
+  if (joining === 'token' && flags['kube-apiserver'][flag] !== 'true')
+    found.push(
+      fault(
+        'error',
+        `overrides.flags.kube-apiserver.${flag}`,
+        'workers join by token, which apiservers know only with this flag; leave it alone, or choose joining: certificate',
+      ),
+    );
+}
+
+/** kubelet ends at once when the setting is there without the gate that it needs. */
+function checkBackOff(
+  { kubelet: { config, controlPlaneConfig }, versions }: ResolvedCluster,
+  found: Found,
+): void {
+  const used = [config, controlPlaneConfig].some(({ crashLoopBackOff }) => crashLoopBackOff !== undefined);
+  const missing = [config, { ...config, ...controlPlaneConfig }].flatMap(({ featureGates }) => {
+    const gates = (featureGates ?? {}) as Readonly<Record<string, unknown>>;
+    return Object.keys(kubeletGates(versions.kubelet)).filter((gate) => gates[gate] !== true);
+  });
+  if (!used || missing.length === 0) return;
+  const why = `kubelet ${versions.kubelet} refuses crashLoopBackOff without the feature gate ${[...new Set(missing)].join(', ')}: true`;
+  found.push(fault('error', 'overrides.kubelet.config.featureGates', why));
+}
+
+/**
+ * A component's own minor version, which may be older than the cluster's; undefined where there is
+ * no table of it.
+ */
+function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent): Minor | undefined {
+  const own = minorOf(versions[component]);
+  return MINORS.find((minor) => minor === own);
+}
+
+/**
+ * Undefined for an etcd that is not known, which is told already, and for a component older than
+ * the tables.
+ */
+function flagsOf(resolved: ResolvedCluster, component: Component): ReadonlySet<string> | undefined {
+  if (component === 'etcd')
+    return ETCD_MINORS.includes(resolved.etcd.minor) ? knownEtcdFlags(resolved.etcd.minor) : undefined;
+  const minor = tableOf(resolved, component);
+  return minor && known(FLAGS[component], minor);
+}
+
+function unknownFlag(
+  resolved: ResolvedCluster,
+  component: Component,
+  flag: string,
+  names: ReadonlySet<string>,
+): string {
+  const version = component === 'etcd' ? resolved.etcd.minor : minorOf(resolved.versions[component]);
+  const others = KUBERNETES_COMPONENTS.some((one) => one === component)
+    ? minorsKnowing(FLAGS[component as keyof typeof FLAGS], flag)
+    : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
+  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(flag, names);
+  return `${component} ${version} has no flag --${flag}${hint}`;
+}
+
+function checkGate(
+  resolved: ResolvedCluster,
+  component: KubernetesComponent,
+  path: string,
+  gate: string,
+  found: Found,
+): void {
+  const minor = tableOf(resolved, component);
+  if (gate === '' || minor === undefined) return;
+  const names = known(FEATURE_GATES, minor);
+  if (names.has(gate)) return;
+  const others = minorsKnowing(FEATURE_GATES, gate);
+  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(gate, names);
+  found.push(fault('error', path, `Kubernetes ${minor} has no feature gate ${gate}${hint}`));
+}

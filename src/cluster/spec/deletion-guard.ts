@@ -1,0 +1,42 @@
+/**
+ * What Clusters lose with Machines that are deleted, told before they are: a document that is gone
+ * takes nothing out of etcd.
+ */
+import { type Fault, MusterError } from '../../base/errors.ts';
+import type { Catalog, Target } from '../../resources/catalog.ts';
+
+/**
+ * Warnings about Clusters that stay and whose workers go. Throws E_REFERENCE, with every fault,
+ * when one of their control planes or members of etcd would go: without its address the Cluster is
+ * incomplete, and its commands fail.
+ */
+export function checkGoing(
+  targets: readonly Target[],
+  catalog: Pick<Catalog, 'get' | 'list'>,
+): readonly Fault[] {
+  const going = new Set(targets.map(({ kind, name }) => `${kind}/${name}`));
+  const goes = (machine: string) =>
+    going.has(`Machine/${machine}`) && catalog.get('Machine', machine) !== undefined;
+  const faults: Fault[] = [];
+  const warnings: Fault[] = [];
+  for (const { document } of catalog.list('Cluster')) {
+    const { name } = document.metadata;
+    const spec = document.spec.kubernetes;
+    if (spec === undefined || going.has(`Cluster/${name}`)) continue;
+    const about = (machine: string, what: string, how: string): Fault => ({
+      code: 'E_REFERENCE',
+      message: `Machine/${machine} is ${what} of Cluster/${name}; ${how} \`muster cluster remove-node ${name} ${machine}\``,
+    });
+    const members = new Map([
+      ...(spec.etcd?.machines ?? []).map((machine) => [machine, 'a member of the etcd'] as const),
+      ...spec.controlPlanes.map((machine) => [machine, 'a control plane'] as const),
+    ]);
+    for (const [machine, what] of members)
+      if (goes(machine)) faults.push(about(machine, what, 'delete both together, or take it out first:'));
+    for (const machine of spec.workers ?? [])
+      if (goes(machine)) warnings.push(about(machine, 'a worker', 'take it out as well:'));
+  }
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
+  if (faults.length > 0) throw new MusterError('E_REFERENCE', faults[0]!.message + more, { faults });
+  return warnings;
+}

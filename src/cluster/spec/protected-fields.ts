@@ -1,0 +1,172 @@
+/**
+ * What Muster itself decides, whatever a person would rather have: what founding rests on, who a
+ * machine is, where the files that it puts down are, and ports that others ask at. Everything else
+ * of the full specification can be overridden.
+ */
+import type { Component } from './resolved-cluster.ts';
+
+export interface ProtectedField {
+  /** From the root of the full specification. */
+  readonly path: readonly string[];
+  /** Follows "Muster decides this: ". */
+  readonly why: string;
+  /** Texts that do no harm. */
+  readonly unless?: RegExp;
+}
+
+const flags = (
+  component: Component,
+  names: string,
+  why: string,
+  unless?: RegExp,
+): readonly ProtectedField[] =>
+  names
+    .trim()
+    .split(/\s+/)
+    .map((name) => ({ path: ['flags', component, name], why, ...(unless && { unless }) }));
+
+/** On control planes the second part wins, so both are looked at. */
+const kubelet = (field: string, why: string): readonly ProtectedField[] =>
+  ['config', 'controlPlaneConfig'].map((part) => ({ path: ['kubelet', part, ...field.split('.')], why }));
+
+const proxy = (field: string, why: string): readonly ProtectedField[] => [
+  { path: ['kubeProxy', 'config', ...field.split('.')], why },
+];
+
+const FOUNDING = 'etcd is founded once, by a grant; a member that begins otherwise is a second cluster';
+const DATA =
+  'the agent looks for the WAL there before etcd may begin, and the data filesystem is mounted there';
+const TLS = 'members speak mTLS only, with certificates that Muster hands out and renews';
+const MEMBER_URLS = 'other members, apiservers and Muster ask at ports 2379 and 2380';
+const PLACED = 'Muster puts the file there, renews it and starts who reads it anew';
+const MACHINE = "it is the machine's, and its certificates name it";
+const SERVICES = 'it is networks.services; set that';
+const PODS = 'it is networks.pods; set that';
+const RUNTIME = 'it follows from spec.kubernetes.runtime; set that';
+const PROBED = 'kubelet probes the pod there';
+const LEADER = 'every control plane runs one, and only one of them may act';
+const LOCAL = 'kubelet probes the pod at 127.0.0.1; 0.0.0.0 and :: hold that as well';
+const LOOPBACK = /^(127\.0\.0\.1|0\.0\.0\.0|::)$/;
+
+export const OWNED: readonly ProtectedField[] = [
+  { path: ['etcd', 'dataDirectory'], why: DATA },
+  {
+    path: ['serviceAddresses', 'kubernetes'],
+    why: 'kube-apiserver itself takes the first address of networks.services',
+  },
+  ...flags(
+    'etcd',
+    `force-new-cluster initial-cluster initial-cluster-state initial-cluster-token initial-advertise-peer-urls discovery discovery-srv
+    discovery-srv-name config-file proxy`,
+    FOUNDING,
+  ),
+  ...flags('etcd', 'data-dir wal-dir', DATA),
+  ...flags('etcd', 'name', `${MACHINE}; it is the member's name in the founding`),
+  ...flags(
+    'etcd',
+    'unsafe-no-fsync',
+    'a write that was acknowledged would be lost with the power',
+    /^false$/,
+  ),
+  ...flags(
+    'etcd',
+    'advertise-client-urls listen-client-urls listen-client-http-urls listen-peer-urls',
+    MEMBER_URLS,
+  ),
+  ...flags(
+    'etcd',
+    'listen-metrics-urls',
+    'probes ask at http://127.0.0.1:2381; http://0.0.0.0:2381 holds that as well',
+    /(^|,)http:\/\/(127\.0\.0\.1|0\.0\.0\.0|\[::\]):2381(,|$)/,
+  ),
+  ...flags(
+    'etcd',
+    'enable-grpc-gateway',
+    'Muster changes members and asks for their health through it',
+    /^true$/,
+  ),
+  ...flags(
+    'etcd',
+    `cert-file key-file trusted-ca-file client-cert-auth peer-cert-file peer-key-file peer-trusted-ca-file peer-client-cert-auth auto-tls
+    peer-auto-tls`,
+    TLS,
+  ),
+  ...flags('kube-apiserver', 'secure-port', 'balancers, kubelets and the virtual address reach it at 6443'),
+  ...flags(
+    'kube-apiserver',
+    'bind-address',
+    'its own machine reaches it at 127.0.0.1 and others at its address; only 0.0.0.0 and :: hold both',
+    /^(0\.0\.0\.0|::)$/,
+  ),
+  ...flags('kube-apiserver', 'advertise-address', MACHINE),
+  ...flags('kube-apiserver', 'etcd-servers', 'it is the members that the Cluster names'),
+  ...flags('kube-apiserver', 'service-cluster-ip-range', SERVICES),
+  ...flags(
+    'kube-apiserver',
+    `client-ca-file etcd-cafile etcd-certfile etcd-keyfile kubelet-client-certificate kubelet-client-key proxy-client-cert-file
+    proxy-client-key-file requestheader-client-ca-file service-account-key-file service-account-signing-key-file tls-cert-file
+    tls-private-key-file`,
+    PLACED,
+  ),
+  ...flags(
+    'kube-apiserver',
+    'encryption-provider-config',
+    'without it Secrets that are encrypted cannot be read; encryptSecrets: false stops encrypting, another path is your own',
+    /^\//,
+  ),
+  ...flags('kube-controller-manager', 'cluster-cidr', PODS),
+  ...flags('kube-controller-manager', 'service-cluster-ip-range', SERVICES),
+  ...flags(
+    'kube-controller-manager',
+    `authentication-kubeconfig authorization-kubeconfig kubeconfig client-ca-file cluster-signing-cert-file cluster-signing-key-file
+    requestheader-client-ca-file root-ca-file service-account-private-key-file`,
+    PLACED,
+  ),
+  ...flags('kube-scheduler', 'authentication-kubeconfig authorization-kubeconfig kubeconfig', PLACED),
+  ...(['kube-controller-manager', 'kube-scheduler'] as const).flatMap((component) => [
+    ...flags(component, 'secure-port', PROBED),
+    ...flags(component, 'bind-address', LOCAL, LOOPBACK),
+    ...flags(component, 'leader-elect', LEADER, /^true$/),
+  ]),
+  ...flags('kubelet', 'hostname-override node-ip', MACHINE),
+  ...flags(
+    'kubelet',
+    'bootstrap-kubeconfig config config-dir kubeconfig client-ca-file tls-cert-file tls-private-key-file',
+    PLACED,
+  ),
+  ...flags('kubelet', 'root-dir cert-dir', 'the data filesystem is mounted there'),
+  ...flags('kubelet', 'pod-manifest-path', 'the agent puts static pods there'),
+  ...flags('kubelet', 'container-runtime-endpoint cgroup-driver', RUNTIME),
+  ...flags('kubelet', 'register-node', 'Muster waits for the Node of every machine', /^true$/),
+  ...kubelet('staticPodPath', 'the agent puts static pods there'),
+  ...kubelet('tlsCertFile', PLACED),
+  ...kubelet('tlsPrivateKeyFile', PLACED),
+  ...kubelet('authentication.x509.clientCAFile', PLACED),
+  ...kubelet('containerRuntimeEndpoint', RUNTIME),
+  ...kubelet('cgroupDriver', RUNTIME),
+  ...kubelet('registerNode', 'Muster waits for the Node of every machine'),
+  ...proxy('clusterCIDR', PODS),
+  ...proxy('hostnameOverride', MACHINE),
+  ...proxy('clientConnection.kubeconfig', 'kube-proxy reaches the API on its own machine by it'),
+];
+
+/** What these overrides touch of it; leaving out a whole that it is part of counts. */
+export const protectedFieldsOf = (overrides: Readonly<Record<string, unknown>>): readonly ProtectedField[] =>
+  OWNED.filter(({ path, unless }) => {
+    const found = valueAt(overrides, path);
+    return found !== undefined && !(typeof found === 'string' && unless?.test(found));
+  });
+
+/**
+ * The value there or, where a whole above it is no mapping, that one; undefined when nothing is
+ * said. Every open path is three long.
+ */
+function valueAt(overrides: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
+  let here: unknown = overrides;
+  for (const [depth, step] of path.entries()) {
+    if (typeof here !== 'object' || here === null || Array.isArray(here)) return depth < 3 ? undefined : here;
+    if (!Object.hasOwn(here, step)) return undefined;
+    here = (here as Readonly<Record<string, unknown>>)[step];
+  }
+  return here;
+}

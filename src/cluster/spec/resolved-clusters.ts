@@ -1,0 +1,67 @@
+/**
+ * The full specification of every Cluster in force, completed once for each state of the documents.
+ */
+import { MusterError } from '../../base/errors.ts';
+import type { Catalog } from '../../resources/catalog.ts';
+import type { KubernetesSpec } from '../../resources/kinds.ts';
+import { clustersByMachine, machineNames } from '../../resources/membership.ts';
+import { type Completed, complete, type MachineFacts } from './resolve.ts';
+
+export interface ResolvedClusters {
+  /** Undefined when there is no such Cluster, or it is none of Kubernetes. */
+  get(cluster: string): Completed | undefined;
+  /** Of the Cluster that gives this machine a role. */
+  clusterOf(machine: string): Completed | undefined;
+  /** Stops following the documents. */
+  close(): void;
+}
+
+export const noCluster = (name: string): MusterError =>
+  new MusterError(
+    'E_NOT_FOUND',
+    `there is no Cluster "${name}" with spec.kubernetes; \`muster get clusters\` lists them`,
+  );
+
+/** The machines that a Cluster gives roles to, as far as their documents are there. */
+export function machinesOf(
+  spec: KubernetesSpec,
+  addressesOf: (name: string) => readonly string[] | undefined,
+): readonly MachineFacts[] {
+  return [...machineNames(spec)].flatMap((name) => {
+    const addresses = addressesOf(name);
+    return addresses === undefined ? [] : [{ name, addresses }];
+  });
+}
+
+export function followClusters(catalog: Catalog): ResolvedClusters {
+  const known = new Map<string, Completed>();
+  let clusters: ReadonlyMap<string, string> | undefined;
+  const close = catalog.subscribe((changes) => {
+    if (!changes.some(({ kind }) => kind === 'Cluster' || kind === 'Machine')) return;
+    known.clear();
+    clusters = undefined;
+  });
+
+  const addressesOf = (name: string) => {
+    const machine = catalog.get('Machine', name)?.document.spec;
+    return machine && (machine.addresses ?? []);
+  };
+
+  const get = (cluster: string): Completed | undefined => {
+    const spec = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
+    if (spec === undefined) return undefined;
+    const completed = known.get(cluster) ?? complete(cluster, spec, machinesOf(spec, addressesOf));
+    known.set(cluster, completed);
+    return completed;
+  };
+
+  return {
+    close,
+    get,
+    clusterOf(machine) {
+      clusters ??= clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
+      const cluster = clusters.get(machine);
+      return cluster === undefined ? undefined : get(cluster);
+    },
+  };
+}

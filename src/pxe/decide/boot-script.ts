@@ -1,0 +1,410 @@
+/**
+ * The script's question: who is it really, may it boot, and is everything there? Only here is a
+ * boot given and counted.
+ */
+
+import { type Millis, parseDuration } from '../../base/duration.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
+import type { Mac } from '../../base/mac.ts';
+import type { Rendered } from '../../ignition/rendered.ts';
+import type { Identity } from '../../machines/machine.ts';
+import { plainAddress } from '../../machines/reports.ts';
+import type { Member } from '../../machines/roster.ts';
+import type { NamedProfile } from '../../machines/select.ts';
+import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
+import type { Asset, ImageSpec } from '../../resources/kinds.ts';
+import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
+import { bootScript, diskScript, holdScript } from '../script/script.ts';
+import type { BootContext, Whois } from './boot-context.ts';
+import { addressOf, selectionOf } from './boot-context.ts';
+import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
+import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
+import { suits } from './loaders.ts';
+
+/** In the session of one who did not say from which address it boots. */
+const NO_MAC = '00:00:00:00:00:00' as Mac;
+
+export interface Boot {
+  readonly rendered: Rendered;
+  readonly script: string;
+}
+
+/** A verdict with what it comes from. */
+export interface Preparation {
+  readonly verdict: Verdict;
+  readonly image?: ImageSpec;
+  /** Of one that boots. */
+  readonly boot?: Boot;
+  readonly faults?: readonly Fault[];
+}
+
+export async function script(context: BootContext, asked: ScriptRequest): Promise<ScriptAnswer> {
+  const { roster } = context;
+  const { identity } = asked;
+  const bootMac = asked.bootMac ?? identity.macs[0];
+  const told = asked.session === undefined ? undefined : roster.sessions.get(asked.session);
+  const mac = bootMac ?? (told?.session.mac === NO_MAC ? undefined : told?.session.mac);
+  const evidence = { ...identity, bootMac: mac };
+  const asker = { request: asked, told, mac, found: roster.recognise(evidence) };
+  if (isForeign(context, asker)) return turnAway(context, asker, verdictOnForeign(context, asker));
+  const alive = verdictOnAlive(context, asker);
+  if (alive !== undefined) return turnAway(context, asker, alive);
+  const request = { ...asked, network: asked.network ?? networkOf(context, told) };
+  const who = context.whois(asker.found);
+  const member = recorded(context, who, request, identity, bootMac);
+  const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
+  const live = sessionOf(context, subject, told, request, bootMac);
+  const prepared = prepare(context, who, live, request, member);
+  const { verdict } = prepared;
+  const fresh = context.decided(subject, live, 'script', request.network?.name, verdict);
+  if (fresh && who.kind === 'conflict') conflicting(context, subject, live, who.machines, verdict);
+  if (verdict.kind === 'script' && member && prepared.boot)
+    return give(context, live, member, request, verdict, prepared.boot);
+  if (verdict.kind === 'disk' && member) {
+    if (!live.given) roster.sessions.promote(live);
+    roster.sessions.mark(live, 'script');
+    roster.saveLater(live);
+    const { text } = verdict.reason;
+    return {
+      decision: verdict,
+      session: live.session,
+      script: diskScript({ machine: subject, reason: text }),
+    };
+  }
+  return refuse(context, live, member, subject, request, verdict, fresh);
+}
+
+/**
+ * Holds one whose address is not the machine's, or whose machine runs, and leaves the machine
+ * alone: nothing of what the request says is noted, and it learns no session of the machine's. It
+ * waits in a session of its own address's.
+ */
+function turnAway(context: BootContext, asker: Asker, verdict: Verdict): ScriptAnswer {
+  const { request, mac, found } = asker;
+  const { sessions } = context.roster;
+  const peer = plainAddress(request.peer);
+  const network = request.network?.name;
+  const live =
+    sessions.opening(peer) ?? sessions.open({ machine: peer, mac: NO_MAC, network: network ?? '' });
+  sessions.touch(live);
+  const subject = found.kind === 'known' ? found.match.name : (mac ?? peer);
+  context.decided(subject, live, 'script', network, verdict, { address: peer });
+  return refuse(context, live, undefined, subject, request, verdict, false);
+}
+
+/** The network of the DHCP answer, for a request whose address does not say which. */
+function networkOf(context: BootContext, told: LiveSession | undefined): ScriptRequest['network'] {
+  return told && context.servedNetworks().find(({ name }) => name === told.session.network);
+}
+
+/**
+ * The record of who asks: the known machine, or a discovered one, with what it said of itself
+ * added.
+ */
+function recorded(
+  context: BootContext,
+  who: Whois,
+  request: ScriptRequest,
+  identity: Identity,
+  bootMac: Mac | undefined,
+): Member | undefined {
+  const sighting = {
+    ...identity,
+    bootMac,
+    arch: request.arch,
+    firmware: request.firmware,
+    network: request.network?.name,
+    address: plainAddress(request.peer),
+  };
+  const { roster } = context;
+  if (who.kind === 'known') {
+    roster.see(who.member, sighting);
+    return who.member;
+  }
+  if (bootMac === undefined) return undefined;
+  const seen = roster.byMac(bootMac);
+  if (seen !== undefined) {
+    // In a conflict what it says must not become what is known of a documented machine.
+    if (!seen.entry) roster.see(seen, sighting);
+    return seen.entry ? undefined : seen;
+  }
+  return roster.discover({ ...sighting, bootMac });
+}
+
+/**
+ * Continues the session of the URL if it is this machine's and still live; else opens one (a forged
+ * or outdated id gets that).
+ */
+function sessionOf(
+  context: BootContext,
+  subject: string,
+  told: LiveSession | undefined,
+  request: ScriptRequest,
+  bootMac: Mac | undefined,
+): LiveSession {
+  const { sessions } = context.roster;
+  const own = told !== undefined && sessions.isLive(told) && told.session.machine === subject;
+  const reported = own && told.session.steps.some(({ step }) => step === 'kernel' || step === 'configured');
+  const opening = sessions.opening(subject);
+  const live =
+    own && !reported
+      ? told
+      : (opening ??
+        sessions.open({
+          machine: subject,
+          mac: bootMac ?? told?.session.mac ?? NO_MAC,
+          network: request.network?.name ?? '',
+        }));
+  sessions.touch(live);
+  if (bootMac !== undefined && bootMac !== live.session.mac) sessions.set(live, { mac: bootMac });
+  return live;
+}
+
+/** The verdict with everything looked at that a boot needs. */
+function prepare(
+  context: BootContext,
+  who: Whois,
+  live: LiveSession,
+  request: ScriptRequest,
+  member: Member | undefined,
+): Preparation {
+  if (who.kind === 'conflict') return { verdict: judge({ kind: 'conflict', machines: who.machines }) };
+  if (who.kind === 'unknown' || !member?.entry) return { verdict: judge({ kind: 'unknown' }) };
+  // A script asked for again within one session (a lost answer, a retry) is the same boot, not
+  // another.
+  const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);
+  return prepareFor(context, member, {
+    arch: request.arch ?? member.status.seen.arch,
+    firmware: request.firmware ?? member.status.seen.firmware,
+    network: request.network,
+    bootsWithoutReady: Math.max(0, boots),
+    mac: live.session.mac,
+    session: live.session.id,
+    baseUrl: request.baseUrl,
+    peer: plainAddress(request.peer),
+  });
+}
+
+export interface PrepareFor {
+  readonly arch: 'x86_64' | 'aarch64' | undefined;
+  readonly firmware: 'bios' | 'uefi' | undefined;
+  readonly network: ScriptRequest['network'];
+  readonly bootsWithoutReady: number;
+  readonly mac: Mac;
+  readonly session: string;
+  readonly baseUrl: string;
+  readonly peer: string | undefined;
+  /** Its agent was heard moments ago. */
+  readonly alive?: boolean;
+}
+
+/**
+ * For a documented machine: selection, image, assets, configuration. Also what explain and preview
+ * go by.
+ */
+export function prepareFor(context: BootContext, member: Member, on: PrepareFor): Preparation {
+  const selection = selectionOf(member, on.network?.name, context.profiles());
+  const { bootsWithoutReady, alive = false } = on;
+  const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive };
+  const outline = judge(machine);
+  if (outline.kind !== 'script') return { verdict: outline };
+  const image = context.catalog.get('Image', outline.image)?.document.spec;
+  const missing = image
+    ? missingAsset(context, outline.image, image)
+    : `Image "${outline.image}" does not exist.`;
+  const base: Readiness = {
+    arch: on.arch,
+    image: missing === undefined ? { arch: image!.arch } : { missing },
+    loaderMissing: missingLoader(context, member, on),
+  };
+  const able = judge(machine, base);
+  if (able.kind !== 'script' || !image || selection.kind !== 'selected') return { verdict: able };
+  const result = context.configurations.of({
+    member,
+    profile: able.profile,
+    image: able.image,
+    mac: on.mac,
+    session: on.session,
+    baseUrl: on.baseUrl,
+    network: on.network,
+    address: addressOf(member, on.network, on.peer),
+  });
+  const refused = (faults: readonly Fault[]): Preparation => ({
+    verdict: judge(machine, { ...base, configFault: faultText(faults) }),
+    image,
+    faults,
+  });
+  if (!result.ok) return refused(result.faults);
+  const rendered = result.value;
+  try {
+    const script = textOf(context, member, on, selection.profile, image, rendered);
+    return { verdict: able, image, boot: { rendered, script } };
+  } catch (error) {
+    if (!(error instanceof MusterError)) throw error;
+    return refused(error.faults);
+  }
+}
+
+/** A loader that documents demand for this firmware and that is not installed. */
+function missingLoader(
+  context: BootContext,
+  member: Member,
+  { network, firmware }: Pick<PrepareFor, 'network' | 'firmware'>,
+): string | undefined {
+  const wanted = member.entry?.document.spec.pxe?.loader ?? network?.pxe.loader;
+  if (wanted === undefined || context.assets.loader(wanted) !== undefined) return undefined;
+  const code = firmware === undefined ? undefined : firmware === 'bios' ? 0 : 7;
+  return suits(wanted, code) ? wanted : undefined;
+}
+
+function missingAsset(context: BootContext, name: string, image: ImageSpec): string | undefined {
+  const files: readonly (readonly [string, Asset])[] = [
+    ['kernel', image.kernel],
+    ...(image.initrds ?? []).map((asset) => ['initrd', asset] as const),
+    ...(image.root ? [['root image', image.root] as const] : []),
+  ];
+  const lacking = files.filter(([, asset]) => context.assets.find(asset.sha256) === undefined);
+  return lacking.length === 0
+    ? undefined
+    : `Image "${name}" lacks its ${lacking.map(([what]) => what).join(' and ')}.`;
+}
+
+export function faultText(faults: readonly Fault[]): string {
+  const [first, ...rest] = faults;
+  const where = first?.path ? `${first.path}: ` : '';
+  return `${where}${first?.message ?? 'unknown'}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
+}
+
+/**
+ * The boot script's text. Throws E_KERNEL_ARGUMENT when its kernel command line cannot be passed
+ * on.
+ */
+function textOf(
+  context: BootContext,
+  member: Member,
+  { baseUrl, session }: PrepareFor,
+  { name, spec }: NamedProfile,
+  image: ImageSpec,
+  rendered: Rendered,
+): string {
+  return bootScript({
+    baseUrl,
+    session,
+    machine: member.name,
+    profile: name,
+    image: spec.image ?? '',
+    kernel: image.kernel,
+    initrds: image.initrds ?? [],
+    root: image.root,
+    kernelArguments: [
+      ...(image.kernelArguments ?? []),
+      ...(spec.kernelArguments ?? []),
+      ...rendered.kernelArguments,
+    ],
+    time: context.clock.now(),
+  });
+}
+
+/**
+ * Hands out a boot: the session becomes the machine's current one, the boot is counted once, all of
+ * it durable before the answer.
+ */
+async function give(
+  context: BootContext,
+  live: LiveSession,
+  member: Member,
+  request: ScriptRequest,
+  verdict: Extract<Verdict, { kind: 'script' }>,
+  { rendered, script }: Boot,
+): Promise<ScriptAnswer> {
+  const { roster, events } = context;
+  const { sessions } = roster;
+  const first = !live.given;
+  const superseded = first ? sessions.promote(live) : undefined;
+  sessions.set(live, { profile: verdict.profile, image: verdict.image, peer: plainAddress(request.peer) });
+  sessions.mark(live, 'script');
+  live.baseUrl = request.baseUrl;
+  sessions.expect(live, (context.clock.monotonic() + configTimeout(rendered)) as Millis);
+  if (first)
+    roster.move(member, 'booted', {
+      session: live.session.id,
+      bootsWithoutReady: member.status.bootsWithoutReady + 1,
+      logTail: undefined,
+    });
+  events.record({
+    kind: 'boot.script',
+    subject: member.name,
+    session: live.session.id,
+    ...(request.network ? { network: request.network.name } : {}),
+    reason: verdict.reason,
+    fields: { profile: verdict.profile, image: verdict.image, boots: member.status.bootsWithoutReady },
+  });
+  await roster.commit([member], superseded ? [live, superseded] : [live]);
+  return { decision: verdict, session: live.session, script };
+}
+
+export function configTimeout(rendered: Rendered): Millis {
+  const text = rendered.merged.configTimeout;
+  return (text === undefined ? undefined : parseDuration(text)) ?? CONFIG_TIMEOUT;
+}
+
+/** Tells of a conflict where each of those concerned is looked at. */
+function conflicting(
+  context: BootContext,
+  subject: string,
+  live: LiveSession,
+  machines: readonly string[],
+  verdict: Verdict,
+): void {
+  for (const one of new Set([subject, ...machines]))
+    context.events.record({
+      kind: 'machine.conflict',
+      subject: one,
+      session: live.session.id,
+      reason: verdict.reason,
+      fields: { asked: subject, machines: machines.join(' ') },
+    });
+}
+
+/** A script that waits, saying why. */
+function refuse(
+  context: BootContext,
+  live: LiveSession,
+  member: Member | undefined,
+  subject: string,
+  request: ScriptRequest,
+  verdict: Verdict,
+  fresh: boolean,
+): ScriptAnswer {
+  if (fresh && member) held(context, member, live, verdict);
+  const { macs, manufacturer, product, serial } = request.identity;
+  const mac = request.bootMac ?? macs[0];
+  const recorded = context.roster.get(subject) !== undefined;
+  const what = [mac, manufacturer, product, serial].filter(Boolean).join(', ');
+  const text = holdScript({
+    baseUrl: request.baseUrl,
+    session: live.session.id,
+    machine: subject,
+    identity: what === '' ? 'it did not say what it is' : what,
+    reason: verdict.reason.text,
+    remedy: remedy(verdict.reason, { subject, recorded, mac }) ?? 'nothing to do',
+    ...(verdict.reason.code === 'alive' && {
+      againInSeconds: Math.floor(context.roster.heartbeats.remaining(subject) / 1000) + 1,
+    }),
+  });
+  return { decision: verdict, session: live.session, script: text };
+}
+
+/** Says once that, and why, a machine is held; what an operator decided shows in its phase too. */
+function held(context: BootContext, member: Member, live: LiveSession, decision: Verdict): void {
+  if (member.status.reason?.code === decision.reason.code) return;
+  const stops = decision.reason.code === 'boot_loop' || decision.reason.code === 'profile_holds';
+  if (!stops || !member.entry || !context.roster.move(member, 'held', { reason: decision.reason }))
+    context.roster.change(member, { reason: decision.reason });
+  context.events.record({
+    kind: 'machine.held',
+    subject: member.name,
+    session: live.session.id,
+    reason: decision.reason,
+  });
+}

@@ -1,0 +1,216 @@
+/**
+ * DHCP's question, answered in memory: recognise, select, decide; no waiting, the same cost however
+ * many machines are known.
+ */
+import { formatIpv4 } from '../../base/ipv4.ts';
+import type { Member } from '../../machines/roster.ts';
+import type { LiveSession } from '../../machines/sessions.ts';
+import type { BootAnswer, BootStep } from '../boot.ts';
+import type { BootClient } from '../client.ts';
+import { machinePath } from '../http/routes.ts';
+import type { ServedNetwork } from '../network.ts';
+import type { BootContext } from './boot-context.ts';
+import { decide, judge, loaderFile, reason, type Verdict } from './decide.ts';
+import type { BootDecision } from './decision.ts';
+
+/**
+ * An iPXE that asks again this long after it was offered a loader is that loader (or was not able
+ * to load it). Before, it is a retransmission: iPXE repeats after 1, 2, 4 s (netboot-protocols
+ * §B.3).
+ */
+const LOADER_STARTS_MS = 10_000;
+/** Longer ago than this it was another boot: whoever asks now did not come from that loader. */
+const LOADER_FORGOTTEN_MS = 60_000;
+
+const UNKNOWN: Verdict = judge({ kind: 'unknown' });
+
+/** Who asks, what its script would do, and what its documents say. */
+interface Asker {
+  readonly subject: string;
+  /** Whose the session is. */
+  readonly opens: string;
+  readonly member: Member | undefined;
+  readonly outline: Verdict;
+}
+
+export function answer(
+  context: BootContext,
+  client: BootClient,
+  network: ServedNetwork,
+  step: BootStep,
+): BootAnswer {
+  if (client.stage === 'none') return ordinary(context, client, network);
+  const asker = recognise(context, client, network);
+  const { member, subject } = asker;
+  const standing = member && context.standing(member, network);
+  const pxe = context.pxeFor(standing?.machinePxe, network, client.vendorClass);
+  const live = sessionOf(context, asker.opens, client, network);
+  const ran = loaderRan(context, live, client, step);
+  const decision = decide({
+    stage: client.stage,
+    archCode: client.archCode,
+    family: client.family,
+    mode: network.mode,
+    verdict: asker.outline,
+    installed: (name) => context.assets.loader(name) !== undefined,
+    loaderOverride: pxe.loader,
+    loaderRan: ran,
+  });
+  if (decision.kind === 'loader') handed(context, live, client, step, decision.loader);
+  context.decided(subject, live, client.stage, network.name, decision);
+  const bootFile = bootFileOf(client, network, live, decision);
+  return {
+    decision,
+    subject,
+    pxe,
+    session: live.session.id,
+    ...(bootFile === undefined ? {} : { bootFile }),
+    ...(standing?.address === undefined ? {} : { reservedAddress: standing.address }),
+    ...(standing?.hostname === undefined ? {} : { hostname: standing.hostname }),
+    // An unknown machine has nothing that a restart may not forget: its session starts over.
+    writes:
+      step !== 'offer' && member?.entry && asker.opens === subject && !live.stored
+        ? [context.roster.sessionWrite(live)]
+        : NO_WRITES,
+  };
+}
+
+const NO_WRITES: readonly never[] = [];
+
+/**
+ * A client that does not boot: its reservation and host name, and no trace beyond that it is alive.
+ */
+function ordinary(context: BootContext, client: BootClient, network: ServedNetwork): BootAnswer {
+  const member = context.roster.byMac(client.mac);
+  if (member === undefined)
+    return {
+      decision: { kind: 'ignore', reason: reason('not_a_boot_client') },
+      subject: client.mac,
+      pxe: network.pxe,
+      writes: NO_WRITES,
+    };
+  context.roster.see(member, {});
+  return context.standing(member, network).ordinary;
+}
+
+function recognise(context: BootContext, client: BootClient, network: ServedNetwork): Asker {
+  const { roster } = context;
+  let member = roster.byMac(client.mac);
+  if (member === undefined) {
+    const who = context.whois(
+      context.roster.recognise({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid }),
+    );
+    if (who.kind === 'conflict') {
+      const verdict = judge({ kind: 'conflict', machines: who.machines });
+      return { subject: client.mac, opens: client.mac, member: undefined, outline: verdict };
+    }
+    member = who.kind === 'known' ? who.member : roster.discover(sightingOf(client, network, client.uuid));
+    if (member === undefined)
+      return { subject: client.mac, opens: client.mac, member: undefined, outline: UNKNOWN };
+  }
+  // A UUID is learned once from DHCP; one that differs later is settled by the script, which knows
+  // more.
+  const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
+  roster.see(member, sightingOf(client, network, known === undefined ? client.uuid : undefined));
+  const { outline, recognised } = context.standing(member, network);
+  if (
+    recognised.kind === 'known' &&
+    outline.kind !== 'ignore' &&
+    roster.heartbeats.alive(member.name) !== undefined
+  )
+    // A machine that runs is given no session; who asks in its name waits in one of its address.
+    return {
+      subject: member.name,
+      opens: client.mac,
+      member,
+      outline: judge({ ...recognised, alive: true }),
+    };
+  return { subject: member.name, opens: member.name, member, outline };
+}
+
+function sightingOf(client: BootClient, network: ServedNetwork, uuid: string | undefined) {
+  return {
+    bootMac: client.mac,
+    arch: client.arch,
+    firmware: client.firmware,
+    network: network.name,
+    uuid,
+  };
+}
+
+/** The session that this packet belongs to: that which is opening, or a new one. */
+function sessionOf(
+  context: BootContext,
+  subject: string,
+  client: BootClient,
+  network: ServedNetwork,
+): LiveSession {
+  const { sessions } = context.roster;
+  const opening = sessions.opening(subject);
+  if (opening !== undefined) {
+    sessions.touch(opening);
+    if (opening.session.mac !== client.mac || opening.session.network !== network.name)
+      sessions.set(opening, { mac: client.mac, network: network.name });
+    return opening;
+  }
+  const live = sessions.open({ machine: subject, mac: client.mac, network: network.name });
+  context.events.record({
+    kind: 'boot.session',
+    subject,
+    session: live.session.id,
+    network: network.name,
+    fields: {
+      mac: client.mac,
+      stage: client.stage,
+      ...(client.arch ? { arch: client.arch } : {}),
+      ...(client.firmware ? { firmware: client.firmware } : {}),
+    },
+  });
+  return live;
+}
+
+/**
+ * Whether what asks now has to be taken for the loader that this session was given. The ACK repeats
+ * what the OFFER assumed.
+ */
+function loaderRan(context: BootContext, live: LiveSession, client: BootClient, step: BootStep): boolean {
+  const { stage } = client;
+  if (step !== 'offer' && live.offered?.stage === stage) return live.offered.loaderRan;
+  const ran = ((): boolean => {
+    const { loader } = live;
+    if (loader === undefined) return false;
+    const since = context.clock.monotonic() - loader.at;
+    if (since > LOADER_FORGOTTEN_MS) return false;
+    return loader.stage !== stage || loader.acked || since > LOADER_STARTS_MS;
+  })();
+  live.offered = { stage, loaderRan: ran };
+  return ran;
+}
+
+function handed(
+  context: BootContext,
+  live: LiveSession,
+  client: BootClient,
+  step: BootStep,
+  loader: string,
+): void {
+  const acked = step !== 'offer';
+  const before = live.loader;
+  const again = before !== undefined && before.stage === client.stage && !before.acked;
+  live.loader = { stage: client.stage, at: again ? before.at : context.clock.monotonic(), acked };
+  if (live.session.loader === loader) return;
+  context.roster.sessions.set(live, { loader });
+  context.roster.sessions.mark(live, 'loader');
+}
+
+function bootFileOf(
+  client: BootClient,
+  network: ServedNetwork,
+  live: LiveSession,
+  decision: BootDecision,
+): string | undefined {
+  if (decision.kind === 'ignore') return undefined;
+  const server = formatIpv4(network.serverAddress);
+  if (decision.kind === 'loader') return loaderFile(client, decision.loader, server, network.httpPort);
+  return `http://${server}:${network.httpPort}${machinePath('start', { session: live.session.id })}`;
+}

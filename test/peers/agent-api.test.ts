@@ -1,0 +1,410 @@
+/** Tickets, certificates and polls over real TLS; openssl makes the keys, curl asks. */
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { afterEach, describe, expect, it } from 'vitest';
+import { duration, type Millis } from '../../src/base/duration.ts';
+import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
+import { TICKET_LIFETIME } from '../../src/machines/tickets.ts';
+import { CP1_MAC, CP2_MAC, open, type World } from './agent-world.ts';
+
+let world: World;
+afterEach(() => world.close());
+
+const reasons = (machine: string, kind: string): (string | undefined)[] =>
+  world.events
+    .list({ subject: machine })
+    .filter((event) => event.kind === kind)
+    .map((event) => event.reason?.code);
+
+describe('a ticket', () => {
+  it('and a key become a certificate for the machine, whatever the request says of names', async () => {
+    world = await open();
+    const ticket = await world.configured(CP1_MAC);
+    const { csr } = world.key('a');
+    const answer = await world.redeem(ticket, csr);
+    expect(answer.status).toBe(200);
+    const certificate = new X509Certificate(answer.body);
+    expect(certificate.subject).toBe('O=muster:agents\nCN=cp1');
+    const text = execFileSync('openssl', ['x509', '-noout', '-text'], {
+      input: answer.body,
+      encoding: 'utf8',
+    });
+    expect(text).toContain('TLS Web Client Authentication');
+    expect(text).not.toContain('system:masters');
+    expect(world.agents.identities.get('cp1')?.serial).toBe(certificate.serialNumber.toLowerCase());
+  });
+
+  it('gives the same key the same certificate again, also after a restart: a lost answer bricks nothing', async () => {
+    world = await open();
+    const ticket = await world.configured(CP1_MAC);
+    const { csr } = world.key('a');
+    const first = await world.redeem(ticket, csr);
+    expect((await world.redeem(ticket, csr)).body.equals(first.body)).toBe(true);
+    world = await world.again();
+    world.clock.advance((TICKET_LIFETIME * 2) as Millis);
+    expect((await world.redeem(ticket, csr)).body.equals(first.body)).toBe(true);
+    expect(await world.pki.issued('_muster')).toHaveLength(2);
+  });
+
+  it('is refused for another key, which is alarmed, and an operator decides', async () => {
+    world = await open();
+    const ticket = await world.configured(CP1_MAC);
+    const [mine, other] = [world.key('a'), world.key('b')];
+    const certificate = String((await world.redeem(ticket, mine.csr)).body);
+    const refused = await world.redeem(ticket, other.csr);
+    expect(refused.status).toBe(409);
+    expect(String(refused.body)).toMatch(/^E_TICKET_KEY: /);
+    expect(world.roster.get('cp1')?.status.alarm?.code).toBe('other_key');
+    expect(reasons('cp1', 'agent.alarm')).toEqual(['other_key']);
+    // The one that has it goes on; nobody here knows which is the machine.
+    expect((await world.poll(mine.key, certificate)).status).toBe(200);
+
+    await world.agents.rearm('cp1', { keep: false });
+    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+    expect((await world.poll(mine.key, certificate)).status).toBe(401);
+    const second = await world.redeem(ticket, other.csr);
+    expect(second.status).toBe(200);
+    expect((await world.poll(other.key, String(second.body))).status).toBe(200);
+    expect((await world.redeem(ticket, mine.csr)).status).toBe(409);
+    await world.agents.rearm('cp1', { keep: true });
+    expect((await world.poll(other.key, String(second.body))).status).toBe(200);
+  });
+
+  it('that two keys bring at once is given to exactly one', async () => {
+    world = await open();
+    for (const round of [1, 2, 3]) {
+      const ticket = await world.configured(CP1_MAC);
+      const keys = Array.from({ length: 6 }, (_, n) => world.key(`${round}-${n}`));
+      const answers = await Promise.all(keys.map(({ csr }) => world.redeem(ticket, csr)));
+      const won = answers.filter(({ status }) => status === 200);
+      expect(won).toHaveLength(1);
+      expect(answers.filter(({ status }) => status === 409)).toHaveLength(5);
+      const serial = new X509Certificate(won[0]!.body).serialNumber.toLowerCase();
+      expect(world.agents.identities.get('cp1')?.serial).toBe(serial);
+      // What was not given out is in no ledger.
+      const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
+      expect(agents).toHaveLength(round);
+      await world.agents.rearm('cp1', { keep: true });
+    }
+  });
+
+  it('is good for minutes from the first document that carried it', async () => {
+    world = await open();
+    const ticket = await world.configured(CP1_MAC);
+    world.clock.advance((TICKET_LIFETIME + 1) as Millis);
+    // Asking for the document again does not make it younger.
+    world.boot.config(ticket.session, 'user-data', 'http://10.77.0.1:8080');
+    expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(403);
+    expect(reasons('cp1', 'agent.refused')).toEqual(['too_late']);
+    const next = await world.configured(CP1_MAC);
+    expect(next.ticket).not.toBe(ticket.ticket);
+    expect((await world.redeem(next, world.key('a').csr)).status).toBe(200);
+  });
+
+  it('is refused from an address that is not the machine’s, for another machine’s session, and when wrong', async () => {
+    world = await open();
+    const one = await world.configured(CP1_MAC, '10.77.0.101');
+    const two = await world.configured(CP2_MAC, '10.77.0.102');
+    const { csr } = world.key('a');
+    const mixed = { session: two.session, ticket: one.ticket };
+    for (const wrong of [one, mixed, { ...one, ticket: '' }, { session: 'x', ticket: one.ticket }])
+      expect((await world.redeem(wrong, csr)).status).toBe(403);
+    expect(reasons('cp1', 'agent.refused')).toEqual(['foreign_address', 'ticket_wrong']);
+    expect(reasons('cp2', 'agent.refused')).toEqual(['ticket_wrong']);
+    expect(reasons('127.0.0.1', 'agent.refused')).toEqual(['session_unknown']);
+    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+  });
+
+  it('of a boot that is over is refused; one that the machine ended by being ready is not', async () => {
+    world = await open();
+    const old = await world.configured(CP1_MAC);
+    const ticket = await world.configured(CP1_MAC);
+    expect((await world.redeem(old, world.key('a').csr)).status).toBe(403);
+    await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+    expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(200);
+  });
+
+  it('is for machines with a document that are of a cluster only', async () => {
+    world = await open();
+    const ticket = await world.configured(CP1_MAC);
+    await world.catalog.apply([
+      {
+        apiVersion: 'muster/v1',
+        kind: 'Cluster',
+        metadata: { name: 'one' },
+        spec: { kubernetes: { version: '1.36', endpoint: 'api.one.test', controlPlanes: ['cp2'] } },
+      },
+    ]);
+    expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(403);
+    expect(reasons('cp1', 'agent.refused')).toEqual(['not_accepted']);
+  });
+
+  it('stands in no event, no record in the clear, no preview, and not on the kernel command line', async () => {
+    world = await open();
+    const answer = await world.powerOn(CP1_MAC);
+    const ticket = await world.configured(CP1_MAC);
+    await world.redeem(ticket, world.key('a').csr);
+    expect(answer.script).not.toContain(ticket.ticket);
+    expect(JSON.stringify(world.events.list({}))).not.toContain(ticket.ticket);
+    await world.roster.flush();
+    const { records } = await world.store.list('');
+    expect(JSON.stringify(records)).not.toContain(ticket.ticket);
+    const shown = world.boot.render('cp1');
+    expect(shown.files['user-data']).not.toContain(ticket.ticket);
+    expect(world.settings.get('cp1')?.ticket).toBe('[secret]');
+  });
+
+  it('is in no configuration of a machine that is of no cluster', async () => {
+    world = await open();
+    const { MAC3 } = await import('../unit/pxe/boot/world.ts');
+    const answer = await world.powerOn(MAC3);
+    const document = world.boot.config(answer.session!.id, 'user-data', 'http://10.77.0.1:8080');
+    expect(document.ok && document.body).not.toContain('agent.conf');
+    expect(world.settings.has('alone')).toBe(false);
+  });
+});
+
+/** A machine with a certificate. */
+async function joined(mac = CP1_MAC, name = 'a') {
+  const ticket = await world.configured(mac);
+  const { key, csr } = world.key(name);
+  return { key, certificate: String((await world.redeem(ticket, csr)).body), ticket };
+}
+
+describe('a poll', () => {
+  it('brings facts to the planner and its plan back, with time and revision', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    world.plan = { lines: [{ do: 'step', step: 'first' }], pollSeconds: 7 };
+    const answer = await world.poll(key, certificate, { revision: '3' });
+    expect(answer.status).toBe(200);
+    expect(answer.headers).toContain('retry-after: 7\r\n');
+    expect(answer.headers).toContain(`muster-time: ${Math.floor(world.clock.now() / 1000)}\r\n`);
+    const revision = Number(/muster-revision: (\d+)/.exec(answer.headers)![1]);
+    expect(revision).toBeGreaterThan(3);
+    const plan = execFileSync('tar', ['-xOf', '-', 'plan'], { input: answer.body, encoding: 'utf8' });
+    const [head, ...lines] = plan.split('\n');
+    expect(lines).toEqual(['step first', '']);
+    expect(world.asked.at(-1)).toMatchObject({
+      identity: { machine: 'cp1', address: '127.0.0.1' },
+      facts: { seenRevision: 3 },
+      context: { rolledBack: false },
+    });
+    const digest = head!.split(' ')[2]!;
+    const again = await world.poll(key, certificate, { applied: digest });
+    expect([again.status, again.body.length]).toEqual([204, 0]);
+    expect(again.headers).toContain('retry-after: 7\r\n');
+  });
+
+  it('tells the planner when the machine has seen a later state of this store', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    const answer = await world.poll(key, certificate, { revision: '999999' });
+    expect(world.asked.at(-1)?.context.rolledBack).toBe(true);
+    // What a machine was told once it is told again.
+    expect(answer.headers).toContain('muster-revision: 999999\r\n');
+  });
+
+  it('is refused without certificate, with one of another CA, and with the one of an earlier boot', async () => {
+    world = await open();
+    const first = await joined();
+    expect((await world.curl('/agent/poll', { agent: '1' })).status).toBe(401);
+    const own = world.key('own');
+    const forged = execFileSync(
+      'openssl',
+      ['req', '-x509', '-key', own.key, '-subj', '/O=muster:agents/CN=cp1', '-days', '9'],
+      { encoding: 'utf8' },
+    );
+    expect((await world.poll(own.key, forged)).status).toBe(401);
+    const second = await joined(CP1_MAC, 'b');
+    expect((await world.poll(first.key, first.certificate)).status).toBe(401);
+    expect((await world.poll(second.key, second.certificate)).status).toBe(200);
+    await world.catalog.delete('Cluster', 'one');
+    await world.catalog.delete('Machine', 'cp1');
+    expect((await world.poll(second.key, second.certificate)).status).toBe(401);
+    expect(reasons('cp1', 'agent.refused')).toEqual(['not_current', 'machine_gone'].slice(1));
+  });
+
+  it('is not answered for a certificate of a distrusted generation', async () => {
+    world = await open();
+    const { newGeneration } = await import('../../src/pki/issue.ts');
+    const { addTrusted, distrust, promote } = await import('../../src/pki/keyset.ts');
+    const { key, certificate } = await joined();
+    const next = await newGeneration('transport-ca', { now: world.clock.now() });
+    const before = (await world.pki.keysets('_muster')).get('transport-ca')!.primary;
+    for (const step of [addTrusted, promote] as const)
+      await world.pki.change('_muster', 'transport-ca', (keyset) =>
+        step === promote ? promote(keyset, next.id) : addTrusted(keyset, next),
+      );
+    world.clock.advance(duration('2h'));
+    await world.agents.refresh();
+    const trusting = await world.poll(key, certificate).catch((error: Error) => error.message);
+    // This curl trusts the old generation alone; the listener shows the new one's certificate.
+    expect(trusting).toMatch(/curl: \(60\)/);
+    await world.pki.change('_muster', 'transport-ca', (keyset) => distrust(keyset, before));
+    world.clock.advance(duration('2h'));
+    await world.agents.refresh();
+    const answer = await world.curl('/agent/poll', { agent: '1' }, [
+      '-k',
+      '--cert',
+      certificateFile(certificate),
+      '--key',
+      key,
+    ]);
+    expect(answer.status).toBe(401);
+  });
+
+  it('brings the next certificate for the same key in good time; both count until the machine speaks with the new one', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    world.plan = { lines: [{ do: 'hold', code: 'later', text: 'wait' }], pollSeconds: 5 };
+    const plan = async (pem: string) => {
+      const answer = await world.poll(key, pem);
+      expect(answer.status).toBe(200);
+      const lines = execFileSync('tar', ['-xOf', '-', 'plan'], {
+        input: answer.body,
+        encoding: 'utf8',
+      }).split('\n');
+      const put = lines.find((line) => line.startsWith('put '));
+      const file = put && `files/${put.split(' ')[2]}`;
+      const next = file && execFileSync('tar', ['-xOf', '-', file], { input: answer.body, encoding: 'utf8' });
+      return { put, next };
+    };
+    expect((await plan(certificate)).put).toBeUndefined();
+    world.clock.leap(duration('250d'));
+    const { put, next } = await plan(certificate);
+    expect(put).toMatch(/^put 0?600 [0-9a-f]{64} \/run\/muster\/agent\/agent\.crt$/);
+    expect(new X509Certificate(next!).serialNumber).not.toBe(new X509Certificate(certificate).serialNumber);
+    // A lost answer: the same one again.
+    expect((await plan(certificate)).next).toBe(next);
+    expect((await plan(next!)).put).toBeUndefined();
+    expect((await world.poll(key, certificate)).status).toBe(401);
+    const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
+    expect(agents).toHaveLength(2);
+  });
+
+  it('shows step and hold of the agent at its machine', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    await world.poll(key, certificate, {
+      step: 'files',
+      hold: 'mtu',
+      holdtext: 'cp2 is not reached with 1500 octets',
+    });
+    await world.poll(key, certificate, {
+      step: 'files',
+      hold: 'mtu',
+      holdtext: 'cp2 is not reached with 1500 octets',
+    });
+    expect(world.roster.get('cp1')?.status.agent).toMatchObject({
+      step: 'files',
+      hold: { code: 'mtu', text: 'cp2 is not reached with 1500 octets' },
+      bootId: 'boot-1',
+    });
+    expect(reasons('cp1', 'agent.held')).toEqual(['mtu']);
+    const { steps } = world.boot.explain({ machine: 'cp1' });
+    expect(steps.find(({ step }) => step === 'agent')).toMatchObject({ reason: { code: 'mtu' } });
+    await world.poll(key, certificate, { step: 'done' });
+    expect(world.roster.get('cp1')?.status.agent?.hold).toBeUndefined();
+  });
+
+  it('records a unit that fails again and again once, and shows what it wrote last', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    for (const at of ['12:00:05', '12:00:18', '12:00:31'])
+      await world.poll(key, certificate, {
+        hold: 'unit-failed',
+        holdtext: `${at} [${at.slice(6)}42] no disk`,
+      });
+    expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed']);
+    expect(world.roster.get('cp1')?.status.agent?.hold?.text).toBe('12:00:31 [3142] no disk');
+    await world.poll(key, certificate, { hold: 'unit-failed', holdtext: '12:00:44 [4442] no memory' });
+    expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed', 'unit-failed']);
+  });
+
+  it('shows how the boot disk fares, and records it when that changes', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    await world.poll(key, certificate, {});
+    const shown = () => {
+      const { steps } = world.boot.explain({ machine: 'cp1' });
+      return steps.find(({ step }) => step === 'boot disk');
+    };
+    expect(shown()).toBeUndefined();
+    const kept = { bootdisk: 'kept', boottext: '/dev/vda holds what this boot used' };
+    for (const said of [{ bootdisk: 'none', boottext: 'no disk fits serial=B' }, kept, kept])
+      await world.poll(key, certificate, said);
+    expect(reasons('cp1', 'agent.boot-disk')).toEqual(['none', 'kept']);
+    expect(shown()).toEqual({
+      step: 'boot disk',
+      result: 'kept',
+      reason: { code: 'kept', text: '/dev/vda holds what this boot used' },
+    });
+  });
+
+  it('from a boot that was thought over is alarmed: two systems use one certificate', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    for (const bootid of ['x', 'y']) await world.poll(key, certificate, { bootid });
+    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+    await world.poll(key, certificate, { bootid: 'x' });
+    expect(world.roster.get('cp1')?.status.alarm?.code).toBe('copied');
+  });
+
+  it('is 503 while the planner is not ready, and 400 for facts that are none', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    expect((await world.poll(key, certificate, { wal: 'perhaps' })).status).toBe(400);
+    world.plan = undefined as never;
+    expect((await world.poll(key, certificate)).status).toBe(503);
+  });
+});
+
+function certificateFile(text: string): string {
+  const file = `${world.directory}/certificate.crt`;
+  execFileSync('tee', [file], { input: text });
+  return file;
+}
+
+describe('a machine that runs', () => {
+  it('is given no session, and whoever asks in its name gets nothing; once it is silent it boots', async () => {
+    world = await open();
+    const { key, certificate, ticket } = await joined();
+    await world.poll(key, certificate);
+    await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+    const sessions = world.roster.sessions.size;
+    const forged = await world.powerOn(CP1_MAC);
+    expect(forged.decision).toMatchObject({ kind: 'hold', reason: { code: 'alive' } });
+    expect(forged.session?.machine).not.toBe('cp1');
+    expect(world.roster.sessions.current('cp1')?.session.id).toBe(ticket.session);
+    expect(world.roster.sessions.opening('cp1')).toBeUndefined();
+    expect(world.roster.get('cp1')?.status).toMatchObject({ phase: 'ready' });
+    expect(world.roster.sessions.size).toBeGreaterThan(sessions);
+    expect(world.boot.explain({ machine: 'cp1' }).decision.reason.code).toBe('alive');
+    world.clock.advance(ALIVE_WITHIN);
+    expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
+  });
+
+  it('keeps its certificate against a ticket that somebody got before it was heard', async () => {
+    world = await open();
+    const { key, certificate } = await joined();
+    const stolen = await world.configured(CP1_MAC);
+    await world.poll(key, certificate);
+    expect((await world.redeem(stolen, world.key('b').csr)).status).toBe(409);
+    expect(world.roster.get('cp1')?.status.alarm?.code).toBe('alive');
+    expect((await world.poll(key, certificate)).status).toBe(200);
+  });
+
+  it('is taken for running after a restart of ours, until it had time to be heard', async () => {
+    world = await open();
+    const { ticket } = await joined();
+    await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+    world = await world.again();
+    expect((await world.powerOn(CP1_MAC)).decision).toMatchObject({
+      kind: 'hold',
+      reason: { code: 'alive' },
+    });
+    world.clock.advance(ALIVE_WITHIN);
+    expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
+  });
+});

@@ -1,0 +1,106 @@
+/** What a machine is told that leaves, and how the Cluster's document is edited. */
+import { expect, test } from 'vitest';
+import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import { encodePlan } from '../../../../src/agent/wire.ts';
+import { edited } from '../../../../src/cluster/change/membership.ts';
+import type { FoundingRecord, Leaving } from '../../../../src/cluster/etcd/founding.ts';
+import { departurePlan } from '../../../../src/cluster/plan/departure.ts';
+import { SHORT } from '../kit.ts';
+
+const LEAVING: Leaving = { stage: 'down', since: 7, node: true, clear: true, drainUntil: 0 };
+const record = (change: Partial<FoundingRecord>) =>
+  ({ v: 1, cluster: 'one', id: 'f1', ...change }) as FoundingRecord;
+const MARKER = { cluster: 'one', founding: 'f1', member: 'm1', machine: 'm1' };
+const FACTS = {
+  disk: { state: 'ours', device: '/dev/vda', filesystem: 'F', mounted: true },
+  marker: MARKER,
+  etcd: { wal: 'present', health: 'serving' },
+} as AgentFacts;
+const words = (facts: AgentFacts, change: Partial<FoundingRecord>) => {
+  const { lines, pollSeconds, gone } = departurePlan(record(change), 'm1', facts);
+  return { text: encodePlan({ lines, pollSeconds }).text, gone };
+};
+
+test('until it is out of etcd, what runs on it goes on', () => {
+  const { text, gone } = words(FACTS, { leaving: { m1: { ...LEAVING, stage: 'etcd' } } });
+  expect(text.split('\n').slice(1)).toEqual([expect.stringMatching(/^hold leaving /), '']);
+  expect(gone).toBe(false);
+});
+
+test('then everything stops, kubelet before its pods and these before their runtime, and the disk is cleared last', () => {
+  const { text } = words(FACTS, { leaving: { m1: LEAVING } });
+  const verbs = text.split('\n').filter((line) => /^(stop|clear|step)/.test(line));
+  expect(verbs).toEqual([
+    'stop muster-objects.service',
+    'stop kubelet.service',
+    'stop kubepods.slice',
+    'stop muster-etcd.service',
+    'stop muster-address.service',
+    'stop muster-balancer.service',
+    'stop containerd.service',
+    'stop crio.service',
+    'clear one f1 m1 m1',
+    'step left-7',
+  ]);
+});
+
+test('without the order to clear, no line touches the disk', () => {
+  const { text } = words(FACTS, { leaving: { m1: { ...LEAVING, clear: false } } });
+  expect(text).not.toMatch(/^clear/m);
+  expect(text).toMatch(/^stop kubelet/m);
+});
+
+test('the disk of a worker, which is of no founding, is cleared by its own marker', () => {
+  const { text } = words(
+    { ...FACTS, marker: { ...MARKER, founding: 'none', member: 'none' } },
+    { leaving: { m1: LEAVING } },
+  );
+  expect(text).toMatch(/^clear one none none m1$/m);
+});
+
+test('a disk of another machine, cluster or founding is not cleared', () => {
+  for (const other of [{ machine: 'm2' }, { cluster: 'two' }, { founding: 'f0' }]) {
+    const { text } = words({ ...FACTS, marker: { ...MARKER, ...other } }, { reset: { at: 1, cleared: [] } });
+    expect(text.split('\n')[1]).toMatch(/^hold foreign-marker/);
+  }
+});
+
+test('it is gone when it says that this order is done, and not by what an earlier one left', () => {
+  const { marker: _, ...empty } = { ...FACTS, etcd: { wal: 'absent', health: 'down' } as const };
+  const left = { leaving: { m1: LEAVING } };
+  expect(words({ ...empty, step: 'left-7' }, left).gone).toBe(true);
+  expect(words({ ...empty, step: 'left-6' }, left).gone).toBe(false);
+  expect(words({ ...FACTS, step: 'left-7' }, left).gone).toBe(false);
+  expect(words({ ...empty, step: 'left-9' }, { reset: { at: 9, cleared: [] } }).gone).toBe(true);
+});
+
+test('the document is edited as a person would: names go, are exchanged in their places, or stand at the end', () => {
+  const exchange = new Map([
+    ['cp2', 'cp9'],
+    ['w1', undefined],
+  ]);
+  expect(edited(SHORT, exchange)).toEqual({
+    ...SHORT,
+    controlPlanes: ['cp1', 'cp9', 'cp3'],
+    workers: ['w2'],
+  });
+  expect(edited(SHORT, new Map(), ['w3', 'w1'])).toEqual({ ...SHORT, workers: ['w1', 'w2', 'w3'] });
+  const groups = (...machines: string[][]) =>
+    machines.map((names) => ({ machines: names, labels: { a: 'b' } }));
+  const labelled = { ...SHORT, nodes: groups(['w1', 'w2'], ['w2'], ['cp1']) };
+  expect(
+    edited(
+      labelled,
+      new Map([
+        ['w2', undefined],
+        ['cp1', 'cp4'],
+      ]),
+    ).nodes,
+  ).toEqual(groups(['w1'], ['cp4']));
+  expect(JSON.stringify(edited(labelled, new Map()))).toBe(JSON.stringify(labelled));
+  const { workers: _, ...none } = SHORT;
+  expect(edited(none, new Map(), ['cp4', 'cp5'], 'control-plane')).toEqual({
+    ...none,
+    controlPlanes: ['cp1', 'cp2', 'cp3', 'cp4', 'cp5'],
+  });
+});

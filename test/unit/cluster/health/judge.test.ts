@@ -1,0 +1,243 @@
+/** What was seen of a cluster becomes lines; whatever is not well has its line, with what to do. */
+import { expect, test } from 'vitest';
+import { millis } from '../../../../src/base/duration.ts';
+import type { EtcdMember, EtcdView, FoundingRecord } from '../../../../src/cluster/etcd/founding.ts';
+import { peerUrl } from '../../../../src/cluster/etcd/quorum.ts';
+import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
+import type { Finding } from '../../../../src/cluster/health/finding.ts';
+import {
+  judgeCertificates,
+  judgeKubernetes,
+  judgeMachines,
+  judgeProbes,
+} from '../../../../src/cluster/health/judge.ts';
+import { judgeEtcd } from '../../../../src/cluster/health/judge-etcd.ts';
+import type { ApiSeen, KubernetesSeen } from '../../../../src/cluster/health/observe.ts';
+import type { IssuedCertificate } from '../../../../src/pki/records.ts';
+import { resolved } from '../kit.ts';
+
+const MEMBERS = [1, 2, 3].map((n) => ({ name: `m${n}`, address: `10.0.0.${n}` }));
+const member = (n: number, change: Partial<EtcdMember> = {}): EtcdMember => ({
+  id: `id-${n}`,
+  name: `m${n}`,
+  peerUrls: [peerUrl(`10.0.0.${n}`)],
+  learner: false,
+  healthy: true,
+  ...change,
+});
+const RECORD: FoundingRecord = {
+  v: 1,
+  cluster: 'one',
+  id: 'f1',
+  openedAt: 0,
+  openedBy: 'all-asked',
+  members: MEMBERS,
+  grants: {},
+  founded: { at: 1, by: 'm1' },
+  joined: {},
+  lists: {},
+};
+const etcd = (members: readonly EtcdMember[] | undefined, more: Partial<FoundingStatus> = {}) =>
+  judgeEtcd(
+    {
+      cluster: 'one',
+      record: RECORD,
+      members: MEMBERS.map(({ name }) => ({ name, asked: true })),
+      ...(members && { view: { clusterId: 'c', members } satisfies EtcdView }),
+      ...more,
+    },
+    MEMBERS,
+  );
+const failing = (findings: readonly Finding[]): string[] =>
+  findings
+    .filter(({ ok }) => !ok)
+    .map(({ check, subject, says, fix }) => `${check} ${subject}: ${says}; ${fix}`);
+
+test('three voters that answer are well, and the line says what they bear', () => {
+  const found = etcd([member(1), member(2), member(3)]);
+  expect(failing(found)).toEqual([]);
+  expect(found[0]!.says).toBe('3 of 3 voters answer; it bears the loss of 1');
+});
+
+test('a member that does not answer, one that is missing and one that nobody named are each a line', () => {
+  const found = failing(etcd([member(1), member(2, { healthy: false }), member(4)]));
+  expect(found).toEqual([
+    'etcd one: 2 of 3 voters answer; it bears the loss of 0; see the lines of its members',
+    'etcd m2: member id-2 does not answer; muster cluster founding one',
+    'etcd m3: no member of etcd yet; muster cluster founding one',
+    "etcd m4: member id-4 (https://10.0.0.4:2380) is not in the Cluster's document; muster cluster remove-node one m4",
+  ]);
+});
+
+test('a lost quorum, and a cluster that was not founded, say what is missing', () => {
+  expect(failing(etcd(undefined))[0]).toMatch(/no member answers .* no quorum; power on its members/);
+  const { record: _, ...unfounded } = {
+    cluster: 'one',
+    record: RECORD,
+    members: [{ name: 'm1', asked: true }],
+  };
+  expect(failing(judgeEtcd(unfounded, MEMBERS))).toEqual([
+    'etcd one: not founded: m2, m3 did not ask yet; muster cluster founding one',
+  ]);
+});
+
+test('while the document is incomplete, etcd is judged by its record and its own list, and nobody is a stranger', () => {
+  const view = { clusterId: 'c', members: [member(1), member(2, { healthy: false }), member(3), member(4)] };
+  const asked = MEMBERS.map(({ name }) => ({ name, asked: true }));
+  const found = judgeEtcd({ cluster: 'one', record: RECORD, members: asked, view }, undefined);
+  expect(found.map(({ subject, ok }) => [subject, ok])).toEqual([
+    ['one', false],
+    ['m1', true],
+    ['m2', false],
+    ['m3', true],
+    ['m4', true],
+  ]);
+  const { view: _, ...silent } = { cluster: 'one', record: RECORD, members: asked, view };
+  expect(failing(judgeEtcd(silent, undefined))[0]).toMatch(/no member answers/);
+});
+
+const FULL = resolved();
+const NODES = ['cp1', 'cp2', 'cp3', 'w1', 'w2'];
+const API: ApiSeen = {
+  by: 'cp1',
+  nodes: NODES.map((name) => ({
+    name,
+    ready: true,
+    says: '',
+    version: 'v1.36.3',
+    cordoned: false,
+    leaseAge: 3000,
+  })),
+  leaders: ['kube-controller-manager', 'kube-scheduler'].map((name) => ({ name, holder: 'cp1', age: 2000 })),
+  pending: [],
+};
+const kubernetes = (change: Partial<ApiSeen> = {}): KubernetesSeen => ({
+  apiservers: ['cp1', 'cp2', 'cp3'].map((machine) => ({ machine, ready: true, version: 'v1.36.3' })),
+  api: { ...API, ...change },
+});
+const waiting = (by: string, signer = 'kubernetes.io/kubelet-serving') => ({
+  ...{ name: 'csr-1', signer, by, age: 600_000 },
+});
+const nodeWith = (name: string, change: Partial<ApiSeen['nodes'][number]>) =>
+  API.nodes.map((node) => (node.name === name ? { ...node, ...change } : node));
+
+test('a cluster of Kubernetes in which all is well has a line for each part, all ok', () => {
+  const found = judgeKubernetes(FULL, kubernetes());
+  expect(failing(found)).toEqual([]);
+  expect(found.map(({ check }) => check)).toEqual([
+    ...Array(3).fill('apiserver'),
+    ...Array(5).fill('node'),
+    'lease',
+    'lease',
+    'csr',
+  ]);
+});
+
+const FAULTS: readonly (readonly [string, Partial<ApiSeen>, string])[] = [
+  ['not ready', { nodes: nodeWith('w1', { ready: false, says: 'PLEG' }) }, 'node w1: not ready: PLEG'],
+  [
+    'without lease',
+    { nodes: nodeWith('w1', { leaseAge: 90_000 }) },
+    'node w1: its lease was not renewed for 90s',
+  ],
+  ['older', { nodes: nodeWith('w2', { version: 'v1.35.0' }) }, 'node w2: kubelet v1.35.0 instead of v1.36.3'],
+  ['cordoned', { nodes: nodeWith('w2', { cordoned: true }) }, 'node w2: ready, but cordoned'],
+  ['missing', { nodes: API.nodes.slice(1) }, 'node cp1: it has not registered'],
+  ['unknown', { nodes: [...API.nodes, { ...API.nodes[0]!, name: 'x' }] }, 'node x: it is not in the Cluster'],
+  ['without leader', { leaders: API.leaders.slice(1) }, 'lease kube-controller-manager: none of them'],
+  [
+    'requests of others that wait',
+    { pending: [waiting('system:node:x')] },
+    'csr golden: 1 requests for certificates of others wait, the first csr-1 by system:node:x; kubectl certificate approve csr-1',
+  ],
+  [
+    'a serving request of a machine that Muster did not decide, beside one of somebody else',
+    { pending: [waiting('admin'), waiting('system:node:w1')] },
+    "csr golden: 1 requests for certificates of the cluster's machines wait, the first csr-1 by system:node:w1; 1 requests for certificates of others wait, the first csr-1 by admin; Muster decides",
+  ],
+  [
+    'a client request of a machine that nobody in the tree approved',
+    { pending: [waiting('system:node:cp1', 'kubernetes.io/kube-apiserver-client-kubelet')] },
+    "csr golden: 1 requests for certificates of the cluster's machines wait, the first csr-1 by system:node:cp1; on a control plane: crictl logs of kube-controller-manager",
+  ],
+  [
+    'a request of a machine to a signer that people approve for',
+    { pending: [waiting('system:node:cp1', 'example.com/own')] },
+    'of others wait, the first csr-1 by system:node:cp1; kubectl certificate approve csr-1',
+  ],
+];
+test.each(FAULTS)('%s: one line fails and says so', (_, change, says) => {
+  const found = failing(judgeKubernetes(FULL, kubernetes(change)));
+  expect(found).toHaveLength(1);
+  expect(found[0]).toContain(says);
+});
+
+test('with no API server nothing is said of nodes but that nothing is known', () => {
+  const apiservers = ['cp1', 'cp2', 'cp3'].map((machine) => ({ machine, ready: false, says: 'refused' }));
+  const found = failing(judgeKubernetes(FULL, { apiservers }));
+  expect(found).toHaveLength(4);
+  expect(found[3]).toContain('no API server is ready');
+});
+
+const DAY = 86_400_000;
+const certificate = (leaf: IssuedCertificate['leaf'], to: string, from: number, days: number) =>
+  ({
+    leaf,
+    to,
+    serial: `${leaf}-${from}`,
+    issuedAt: from * DAY,
+    notBefore: from * DAY,
+    notAfter: (from + days) * DAY,
+  }) as IssuedCertificate;
+
+test('of certificates the newest of each machine counts; what nears its end is a line, what is not for long or of nobody is not', () => {
+  const issuer = { keyset: 'ca', generation: 'g' } as const;
+  const all = [
+    certificate('kubelet', 'w1', 0, 365),
+    certificate('kubelet', 'w1', 240, 365),
+    certificate('etcd-peer', 'cp1', 0, 365),
+    certificate('applier', 'cp1', 0, 1),
+    certificate('person', 'anna', 0, 1),
+    certificate('kubelet', 'gone', 0, 10),
+  ].map((one) => ({ ...one, issuer }));
+  const at = (day: number) => judgeCertificates('one', new Set(['w1', 'cp1']), all, millis(day * DAY));
+  expect(at(250)).toEqual([
+    {
+      check: 'certificate',
+      subject: 'one',
+      ok: true,
+      says: '2 are in force, the next ends in 115d: etcd-peer of cp1',
+    },
+  ]);
+  expect(failing(at(320))).toEqual([
+    'certificate cp1: etcd-peer ends in 45d; its agent renews it: is cp1 heard? muster explain cp1',
+  ]);
+});
+
+test('machines: an alarm, one that was never heard, one that fell silent, one that is held', () => {
+  const well = { name: 'a', heard: true, known: true };
+  const found = judgeMachines([
+    well,
+    { ...well, name: 'b', alarm: { code: 'copied', text: 'two' } },
+    { ...well, name: 'c', known: false, heard: false },
+    { ...well, name: 'd', heard: false },
+    { ...well, name: 'e', hold: { code: 'memory', text: 'too little' } },
+  ]);
+  expect(failing(found).map((line) => line.split(';')[0])).toEqual([
+    'machine b: alarm copied: two',
+    'machine c: its agent has never been heard',
+    'machine d: its agent is not heard',
+    'machine e: held (memory): too little',
+  ]);
+  expect(found.at(-1)).toMatchObject({ ok: true, says: '1 are heard, and none is held' });
+});
+
+test('a probe that found something else than DNS and a Service is a line with what it found', () => {
+  const found = judgeProbes('one', [
+    { node: 'a', dns: 'ok', service: 'ok' },
+    { node: 'b', dns: ';; connection timed out', service: 'ok' },
+    { node: 'c', says: 'its pod did not end within 90 s: ErrImagePull' },
+  ]);
+  expect(found.map(({ ok }) => ok)).toEqual([true, false, false]);
+  expect(found[1]!.says).toBe('DNS: ;; connection timed out; Services: ok');
+});

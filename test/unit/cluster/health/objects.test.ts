@@ -1,0 +1,134 @@
+/**
+ * The line of the in-cluster objects: what planner and machines did, as the health report tells it.
+ */
+import { expect, test } from 'vitest';
+import { duration, millis } from '../../../../src/base/duration.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import { createHealth } from '../../../../src/cluster/health/health.ts';
+import { judgeObjects } from '../../../../src/cluster/health/judge-objects.ts';
+import { openAppliedObjects } from '../../../../src/cluster/objects/applied.ts';
+import { openPresentObjects } from '../../../../src/cluster/objects/desired.ts';
+import {
+  type ApplierStatus,
+  type ObjectsStatus,
+  objectsStatus,
+} from '../../../../src/cluster/objects/status.ts';
+import { followClusters } from '../../../../src/cluster/spec/resolved-clusters.ts';
+import { trustBundle } from '../../../../src/pki/keyset.ts';
+import { clusterDocument, rig, settle, TestMachine } from '../planner-kit.ts';
+
+const NOW = millis(1_000_000_000);
+const PATIENCE = duration('5m');
+const judged = (
+  appliers: readonly Partial<ApplierStatus>[],
+  more: { readonly served?: boolean; readonly patience?: typeof PATIENCE; readonly lacking?: string } = {},
+) => {
+  const standing: ObjectsStatus = {
+    appliers: appliers.map((one, n) => ({ machine: `cp${n + 1}`, state: 'unasked', ...one })),
+    lacking: more.lacking,
+  };
+  const { ok, says, fix } = judgeObjects('golden', standing, {
+    served: more.served ?? true,
+    now: NOW,
+    patience: more.patience ?? PATIENCE,
+  });
+  return `${ok ? 'ok' : 'FAIL'} ${says}${fix === undefined ? '' : `; ${fix}`}`;
+};
+const given = (minutes: number, says?: string): Partial<ApplierStatus> => ({
+  state: 'given',
+  since: NOW - minutes * 60_000,
+  ...(says !== undefined && { says }),
+});
+
+test('one control plane that has applied the present objects is enough, whatever the API servers do now', () => {
+  expect(judged([{ state: 'applied' }, { state: 'applied' }])).toBe('ok cp1, cp2 applied the present ones');
+  expect(judged([given(60, 'Error'), { state: 'applied' }, {}], { served: false })).toBe(
+    'ok cp2 applied the present ones; not yet cp1, cp3',
+  );
+});
+
+test('objects that the API refuses are a line with kubectl’s words when they are on their way for five minutes', () => {
+  expect(judged([given(4, 'Error from server'), given(1)])).toBe(
+    'ok the present ones are not applied: cp1, cp2 at it for 4m; cp1 says: Error from server',
+  );
+  expect(judged([given(2), given(7, 'Error from server: no')])).toBe(
+    'FAIL the present ones are not applied: cp1, cp2 at it for 7m; cp2 says: Error from server: no; mend what it names, in the Cluster (add-ons: their files, objects and patches) or in the API; it is tried again by itself; on cp2: journalctl -u muster-objects',
+  );
+  expect(judged([given(7, 'x'.repeat(500))])).toContain(` ${'x'.repeat(240)};`);
+});
+
+test('without words of kubectl its machine’s journal is named, and so is a machine that never asked', () => {
+  expect(judged([{}, given(7)])).toContain('; on cp2: journalctl -u muster-objects');
+  expect(judged([{}, {}])).toBe(
+    'ok the present ones are not applied: no control plane has asked for them yet',
+  );
+  expect(judged([{}, {}], { patience: duration('0s') })).toContain('twice a minute; muster explain cp1');
+});
+
+test('who waits until all is well waits for the objects from their first second', () => {
+  expect(judged([given(0)], { patience: duration('0s') })).toMatch(/^FAIL .* cp1 at it for 0s/);
+});
+
+test('while no API server is ready nothing else is said of them; an add-on that is not here is', () => {
+  expect(judged([given(60, 'refused')], { served: false })).toContain(
+    'no API server is ready; see the lines',
+  );
+  expect(judged([{ state: 'applied' }], { lacking: 'The add-on x is not applied.' })).toBe(
+    'FAIL The add-on x is not applied; muster addon ls golden',
+  );
+});
+
+test('the report has the line: status gives the objects five minutes, verify none', async () => {
+  const { planner, known, pki, clock, store } = await rig();
+  await settle(planner, new TestMachine('cp1'));
+  const health = createHealth({
+    clusters: followClusters(known.catalog),
+    founding: async () => ({ cluster: 'golden', members: [] }),
+    kubes: () => async () => ({ body: { items: [] }, text: '', date: clock.now() }),
+    pki,
+    objects: {
+      present: openPresentObjects(undefined, () => 'F'),
+      applied: openAppliedObjects({ store, log: silentLog, clock }),
+    },
+    roster: { get: () => undefined, heartbeats: { alive: () => undefined } as never },
+    standingOf: () => 'valid',
+    clock,
+    newId: () => 'probe',
+  });
+  const line = async (probed: boolean) => {
+    const probe = { probe: { signal: new AbortController().signal } };
+    const { findings } = await health.look('golden', { etcdOnly: false, ...(probed && probe) });
+    return findings.filter(({ check }) => check === 'objects').map(({ ok }) => ok);
+  };
+  expect([await line(false), await line(true)]).toEqual([[true], [false]]);
+  clock.advance(duration('5m'));
+  expect(await line(false)).toEqual([false]);
+});
+
+test('planner and health mean the same objects: given, complained of, applied, and others after the next document', async () => {
+  const { planner, known, pki, clock, store } = await rig();
+  const machine = new TestMachine('cp1');
+  const clusters = followClusters(known.catalog);
+  const applied = openAppliedObjects({ store, log: silentLog, clock });
+  const standing = async () => {
+    const { appliers } = await objectsStatus(
+      { present: openPresentObjects(undefined, () => 'F'), applied },
+      clusters.get('golden')!.resolved!,
+      trustBundle((await pki.keysets('golden')).get('ca')!),
+    );
+    return appliers[0];
+  };
+  await settle(planner, machine);
+  const since = clock.now();
+  clock.advance(duration('90s'));
+  expect(await standing()).toEqual({ machine: 'cp1', state: 'given', since });
+  const says = 'Error from server (Forbidden)';
+  const identity = { machine: 'cp1', serial: '1', address: '10.0.0.1' };
+  await planner.plan(identity, machine.facts({ clock: clock.now(), objects: says }));
+  expect(await standing()).toEqual({ machine: 'cp1', state: 'given', since, says });
+  machine.keys.delete('applier');
+  await settle(planner, machine);
+  expect(await standing()).toEqual({ machine: 'cp1', state: 'applied', since });
+  known.put(clusterDocument({ dnsDomain: 'other.local' }));
+  expect(await standing()).toEqual({ machine: 'cp1', state: 'unasked' });
+});

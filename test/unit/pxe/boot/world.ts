@@ -1,0 +1,196 @@
+/**
+ * A boot service over real roster, catalogue, store and event log, with a clock that stands still
+ * until told.
+ */
+import type { AgentBoot, AgentsDeps } from '../../../../src/agent/agents.ts';
+import { ManualClock } from '../../../../src/base/clock.ts';
+import { ipv4 } from '../../../../src/base/ipv4.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import type { Mac } from '../../../../src/base/mac.ts';
+import { createMetrics, type Metrics } from '../../../../src/base/metrics.ts';
+import { createEventLog, type MemoryEventLog } from '../../../../src/events/log.ts';
+import { render } from '../../../../src/ignition/render.ts';
+import type { Identity } from '../../../../src/machines/machine.ts';
+import { openRoster, type Roster } from '../../../../src/machines/roster.ts';
+import type { AssetStore } from '../../../../src/pxe/assets/assets.ts';
+import type { BootAnswer, BootStep, ScriptAnswer } from '../../../../src/pxe/boot.ts';
+import type { BootClient } from '../../../../src/pxe/client.ts';
+import { createBootService, type RunningBootService } from '../../../../src/pxe/decide/boot-service.ts';
+import type { ServedNetwork } from '../../../../src/pxe/network.ts';
+import { joinNetworks } from '../../../../src/pxe/networks.ts';
+import { openCatalog } from '../../../../src/resources/catalog.files.ts';
+import type { LiveCatalog } from '../../../../src/resources/catalog.ts';
+import type { Kind } from '../../../../src/resources/kinds.ts';
+import { openMemoryStore } from '../../../../src/store/memory.ts';
+import type { Store } from '../../../../src/store/store.ts';
+
+export const HASH = (digit: string): string => digit.repeat(64);
+
+export const document = <S extends object>(
+  kind: Kind,
+  name: string,
+  spec: S,
+  labels?: Record<string, string>,
+) => ({
+  apiVersion: 'muster/v1',
+  kind,
+  metadata: { name, ...(labels ? { labels } : {}) },
+  spec,
+});
+
+export const NETWORK = document('Network', 'rack', {
+  subnet: '10.77.0.0/24',
+  dhcp: { mode: 'server', pools: [{ start: '10.77.0.100', end: '10.77.0.200' }] },
+  gateway: '10.77.0.1',
+});
+export const IMAGE = document('Image', 'debian', {
+  os: 'debian',
+  arch: 'x86_64',
+  kernel: { sha256: HASH('a'), name: 'vmlinuz' },
+  initrds: [{ sha256: HASH('b'), name: 'initrd' }],
+  root: { sha256: HASH('c'), name: 'root.squashfs' },
+  configFormat: 'cloud-init',
+  cloudInitVersion: '22.4',
+});
+export const WORKER = document('Profile', 'worker', {
+  image: 'debian',
+  kernelArguments: ['console=ttyS0'],
+  config: { files: [{ path: '/etc/motd', content: 'I am ${machine.name}\n' }] },
+});
+export const machine = (name: string, macs: readonly string[], more: object = {}) =>
+  document('Machine', name, { macs, ...more });
+
+export const MAC1 = '52:54:00:aa:00:01' as Mac;
+export const MAC2 = '52:54:00:aa:00:02' as Mac;
+export const MAC3 = '52:54:00:aa:00:03' as Mac;
+
+export interface World {
+  readonly clock: ManualClock;
+  readonly store: Store;
+  readonly catalog: LiveCatalog;
+  readonly roster: Roster;
+  readonly events: MemoryEventLog;
+  readonly metrics: Metrics;
+  readonly boot: RunningBootService;
+  readonly network: ServedNetwork;
+  /** Hashes and loader names that are there; change them as you like. */
+  readonly assets: Set<string>;
+  /** The address that a hardware address holds a lease on; confirmed exchanges do not fill it. */
+  readonly leases: Map<Mac, string>;
+  apply(...documents: object[]): Promise<void>;
+  /** A DHCP packet's question. */
+  ask(client: Partial<BootClient> & { readonly mac: Mac }, step?: BootStep): BootAnswer;
+  /** DISCOVER and REQUEST. */
+  exchange(client: Partial<BootClient> & { readonly mac: Mac }): BootAnswer;
+  /** What iPXE asks after DHCP gave it a session. */
+  fetch(bootMac: Mac, session: string | undefined, more?: FetchMore): Promise<ScriptAnswer>;
+  /** ROM, loader, iPXE, script: a whole boot up to its script. */
+  powerOn(mac: Mac, more?: FetchMore): Promise<ScriptAnswer>;
+  kinds(subject: string): string[];
+  /** The same store and documents under a new process. */
+  restart(): Promise<World>;
+}
+
+interface FetchMore extends Partial<Identity> {
+  readonly peer?: string;
+  readonly arch?: 'x86_64' | 'aarch64';
+}
+
+export async function world(
+  documents: readonly object[] = [],
+  kept: {
+    store?: Store;
+    clock?: ManualClock;
+    assets?: Set<string>;
+    leases?: Map<Mac, string>;
+    /** Opens the agents' side on these parts. */
+    agents?: (parts: Omit<AgentsDeps, 'pki' | 'secrets'>) => Promise<AgentBoot>;
+  } = {},
+): Promise<World> {
+  const clock = kept.clock ?? new ManualClock();
+  const store = kept.store ?? openMemoryStore();
+  const log = silentLog;
+  const metrics = createMetrics();
+  const events = createEventLog({ clock, log, perSubject: 100, subjects: 50_000 });
+  const catalog = await openCatalog({ store, events, log, clock });
+  if (documents.length > 0) await catalog.apply(documents);
+  const roster = await openRoster({ store, catalog, events, clock, log, metrics });
+  const assets =
+    kept.assets ??
+    new Set([HASH('a'), HASH('b'), HASH('c'), 'undionly.kpxe', 'ipxe.pxe', 'ipxe.efi', 'snponly.efi']);
+  const leases = kept.leases ?? new Map<Mac, string>();
+  const file = (name: string) =>
+    assets.has(name) ? { path: `/srv/${name}`, size: 1, modified: new Date(0) } : undefined;
+  const store_: AssetStore = { find: file, loader: file, loaders: () => [...assets] };
+  const networks = () => joined.networks;
+  const joined = joinNetworks({
+    documents: catalog.list('Network'),
+    addresses: [{ interface: 'eth1', address: ipv4('10.77.0.1') }],
+    httpPort: 8080,
+  });
+  const network = joined.networks[0]!;
+  const agents = await kept.agents?.({ store, catalog, roster, events, clock, log, metrics });
+  const boot = createBootService({
+    ...(agents && { agents }),
+    catalog,
+    roster,
+    assets: store_,
+    networks,
+    render,
+    store,
+    events,
+    metrics,
+    clock,
+    log,
+    leasedAddresses: (mac) => [leases.get(mac) ?? []].flat(),
+  });
+  const ask = (client: Partial<BootClient> & { readonly mac: Mac }, step: BootStep = 'offer') =>
+    boot.answer({ stage: 'pxe', archCode: 0, arch: 'x86_64', firmware: 'bios', ...client }, network, step);
+  const exchange = (client: Partial<BootClient> & { readonly mac: Mac }) => {
+    ask(client, 'offer');
+    return ask(client, 'ack');
+  };
+  const fetch = (bootMac: Mac, session: string | undefined, more: FetchMore = {}) => {
+    const { peer = '10.77.0.101', arch = 'x86_64', ...identity } = more;
+    return boot.script({
+      session,
+      bootMac,
+      identity: { macs: [bootMac], ...identity },
+      arch,
+      firmware: 'bios',
+      peer,
+      baseUrl: 'http://10.77.0.1:8080',
+      network,
+    });
+  };
+  return {
+    clock,
+    store,
+    catalog,
+    roster,
+    events,
+    metrics,
+    boot,
+    network,
+    assets,
+    leases,
+    async apply(...more) {
+      await catalog.apply(more);
+    },
+    ask,
+    exchange,
+    fetch,
+    powerOn(mac, more) {
+      exchange({ mac });
+      const { session } = exchange({ mac, stage: 'ipxe' });
+      return fetch(mac, session, more);
+    },
+    kinds: (subject) => events.list({ subject }).map((event) => event.kind),
+    async restart() {
+      boot.close();
+      await roster.close();
+      await catalog.close();
+      return world([], { store, clock, assets, leases });
+    },
+  };
+}

@@ -1,0 +1,94 @@
+/**
+ * A running cluster does not need Muster: what its machines have for a network does not end with a
+ * lease.
+ */
+import { load } from 'js-yaml';
+import { expect, test } from 'vitest';
+import { followMemberships } from '../../../../src/agent/memberships.ts';
+import { document, IMAGE, MAC1, machine, NETWORK, WORKER, world } from '../boot/world.ts';
+
+const KUBERNETES = { version: '1.36.2', endpoint: '10.77.0.11', controlPlanes: ['cp1'] };
+const CLUSTER = document('Cluster', 'blue', { kubernetes: KUBERNETES });
+// Of a cluster is who its document names.
+const CP1 = { profile: 'worker', addresses: ['10.77.0.11'] };
+const network = (more: object) => ({ ...NETWORK, spec: { ...NETWORK.spec, ...more } });
+
+/** What cp1's first configuration says of its network, and all of its user-data. */
+async function configured(documents: readonly object[]) {
+  const w = await world([IMAGE, WORKER, ...documents], {
+    agents: async ({ catalog }) => ({
+      clusterOf: followMemberships(catalog).of,
+      deliveryOf: () => 'agent',
+      inline: () => Promise.reject(new Error('no plans here')),
+      alarm: async () => {},
+      layer: () => ({ layer: 'muster', document: 'muster', config: {} }),
+      version: 0,
+    }),
+  });
+  const { files } = w.boot.render('cp1');
+  const { ethernets } = load(files['network-config']!) as { ethernets: Record<string, object> };
+  return { ethernets, userData: files['user-data']! };
+}
+const LEASED = { nic0: { match: { macaddress: MAC1 }, dhcp4: true } };
+
+test('a machine of a cluster has its own address from its configuration, with all that DHCP would say', async () => {
+  const said = network({
+    dns: ['10.77.0.2', '10.77.0.3'],
+    ntp: ['10.77.0.4'],
+    domain: 'rack.example',
+    mtu: 9000,
+  });
+  const { ethernets, userData } = await configured([said, CLUSTER, machine('cp1', [MAC1], CP1)]);
+  expect(ethernets).toEqual({
+    nic0: {
+      match: { macaddress: MAC1 },
+      dhcp4: false,
+      addresses: ['10.77.0.11/24'],
+      routes: [{ to: '0.0.0.0/0', via: '10.77.0.1' }],
+      nameservers: { addresses: ['10.77.0.2', '10.77.0.3'], search: ['rack.example'] },
+      mtu: 9000,
+    },
+  });
+  expect(userData).toMatch(/timesyncd\.conf\.d\/95-muster-network\.conf.*?NTP=10\.77\.0\.4/s);
+});
+
+test('its IPv6 addresses come along where the cluster says how large their network is, and no others', async () => {
+  const cluster = (machines?: readonly string[]) =>
+    document('Cluster', 'blue', {
+      kubernetes: { ...KUBERNETES, ...(machines && { networks: { machines } }) },
+    });
+  const spec = { ...CP1, addresses: ['10.77.0.11', 'fd00:77::11', 'fd00:99::11'] };
+  const addressesIn = async (blue: object) => {
+    const { ethernets } = await configured([NETWORK, blue, machine('cp1', [MAC1], spec)]);
+    return (ethernets.nic0 as { addresses: string[] }).addresses;
+  };
+  expect(await addressesIn(cluster(['10.77.0.0/24', 'fd00:77::/56']))).toEqual([
+    '10.77.0.11/24',
+    'fd00:77::11/56',
+  ]);
+  expect(await addressesIn(cluster())).toEqual(['10.77.0.11/24']);
+});
+
+test('interfaces that its documents name are left as they are', async () => {
+  const config = { network: { interfaces: [{ name: 'bond0', addresses: ['10.77.0.11/16'] }] } };
+  const { ethernets } = await configured([NETWORK, CLUSTER, machine('cp1', [MAC1], { ...CP1, config })]);
+  expect(ethernets).toEqual({ bond0: { dhcp4: false, addresses: ['10.77.0.11/16'] } });
+});
+
+test.each([
+  ['of no cluster', [NETWORK, machine('cp1', [MAC1], CP1)]],
+  [
+    'of a cluster that is only a name for a configuration',
+    [
+      NETWORK,
+      document('Cluster', 'blue', { config: {} }),
+      machine('cp1', [MAC1], { ...CP1, cluster: 'blue' }),
+    ],
+  ],
+  [
+    'where another server gives the addresses',
+    [network({ dhcp: { mode: 'proxy' } }), CLUSTER, machine('cp1', [MAC1], CP1)],
+  ],
+])('a machine %s asks for a lease', async (_which, documents) => {
+  expect((await configured(documents)).ethernets).toEqual(LEASED);
+});
