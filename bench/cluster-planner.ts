@@ -2,6 +2,7 @@
  * The planner of a cluster in this process, over a real store on the disk: what makes certificates and
  * plans, without sockets.
  */
+
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,6 +16,7 @@ import { openJoinTokens } from '../src/cluster/joining/tokens.ts';
 import { openPresentObjects } from '../src/cluster/objects/desired.ts';
 import { createPlanner } from '../src/cluster/plan/planner.ts';
 import { createEventLog } from '../src/events/log.ts';
+import { followMemberships } from '../src/machines/membership.ts';
 import type { LeafName } from '../src/pki/hierarchy.ts';
 import { PublicKey } from '../src/pki/keys.ts';
 import { openPki, type Pki } from '../src/pki/pki.ts';
@@ -102,7 +104,7 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
   const pki = openPki({ store, clock, vault });
   const secrets = openSecrets({ store, vault });
   const planner = createPlanner({
-    ...{ catalog, pki, clock, events, store, log },
+    ...{ catalog, memberships: followMemberships(catalog), pki, clock, events, store, log },
     etcd: async (resolved) => ({
       lines: [],
       founding: { state: 'new', token: 'muster-fbench', members: membersOf(resolved) },

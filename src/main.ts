@@ -1,6 +1,7 @@
 /**
  * The daemon, wired: state → cores → listeners → ready. Nothing is decided here.
  */
+
 import { randomBytes, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { openAgents } from './agent/agents.ts';
@@ -41,6 +42,7 @@ import { createEventLog } from './events/log.ts';
 import { logEvents } from './events/to-log.ts';
 import { render } from './ignition/render.ts';
 import { acceptMachine } from './machines/accept.ts';
+import { followMemberships } from './machines/membership.ts';
 import { openRoster } from './machines/roster.ts';
 import { openPki } from './pki/pki.ts';
 import { openSecrets } from './pki/secrets.ts';
@@ -157,6 +159,8 @@ async function openState(
     checkConfig: checkAll,
   });
   closing.defer(() => catalog.close());
+  const memberships = followMemberships(catalog);
+  closing.defer(() => memberships.close());
   const assets = await openAssets({
     directory: join(options.state, 'assets'),
     loaderDirectories: options.loaders,
@@ -182,6 +186,7 @@ async function openState(
     pki,
     secrets,
     catalog,
+    memberships,
     roster,
     events,
   });
@@ -192,6 +197,7 @@ async function openState(
     disk,
     store,
     catalog,
+    memberships,
     assets,
     artifacts,
     addons,
@@ -216,7 +222,20 @@ async function listen(
   closing: AsyncDisposableStack,
   stop: () => void,
 ) {
-  const { catalog, roster, leases, assets, artifacts, addons, events, store, agents, pki, tokens } = state;
+  const {
+    catalog,
+    memberships,
+    roster,
+    leases,
+    assets,
+    artifacts,
+    addons,
+    events,
+    store,
+    agents,
+    pki,
+    tokens,
+  } = state;
   const sockets = inheritedSockets(process.env, process.pid);
   const networks = followNetworks({
     ...common,
@@ -247,7 +266,7 @@ async function listen(
   closing.defer(() => founder.close());
   await founder.resume();
   const etcd = createEtcdPlanner(founder);
-  const clusters = followClusters(catalog);
+  const clusters = followClusters(catalog, memberships);
   closing.defer(() => clusters.close());
   const supplies = createSupplies({
     networks: networks.served,
@@ -261,6 +280,7 @@ async function listen(
     ...common,
     store,
     catalog,
+    memberships,
     pki,
     events,
     etcd,

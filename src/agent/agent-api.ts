@@ -26,8 +26,8 @@ export interface AgentApiDeps extends RedeemDeps {
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
   readonly primary: () => string;
-  /** The cluster that a machine is of. Constant time. */
-  readonly clusterOf: (machine: string) => string | undefined;
+  /** The cluster that a machine's agent works for; see AgentBoot. Constant time. */
+  readonly agentCluster: (machine: string) => string | undefined;
 }
 
 /** A client certificate whose chain was checked against the trusted generations. */
@@ -132,7 +132,7 @@ const DISBELIEF = {
 
 /** Whose certificate it is, by the ledger: what stands in its subject is not looked at. */
 function believed(
-  { identities, roster, events, trusted, clusterOf }: AgentApiDeps,
+  { identities, roster, events, trusted, agentCluster }: AgentApiDeps,
   shown: ShownCertificate | undefined,
   address: string,
 ): {
@@ -160,7 +160,7 @@ function believed(
   if (!trusted().has(generation)) return refuse('distrusted');
   if (record.revoked !== undefined) return refuse('revoked');
   if (member?.entry === undefined) return refuse('machine_gone');
-  if (clusterOf(record.machine) === undefined) return refuse('no_cluster');
+  if (agentCluster(record.machine) === undefined) return refuse('no_cluster');
   return { identity: { machine: record.machine, serial: shown.serial, address }, member, shown, record };
 }
 

@@ -11,6 +11,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import type { KnownMachine } from '../machines/machine.ts';
+import type { Memberships } from '../machines/membership.ts';
 import type { Roster } from '../machines/roster.ts';
 import { createTickets, type TicketFacts, type Tickets } from '../machines/tickets.ts';
 import type { Pki } from '../pki/pki.ts';
@@ -19,7 +20,6 @@ import type { Secrets } from '../pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import type { DiskSelector } from '../resources/kinds.ts';
-import { clustersByMachine } from '../resources/membership.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { createAgentApi } from './agent-api.ts';
@@ -27,7 +27,6 @@ import { raiseAlarm, rearmMachine } from './alarm.ts';
 import { type Identities, openIdentities } from './identities.ts';
 import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
-import { followMemberships, type Memberships } from './memberships.ts';
 import type { Plan } from './plan.ts';
 import { type AgentPlanner, DEFAULT_AGENT_PORT } from './protocol.ts';
 import { createWithdrawals } from './withdrawal.ts';
@@ -37,6 +36,7 @@ export interface AgentsDeps {
   readonly pki: Pki;
   readonly secrets: Secrets;
   readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
+  readonly memberships: Memberships;
   readonly roster: Roster;
   readonly events: EventSink;
   readonly clock: Clock;
@@ -78,8 +78,11 @@ export interface LayerOf {
 
 /** What the boot service takes of it. */
 export interface AgentBoot {
-  /** The cluster with agents that this machine is of. Constant time. */
-  clusterOf(machine: string): string | undefined;
+  /**
+   * The cluster that this machine's agent works for: the Cluster that gives it a role, or the one
+   * that it has still to leave. Constant time.
+   */
+  agentCluster(machine: string): string | undefined;
   /** How the secrets of a machine of a cluster come to it. */
   deliveryOf(machine: string): 'agent' | 'inline';
   /**
@@ -100,7 +103,6 @@ export interface AgentBoot {
 
 export interface Agents extends AgentBoot {
   readonly identities: Identities;
-  readonly memberships: Memberships;
   /**
    * Listens as soon as there is a cluster. Rejects with E_PORT_IN_USE, E_SOCKET_OPEN when there is
    * one now.
@@ -131,13 +133,12 @@ const NOT_UP = 'the listener for agents is not up yet';
 const NO_TICKET = '[secret]';
 
 export async function openAgents(deps: AgentsDeps): Promise<Agents> {
-  const { store, pki, secrets, catalog, roster, clock, log } = deps;
+  const { store, pki, secrets, catalog, memberships, roster, clock, log } = deps;
   const identities = await openIdentities({ store, log });
-  const memberships = followMemberships(catalog);
-  // One that has still to leave its cluster is told how, and refused when it has left.
-  const clusterOf = (machine: string): string | undefined =>
-    memberships.of(machine) ?? options?.leaving?.(machine);
-  const withdrawals = createWithdrawals({ ...deps, identities, clusterOf });
+  // A machine that has still to leave its cluster gets plans until it has left.
+  const agentCluster = (machine: string): string | undefined =>
+    memberships.roleGiver(machine) ?? options?.leaving?.(machine);
+  const withdrawals = createWithdrawals({ ...deps, identities, agentCluster });
   // Who was ready may run: nothing was heard of it while this process was not there to hear.
   roster.heartbeats.suppose(
     identities
@@ -183,7 +184,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       identities,
       trusted: () => trusted,
       primary: () => primary,
-      clusterOf,
+      agentCluster,
       revision: async () => (await store.list('founding/')).revision,
     });
     const { host, port, others } = listen;
@@ -244,11 +245,10 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
 
   return {
     identities,
-    memberships,
     get version() {
       return version;
     },
-    clusterOf,
+    agentCluster,
     deliveryOf,
     async inline(machine) {
       if (options === undefined) throw new MusterError('E_AGENT_WAIT', NOT_UP);
@@ -285,7 +285,6 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       stopped = true;
       cancel();
       unsubscribe();
-      memberships.close();
       await looking.catch(() => {});
       await server?.close();
     },
@@ -316,13 +315,16 @@ const NO_AUTHORITY = '[CA of the boot host]\n';
 /**
  * The agents' side of documents alone, for `render -f`: no keys, no tickets, nobody who listens.
  */
-export function previewAgents({ catalog, clock }: Pick<AgentsDeps, 'catalog' | 'clock'>): AgentBoot {
-  const clusters = clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
+export function previewAgents({
+  catalog,
+  memberships,
+  clock,
+}: Pick<AgentsDeps, 'catalog' | 'memberships' | 'clock'>): AgentBoot {
   const refuse = (): Promise<never> => Promise.reject(new MusterError('E_AGENT_WAIT', NO_BOOT_HOST));
   const deliveryOf = deliveryIn(catalog);
   return {
     version: 0,
-    clusterOf: (machine) => clusters.get(machine),
+    agentCluster: (machine) => memberships.roleGiver(machine),
     deliveryOf,
     inline: refuse,
     alarm: refuse,

@@ -41,8 +41,8 @@ export interface WithdrawalDeps {
    */
   readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
   readonly identities: Identities;
-  /** The cluster that a machine is of, or has still to leave. */
-  readonly clusterOf: (machine: string) => string | undefined;
+  /** The cluster that a machine's agent works for; see AgentBoot. */
+  readonly agentCluster: (machine: string) => string | undefined;
   readonly roster: Roster;
   readonly events: EventSink;
   readonly clock: Clock;
@@ -54,12 +54,12 @@ export interface Withdrawals {
 }
 
 export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
-  const { catalog, identities, clusterOf, clock } = deps;
+  const { catalog, identities, agentCluster, clock } = deps;
   /** Since when it is missed; monotonic. */
   const missed = new Map<string, Millis>();
   const why = ({ machine }: AgentRecord): Withdrawn | undefined => {
     if (catalog.get('Machine', machine) === undefined) return 'machine_gone';
-    return clusterOf(machine) === undefined ? 'no_cluster' : undefined;
+    return agentCluster(machine) === undefined ? 'no_cluster' : undefined;
   };
   let manyTold = false;
   return {

@@ -80,8 +80,8 @@ export interface ApiDeps {
   readonly agents: {
     /** What a certificate of an agent is worth now, its dates aside. */
     standingOf(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
-    /** The cluster that a machine is of. */
-    clusterOf(machine: string): string | undefined;
+    /** The cluster that a machine's agent works for; see AgentBoot. */
+    agentCluster(machine: string): string | undefined;
     /** Throws E_NOT_FOUND. */
     rearm(machine: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   };

@@ -39,7 +39,7 @@ async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise
       const standing = agents.standingOf(one.to, one.serial);
       return standing === 'valid' ? one : { ...one, state: standing };
     }
-    const gone = !own && MACHINE_LEAVES.has(one.leaf) && agents.clusterOf(one.to) !== scope;
+    const gone = !own && MACHINE_LEAVES.has(one.leaf) && agents.agentCluster(one.to) !== scope;
     return gone ? { ...one, state: 'removed' } : one;
   };
   return {

@@ -6,7 +6,7 @@ import { cidr, contains, ipv4 } from '../base/ipv4.ts';
 import { type NamedProfile, type Selectable, selectable } from '../machines/select.ts';
 import { type CandidateSet, type DocumentId, idOf } from '../resources/candidate.ts';
 import type { Document } from '../resources/kinds.ts';
-import { clustersByMachine } from '../resources/membership.ts';
+import { clusterOfMachine, clustersByMachine } from '../resources/membership.ts';
 
 /**
  * What a machine's configuration is made of; all are immutable, so the same ones give the same
@@ -58,7 +58,7 @@ export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>
 
   return (machine) => {
     const { profile: named } = machine.spec;
-    const cluster = machine.spec.cluster ?? roles.get(machine.metadata.name);
+    const cluster = clusterOfMachine(machine.metadata.name, machine, roles);
     const places = placesOf(machine);
     const once = named !== undefined ? [named] : byNetwork ? undefined : selectedOf(machine, undefined);
     return places.flatMap((network) =>

@@ -21,3 +21,13 @@ export function clustersByMachine(clusters: Iterable<ClusterDocument>): Readonly
       if (!found.has(name)) found.set(name, metadata.name);
   return found;
 }
+
+/**
+ * The Cluster whose configuration a machine takes: the one that its document names, else the one
+ * that gives it a role. `roles` is what {@link clustersByMachine} returns.
+ */
+export const clusterOfMachine = (
+  name: string,
+  machine: Document<'Machine'> | undefined,
+  roles: ReadonlyMap<string, string>,
+): string | undefined => machine?.spec.cluster ?? roles.get(name);

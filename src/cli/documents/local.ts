@@ -3,6 +3,7 @@
  * and boot service, on a store in memory, with a clock that stands still. For `render -f` and
  * `explain --packet`.
  */
+
 import { previewAgents } from '../../agent/agents.ts';
 import { ManualClock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -14,6 +15,7 @@ import { checkAll } from '../../cluster/spec/check-documents.ts';
 import type { EventLog } from '../../events/event.ts';
 import { createEventLog } from '../../events/log.ts';
 import { render } from '../../ignition/render.ts';
+import { followMemberships } from '../../machines/membership.ts';
 import { openRoster, type Roster } from '../../machines/roster.ts';
 import type { AssetStore, ServedFile } from '../../pxe/assets/assets.ts';
 import { createBootService, type RunningBootService } from '../../pxe/decide/boot-service.ts';
@@ -90,9 +92,11 @@ export async function openLocal(options: {
     loader: (name) => loaders.get(name),
     loaders: () => [...loaders.keys()],
   };
+  const memberships = followMemberships(catalog);
   const boot = createBootService({
-    agents: previewAgents({ catalog, clock }),
+    agents: previewAgents({ catalog, memberships, clock }),
     catalog,
+    memberships,
     roster,
     assets,
     networks,
@@ -116,6 +120,7 @@ export async function openLocal(options: {
     suppositions,
     async close() {
       boot.close();
+      memberships.close();
       leases.close();
       await roster.close();
       await documents.close();

@@ -3,6 +3,7 @@
  * cluster receives goes through here, and only machines that an operator accepted (that have a
  * document) receive anything.
  */
+
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Plan, PlanLine } from '../../agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../agent/protocol.ts';
@@ -11,6 +12,7 @@ import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { EventSink } from '../../events/event.ts';
+import type { Memberships } from '../../machines/membership.ts';
 import { readCsr } from '../../pki/csr.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import { type HandoutOf, type Held, handout } from '../../pki/handout.ts';
@@ -43,6 +45,7 @@ import { pinImages } from './supplies.ts';
 
 export interface PlannerDeps {
   readonly catalog: Catalog;
+  readonly memberships: Memberships;
   readonly pki: Pki;
   readonly clock: Clock;
   readonly events: EventSink;
@@ -100,7 +103,7 @@ const POLL = {
 const KEYSETS_FRESH = 5_000 as Millis;
 
 export function createPlanner(deps: PlannerDeps): ClusterPlanner {
-  const clusters = followClusters(deps.catalog);
+  const clusters = followClusters(deps.catalog, deps.memberships);
   const planner = new Planner(deps, clusters, openCertificates(deps));
   return {
     plan: (identity, facts) => planner.plan(identity, facts),

@@ -2,9 +2,10 @@
  * The full specification of every Cluster in force, completed once for each state of the documents.
  */
 import { MusterError } from '../../base/errors.ts';
+import type { Memberships } from '../../machines/membership.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
-import { clustersByMachine, machineNames } from '../../resources/membership.ts';
+import { machineNames } from '../../resources/membership.ts';
 import { type Completed, complete, type MachineFacts } from './resolve.ts';
 
 export interface ResolvedClusters {
@@ -33,13 +34,11 @@ export function machinesOf(
   });
 }
 
-export function followClusters(catalog: Catalog): ResolvedClusters {
+export function followClusters(catalog: Catalog, memberships: Memberships): ResolvedClusters {
   const known = new Map<string, Completed>();
-  let clusters: ReadonlyMap<string, string> | undefined;
   const close = catalog.subscribe((changes) => {
     if (!changes.some(({ kind }) => kind === 'Cluster' || kind === 'Machine')) return;
     known.clear();
-    clusters = undefined;
   });
 
   const addressesOf = (name: string) => {
@@ -59,8 +58,7 @@ export function followClusters(catalog: Catalog): ResolvedClusters {
     close,
     get,
     clusterOf(machine) {
-      clusters ??= clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
-      const cluster = clusters.get(machine);
+      const cluster = memberships.roleGiver(machine);
       return cluster === undefined ? undefined : get(cluster);
     },
   };

@@ -10,6 +10,7 @@ import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventLog, EventSink } from '../../events/event.ts';
 import type { Render } from '../../ignition/rendered.ts';
+import type { Memberships } from '../../machines/membership.ts';
 import type { Recognition } from '../../machines/recognition.ts';
 import type { Member, Roster } from '../../machines/roster.ts';
 import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
@@ -26,6 +27,7 @@ import type { BootDecision } from './decision.ts';
 
 export interface BootDeps {
   readonly catalog: Catalog;
+  readonly memberships: Memberships;
   readonly roster: Roster;
   readonly assets: AssetStore;
   /** The networks that are served; a function where they can change. */
@@ -186,7 +188,7 @@ export function createBootContext(deps: BootDeps): BootContext {
 
 /** Whether the secrets of a machine come with its first configuration. */
 export const isInline = ({ agents }: BootDeps, machine: string): boolean =>
-  agents?.clusterOf(machine) !== undefined && agents.deliveryOf(machine) === 'inline';
+  agents?.agentCluster(machine) !== undefined && agents.deliveryOf(machine) === 'inline';
 
 export function selectionOf(
   member: Member,

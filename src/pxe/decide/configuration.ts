@@ -8,11 +8,11 @@ import { type Fault, MusterError } from '../../base/errors.ts';
 import { formatCidr, formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { ConfigLayer, Render, Rendered } from '../../ignition/rendered.ts';
+import type { Memberships } from '../../machines/membership.ts';
 import type { Member } from '../../machines/roster.ts';
 import { bootDiskFault, narrowestDisk } from '../../resources/boot-disk.ts';
 import type { Catalog, Entry } from '../../resources/catalog.ts';
 import type { Asset, ImageSpec } from '../../resources/kinds.ts';
-import { clustersByMachine } from '../../resources/membership.ts';
 import type { ServedNetwork } from '../network.ts';
 import { assetUrl } from '../script/script.ts';
 import { staticNetworkLayer } from './static-network.ts';
@@ -55,10 +55,11 @@ export interface Configurations {
 
 export function createConfigurations(deps: {
   readonly catalog: Catalog;
+  readonly memberships: Memberships;
   readonly render: Render;
   readonly agents?: AgentBoot;
 }): Configurations {
-  const { catalog, render, agents } = deps;
+  const { catalog, memberships, render, agents } = deps;
   const kept = new Map<
     string,
     { readonly entry: Entry<'Machine'> | undefined; readonly result: ConfigurationResult }
@@ -82,17 +83,10 @@ export function createConfigurations(deps: {
     return host;
   };
 
-  let roles: ReadonlyMap<string, string> | undefined;
-  /** The Cluster that a machine is of by its own word, or by the Cluster's. */
-  const clusterOf = (member: Member): string | undefined => {
-    roles ??= clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
-    return member.entry?.document.spec.cluster ?? roles.get(member.name);
-  };
-
   /** The same list for as long as it says the same: rendering keeps what it merged of it. */
   const layers = (member: Member, profile: string): readonly ConfigLayer[] => {
     const entry = member.entry?.document.spec.config ? member.entry : undefined;
-    const cluster = clusterOf(member);
+    const cluster = memberships.clusterOf(member.name);
     const key = `${profile}/${cluster ?? ''}/${entry ? member.name : ''}`;
     const found = joined.get(key);
     if (found && found.entry === entry) return found.layers;
@@ -107,7 +101,7 @@ export function createConfigurations(deps: {
     image: ImageSpec,
   ): ConfigLayer | ConfigurationResult | undefined => {
     const machine = wanted.member.name;
-    const cluster = agents?.clusterOf(machine);
+    const cluster = agents?.agentCluster(machine);
     if (agents === undefined || cluster === undefined) return undefined;
     const layersOfDisks = [
       wanted.member.entry?.document.spec,
@@ -139,7 +133,7 @@ export function createConfigurations(deps: {
     { member, network, mac }: ConfigurationOf,
     others: readonly ConfigLayer[],
   ): ConfigLayer | undefined => {
-    const cluster = agents?.clusterOf(member.name);
+    const cluster = agents?.agentCluster(member.name);
     if (cluster === undefined) return undefined;
     if (others.some(({ config }) => config.network?.interfaces !== undefined)) return undefined;
     const { networks } = catalog.get('Cluster', cluster)?.document.spec.kubernetes ?? {};
@@ -164,7 +158,7 @@ export function createConfigurations(deps: {
     const serial = spec?.serial ?? seen.serial;
     const address6 = spec?.addresses?.find((text) => text.includes(':'));
     const { network, session, baseUrl } = wanted;
-    const cluster = clusterOf(wanted.member);
+    const cluster = memberships.clusterOf(wanted.member.name);
     const agent = agentLayer(wanted, image);
     if (agent !== undefined && 'ok' in agent) return agent;
     const others = layers(wanted.member, wanted.profile);
@@ -216,7 +210,6 @@ export function createConfigurations(deps: {
     documentsChanged() {
       kept.clear();
       joined = new Map();
-      roles = undefined;
     },
   };
 }

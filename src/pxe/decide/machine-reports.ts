@@ -65,7 +65,7 @@ export function config(context: BootContext, id: string, file: ConfigFile, baseU
   if (body === undefined)
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
   // From here its ticket's time runs; one of these documents carries it.
-  const ticket = context.agents?.clusterOf(subject) !== undefined && !isInline(context, subject);
+  const ticket = context.agents?.agentCluster(subject) !== undefined && !isInline(context, subject);
   if (ticket && file !== 'meta-data' && file !== 'network-config')
     if (context.roster.sessions.ticketed(live)) context.roster.saveLater(live);
   context.events.record({
@@ -197,7 +197,7 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
       !over &&
       sessions.current(session.machine) === live &&
       now - live.openedAt < MAX_SESSION_AGE,
-    accepted: member?.entry !== undefined && context.agents?.clusterOf(session.machine) !== undefined,
+    accepted: member?.entry !== undefined && context.agents?.agentCluster(session.machine) !== undefined,
     age: live.ticketAt === undefined ? undefined : ((now - live.ticketAt) as Millis),
     addresses: member === undefined ? new Set() : ownAddresses(context, live, member),
   };

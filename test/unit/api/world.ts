@@ -2,6 +2,7 @@
  * The API with the real rooms behind it, on a store in memory, on a unix socket in a directory of
  * its own.
  */
+
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -27,6 +28,7 @@ import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
+import { followMemberships } from '../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
@@ -100,11 +102,13 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     metrics,
     checkConfig: checkAll,
   });
+  const memberships = followMemberships(catalog);
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const file = { path: '/', size: 1, modified: new Date(0) };
   const boot = createBootService({
     catalog,
+    memberships,
     roster,
     assets: { find: () => file, loader: () => file, loaders: () => [] },
     networks: () =>
@@ -123,9 +127,20 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
   const vault = vaultFrom(newVaultKey(), 'test');
   const pki = openPki({ store, vault, clock });
   const secrets = openSecrets({ store, vault });
-  const agents = await openAgents({ store, pki, secrets, catalog, roster, events, clock, log, metrics });
+  const agents = await openAgents({
+    store,
+    pki,
+    secrets,
+    catalog,
+    memberships,
+    roster,
+    events,
+    clock,
+    log,
+    metrics,
+  });
   const state = { ready: true };
-  const clusters = followClusters(catalog);
+  const clusters = followClusters(catalog, memberships);
   const founder = createFounder({
     store,
     clock,

@@ -1,6 +1,7 @@
 /**
  * A boot host's planner, and machines that do what its plans say, with keys and requests of their own.
  */
+
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
 import { encodePlan } from '../../../src/agent/wire.ts';
@@ -11,6 +12,7 @@ import { openPresentObjects } from '../../../src/cluster/objects/desired.ts';
 import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
 import { type ClusterPlanner, createPlanner, type PlannerDeps } from '../../../src/cluster/plan/planner.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
+import { followMemberships } from '../../../src/machines/membership.ts';
 import type { LeafName } from '../../../src/pki/hierarchy.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import type { Catalog, CatalogChange, Entry } from '../../../src/resources/catalog.ts';
@@ -85,6 +87,7 @@ export async function rig(
   const tokens = await openJoinTokens({ store, secrets, clock, events: sink, log: silentLog });
   const planner = createPlanner({
     catalog: known.catalog,
+    memberships: followMemberships(known.catalog),
     pki,
     clock,
     store,

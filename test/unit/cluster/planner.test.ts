@@ -1,4 +1,5 @@
 /** From an agent's facts to the plan of its machine. */
+
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';
@@ -8,6 +9,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import { partOf } from '../../../src/cluster/etcd/etcd-plan.ts';
 import { openPresentObjects } from '../../../src/cluster/objects/desired.ts';
 import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
+import { followMemberships } from '../../../src/machines/membership.ts';
 import { factsOf } from '../pki/kit.ts';
 import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from './planner-kit.ts';
 
@@ -248,6 +250,7 @@ test('a server that starts anew gives the same certificates for the same keys', 
   const { createPlanner } = await import('../../../src/cluster/plan/planner.ts');
   const again = createPlanner({
     catalog: one.known.catalog,
+    memberships: followMemberships(one.known.catalog),
     pki: one.pki,
     clock: one.clock,
     store: one.store,

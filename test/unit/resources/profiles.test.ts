@@ -1,4 +1,5 @@
 /** Every document that we show is valid: profiles/, and the YAML in pages. */
+
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -7,6 +8,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
 import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { followMemberships } from '../../../src/machines/membership.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { KINDS, type Kind } from '../../../src/resources/kinds.ts';
@@ -51,7 +53,7 @@ test('the example of a cluster is whole beside the rest of profiles/', async () 
   });
   const files = ['profiles/machines/blue.yaml.example', 'profiles/clusters/blue.yaml.example'];
   await catalog.applyTexts(files.map((file) => ({ file, text: read(file) })));
-  const completed = followClusters(catalog).get('blue');
+  const completed = followClusters(catalog, followMemberships(catalog)).get('blue');
   expect(completed?.faults).toEqual([]);
   expect(completed?.resolved?.machines).toHaveLength(5);
   await catalog.close();

@@ -1,6 +1,7 @@
 /**
  * The line of the in-cluster objects: what planner and machines did, as the health report tells it.
  */
+
 import { expect, test } from 'vitest';
 import { duration, millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
@@ -14,6 +15,7 @@ import {
   objectsStatus,
 } from '../../../../src/cluster/objects/status.ts';
 import { followClusters } from '../../../../src/cluster/spec/resolved-clusters.ts';
+import { followMemberships } from '../../../../src/machines/membership.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
 import { clusterDocument, rig, settle, TestMachine } from '../planner-kit.ts';
 
@@ -82,7 +84,7 @@ test('the report has the line: status gives the objects five minutes, verify non
   const { planner, known, pki, clock, store } = await rig();
   await settle(planner, new TestMachine('cp1'));
   const health = createHealth({
-    clusters: followClusters(known.catalog),
+    clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     founding: async () => ({ cluster: 'golden', members: [] }),
     kubes: () => async () => ({ body: { items: [] }, text: '', date: clock.now() }),
     pki,
@@ -108,7 +110,7 @@ test('the report has the line: status gives the objects five minutes, verify non
 test('planner and health mean the same objects: given, complained of, applied, and others after the next document', async () => {
   const { planner, known, pki, clock, store } = await rig();
   const machine = new TestMachine('cp1');
-  const clusters = followClusters(known.catalog);
+  const clusters = followClusters(known.catalog, followMemberships(known.catalog));
   const applied = openAppliedObjects({ store, log: silentLog, clock });
   const standing = async () => {
     const { appliers } = await objectsStatus(

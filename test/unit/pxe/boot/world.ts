@@ -2,6 +2,7 @@
  * A boot service over real roster, catalogue, store and event log, with a clock that stands still
  * until told.
  */
+
 import type { AgentBoot, AgentsDeps } from '../../../../src/agent/agents.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { ipv4 } from '../../../../src/base/ipv4.ts';
@@ -11,6 +12,7 @@ import { createMetrics, type Metrics } from '../../../../src/base/metrics.ts';
 import { createEventLog, type MemoryEventLog } from '../../../../src/events/log.ts';
 import { render } from '../../../../src/ignition/render.ts';
 import type { Identity } from '../../../../src/machines/machine.ts';
+import { followMemberships } from '../../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../../src/machines/roster.ts';
 import type { AssetStore } from '../../../../src/pxe/assets/assets.ts';
 import type { BootAnswer, BootStep, ScriptAnswer } from '../../../../src/pxe/boot.ts';
@@ -114,6 +116,7 @@ export async function world(
   const events = createEventLog({ clock, log, perSubject: 100, subjects: 50_000 });
   const catalog = await openCatalog({ store, events, log, clock });
   if (documents.length > 0) await catalog.apply(documents);
+  const memberships = followMemberships(catalog);
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const assets =
     kept.assets ??
@@ -129,10 +132,11 @@ export async function world(
     httpPort: 8080,
   });
   const network = joined.networks[0]!;
-  const agents = await kept.agents?.({ store, catalog, roster, events, clock, log, metrics });
+  const agents = await kept.agents?.({ store, catalog, memberships, roster, events, clock, log, metrics });
   const boot = createBootService({
     ...(agents && { agents }),
     catalog,
+    memberships,
     roster,
     assets: store_,
     networks,
@@ -188,6 +192,7 @@ export async function world(
     kinds: (subject) => events.list({ subject }).map((event) => event.kind),
     async restart() {
       boot.close();
+      memberships.close();
       await roster.close();
       await catalog.close();
       return world([], { store, clock, assets, leases });

@@ -4,7 +4,6 @@
  */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { followMemberships } from '../../../../src/agent/memberships.ts';
 import { document, IMAGE, MAC1, machine, NETWORK, WORKER, world } from '../boot/world.ts';
 
 const KUBERNETES = { version: '1.36.2', endpoint: '10.77.0.11', controlPlanes: ['cp1'] };
@@ -16,8 +15,8 @@ const network = (more: object) => ({ ...NETWORK, spec: { ...NETWORK.spec, ...mor
 /** What cp1's first configuration says of its network, and all of its user-data. */
 async function configured(documents: readonly object[]) {
   const w = await world([IMAGE, WORKER, ...documents], {
-    agents: async ({ catalog }) => ({
-      clusterOf: followMemberships(catalog).of,
+    agents: async ({ memberships }) => ({
+      agentCluster: (machine) => memberships.roleGiver(machine),
       deliveryOf: () => 'agent',
       inline: () => Promise.reject(new Error('no plans here')),
       alarm: async () => {},
