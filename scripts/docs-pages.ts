@@ -16,7 +16,7 @@ import { EVENT_KINDS } from '../src/events/event.ts';
 import { ignitionPages } from '../src/ignition/reference.ts';
 import { REASONS } from '../src/pxe/decide/decision.ts';
 import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
-import { firmwareDocument } from '../src/pxe/dhcp/quirks.ts';
+import { firmwareDocument } from '../src/pxe/firmware/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
 import { agentTexts, reportTexts } from './script-texts.ts';

@@ -1,10 +1,11 @@
-/** Who is booting, as far as its packets say: derived once, used everywhere. */
+/** What a client's packets say about it: read once per packet, used everywhere. */
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
+import type { QuirkId } from './firmware/quirks.ts';
 
 /**
- * What the client's software is able to take next: `pxe` firmware that loads a file by TFTP ·
- * `http` firmware that loads a URL (UEFI HTTP boot) · `ipxe` an iPXE that runs scripts by HTTP ·
+ * What the client's software can take next: `pxe` firmware that loads a file by TFTP · `http`
+ * firmware that loads a URL (UEFI HTTP boot) · `ipxe` an iPXE that runs scripts by HTTP ·
  * `ipxe-tftp` an iPXE without HTTP · `none` an ordinary DHCP client.
  */
 export type BootStage = 'pxe' | 'http' | 'ipxe' | 'ipxe-tftp' | 'none';
@@ -14,8 +15,8 @@ export interface BootClient {
   /** From option 97, canonical lower case; absent when missing, all zero or all one. */
   readonly uuid?: string;
   /**
-   * First known code of option 93, 9 read as 7 (netboot-protocols §B.2); undefined when absent or
-   * unknown.
+   * The first known code of option 93, with 9 read as 7 (quirk arch-9-is-x64); absent when option
+   * 93 is missing or has no known code.
    */
   readonly archCode?: number;
   readonly arch?: 'x86_64' | 'aarch64';
@@ -23,15 +24,12 @@ export interface BootClient {
   readonly stage: BootStage;
   readonly vendorClass?: string;
   readonly userClass?: string;
-  /** giaddr, or absent. */
+  /** giaddr; absent when the packet did not pass a relay. */
   readonly relay?: Ipv4;
-  /** Firmware that needs answers of a shape of its own. */
+  /** Firmware whose replies need a different shape. */
   readonly family?: 'raspberry-pi' | 'u-boot';
-  /** iPXE's version as its option 175.235 says it, e.g. "1.0.1". */
+  /** iPXE's version from its option 175.235, e.g. "1.0.1". */
   readonly ipxeVersion?: string;
-  /**
-   * Ids of the firmware quirks that were met while reading this client (src/pxe/dhcp/quirks.ts);
-   * for people.
-   */
-  readonly quirks?: readonly string[];
+  /** Firmware quirks that were met while this client was read; for people. */
+  readonly quirks?: readonly QuirkId[];
 }

@@ -19,8 +19,8 @@ import { followMemberships } from '../../machines/membership.ts';
 import { openRoster, type Roster } from '../../machines/roster.ts';
 import type { AssetStore, ServedFile } from '../../pxe/assets/assets.ts';
 import { createBootService, type RunningBootService } from '../../pxe/decide/boot-service.ts';
-import { LOADERS } from '../../pxe/decide/loaders.ts';
 import { type LeaseBook, openLeaseBook } from '../../pxe/dhcp/leases.ts';
+import { loaderNames } from '../../pxe/firmware/loaders.ts';
 import type { ServedNetwork } from '../../pxe/network.ts';
 import { joinNetworks } from '../../pxe/networks.ts';
 import { openCatalog } from '../../resources/catalog.files.ts';
@@ -86,7 +86,7 @@ export async function openLocal(options: {
   const networks = joinNetworks({ documents: documents.list('Network'), addresses, httpPort: 8080 }).networks;
   const roster = await openRoster({ store, catalog, events, clock, log });
   const leases = await openLeaseBook({ store, clock, events, metrics });
-  const loaders = new Map(LOADERS.flatMap(({ files }) => files.map((file) => [file, ALL_THERE])));
+  const loaders = new Map(loaderNames().map((name) => [name, ALL_THERE]));
   const assets: AssetStore = {
     find: () => ALL_THERE,
     loader: (name) => loaders.get(name),

@@ -14,12 +14,12 @@ import type { NamedProfile } from '../../machines/select.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
+import { suits } from '../firmware/loaders.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import type { BootContext, Whois } from './boot-context.ts';
 import { addressOf, selectionOf } from './boot-context.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
-import { suits } from './loaders.ts';
 
 /** In the session of one who did not say from which address it boots. */
 const NO_MAC = '00:00:00:00:00:00' as Mac;

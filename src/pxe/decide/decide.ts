@@ -10,8 +10,8 @@ import type { Reason } from '../../events/event.ts';
 import type { Selection } from '../../machines/select.ts';
 import type { NetworkSpec } from '../../resources/kinds.ts';
 import type { BootClient, BootStage } from '../client.ts';
+import { loaderFor, suits } from '../firmware/loaders.ts';
 import { type BootDecision, type DecisionReason, REASONS, type ReasonCode } from './decision.ts';
-import { loaderFor, suits } from './loaders.ts';
 
 /** After this many boots without a ready report between, the machine is held. */
 export const BOOT_LIMIT = 5;

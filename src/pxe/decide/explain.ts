@@ -10,7 +10,7 @@ import type { Rendered } from '../../ignition/rendered.ts';
 import { type Match, POINTS, type Recognition } from '../../machines/recognition.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';
-import { firmwareCodes } from '../dhcp/architectures.ts';
+import { firmwareCodes } from '../firmware/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';

@@ -5,10 +5,10 @@
 import { hex } from '../../base/bytes.ts';
 import { type Mac, macFromBytes } from '../../base/mac.ts';
 import type { BootClient, BootStage } from '../client.ts';
-import { architecture } from './architectures.ts';
+import { architecture } from '../firmware/architectures.ts';
+import type { QuirkId } from '../firmware/quirks.ts';
 import { OPTION, printable } from './options.ts';
 import { type DhcpPacket, subOptions } from './packet.ts';
-import type { QuirkId } from './quirks.ts';
 
 /**
  * Raspberry Pi's blocks of hardware addresses: its ROM says that it is an x86 BIOS

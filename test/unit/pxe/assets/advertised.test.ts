@@ -9,13 +9,14 @@ import { systemClock } from '../../../../src/base/clock.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createMetrics } from '../../../../src/base/metrics.ts';
 import { type Assets, openAssets } from '../../../../src/pxe/assets/assets.files.ts';
-import { LOADERS, loaderFor } from '../../../../src/pxe/decide/loaders.ts';
+import { ARCHITECTURES } from '../../../../src/pxe/firmware/architectures.ts';
+import { loaderFor, loaderNames } from '../../../../src/pxe/firmware/loaders.ts';
 import { machinePath } from '../../../../src/pxe/http/routes.ts';
 import { encodeRead } from '../../../../src/pxe/tftp/codec.ts';
 import { startTftp } from '../../../../src/pxe/tftp/tftp.socket.ts';
 import { ask, type Rig, rig } from '../http/rig.ts';
 
-const NAMES = [...new Set(LOADERS.flatMap(({ files, fromIpxe }) => [...files, ...(fromIpxe ?? [])]))];
+const NAMES = loaderNames();
 
 describe('every loader in the table', () => {
   let root: string;
@@ -58,7 +59,7 @@ describe('every loader in the table', () => {
   });
 
   it('is what the decision names, whatever the architecture says', () => {
-    for (const { code } of LOADERS)
+    for (const { code } of ARCHITECTURES.filter(({ loaders }) => loaders !== undefined))
       for (const fromIpxe of [false, true]) {
         const found = loaderFor(code, { installed: (name) => assets.loader(name) !== undefined, fromIpxe });
         expect(found.ok && assets.loader(found.loader)).toBeTruthy();

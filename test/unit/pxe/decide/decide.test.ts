@@ -13,7 +13,8 @@ import {
   type Verdict,
 } from '../../../../src/pxe/decide/decide.ts';
 import { type BootDecision, REASONS, type ReasonCode } from '../../../../src/pxe/decide/decision.ts';
-import { firmwareServed, LOADERS, loaderFor } from '../../../../src/pxe/decide/loaders.ts';
+import { ARCHITECTURES } from '../../../../src/pxe/firmware/architectures.ts';
+import { firmwareServed, loaderFor, loaderNames } from '../../../../src/pxe/firmware/loaders.ts';
 import { MACHINE_ROUTES } from '../../../../src/pxe/http/routes.ts';
 
 const selected = (spec: object, name = 'worker'): Selection => ({
@@ -143,7 +144,7 @@ describe('the answer to DHCP', () => {
     const stages: BootStage[] = ['pxe', 'http', 'ipxe', 'ipxe-tftp'];
     for (const stage of stages)
       for (const loaderRan of [false, true])
-        for (const archCode of [undefined, ...LOADERS.map(({ code }) => code), 99]) {
+        for (const archCode of [undefined, ...ARCHITECTURES.map(({ code }) => code), 99]) {
           const one = decide(facts({ stage, loaderRan, archCode }));
           const other = decide(facts({ stage, loaderRan, archCode, verdict: hold }));
           if (one.kind === 'script') expect(other).toEqual(hold);
@@ -194,9 +195,8 @@ describe('loaders', () => {
     expect(served('grub.efi')).toEqual([]);
   });
   it('have each architecture once, and names without a path', () => {
-    expect(new Set(LOADERS.map(({ code }) => code)).size).toBe(LOADERS.length);
-    for (const { files, fromIpxe = [] } of LOADERS)
-      for (const file of [...files, ...fromIpxe]) expect(file).toMatch(/^[a-z0-9.-]+$/);
+    expect(new Set(ARCHITECTURES.map(({ code }) => code)).size).toBe(ARCHITECTURES.length);
+    for (const name of loaderNames()) expect(name).toMatch(/^[a-z0-9.-]+$/);
   });
   it('are named bare to firmware, by URL to an iPXE and to HTTP boot', () => {
     const name = (stage: BootStage) => loaderFile({ stage }, 'ipxe.efi', '10.77.0.1', 8080);

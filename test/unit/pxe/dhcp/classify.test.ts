@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Mac } from '../../../../src/base/mac.ts';
-import { ARCHITECTURES } from '../../../../src/pxe/dhcp/architectures.ts';
 import { classify } from '../../../../src/pxe/dhcp/classify.ts';
 import { decode } from '../../../../src/pxe/dhcp/packet.ts';
+import { ARCHITECTURES } from '../../../../src/pxe/firmware/architectures.ts';
 import { BIOS, capture, IPXE, message, UEFI } from './kit.ts';
 
 function client(bytes: Uint8Array) {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { firmwareDocument, QUIRKS, type Quirk } from '../../../../src/pxe/dhcp/quirks.ts';
+import { firmwareDocument, QUIRKS, type Quirk } from '../../../../src/pxe/firmware/quirks.ts';
 
 const root = new URL('../../../../', import.meta.url);
 

@@ -1,0 +1,65 @@
+/**
+ * Which boot loader a client gets: the `loaders` of {@link ARCHITECTURES} against what is
+ * installed.
+ */
+import { ARCHITECTURES, architecture } from './architectures.ts';
+
+/**
+ * Whether this firmware can start a loader that a document demands: UEFI takes `.efi` files, a BIOS
+ * anything else. So `pxe.loader` of a whole network does not mislead firmware of the other kind.
+ * An unknown architecture gets what the document says.
+ */
+export function suits(loader: string, code: number | undefined): boolean {
+  const row = code === undefined ? undefined : architecture(code);
+  if (row?.loaders === undefined) return true;
+  return loader.endsWith('.efi') === (row.firmware === 'uefi');
+}
+
+type LoaderFound =
+  | { readonly ok: true; readonly loader: string }
+  /** No loader is known for this architecture. */
+  | { readonly ok: false; readonly why: 'arch_unsupported' }
+  /** None of the `wanted` loaders is installed. */
+  | { readonly ok: false; readonly why: 'loader_missing'; readonly wanted: readonly string[] };
+
+/**
+ * The loader for an option 93 code. `override` (`pxe.loader` of a document) replaces the table's
+ * loaders. An architecture without loaders is unsupported unless there is an override. `fromIpxe`:
+ * the client is an iPXE in ROM.
+ */
+export function loaderFor(
+  code: number | undefined,
+  options: {
+    readonly installed: (name: string) => boolean;
+    readonly fromIpxe?: boolean;
+    readonly override?: string | undefined;
+  },
+): LoaderFound {
+  const row = code === undefined ? undefined : architecture(code);
+  const wanted =
+    options.override !== undefined
+      ? [options.override]
+      : options.fromIpxe
+        ? (row?.loadersFromIpxe ?? row?.loaders)
+        : row?.loaders;
+  if (wanted === undefined) return { ok: false, why: 'arch_unsupported' };
+  const loader = wanted.find(options.installed);
+  return loader === undefined ? { ok: false, why: 'loader_missing', wanted } : { ok: true, loader };
+}
+
+/** One code for each pair of processor and firmware, the most frequent first. */
+const MOST_FREQUENT = [0, 7, 11, 6, 10];
+
+/** Names of the firmware for which a loader is installed; for `muster status`. */
+export function firmwareServed(installed: (name: string) => boolean): readonly string[] {
+  return MOST_FREQUENT.filter((code) => loaderFor(code, { installed }).ok).map(
+    (code) => architecture(code)!.name,
+  );
+}
+
+/** Names of all loaders in the table, each once. */
+export function loaderNames(): readonly string[] {
+  return [
+    ...new Set(ARCHITECTURES.flatMap((row) => [...(row.loaders ?? []), ...(row.loadersFromIpxe ?? [])])),
+  ];
+}
