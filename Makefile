@@ -1,8 +1,10 @@
 # What can be done here. `make` lists it.
 SHELL := /bin/sh
+export PATH := $(PATH):/usr/sbin:/sbin
 NODE := node_modules/.bin/node
 STAGES := check unit fuzz peers lab
-# Of the stage peers, side by side: members of etcd wait for each other most of the time.
+# The two halves of the stage `peers`. They run at the same time, because members of etcd wait for each
+# other most of the time.
 PEERS := peers-others peers-etcd
 
 .PHONY: help
@@ -10,16 +12,17 @@ help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
 
 node_modules: package-lock.json
-	npm ci
+	npm ci --no-audit --no-fund
 	@touch node_modules
 
 .PHONY: demo
-demo: ## Three machines boot from the network in a virtual rack: says what it needs, then shows it
+demo: ## Boot three machines from the network in a virtual rack. Installs what it needs
 	@scripts/demo.sh
 
 .PHONY: test
-test: node_modules ## Everything that CI runs: check, unit, fuzz, peers, lab
-	@for stage in $(STAGES); do [ $$stage != peers ] || scripts/images-ahead.sh & MUSTER_KEEP_GOING=1 $(MAKE) --no-print-directory $$stage; done; scripts/summary.sh $(STAGES:peers=$(PEERS))
+test: ## Everything that CI runs: check, unit, fuzz, peers, lab (root). Installs what it needs
+	@scripts/prepare.sh test
+	@scripts/test.sh $(STAGES)
 
 .PHONY: check
 check: node_modules ## Lint, types, import rule, shell scripts
@@ -46,7 +49,8 @@ lab: node_modules ## The virtual rack: real firmware in QEMU
 	@scripts/stage.sh lab npx vitest run --project lab
 
 .PHONY: bench
-bench: node_modules ## Each figure beside its peer; writes bench/RESULTS.md (root). SUITES="store dhcp" runs some
+bench: ## Measure Muster and its peers in one run; writes bench/RESULTS.md (root). SUITES="store dhcp" runs some
+	@scripts/prepare.sh bench
 	scripts/in-namespace.sh $(NODE) bench/run.ts $(SUITES)
 
 .PHONY: docs
@@ -58,6 +62,7 @@ install: node_modules ## Install command, service and units: DESTDIR=, PREFIX=/u
 	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh
 
 .PHONY: torture
-torture: node_modules ## Power cuts under load: the store in QEMU, 20 times; then etcd's members lose their disks, 20 times (root)
+torture: ## Cut the power under load: the store in QEMU, 20 times; then etcd's members lose their disks, 20 times (root)
+	@scripts/prepare.sh torture
 	$(NODE) torture/run.ts
 	scripts/in-namespace.sh npx vitest run --project torture

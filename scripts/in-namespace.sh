@@ -4,8 +4,11 @@
 # clock, which no namespace keeps apart. Needs root.
 set -eu
 if [ "$(id -u)" != 0 ]; then
-  echo "in-namespace.sh: needs root (network namespaces); run it with sudo" >&2
-  exit 1
+  if ! [ -t 0 ] || ! command -v sudo >/dev/null 2>&1; then
+    echo "in-namespace.sh: needs root (network namespaces); run it with sudo" >&2
+    exit 1
+  fi
+  exec sudo --preserve-env=PATH,CI,MUSTER_TEST_STAGE,MUSTER_ARTIFACTS "$0" "$@"
 fi
 export PATH="$PATH:/usr/sbin:/sbin"
 # shellcheck disable=SC2016 # expanded by the inner shell

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Runs the stages of `make test` one after the other and adds up their counts: scripts/test.sh STAGE...
+# A failing stage does not keep the later ones from running; its failures are named at the end.
+set -u
+if [ "$(id -u)" != 0 ]; then
+  echo 'The stage peers makes network namespaces of its own, which takes root; it is run by sudo.'
+  if ! [ -t 0 ] || ! command -v sudo >/dev/null 2>&1; then
+    echo 'make test: nobody can type a password here: run sudo make test.' >&2
+    echo 'Without root: make check, make unit, make fuzz.' >&2
+    exit 1
+  fi
+  sudo -v || exit 1
+fi
+results=
+for stage in "$@"; do
+  case $stage in
+    peers)
+      # The images of the rack are built while the peers wait for each other.
+      scripts/images-ahead.sh &
+      results="$results peers-others peers-etcd"
+      ;;
+    *) results="$results $stage" ;;
+  esac
+  MUSTER_KEEP_GOING=1 make --no-print-directory "$stage"
+done
+# shellcheck disable=SC2086 # one stage a word
+scripts/summary.sh $results
