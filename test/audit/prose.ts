@@ -103,20 +103,25 @@ export function proseFaults(file: string, text: string, tracked: readonly string
   for (const { line, raw, text: prose } of lines) {
     if (file.endsWith('.ts') && raw.length > WIDTH.comment && !/https?:\/\/\S{40}/.test(raw))
       add(line, 'width', raw);
-    if (file.endsWith('.md') && raw.length > WIDTH.markdown && !/^\s*\|/.test(raw) && !/\]\(|https?:/.test(raw))
+    if (
+      file.endsWith('.md') &&
+      raw.length > WIDTH.markdown &&
+      !/^\s*\|/.test(raw) &&
+      !/\]\(|https?:/.test(raw)
+    )
       add(line, 'width', raw);
     const opened = OPENING.exec(prose);
     const above = before.get(line - 1)?.trimEnd() ?? '';
     if (opened && (opened.index > 0 || above === '' || /[.!?:]$/.test(above))) add(line, 'opening', prose);
     for (const [, named] of prose.matchAll(NAMED_PATH))
       if (!known.has(named!) && !/\/[A-Z]+\.|\*|NAME/.test(named!)) add(line, 'reference', named!);
-    for (const [, named] of prose.matchAll(NAMED_FILE)) if (!names.has(named!)) add(line, 'reference', named!);
+    for (const [, named] of prose.matchAll(NAMED_FILE))
+      if (!names.has(named!)) add(line, 'reference', named!);
     for (const [, number] of prose.matchAll(DECISION))
       if (!decisions.has(Number(number))) add(line, 'reference', `decision ${number}`);
     if (LOOSE_SECTION.test(prose)) add(line, 'reference', prose);
   }
   if (isShell(file, text))
-    for (const [n, raw] of text.split('\n').entries())
-      if (raw.length > WIDTH.shell) add(n + 1, 'width', raw);
+    for (const [n, raw] of text.split('\n').entries()) if (raw.length > WIDTH.shell) add(n + 1, 'width', raw);
   return faults.sort((a, b) => a.line - b.line);
 }
