@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { read } from './tree.ts';
 
 test('make demo asks for the package of every tool without which its images cannot be built', () => {
-  const needed = /prepare\.sh demo ((?:[^\n]|\\\n)*)/.exec(read('scripts/demo.sh'))![1]!.split(/[\s\\]+/);
+  const needed = /prepare\.sh demo ((?:\\\n|[^\n])*)/.exec(read('scripts/demo.sh'))![1]!.split(/[\s\\]+/);
   for (const script of ['images/debian/build.sh', 'images/probe/build.sh']) {
     const tools = [...read(script).matchAll(/\bneed ([a-z].*)$/gm)].flatMap(([, list]) => list!.split(' '));
     expect(tools.length).toBeGreaterThan(2);
