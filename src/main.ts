@@ -60,6 +60,7 @@ import { followNetworks, type LiveNetworks } from './pxe/live-networks.ts';
 import { createSupplies } from './pxe/supplies.ts';
 import { startTftp } from './pxe/tftp/tftp.socket.ts';
 import { openCatalog } from './resources/catalog.files.ts';
+import { PKI_PREFIX } from './store/keys.ts';
 import { openSqliteStore } from './store/sqlite.files.ts';
 
 /** The listening TCP socket that was handed over, or an own one when none was. */
@@ -175,7 +176,7 @@ async function openState(
     file: options.vaultKey,
     credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
     state: options.state,
-    sealed: (await store.list('pki/')).records.length > 0,
+    sealed: (await store.list(PKI_PREFIX)).records.length > 0,
     warn: (text) => log.warn({}, text),
   });
   const pki = openPki({ store, vault, clock });

@@ -15,11 +15,11 @@ import type { Memberships } from '../machines/membership.ts';
 import type { Roster } from '../machines/roster.ts';
 import { createTickets, type TicketFacts, type Tickets } from '../machines/tickets.ts';
 import type { Pki } from '../pki/pki.ts';
-import { MUSTER_SCOPE } from '../pki/records.ts';
 import type { Secrets } from '../pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import type { DiskSelector } from '../resources/kinds.ts';
+import { KEYS, MUSTER_SCOPE } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { createAgentApi } from './agent-api.ts';
@@ -185,7 +185,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       trusted: () => trusted,
       primary: () => primary,
       agentCluster,
-      revision: async () => (await store.list('founding/')).revision,
+      revision: async () => (await store.list(KEYS.founding.prefix())).revision,
     });
     const { host, port, others } = listen;
     server = await startAgentServer({

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import type { Millis } from '../base/duration.ts';
 import { parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
+import { KEYS } from '../store/keys.ts';
 import type { Store, Write } from '../store/store.ts';
 
 const identityRecord = z.object({
@@ -45,12 +46,6 @@ const redeemedRecord = z.object({
   at: z.int().transform((value) => value as Millis),
 });
 export type Redeemed = Omit<z.output<typeof redeemedRecord>, 'v'>;
-
-export const AGENT_KEY = {
-  agents: 'agent/',
-  agent: (machine: string) => `agent/${machine}`,
-  ticket: (session: string) => `ticket/${session}`,
-} as const;
 
 export interface Identities {
   get(machine: string): AgentRecord | undefined;
@@ -116,13 +111,13 @@ export async function openIdentities({
     byMachine.set(record.machine, { ...record, revision });
     for (const serial of serials(record)) bySerial.set(serial, record);
   };
-  for (const { key, value, revision } of (await store.list(AGENT_KEY.agents)).records) {
+  for (const { key, value, revision } of (await store.list(KEYS.agent.prefix())).records) {
     const read = identityRecord.safeParse(parsed(value));
     if (read.success) set(read.data, revision);
     else log.warn({ key }, 'a stored record cannot be read and is passed over');
   }
   const refresh = async (machine: string): Promise<void> => {
-    const record = await store.get(AGENT_KEY.agent(machine));
+    const record = await store.get(KEYS.agent.key(machine));
     const read = record && identityRecord.safeParse(parsed(record.value));
     if (record && read?.success) set(read.data, record.revision);
   };
@@ -131,7 +126,7 @@ export async function openIdentities({
     if (found === undefined) return;
     const { revision, ...record } = found;
     const put = JSON.stringify({ v: 1, ...change(record) });
-    await store.commit([{ key: AGENT_KEY.agent(machine), put, expect: revision }]);
+    await store.commit([{ key: KEYS.agent.key(machine), put, expect: revision }]);
     await refresh(machine);
   };
   return {
@@ -140,7 +135,7 @@ export async function openIdentities({
     replaced: (serial) => replaced.get(serial),
     list: () => [...byMachine.values()],
     async redeemed(session) {
-      const record = await store.get(AGENT_KEY.ticket(session));
+      const record = await store.get(KEYS.ticket.key(session));
       if (record === undefined) return undefined;
       return redeemedRecord.parse(parsed(record.value));
     },
@@ -151,25 +146,25 @@ export async function openIdentities({
       const earlier = before !== undefined && before.pin !== pin ? { before: before.serial } : {};
       return [
         {
-          key: AGENT_KEY.ticket(session),
+          key: KEYS.ticket.key(session),
           put: JSON.stringify({ v: 1, ...redeemed }),
           expect: 'absent',
         },
         {
-          key: AGENT_KEY.agent(machine),
+          key: KEYS.agent.key(machine),
           put: JSON.stringify({ v: 1, machine, serial, pin, generation, session, at, ...earlier }),
           expect: before?.revision ?? 'absent',
         },
         // The ticket of an earlier boot is no longer taken anyway.
         ...(before !== undefined && before.session !== session
-          ? [{ key: AGENT_KEY.ticket(before.session), delete: true } as const]
+          ? [{ key: KEYS.ticket.key(before.session), delete: true } as const]
           : []),
       ];
     },
     renewing(machine, next) {
       const { revision, ...record } = byMachine.get(machine)!;
       return [
-        { key: AGENT_KEY.agent(machine), put: JSON.stringify({ v: 1, ...record, next }), expect: revision },
+        { key: KEYS.agent.key(machine), put: JSON.stringify({ v: 1, ...record, next }), expect: revision },
       ];
     },
     renewed: (machine) => write(machine, ({ next, ...record }) => ({ ...record, ...next })),
@@ -180,8 +175,8 @@ export async function openIdentities({
       const before = byMachine.get(machine);
       if (before === undefined) return undefined;
       await store.commit([
-        { key: AGENT_KEY.agent(machine), delete: true },
-        { key: AGENT_KEY.ticket(before.session), delete: true },
+        { key: KEYS.agent.key(machine), delete: true },
+        { key: KEYS.ticket.key(before.session), delete: true },
       ]);
       byMachine.delete(machine);
       drop(before);

@@ -21,8 +21,8 @@ import {
 import { readCsr } from '../pki/csr.ts';
 import type { PublicKey } from '../pki/keys.ts';
 import type { Pki } from '../pki/pki.ts';
-import { MUSTER_SCOPE } from '../pki/records.ts';
 import { NO_CLUSTER } from '../pki/server-certificate.ts';
+import { MUSTER_SCOPE } from '../store/keys.ts';
 import { raiseAlarm } from './alarm.ts';
 import type { Identities, Redeemed } from './identities.ts';
 

@@ -4,8 +4,8 @@
  */
 import { MusterError } from '../base/errors.ts';
 import { leavesFor } from '../pki/hierarchy.ts';
-import { MUSTER_SCOPE } from '../pki/records.ts';
 import { type CertificateView, pkiStatusView } from '../pki/views.ts';
+import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, text } from './handler.ts';
 import { findMachine } from './machines.ts';

@@ -8,6 +8,7 @@
  */
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
+import { KEYS } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
 import { type Arch, type Descriptor, INDEX_TYPES, MANIFEST_TYPES } from './oci.ts';
 import { formatReference, hashOfDigest, isDigest, nameOf, parseReference } from './reference.ts';
@@ -54,8 +55,6 @@ export type ImageArtifact = Readonly<z.output<typeof imageRecord>>;
 /** A file of objects of Kubernetes. */
 export type ManifestArtifact = Readonly<z.output<typeof manifestRecord>>;
 export type Artifact = BinaryArtifact | ImageArtifact | ManifestArtifact;
-
-const PREFIX = 'artifact/';
 
 /**
  * `binary/kubelet/1.36.2/x86_64`, `image/registry.k8s.io/pause:3.10.2`: the name by which people
@@ -128,8 +127,8 @@ export interface ArtifactBook {
 /** Opens the book. Throws E_ARTIFACT when a record is not one. */
 export async function openArtifactBook(store: Pick<Store, 'list' | 'commit'>): Promise<ArtifactBook> {
   const all = new Map<string, Artifact>();
-  for (const { key, value } of (await store.list(PREFIX)).records)
-    all.set(key.slice(PREFIX.length), decode(key, value));
+  for (const { key, value } of (await store.list(KEYS.artifact.prefix())).records)
+    all.set(KEYS.artifact.parse(key)![0], decode(key, value));
   let repositories = byRepository(all.values());
   const commit = async (writes: readonly Write[]): Promise<void> => {
     for (let at = 0; at < writes.length; at += MAX_OPERATIONS)
@@ -170,7 +169,7 @@ export async function openArtifactBook(store: Pick<Store, 'list' | 'commit'>): P
       const checked = artifacts.map(checkArtifact);
       await commit(
         checked.map((artifact) => ({
-          key: PREFIX + artifactName(artifact),
+          key: KEYS.artifact.key(artifactName(artifact)),
           put: JSON.stringify({ v: 1, ...artifact }),
         })),
       );
@@ -180,7 +179,7 @@ export async function openArtifactBook(store: Pick<Store, 'list' | 'commit'>): P
     async remove(name) {
       const artifact = all.get(name);
       if (artifact === undefined) throw new MusterError('E_NOT_FOUND', `there is no artifact "${name}"`);
-      await commit([{ key: PREFIX + name, delete: true }]);
+      await commit([{ key: KEYS.artifact.key(name), delete: true }]);
       all.delete(name);
       repositories = byRepository(all.values());
       return artifact;

@@ -7,7 +7,8 @@ import { type AuthorityName, leafOf } from '../pki/hierarchy.ts';
 import { PrivateKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
 import type { Pki } from '../pki/pki.ts';
-import { type IssuedCertificate, PKI_KEY } from '../pki/records.ts';
+import type { IssuedCertificate } from '../pki/records.ts';
+import { KEYS } from '../store/keys.ts';
 import type { Credentials } from './https.socket.ts';
 
 export interface BootHostDeps {
@@ -45,7 +46,7 @@ export function bootHostCredentials(
       cluster: { name: cluster, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
       publicKey: key.publicKey(),
       also: () =>
-        (earlier.ended ?? []).map(({ serial }) => ({ key: PKI_KEY.issued(cluster, serial), delete: true })),
+        (earlier.ended ?? []).map(({ serial }) => ({ key: KEYS.issued.key(cluster, serial), delete: true })),
     });
     entries.set(cluster, [...(earlier.valid ?? []), issued]);
     return { ca: trustBundle(keysets.get(trusted)!), cert: issued.certificate, key: key.pem() };

@@ -1,11 +1,12 @@
 /** A member as its record in the store, and as others see it. */
-import { KEY, type Write } from '../store/store.ts';
+import { KEYS } from '../store/keys.ts';
+import type { Write } from '../store/store.ts';
 import type { KnownMachine, MachineStatus } from './machine.ts';
 import type { Member } from './member.ts';
 
 /** What the store keeps of it. */
 export function statusWrite(member: Member): Write {
-  return { key: KEY.machine(member.name), put: JSON.stringify(withLastSeen(member)) };
+  return { key: KEYS.machine.key(member.name), put: JSON.stringify(withLastSeen(member)) };
 }
 
 function withLastSeen(member: Member): MachineStatus {

@@ -13,7 +13,8 @@ import type { Mac } from '../base/mac.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventSink } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
-import { KEY, type Store, type Write } from '../store/store.ts';
+import { KEYS, type Keys } from '../store/keys.ts';
+import type { Store, Write } from '../store/store.ts';
 import { DiscoveryRate } from './discovery-rate.ts';
 import { createHeartbeats, type Heartbeats } from './heartbeats.ts';
 import { type KnownMachine, type MachineStatus, PHASES, type Phase } from './machine.ts';
@@ -53,17 +54,17 @@ export interface RosterDeps {
 export async function openRoster(deps: RosterDeps): Promise<Roster> {
   const { store, log } = deps;
   const roster = new MemoryRoster(deps);
-  const read = async <T>(prefix: string, parse: (text: string) => T | undefined) => {
+  const read = async <T>(keys: Keys<[string]>, parse: (text: string) => T | undefined) => {
     const found: { name: string; value: T }[] = [];
-    for (const { key, value } of (await store.list(prefix)).records) {
+    for (const { key, value } of (await store.list(keys.prefix())).records) {
       const parsed = parse(value);
       if (parsed === undefined) log.warn({ key }, 'a stored record cannot be read and is passed over');
-      else found.push({ name: key.slice(prefix.length), value: parsed });
+      else found.push({ name: keys.parse(key)![0], value: parsed });
     }
     return found;
   };
-  roster.sessions.load((await read('session/', readSession)).map(({ value }) => value));
-  roster.start(await read('machine/', readStatus));
+  roster.sessions.load((await read(KEYS.session, readSession)).map(({ value }) => value));
+  roster.start(await read(KEYS.machine, readStatus));
   return roster;
 }
 
@@ -237,22 +238,22 @@ class MemoryRoster implements Roster {
     const versions = members.map(({ version }) => version);
     const writes = [...also, ...members.map(statusWrite), ...sessions.map((live) => this.sessionWrite(live))];
     // Until it is known that this took effect, it waits to be written again.
-    for (const { name } of members) this.#behind.later(KEY.machine(name));
-    for (const { session } of sessions) this.#behind.later(KEY.session(session.id));
+    for (const { name } of members) this.#behind.later(KEYS.machine.key(name));
+    for (const { session } of sessions) this.#behind.later(KEYS.session.key(session.id));
     await this.#deps.store.commit(writes);
     for (const [n, { name, version }] of members.entries())
-      if (version === versions[n]) this.#behind.done(KEY.machine(name));
-    for (const live of sessions) this.#behind.done(KEY.session(live.session.id));
+      if (version === versions[n]) this.#behind.done(KEYS.machine.key(name));
+    for (const live of sessions) this.#behind.done(KEYS.session.key(live.session.id));
   }
 
   sessionWrite(live: LiveSession): Write {
     live.stored = true;
-    return { key: KEY.session(live.session.id), put: JSON.stringify(live.session) };
+    return { key: KEYS.session.key(live.session.id), put: JSON.stringify(live.session) };
   }
 
   saveLater(live: LiveSession): void {
     live.stored = true;
-    this.#behind.later(KEY.session(live.session.id));
+    this.#behind.later(KEYS.session.key(live.session.id));
   }
 
   flush(): Promise<void> {
@@ -260,7 +261,7 @@ class MemoryRoster implements Roster {
   }
 
   sweep(): void {
-    for (const id of this.sessions.sweep()) this.#behind.later(KEY.session(id));
+    for (const id of this.sessions.sweep()) this.#behind.later(KEYS.session.key(id));
   }
 
   async close(): Promise<void> {
@@ -273,12 +274,12 @@ class MemoryRoster implements Roster {
   }
 
   #writeOf(key: string): Write {
-    const [kind = '', name = ''] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
-    if (kind === 'session') {
-      const live = this.sessions.get(name);
+    const session = KEYS.session.parse(key);
+    if (session) {
+      const live = this.sessions.get(session[0]);
       return live ? this.sessionWrite(live) : { key, delete: true };
     }
-    const member = this.#members.get(name);
+    const member = this.#members.get(KEYS.machine.parse(key)![0]);
     return member ? statusWrite(member) : { key, delete: true };
   }
 
@@ -290,7 +291,7 @@ class MemoryRoster implements Roster {
 
   #touched(member: Own): void {
     member.version++;
-    this.#behind.later(KEY.machine(member.name));
+    this.#behind.later(KEYS.machine.key(member.name));
   }
 
   #setStatus(member: Own, status: MachineStatus): void {
@@ -340,7 +341,7 @@ class MemoryRoster implements Roster {
     this.#reserve(member, false);
     this.#index.remove(member.name);
     this.#count(member.status.phase, -1);
-    this.#behind.later(KEY.machine(member.name));
+    this.#behind.later(KEYS.machine.key(member.name));
   }
 
   #follow(changes: readonly CatalogChange[]): void {

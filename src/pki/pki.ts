@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
+import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import type { Store, StoredRecord, Write } from '../store/store.ts';
 import {
   decodeEncryption,
@@ -31,8 +32,6 @@ import {
   encodeIssued,
   encodeKeyset,
   type IssuedCertificate,
-  MUSTER_SCOPE,
-  PKI_KEY,
   rewrapKeyset,
 } from './records.ts';
 import { rewrapSecret } from './secrets.ts';
@@ -105,9 +104,9 @@ export const subjectText = ({ commonName, organizations = [] }: SubjectName): st
  * A record with keys, sealed by the vault's primary; undefined when it is already, or holds none.
  */
 function rewrapped(key: string, value: string, vault: Vault): string | undefined {
-  if (key.startsWith(PKI_KEY.secrets)) return rewrapSecret(key, value, vault);
-  if (/^pki\/[^/]+\/keyset\//.test(key)) return rewrapKeyset(key, value, vault);
-  return /^pki\/[^/]+\/encryption$/.test(key) ? rewrapEncryption(key, value, vault) : undefined;
+  if (KEYS.secret.parse(key)) return rewrapSecret(key, value, vault);
+  if (KEYS.keyset.parse(key)) return rewrapKeyset(key, value, vault);
+  return KEYS.encryption.parse(key) ? rewrapEncryption(key, value, vault) : undefined;
 }
 
 export function openPki({ store, vault, clock }: PkiDeps): Pki {
@@ -125,7 +124,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
   };
 
   const read = async (scope: string): Promise<Keysets> => {
-    const { records } = await store.list(PKI_KEY.keysets(scope));
+    const { records } = await store.list(KEYS.keyset.prefix(scope));
     return new Map(records.map(keysetOf).map((keyset) => [keyset.name, keyset]));
   };
 
@@ -151,7 +150,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
   };
 
   const signerOf = async (scope: string, name: AuthorityName) => {
-    const record = await store.get(PKI_KEY.keyset(scope, name));
+    const record = await store.get(KEYS.keyset.key(scope, name));
     if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
     const keyset = keysetOf(record);
     const ready = signers.get(keyset.primary);
@@ -166,7 +165,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
     keysets,
 
     async isFounded(scope) {
-      return (await store.list(PKI_KEY.keysets(scope))).records.length > 0;
+      return (await store.list(KEYS.keyset.prefix(scope))).records.length > 0;
     },
 
     async found(scope, algorithm) {
@@ -179,10 +178,10 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
           foundKeyset(name, await newGeneration(name, { now, ...(algorithm && { algorithm }) })),
         ),
       );
-      const encryption = PKI_KEY.encryption(scope);
+      const encryption = KEYS.encryption.key(scope);
       const result = await store.commit([
         ...made.map((keyset) => ({
-          key: PKI_KEY.keyset(scope, keyset.name),
+          key: KEYS.keyset.key(scope, keyset.name),
           put: encodeKeyset(scope, keyset, vault),
           expect: 'absent' as const,
         })),
@@ -202,23 +201,23 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
 
     change: (scope, name, step) =>
       changed(
-        PKI_KEY.keyset(scope, name),
+        KEYS.keyset.key(scope, name),
         step,
         (key, value) => decodeKeyset(key, value, vault),
         (after) => encodeKeyset(scope, after, vault),
       ),
 
     async encryption(scope) {
-      const record = await store.get(PKI_KEY.encryption(scope));
+      const record = await store.get(KEYS.encryption.key(scope));
       return record && decodeEncryption(record.key, record.value, vault);
     },
 
     changeEncryption: (scope, step) =>
       changed(
-        PKI_KEY.encryption(scope),
+        KEYS.encryption.key(scope),
         step,
         (key, value) => decodeEncryption(key, value, vault),
-        (after) => encodeEncryption(PKI_KEY.encryption(scope), after, vault),
+        (after) => encodeEncryption(KEYS.encryption.key(scope), after, vault),
       ),
 
     async issue(scope, { leaf, holder, cluster, publicKey, also }) {
@@ -239,7 +238,7 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
         certificate: made.pem,
       };
       const write: Write = {
-        key: PKI_KEY.issued(scope, made.serial),
+        key: KEYS.issued.key(scope, made.serial),
         put: encodeIssued(issued),
         expect: 'absent',
       };
@@ -250,24 +249,24 @@ export function openPki({ store, vault, clock }: PkiDeps): Pki {
     },
 
     async scopes() {
-      const { records } = await store.list(PKI_KEY.all);
-      const keysets = records.filter(({ key }) => /^pki\/[^/]+\/keyset\//.test(key));
-      return [...new Set(keysets.map(({ key }) => key.split('/')[1]!))];
+      const { records } = await store.list(PKI_PREFIX);
+      const scopes = records.flatMap(({ key }) => KEYS.keyset.parse(key)?.[0] ?? []);
+      return [...new Set(scopes)];
     },
 
     async issuedOne(scope, serial) {
-      const record = await store.get(PKI_KEY.issued(scope, serial));
+      const record = await store.get(KEYS.issued.key(scope, serial));
       return record && decodeIssued(record.key, record.value);
     },
 
     async issued(scope) {
-      const { records } = await store.list(PKI_KEY.allIssued(scope));
+      const { records } = await store.list(KEYS.issued.prefix(scope));
       return records.map(({ key, value }) => decodeIssued(key, value));
     },
 
     async rewrap() {
       let written = 0;
-      const { records } = await store.list(PKI_KEY.all);
+      const { records } = await store.list(PKI_PREFIX);
       for (const { key, value, revision } of records) {
         const again = rewrapped(key, value, vault);
         if (again === undefined) continue;

@@ -1,33 +1,15 @@
 /**
- * Keysets and the ledger as records of the store. Private keys are sealed; all else is public.
- *
- *     pki/SCOPE/keyset/NAME     Keyset: ca, etcd-ca, front-proxy-ca, sa; transport-ca
- *     pki/SCOPE/encryption      EncryptionKeyset: encryption.ts
- *     pki/SCOPE/issued/SERIAL   IssuedCertificate
- *     pki/_muster/secret/NAME   a sealed text: secrets.ts
- *
- * SCOPE is a cluster's name, or `_muster` for what is Muster's own (no cluster can be called that).
+ * Keysets and the ledger of issued certificates as records of the store (their keys are in
+ * src/store/keys.ts). Private keys are sealed; everything else is public.
  */
 import { z } from 'zod';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
-import { AUTHORITY_NAMES, type KeysetName, LEAF_NAMES, type LeafName } from './hierarchy.ts';
+import { KEYS } from '../store/keys.ts';
+import { AUTHORITY_NAMES, LEAF_NAMES, type LeafName } from './hierarchy.ts';
 import { PrivateKey, PublicKey } from './keys.ts';
 import { type Generation, generationId, type Keyset, keysetFault } from './keyset.ts';
 import type { Envelope, Vault } from './vault.ts';
-
-export const MUSTER_SCOPE = '_muster';
-
-export const PKI_KEY = {
-  keyset: (scope: string, name: KeysetName) => `pki/${scope}/keyset/${name}`,
-  keysets: (scope: string) => `pki/${scope}/keyset/`,
-  encryption: (scope: string) => `pki/${scope}/encryption`,
-  issued: (scope: string, serial: string) => `pki/${scope}/issued/${serial}`,
-  allIssued: (scope: string) => `pki/${scope}/issued/`,
-  secret: (name: string) => `pki/${MUSTER_SCOPE}/secret/${name}`,
-  secrets: `pki/${MUSTER_SCOPE}/secret/`,
-  all: 'pki/',
-} as const;
 
 const millis = z.int().transform((value) => value as Millis);
 
@@ -74,7 +56,7 @@ export type IssuedCertificate = Omit<z.output<typeof issuedRecord>, 'v' | 'leaf'
 const sealName = (record: string, id: string): string => `${record}/${id}`;
 
 export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): string {
-  const record = PKI_KEY.keyset(scope, keyset.name);
+  const record = KEYS.keyset.key(scope, keyset.name);
   const generation = ({ id, createdAt, publicKey, certificate, key }: Generation) => ({
     id,
     createdAt,

@@ -6,8 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
+import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
-import { PKI_KEY } from './records.ts';
 import type { Envelope, Vault } from './vault.ts';
 
 const secretRecord = z.strictObject({
@@ -39,20 +39,20 @@ export interface Secrets {
 
 export function openSecrets({ store, vault }: { readonly store: Store; readonly vault: Vault }): Secrets {
   const get = async (name: string): Promise<string | undefined> => {
-    const record = await store.get(PKI_KEY.secret(name));
+    const record = await store.get(KEYS.secret.key(name));
     return record && vault.open(record.key, sealedIn(record.key, record.value));
   };
   return {
     get,
     async put(name, text) {
-      const key = PKI_KEY.secret(name);
+      const key = KEYS.secret.key(name);
       await store.commit([{ key, put: encode(vault.seal(key, text)) }]);
     },
     async key(name) {
       const there = await get(name);
       if (there !== undefined) return Buffer.from(there, 'base64');
       const made = randomBytes(32);
-      const key = PKI_KEY.secret(name);
+      const key = KEYS.secret.key(name);
       const sealed = encode(vault.seal(key, made.toString('base64')));
       const result = await store.commit([{ key, put: sealed, expect: 'absent' }]);
       return result.ok ? made : Buffer.from((await get(name))!, 'base64');

@@ -7,11 +7,11 @@ import { z } from 'zod';
 import type { Clock } from '../base/clock.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { formatIp, parseIp } from '../base/ip.ts';
+import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { ClusterNames } from './hierarchy.ts';
 import { PrivateKey } from './keys.ts';
 import { type Keyset, trustBundle } from './keyset.ts';
 import type { Pki } from './pki.ts';
-import { MUSTER_SCOPE } from './records.ts';
 import type { Secrets } from './secrets.ts';
 
 /** DNS name of the listener besides its addresses. */

@@ -8,7 +8,8 @@ import { type Fault, MusterError } from '../base/errors.ts';
 import { fieldsOf, parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
-import { KEY, MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
+import { KEYS } from '../store/keys.ts';
+import { MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
 import { fileOwned, type Plan, plan, type Wanted, wantedOf } from './apply.ts';
 import { type CandidateSet, type CrossFault, type DocumentId, idOf } from './candidate.ts';
 import type {
@@ -177,7 +178,7 @@ class FilesAndStore implements LiveCatalog {
         const { kind, metadata } = entry.document;
         // a document of the API has a revision
         const expect = this.#expected(entry, options) as number;
-        return { key: KEY.document(kind, metadata.name), delete: true, expect };
+        return { key: KEYS.document.key(kind, metadata.name), delete: true, expect };
       });
       return this.#commit(planned, writes, options);
     });
@@ -233,7 +234,7 @@ class FilesAndStore implements LiveCatalog {
       const expect = this.#expected(entry, options);
       if (action === 'unchanged') continue;
       const put = JSON.stringify({ v: STORED_VERSION, document: after });
-      writes.push({ key: KEY.document(kind, name), put, expect });
+      writes.push({ key: KEYS.document.key(kind, name), put, expect });
     }
     return this.#commit(planned, writes, options);
   }
@@ -280,7 +281,7 @@ class FilesAndStore implements LiveCatalog {
   }
 
   async #loadStore(): Promise<void> {
-    const { records } = await this.#options.store.list('document/');
+    const { records } = await this.#options.store.list(KEYS.document.prefix());
     const changes: CatalogChange[] = [];
     const faults: Fault[] = [];
     for (const record of records) {

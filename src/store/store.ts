@@ -68,23 +68,3 @@ export interface Store {
   /** Finishes what was asked before; refuses what comes after with E_STORE_CLOSED. */
   close(): Promise<void>;
 }
-
-/**
- * Key layout. Spec and status are separate keys.
- *
- *     document/KIND/NAME        Document, as the API wrote it (those of --config DIR are not stored)
- *     machine/NAME              MachineStatus
- *     session/ID                BootSession
- *     lease/NETWORK/ADDRESS     Lease
- *     objects/CLUSTER/MACHINE   what a control plane applied (src/cluster/objects/applied.ts)
- *     join-tokens/CLUSTER/MACHINE  whose join token that is (src/cluster/joining/tokens.ts)
- *     nodes/CLUSTER/MACHINE     labels and taints that a node was given (src/cluster/joining/node-keeper.ts)
- *
- * Every value is JSON with a number `v`: the version of its shape.
- */
-export const KEY = {
-  document: (kind: string, name: string) => `document/${kind}/${name}`,
-  machine: (name: string) => `machine/${name}`,
-  session: (id: string) => `session/${id}`,
-  lease: (network: string, address: string) => `lease/${network}/${address}`,
-} as const;

@@ -21,8 +21,8 @@ import type { ClusterNames } from '../../src/pki/hierarchy.ts';
 import { PrivateKey } from '../../src/pki/keys.ts';
 import { trustBundle } from '../../src/pki/keyset.ts';
 import { openPki, type Pki } from '../../src/pki/pki.ts';
-import { MUSTER_SCOPE } from '../../src/pki/records.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import { MUSTER_SCOPE } from '../../src/store/keys.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
 
 export const SOURCE = path.join(import.meta.dirname, '../../src/agent');

@@ -20,7 +20,7 @@ import {
 import { newGeneration } from '../../src/pki/issue.ts';
 import { KEY_ALGORITHMS, PrivateKey } from '../../src/pki/keys.ts';
 import { addTrusted, distrust, promote, signingPair, trustBundle } from '../../src/pki/keyset.ts';
-import { MUSTER_SCOPE } from '../../src/pki/records.ts';
+import { MUSTER_SCOPE } from '../../src/store/keys.ts';
 import { CP1, factsOf, temporary, verifyFaults, type World, world } from '../unit/pki/kit.ts';
 
 const golden = JSON.parse(fs.readFileSync('test/golden/cluster/certificates.json', 'utf8')) as {

@@ -21,11 +21,12 @@ import { decodeEncryption, encodeEncryption, foundEncryption } from '../../src/p
 import { PrivateKey } from '../../src/pki/keys.ts';
 import { foundKeyset, generationId } from '../../src/pki/keyset.ts';
 import { parsePem } from '../../src/pki/pem.ts';
-import { decodeIssued, decodeKeyset, encodeKeyset, PKI_KEY } from '../../src/pki/records.ts';
+import { decodeIssued, decodeKeyset, encodeKeyset } from '../../src/pki/records.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
 import { readServerCertificate, serverCertificate } from '../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
 import { readStored } from '../../src/resources/catalog.files.ts';
+import { KEYS } from '../../src/store/keys.ts';
 import { resolved } from './cluster/kit.ts';
 import { damagedOctets, damagedRecords, damagedTexts, unless } from './fuzzing.ts';
 import { world } from './pki/kit.ts';
@@ -168,7 +169,7 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
     'keysets',
     JSON.parse(encodeKeyset('c', keyset, VAULT)),
     ['E_PKI', 'E_VAULT_KEY', 'E_VAULT_RECORD'],
-    (text) => decodeKeyset(PKI_KEY.keyset('c', 'sa'), text, VAULT),
+    (text) => decodeKeyset(KEYS.keyset.key('c', 'sa'), text, VAULT),
   ],
   [
     'keys for Secrets',

@@ -9,6 +9,7 @@ import { MusterError } from '../../base/errors.ts';
 import { randomId } from '../../base/ids.ts';
 import type { Log } from '../../base/log.ts';
 import type { EventSink } from '../../events/event.ts';
+import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 import { addressOfMember, decide } from './decide.ts';
 import {
@@ -42,7 +43,7 @@ import {
   withStage,
 } from './leaving.ts';
 import { hasWork, nextWork, noted } from './next-step.ts';
-import { decodeFounding, encodeFounding, FOUNDING_PREFIX, foundingKey, toldMembers } from './record.ts';
+import { decodeFounding, encodeFounding, toldMembers } from './record.ts';
 import { orderRestore, witnessRestored } from './restoring.ts';
 import { type FoundingStatus, statusOf } from './status.ts';
 
@@ -168,7 +169,7 @@ export function createFounder(deps: FounderDeps): Founder {
 
   /** The record, the revision it was written at, and that of the store. */
   const read = async (cluster: string) => {
-    const key = foundingKey(cluster);
+    const key = KEYS.founding.key(cluster);
     const { records, revision } = await store.list(key);
     const found = records.find((one) => one.key === key);
     const record = found && decodeFounding(key, found.value);
@@ -179,7 +180,7 @@ export function createFounder(deps: FounderDeps): Founder {
 
   /** Writes the record if nobody else did meanwhile. */
   const write = async (record: FoundingRecord, { expect }: Read, why: string): Promise<boolean> => {
-    const key = foundingKey(record.cluster);
+    const key = KEYS.founding.key(record.cluster);
     const result = await store.commit([{ key, put: encodeFounding(record), expect }]);
     if (result.ok) {
       latest.set(record.cluster, record);
@@ -476,7 +477,7 @@ export function createFounder(deps: FounderDeps): Founder {
     },
 
     async resume() {
-      const { records } = await store.list(FOUNDING_PREFIX);
+      const { records } = await store.list(KEYS.founding.prefix());
       for (const { key, value } of records) {
         const record = decodeFounding(key, value);
         latest.set(record.cluster, record);

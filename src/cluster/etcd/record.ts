@@ -1,10 +1,8 @@
 /** The founding's record as it is stored: `founding/CLUSTER`. */
 import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
+import { KEYS } from '../../store/keys.ts';
 import { type FoundingRecord, LEAVING_STAGES, STAGES } from './founding.ts';
-
-export const FOUNDING_PREFIX = 'founding/';
-export const foundingKey = (cluster: string): string => `${FOUNDING_PREFIX}${cluster}`;
 
 const member = z.strictObject({ name: z.string(), address: z.string() });
 const texts = z.record(z.string(), z.string());
@@ -73,7 +71,7 @@ export function decodeFounding(key: string, value: string): FoundingRecord {
     throw new MusterError('E_FOUNDING', `${key} is not JSON`);
   }
   const read = schema.safeParse(json);
-  if (!read.success || foundingKey(read.data.cluster) !== key)
+  if (!read.success || KEYS.founding.key(read.data.cluster) !== key)
     throw new MusterError('E_FOUNDING', `${key} is not a founding of a version known here`);
   return read.data as FoundingRecord;
 }

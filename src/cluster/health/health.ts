@@ -5,7 +5,7 @@ import { MusterError } from '../../base/errors.ts';
 import type { Roster } from '../../machines/roster.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Pki } from '../../pki/pki.ts';
-import { MUSTER_SCOPE } from '../../pki/records.ts';
+import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import type { Kube } from '../kube.ts';

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { duration } from '../../base/duration.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { EventSink } from '../../events/event.ts';
+import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
 import type { NodeSettings } from '../spec/nodes.ts';
@@ -31,8 +32,6 @@ const record = z.strictObject({
   labels: z.record(z.string(), z.string()),
   taints: z.array(z.strictObject({ key: z.string(), value: z.string().optional(), effect: z.string() })),
 });
-
-const PREFIX = 'nodes/';
 
 /** What is kept of a cluster between two rounds. */
 interface Kept {
@@ -80,11 +79,10 @@ async function givenBefore(
   { store, log }: NodeKeeperDeps,
   { resolved, founding }: Place,
 ): Promise<ReadonlyMap<string, NodeSettings>> {
-  const prefix = `${PREFIX}${resolved.name}/`;
   const given = new Map<string, NodeSettings>();
   const machines = new Set(resolved.machines.map(({ name }) => name));
-  for (const { key, value } of (await store.list(prefix)).records) {
-    const name = key.slice(prefix.length);
+  for (const { key, value } of (await store.list(KEYS.node.prefix(resolved.name))).records) {
+    const [, name] = KEYS.node.parse(key)!;
     const read = record.safeParse(parsed(value));
     if (!read.success) log.warn({ key }, 'a stored record cannot be read and is passed over');
     else if (machines.has(name) && read.data.founding === founding)
@@ -119,7 +117,7 @@ async function settle(
     const says = await written(kube, node, machine, before);
     told.delete(name);
     const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints] };
-    await store.commit([{ key: `${PREFIX}${resolved.name}/${name}`, put: JSON.stringify(value) }]);
+    await store.commit([{ key: KEYS.node.key(resolved.name, name), put: JSON.stringify(value) }]);
     if (says.length > 0) say('document', says.join(', '));
   } catch (error) {
     if (!(error instanceof KubeRefusal)) throw error;

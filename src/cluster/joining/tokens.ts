@@ -12,6 +12,7 @@ import type { Log } from '../../base/log.ts';
 import { Secret } from '../../base/secret.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { Secrets } from '../../pki/secrets.ts';
+import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 
 export interface JoinToken {
@@ -51,9 +52,8 @@ export interface JoinTokensDeps {
   readonly log: Log;
 }
 
-const PREFIX = 'join-tokens/';
 const keyOf = ({ cluster, machine }: Pick<JoinToken, 'cluster' | 'machine'>): string =>
-  `${PREFIX}${cluster}/${machine}`;
+  KEYS.joinToken.key(cluster, machine);
 
 /** `join-tokens/CLUSTER/MACHINE` in the store. */
 const record = z.strictObject({
@@ -159,9 +159,9 @@ export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> 
 
 async function read({ store, log }: JoinTokensDeps): Promise<Map<string, JoinToken>> {
   const tokens = new Map<string, JoinToken>();
-  for (const { key, value } of (await store.list(PREFIX)).records) {
+  for (const { key, value } of (await store.list(KEYS.joinToken.prefix())).records) {
     const read = record.safeParse(parsed(value));
-    const [cluster, machine] = key.slice(PREFIX.length).split('/');
+    const [cluster, machine] = KEYS.joinToken.parse(key) ?? [];
     if (!read.success || !cluster || !machine)
       log.warn({ key }, 'a stored record cannot be read and is passed over');
     else tokens.set(key, { cluster, machine, id: read.data.id, used: read.data.used });

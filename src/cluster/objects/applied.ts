@@ -8,6 +8,7 @@ import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
+import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 
 /** `objects/CLUSTER/MACHINE` in the store. */
@@ -24,8 +25,6 @@ const record = z.strictObject({
   says: z.string().optional(),
 });
 export type AppliedRecord = z.output<typeof record>;
-
-export const objectsKey = (cluster: string, machine: string): string => `objects/${cluster}/${machine}`;
 
 /** `write` is stored before anything follows from it. */
 export interface Applying {
@@ -69,7 +68,7 @@ export function openAppliedObjects({
   readonly clock: Clock;
 }): AppliedObjects {
   const known = async (cluster: string, machine: string): Promise<AppliedRecord | undefined> => {
-    const key = objectsKey(cluster, machine);
+    const key = KEYS.objects.key(cluster, machine);
     const stored = await store.get(key);
     const read = stored && readApplied(stored.value);
     if (stored && read === undefined) log.warn({ key }, 'a stored record cannot be read and is passed over');
@@ -80,7 +79,8 @@ export function openAppliedObjects({
     async isDue(cluster, machine, digest, facts) {
       const before = await known(cluster, machine);
       const { state, write } = applying(before, digest, facts, clock.now());
-      if (write) await store.commit([{ key: objectsKey(cluster, machine), put: JSON.stringify(write) }]);
+      if (write)
+        await store.commit([{ key: KEYS.objects.key(cluster, machine), put: JSON.stringify(write) }]);
       return state === 'due';
     },
   };

@@ -5,6 +5,7 @@
 import type { Millis } from '../../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import { type Mac, parseMac } from '../../base/mac.ts';
+import { KEYS } from '../../store/keys.ts';
 
 /**
  * States that are stored. `bound` given to the client until `expires` · `released` given back, kept
@@ -72,9 +73,9 @@ export function readLease(text: string): Lease | undefined {
 
 /** Network and address of a key `lease/NETWORK/ADDRESS`. */
 export function readLeaseKey(key: string): { readonly network: string; readonly address: Ipv4 } | undefined {
-  const parts = key.split('/');
-  const address = parts.length === 3 && parts[0] === 'lease' ? parseIpv4(parts[2]!) : undefined;
-  return address === undefined ? undefined : { network: parts[1]!, address };
+  const parts = KEYS.lease.parse(key);
+  const address = parts && parseIpv4(parts[1]);
+  return address === undefined ? undefined : { network: parts![0], address };
 }
 
 /** The state that people see. */

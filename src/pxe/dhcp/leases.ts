@@ -9,7 +9,8 @@ import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
-import { KEY, type Store, type Write } from '../../store/store.ts';
+import { KEYS } from '../../store/keys.ts';
+import type { Store, Write } from '../../store/store.ts';
 import { type Lease, type LeaseView, readLease, readLeaseKey, type StoredState } from './lease.ts';
 import { type AddressEntry, NetworkLeases, type Offer } from './network-leases.ts';
 
@@ -87,7 +88,7 @@ class Book implements LeaseBook {
    * Reads all leases. Returns how many records could not be read; their addresses stay untouched.
    */
   async load(): Promise<readonly string[]> {
-    const { records } = await this.#store.list('lease/');
+    const { records } = await this.#store.list(KEYS.lease.prefix());
     const unreadable: string[] = [];
     for (const record of records) {
       const place = readLeaseKey(record.key);
@@ -202,7 +203,7 @@ class Book implements LeaseBook {
   }
 
   #key(network: NetworkLeases, address: Ipv4): string {
-    return KEY.lease(network.network, formatIpv4(address));
+    return KEYS.lease.key(network.network, formatIpv4(address));
   }
 
   #sweep(): void {

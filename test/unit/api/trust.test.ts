@@ -9,8 +9,8 @@ import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterEach, expect, test } from 'vitest';
 import { PrivateKey } from '../../../src/pki/keys.ts';
-import { MUSTER_SCOPE } from '../../../src/pki/records.ts';
 import { NO_CLUSTER } from '../../../src/pki/server-certificate.ts';
+import { MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { run } from '../cli/run.ts';
 import { DOCUMENTS, openWorld, type World } from './world.ts';
 

@@ -19,9 +19,9 @@ import { handout } from '../../../src/pki/handout.ts';
 import type { Role } from '../../../src/pki/hierarchy.ts';
 import { addTrusted, distrust, forget, promote } from '../../../src/pki/keyset.ts';
 import { openPki } from '../../../src/pki/pki.ts';
-import { MUSTER_SCOPE, PKI_KEY } from '../../../src/pki/records.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { encryptionView, pkiStatusView } from '../../../src/pki/views.ts';
+import { KEYS, MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { world } from './kit.ts';
 
 const NOW = 1_000_000 as Millis;
@@ -90,7 +90,7 @@ test('a cluster founded by two at once encrypts with one key; Muster itself has 
 
 test('a cluster whose keys are older than encryption gets no key on the way: its apiservers would not agree', async () => {
   const { pki, store } = await world();
-  await store.commit([{ key: PKI_KEY.encryption('golden'), delete: true }]);
+  await store.commit([{ key: KEYS.encryption.key('golden'), delete: true }]);
   await pki.found('golden');
   expect(await pki.encryption('golden')).toBeUndefined();
 });
@@ -112,7 +112,7 @@ test('keys are sealed in the store, bound to their record, and open after the va
   await pki.found('sealed');
   const keyset = (await pki.encryption('sealed'))!;
   const secret = keyset.trusted[0]!.key.reveal();
-  const stored = (await store.get(PKI_KEY.encryption('sealed')))!.value;
+  const stored = (await store.get(KEYS.encryption.key('sealed')))!.value;
   expect(stored).not.toContain(secret);
   const both = vaultFrom(`${next}\n${old}`, 'b');
   expect(() => decodeEncryption('pki/other/encryption', stored, both)).toThrow(/belongs to another record/);

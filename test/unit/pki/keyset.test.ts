@@ -16,8 +16,9 @@ import {
   trustAgain,
   verifiers,
 } from '../../../src/pki/keyset.ts';
-import { decodeKeyset, encodeKeyset, PKI_KEY } from '../../../src/pki/records.ts';
+import { decodeKeyset, encodeKeyset } from '../../../src/pki/records.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import { KEYS } from '../../../src/store/keys.ts';
 
 const generations: Generation[] = await Promise.all(
   Array.from({ length: 5 }, async (_, n) => {
@@ -77,7 +78,7 @@ test('a keyset comes back from its record as it was, and its record holds no pri
       const keyset = run(todo, () => {});
       const text = encodeKeyset('c', keyset, vault);
       expect(text).not.toContain('PRIVATE');
-      const again = decodeKeyset(PKI_KEY.keyset('c', 'ca'), text, vault);
+      const again = decodeKeyset(KEYS.keyset.key('c', 'ca'), text, vault);
       expect(again.primary).toBe(keyset.primary);
       for (const list of ['trusted', 'distrusted'] as const)
         expect(again[list].map(({ id, key }) => [id, key.pem()])).toEqual(
@@ -104,7 +105,7 @@ test('verifiers are all trusted public keys, the one that signs first', () => {
 test('a record whose key was swapped for another is refused', () => {
   const vault = vaultFrom(newVaultKey(), 'test');
   const keyset = addTrusted(foundKeyset('ca', generations[0]!), generations[1]!);
-  const record = PKI_KEY.keyset('c', 'ca');
+  const record = KEYS.keyset.key('c', 'ca');
   const value = JSON.parse(encodeKeyset('c', keyset, vault));
   const swapped = structuredClone(value);
   [swapped.trusted[0].sealed, swapped.trusted[1].sealed] = [value.trusted[1].sealed, value.trusted[0].sealed];

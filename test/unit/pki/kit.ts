@@ -17,8 +17,8 @@ import {
 import { type KeyAlgorithm, PrivateKey } from '../../../src/pki/keys.ts';
 import type { Keyset } from '../../../src/pki/keyset.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
-import { MUSTER_SCOPE } from '../../../src/pki/records.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import { MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
 

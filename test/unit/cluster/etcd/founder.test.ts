@@ -14,7 +14,8 @@ import {
   type MemberFacts,
 } from '../../../../src/cluster/etcd/founding.ts';
 import { peerUrl } from '../../../../src/cluster/etcd/quorum.ts';
-import { decodeFounding, foundingKey } from '../../../../src/cluster/etcd/record.ts';
+import { decodeFounding } from '../../../../src/cluster/etcd/record.ts';
+import { KEYS } from '../../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
 import { ImpatientClock } from '../../clock.ts';
@@ -82,7 +83,7 @@ function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
     gateway: () => etcd,
   });
   const record = async () => {
-    const found = await store.get(foundingKey('one'));
+    const found = await store.get(KEYS.founding.key('one'));
     return found && decodeFounding(found.key, found.value);
   };
   const ask = async (name: string, facts: Partial<MemberFacts> = {}): Promise<EtcdDecision> => {
@@ -185,7 +186,7 @@ test('a replacement that an earlier life of the server began is gone on with fro
   const before = (await record())!;
   const { address, member, filesystem } = before.replacing!;
   const stopped = { ...before, replacing: { address, member, filesystem, stage: 'add' } };
-  await store.commit([{ key: foundingKey('one'), put: JSON.stringify(stopped) }]);
+  await store.commit([{ key: KEYS.founding.key('one'), put: JSON.stringify(stopped) }]);
   etcd.members = etcd.members.filter(({ id }) => id !== 'id-m3' && !id.startsWith('new-'));
   await etcd.addLearner(MEMBERS, peerUrl('10.0.0.3'));
   const calls = etcd.calls.length;
@@ -253,7 +254,7 @@ test('an order that an earlier life of the server stored is gone on with', async
   await founder.close();
   const before = (await record())!;
   const leaving = { m3: { ...before.leaving!.m3!, stage: 'etcd' } };
-  await store.commit([{ key: foundingKey('one'), put: JSON.stringify({ ...before, leaving }) }]);
+  await store.commit([{ key: KEYS.founding.key('one'), put: JSON.stringify({ ...before, leaving }) }]);
   const next = world(store, etcd);
   await next.founder.resume();
   await eventually(async () => (await record())!.former !== undefined);
@@ -400,7 +401,7 @@ test('a worker that becomes a member is held with the way to it, and joins when 
 
 test('a record that cannot be read founds nothing and starts nothing', async () => {
   const { ask, store } = world();
-  await store.commit([{ key: foundingKey('one'), put: '{"v":2}' }]);
+  await store.commit([{ key: KEYS.founding.key('one'), put: '{"v":2}' }]);
   await expect(ask('m1')).rejects.toThrow('not a founding of a version known here');
 });
 

@@ -1,0 +1,132 @@
+/**
+ * The key layout of the store: each kind of record with its key, the room that owns it and what it
+ * holds. All keys are built and parsed here; a test finds code that builds one by hand.
+ *
+ * Upper-case segments of a pattern are parameters. The value of a parameter contains no `/`, except
+ * when its name ends in `…`. Every record is JSON with a number `v`: the version of its shape.
+ */
+
+/** The keys of one kind of record. `P` has one string for each parameter of the pattern. */
+export interface Keys<P extends readonly string[] = readonly string[]> {
+  /** For example `lease/NETWORK/ADDRESS`. */
+  readonly pattern: string;
+  /** The room whose code reads and writes these records. */
+  readonly room: string;
+  /** What a record holds. */
+  readonly holds: string;
+  /** The key of one record. */
+  key(...parts: P): string;
+  /**
+   * What all keys begin with whose first parameters have these values, with the `/` at its end: for
+   * `Store.list` and `Store.watch`.
+   */
+  prefix(...parts: FirstOf<P>): string;
+  /** The parameters' values; undefined when the key belongs to another kind of record. */
+  parse(key: string): P | undefined;
+}
+
+/** The first values of a tuple: none, some, but not all of them. */
+type FirstOf<P extends readonly string[]> = P extends readonly [...infer Head extends string[], string]
+  ? Head | FirstOf<Head>
+  : [];
+
+type ParametersOf<Pattern extends string> = Pattern extends `${infer Segment}/${infer Rest}`
+  ? [...ParameterIn<Segment>, ...ParametersOf<Rest>]
+  : ParameterIn<Pattern>;
+type ParameterIn<Segment extends string> = Segment extends Uppercase<Segment> ? [string] : [];
+
+const isParameter = (segment: string): boolean => segment === segment.toUpperCase();
+
+function keys<const Pattern extends string>(
+  pattern: Pattern,
+  { room, holds }: { readonly room: string; readonly holds: string },
+): Keys<ParametersOf<Pattern>> {
+  const segments = pattern.split('/');
+  const open = pattern.endsWith('…');
+
+  const filled = (...parts: readonly string[]): string => {
+    const built: string[] = [];
+    let used = 0;
+    for (const segment of segments) {
+      if (!isParameter(segment)) built.push(segment);
+      else if (used < parts.length) built.push(parts[used++]!);
+      else return `${built.join('/')}/`;
+    }
+    return built.join('/');
+  };
+
+  const parse = (key: string): ParametersOf<Pattern> | undefined => {
+    const given = key.split('/');
+    if (open) given.push(given.splice(segments.length - 1).join('/'));
+    if (given.length !== segments.length) return undefined;
+    const parts: string[] = [];
+    for (const [n, segment] of segments.entries()) {
+      if (isParameter(segment)) parts.push(given[n]!);
+      else if (segment !== given[n]) return undefined;
+    }
+    return parts.every((part) => part !== '') ? (parts as ParametersOf<Pattern>) : undefined;
+  };
+
+  return { pattern, room, holds, key: filled, prefix: filled, parse };
+}
+
+/** Scope of the PKI records that belong to no cluster. No cluster can have this name. */
+export const MUSTER_SCOPE = '_muster';
+
+/** Each kind of record in the store. No key fits two patterns. */
+export const KEYS = {
+  document: keys('document/KIND/NAME', {
+    room: 'resources',
+    holds: 'a document that was written through the API; documents of `--config DIR` are not stored',
+  }),
+  keyset: keys('pki/SCOPE/keyset/NAME', {
+    room: 'pki',
+    holds:
+      'the generations of one key pair (ca, etcd-ca, front-proxy-ca, sa; transport-ca), private keys sealed; SCOPE is a cluster or `_muster`',
+  }),
+  encryption: keys('pki/SCOPE/encryption', {
+    room: 'pki',
+    holds: "the keys that encrypt a cluster's Secrets in etcd, sealed",
+  }),
+  issued: keys('pki/SCOPE/issued/SERIAL', { room: 'pki', holds: 'a certificate that was issued' }),
+  secret: keys(`pki/${MUSTER_SCOPE}/secret/NAME`, {
+    room: 'pki',
+    holds: 'a sealed text, for example the key that tickets are derived from',
+  }),
+  machine: keys('machine/NAME', { room: 'machines', holds: 'the status of a machine' }),
+  session: keys('session/ID', { room: 'machines', holds: 'a boot session' }),
+  artifact: keys('artifact/NAME…', {
+    room: 'artifacts',
+    holds:
+      'a binary (`binary/NAME/VERSION/ARCH`), container image (`image/REFERENCE`) or manifest (`manifest/ADDON/SHA256`) and the files that it consists of',
+  }),
+  agent: keys('agent/MACHINE', {
+    room: 'agent',
+    holds: "the certificate that is valid for a machine's agent",
+  }),
+  ticket: keys('ticket/SESSION', {
+    room: 'agent',
+    holds: "the key for which a boot session's ticket was redeemed",
+  }),
+  founding: keys('founding/CLUSTER', {
+    room: 'cluster',
+    holds:
+      "how a cluster's etcd was founded, its members, and what is being changed; kept when the Cluster is deleted",
+  }),
+  objects: keys('objects/CLUSTER/MACHINE', {
+    room: 'cluster',
+    holds: 'the in-cluster objects that a control plane applied',
+  }),
+  joinToken: keys('join-tokens/CLUSTER/MACHINE', {
+    room: 'cluster',
+    holds: 'the public half of the bootstrap token of a machine',
+  }),
+  node: keys('nodes/CLUSTER/MACHINE', {
+    room: 'cluster',
+    holds: 'the labels and taints that Muster gave to a Node',
+  }),
+  lease: keys('lease/NETWORK/ADDRESS', { room: 'pxe', holds: 'a DHCP lease' }),
+} as const;
+
+/** What the keys of all records of the PKI begin with. */
+export const PKI_PREFIX = 'pki/';
