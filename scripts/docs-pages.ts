@@ -6,11 +6,8 @@ import { PLACES, PORTS } from '../src/api/ports.ts';
 import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
-import { registerAddons } from '../src/cli/addon/addon.ts';
-import { registerArtifacts } from '../src/cli/artifacts/artifacts.ts';
-import { registerImage } from '../src/cli/image/image.ts';
-import { registerLab } from '../src/cli/lab.ts';
 import { buildProgram } from '../src/cli/program.ts';
+import { examplesOf } from '../src/cli/register.ts';
 import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve/options.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
 import { ignitionPages } from '../src/ignition/reference.ts';
@@ -140,6 +137,21 @@ export function eventsPage(): string {
   );
 }
 
+/** The description of an option, with the values that it takes. */
+const aboutOption = ({ description, argChoices }: Command['options'][number]): string =>
+  argChoices ? `${description}: ${argChoices.join(', ')}` : description;
+
+/** A paragraph in lines of at most 120 columns. */
+function wrapped(text: string): string {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const line = `${lines.at(-1)} ${word}`;
+    if (lines.length > 0 && line.length <= 120) lines[lines.length - 1] = line;
+    else lines.push(word);
+  }
+  return lines.join('\n');
+}
+
 /** Every verb with its arguments and options, from the command tree. */
 export function cliPage(): string {
   const silent = {
@@ -147,40 +159,44 @@ export function cliPage(): string {
     err() {},
     env: {},
     color: false,
+    colorErr: false,
+    columns: undefined,
     signal: new AbortController().signal,
     pause: async () => {},
   };
-  const program = buildProgram(silent, () => {}, [
-    registerAddons,
-    registerImage,
-    registerArtifacts,
-    registerLab,
-  ]);
+  const program = buildProgram(silent, () => {});
   const section = (command: Command, path: string): string => {
     const children = command.commands.map((child) => section(child, `${path} ${child.name()}`)).join('');
     if (command.commands.length > 0) return children;
     const options = command.options.filter((option) => !option.hidden);
+    const examples = examplesOf(command).map(({ command: line, about }) => `# ${about}\n${line}`);
     return (
-      `\n## ${path}\n\n\`${path} ${command.usage()}\`\n\n${command.description()}\n` +
+      `\n## ${path}\n\n\`${path} ${command.usage()}\`\n\n${wrapped(command.description())}\n` +
       (command.registeredArguments.length + options.length === 0
         ? ''
         : `\n${table(
             ['argument or option', 'what'],
             [
               ...command.registeredArguments.map((one) => [code(one.name()), one.description]),
-              ...options.map((option) => [code(option.flags), option.description]),
+              ...options.map((option) => [code(option.flags), aboutOption(option)]),
             ],
-          )}`)
+          )}`) +
+      (examples.length === 0 ? '' : `\n\`\`\`sh\n${examples.join('\n\n')}\n\`\`\`\n`)
     );
   };
   return (
-    made('src/cli/program.ts') +
-    '# The command line\n\nkubectl’s grammar. Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 failed, ' +
-    '2 not understood; `diff`: 0 equal, 1 different, 2 failed. `NO_COLOR` is respected. Kinds may be written as plural, singular or short name ' +
-    '(machines, machine, m).\n' +
+    made('the files src/cli/*/verbs.ts') +
+    `# The command line\n\n${wrapped(CLI_RULES)}\n` +
     section(program, 'muster')
   );
 }
+
+const CLI_RULES =
+  'The grammar is that of kubectl. Data goes to standard output, everything else to standard error. Exit codes: 0 done, ' +
+  '1 failed, 2 not understood; `diff`: 0 equal, 1 different, 2 failed. Kinds may be written as plural, singular or short ' +
+  'name (machines, machine, m), in any case. Times are local and carry their offset; JSON and YAML have RFC 3339. Tables ' +
+  'are cut to the width of a terminal, and coloured only on one; `NO_COLOR` is respected. The first Ctrl-C or SIGTERM ' +
+  'aborts what a command asked the server, and ends it.';
 
 /** All generated pages. Rooms that generate pages of their own are asked here. */
 export async function pages(): Promise<ReadonlyMap<string, string>> {

@@ -3,54 +3,114 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorOfProblem } from '../api/problem.ts';
-import type { Millis } from '../base/duration.ts';
+import { duration, type Millis, parseDuration, spanText } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import { type Io, socketPath } from './io.ts';
 
-// Not by import, which looks at every export of the module: one of them makes Node load a client of
-// WebSockets, a third of the time that a short command takes.
+// An import would read every export of node:http, and one of them makes Node load its WebSocket
+// client: a third of the time that a short command takes.
 const http = process.getBuiltinModule('node:http');
 
 export interface CallOptions {
   readonly query?: Readonly<Record<string, string | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A text, a value (sent as JSON), or octets as they come. */
+  /** A text, a value (sent as JSON), or octets as they arrive. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | { readonly json: unknown };
   readonly signal?: AbortSignal;
+  /** The server works before it answers: it gets minutes for that. */
+  readonly works?: true;
 }
 
 export interface ApiClient {
   /**
-   * The body of the answer, parsed when it is JSON. Throws what the server's problem says (with its
-   * code and faults); E_UNREACHABLE when nobody answers, E_PERMISSION when this user may not open
-   * the socket.
+   * Returns the body of the answer, parsed when it is JSON.
+   *
+   * @throws {MusterError} what the server's problem says, with its code and faults; E_UNREACHABLE
+   *   when nothing answers in time; E_PERMISSION when this user may not open the socket
    */
   call<T>(method: string, path: string, options?: CallOptions): Promise<T>;
-  /** Pieces of the answer's body as text, as they come; errors as in {@link call}. */
+  /** Yields the answer's body as text, as it arrives; errors are those of {@link call}. */
   stream(path: string, options?: CallOptions): AsyncIterable<string>;
 }
 
+/** The options of every verb that calls the server. */
+export interface ServerOptions {
+  /** Path of the server's socket; see `socketPath`. */
+  readonly socket?: string;
+  /** How long the server may take to begin its answer, such as `90s`. */
+  readonly timeout?: string;
+}
+
+/** How long the server may take to accept a request and to begin its answer. */
+const FIRST_BYTE = duration('30s');
 /**
- * Until the next look at something that changes by itself; the process lives on meanwhile. Ends
- * early with `signal`.
+ * The same for calls that work before they answer: probes of a cluster, or hashing gigabytes again.
+ * It only ends a command that nobody watches; somebody who does has Ctrl-C.
+ */
+const FIRST_BYTE_OF_WORK = duration('15m');
+
+/**
+ * Waits for `span`, or until `signal` aborts. The process stays alive meanwhile.
  */
 export const pause = (span: Millis, signal: AbortSignal): Promise<void> =>
   sleep(span, undefined, { signal }).catch(() => undefined);
 
-/** A client of the server on `socketPath`; one connection a call. */
-export function connectApi(socketPath: string): ApiClient {
+/**
+ * A client of the server that the options of a verb name. All of its calls end when the process is
+ * told to stop.
+ *
+ * @throws {MusterError} E_USAGE when `--timeout` is no duration
+ */
+export function openClient(options: ServerOptions, io: Pick<Io, 'env' | 'signal'>): ApiClient {
+  const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
+  if (options.timeout !== undefined && !timeout)
+    throw new MusterError('E_USAGE', `--timeout ${options.timeout}: write a duration, such as 90s or 5m`);
+  return connectApi(socketPath(options.socket, io.env), {
+    signal: io.signal,
+    ...(timeout === undefined ? {} : { timeout }),
+  });
+}
+
+/**
+ * A client of the server on `socketPath`, with one connection for each call. `timeout` is the limit
+ * for the first byte of an answer, also where a call sets none; `signal` ends every call.
+ */
+export function connectApi(
+  socketPath: string,
+  { timeout, signal: stop }: { readonly timeout?: Millis; readonly signal?: AbortSignal } = {},
+): ApiClient {
   const open = (method: string, path: string, options: CallOptions): Promise<IncomingMessage> => {
     const { body, headers } = encode(options);
+    const limit = timeout ?? (options.works ? FIRST_BYTE_OF_WORK : FIRST_BYTE);
+    const signals = [stop, options.signal].filter((one) => one !== undefined);
     return new Promise((resolve, reject) => {
       const request = http.request({
         socketPath,
         method,
         path: path + queryText(options.query),
         headers: { ...headers, ...options.headers },
-        ...(options.signal ? { signal: options.signal } : {}),
+        ...(signals.length > 0 ? { signal: AbortSignal.any(signals) } : {}),
       });
-      request.once('response', resolve);
+      const late = (): void => {
+        const error = new MusterError(
+          'E_UNREACHABLE',
+          `the server on ${socketPath} did not answer within ${spanText(limit)}; it may hang: look at its log, or wait longer with --timeout`,
+        );
+        request.destroy(error);
+      };
+      let timer = setTimeout(late, limit);
+      request.once('close', () => clearTimeout(timer));
+      request.once('response', (response) => {
+        clearTimeout(timer);
+        resolve(response);
+      });
       request.once('error', (error: NodeJS.ErrnoException) => reject(connectionError(error, socketPath)));
       if (body instanceof Readable) {
+        // While a file is being sent, the limit is for each piece.
+        body.on('data', () => {
+          clearTimeout(timer);
+          timer = setTimeout(late, limit);
+        });
         body.once('error', (error) => {
           // half a body must not pass for the whole, and the server must not wait for the rest
           request.destroy();
@@ -86,7 +146,7 @@ export function connectApi(socketPath: string): ApiClient {
       try {
         for await (const piece of response) yield piece as string;
       } catch (error) {
-        if (options.signal?.aborted) return;
+        if (options.signal?.aborted || stop?.aborted) return;
         throw connectionError(error as NodeJS.ErrnoException, socketPath);
       }
     },
@@ -122,9 +182,7 @@ function connectionError(error: NodeJS.ErrnoException, socketPath: string): Erro
       return new MusterError(
         'E_UNREACHABLE',
         `no server answers on ${socketPath}; is \`muster serve\` running?`,
-        {
-          cause: error,
-        },
+        { cause: error },
       );
     case 'EACCES':
     case 'EPERM':

@@ -1,19 +1,24 @@
 /**
- * What a verb may touch of the process: streams, environment, terminal. Passed in, so that verbs
- * can be tested.
+ * What a verb may use of the process: streams, environment, terminal. It is passed in, so that
+ * tests can run verbs.
  */
 import type { Millis } from '../base/duration.ts';
-import { ERRORS, type Fault, MusterError, type SourceSpot } from '../base/errors.ts';
+import { ERRORS, type ErrorCode, type Fault, MusterError, type SourceSpot } from '../base/errors.ts';
 import { DEFAULT_SOCKET } from '../base/paths.ts';
+import { painted } from './color.ts';
 
 export interface Io {
-  /** Data. */
+  /** Writes data to standard output. */
   out(text: string): void;
-  /** Everything else. */
+  /** Writes everything else to standard error. */
   err(text: string): void;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether colours may be used on standard output. */
   readonly color: boolean;
+  /** Whether colours may be used on standard error. */
+  readonly colorErr: boolean;
+  /** Width of the terminal; undefined where standard output is not one. */
+  readonly columns: number | undefined;
   /** Aborts on SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
   /** Waits; ends early when `signal` aborts. */
@@ -26,7 +31,7 @@ export interface Io {
  */
 export const EXIT = { ok: 0, failure: 1, usage: 2 } as const;
 
-/** The socket that a verb speaks to: flag, then environment, then default. */
+/** The server's socket: from the flag, else the environment, else the default. */
 export function socketPath(flag: string | undefined, env: Io['env']): string {
   return flag ?? (env.MUSTER_SOCKET || DEFAULT_SOCKET);
 }
@@ -39,11 +44,14 @@ export function faultLine(fault: Fault): string {
   return `${parts.join(': ')} (${fault.code})`;
 }
 
-/** Whether a message ends in what to do, as most do: "what is wrong; what to do". */
+/** Codes whose general advice adds nothing to a message that says what to do. */
+const SAYS_FIX: ReadonlySet<ErrorCode> = new Set(['E_REFERENCE', 'E_NOT_FOUND', 'E_CLUSTER', 'E_CONFIG']);
+
+/** Whether a message already says what to do, as most do: "what is wrong; what to do". */
 const saysFix = (message: string): boolean => /; [^;?]+$/.test(message.replace(/ \(and \d+ more\)$/, ''));
 
 /**
- * Faults one a line, then once for each code what to do about it, unless its faults say that
+ * Faults, one a line; then for each code once what to do about it, unless the faults say that
  * themselves.
  */
 export function faultsText(faults: readonly Fault[]): string {
@@ -54,9 +62,10 @@ export function faultsText(faults: readonly Fault[]): string {
 
 /**
  * An error as lines for standard error: its faults with their places, or its message with what to
- * do. What was not thrown on purpose is shown with its stack: it is to be reported.
+ * do. An error that is not a MusterError is a bug, and is shown with its stack. `path` is the command that
+ * was run, such as `muster get`.
  */
-export function errorText(error: unknown): string {
+export function errorText(error: unknown, path = 'muster'): string {
   if (!(error instanceof MusterError)) {
     const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
     return `muster: ${ERRORS.E_INTERNAL.title} (E_INTERNAL)\n  ${ERRORS.E_INTERNAL.fix}\n${stack}\n`;
@@ -66,8 +75,20 @@ export function errorText(error: unknown): string {
   // Without places: the message, and what lies behind it if that is something else.
   const behind = faults.filter((fault) => fault.message !== error.message);
   const lines = behind.map((fault) => `  ${faultLine(fault)}\n`).join('');
-  const fix = error.code === 'E_REFERENCE' && saysFix(error.message) ? '' : `  ${ERRORS[error.code].fix}\n`;
+  const fix = fixText(error, path);
   return `muster: ${error.message} (${error.code})\n${lines}${fix}`;
+}
+
+/** What to do about an error, as a line; empty where the message says it already. */
+function fixText({ code, message }: MusterError, path: string): string {
+  if (code === 'E_USAGE') return `  See \`${path} --help\`.\n`;
+  if (SAYS_FIX.has(code) && saysFix(message)) return '';
+  return `  ${ERRORS[code].fix}\n`;
+}
+
+/** Prints an error, its first word in red on a terminal. */
+export function printError(error: unknown, io: Pick<Io, 'err' | 'colorErr'>, path?: string): void {
+  io.err(errorText(error, path).replace(/^muster:/, (word) => painted(word, 'red', io.colorErr)));
 }
 
 /** Exit code of an error. */
@@ -75,6 +96,8 @@ export function exitCodeOf(error: unknown): number {
   return error instanceof MusterError && error.code === 'E_USAGE' ? EXIT.usage : EXIT.failure;
 }
 
+/** Prints warnings, one a line. */
 export function printWarnings(warnings: readonly Fault[], io: Io): void {
-  for (const warning of warnings) io.err(`warning: ${faultLine(warning)}\n`);
+  for (const warning of warnings)
+    io.err(`${painted('warning:', 'yellow', io.colorErr)} ${faultLine(warning)}\n`);
 }

@@ -1,21 +1,16 @@
-/** The command line's entry: the process's streams and signals around the command tree. */
-import { CommanderError } from 'commander';
+/** The command line's entry: connects the command tree to the process's streams and signals. */
 import { MusterError } from '../base/errors.ts';
-import { registerAddons } from './addon/addon.ts';
-import { registerArtifacts } from './artifacts/artifacts.ts';
-import { registerImage } from './image/image.ts';
-import { EXIT, errorText, exitCodeOf, type Io } from './io.ts';
-import { registerLab } from './lab.ts';
-import { buildProgram } from './program.ts';
+import { runCommandLine } from './command-line.ts';
+import { EXIT, errorText, type Io } from './io.ts';
 
 /**
- * A reader that closed its end (`muster get … | head -1`) is no failure, and nobody is left to
- * tell.
+ * Ends the process when its output can no longer be written: quietly when the reader closed its end
+ * (`muster get … | head -1`), with an error otherwise.
  */
 function endWhenReaderLeaves(stream: NodeJS.WriteStream): void {
   stream.on('error', (cause: NodeJS.ErrnoException) => {
     if (cause.code === 'EPIPE') process.exit(EXIT.ok);
-    // Where messages go nowhere either, the exit code is all that is left to say.
+    // When standard error fails, only the exit code is left to report it.
     if (stream === process.stdout)
       process.stderr.write(
         errorText(new MusterError('E_OUTPUT', `standard output: ${cause.message}`, { cause })),
@@ -24,16 +19,16 @@ function endWhenReaderLeaves(stream: NodeJS.WriteStream): void {
   });
 }
 
-/** NO_COLOR (no-color.org) and FORCE_COLOR beat what the terminal can do. */
-function mayColor(): boolean {
+/** NO_COLOR (no-color.org) and FORCE_COLOR override what the terminal can do. */
+function mayColor(stream: NodeJS.WriteStream): boolean {
   if (process.env.NO_COLOR) return false;
-  return Boolean(process.env.FORCE_COLOR) || (process.stdout.isTTY === true && process.env.TERM !== 'dumb');
+  return Boolean(process.env.FORCE_COLOR) || (stream.isTTY === true && process.env.TERM !== 'dumb');
 }
 
 function processIo(): Io {
   const stop = new AbortController();
-  // The server handles its signals itself; for everything else the first one ends waiting, the
-  // second the process.
+  // The server handles its signals itself. For every other verb the first signal aborts its requests
+  // and waits, which ends it; a second one ends the process at once.
   if (process.argv[2] !== 'serve')
     for (const name of ['SIGINT', 'SIGTERM'] as const)
       process.once(name, () => {
@@ -44,34 +39,20 @@ function processIo(): Io {
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
     env: process.env,
-    color: mayColor(),
+    color: mayColor(process.stdout),
+    colorErr: mayColor(process.stderr),
+    columns: process.stdout.isTTY ? process.stdout.columns : undefined,
     signal: stop.signal,
     pause: async (span) => (await import('./client.socket.ts')).pause(span, stop.signal),
   };
 }
 
-/** Runs one command line; the exit code. */
-async function run(args: readonly string[], io: Io): Promise<number> {
-  let code: number = EXIT.ok;
-  const finish = (result: number): void => {
-    code = result;
-  };
-  const program = buildProgram(io, finish, [registerAddons, registerImage, registerArtifacts, registerLab]);
-  try {
-    await program.parseAsync(args, { from: 'user' });
-    return code;
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    if (io.signal.aborted) return Number(process.exitCode ?? EXIT.failure);
-    io.err(errorText(error));
-    // kubectl's diff: 1 says "different", so a failure is more than that.
-    return args[0] === 'diff' ? EXIT.usage : exitCodeOf(error);
-  }
-}
-
 endWhenReaderLeaves(process.stdout);
 endWhenReaderLeaves(process.stderr);
-process.exitCode = await run(process.argv.slice(2), processIo());
-// A server that failed half-way has listeners and timers that would keep it alive, answering
-// nobody.
+const io = processIo();
+const code = await runCommandLine(process.argv.slice(2), io);
+// What a signal ended has the code of that signal, unless it had done its work.
+if (!io.signal.aborted || code === EXIT.ok) process.exitCode = code;
+// A server that failed half-way through its start has listeners and timers that would keep the
+// process alive although it answers nobody.
 if (process.argv[2] === 'serve') process.exit();

@@ -1,11 +1,17 @@
-/** How values are printed: tables as kubectl's, JSON, YAML. */
+/** How values are printed: tables like kubectl's, JSON, YAML. */
 import { dump } from 'js-yaml';
 import { MusterError } from '../base/errors.ts';
+import { type Color, painted } from './color.ts';
+import type { Io } from './io.ts';
 
 export const FORMATS = ['table', 'wide', 'json', 'yaml', 'name'] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** Throws E_USAGE when `text` is not one of `formats`. */
+/**
+ * The format that `-o` names, else `fallback`.
+ *
+ * @throws {MusterError} E_USAGE when `text` is not one of `formats`
+ */
 export function formatOf<F extends Format>(text: string | undefined, formats: readonly F[], fallback: F): F {
   if (text === undefined) return fallback;
   if (!formats.includes(text as F))
@@ -18,7 +24,7 @@ export const jsonText = (value: unknown): string => `${JSON.stringify(value, und
 export const yamlText = (value: unknown): string =>
   dump(JSON.parse(JSON.stringify(value)), { lineWidth: -1, noRefs: true });
 
-/** Octets as people read them. */
+/** A number of octets for people: `512 B`, `12.0 MiB`. */
 export function sizeText(octets: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let value = octets;
@@ -28,56 +34,112 @@ export function sizeText(octets: number): string {
 }
 
 /**
- * A column: its heading and what it shows of an item; `<none>` where there is nothing, as kubectl
- * does.
+ * A column of a table: its heading, and what it shows of an item. An empty cell is shown as
+ * `<none>`, as kubectl does.
  */
 export interface Column<T> {
   readonly heading: string;
   readonly cell: (item: T) => string | number | undefined;
   /** Only with `-o wide`. */
   readonly wide?: true;
+  /** Its cells may be cut, with `…` at the end, where the terminal is too narrow. */
+  readonly cuts?: true;
+  /** The colour of an item's cell on a terminal. */
+  readonly color?: (item: T) => Color | undefined;
 }
 
 export interface TableLook {
   readonly wide: boolean;
   /** Whether a line of headings comes first. */
   readonly headings: boolean;
+  /** Width of the terminal, if output goes to one. */
+  readonly columns?: number | undefined;
+  /** Whether cells may be coloured. */
+  readonly color?: boolean;
 }
+
+/** How tables look on the output of `io`. */
+export const lookOf = (io: Pick<Io, 'columns' | 'color'>, wide = false): TableLook => ({
+  wide,
+  headings: true,
+  columns: io.columns,
+  color: io.color,
+});
 
 /**
- * Three spaces between columns, none at the end of a line. Control characters cannot reach the
- * terminal.
+ * A table as text: three spaces between columns, none at the end of a line. Control characters are
+ * replaced, because cells can hold what a machine sent.
  */
-export function tableText<T>(columns: readonly Column<T>[], items: readonly T[], wide = false): string {
-  return tablePrinter(columns, { wide, headings: true })(items);
+export function tableText<T>(
+  columns: readonly Column<T>[],
+  items: readonly T[],
+  look: TableLook = { wide: false, headings: true },
+): string {
+  return tablePrinter(columns, look)(items);
 }
 
-/** A table that goes on: headings come once, and columns stay as wide as they have become. */
+const GAP = '   ';
+/** Cells that may be cut keep at least this many columns. */
+const MIN_CUT = 12;
+
+/**
+ * Prints a table in parts: headings come once, and columns never become narrower than they were in
+ * an earlier part.
+ */
 export function tablePrinter<T>(
   columns: readonly Column<T>[],
-  { wide, headings }: TableLook,
+  { wide, headings, columns: terminal, color = false }: TableLook,
 ): (items: readonly T[]) => string {
   const shown = columns.filter((column) => wide || !column.wide);
-  let head = headings ? [shown.map((column) => column.heading)] : [];
-  let widths = shown.map(() => 0);
+  let before = shown.map(({ heading }) => (headings ? heading.length : 0));
+  let head = headings;
   return (items) => {
-    const rows = [...head, ...items.map((item) => shown.map((column) => cellText(column.cell(item))))];
-    head = [];
-    widths = widths.map((width, n) => rows.reduce((most, row) => Math.max(most, row[n]!.length), width));
-    const line = (row: readonly string[]) => row.map((cell, n) => cell.padEnd(widths[n]!)).join('   ');
-    return rows.map((row) => `${line(row).trimEnd()}\n`).join('');
+    const cells = items.map((item) => shown.map((column) => cellText(column.cell(item))));
+    const wanted = before.map((width, n) =>
+      cells.reduce((most, row) => Math.max(most, row[n]!.length), width),
+    );
+    before = wanted;
+    const widths = terminal === undefined ? wanted : fitted(shown, wanted, terminal);
+    const padded = (text: string, n: number) => cut(text, widths[n]!).padEnd(widths[n]!);
+    const lines = cells.map((row, at) =>
+      row.map((text, n) => {
+        const paint = color ? shown[n]!.color?.(items[at]!) : undefined;
+        return paint === undefined ? padded(text, n) : painted(padded(text, n), paint, true);
+      }),
+    );
+    if (head) lines.unshift(shown.map(({ heading }, n) => padded(heading, n)));
+    head = false;
+    return lines.map((line) => `${line.join(GAP).trimEnd()}\n`).join('');
   };
 }
 
-function cellText(value: string | number | undefined): string {
-  if (value === undefined || value === '') return '<none>';
-  // What a machine says of itself ends up here.
-  return String(value).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
+/** The widths of columns, with those that may be cut made narrower until a line fits the terminal. */
+function fitted<T>(
+  columns: readonly Column<T>[],
+  wanted: readonly number[],
+  terminal: number,
+): readonly number[] {
+  const widths = [...wanted];
+  const least = columns.map(({ heading, cuts }, n) =>
+    cuts ? Math.min(widths[n]!, Math.max(heading.length, MIN_CUT)) : widths[n]!,
+  );
+  let excess = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1) - terminal;
+  while (excess > 0) {
+    // the widest first, one column at a time: cells stay as equal as they can
+    let widest = -1;
+    for (const [n, width] of widths.entries())
+      if (width > least[n]! && (widest < 0 || width > widths[widest]!)) widest = n;
+    if (widest < 0) break;
+    widths[widest]!--;
+    excess--;
+  }
+  return widths;
 }
 
-const COLORS = { red: 31, green: 32, yellow: 33, cyan: 36, bold: 1 } as const;
+const cut = (text: string, width: number): string =>
+  text.length > width ? `${text.slice(0, Math.max(1, width - 1))}…` : text;
 
-/** `text` in a colour when colours may be used. */
-export function painted(text: string, color: keyof typeof COLORS, allowed: boolean): string {
-  return allowed ? `\x1b[${COLORS[color]}m${text}\x1b[0m` : text;
+function cellText(value: string | number | undefined): string {
+  if (value === undefined || value === '') return '<none>';
+  return String(value).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
 }

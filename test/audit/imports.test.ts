@@ -109,7 +109,7 @@ test('the command line begins with commander alone: what a verb needs is loaded 
         else seen.add(to);
       }
   expect([...packages].sort()).toEqual(['commander', 'node:url']);
-  expect(seen).toContain('src/cli/image/image.ts');
+  expect(seen).toContain('src/cli/image/verbs.ts');
 });
 
 test('relative imports name their file with .ts, so that Node runs them as they are', () => {

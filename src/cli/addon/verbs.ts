@@ -1,166 +1,52 @@
-/**
- * What `muster addon` does: the catalogue of add-ons, entries for a Cluster made of it, and the
- * add-ons of a cluster.
- */
-import { createHash } from 'node:crypto';
-import type { AddonView } from '../../api/clusters.ts';
-import { MusterError } from '../../base/errors.ts';
-import { didYouMean } from '../../base/suggest.ts';
-import { type Plain, yamlText } from '../../base/yaml-text.ts';
-import { renderAddon } from '../../cluster/objects/addons/addon.ts';
-import { CATALOGUE, type CatalogueEntry } from '../../cluster/objects/addons/catalogue.ts';
-import { MAX_MANIFEST_BYTES } from '../../cluster/objects/addons/manifest.ts';
-import { addonsOf } from '../artifacts/plan.ts';
-import { mirrors } from '../artifacts/pull.ts';
-import { connectApi } from '../client.socket.ts';
-import { readAll, sourceOf } from '../image/sources.files.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
-import { yamlText as anyYamlText, type Column, formatOf, jsonText, tableText } from '../output.ts';
+/** Registers `muster addon ls|show|pin`. */
+import { mirrorOption, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
-interface ListOptions {
-  readonly socket?: string;
-  readonly output?: string;
-}
+const RELEASE = ['--release <version>', 'another version than the catalogue was written for'] as const;
 
-interface Known extends CatalogueEntry {
-  readonly name: string;
-}
-
-const CATALOGUE_COLUMNS: readonly Column<Known>[] = [
-  { heading: 'NAME', cell: ({ name }) => name },
-  { heading: 'VERSION', cell: ({ version }) => version },
-  { heading: 'COMES AS', cell: formOf },
-  { heading: 'ABOUT', cell: ({ about }) => about },
-];
-
-function formOf({ manifests, objects }: CatalogueEntry): string {
-  if (manifests) return "publisher's manifest";
-  return objects ? 'objects of Muster' : 'chart, rendered by you';
-}
-
-const CLUSTER_COLUMNS: readonly Column<AddonView>[] = [
-  { heading: 'NAME', cell: ({ name }) => name },
-  { heading: 'STATE', cell: ({ state }) => state },
-  { heading: 'OBJECTS', cell: ({ objects }) => objects },
-  { heading: 'IMAGES', cell: ({ images }) => images?.length },
-  { heading: 'DETAIL', cell: ({ detail }) => detail },
-];
-
-export async function list(cluster: string | undefined, options: ListOptions, io: Io): Promise<number> {
-  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const all: readonly Known[] = Object.entries(CATALOGUE).map(([name, entry]) => ({ name, ...entry }));
-  const addons =
-    cluster === undefined ? [] : await addonsOf(connectApi(socketPath(options.socket, io.env)), cluster);
-  const items =
-    cluster === undefined
-      ? all.map(({ name, about, version, home }) => ({ name, version, about, home }))
-      : addons;
-  if (format === 'json') io.out(jsonText(items));
-  else if (format === 'yaml') io.out(anyYamlText(items));
-  else if (cluster === undefined) io.out(tableText(CATALOGUE_COLUMNS, all));
-  else if (addons.length === 0) io.err(`${cluster} has no add-ons\n`);
-  else io.out(tableText(CLUSTER_COLUMNS, addons));
-  return addons.every(({ state }) => state === 'ready') ? EXIT.ok : EXIT.failure;
-}
-
-/** Throws E_NOT_FOUND. */
-function entryOf(name: string): CatalogueEntry {
-  if (Object.hasOwn(CATALOGUE, name)) return CATALOGUE[name]!;
-  throw new MusterError(
-    'E_NOT_FOUND',
-    `the catalogue has no "${name}"${didYouMean(name, Object.keys(CATALOGUE))}; \`muster addon ls\` lists it, and any other manifest is pinned by its URL`,
+export const registerAddons: Register = (program, io, finish) => {
+  const addon = program
+    .command('addon')
+    .summary('list and pin add-ons of clusters')
+    .description('Lists and pins add-ons: what runs in clusters besides what Kubernetes needs.');
+  const list = withServer(
+    addon
+      .command('ls')
+      .summary('list the catalogue, or the add-ons of a cluster')
+      .description(
+        'Lists the catalogue of add-ons; with a cluster, its add-ons and whether their files are here. Exit code 1 when one cannot be applied.',
+      )
+      .argument('[cluster]', 'name of a Cluster')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (cluster: string | undefined, options) =>
+    finish(await (await import('./catalogue.ts')).list(cluster, options, io)),
   );
-}
-
-/** What to write below `addons` of a Cluster, with what is not known left to be filled in. */
-function entryText(
-  name: string,
-  { objects, patches, images }: CatalogueEntry,
-  version: string,
-  manifests: readonly { readonly url: string; readonly sha256: string }[],
-): string {
-  const value = {
-    name,
-    ...(manifests.length > 0 && { manifests }),
-    ...(objects && { objects: objects(version) }),
-    ...(patches && { patches }),
-    ...(images && { images }),
-  };
-  return yamlText([value as unknown as Plain]);
-}
-
-const NOT_PINNED = 'unknown: pin it';
-
-export function show(name: string, options: { readonly release?: string }, io: Io): number {
-  const entry = entryOf(name);
-  const version = (options.release ?? entry.version).replace(/^v/, '');
-  const notes = [`${name} ${version}: ${entry.about}`, entry.home, ...(entry.note ? [entry.note] : [])];
-  if (version !== entry.version)
-    notes.push(`The catalogue was written for ${entry.version}; the places of ${version} may differ.`);
-  io.out(notes.map((line) => `# ${line}\n`).join(''));
-  if (entry.rendered) {
-    for (const command of entry.rendered(version)) io.out(`#   ${command} > ${name}.yaml\n`);
-    io.out(`#   muster artifacts import --manifest ${name}=${name}.yaml     # says the SHA-256\n`);
-    io.out(`- name: ${name}\n  manifests:\n    - sha256: "${NOT_PINNED}"\n`);
-    return EXIT.ok;
-  }
-  const manifests = (entry.manifests?.(version) ?? []).map((url) => ({ url, sha256: NOT_PINNED }));
-  io.out(entryText(name, entry, version, manifests));
-  return EXIT.ok;
-}
-
-interface PinOptions {
-  readonly release?: string;
-  readonly as?: string;
-  readonly mirror?: readonly string[];
-}
-
-/** Fetches the files of an entry, or a file by its URL, and prints the entry with their hashes. */
-export async function pin(what: readonly string[], options: PinOptions, io: Io): Promise<number> {
-  const isUrl = (text: string) => /^(https?|file):\/\//.test(text);
-  const [first = ''] = what;
-  const named = !what.some(isUrl);
-  if (named && what.length > 1) throw new MusterError('E_USAGE', 'pin one add-on of the catalogue, or URLs');
-  if (!named && !what.every(isUrl)) throw new MusterError('E_USAGE', 'a name and URLs do not go together');
-  const entry: CatalogueEntry = named ? entryOf(first) : { about: '', version: '', home: '' };
-  const version = (options.release ?? entry.version).replace(/^v/, '');
-  const urls = named ? (entry.manifests?.(version) ?? []) : what;
-  if (urls.length === 0)
-    throw new MusterError(
-      'E_USAGE',
-      `${first} has no file to fetch; \`muster addon show ${first}\` says what to do`,
+  withExamples(list, ['muster addon ls', 'list what the catalogue has']);
+  const show = addon
+    .command('show')
+    .summary('print an entry of the catalogue')
+    .description('Prints what to write below `addons` of a Cluster, without the hashes. Needs no server.')
+    .argument('<name>', 'name, as `muster addon ls` lists it')
+    .option(...RELEASE)
+    .action(async (name: string, options) =>
+      finish((await import('./catalogue.ts')).show(name, options, io)),
     );
-  const mirrored = mirrors(options.mirror ?? []);
-  const files = new Map<string, Uint8Array>();
-  const manifests: { url: string; sha256: string }[] = [];
-  for (const url of urls) {
-    const octets = await readAll(sourceOf(mirrored(url)), MAX_MANIFEST_BYTES, io.signal);
-    const sha256 = createHash('sha256').update(octets).digest('hex');
-    files.set(sha256, octets);
-    manifests.push({ url, sha256 });
-  }
-  const name = options.as ?? (named ? first : nameIn(first));
-  const { objects = undefined, patches = [], images = [] } = entry;
-  const rendered = renderAddon(
-    { name, manifests, objects: objects?.(version) ?? [], patches, images },
-    (sha256) => files.get(sha256)!,
+  withExamples(show, ['muster addon show metallb', 'print an entry']);
+  const pin = addon
+    .command('pin')
+    .summary('fetch manifests and print their hashes')
+    .description(
+      'Fetches the files of an entry, or manifests by their URLs, and prints what to write below `addons` of a Cluster. Nothing is kept: `muster artifacts pull` fetches them again and accepts only files with these hashes. Needs no server.',
+    )
+    .argument('<what...>', 'name in the catalogue, or URLs')
+    .option(...RELEASE)
+    .option('--as <name>', 'name of the add-on')
+    .addOption(mirrorOption())
+    .action(async (what: string[], options) =>
+      finish(await (await import('./catalogue.ts')).pin(what, options, io)),
+    );
+  withExamples(
+    pin,
+    ['muster addon pin metallb', 'pin an entry of the catalogue'],
+    ['muster addon pin https://example.org/app.yaml --as app', 'pin any other manifest'],
   );
-  io.out(entryText(name, entry, version, manifests));
-  io.err(
-    `${rendered.count} objects; images: ${rendered.images.join(', ') || 'none'}\nThis is what came just now: compare it with what the publisher says before it goes into a Cluster.\n`,
-  );
-  return EXIT.ok;
-}
-
-/** `https://example.org/a/metallb-native.yaml` → `metallb-native`. */
-function nameIn(url: string): string {
-  const last = new URL(url).pathname.split('/').at(-1) ?? '';
-  const name = last
-    .replace(/\.(ya?ml|json)$/, '')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '');
-  if (name === '')
-    throw new MusterError('E_USAGE', 'the URL ends in no file name; name the add-on with --as');
-  return name.slice(0, 63);
-}
+};

@@ -7,18 +7,17 @@ import { MusterError } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { MAX_MANIFEST_BYTES, readManifest } from '../../cluster/objects/addons/manifest.ts';
 import { BINARIES } from '../../cluster/spec/artifacts.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { type AssetSource, hashOf, readAll, sourceOf } from '../image/sources.files.ts';
 import { upload } from '../image/upload.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
+import { EXIT, type Io } from '../io.ts';
 import { sizeText } from '../output.ts';
 import { withProgress } from '../progress.files.ts';
 import { findArtifacts } from './find.ts';
 import { binaryIn } from './pack.ts';
 import { treeOf } from './trees.files.ts';
 
-export interface ImportOptions {
-  readonly socket?: string;
+export interface ImportOptions extends ServerOptions {
   readonly binary?: readonly string[];
   readonly manifest?: readonly string[];
   readonly arch: Arch;
@@ -36,7 +35,7 @@ export async function importArtifacts(
   options: ImportOptions,
   io: Io,
 ): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const all: Sourced[] = [];
   for (const given of paths) all.push(...(await inTree(given, options, io.signal)));
   for (const text of options.binary ?? []) {

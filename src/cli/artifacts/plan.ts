@@ -14,13 +14,12 @@ import {
 import { complete } from '../../cluster/spec/resolve.ts';
 import type { ResolvedCluster } from '../../cluster/spec/resolved-cluster.ts';
 import type { Document } from '../../resources/kinds.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
-import { type Column, jsonText, tableText, yamlText } from '../output.ts';
-import { artifactsOf } from './verbs.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { type Column, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+import { artifactsOf } from './inventory.ts';
 
-export interface PlanOptions {
-  readonly socket?: string;
+export interface PlanOptions extends ServerOptions {
   readonly arch: Arch;
   readonly output?: string;
 }
@@ -109,7 +108,7 @@ const COLUMNS: readonly Column<Planned>[] = [
 ];
 
 export async function plan(cluster: string, options: PlanOptions, io: Io): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const resolved = await fullCluster(client, cluster);
   const addons = await addonsOf(client, cluster);
   const artifacts = planned(
@@ -127,7 +126,7 @@ export async function plan(cluster: string, options: PlanOptions, io: Io): Promi
   const lines = [...artifacts, ...programs];
   if (options.output === 'json') io.out(jsonText(lines));
   else if (options.output === 'yaml') io.out(yamlText(lines));
-  else io.out(tableText(COLUMNS, lines, false));
+  else io.out(tableText(COLUMNS, lines, lookOf(io)));
   for (const { name, state, detail } of addons)
     if (state === 'missing')
       io.err(`which images the add-on ${name} needs is seen when its files are here\n`);

@@ -15,14 +15,14 @@ import {
   type RequiredManifest,
   requiredArtifacts,
 } from '../../cluster/spec/artifacts.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
+import { type ApiClient, openClient } from '../client.socket.ts';
 import { type AssetSource, readAll, sourceOf } from '../image/sources.files.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
+import { EXIT, type Io } from '../io.ts';
 import { bring, type Sourced } from './import.ts';
+import { artifactsOf } from './inventory.ts';
 import { addonsOf, fullCluster, imagesOf, type PlanOptions, planned, requiredName } from './plan.ts';
 import { connectRegistry } from './registry-source.files.ts';
 import { memorySource } from './trees.files.ts';
-import { artifactsOf } from './verbs.ts';
 
 export interface PullOptions extends PlanOptions {
   readonly mirror?: readonly string[];
@@ -32,7 +32,7 @@ export interface PullOptions extends PlanOptions {
 const MAX_LIST = 1024 * 1024;
 
 export async function pull(cluster: string, options: PullOptions, io: Io): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const mirrored = mirrors(options.mirror ?? []);
   const resolved = await fullCluster(client, cluster);
   const sourced = sourcer(mirrored, await directoryOf(client, cluster), io.signal);

@@ -1,111 +1,148 @@
-/** What `muster artifacts ls|verify|rm` do. */
-import type { ArtifactView } from '../../api/artifacts.ts';
-import { type Artifact, artifactName, filesOf } from '../../artifacts/book.ts';
-import { MusterError } from '../../base/errors.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
-import { type Column, jsonText, sizeText, tableText, yamlText } from '../output.ts';
+/** Registers `muster artifacts plan|pull|import|pack|ls|verify|rm`. */
+import { type Command, Option } from 'commander';
+import type { Io } from '../io.ts';
+import {
+  archOption,
+  collect,
+  type Finish,
+  mirrorOption,
+  outputOption,
+  type Register,
+  withExamples,
+  withServer,
+} from '../register.ts';
 
-interface Common {
-  readonly socket?: string;
+const arch = (about: string): Option => archOption(about).default('x86_64');
+const binaryOption = (): Option =>
+  new Option('--binary <name:version=file>', 'a binary (repeatable)').argParser(collect);
+
+export const registerArtifacts: Register = (program, io, finish) => {
+  const artifacts = program
+    .command('artifacts')
+    .summary('bring the binaries and container images of clusters')
+    .description('Brings, lists and removes the binaries and container images that clusters are made of.');
+  bringVerbs(artifacts, io, finish);
+  inventoryVerbs(artifacts, io, finish);
+};
+
+function bringVerbs(artifacts: Command, io: Io, finish: Finish): void {
+  const plan = withServer(
+    artifacts
+      .command('plan')
+      .summary('list what a cluster needs, and what of it is here')
+      .description(
+        'Lists the binaries and container images that a cluster needs, and which of them are here. Exit code 1 when something is missing.',
+      )
+      .argument('<cluster>', 'name of a Cluster')
+      .addOption(arch('processor of its machines'))
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (cluster: string, options) =>
+    finish(await (await import('./plan.ts')).plan(cluster, options, io)),
+  );
+  withExamples(plan, ['muster artifacts plan blue', 'see what has to be fetched']);
+  const pull = withServer(
+    artifacts
+      .command('pull')
+      .summary('fetch what a cluster needs from its publishers')
+      .description(
+        'Fetches what is missing: binaries with the checksums of their publishers, images by digest from their registries. An interrupted transfer continues where it stopped.',
+      )
+      .argument('<cluster>', 'name of a Cluster')
+      .addOption(arch('processor of its machines'))
+      .addOption(mirrorOption()),
+  ).action(async (cluster: string, options) =>
+    finish(await (await import('./pull.ts')).pull(cluster, options, io)),
+  );
+  withExamples(
+    pull,
+    ['muster artifacts pull blue', 'fetch everything that a cluster needs'],
+    [
+      'muster artifacts pull blue --mirror https://registry.k8s.io=https://mirror.example.org',
+      'fetch through a mirror',
+    ],
+  );
+  const bring = withServer(
+    artifacts
+      .command('import')
+      .summary('upload binaries and images from files')
+      .description(
+        'Uploads binaries and container images from files, for hosts without a network: OCI layouts, archives of docker save (directories or tars), and what `muster artifacts pack` made. The server keeps only files with the right SHA-256.',
+      )
+      .argument('[path...]', 'directories and tars')
+      .addOption(binaryOption())
+      .addOption(arch('processor of --binary'))
+      .addOption(new Option('--manifest <addon=file>', 'a file of an add-on (repeatable)').argParser(collect))
+      .option('--as <reference>', 'name of an image whose archive does not name it'),
+  ).action(async (paths: string[], options) =>
+    finish(await (await import('./import.ts')).importArtifacts(paths, options, io)),
+  );
+  withExamples(
+    bring,
+    ['muster artifacts import images.tar', 'upload container images'],
+    ['muster artifacts import --binary kubelet:1.36.2=./kubelet', 'upload a program, or a tar with programs'],
+    ['muster artifacts import --manifest metallb=metallb.yaml', 'upload a file of an add-on'],
+  );
+  const pack = artifacts
+    .command('pack')
+    .summary('make images from static programs')
+    .description(
+      'Makes container images of one layer from static programs, and a list of binaries; `muster artifacts import` takes both. The same programs give the same digests. Needs no server.',
+    )
+    .argument('<directory>', 'destination; images and binaries are added to what is there')
+    .addOption(
+      new Option(
+        '--image <reference=file:path,…>',
+        'an image: files with their paths in it (default: /usr/local/bin/NAME), directories for trees; it runs the first (repeatable)',
+      ).argParser(collect),
+    )
+    .addOption(binaryOption())
+    .addOption(arch('processor that all are for'))
+    .option('--user <uid>', 'user that the images run as', '0')
+    .action(async (directory: string, options) =>
+      finish(await (await import('./pack.ts')).packArtifacts(directory, options, io)),
+    );
+  withExamples(
+    pack,
+    ['muster artifacts pack DIR --image registry.k8s.io/pause:3.10.2=./pause:/pause', 'make one image'],
+    [
+      'muster artifacts pack DIR --image example/app:1=./app:/app,./etc:/etc --binary kubelet:1.36.2=./kubelet',
+      'make an image of two trees, and list a binary',
+    ],
+  );
 }
 
-const clientOf = (options: Common, io: Io): ApiClient => connectApi(socketPath(options.socket, io.env));
-
-export const artifactsOf = async (client: ApiClient): Promise<readonly ArtifactView[]> =>
-  (await client.call<{ items: readonly ArtifactView[] }>('GET', '/v1/artifacts')).items;
-
-function shownName(artifact: Artifact): string {
-  switch (artifact.kind) {
-    case 'image':
-      return artifact.reference;
-    case 'binary':
-      return `${artifact.name} ${artifact.version} ${artifact.arch}`;
-    case 'manifest':
-      return artifact.addon;
-  }
-}
-
-const COLUMNS: readonly Column<ArtifactView>[] = [
-  { heading: 'KIND', cell: ({ artifact }) => artifact.kind },
-  {
-    heading: 'NAME',
-    cell: ({ artifact }) => shownName(artifact),
-  },
-  { heading: 'SIZE', cell: ({ size }) => sizeText(size) },
-  {
-    heading: 'DIGEST',
-    cell: ({ artifact }) =>
-      (artifact.kind === 'image' ? artifact.digest : `sha256:${artifact.sha256}`).slice(0, 19),
-  },
-  {
-    heading: 'STATE',
-    cell: ({ missing }) => (missing.length === 0 ? 'complete' : `${missing.length} missing`),
-  },
-];
-
-export async function list(options: Common & { readonly output?: string }, io: Io): Promise<number> {
-  const items = await artifactsOf(clientOf(options, io));
-  if (options.output === 'json') io.out(jsonText(items));
-  else if (options.output === 'yaml') io.out(yamlText(items));
-  else if (options.output === 'name') for (const { name } of items) io.out(`${name}\n`);
-  else if (items.length === 0) io.err('no artifacts; `muster artifacts import` or `pull` brings some\n');
-  else io.out(tableText(COLUMNS, items, false));
-  return EXIT.ok;
-}
-
-/** Names may be given as `ls -o name` prints them, or as references. Throws E_NOT_FOUND. */
-function chosen(items: readonly ArtifactView[], names: readonly string[]): readonly ArtifactView[] {
-  if (names.length === 0) return items;
-  return names.flatMap((name) => {
-    const found = items.filter((item) => item.name === name || item.name === `image/${name}`);
-    if (found.length === 0) throw new MusterError('E_NOT_FOUND', `there is no artifact "${name}"`);
-    return found;
-  });
-}
-
-/** Reads every file again. Exit code 1 when one is missing or has changed. */
-export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
-  const client = clientOf(options, io);
-  const states = new Map<string, string>();
-  let good = true;
-  for (const { name, artifact } of chosen(await artifactsOf(client), names)) {
-    const wrong: string[] = [];
-    for (const { sha256 } of filesOf(artifact)) {
-      const state = states.get(sha256) ?? (await stateOf(client, sha256));
-      states.set(sha256, state);
-      if (state !== 'ok') wrong.push(`${sha256.slice(0, 12)} ${state}`);
-    }
-    good &&= wrong.length === 0;
-    io.out(`${name} ${wrong.length === 0 ? 'ok' : `${wrong.join(', ')}; add it again`}\n`);
-  }
-  return good ? EXIT.ok : EXIT.failure;
-}
-
-async function stateOf(client: ApiClient, sha256: string): Promise<string> {
-  try {
-    return (await client.call<{ state: string }>('POST', `/v1/assets/${sha256}/verify`)).state;
-  } catch (error) {
-    if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return 'missing';
-    throw error;
-  }
-}
-
-/** Removes names, and the files that nothing else needs. */
-export async function remove(names: readonly string[], options: Common, io: Io): Promise<number> {
-  const client = clientOf(options, io);
-  for (const { artifact } of chosen(await artifactsOf(client), names)) {
-    const name = artifactName(artifact);
-    const { unused } = await client.call<{ unused: readonly string[] }>('DELETE', '/v1/artifacts', {
-      query: { name },
-    });
-    io.out(`${name} deleted\n`);
-    for (const sha256 of unused)
-      await client.call('DELETE', `/v1/assets/${sha256}`).catch((error: unknown) => {
-        // an OS image may name the same file; one that is gone is gone
-        if (!(error instanceof MusterError) || !['E_ASSET_USED', 'E_NOT_FOUND'].includes(error.code))
-          throw error;
-      });
-  }
-  return EXIT.ok;
+function inventoryVerbs(artifacts: Command, io: Io, finish: Finish): void {
+  const list = withServer(
+    artifacts
+      .command('ls')
+      .summary('list binaries and images')
+      .description('Lists binaries and images, and whether their files are here.')
+      .addOption(outputOption('table', 'json', 'yaml', 'name')),
+  ).action(async (options) => finish(await (await import('./inventory.ts')).list(options, io)));
+  withExamples(list, ['muster artifacts ls', 'list what clusters can be made of']);
+  const verify = withServer(
+    artifacts
+      .command('verify')
+      .summary('read the files of artifacts again')
+      .description(
+        'Reads the files of artifacts again and compares their hashes. Exit code 1 when one is missing or has changed.',
+      )
+      .argument('[name...]', 'only these artifacts'),
+  ).action(async (names: string[], options) =>
+    finish(await (await import('./inventory.ts')).verify(names, options, io)),
+  );
+  withExamples(verify, ['muster artifacts verify', 'check all files after a fault of a disk']);
+  const remove = withServer(
+    artifacts
+      .command('rm')
+      .summary('remove binaries and images')
+      .description('Removes artifacts, and those of their files that nothing else needs.')
+      .argument('<name...>', 'names, as `muster artifacts ls -o name` prints them'),
+  ).action(async (names: string[], options) =>
+    finish(await (await import('./inventory.ts')).remove(names, options, io)),
+  );
+  withExamples(remove, [
+    'muster artifacts rm image/registry.k8s.io/pause:3.10',
+    'remove an image that no cluster needs any more',
+  ]);
 }

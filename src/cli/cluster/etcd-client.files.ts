@@ -6,12 +6,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
 import type { EtcdClient } from '../../cluster/joining/user-credentials.ts';
-import { connectApi } from '../client.socket.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 
-export interface EtcdClientOptions {
-  readonly socket?: string;
+export interface EtcdClientOptions extends ServerOptions {
   readonly output?: string;
   readonly user?: string;
 }
@@ -30,7 +29,7 @@ export async function etcdClient(
   if ((directory === undefined) === (format === undefined))
     throw new MusterError('E_USAGE', 'say where the files go, a directory, or how to print them: -o json');
   const user = options.user ?? (io.env.SUDO_USER || io.env.USER || 'admin');
-  const made = await connectApi(socketPath(options.socket, io.env)).call<EtcdClient>(
+  const made = await openClient(options, io).call<EtcdClient>(
     'POST',
     `/v1/clusters/${encodeURIComponent(cluster)}/etcd-client`,
     { query: { user } },

@@ -4,12 +4,11 @@ import { systemClock } from '../../base/clock.ts';
 import { duration, type Millis, millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ClusterHealth, Finding } from '../../cluster/health/finding.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
-import { type Column, formatOf, jsonText, tableText, yamlText } from '../output.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 
-export interface HealthOptions {
-  readonly socket?: string;
+export interface HealthOptions extends ServerOptions {
   readonly output?: string;
   readonly etcd?: boolean;
   readonly probeImage?: string;
@@ -39,7 +38,7 @@ const pathOf = (cluster: string, what: 'status' | 'verify'): string =>
 
 /** Exit code 0 only if everything is well. */
 export async function status(cluster: string, options: HealthOptions, io: Io): Promise<number> {
-  const api = connectApi(socketPath(options.socket, io.env));
+  const api = openClient(options, io);
   return shown(await look(api, cluster, options, io), options, io);
 }
 
@@ -53,7 +52,7 @@ export async function verify(
   io: Io,
   every: Millis = LOOK_EVERY,
 ): Promise<number> {
-  const api = connectApi(socketPath(options.socket, io.env));
+  const api = openClient(options, io);
   const probed = (): Promise<ClusterHealth> =>
     api.call('POST', pathOf(cluster, 'verify'), {
       query: { ...queryOf(options), image: options.probeImage },
@@ -108,7 +107,7 @@ function shown(health: ClusterHealth, options: HealthOptions, io: Io): number {
   if (format === 'json') io.out(jsonText(health));
   else if (format === 'yaml') io.out(yamlText(health));
   else {
-    io.out(tableText(format === 'wide' ? WIDE : COLUMNS, health.findings));
+    io.out(tableText(format === 'wide' ? WIDE : COLUMNS, health.findings, lookOf(io)));
     const open = health.findings.filter(({ ok }) => !ok).length;
     io.out(`\n${health.cluster}: ${health.ok ? 'all is well' : `${open} not well`} (${health.scope})\n`);
   }

@@ -3,18 +3,16 @@ import { MusterError } from '../../base/errors.ts';
 import type { MembershipChange } from '../../cluster/change/membership.ts';
 import type { FoundingRecord } from '../../cluster/etcd/founding.ts';
 import type { FoundingStatus } from '../../cluster/etcd/status.ts';
-import { connectApi } from '../client.socket.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
 
-interface Options {
-  readonly socket?: string;
-}
+interface Options extends ServerOptions {}
 
 const pathOf = (cluster: string, what: string): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
 
 const order = <T>(cluster: string, what: string, body: object, options: Options, io: Io): Promise<T> =>
-  connectApi(socketPath(options.socket, io.env)).call<T>('POST', pathOf(cluster, what), {
+  openClient(options, io).call<T>('POST', pathOf(cluster, what), {
     body: { json: body },
   });
 
@@ -104,7 +102,7 @@ export interface ConfirmOptions extends Options {
 /** Says what would happen to which machine; nothing is done without the name. */
 export async function reset(cluster: string, options: ConfirmOptions, io: Io): Promise<number> {
   if (options.confirm !== cluster) {
-    const { members } = await connectApi(socketPath(options.socket, io.env)).call<FoundingStatus>(
+    const { members } = await openClient(options, io).call<FoundingStatus>(
       'GET',
       pathOf(cluster, 'founding'),
     );

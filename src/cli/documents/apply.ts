@@ -4,14 +4,13 @@ import { type Fault, MusterError } from '../../base/errors.ts';
 import type { ApplyResult, Target } from '../../resources/catalog.ts';
 import { parseDocuments } from '../../resources/document.ts';
 import { KINDS, PLURAL } from '../../resources/kinds.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
-import { EXIT, type Io, printWarnings, socketPath } from '../io.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io, printWarnings } from '../io.ts';
 import { kindAndNames, kindOf } from '../names.ts';
 import { fetchItems, selected } from './get.ts';
 import { readTexts } from './sources.files.ts';
 
-interface Common {
-  readonly socket?: string;
+interface Common extends ServerOptions {
   readonly dryRun?: boolean;
 }
 
@@ -42,7 +41,7 @@ export async function apply(
   options: Common & { readonly filename: readonly string[] },
   io: Io,
 ): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const { results, warnings } = await applyThrough(
     client,
     options.filename,
@@ -82,7 +81,7 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
       'E_USAGE',
       'say which: muster delete KIND NAME…, KIND/NAME…, KIND --all, KIND -l LABELS or -f FILE',
     );
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const targets = byLabel
     ? await targetsWith(client, words[0]!, selector)
     : filename === undefined

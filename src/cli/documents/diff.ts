@@ -1,16 +1,17 @@
 /** `muster diff -f`: what `apply` would change, as a unified diff. */
 import type { Applied } from '../../resources/catalog.ts';
-import { connectApi } from '../client.socket.ts';
-import { EXIT, type Io, printWarnings, socketPath } from '../io.ts';
-import { painted, yamlText } from '../output.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { painted } from '../color.ts';
+import { EXIT, type Io, printWarnings } from '../io.ts';
+import { yamlText } from '../output.ts';
 import { applyThrough } from './apply.ts';
 
 /** Exit code 0: no differences; 1: there are some. Failures are 2 (see main.ts). */
 export async function diff(
-  options: { readonly filename: readonly string[]; readonly socket?: string },
+  options: ServerOptions & { readonly filename: readonly string[] },
   io: Io,
 ): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const { results, warnings } = await applyThrough(client, options.filename, true, io.signal);
   const changed = results.filter(({ action }) => action !== 'unchanged');
   for (const result of changed) io.out(colored(documentDiff(result), io.color));

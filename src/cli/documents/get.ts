@@ -6,16 +6,15 @@ import { MusterError } from '../../base/errors.ts';
 import { taintText } from '../../cluster/spec/nodes.ts';
 import type { MusterEvent } from '../../events/event.ts';
 import { type Kind, PLURAL } from '../../resources/kinds.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
-import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from '../columns.ts';
-import { events } from '../events.ts';
-import { EXIT, errorText, type Io, socketPath } from '../io.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
+import { events } from '../events/events.ts';
+import { EXIT, errorText, type Io } from '../io.ts';
 import { type Asked, askedFor, kindOf, OTHER_LISTS, type OtherList, otherListNamed } from '../names.ts';
 import { type Column, FORMATS, type Format, formatOf, jsonText, tablePrinter, yamlText } from '../output.ts';
-import { watchDocuments } from '../watch.ts';
+import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from './columns.ts';
+import { watchDocuments } from './watch.ts';
 
-export interface GetOptions {
-  readonly socket?: string;
+export interface GetOptions extends ServerOptions {
   readonly output?: string;
   /** `key=value`, several separated by commas. */
   readonly selector?: string;
@@ -35,7 +34,7 @@ interface Look {
 export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, FORMATS, 'table');
   const look: Look = { format, headings: options.headers ?? true };
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const asked = askedFor(words);
   if (asked.length > 1) return await getSeveral(client, asked, options, look, io);
   const { kind: word, names } = asked[0]!;

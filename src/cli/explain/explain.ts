@@ -3,12 +3,12 @@
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import type { Explanation } from '../../pxe/decide/explain.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
+import type { ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
 import { kindNamed, kindOf } from '../names.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 
-export interface ExplainOptions {
-  readonly socket?: string;
+export interface ExplainOptions extends ServerOptions {
   readonly output?: string;
   readonly network?: string;
   readonly arch?: string;
@@ -32,15 +32,11 @@ export async function explain(what: string | undefined, options: ExplainOptions,
   }
   // No machine's name has a capital; a kind as documents write it has.
   if (mac === undefined && /^[A-Z][A-Za-z]*$/.test(first)) kindOf(first);
-  const { connectApi } = await import('../client.socket.ts');
+  const { openClient } = await import('../client.socket.ts');
   const { network, arch, firmware } = options;
-  const answer = await connectApi(socketPath(options.socket, io.env)).call<Explanation>(
-    'GET',
-    '/v1/explain',
-    {
-      query: { ...(mac === undefined ? { machine: what } : { mac }), network, arch, firmware },
-    },
-  );
+  const answer = await openClient(options, io).call<Explanation>('GET', '/v1/explain', {
+    query: { ...(mac === undefined ? { machine: what } : { mac }), network, arch, firmware },
+  });
   if (format === 'json') io.out(jsonText(answer));
   else if (format === 'yaml') io.out(yamlText(answer));
   else io.out((await import('../../pxe/decide/explain.ts')).formatExplanation(answer));

@@ -11,10 +11,11 @@ import { outcome } from '../../pxe/dhcp/outcomes.ts';
 import { addressOption, type DhcpPacket, decode, messageType } from '../../pxe/dhcp/packet.ts';
 import { PacketPipeline } from '../../pxe/dhcp/packet-pipeline.ts';
 import type { Step } from '../../pxe/dhcp/step.ts';
+import { painted } from '../color.ts';
 import { type LocalWorld, openLocal } from '../documents/local.ts';
 import { readOctets } from '../documents/sources.files.ts';
 import { EXIT, type Io } from '../io.ts';
-import { formatOf, jsonText, painted, yamlText } from '../output.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
 import { type Datagram, datagramOf, readCapture } from './pcap.ts';
 
 export interface PacketOptions {

@@ -7,16 +7,15 @@ import { MusterError } from '../../base/errors.ts';
 import type { ApplyResult } from '../../resources/catalog.ts';
 import { parseDocuments, validate } from '../../resources/document.ts';
 import { API_VERSION, type Asset, type Document, type ImageSpec } from '../../resources/kinds.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { readTexts } from '../documents/sources.files.ts';
-import { EXIT, type Io, printWarnings, socketPath } from '../io.ts';
+import { EXIT, type Io, printWarnings } from '../io.ts';
 import { sizeText } from '../output.ts';
 import { withProgress } from '../progress.files.ts';
 import { type AssetSource, hashOf, localCopy, readBuilt, runRecipe, sourceOf } from './sources.files.ts';
 import { upload } from './upload.ts';
 
-export interface AddOptions {
-  readonly socket?: string;
+export interface AddOptions extends ServerOptions {
   readonly filename?: readonly string[];
   readonly dir?: string;
   readonly from?: string;
@@ -45,7 +44,7 @@ export async function add(name: string | undefined, options: AddOptions, io: Io)
   const ways = [name !== undefined, options.filename !== undefined, options.from !== undefined];
   if (ways.filter(Boolean).length !== 1 && !(name !== undefined && options.from !== undefined))
     throw new MusterError('E_USAGE', 'give one of: NAME with --kernel, -f FILE, --from DIRECTORY');
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const plans =
     options.filename !== undefined
       ? await documentPlans(options.filename, options.dir, io.signal)
@@ -64,10 +63,10 @@ export async function add(name: string | undefined, options: AddOptions, io: Io)
 export async function build(
   recipe: string,
   args: readonly string[],
-  options: { readonly socket?: string; readonly name?: string },
+  options: ServerOptions & { readonly name?: string },
   io: Io,
 ): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   // before minutes of work: is anybody there?
   await client.call('GET', '/v1/assets');
   const directory = await runRecipe(recipe, args, io.signal);

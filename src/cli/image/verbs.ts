@@ -1,187 +1,129 @@
-/** What `muster image ls|verify|rm` do. */
-import { type AssetView, assetsOf } from '../../api/assets.ts';
-import type { Shown } from '../../api/documents.ts';
-import { MusterError } from '../../base/errors.ts';
-import type { Document, ImageSpec } from '../../resources/kinds.ts';
-import { type ApiClient, connectApi } from '../client.socket.ts';
-import type { Deleted } from '../documents/apply.ts';
-import { EXIT, type Io, printWarnings, socketPath } from '../io.ts';
-import { type Column, jsonText, sizeText, tableText, yamlText } from '../output.ts';
+/** Registers `muster image add|build|ls|verify|rm`. */
+import { type Command, Option } from 'commander';
+import type { Io } from '../io.ts';
+import {
+  archOption,
+  collect,
+  type Finish,
+  outputOption,
+  type Register,
+  withExamples,
+  withServer,
+} from '../register.ts';
 
-interface Common {
-  readonly socket?: string;
+export const registerImage: Register = (program, io, finish) => {
+  const image = program
+    .command('image')
+    .summary('build, add, list and remove operating system images')
+    .description('Builds, adds, lists and removes operating system images: their files and documents.');
+  bringVerbs(image, io, finish);
+  inventoryVerbs(image, io, finish);
+};
+
+function bringVerbs(image: Command, io: Io, finish: Finish): void {
+  const add = withServer(
+    image
+      .command('add')
+      .summary('upload the files of an image and apply its document')
+      .description(
+        'Uploads the files of an image, which the server keeps only if their SHA-256 is right, and applies its document. An interrupted upload continues where it stopped.',
+      )
+      .argument('[name]', 'name of the Image to make')
+      .addOption(
+        new Option('-f, --filename <path>', 'file with Image documents (repeatable)').argParser(collect),
+      )
+      .option('--dir <directory>', "with -f: base of relative urls (default: the document's directory)")
+      .option('--from <directory>', 'directory with image.json, as a recipe made it')
+      .option('--kernel <source>', 'kernel: file or URL')
+      .addOption(
+        new Option('--initrd <source>', 'initrd: file or URL (repeatable, in order)').argParser(collect),
+      )
+      .option('--root <source>', 'root image (squashfs): file or URL')
+      .addOption(
+        new Option(
+          '--sha256 <part=hash>',
+          'expected hash of a part: kernel=…, initrd=… (initrd0=…), root=…; required for every URL',
+        ).argParser(collect),
+      )
+      .option('--trust-on-first-use', 'accept a URL without a hash as it comes, and print its hash')
+      .option('--os <name>', 'operating system family', 'linux')
+      .option('--os-version <version>', 'version of the operating system')
+      .addOption(archOption('processor').default('x86_64'))
+      .addOption(
+        new Option('--config-format <format>', 'how it reads its first-boot configuration')
+          .choices(['cloud-init', 'ignition', 'none'])
+          .default('none'),
+      )
+      .option('--cloud-init-version <version>', 'version of cloud-init in it')
+      .addOption(
+        new Option('--kernel-argument <argument>', 'argument of its kernel (repeatable)').argParser(collect),
+      ),
+  ).action(async (name: string | undefined, options) =>
+    finish(await (await import('./add.ts')).add(name, options, io)),
+  );
+  withExamples(
+    add,
+    ['muster image add -f image.yaml', 'fetch every file that Image documents name (url, or --dir)'],
+    ['muster image add --from DIRECTORY', 'add what images/NAME/build.sh has built'],
+    [
+      'muster image add NAME --kernel vmlinuz --initrd initrd.img --config-format cloud-init',
+      'add files, and make a document for them',
+    ],
+  );
+  const build = withServer(
+    image
+      .command('build')
+      .summary('build an image and add it')
+      .description(
+        "Builds an image from its recipe in images/ (debian, probe) with packages of the host's own mirror, and adds it. This takes some minutes.",
+      )
+      .argument('<recipe>', 'debian or probe')
+      .argument('[arguments...]', 'arguments of the recipe, after --')
+      .option('--name <name>', 'name of the Image (default: as the recipe says, such as debian-13)'),
+  ).action(async (recipe: string, args: string[], options) =>
+    finish(await (await import('./add.ts')).build(recipe, args, options, io)),
+  );
+  withExamples(
+    build,
+    ['muster image build debian', 'build an image for machines without Kubernetes'],
+    ['muster image build debian -- --kubernetes', 'build an image for machines of clusters'],
+    ['muster image build debian -- --suite bookworm', 'build another release'],
+  );
 }
 
-/** What `image ls` shows of an image. */
-export interface ImageLine {
-  readonly name: string;
-  readonly os: string;
-  readonly version: string | undefined;
-  readonly arch: string;
-  readonly config: string;
-  /** Octets of those of its files that are here. */
-  readonly size: number;
-  readonly state: 'complete' | 'incomplete';
-  readonly missing: readonly string[];
-}
-
-const COLUMNS: readonly Column<ImageLine>[] = [
-  { heading: 'NAME', cell: ({ name }) => name },
-  { heading: 'OS', cell: ({ os, version }) => [os, version].filter(Boolean).join(' ') },
-  { heading: 'ARCH', cell: ({ arch }) => arch },
-  { heading: 'CONFIG', cell: ({ config }) => config },
-  { heading: 'SIZE', cell: ({ size }) => sizeText(size) },
-  { heading: 'STATE', cell: ({ state }) => state },
-  { heading: 'MISSING', cell: ({ missing }) => missing.join(' '), wide: true },
-];
-
-type ImageDocument = Document<'Image'>;
-
-async function images(client: ApiClient): Promise<readonly ImageDocument[]> {
-  return (await client.call<{ items: readonly Shown[] }>('GET', '/v1/images')).items as never;
-}
-
-async function assets(client: ApiClient): Promise<ReadonlyMap<string, AssetView>> {
-  const { items } = await client.call<{ items: readonly AssetView[] }>('GET', '/v1/assets');
-  return new Map(items.map((item) => [item.sha256, item]));
-}
-
-/** The files of an image with what they are to it. */
-export function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
-  const initrds = image.initrds ?? [];
-  return [
-    { part: 'kernel', sha256: image.kernel.sha256 },
-    ...initrds.map(({ sha256 }, n) => ({ part: initrds.length > 1 ? `initrd${n}` : 'initrd', sha256 })),
-    ...(image.root ? [{ part: 'root', sha256: image.root.sha256 }] : []),
-  ];
-}
-
-/** Images and which of their files are here. Pure. */
-export function imageLines(
-  documents: readonly ImageDocument[],
-  here: ReadonlyMap<string, Pick<AssetView, 'size'>>,
-): readonly ImageLine[] {
-  return documents.map(({ metadata, spec }) => {
-    const missing = partsOf(spec)
-      .filter(({ sha256 }) => !here.has(sha256))
-      .map(({ part }) => part);
-    return {
-      name: metadata.name,
-      os: spec.os,
-      version: spec.version,
-      arch: spec.arch,
-      config: spec.configFormat,
-      size: assetsOf(spec).reduce((sum, sha256) => sum + (here.get(sha256)?.size ?? 0), 0),
-      state: missing.length === 0 ? 'complete' : 'incomplete',
-      missing,
-    };
-  });
-}
-
-export async function list(
-  options: Common & { readonly output?: string; readonly unused?: true },
-  io: Io,
-): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
-  const here = await assets(client);
-  if (options.unused) {
-    const unused = [...here.values()].filter((asset) => asset.images.length + asset.artifacts.length === 0);
-    for (const { sha256, size } of unused) io.out(`${sha256}  ${sizeText(size)}\n`);
-    return EXIT.ok;
-  }
-  const lines = imageLines(await images(client), here);
-  switch (options.output) {
-    case 'json':
-      io.out(jsonText(lines));
-      break;
-    case 'yaml':
-      io.out(yamlText(lines));
-      break;
-    default:
-      if (lines.length === 0) io.err('no images; `muster image build debian` makes one\n');
-      else io.out(tableText(COLUMNS, lines, options.output === 'wide'));
-  }
-  return EXIT.ok;
-}
-
-const VERIFIED = {
-  ok: 'ok',
-  changed: 'changed on disk, not served any more; add it again',
-  missing: 'missing; add it again',
-} as const;
-
-/**
- * Reads the files of the named images, or of all, again. Exit code 1 when one is missing or has
- * changed.
- */
-export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
-  const client = connectApi(socketPath(options.socket, io.env));
-  const all = await images(client);
-  refuseUnknown(names, (name) => all.some(({ metadata }) => metadata.name === name));
-  const here = await assets(client);
-  let good = true;
-  for (const { metadata, spec } of all) {
-    if (names.length > 0 && !names.includes(metadata.name)) continue;
-    for (const { part, sha256 } of partsOf(spec)) {
-      const { state } = here.has(sha256)
-        ? await client.call<{ state: keyof typeof VERIFIED }>('POST', `/v1/assets/${sha256}/verify`)
-        : ({ state: 'missing' } as const);
-      good &&= state === 'ok';
-      io.out(`image/${metadata.name} ${part} ${sha256.slice(0, 12)} ${VERIFIED[state]}\n`);
-    }
-  }
-  return good ? EXIT.ok : EXIT.failure;
-}
-
-function refuseUnknown(names: readonly string[], isKnown: (name: string) => boolean): void {
-  const unknown = names.filter((name) => !isKnown(name));
-  if (unknown.length > 0) throw new MusterError('E_NOT_FOUND', `there is no Image "${unknown.join('", "')}"`);
-}
-
-/** Machines of a Profile whose image is gone are held at their next boot. */
-async function refuseNamed(names: readonly string[], client: ApiClient): Promise<void> {
-  const { items } = await client.call<{ items: readonly Document<'Profile'>[] }>('GET', '/v1/profiles');
-  for (const name of names) {
-    const users = items.filter(({ spec }) => spec.image === name).map(({ metadata }) => metadata.name);
-    if (users.length > 0)
-      throw new MusterError(
-        'E_REFERENCE',
-        `Image/${name} is named by Profile/${users.join(', Profile/')}; change that first, or say --force`,
-      );
-  }
-}
-
-/**
- * Removes images, all or none, and those of their files that no other image needs; or only such
- * files.
- */
-export async function remove(
-  names: readonly string[],
-  options: Common & { readonly unused?: true; readonly keepFiles?: true; readonly force?: true },
-  io: Io,
-): Promise<number> {
-  if (names.length === 0 && !options.unused)
-    throw new MusterError('E_USAGE', 'say which image, or --unused for files that no image needs');
-  const client = connectApi(socketPath(options.socket, io.env));
-  const all = new Map((await images(client)).map((image) => [image.metadata.name, image]));
-  refuseUnknown(names, (name) => all.has(name));
-  if (!options.force) await refuseNamed(names, client);
-  const files = new Set<string>();
-  if (names.length > 0) {
-    const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
-      body: { json: { documents: [...new Set(names)].map((name) => ({ kind: 'Image', name })) } },
-    });
-    for (const { name } of results) {
-      io.out(`image/${name} deleted\n`);
-      if (!options.keepFiles) for (const sha256 of assetsOf(all.get(name)!.spec)) files.add(sha256);
-    }
-    printWarnings(warnings, io);
-  }
-  for (const asset of (await assets(client)).values()) {
-    if (asset.images.length + asset.artifacts.length > 0 || !(options.unused || files.has(asset.sha256)))
-      continue;
-    await client.call('DELETE', `/v1/assets/${asset.sha256}`);
-    io.out(`asset/${asset.sha256.slice(0, 12)} deleted (${sizeText(asset.size)})\n`);
-  }
-  return EXIT.ok;
+function inventoryVerbs(image: Command, io: Io, finish: Finish): void {
+  const list = withServer(
+    image
+      .command('ls')
+      .summary('list images and whether they are complete')
+      .description('Lists images and whether their files are here.')
+      .addOption(outputOption('table', 'wide', 'json', 'yaml'))
+      .option('--unused', 'list files that no image needs instead'),
+  ).action(async (options) => finish(await (await import('./inventory.ts')).list(options, io)));
+  withExamples(list, ['muster image ls', 'see which images can be booted']);
+  const verify = withServer(
+    image
+      .command('verify')
+      .summary('read the files of images again')
+      .description(
+        'Reads the files of images again and compares their hashes. Exit code 1 when one is missing or has changed.',
+      )
+      .argument('[name...]', 'only these images'),
+  ).action(async (names: string[], options) =>
+    finish(await (await import('./inventory.ts')).verify(names, options, io)),
+  );
+  withExamples(verify, ['muster image verify', 'check all images after a fault of a disk']);
+  const remove = withServer(
+    image
+      .command('rm')
+      .summary('remove images and their files')
+      .description('Removes images, and those of their files that no other image needs.')
+      .argument('[name...]', 'names of images')
+      .option('--keep-files', 'remove only the documents')
+      .option('--force', 'also an image that a Profile names: its machines are held at their next boot')
+      .option('--unused', 'also remove all other files that no image needs'),
+  ).action(async (names: string[], options) =>
+    finish(await (await import('./inventory.ts')).remove(names, options, io)),
+  );
+  withExamples(remove, ['muster image rm debian-12', 'remove an image that no profile names any more']);
 }

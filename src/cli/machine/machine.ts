@@ -3,11 +3,10 @@
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import type { Applied, ApplyResult } from '../../resources/catalog.ts';
-import { connectApi } from '../client.socket.ts';
-import { EXIT, type Io, printWarnings, socketPath } from '../io.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io, printWarnings } from '../io.ts';
 
-export interface AddOptions {
-  readonly socket?: string;
+export interface AddOptions extends ServerOptions {
   readonly profile?: string;
   readonly name?: string;
   readonly cluster?: string;
@@ -20,16 +19,17 @@ export async function add(mac: string, options: AddOptions, io: Io): Promise<num
   if (!canonical)
     throw new MusterError('E_USAGE', `"${mac}" is not a MAC address; write it like 52:54:00:aa:00:01`);
   const { profile, name, address, cluster } = options;
-  const made = await connectApi(socketPath(options.socket, io.env)).call<
-    Applied & Pick<ApplyResult, 'warnings'>
-  >('POST', '/v1/machines/add', { body: { json: { mac: canonical, profile, name, address, cluster } } });
+  const made = await openClient(options, io).call<Applied & Pick<ApplyResult, 'warnings'>>(
+    'POST',
+    '/v1/machines/add',
+    { body: { json: { mac: canonical, profile, name, address, cluster } } },
+  );
   io.out(`machine/${made.name} created\n`);
   printWarnings(made.warnings, io);
   return EXIT.ok;
 }
 
-export interface AcceptOptions {
-  readonly socket?: string;
+export interface AcceptOptions extends ServerOptions {
   readonly profile?: string;
   readonly name?: string;
   readonly cluster?: string;
@@ -38,7 +38,7 @@ export interface AcceptOptions {
 /** `machine`: as it is listed, or a MAC. */
 export async function accept(machine: string, options: AcceptOptions, io: Io): Promise<number> {
   const { profile, name, cluster } = options;
-  const accepted = await connectApi(socketPath(options.socket, io.env)).call<{ name: string }>(
+  const accepted = await openClient(options, io).call<{ name: string }>(
     'POST',
     `/v1/machines/${encodeURIComponent(machine)}/accept`,
     { body: { json: { profile, name, cluster } } },

@@ -1,11 +1,11 @@
 /** `muster render MACHINE`: its first-boot configuration, from the server or from a directory. */
 import type { MachineConfiguration } from '../../api/machines.ts';
 import { MusterError } from '../../base/errors.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
+import type { ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 
-export interface RenderOptions {
-  readonly socket?: string;
+export interface RenderOptions extends ServerOptions {
   readonly output?: string;
   /** Directory of documents; then no server is asked. */
   readonly filename?: string;
@@ -33,8 +33,8 @@ export async function render(machine: string, options: RenderOptions, io: Io): P
 }
 
 async function fromServer(machine: string, options: RenderOptions, io: Io): Promise<MachineConfiguration> {
-  const { connectApi } = await import('../client.socket.ts');
-  return await connectApi(socketPath(options.socket, io.env)).call<MachineConfiguration>(
+  const { openClient } = await import('../client.socket.ts');
+  return await openClient(options, io).call<MachineConfiguration>(
     'GET',
     `/v1/render/${encodeURIComponent(machine)}`,
   );

@@ -1,12 +1,11 @@
 /** `muster pki status`, `muster kubeconfig`, `muster machine rearm` */
 import type { ScopeStatus } from '../../api/trust.ts';
 import type { CertificateView, GenerationView } from '../../pki/views.ts';
-import { connectApi } from '../client.socket.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
-import { type Column, formatOf, jsonText, tableText, yamlText } from '../output.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 
-interface Options {
-  readonly socket?: string;
+interface Options extends ServerOptions {
   readonly output?: string;
 }
 
@@ -41,7 +40,7 @@ const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
  */
 export async function pkiStatus(cluster: string | undefined, options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
-  const { items } = await connectApi(socketPath(options.socket, io.env)).call<{ items: ScopeStatus[] }>(
+  const { items } = await openClient(options, io).call<{ items: ScopeStatus[] }>(
     'GET',
     cluster === undefined ? '/v1/pki' : `/v1/pki/${encodeURIComponent(cluster)}`,
   );
@@ -57,7 +56,7 @@ export async function pkiStatus(cluster: string | undefined, options: Options, i
       all.map((one) => ({ ...one, scope })),
     );
     io.out(
-      `${tableText(KEYSET_COLUMNS, keysets, wide)}\n${tableText(CERTIFICATE_COLUMNS, certificates, wide)}`,
+      `${tableText(KEYSET_COLUMNS, keysets, lookOf(io, wide))}\n${tableText(CERTIFICATE_COLUMNS, certificates, lookOf(io, wide))}`,
     );
   }
   return EXIT.ok;
@@ -69,11 +68,11 @@ export async function pkiStatus(cluster: string | undefined, options: Options, i
  */
 export async function kubeconfig(
   cluster: string,
-  options: { readonly socket?: string; readonly user?: string },
+  options: ServerOptions & { readonly user?: string },
   io: Io,
 ): Promise<number> {
   const user = options.user ?? (io.env.SUDO_USER || io.env.USER || 'admin');
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   io.out(
     await client.call<string>('POST', `/v1/clusters/${encodeURIComponent(cluster)}/kubeconfig`, {
       query: { user },
@@ -85,10 +84,10 @@ export async function kubeconfig(
 /** `machine`: as it is listed, or a MAC. */
 export async function rearm(
   machine: string,
-  options: { readonly socket?: string; readonly keep?: boolean },
+  options: ServerOptions & { readonly keep?: boolean },
   io: Io,
 ): Promise<number> {
-  const rearmed = await connectApi(socketPath(options.socket, io.env)).call<{ name: string }>(
+  const rearmed = await openClient(options, io).call<{ name: string }>(
     'POST',
     `/v1/machines/${encodeURIComponent(machine)}/rearm`,
     { query: options.keep ? { keep: 'true' } : {} },

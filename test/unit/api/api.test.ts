@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { parseMac } from '../../../src/base/mac.ts';
-import { readEvents } from '../../../src/cli/events.ts';
+import { readEvents } from '../../../src/cli/events/events.ts';
 import type { MusterEvent } from '../../../src/events/event.ts';
 import { openWorld, type World } from './world.ts';
 

@@ -505,6 +505,8 @@ describe('the command line', () => {
       err() {},
       env: {},
       color: false,
+      colorErr: false,
+      columns: undefined,
       signal: new AbortController().signal,
       pause: async () => {},
     };

@@ -59,6 +59,8 @@ async function verified(wait?: string) {
     },
     env: {},
     color: false,
+    colorErr: false,
+    columns: undefined,
     signal: new AbortController().signal,
     pause: (span) => pause(span),
   };

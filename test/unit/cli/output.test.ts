@@ -17,7 +17,9 @@ describe('tables', () => {
     expect(tableText(columns, [{ name: 'node-1', note: 'x' }, { name: 'n' }])).toBe(
       'NAME     NOTE\nnode-1   x\nn        <none>\n',
     );
-    expect(tableText(columns, [{ name: 'n' }], true)).toBe('NAME   NOTE     LENGTH\nn      <none>   1\n');
+    expect(tableText(columns, [{ name: 'n' }], { wide: true, headings: true })).toBe(
+      'NAME   NOTE     LENGTH\nn      <none>   1\n',
+    );
   });
 
   it('keeps control characters that a machine sent away from the terminal', () => {

@@ -1,10 +1,6 @@
 /** Runs command lines in this process, as main.ts does, with what they print. */
-import { CommanderError } from 'commander';
-import { registerAddons } from '../../../src/cli/addon/addon.ts';
-import { registerArtifacts } from '../../../src/cli/artifacts/artifacts.ts';
-import { registerImage } from '../../../src/cli/image/image.ts';
-import { EXIT, errorText, exitCodeOf, type Io } from '../../../src/cli/io.ts';
-import { buildProgram } from '../../../src/cli/program.ts';
+import { runCommandLine } from '../../../src/cli/command-line.ts';
+import type { Io } from '../../../src/cli/io.ts';
 
 export interface Ran {
   readonly code: number;
@@ -17,6 +13,9 @@ export async function run(
   options: {
     readonly socket?: string;
     readonly color?: boolean;
+    /** Width of the terminal; none by default. */
+    readonly columns?: number;
+    readonly env?: Readonly<Record<string, string>>;
     readonly signal?: AbortSignal;
     /** Told what a verb waits for; it does not wait. */
     readonly onPause?: (milliseconds: number) => void;
@@ -33,26 +32,12 @@ export async function run(
     err: (text) => {
       texts.err += text;
     },
-    env: options.socket === undefined ? {} : { MUSTER_SOCKET: options.socket },
+    env: { ...options.env, ...(options.socket === undefined ? {} : { MUSTER_SOCKET: options.socket }) },
     color: options.color ?? false,
+    colorErr: options.color ?? false,
+    columns: options.columns,
     signal: options.signal ?? new AbortController().signal,
     pause: async (span) => options.onPause?.(span),
   };
-  let code: number = EXIT.ok;
-  try {
-    await buildProgram(
-      io,
-      (result) => {
-        code = result;
-      },
-      [registerAddons, registerImage, registerArtifacts],
-    ).parseAsync(args, { from: 'user' });
-  } catch (error) {
-    if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    else {
-      io.err(errorText(error));
-      code = exitCodeOf(error);
-    }
-  }
-  return { code, ...texts };
+  return { code: await runCommandLine(args, io), ...texts };
 }

@@ -43,6 +43,8 @@ describe('docs/one-boot.md', () => {
       err: () => {},
       env: {},
       color: false,
+      colorErr: false,
+      columns: undefined,
       signal: new AbortController().signal,
       pause: async () => {},
     };

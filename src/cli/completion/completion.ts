@@ -1,9 +1,9 @@
 /** `muster completion bash`: a completion script made from the command tree. */
 import type { Command } from 'commander';
-import { MusterError } from '../base/errors.ts';
-import { PLURAL } from '../resources/kinds.ts';
-import { EXIT, type Io } from './io.ts';
-import { OTHER_LISTS } from './names.ts';
+import { MusterError } from '../../base/errors.ts';
+import { PLURAL } from '../../resources/kinds.ts';
+import { EXIT, type Io } from '../io.ts';
+import { OTHER_LISTS } from '../names.ts';
 
 export function completion(shell: string, program: Command, io: Io): number {
   if (shell !== 'bash') throw new MusterError('E_USAGE', `completion is there for bash, not for "${shell}"`);

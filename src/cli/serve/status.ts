@@ -1,14 +1,13 @@
 /** `muster status`, `muster reload`, `muster version` */
 
-import type { Readiness } from '../api/deps.ts';
-import { type Fault, MusterError } from '../base/errors.ts';
-import { VERSION } from '../base/version.ts';
-import { connectApi } from './client.socket.ts';
-import { EXIT, faultLine, faultsText, type Io, socketPath } from './io.ts';
-import { formatOf, jsonText, yamlText } from './output.ts';
+import type { Readiness } from '../../api/deps.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
+import { VERSION } from '../../base/version.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, faultLine, faultsText, type Io } from '../io.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
 
-interface Options {
-  readonly socket?: string;
+interface Options extends ServerOptions {
   readonly output?: string;
 }
 
@@ -20,7 +19,7 @@ interface Status extends Readiness {
 /** Exit code 1 when the server is not ready. */
 export async function status(options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const value = await connectApi(socketPath(options.socket, io.env)).call<Status>('GET', '/v1/status');
+  const value = await openClient(options, io).call<Status>('GET', '/v1/status');
   if (format === 'json') io.out(jsonText(value));
   else if (format === 'yaml') io.out(yamlText(value));
   else {
@@ -36,10 +35,7 @@ export async function status(options: Options, io: Io): Promise<number> {
 
 /** Exit code 1 when a file is invalid; the last good versions stay in force. */
 export async function reload(options: Options, io: Io): Promise<number> {
-  const { faults } = await connectApi(socketPath(options.socket, io.env)).call<{ faults: readonly Fault[] }>(
-    'POST',
-    '/v1/reload',
-  );
+  const { faults } = await openClient(options, io).call<{ faults: readonly Fault[] }>('POST', '/v1/reload');
   io.err(faultsText(faults));
   if (faults.length > 0) return EXIT.failure;
   io.out('reloaded\n');
@@ -50,7 +46,7 @@ export async function reload(options: Options, io: Io): Promise<number> {
 export async function version(options: Options, io: Io): Promise<number> {
   io.out(`muster ${VERSION}\n`);
   try {
-    const client = connectApi(socketPath(options.socket, io.env));
+    const client = openClient(options, io);
     const server = await client.call<{ version: string; node: string }>('GET', '/version');
     io.out(`server ${server.version} (node ${server.node})\n`);
   } catch (error) {

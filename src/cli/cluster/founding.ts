@@ -3,12 +3,11 @@ import { millis, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { EtcdDecision, FoundingRecord } from '../../cluster/etcd/founding.ts';
 import type { FoundingStatus } from '../../cluster/etcd/status.ts';
-import { connectApi } from '../client.socket.ts';
-import { EXIT, type Io, socketPath } from '../io.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 
-export interface FoundingOptions {
-  readonly socket?: string;
+export interface FoundingOptions extends ServerOptions {
   readonly output?: string;
 }
 
@@ -16,8 +15,8 @@ const pathOf = (cluster: string, what: string): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
 
 /** What a machine is told to do once it has its certificates. */
-export async function plan(machine: string, options: { readonly socket?: string }, io: Io): Promise<number> {
-  const api = connectApi(socketPath(options.socket, io.env));
+export async function plan(machine: string, options: ServerOptions, io: Io): Promise<number> {
+  const api = openClient(options, io);
   const shown = await api.call<{ readonly plan: string }>(
     'GET',
     `/v1/machines/${encodeURIComponent(machine)}/plan`,
@@ -29,7 +28,7 @@ export async function plan(machine: string, options: { readonly socket?: string 
 /** How far the founding is, a line for each member. */
 export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const api = connectApi(socketPath(options.socket, io.env));
+  const api = openClient(options, io);
   const status = await api.call<FoundingStatus & { readonly leaving?: Readonly<Record<string, string>> }>(
     'GET',
     pathOf(cluster, 'founding'),
@@ -92,8 +91,7 @@ function orderLines(
 const wordOf = (decision: EtcdDecision): string =>
   decision.do === 'hold' ? `held (${decision.code}): ${decision.text}` : decision.do;
 
-export interface FoundOptions {
-  readonly socket?: string;
+export interface FoundOptions extends ServerOptions {
   readonly confirm?: string;
 }
 
@@ -104,7 +102,7 @@ export async function found(cluster: string, options: FoundOptions, io: Io): Pro
       'E_USAGE',
       `this founds etcd without asking the members that are absent: if one of them has data, they are lost to the new cluster; if that is right, add --confirm ${cluster}`,
     );
-  const api = connectApi(socketPath(options.socket, io.env));
+  const api = openClient(options, io);
   const record = await api.call<{ readonly id: string; readonly grants: Readonly<Record<string, string>> }>(
     'POST',
     pathOf(cluster, 'found'),

@@ -1,10 +1,10 @@
 /** The columns of `muster get`, for each kind. */
 
-import type { LeaseView } from '../api/deps.ts';
-import type { Shown } from '../api/documents.ts';
-import { ageText } from '../base/age.ts';
-import { systemClock } from '../base/clock.ts';
-import type { MusterEvent } from '../events/event.ts';
+import type { LeaseView } from '../../api/deps.ts';
+import type { Shown } from '../../api/documents.ts';
+import { ageText } from '../../base/age.ts';
+import { systemClock } from '../../base/clock.ts';
+import type { MusterEvent } from '../../events/event.ts';
 import type {
   ClusterSpec,
   ImageSpec,
@@ -12,8 +12,8 @@ import type {
   MachineSpec,
   NetworkSpec,
   ProfileSpec,
-} from '../resources/kinds.ts';
-import type { Column } from './output.ts';
+} from '../../resources/kinds.ts';
+import type { Column } from '../output.ts';
 
 const NAME: Column<Shown> = { heading: 'NAME', cell: (item) => item.metadata.name };
 /** Who may change it: a file, by name and line, or the API. */

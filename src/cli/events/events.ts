@@ -1,12 +1,12 @@
 /** `muster events [SUBJECT] [--follow]` */
-import type { MusterEvent } from '../events/event.ts';
-import { connectApi } from './client.socket.ts';
-import { EVENT_COLUMNS, eventMessage } from './columns.ts';
-import { EXIT, type Io, socketPath } from './io.ts';
-import { formatOf, jsonText, painted, tableText, yamlText } from './output.ts';
+import type { MusterEvent } from '../../events/event.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { painted } from '../color.ts';
+import { EVENT_COLUMNS, eventMessage } from '../documents/columns.ts';
+import { EXIT, type Io } from '../io.ts';
+import { formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 
-export interface EventsOptions {
-  readonly socket?: string;
+export interface EventsOptions extends ServerOptions {
   readonly output?: string;
   readonly follow?: boolean;
   /** Newest that many. */
@@ -15,7 +15,7 @@ export interface EventsOptions {
 
 export async function events(subject: string | undefined, options: EventsOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
-  const client = connectApi(socketPath(options.socket, io.env));
+  const client = openClient(options, io);
   const query = { subject, limit: options.tail };
   if (options.follow) {
     const stream = client.stream('/v1/events', { query: { ...query, follow: 'true' }, signal: io.signal });
@@ -33,7 +33,7 @@ export async function events(subject: string | undefined, options: EventsOptions
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
   else if (items.length === 0) io.err('No events found.\n');
-  else io.out(tableText(EVENT_COLUMNS, items, format === 'wide'));
+  else io.out(tableText(EVENT_COLUMNS, items, lookOf(io, format === 'wide')));
   return EXIT.ok;
 }
 

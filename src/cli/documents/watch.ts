@@ -2,13 +2,13 @@
  * `muster get --watch`: what there is, then each document again when it has changed, as kubectl
  * does.
  */
-import type { Shown } from '../api/documents.ts';
-import { MusterError } from '../base/errors.ts';
-import { parseMac } from '../base/mac.ts';
-import type { MusterEvent } from '../events/event.ts';
-import { type Kind, PLURAL } from '../resources/kinds.ts';
-import type { ApiClient } from './client.socket.ts';
-import { eventFrames, eventOf } from './events.ts';
+import type { Shown } from '../../api/documents.ts';
+import { MusterError } from '../../base/errors.ts';
+import { parseMac } from '../../base/mac.ts';
+import type { MusterEvent } from '../../events/event.ts';
+import { type Kind, PLURAL } from '../../resources/kinds.ts';
+import type { ApiClient } from '../client.socket.ts';
+import { eventFrames, eventOf } from '../events/events.ts';
 
 export interface Watched {
   readonly client: ApiClient;

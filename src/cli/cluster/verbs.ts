@@ -1,0 +1,225 @@
+/** Registers `muster cluster …`. */
+import type { Command } from 'commander';
+import type { Io } from '../io.ts';
+import { CONFIRM, type Finish, outputOption, type Register, withExamples, withServer } from '../register.ts';
+
+export const registerCluster: Register = (program, io, finish) => {
+  const cluster = program
+    .command('cluster')
+    .summary('check clusters, add and remove nodes, found and restore etcd')
+    .description(
+      'Checks clusters, adds and removes nodes, founds and restores etcd. A cluster is created and changed by its documents: `muster apply`.',
+    );
+  healthVerbs(cluster, io, finish);
+  foundingVerbs(cluster, io, finish);
+  nodeVerbs(cluster, io, finish);
+  recoveryVerbs(cluster, io, finish);
+  withExamples(
+    cluster,
+    ['muster apply -f blue.yaml', 'create a cluster, or change it'],
+    ['muster cluster status blue', 'see whether a cluster is healthy, and what to do if it is not'],
+    ['muster cluster add-node blue node-4', 'add a worker'],
+  );
+};
+
+function healthVerbs(cluster: Command, io: Io, finish: Finish): void {
+  const status = withServer(
+    cluster
+      .command('status')
+      .summary('show whether a cluster is healthy')
+      .description(
+        'Shows whether a cluster is healthy: a line for each check of etcd, API servers, nodes, leases, requests, certificates and machines, with what to do about a failure. Exit code 0 only if every check passes.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option('--etcd', 'only etcd and its machines')
+      .addOption(outputOption('table', 'wide', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./health.ts')).status(name, options, io)),
+  );
+  withExamples(status, ['muster cluster status blue', 'check a cluster']);
+  const verify = withServer(
+    cluster
+      .command('verify')
+      .summary('check a cluster, and its network from pods')
+      .description(
+        'Makes the checks of `status`, and has pods on up to 16 nodes ask DNS and reach a Service; the pods are deleted afterwards. Exit code 0 only if every check passes.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option('--wait [duration]', 'repeat until every check passes, for at most this long (default: 15m)')
+      .option('--etcd', 'only etcd and its machines')
+      .option(
+        '--probe-image <image>',
+        "image with a shell, nslookup and nc (default: flannel's or kube-router's, which every node has)",
+      )
+      .addOption(outputOption('table', 'wide', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./health.ts')).verify(name, options, io)),
+  );
+  withExamples(verify, ['muster cluster verify blue --wait 20m', 'wait until a new cluster works']);
+}
+
+function foundingVerbs(cluster: Command, io: Io, finish: Finish): void {
+  const plan = withServer(
+    cluster
+      .command('plan')
+      .summary("print the plan of a machine's agent")
+      .description(
+        'Prints what the agent of a machine of a cluster has to do once it has its certificates: the lines of its plan, and the files.',
+      )
+      .argument('<machine>', 'name of the Machine')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./founding.ts')).plan(name, options, io)),
+  );
+  withExamples(
+    plan,
+    ['muster cluster plan cp1', "print a machine's plan"],
+    ['muster diff -f blue.yaml', 'show what a change of the document would change'],
+  );
+  const founding = withServer(
+    cluster
+      .command('founding')
+      .summary("show how far the founding of a cluster's etcd is")
+      .description("Shows how far the founding of a cluster's etcd is, and what each member was told to do.")
+      .argument('<cluster>', 'name of the Cluster')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./founding.ts')).founding(name, options, io)),
+  );
+  withExamples(founding, ['muster cluster founding blue', 'see which member of etcd is waited for']);
+  const found = withServer(
+    cluster
+      .command('found')
+      .summary('found etcd without waiting for absent members')
+      .description(
+        'Founds etcd with the members that have asked, without waiting for those that are absent. Without this order it is founded when all members have asked.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option(...CONFIRM),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./founding.ts')).found(name, options, io)),
+  );
+  withExamples(found, ['muster cluster found blue', 'say what could be lost, and change nothing']);
+  const client = withServer(
+    cluster
+      .command('etcd-client')
+      .summary("make a client certificate for a cluster's etcd")
+      .description(
+        'Writes ca.crt, client.crt and client.key, valid for 12 hours, into a directory, and prints the settings that etcdctl reads from its environment; or prints everything as JSON or YAML. The key is secret: it gives access to all of etcd.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('[directory]', 'directory for the files; created when missing')
+      .option('--user <name>', "who it is for, as the certificate's subject (default: the calling user)")
+      .addOption(outputOption('json', 'yaml')),
+  ).action(async (name: string, directory: string | undefined, options) =>
+    finish(await (await import('./etcd-client.files.ts')).etcdClient(name, directory, options, io)),
+  );
+  withExamples(client, [
+    'eval "$(muster cluster etcd-client blue ./etcd)"; etcdctl endpoint status',
+    'use etcdctl with the etcd of a cluster',
+  ]);
+}
+
+function nodeVerbs(cluster: Command, io: Io, finish: Finish): void {
+  const add = withServer(
+    cluster
+      .command('add-node')
+      .summary('add machines to a cluster')
+      .description(
+        "Adds machines to the Cluster's document, as editing it would. They join when they are powered on; members of etcd join one at a time.",
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('<machine...>', 'names of Machines')
+      .option('--control-plane', 'as control planes (default: as workers)')
+      .option('--etcd', 'as members of an external etcd'),
+  ).action(async (name: string, machines: string[], options) =>
+    finish(await (await import('./members.ts')).addNode(name, machines, options, io)),
+  );
+  withExamples(
+    add,
+    ['muster cluster add-node blue node-4 node-5', 'add two workers'],
+    ['muster cluster add-node blue cp2 cp3 --control-plane', 'go from one control plane to three'],
+  );
+  const remove = withServer(
+    cluster
+      .command('remove-node')
+      .summary('remove machines from a cluster, running or dead')
+      .description(
+        "Removes machines, running or dead: from the Cluster's document, by draining them, from etcd while the other members keep its quorum, and their Nodes; then it stops everything of the cluster on them.",
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('<machine...>', 'names; several when the number of members of etcd has to stay odd')
+      .option('--replace-with <machine...>', 'Machines that take their places, in this order')
+      .option('--clear', "delete the cluster's data on their data disks")
+      .option('--no-drain', 'do not evict their pods first')
+      .option('--drain-timeout <duration>', 'how long pods may take to end', '5m'),
+  ).action(async (name: string, machines: string[], options) =>
+    finish(await (await import('./members.ts')).removeNode(name, machines, options, io)),
+  );
+  withExamples(
+    remove,
+    ['muster cluster remove-node blue node-4', 'drain a worker and remove it'],
+    ['muster cluster remove-node blue cp2 --replace-with cp4', 'replace a dead control plane'],
+  );
+}
+
+function recoveryVerbs(cluster: Command, io: Io, finish: Finish): void {
+  const reset = withServer(
+    cluster
+      .command('reset')
+      .summary('end a cluster and clear its machines')
+      .description(
+        'Ends a cluster: stops and clears all of its machines. Nothing is founded again until `muster cluster found`. Without --confirm it says what it would do.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option(...CONFIRM),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./members.ts')).reset(name, options, io)),
+  );
+  withExamples(reset, ['muster cluster reset blue', 'say what would be lost, and change nothing']);
+  const restore = withServer(
+    cluster
+      .command('restore')
+      .summary("rebuild etcd from one member's data after its quorum is lost for good")
+      .description(
+        "Rebuilds etcd from a copy of one member's data, as a new founding, after its quorum is lost for good. The original data is kept. Without --confirm it says what may be lost.",
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option('--from <member>', 'the member whose data is used')
+      .option('--without <member...>', 'silent members that will never come back: their data is abandoned')
+      .option(...CONFIRM),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./members.ts')).restore(name, options, io)),
+  );
+  withExamples(restore, [
+    'muster cluster restore blue --from cp1',
+    'say what may be lost, and change nothing',
+  ]);
+  const callOff = withServer(
+    cluster
+      .command('call-off')
+      .summary('cancel a replacement or restore that cannot finish')
+      .description(
+        'Cancels what others wait for: the replacement of a member of etcd that never starts, or a restore from the data of a member that died meanwhile.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('<member>', 'the member that is being replaced, or whose data is being restored'),
+  ).action(async (name: string, member: string, options) =>
+    finish(await (await import('./members.ts')).callOff(name, member, options, io)),
+  );
+  withExamples(callOff, ['muster cluster call-off blue cp4', 'stop waiting for a replacement']);
+  const adopt = withServer(
+    cluster
+      .command('adopt')
+      .summary("accept a member's disk after Muster's store was rolled back")
+      .description(
+        "Records that the disk that a running member of etcd has now is its own, after Muster's store was rolled back to an older state. etcd has to list the member as well.",
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('<member>', 'name of the member')
+      .option(...CONFIRM),
+  ).action(async (name: string, member: string, options) =>
+    finish(await (await import('./members.ts')).adopt(name, member, options, io)),
+  );
+  withExamples(adopt, ['muster cluster adopt blue cp1', 'say what would change, and change nothing']);
+}

@@ -1,0 +1,185 @@
+/** What `muster image ls|verify|rm` do. */
+import { type AssetView, assetsOf } from '../../api/assets.ts';
+import type { Shown } from '../../api/documents.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { Document, ImageSpec } from '../../resources/kinds.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
+import type { Deleted } from '../documents/apply.ts';
+import { EXIT, type Io, printWarnings } from '../io.ts';
+import { type Column, jsonText, lookOf, sizeText, tableText, yamlText } from '../output.ts';
+
+interface Common extends ServerOptions {}
+
+/** What `image ls` shows of an image. */
+export interface ImageLine {
+  readonly name: string;
+  readonly os: string;
+  readonly version: string | undefined;
+  readonly arch: string;
+  readonly config: string;
+  /** Octets of those of its files that are here. */
+  readonly size: number;
+  readonly state: 'complete' | 'incomplete';
+  readonly missing: readonly string[];
+}
+
+const COLUMNS: readonly Column<ImageLine>[] = [
+  { heading: 'NAME', cell: ({ name }) => name },
+  { heading: 'OS', cell: ({ os, version }) => [os, version].filter(Boolean).join(' ') },
+  { heading: 'ARCH', cell: ({ arch }) => arch },
+  { heading: 'CONFIG', cell: ({ config }) => config },
+  { heading: 'SIZE', cell: ({ size }) => sizeText(size) },
+  { heading: 'STATE', cell: ({ state }) => state },
+  { heading: 'MISSING', cell: ({ missing }) => missing.join(' '), wide: true },
+];
+
+type ImageDocument = Document<'Image'>;
+
+async function images(client: ApiClient): Promise<readonly ImageDocument[]> {
+  return (await client.call<{ items: readonly Shown[] }>('GET', '/v1/images')).items as never;
+}
+
+async function assets(client: ApiClient): Promise<ReadonlyMap<string, AssetView>> {
+  const { items } = await client.call<{ items: readonly AssetView[] }>('GET', '/v1/assets');
+  return new Map(items.map((item) => [item.sha256, item]));
+}
+
+/** The files of an image with what they are to it. */
+export function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
+  const initrds = image.initrds ?? [];
+  return [
+    { part: 'kernel', sha256: image.kernel.sha256 },
+    ...initrds.map(({ sha256 }, n) => ({ part: initrds.length > 1 ? `initrd${n}` : 'initrd', sha256 })),
+    ...(image.root ? [{ part: 'root', sha256: image.root.sha256 }] : []),
+  ];
+}
+
+/** Images and which of their files are here. Pure. */
+export function imageLines(
+  documents: readonly ImageDocument[],
+  here: ReadonlyMap<string, Pick<AssetView, 'size'>>,
+): readonly ImageLine[] {
+  return documents.map(({ metadata, spec }) => {
+    const missing = partsOf(spec)
+      .filter(({ sha256 }) => !here.has(sha256))
+      .map(({ part }) => part);
+    return {
+      name: metadata.name,
+      os: spec.os,
+      version: spec.version,
+      arch: spec.arch,
+      config: spec.configFormat,
+      size: assetsOf(spec).reduce((sum, sha256) => sum + (here.get(sha256)?.size ?? 0), 0),
+      state: missing.length === 0 ? 'complete' : 'incomplete',
+      missing,
+    };
+  });
+}
+
+export async function list(
+  options: Common & { readonly output?: string; readonly unused?: true },
+  io: Io,
+): Promise<number> {
+  const client = openClient(options, io);
+  const here = await assets(client);
+  if (options.unused) {
+    const unused = [...here.values()].filter((asset) => asset.images.length + asset.artifacts.length === 0);
+    for (const { sha256, size } of unused) io.out(`${sha256}  ${sizeText(size)}\n`);
+    return EXIT.ok;
+  }
+  const lines = imageLines(await images(client), here);
+  switch (options.output) {
+    case 'json':
+      io.out(jsonText(lines));
+      break;
+    case 'yaml':
+      io.out(yamlText(lines));
+      break;
+    default:
+      if (lines.length === 0) io.err('no images; `muster image build debian` makes one\n');
+      else io.out(tableText(COLUMNS, lines, lookOf(io, options.output === 'wide')));
+  }
+  return EXIT.ok;
+}
+
+const VERIFIED = {
+  ok: 'ok',
+  changed: 'changed on disk, not served any more; add it again',
+  missing: 'missing; add it again',
+} as const;
+
+/**
+ * Reads the files of the named images, or of all, again. Exit code 1 when one is missing or has
+ * changed.
+ */
+export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
+  const client = openClient(options, io);
+  const all = await images(client);
+  refuseUnknown(names, (name) => all.some(({ metadata }) => metadata.name === name));
+  const here = await assets(client);
+  let good = true;
+  for (const { metadata, spec } of all) {
+    if (names.length > 0 && !names.includes(metadata.name)) continue;
+    for (const { part, sha256 } of partsOf(spec)) {
+      const { state } = here.has(sha256)
+        ? await client.call<{ state: keyof typeof VERIFIED }>('POST', `/v1/assets/${sha256}/verify`)
+        : ({ state: 'missing' } as const);
+      good &&= state === 'ok';
+      io.out(`image/${metadata.name} ${part} ${sha256.slice(0, 12)} ${VERIFIED[state]}\n`);
+    }
+  }
+  return good ? EXIT.ok : EXIT.failure;
+}
+
+function refuseUnknown(names: readonly string[], isKnown: (name: string) => boolean): void {
+  const unknown = names.filter((name) => !isKnown(name));
+  if (unknown.length > 0) throw new MusterError('E_NOT_FOUND', `there is no Image "${unknown.join('", "')}"`);
+}
+
+/** Machines of a Profile whose image is gone are held at their next boot. */
+async function refuseNamed(names: readonly string[], client: ApiClient): Promise<void> {
+  const { items } = await client.call<{ items: readonly Document<'Profile'>[] }>('GET', '/v1/profiles');
+  for (const name of names) {
+    const users = items.filter(({ spec }) => spec.image === name).map(({ metadata }) => metadata.name);
+    if (users.length > 0)
+      throw new MusterError(
+        'E_REFERENCE',
+        `Image/${name} is named by Profile/${users.join(', Profile/')}; change that first, or say --force`,
+      );
+  }
+}
+
+/**
+ * Removes images, all or none, and those of their files that no other image needs; or only such
+ * files.
+ */
+export async function remove(
+  names: readonly string[],
+  options: Common & { readonly unused?: true; readonly keepFiles?: true; readonly force?: true },
+  io: Io,
+): Promise<number> {
+  if (names.length === 0 && !options.unused)
+    throw new MusterError('E_USAGE', 'say which image, or --unused for files that no image needs');
+  const client = openClient(options, io);
+  const all = new Map((await images(client)).map((image) => [image.metadata.name, image]));
+  refuseUnknown(names, (name) => all.has(name));
+  if (!options.force) await refuseNamed(names, client);
+  const files = new Set<string>();
+  if (names.length > 0) {
+    const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
+      body: { json: { documents: [...new Set(names)].map((name) => ({ kind: 'Image', name })) } },
+    });
+    for (const { name } of results) {
+      io.out(`image/${name} deleted\n`);
+      if (!options.keepFiles) for (const sha256 of assetsOf(all.get(name)!.spec)) files.add(sha256);
+    }
+    printWarnings(warnings, io);
+  }
+  for (const asset of (await assets(client)).values()) {
+    if (asset.images.length + asset.artifacts.length > 0 || !(options.unused || files.has(asset.sha256)))
+      continue;
+    await client.call('DELETE', `/v1/assets/${asset.sha256}`);
+    io.out(`asset/${asset.sha256.slice(0, 12)} deleted (${sizeText(asset.size)})\n`);
+  }
+  return EXIT.ok;
+}

@@ -1,0 +1,38 @@
+/** `muster lab run`: builds the virtual rack and plays a scenario in it. */
+import { MusterError } from '../../base/errors.ts';
+import { projectRoot } from '../../base/paths.ts';
+import { enterNamespace, insideNamespace } from '../../lab/namespace.files.ts';
+import { loadScenario, prepareImages, runScenario, settingsOf } from '../../lab/run.files.ts';
+import { EXIT, type Io } from '../io.ts';
+
+export interface LabRunOptions {
+  readonly json?: boolean;
+  readonly keep?: boolean;
+  readonly imageCache?: string;
+  readonly parallel?: string;
+}
+
+/**
+ * Plays the scenario of `file`; the exit code says whether everything that it expects happened.
+ * Outside a namespace of its own the process replaces itself by one that is inside.
+ *
+ * @throws {MusterError} E_USAGE when `--parallel` is not a number from 1 to 99
+ */
+export async function run(file: string, options: LabRunOptions, io: Io): Promise<number> {
+  const scenario = await loadScenario(file);
+  if (options.parallel !== undefined && !/^[1-9][0-9]?$/.test(options.parallel))
+    throw new MusterError('E_USAGE', `--parallel "${options.parallel}" is not a number from 1 to 99`);
+  const common = {
+    project: projectRoot(),
+    imageCache: options.imageCache,
+    parallel: options.parallel === undefined ? undefined : Number(options.parallel),
+    say: (text: string) => io.err(text),
+    signal: io.signal,
+  };
+  if (!insideNamespace()) {
+    enterNamespace(settingsOf(await prepareImages(scenario, common)));
+  }
+  const result = await runScenario(scenario, { ...common, keep: options.keep ?? false });
+  if (options.json) io.out(`${JSON.stringify(result)}\n`);
+  return result.ok ? EXIT.ok : EXIT.failure;
+}

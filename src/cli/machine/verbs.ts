@@ -1,0 +1,83 @@
+/** Registers `muster render` and `muster machine add|accept|rearm`. */
+import { outputOption, type Register, withExamples, withServer } from '../register.ts';
+
+export const registerMachine: Register = (program, io, finish) => {
+  const render = withServer(
+    program
+      .command('render')
+      .summary("print a machine's first-boot configuration")
+      .description(
+        "Prints a machine's first-boot configuration as the server would serve it; with -f, from a directory and without a server.",
+      )
+      .argument('<machine>', 'name or MAC address')
+      .option('-f, --filename <dir>', 'directory of YAML documents; no server is asked')
+      .option('--file <name>', 'only this file, such as user-data')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (machine: string, options) =>
+    finish(await (await import('./render.ts')).render(machine, options, io)),
+  );
+  withExamples(
+    render,
+    ['muster render node-1 --file user-data', 'print the cloud-init document of a machine'],
+    ['muster render node-1 -f /etc/muster', 'render from a directory, without a server'],
+  );
+
+  const machine = program
+    .command('machine')
+    .summary('add, accept and rearm machines')
+    .description('Adds machines to the inventory, and decides about those that are held.');
+  const add = withServer(
+    machine
+      .command('add')
+      .summary('create a Machine document')
+      .description('Creates a Machine document for a hardware address.')
+      .argument('<mac>', 'hardware address in any usual spelling')
+      .option('--profile <name>', 'its profile')
+      .option('--name <name>', 'its name (default: the name it was seen under, else m-MAC)')
+      .option('--cluster <name>', 'its cluster')
+      .option('--address <ipv4>', 'an address that is reserved for it'),
+  ).action(async (mac: string, options) =>
+    finish(await (await import('./machine.ts')).add(mac, options, io)),
+  );
+  withExamples(
+    add,
+    [
+      'muster machine add 52:54:00:aa:00:01 --profile worker --name node-1',
+      'make a machine known before it boots',
+    ],
+    ['muster machine add 5254.00aa.0002 --profile worker --address 10.77.0.32', 'reserve an address for it'],
+  );
+  const accept = withServer(
+    machine
+      .command('accept')
+      .summary('accept a machine that was seen, or let a held one try again')
+      .description('Accepts a machine that was seen, or lets one that is held try again.')
+      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .option('--profile <name>', 'its profile')
+      .option('--name <name>', 'its name')
+      .option('--cluster <name>', 'its cluster'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./machine.ts')).accept(name, options, io)),
+  );
+  withExamples(
+    accept,
+    ['muster machine accept m-525400aa0001 --profile worker --name node-1', 'accept an unknown machine'],
+    ['muster machine accept node-1', 'let a machine boot again that was held after failed boots'],
+  );
+  const rearm = withServer(
+    machine
+      .command('rearm')
+      .summary("end an alarm about a machine's identity")
+      .description(
+        'Ends the alarm of a machine in whose name two keys asked, or the hold of a machine that was removed from its cluster and is back. Its certificate is no longer trusted; the next key that comes with the ticket of its current boot gets a new one.',
+      )
+      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .option('--keep', 'keep its certificate, and trust it again if it was revoked'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('../pki/trust.ts')).rearm(name, options, io)),
+  );
+  withExamples(rearm, [
+    'muster machine rearm node-1',
+    'let a machine enrol again after you have looked at why two keys asked in its name',
+  ]);
+};

@@ -1,0 +1,36 @@
+/** Registers `muster kubeconfig` and `muster pki status`. */
+import { outputOption, type Register, withExamples, withServer } from '../register.ts';
+
+export const registerPki: Register = (program, io, finish) => {
+  const kubeconfig = withServer(
+    program
+      .command('kubeconfig')
+      .summary('print a kubeconfig with a fresh admin certificate')
+      .description(
+        'Prints a kubeconfig for the endpoint of a cluster, with an admin certificate and key that are made for this call and valid for 12 hours. It is secret.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option('--user <name>', 'who it is for, as audit logs will show it (default: the calling user)'),
+  ).action(async (cluster: string, options) =>
+    finish(await (await import('./trust.ts')).kubeconfig(cluster, options, io)),
+  );
+  withExamples(kubeconfig, [
+    '(umask 077; muster kubeconfig blue > blue.kubeconfig); KUBECONFIG=blue.kubeconfig kubectl get nodes',
+    'use kubectl with a cluster',
+  ]);
+  const pki = program
+    .command('pki')
+    .summary('show keys and certificates')
+    .description('Shows keys and certificates.');
+  const status = withServer(
+    pki
+      .command('status')
+      .summary('list keys and certificates')
+      .description('Lists every keyset and every certificate that was issued: to whom, and until when.')
+      .argument('[cluster]', 'only of this cluster')
+      .addOption(outputOption('table', 'wide', 'json', 'yaml')),
+  ).action(async (cluster: string | undefined, options) =>
+    finish(await (await import('./trust.ts')).pkiStatus(cluster, options, io)),
+  );
+  withExamples(status, ['muster pki status blue', "list a cluster's certificates, the next to expire first"]);
+};

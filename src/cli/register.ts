@@ -1,0 +1,83 @@
+/**
+ * What the files named verbs.ts share: how a noun adds itself to the command tree, and the options
+ * that several verbs take. Nothing here loads more than commander.
+ */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { Io } from './io.ts';
+
+/** Takes the exit code of a verb when its action has ended. */
+export type Finish = (code: number) => void;
+
+/**
+ * Adds a noun or verb to the tree: arguments, options, texts and actions. An action imports what it
+ * runs when it runs, so that `muster version` does not load the API client or the YAML reader.
+ */
+export type Register = (program: Command, io: Io, finish: Finish) => void;
+
+/** An example of use: the command line, and what it is for. */
+export interface Example {
+  readonly command: string;
+  readonly about: string;
+}
+
+const EXAMPLES = new WeakMap<Command, readonly Example[]>();
+
+/** The examples that `withExamples` gave to a command; docs/cli.md prints them. */
+export const examplesOf = (command: Command): readonly Example[] => EXAMPLES.get(command) ?? [];
+
+/** Prints examples below the help of `command`; each is `[command line, what it is for]`. */
+export function withExamples(
+  command: Command,
+  ...examples: readonly (readonly [command: string, about: string])[]
+): Command {
+  const all = examples.map(([line, about]) => ({ command: line, about }));
+  EXAMPLES.set(command, all);
+  const lines = all.map((one) => `  # ${one.about}\n  ${one.command}`);
+  return command.addHelpText('after', `\nExamples:\n${lines.join('\n\n')}`);
+}
+
+/** Collects the values of an option that may be given several times. */
+export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
+
+/** Adds the options of a verb that calls the server. */
+export const withServer = (command: Command): Command =>
+  command
+    .addOption(new Option('--socket <path>', "the server's unix socket").env('MUSTER_SOCKET'))
+    .option('--timeout <duration>', 'how long to wait until the server begins to answer (default: 30s)');
+
+/** `-o`, with the formats that a verb can print. */
+export const outputOption = (...formats: string[]): Option =>
+  new Option('-o, --output <format>', 'output format').choices(formats);
+
+/** `-f`, which may be given several times. */
+export const filenameOption = (): Option =>
+  new Option('-f, --filename <path>', 'file, directory, or - for standard input (repeatable)').argParser(
+    collect,
+  );
+
+/** `--mirror`, which may be given several times. */
+export const mirrorOption = (): Option =>
+  new Option('--mirror <from=to>', 'fetch URLs that begin with FROM from TO instead (repeatable)').argParser(
+    collect,
+  );
+
+/** The name that a destructive order needs again before it is carried out. */
+export const CONFIRM = ['--confirm <name>', "the cluster's name again, to confirm"] as const;
+
+/** Names of processors, as Linux and as Debian call them. */
+const ARCHES: Readonly<Record<string, 'x86_64' | 'aarch64'>> = {
+  x86_64: 'x86_64',
+  amd64: 'x86_64',
+  aarch64: 'aarch64',
+  arm64: 'aarch64',
+};
+
+/** `--arch`; Debian's and Go's names (amd64, arm64) mean the same as Linux's. */
+export const archOption = (about: string): Option =>
+  new Option('--arch <arch>', about).choices(Object.keys(ARCHES)).argParser((value: string) => {
+    if (Object.hasOwn(ARCHES, value)) return ARCHES[value];
+    throw new InvalidArgumentError(`Allowed choices are ${Object.keys(ARCHES).join(', ')}.`);
+  });
