@@ -11,10 +11,13 @@ import { encodePlan } from '../src/agent/wire.ts';
 import { systemClock } from '../src/base/clock.ts';
 import { silentLog } from '../src/base/log.ts';
 import { createMetrics } from '../src/base/metrics.ts';
+import { openRollouts } from '../src/cluster/change/rollouts.ts';
 import { membersOf } from '../src/cluster/etcd/etcd-plan.ts';
 import { openJoinTokens } from '../src/cluster/joining/tokens.ts';
-import { openPresentObjects } from '../src/cluster/objects/desired.ts';
+import { openAppliedObjects } from '../src/cluster/objects/applied.ts';
+import { openPresentObjects } from '../src/cluster/plan/desired-objects.ts';
 import { createPlanner } from '../src/cluster/plan/planner.ts';
+import { followClusters } from '../src/cluster/spec/resolved-clusters.ts';
 import { createEventLog } from '../src/events/log.ts';
 import { followMemberships } from '../src/machines/membership.ts';
 import type { LeafName } from '../src/pki/hierarchy.ts';
@@ -103,8 +106,11 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
   const vault = vaultFrom(newVaultKey(), 'bench');
   const pki = openPki({ store, clock, vault });
   const secrets = openSecrets({ store, vault });
+  const clusters = followClusters(catalog, followMemberships(catalog));
   const planner = createPlanner({
-    ...{ catalog, memberships: followMemberships(catalog), pki, clock, events, store, log },
+    ...{ catalog, clusters, pki, clock, events },
+    restarts: openRollouts({ clock, events }),
+    applied: openAppliedObjects({ store, clock, log }),
     etcd: async (resolved) => ({
       lines: [],
       founding: { state: 'new', token: 'muster-fbench', members: membersOf(resolved) },
@@ -131,7 +137,7 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
     },
     plan: (machine) => ask(machine, false),
     async close() {
-      planner.close();
+      clusters.close();
       await catalog.close();
       await store.close();
       rmSync(DIRECTORY, { recursive: true, force: true });

@@ -20,6 +20,7 @@ import { VERSION } from './base/version.ts';
 import type { ServeOptions } from './cli/serve/options.ts';
 import { createDepartures } from './cluster/change/departures.ts';
 import { createMembership } from './cluster/change/membership.ts';
+import { openRollouts } from './cluster/change/rollouts.ts';
 import { foundingOrders } from './cluster/etcd/commands.ts';
 import { createEtcdPlanner } from './cluster/etcd/etcd-plan.ts';
 import { createFounder } from './cluster/etcd/founder.ts';
@@ -33,7 +34,7 @@ import { userEtcdClient, userKubeconfig } from './cluster/joining/user-credentia
 import { createKubes } from './cluster/kube.socket.ts';
 import { openAddons } from './cluster/objects/addons/library.ts';
 import { openAppliedObjects } from './cluster/objects/applied.ts';
-import { openPresentObjects } from './cluster/objects/desired.ts';
+import { openPresentObjects } from './cluster/plan/desired-objects.ts';
 import { createPlanner } from './cluster/plan/planner.ts';
 import { checkAll } from './cluster/spec/check-documents.ts';
 import { followClusters } from './cluster/spec/resolved-clusters.ts';
@@ -277,21 +278,22 @@ async function listen(
   });
   const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
   const present = openPresentObjects(addons, foundingOf);
+  const applied = openAppliedObjects({ ...common, store });
   const planner = createPlanner({
     ...common,
-    store,
     catalog,
-    memberships,
+    clusters,
     pki,
     events,
     etcd,
     departures: founder,
     tokens,
     newFilesystem: randomUUID,
+    restarts: openRollouts({ ...common, events }),
     supplies,
     present,
+    applied,
   });
-  closing.defer(() => planner.close());
   // Before any configuration leaves: it says where agents are listened to, and our CA.
   await agents.listen({
     host: '0.0.0.0',
@@ -330,7 +332,7 @@ async function listen(
     founding: founding.status,
     kubes,
     pki,
-    objects: { present, applied: openAppliedObjects({ ...common, store }) },
+    objects: { present, applied },
     roster,
     standingOf: agents.standingOf,
     newId: () => randomBytes(4).toString('hex'),

@@ -2,11 +2,13 @@
  * Handlers for clusters beyond their documents: the full specification, plans of machines, the
  * founding of etcd.
  */
+
 import { MusterError } from '../base/errors.ts';
-import type { ManifestFile } from '../cluster/objects/addons/addon.ts';
 import { type AddonState, addonsPart } from '../cluster/objects/addons/library.ts';
 import { previewText } from '../cluster/plan/preview.ts';
-import { type ClusterFault, type Completed, complete } from '../cluster/spec/resolve.ts';
+import type { AddonManifest } from '../cluster/spec/addon.ts';
+import type { ClusterFault } from '../cluster/spec/fault.ts';
+import { type Completed, complete } from '../cluster/spec/resolve.ts';
 import type { Provenance, ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
 import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
 import { machineNames } from '../resources/membership.ts';
@@ -76,7 +78,7 @@ export interface AddonView {
   readonly state: AddonState['state'];
   /** What is wrong. */
   readonly detail?: string;
-  readonly manifests: readonly ManifestFile[];
+  readonly manifests: readonly AddonManifest[];
   /** How many objects it has, and which images they need; when it is ready. */
   readonly objects?: number;
   readonly images?: readonly string[];

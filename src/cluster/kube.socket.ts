@@ -2,12 +2,13 @@
  * A cluster's API as the boot host reaches it: every API server by its own address, with an admin
  * certificate of an hour.
  */
+
 import { fieldsOf, parsed, textOf } from '../base/foreign-json.ts';
 import { urlHost } from '../base/ip.ts';
 import { type BootHostDeps, bootHostCredentials } from './boot-host.ts';
 import { type Answer, ask } from './https.socket.ts';
 import { type Kube, type KubeAnswer, KubeRefusal } from './kube.ts';
-import { API_PORT } from './spec/resolved-cluster.ts';
+import { API_PORT } from './spec/ports.ts';
 
 const PATIENCE_MS = 5000;
 /** A node with its images takes some 20 KiB. */

@@ -23,6 +23,12 @@ const ROOMS = [
   'main',
 ] as const;
 
+/**
+ * The rooms within `src/cluster`, in the same order; `.` is the folder itself, whose few files are
+ * how the boot host talks to a cluster.
+ */
+const CLUSTER_ROOMS = ['spec', '.', 'objects', 'plan', 'etcd', 'joining', 'health', 'change'] as const;
+
 /** Modules that touch network, disk, processes or threads. */
 const WORLD = [
   'dgram',
@@ -86,6 +92,25 @@ test('a file imports only from its own room and from rooms to the left', () => {
   expect(Object.keys(EXCEPTIONS).filter((line) => !used.has(line))).toEqual([]);
 });
 
+test('within src/cluster a file imports only from its own room and from rooms to the left', () => {
+  const orderOf = (file: string): number => {
+    const folders = file.split('/').slice(2, -1);
+    return CLUSTER_ROOMS.indexOf((folders[0] ?? '.') as (typeof CLUSTER_ROOMS)[number]);
+  };
+  const ofCluster = (file: string): boolean => file.startsWith('src/cluster/');
+  expect(sources('src/cluster').filter((file) => orderOf(file) < 0)).toEqual([]);
+  const wrong = all.flatMap(({ file, found }) => {
+    const to = target(file, found);
+    if (to === undefined || !ofCluster(file) || !ofCluster(to)) return [];
+    return orderOf(to) <= orderOf(file) ? [] : [`${file} → ${to}`];
+  });
+  expect(wrong).toEqual([]);
+});
+
+test('at most five files are in src/cluster itself', () => {
+  expect(sources('src/cluster').filter((file) => file.split('/').length === 3).length).toBeLessThan(6);
+});
+
 test('only files named as edges import network, disk, processes or threads', () => {
   const wrong = all
     .filter(({ file, found }) => !EDGE.test(file) && !found.typeOnly)
@@ -119,21 +144,30 @@ test('relative imports name their file with .ts, so that Node runs them as they 
   expect(wrong).toEqual([]);
 });
 
-test('no file takes part in a circle of imports that are loaded at start', () => {
+/** Circles of imports, each from its first file back to it. */
+function circles(counts: (found: Import) => boolean): readonly string[] {
   const edges = new Map<string, string[]>();
   for (const { file, found } of all) {
     const to = target(file, found);
-    if (to !== undefined && !found.typeOnly && !found.lazy) edges.set(file, [...(edges.get(file) ?? []), to]);
+    if (to !== undefined && counts(found)) edges.set(file, [...(edges.get(file) ?? []), to]);
   }
   const done = new Set<string>();
-  const circles: string[] = [];
+  const result: string[] = [];
   const visit = (file: string, way: readonly string[]): void => {
     const at = way.indexOf(file);
-    if (at >= 0) circles.push([...way.slice(at), file].join(' → '));
+    if (at >= 0) result.push([...way.slice(at), file].join(' → '));
     if (at >= 0 || done.has(file)) return;
     for (const next of edges.get(file) ?? []) visit(next, [...way, file]);
     done.add(file);
   };
   for (const file of edges.keys()) visit(file, []);
-  expect(circles).toEqual([]);
+  return result;
+}
+
+test('no file takes part in a circle of imports that are loaded at start', () => {
+  expect(circles(({ typeOnly, lazy }) => !typeOnly && !lazy)).toEqual([]);
+});
+
+test('no file takes part in a circle of imports, of types or of values', () => {
+  expect(circles(({ lazy }) => !lazy)).toEqual([]);
 });

@@ -2,37 +2,14 @@
  * What this server heard of the machines of each cluster, for their turns. In memory: after a
  * restart all are heard anew first.
  */
+
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { EventSink } from '../../events/event.ts';
+import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 import { type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
-import {
-  type Heard,
-  isSettled,
-  type Peer,
-  type Pods,
-  type Revisions,
-  ROLLED,
-  type Rolled,
-  STALLED_AFTER,
-  type Turn,
-  turnOf,
-} from './turn.ts';
-
-export interface Rollouts {
-  /**
-   * Takes what the machine says of itself, and says what it may change now. Turns are given one at
-   * a time.
-   */
-  ask(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts, wanted: Revisions): Asked;
-}
-
-export interface Asked {
-  readonly turn: Turn;
-  /** It waits for its turn, or had it and is not back: it is to be heard again soon. */
-  readonly soon: boolean;
-}
+import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf } from './turn.ts';
 
 interface Known extends Peer {
   readonly at: Millis;
@@ -46,7 +23,7 @@ export function openRollouts({
 }: {
   readonly clock: Clock;
   readonly events: EventSink;
-}): Rollouts {
+}): Restarts {
   const startedAt = clock.monotonic();
   /** By cluster and machine. */
   const known = new Map<string, Known>();

@@ -5,13 +5,7 @@
  * founding waits for nobody, and what a change broke can be mended.
  */
 import { duration, type Millis } from '../../base/duration.ts';
-
-/** Of these a cluster needs some at every moment. Static pods, or services of the host. */
-export const ROLLED = ['etcd', 'kube-apiserver'] as const;
-export type Rolled = (typeof ROLLED)[number];
-
-/** By what each starts with: its flags, and the files that it reads only then. */
-export type Revisions = Partial<Readonly<Record<Rolled, string>>>;
+import { type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 
 /** One of them as its machine last said. All times are monotonic. */
 export interface Heard {
@@ -53,12 +47,6 @@ export interface Moment {
   /** When this server began to listen. */
   readonly startedAt: Millis;
 }
-
-export type Turn =
-  /** `changes`: what is started anew. */
-  | { readonly do: 'go'; readonly changes: readonly Rolled[] }
-  /** `changes` are withheld. `text` says whom it waits for, and why. */
-  | { readonly do: 'wait'; readonly changes: readonly Rolled[]; readonly text: string };
 
 /** One that answered so recently has perhaps lost its leader for a moment. */
 const MOMENT = duration('30s');

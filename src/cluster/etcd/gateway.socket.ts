@@ -3,14 +3,15 @@
  * a client certificate of the cluster's own etcd CA. Keys and values are base64, 64-bit numbers are
  * decimal texts.
  */
+
 import type { Clock } from '../../base/clock.ts';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { bootHostCredentials } from '../boot-host.ts';
 import { ask, type Credentials } from '../https.socket.ts';
+import { etcdClientUrl, etcdPeerUrl } from '../spec/ports.ts';
 import type { EtcdGateway } from './founder.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
-import { clientUrl, peerUrl } from './quorum.ts';
 
 /** etcd answers a linearizable read without quorum after 5 s; a healthy one in milliseconds. */
 const PATIENCE_MS = 3000;
@@ -44,7 +45,7 @@ export function gatewayOf(postTo: Post): EtcdGateway {
     let last: unknown = new Error('etcd has no members');
     for (const { address } of members) {
       try {
-        return await postTo(clientUrl(address) + path, body);
+        return await postTo(etcdClientUrl(address) + path, body);
       } catch (error) {
         last = error instanceof EtcdRefusal || !(last instanceof EtcdRefusal) ? error : last;
       }
@@ -52,12 +53,12 @@ export function gatewayOf(postTo: Post): EtcdGateway {
     throw last;
   };
   const reads = (address: string): Promise<boolean> =>
-    postTo(`${clientUrl(address)}/v3/kv/range`, { key: NOTHING, count_only: true }).then(
+    postTo(`${etcdClientUrl(address)}/v3/kv/range`, { key: NOTHING, count_only: true }).then(
       () => true,
       () => false,
     );
   const lives = (address: string): Promise<boolean> =>
-    postTo(`${clientUrl(address)}/v3/maintenance/status`, {}).then(
+    postTo(`${etcdClientUrl(address)}/v3/maintenance/status`, {}).then(
       () => true,
       () => false,
     );
@@ -69,10 +70,10 @@ export function gatewayOf(postTo: Post): EtcdGateway {
       // It has just answered a linearizable read: its list is no older than that.
       const asked = reading.find(({ ok }) => ok);
       if (!asked) return undefined;
-      const list = listOf(await postTo(`${clientUrl(asked.address)}/v3/cluster/member/list`, {}));
+      const list = listOf(await postTo(`${etcdClientUrl(asked.address)}/v3/cluster/member/list`, {}));
       const healthy = await Promise.all(
         list.members.map(async (member) => {
-          const at = reading.find(({ address }) => member.peerUrls.includes(peerUrl(address)));
+          const at = reading.find(({ address }) => member.peerUrls.includes(etcdPeerUrl(address)));
           if (!at) return false;
           return member.learner ? lives(at.address) : at.ok;
         }),

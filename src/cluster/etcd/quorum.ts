@@ -1,19 +1,13 @@
 /** What etcd's own list says of quorum. Pure. */
-import { urlHost } from '../../base/ip.ts';
+import { etcdPeerUrl } from '../spec/ports.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
-
-export const PEER_PORT = 2380;
-export const CLIENT_PORT = 2379;
-
-export const peerUrl = (address: string): string => `https://${urlHost(address)}:${PEER_PORT}`;
-export const clientUrl = (address: string): string => `https://${urlHost(address)}:${CLIENT_PORT}`;
 
 /** A majority of `voters`. */
 export const majority = (voters: number): number => Math.floor(voters / 2) + 1;
 
 /** By peer URL as well: one that never started has no name. */
 export const isMember = (member: EtcdMember, { name, address }: MemberAddress): boolean =>
-  member.name === name || member.peerUrls.includes(peerUrl(address));
+  member.name === name || member.peerUrls.includes(etcdPeerUrl(address));
 
 /** Whether etcd has a quorum at all: enough voters answered a linearizable read. */
 export function hasQuorum(view: EtcdView): boolean {

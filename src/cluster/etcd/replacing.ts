@@ -6,8 +6,9 @@
  * etcd's list is the truth where the two differ (a step was done and not written down, somebody
  * else acted, the store is older).
  */
+import { etcdPeerUrl } from '../spec/ports.ts';
 import type { EtcdView, FoundingRecord, MemberAddress, Replacing } from './founding.ts';
-import { isMember, othersHaveQuorum, peerUrl } from './quorum.ts';
+import { isMember, othersHaveQuorum } from './quorum.ts';
 
 export type ReplacingStep =
   | { readonly do: 'remove'; readonly id: string }
@@ -53,7 +54,7 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
       const other = view.members.find(({ learner }) => learner);
       return other
         ? wait(`another learner is there: ${other.name || other.id}`)
-        : { do: 'add', peerUrl: peerUrl(who.address) };
+        : { do: 'add', peerUrl: etcdPeerUrl(who.address) };
     }
     case 'start':
       if (!added) return goTo('remove');

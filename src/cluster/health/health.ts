@@ -9,7 +9,6 @@ import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import type { Kube } from '../kube.ts';
-import { type ObjectsStatusDeps, objectsStatus } from '../objects/status.ts';
 import type { Completed } from '../spec/resolve.ts';
 import { addressOf, type ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
@@ -17,6 +16,7 @@ import { bad, type ClusterHealth, type Finding } from './finding.ts';
 import { judgeCertificates, judgeKubernetes, judgeMachines, judgeProbes, type MachineSeen } from './judge.ts';
 import { judgeEtcd } from './judge-etcd.ts';
 import { judgeObjects } from './judge-objects.ts';
+import { type ObjectsStatusDeps, objectsStatus } from './objects-status.ts';
 import { observeKubernetes } from './observe.ts';
 import { type Probed, probe } from './probe.ts';
 

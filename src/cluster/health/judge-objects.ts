@@ -4,8 +4,8 @@
  */
 import { ageText } from '../../base/age.ts';
 import type { Millis } from '../../base/duration.ts';
-import type { ApplierStatus, ObjectsStatus } from '../objects/status.ts';
 import { bad, type Finding, good } from './finding.ts';
+import type { ApplierStatus, ObjectsStatus } from './objects-status.ts';
 
 /** Characters of kubectl's words. */
 const SHOWN = 240;

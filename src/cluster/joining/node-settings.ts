@@ -2,8 +2,10 @@
  * What a Cluster says of a machine's node, and what has to be written to a node that is there.
  * Pure.
  */
+
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import { type NodeSettings, type NodeTaint, taintText } from '../spec/nodes.ts';
+import { type NodeSettings, taintText } from '../spec/nodes.ts';
+import type { NodeTaint } from '../spec/resolved-cluster.ts';
 
 /** Whether two say the same; the order of a document means nothing. */
 export const sameSettings = (a: NodeSettings, b: NodeSettings): boolean => textOfAll(a) === textOfAll(b);

@@ -2,6 +2,7 @@
  * Access for a person, for a working day: `muster kubeconfig` and `muster cluster etcd-client`.
  * Keys are made here, handed out once and not kept.
  */
+
 import { MusterError } from '../../base/errors.ts';
 import { urlHost } from '../../base/ip.ts';
 import type { EventSink } from '../../events/event.ts';
@@ -12,7 +13,7 @@ import { kubeconfigText } from '../../pki/kubeconfig.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { MemberAddress } from '../etcd/founding.ts';
-import { clientUrl } from '../etcd/quorum.ts';
+import { etcdClientUrl } from '../spec/ports.ts';
 import type { ClusterAccess } from '../spec/resolve.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 
@@ -76,7 +77,7 @@ export async function userEtcdClient(
   // What a file lost while it runs is asked as well.
   const others = deps.clusters.get(cluster)?.resolved ? [] : deps.recorded(cluster);
   const all = [...documented, ...others.filter(({ name }) => !documented.some((one) => one.name === name))];
-  const members = all.map(({ name, address }) => ({ name, url: clientUrl(address) }));
+  const members = all.map(({ name, address }) => ({ name, url: etcdClientUrl(address) }));
   return { cluster, members, ca, certificate, key: key.pem() };
 }
 

@@ -2,6 +2,7 @@
  * Flannel: a VXLAN between the machines, pods' networks as kube-controller-manager gave them to the
  * nodes. It reaches the API on its own machine, so that Services need not work before it does.
  */
+import { API_PORT } from '../spec/ports.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
 
@@ -57,7 +58,7 @@ function daemonSet(resolved: ResolvedCluster): KubeObject {
                 { name: 'POD_NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } },
                 { name: 'POD_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
                 { name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' },
-                { name: 'KUBERNETES_SERVICE_PORT', value: '6443' },
+                { name: 'KUBERNETES_SERVICE_PORT', value: String(API_PORT) },
                 { name: 'EVENT_QUEUE_DEPTH', value: '5000' },
               ],
               image: flannel,

@@ -2,6 +2,7 @@
  * kube-proxy as kubeadm sets it up, but that it reaches the API on its own machine: see deviations.
  */
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
+import { API_PORT } from '../spec/ports.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { componentHash } from './kubeadm.ts';
 import {
@@ -20,7 +21,7 @@ const LABEL = { 'k8s-app': 'kube-proxy' } as const;
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** On every machine: the apiserver itself on control planes, the balancer on workers. */
-export const LOCAL_API = 'https://127.0.0.1:6443';
+const LOCAL_API = `https://127.0.0.1:${API_PORT}`;
 
 /** In order of names: kubeadm's annotation is a digest of the text. */
 const proxyConfiguration = ({ kubeProxy: { config } }: ResolvedCluster): string =>

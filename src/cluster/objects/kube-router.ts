@@ -3,6 +3,7 @@
  * policies; or only these, beside another network. Services stay with kube-proxy. It reaches the
  * API on its own machine, as flannel does.
  */
+import { API_PORT } from '../spec/ports.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
 
@@ -86,7 +87,7 @@ function daemonSet(resolved: ResolvedCluster, routes: boolean): KubeObject {
                 { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
                 ...env,
                 { name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' },
-                { name: 'KUBERNETES_SERVICE_PORT', value: '6443' },
+                { name: 'KUBERNETES_SERVICE_PORT', value: String(API_PORT) },
               ],
               image,
               livenessProbe: {

@@ -2,12 +2,14 @@
  * What kubeadm's later commands look for (`token`, `certs`, `upgrade plan`, `join`), and the
  * bindings that its certificates need.
  */
+
 import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import { apiserverMounts } from '../plan/manifests.ts';
+import { apiserverMounts } from '../spec/apiserver-mounts.ts';
 import { MACHINE_TOKENS } from '../spec/by-token.ts';
+import { etcdClientUrl } from '../spec/ports.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import {
   bindCluster,
@@ -51,11 +53,11 @@ function apiserverSettings(resolved: ResolvedCluster): { readonly [field: string
     extraArgs: kept
       .flatMap(([name, values]) => [values].flat().map((value) => ({ name, value })))
       .sort((a, b) => (a.name < b.name ? -1 : 1)),
-    extraVolumes: apiserverMounts(resolved).map(({ name, path, type, readOnly }) => ({
+    extraVolumes: apiserverMounts(resolved).map(({ name, path, readOnly }) => ({
       hostPath: path,
       mountPath: path,
       name,
-      pathType: type,
+      pathType: 'DirectoryOrCreate',
       ...(readOnly && { readOnly }),
     })),
   };
@@ -64,7 +66,7 @@ function apiserverSettings(resolved: ResolvedCluster): { readonly [field: string
 /** kubeadm's v1beta4 ClusterConfiguration. */
 export function clusterConfiguration(resolved: ResolvedCluster): Plain {
   const sans = [...resolved.sans.dns, ...resolved.sans.ips].filter((one) => one !== resolved.endpoint.host);
-  const members = withRole(resolved, 'etcd').map((member) => `https://${urlHost(addressOf(member))}:2379`);
+  const members = withRole(resolved, 'etcd').map((member) => etcdClientUrl(addressOf(member)));
   return {
     apiServer: { ...(sans.length > 0 && { certSANs: sans }), ...apiserverSettings(resolved) },
     apiVersion: 'kubeadm.k8s.io/v1beta4',

@@ -7,8 +7,8 @@
 import type { PlanLine } from '../../agent/plan.ts';
 import { urlHost } from '../../base/ip.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
+import { API_PORT } from '../spec/ports.ts';
 import {
-  API_PORT,
   addressOf,
   balancedPort,
   type ClusterMachine,

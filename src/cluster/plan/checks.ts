@@ -2,13 +2,13 @@
  * What a machine checks of itself before anything is started: kubeadm's preflight, and what etcd
  * asks of its disk.
  */
+
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
+import { ROLE_PORTS } from '../spec/ports.ts';
 import {
-  API_PORT,
   addressOf,
   balancedPort,
   type ClusterMachine,
-  type ClusterRole,
   type ResolvedCluster,
 } from '../spec/resolved-cluster.ts';
 import { MODULES } from './system.ts';
@@ -18,28 +18,6 @@ const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine =
   check: name,
   of: of.map(String),
 });
-
-/**
- * Ports that must be free, and the programs of ours that may have them (names as the kernel cuts
- * them off, 15 octets).
- */
-export const PORTS: Readonly<Record<ClusterRole | 'kubelet', readonly (readonly [number, string])[]>> = {
-  'control-plane': [
-    [API_PORT, 'kube-apiserver'],
-    [10257, 'kube-controller'],
-    [10259, 'kube-scheduler'],
-  ],
-  etcd: [
-    [2379, 'etcd'],
-    [2380, 'etcd'],
-    [2381, 'etcd'],
-  ],
-  worker: [[API_PORT, 'haproxy']],
-  kubelet: [
-    [10248, 'kubelet'],
-    [10250, 'kubelet'],
-  ],
-};
 
 /** Packets of Ethernet's usual size; what is lost at this size hangs TLS handshakes. */
 const MTU = 1500;
@@ -55,8 +33,8 @@ export function checkLines(
   const kubernetes = runsKubelet(machine);
   const balanced = machine.roles.includes('control-plane') ? balancedPort(resolved) : undefined;
   const ports = [
-    ...machine.roles.flatMap((role) => PORTS[role]),
-    ...(kubernetes ? PORTS.kubelet : []),
+    ...machine.roles.flatMap((role) => ROLE_PORTS[role]),
+    ...(kubernetes ? ROLE_PORTS.kubelet : []),
     ...(balanced === undefined ? [] : [[balanced, 'haproxy'] as const]),
   ];
   const needed = resolved.machines.filter(

@@ -4,10 +4,36 @@
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Plan, PlanLine } from '../../agent/plan.ts';
-import type { FoundingRecord } from '../etcd/founding.ts';
 import { ETCD_GRANT, ETCD_SERVICE } from './etcd-service.ts';
 import { hold, step } from './lines.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';
+
+/** Why a machine has to give up what it has of a cluster. The founding's record fits. */
+export interface Departure {
+  readonly cluster: string;
+  /** The id of the founding. */
+  readonly id: string;
+  /** All machines are cleared; `at` names the order. */
+  readonly reset?: { readonly at: number };
+  /** By machine. In the stage `down` everything is stopped; before it, the machine keeps running. */
+  readonly leaving?: Readonly<Record<string, DepartureStage>>;
+}
+
+interface DepartureStage {
+  readonly stage: string;
+  /** When it was ordered, which names the order. */
+  readonly since: number;
+  /** Whether the data on its data filesystem is cleared too. */
+  readonly clear: boolean;
+}
+
+/** Departures that operators ordered. */
+export interface Departures {
+  /** What this machine has to give up; `cluster`: the cluster that names it now. */
+  departing(machine: string, cluster: string | undefined): Departure | undefined;
+  /** Records that the machine has given up everything. */
+  gone(cluster: string, machine: string): Promise<void>;
+}
 
 /**
  * In this order: nothing is started again by what still runs. Pods of kubelet are in the slice; the
@@ -35,7 +61,7 @@ export interface DeparturePlan extends Plan {
  * For a machine that the record orders out, or all machines of one that was reset. Nothing is
  * cleared that is not of this founding.
  */
-export function departurePlan(record: FoundingRecord, machine: string, facts: AgentFacts): DeparturePlan {
+export function departurePlan(record: Departure, machine: string, facts: AgentFacts): DeparturePlan {
   const { reset } = record;
   const leaving = record.leaving?.[machine];
   if (!reset && leaving && leaving.stage !== 'down')
@@ -65,7 +91,7 @@ export function departurePlan(record: FoundingRecord, machine: string, facts: Ag
   };
 }
 
-const isOf = (record: FoundingRecord, machine: string, marker: NonNullable<AgentFacts['marker']>): boolean =>
+const isOf = (record: Departure, machine: string, marker: NonNullable<AgentFacts['marker']>): boolean =>
   marker.cluster === record.cluster &&
   marker.machine === machine &&
   (marker.founding === record.id || marker.founding === 'none');

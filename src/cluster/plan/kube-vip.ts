@@ -7,6 +7,7 @@ import type { PlanLine } from '../../agent/plan.ts';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
+import { API_PORT, ETCD_CLIENT_PORT } from '../spec/ports.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { digestOf } from './lines.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';
@@ -44,8 +45,8 @@ export function kubeVipManifest(
   // and sees neither the lock nor its end by it.
   const endpoints =
     resolved.etcd.topology === 'external'
-      ? withRole(resolved, 'etcd').map((member) => `${urlHost(addressOf(member))}:2379`)
-      : ['127.0.0.1:2379'];
+      ? withRole(resolved, 'etcd').map((member) => `${urlHost(addressOf(member))}:${ETCD_CLIENT_PORT}`)
+      : [`127.0.0.1:${ETCD_CLIENT_PORT}`];
   const env = {
     address: addresses.join(','),
     cp_enable: 'true',
@@ -87,7 +88,7 @@ export function kubeVipManifest(
           // is ended, and another takes the addresses.
           livenessProbe: {
             failureThreshold: 2,
-            httpGet: { host: '127.0.0.1', path: '/readyz', port: 6443, scheme: 'HTTPS' },
+            httpGet: { host: '127.0.0.1', path: '/readyz', port: API_PORT, scheme: 'HTTPS' },
             periodSeconds: 2,
             timeoutSeconds: 2,
           },
@@ -97,7 +98,7 @@ export function kubeVipManifest(
           // Until the apiserver answers for the first time it holds nothing that could be missed.
           startupProbe: {
             failureThreshold: 150,
-            httpGet: { host: '127.0.0.1', path: '/readyz', port: 6443, scheme: 'HTTPS' },
+            httpGet: { host: '127.0.0.1', path: '/readyz', port: API_PORT, scheme: 'HTTPS' },
             periodSeconds: 2,
             timeoutSeconds: 2,
           },

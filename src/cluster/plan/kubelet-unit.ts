@@ -2,10 +2,12 @@
  * kubelet's unit, under the names of kubeadm's package, so that its commands and people find what
  * they know.
  */
+
 import type { PlanLine } from '../../agent/plan.ts';
+import { RESOLVER } from '../spec/derive.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { IMAGES_SERVICE } from './images-unit.ts';
-import { kubeletFiles, kubeletUnitFlags, RESOLVER } from './kubelet.ts';
+import { kubeletFiles, kubeletUnitFlags } from './kubelet.ts';
 import { put, sections } from './lines.ts';
 import { RUNTIMES } from './runtime.ts';
 

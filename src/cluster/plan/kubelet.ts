@@ -4,9 +4,6 @@ import { labelsFlag } from '../spec/nodes.ts';
 import type { ClusterMachine, ResolvedCluster, Value } from '../spec/resolved-cluster.ts';
 import { commandLine } from './manifests.ts';
 
-/** What pods get as their resolv.conf: kubelet's unit links it to the right file of the machine. */
-export const RESOLVER = '/run/muster/resolv.conf';
-
 /** KubeletConfiguration of a machine; on control planes with what differs there. */
 export function kubeletConfiguration(
   resolved: ResolvedCluster,

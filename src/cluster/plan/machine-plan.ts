@@ -3,10 +3,10 @@
  * same facts. The order is what each needs of the one before: nothing starts before what it reads
  * is there.
  */
+
 import type { PlanLine } from '../../agent/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
 import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import type { Revisions, Turn } from '../change/turn.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { apiserverLines } from './apiserver.ts';
 import { balancerLines } from './balancer.ts';
@@ -19,6 +19,7 @@ import { KUBELET_SERVICE, kubeletLines, readByKubelet } from './kubelet-unit.ts'
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import { MANIFEST_DIRECTORY, type ManifestFile, manifestFiles } from './manifests.ts';
 import type { ObjectsPart } from './objects-unit.ts';
+import type { RestartDecision, Revisions } from './restarts.ts';
 import { runtimeLines } from './runtime.ts';
 import { ETCD_PROGRAM } from './supplies.ts';
 import { systemLines } from './system.ts';
@@ -39,11 +40,17 @@ export interface PlanOf {
   readonly objects?: ObjectsPart | undefined;
   /** Why nothing is started on this machine now; its system is put in order all the same. */
   readonly preflight?: { readonly code: string; readonly text: string } | undefined;
-  /** Asked once what may be started anew now; absent: everything. */
-  readonly turn?: ((wanted: Revisions) => Turn) | undefined;
+  /** Asked once for what may be restarted now; absent: everything. */
+  readonly restart?: ((wanted: Revisions) => RestartDecision) | undefined;
 }
 
-export function planLines(of: PlanOf): readonly PlanLine[] {
+export interface MachinePlan {
+  readonly lines: readonly PlanLine[];
+  /** The machine waits for its turn to restart, or has it now: it is to poll again soon. */
+  readonly soon: boolean;
+}
+
+export function planLines(of: PlanOf): MachinePlan {
   const { resolved, machine, data, etcd, binaries = [], objects, preflight } = of;
   const kubernetes = runsKubelet(machine);
   const system = [
@@ -54,7 +61,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...systemLines(resolved, machine, kubernetes),
     step('system'),
   ];
-  if (preflight) return [...system, hold(preflight.code, preflight.text)];
+  if (preflight) return { lines: [...system, hold(preflight.code, preflight.text)], soon: false };
   const pki = of.pki.map(lineOf);
   const runtime = kubernetes ? runtimeLines(resolved, binaries) : undefined;
   const balancer = balancerLines(resolved, machine, pki);
@@ -62,7 +69,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
   const apiserver = apiserverLines(resolved, machine);
   const started = startedLines(of, [...pki, ...apiserver]);
   const kubelet = kubernetes ? [...imagesLines(resolved, machine), ...kubeletLines(resolved, machine)] : [];
-  return [
+  const lines = [
     ...system,
     ...directories(machine),
     ...pki,
@@ -94,6 +101,7 @@ export function planLines(of: PlanOf): readonly PlanLine[] {
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
     ...(started.waits === undefined ? [] : [hold('waiting-for-turn', started.waits)]),
   ];
+  return { lines, soon: started.soon };
 }
 
 /**
@@ -149,8 +157,9 @@ const POD_READS: Readonly<Record<string, RegExp>> = {
 interface Started {
   readonly manifests: readonly PlanLine[];
   readonly service: readonly PlanLine[];
-  /** What is withheld, and why. */
+  /** Why something is not restarted yet; absent when nothing waits. */
   readonly waits?: string;
+  readonly soon: boolean;
 }
 
 /** Static pods, and etcd where it is a service. What has to wait is left as the machine has it. */
@@ -161,7 +170,7 @@ function startedLines(of: PlanOf, files: readonly PlanLine[]): Started {
   const manifests = manifestFiles(resolved, machine, founding, reads);
   const service = etcdService(of, files);
   const wanted: Revisions = { ...Object.fromEntries(manifests.flatMap(wantedOf)), ...service?.wanted };
-  const turn = Object.keys(wanted).length > 0 ? of.turn?.(wanted) : undefined;
+  const { turn, soon = false } = (Object.keys(wanted).length > 0 ? of.restart?.(wanted) : undefined) ?? {};
   const withheld = turn?.do === 'wait' ? turn.changes : [];
   return {
     manifests: manifests
@@ -169,6 +178,7 @@ function startedLines(of: PlanOf, files: readonly PlanLine[]): Started {
       .map(({ path, mode, text }) => put(path, text, mode)),
     service: service === undefined || withheld.includes('etcd') ? [] : service.lines,
     ...(turn?.do === 'wait' && { waits: turn.text }),
+    soon,
   };
 }
 

@@ -2,11 +2,19 @@
  * The static pods of one control plane or etcd machine. Pure: full specification, machine and
  * founding in, pods out.
  */
+
 import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
-import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import { ROLLED, type Rolled } from '../change/turn.ts';
+import { KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
+import { apiserverMounts } from '../spec/apiserver-mounts.ts';
+import {
+  API_PORT,
+  CONTROLLER_MANAGER_PORT,
+  ETCD_METRICS_PORT,
+  etcdPeerUrl,
+  SCHEDULER_PORT,
+} from '../spec/ports.ts';
 import {
   addressOf,
   type ClusterMachine,
@@ -16,6 +24,7 @@ import {
 } from '../spec/resolved-cluster.ts';
 import { ETCD_RELEASES } from '../spec/versions.ts';
 import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
+import { ROLLED, type Rolled } from './restarts.ts';
 
 /** What etcd starts with. `new` is a grant, see the founding; it is never derived here. */
 export interface Founding {
@@ -38,7 +47,7 @@ function expand(text: string, machine: ClusterMachine, founding: Founding | unde
     'founding.state': founding?.state,
     'founding.token': founding?.token,
     'founding.initialCluster': founding?.members
-      .map(({ name, address }) => `${name}=https://${urlHost(address)}:2380`)
+      .map(({ name, address }) => `${name}=${etcdPeerUrl(address)}`)
       .sort()
       .join(','),
   };
@@ -100,16 +109,6 @@ const directory = (name: string, path: string, readOnly = true): Mount => ({
   readOnly,
 });
 
-/**
- * What kube-apiserver has besides kubeadm's: its own files, and where the audit log is, whatever an
- * override says. A log that is turned off or goes to the pod's output needs no place.
- */
-export function apiserverMounts(resolved: ResolvedCluster): readonly Mount[] {
-  const found = /^(\/.+)\/[^/]+$/.exec(flagValue(resolved, 'kube-apiserver', 'audit-log-path', '-'));
-  const audit = found ? [directory('audit', found[1]!, false)] : [];
-  return [directory('apiserver', APISERVER_DIRECTORY), ...audit];
-}
-
 /** kubeadm names a volume after its path. */
 const hostCertificates = (resolved: ResolvedCluster): readonly Mount[] =>
   resolved.hostCertificates.map((path) => directory(path.slice(1).replaceAll('/', '-'), path));
@@ -132,7 +131,7 @@ export function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, foun
     },
     image: resolved.images.etcd,
     command: ['etcd', ...commandLine(resolved.flags.etcd, machine, founding)],
-    port: 2381,
+    port: ETCD_METRICS_PORT,
     requests: { cpu: '100m', memory: '100Mi' },
     livenessProbe: liveness(spot, probes.liveness),
     readinessProbe: readiness(spot, probes.readiness),
@@ -145,7 +144,7 @@ export function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, foun
 }
 
 export function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
-  const port = Number(flagValue(resolved, 'kube-apiserver', 'secure-port', '6443'));
+  const port = Number(flagValue(resolved, 'kube-apiserver', 'secure-port', String(API_PORT)));
   const spot = { host: addressOf(machine), scheme: 'HTTPS' } as const;
   return {
     name: 'kube-apiserver',
@@ -160,7 +159,7 @@ export function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine)
     readinessProbe: readiness(spot, '/readyz'),
     startupProbe: startup(spot, '/livez', 90),
     mounts: bySort([
-      ...apiserverMounts(resolved),
+      ...apiserverMounts(resolved).map(({ name, path, readOnly }) => directory(name, path, readOnly)),
       directory('ca-certs', '/etc/ssl/certs'),
       directory('k8s-certs', PKI_DIRECTORY),
       ...hostCertificates(resolved),
@@ -175,7 +174,7 @@ export function controllerManagerPod(resolved: ResolvedCluster, machine: Cluster
     annotations: {},
     image: resolved.images['kube-controller-manager'],
     command: ['kube-controller-manager', ...commandLine(resolved.flags['kube-controller-manager'], machine)],
-    port: 10257,
+    port: CONTROLLER_MANAGER_PORT,
     requests: { cpu: '200m' },
     livenessProbe: liveness(spot, '/healthz'),
     startupProbe: startup(spot, '/healthz'),
@@ -195,7 +194,7 @@ export function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine)
     annotations: {},
     image: resolved.images['kube-scheduler'],
     command: ['kube-scheduler', ...commandLine(resolved.flags['kube-scheduler'], machine)],
-    port: 10259,
+    port: SCHEDULER_PORT,
     requests: { cpu: '100m' },
     livenessProbe: liveness(spot, '/livez'),
     readinessProbe: readiness(spot, '/readyz'),

@@ -8,6 +8,7 @@ import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
 import type { RenderedAddon } from '../objects/addons/addon.ts';
 import { type Bundle, manifestText } from '../objects/bundle.ts';
+import { API_PORT } from '../spec/ports.ts';
 import type { ClusterMachine } from '../spec/resolved-cluster.ts';
 import { put, sections } from './lines.ts';
 
@@ -77,7 +78,7 @@ attempt() {
 apply() { kubectl apply --server-side --force-conflicts --field-manager=muster -f "$1"; }
 # kubectl alone is much for a machine that starts an apiserver: it asks when curl was told so, or not told because it has no name.
 answers() {
-  case $(curl -q -s -o /dev/null -w '%{http_code}' --noproxy '*' --max-time 5 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:6443/readyz) in
+  case $(curl -q -s -o /dev/null -w '%{http_code}' --noproxy '*' --max-time 5 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:${API_PORT}/readyz) in
     200 | 401) attempt kubectl get --raw /readyz >/dev/null ;;
     *) return 1 ;;
   esac

@@ -10,9 +10,8 @@ import type { AgentIdentity, AgentPlanner } from '../../agent/protocol.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import type { Log } from '../../base/log.ts';
+import type { Secret } from '../../base/secret.ts';
 import type { EventSink } from '../../events/event.ts';
-import type { Memberships } from '../../machines/membership.ts';
 import { readCsr } from '../../pki/csr.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import { type HandoutOf, type Held, handout } from '../../pki/handout.ts';
@@ -22,47 +21,54 @@ import { trustBundle } from '../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
-import type { Store } from '../../store/store.ts';
-import { openRollouts, type Rollouts } from '../change/rollouts.ts';
-import type { Founder } from '../etcd/founder.ts';
-import type { FoundingRecord } from '../etcd/founding.ts';
-import type { JoinTokens } from '../joining/tokens.ts';
-import { type AppliedObjects, openAppliedObjects } from '../objects/applied.ts';
-import type { PresentOf } from '../objects/desired.ts';
+import type { AppliedObjects } from '../objects/applied.ts';
 import { joinsByToken } from '../spec/by-token.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificate-names.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { followClusters, type ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { type Certificates, openCertificates } from './certificates.ts';
 import { dataPart } from './data.ts';
-import { departurePlan } from './departure.ts';
+import { type Departure, type Departures, departurePlan } from './departure.ts';
+import type { PresentOf } from './desired-objects.ts';
 import type { EtcdPart, EtcdPlanner } from './etcd-part.ts';
 import { hold } from './lines.ts';
-import { heldLines, type PlanOf, planLines } from './machine-plan.ts';
+import { heldLines, type MachinePlan, type PlanOf, planLines } from './machine-plan.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { openPreflight, type Preflight } from './preflight.ts';
+import type { Restarts } from './restarts.ts';
 import { pinImages } from './supplies.ts';
 
 export interface PlannerDeps {
   readonly catalog: Catalog;
-  readonly memberships: Memberships;
+  /** The Clusters of the catalogue, resolved once for everybody who needs them. */
+  readonly clusters: Pick<ResolvedClusters, 'clusterOf'>;
   readonly pki: Pki;
   readonly clock: Clock;
   readonly events: EventSink;
-  readonly store: Store;
-  readonly log: Log;
-  /** The founding's word on members of etcd. */
+  /** Decides what a member of etcd may do. */
   readonly etcd: EtcdPlanner;
-  /** Machines that are to give something up. */
-  readonly departures?: Pick<Founder, 'departing' | 'gone'>;
-  /** Of machines that join by one. */
-  readonly tokens: Pick<JoinTokens, 'of' | 'joined'>;
-  /** A new UUID for a data filesystem. */
+  /** Machines that were ordered out of their cluster; absent: none ever is. */
+  readonly departures?: Departures;
+  /** Tokens of machines that join by one. */
+  readonly tokens: MachineTokens;
+  /** Decides when a machine may restart etcd or its API server. */
+  readonly restarts: Restarts;
+  /** Makes the UUID of a new data filesystem. */
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: machines bring theirs. */
   readonly supplies?: (resolved: ResolvedCluster, machine: ClusterMachine) => Supplies;
-  /** What control planes have to apply. */
+  /** The in-cluster objects that control planes have to apply. */
   readonly present: PresentOf;
+  /** Which of them each control plane has applied. */
+  readonly applied: Pick<AppliedObjects, 'isDue'>;
+}
+
+/** Bootstrap tokens, one for each machine of a cluster whose workers join by token. */
+export interface MachineTokens {
+  /** The machine's token, `id.secret`; stored when this resolves. */
+  of(cluster: string, machine: string): Promise<Secret>;
+  /** Records that the machine's kubelet has a certificate, so that its token ends. */
+  joined(cluster: string, machine: string): Promise<void>;
 }
 
 /** What machines get from the boot host besides their configuration. */
@@ -82,7 +88,6 @@ export interface ClusterPlanner {
    * here, for this call. Throws E_AGENT_WAIT while it cannot be said, with what is waited for.
    */
   readonly inline: (machine: string) => Promise<Plan>;
-  close(): void;
 }
 
 /** Seconds until the next poll. */
@@ -103,12 +108,10 @@ const POLL = {
 const KEYSETS_FRESH = 5_000 as Millis;
 
 export function createPlanner(deps: PlannerDeps): ClusterPlanner {
-  const clusters = followClusters(deps.catalog, deps.memberships);
-  const planner = new Planner(deps, clusters, openCertificates(deps));
+  const planner = new Planner(deps);
   return {
     plan: (identity, facts) => planner.plan(identity, facts),
     inline: (machine) => planner.inline(machine),
-    close: () => clusters.close(),
   };
 }
 
@@ -129,19 +132,13 @@ interface Keys {
 
 class Planner {
   readonly #deps: PlannerDeps;
-  readonly #clusters: ResolvedClusters;
   readonly #certificates: Certificates;
-  readonly #applied: AppliedObjects;
-  readonly #rollouts: Rollouts;
   readonly #preflight: Preflight;
   readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
 
-  constructor(deps: PlannerDeps, clusters: ResolvedClusters, certificates: Certificates) {
+  constructor(deps: PlannerDeps) {
     this.#deps = deps;
-    this.#clusters = clusters;
-    this.#certificates = certificates;
-    this.#applied = openAppliedObjects(deps);
-    this.#rollouts = openRollouts(deps);
+    this.#certificates = openCertificates(deps);
     this.#preflight = openPreflight(deps.clock);
   }
 
@@ -152,7 +149,7 @@ class Planner {
         POLL.held,
         hold('not-accepted', `${identity.machine} is not accepted: nothing is written to its disks.`),
       );
-    const cluster = this.#clusters.clusterOf(identity.machine);
+    const cluster = this.#deps.clusters.clusterOf(identity.machine);
     const machine = cluster?.resolved?.machines.find(({ name }) => name === identity.machine);
     const leaves = this.#deps.departures?.departing(identity.machine, cluster?.resolved?.name);
     if (leaves) {
@@ -169,7 +166,7 @@ class Planner {
     if (resolved === undefined || machine === undefined) {
       const first =
         faults.find(({ severity }) => severity === 'error') ??
-        faults.find(({ fault }) => fault.message.includes(`"${identity.machine}"`));
+        faults.find((fault) => fault.machine === identity.machine);
       return only(POLL.held, hold('cluster-faulty', first?.fault.message ?? 'The Cluster is incomplete.'));
     }
     return this.#planOf({ resolved, machine, facts });
@@ -177,7 +174,7 @@ class Planner {
 
   /** What a machine gives up; `asking` of one that its cluster still names. */
   async #departure(
-    record: FoundingRecord,
+    record: Departure,
     machine: string,
     facts: AgentFacts,
     asking: Asking | undefined,
@@ -222,15 +219,10 @@ class Planner {
         lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
         pollSeconds: leaves.refused ? POLL.held : this.#next(facts, POLL.now),
       };
-    let soon = false;
-    const turn: PlanOf['turn'] = (wanted) => {
-      const asked = this.#rollouts.ask(resolved, machine, facts, wanted);
-      ({ soon } = asked);
-      return asked.turn;
-    };
+    const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
-    const of = { resolved, machine, data: data.lines, etcd, objects, preflight, turn };
-    const lines = this.#lines(of, keys, leaves.held, await this.#joins(asking));
+    const of = { resolved, machine, data: data.lines, etcd, objects, preflight, restart };
+    const { lines, soon } = this.#lines(of, keys, leaves.held, await this.#joins(asking));
     const waiting =
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
@@ -249,7 +241,7 @@ class Planner {
     { keysets, encryption }: Keys,
     leaves: ReadonlyMap<LeafName, Held>,
     joins?: HandoutOf['joins'],
-  ): readonly PlanLine[] {
+  ): MachinePlan {
     const { resolved, machine } = of;
     const pki = handout({
       roles: pkiRoles(machine),
@@ -278,7 +270,7 @@ class Planner {
     const wait = (why: string): never => {
       throw new MusterError('E_AGENT_WAIT', why);
     };
-    const { resolved } = this.#clusters.clusterOf(name) ?? {};
+    const { resolved } = this.#deps.clusters.clusterOf(name) ?? {};
     const machine = resolved?.machines.find((one) => one.name === name);
     if (resolved === undefined || machine === undefined) return wait('the Cluster is incomplete');
     if (machine.roles.some((role) => role !== 'worker'))
@@ -296,7 +288,8 @@ class Planner {
       return [leaf, { certificate, key }];
     });
     const held = new Map(await Promise.all(leaves));
-    return { lines: this.#lines({ resolved, machine, data: [] }, keys, held), pollSeconds: 0 };
+    const { lines } = this.#lines({ resolved, machine, data: [] }, keys, held);
+    return { lines, pollSeconds: 0 };
   }
 
   /** A plan that failed is not repeated without pause. */
@@ -336,7 +329,7 @@ class Planner {
 
   /** The in-cluster objects, on a control plane that has not applied them yet. */
   async #due({ resolved, machine, facts }: Asking, part: ObjectsPart): Promise<ObjectsPart | undefined> {
-    const due = await this.#applied.isDue(resolved.name, machine.name, part.digest, facts);
+    const due = await this.#deps.applied.isDue(resolved.name, machine.name, part.digest, facts);
     return due ? part : undefined;
   }
 

@@ -3,10 +3,11 @@
  * kube-vip as a static pod. Each asks the apiserver of its own machine whether it is ready; where
  * the endpoint has a port of its own, the balancer there, which knows all of them.
  */
+
 import type { PlanLine } from '../../agent/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
+import { API_PORT } from '../spec/ports.ts';
 import {
-  API_PORT,
   addressOfFamily,
   balancedPort,
   type ClusterMachine,

@@ -1,7 +1,9 @@
 /** What a cluster's certificates are made of, from its full specification. */
+
 import { urlHost } from '../../base/ip.ts';
 import type { ClusterNames, Holder, Role } from '../../pki/hierarchy.ts';
-import { API_PORT, addressOf, type ClusterMachine, type ResolvedCluster } from './resolved-cluster.ts';
+import { API_PORT } from './ports.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster } from './resolved-cluster.ts';
 
 export const clusterNames = (resolved: ResolvedCluster): ClusterNames => ({
   name: resolved.name,

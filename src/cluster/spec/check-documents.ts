@@ -17,7 +17,8 @@ import { parsePath } from '../../resources/document.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
-import { type ClusterFault, complete, type MachineFacts } from './resolve.ts';
+import type { ClusterFault } from './fault.ts';
+import { complete, type MachineFacts } from './resolve.ts';
 
 /** Configurations of machines, and Clusters. */
 export const checkAll: ConfigCheck = (candidates, changed) => [
@@ -188,8 +189,7 @@ const completionFaults = (
   cluster: Candidate<'Cluster'>,
   { faults, unknown }: Completion,
 ): readonly CrossFault[] =>
-  faults.flatMap(({ fault, severity }) => {
-    const machine = /^spec\.kubernetes\.machines \((.+)\)$/.exec(fault.path ?? '')?.[1];
+  faults.flatMap(({ fault, severity, machine }) => {
     if (machine !== undefined && unknown.has(machine)) return [];
     const path = machine === undefined ? (fault.path ?? 'spec.kubernetes') : 'spec.kubernetes';
     const message = machine === undefined ? fault.message : `${machine}: ${fault.message}`;

@@ -2,10 +2,11 @@
  * KubeletConfiguration as a person sets it: fields that this kubelet has, of the type that it
  * reads.
  */
+
 import { didYouMean } from '../../base/suggest.ts';
+import { type ClusterFault, clusterError } from './fault.ts';
 import { MINORS } from './flags.ts';
 import { type KubeletFieldType, kubeletFields } from './kubelet-fields.ts';
-import type { ClusterFault } from './resolve.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { minorOf } from './versions.ts';
 
@@ -59,8 +60,7 @@ export function kubeletFaults({ kubelet, versions }: ResolvedCluster): readonly 
         type !== undefined
           ? `${FIELD_TYPES[type].what} belongs here`
           : `KubeletConfiguration of ${minor} has no ${field}${others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(field, fields.keys())}`;
-      const path = `spec.kubernetes.overrides.kubelet.${part}.${field}`;
-      return [{ severity: 'error' as const, fault: { code: 'E_CLUSTER' as const, message, path } }];
+      return [clusterError(`overrides.kubelet.${part}.${field}`, message)];
     }),
   );
 }

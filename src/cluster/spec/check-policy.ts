@@ -2,7 +2,7 @@
  * Network policies that nobody would enforce, that two would, or that cut off what the cluster
  * needs.
  */
-import type { ClusterFault } from './resolve.ts';
+import { type ClusterFault, clusterError } from './fault.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
 /** Add-ons of the catalogue that are a network between pods and enforce policies. */
@@ -11,10 +11,7 @@ const ENFORCING = ['calico', 'cilium'] as const;
 export const enforcingAddon = (addons: readonly { readonly name: string }[]): string | undefined =>
   ENFORCING.find((known) => addons.some(({ name }) => name === known));
 
-const error = (path: string, message: string): ClusterFault => ({
-  severity: 'error',
-  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes.networkPolicy.${path}` },
-});
+const error = (path: string, message: string): ClusterFault => clusterError(`networkPolicy.${path}`, message);
 
 export function policyFaults({ networkPolicy, cni, addons }: ResolvedCluster): readonly ClusterFault[] {
   const { enforce, isolate } = networkPolicy;

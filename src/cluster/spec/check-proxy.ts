@@ -2,10 +2,11 @@
  * KubeProxyConfiguration as a person sets it: kube-proxy refuses a field that it does not know, on
  * every machine at once.
  */
+
 import { didYouMean } from '../../base/suggest.ts';
 import { FIELD_TYPES } from './check-kubelet.ts';
+import { type ClusterFault, clusterError } from './fault.ts';
 import type { KubeletFieldType } from './kubelet-fields.ts';
-import type { ClusterFault } from './resolve.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 
 /** By what the field holds; v1alpha1 of 1.34, 1.35 and 1.36 are the same. */
@@ -52,9 +53,7 @@ const NAMES = [...TYPES.keys(), ...Object.keys(WORDS)];
 export const proxyFaults = ({ kubeProxy: { config } }: ResolvedCluster): readonly ClusterFault[] =>
   Object.entries(config).flatMap(([field, value]) => {
     const message = faultOf(field, value);
-    if (message === undefined) return [];
-    const path = `spec.kubernetes.overrides.kubeProxy.config.${field}`;
-    return [{ severity: 'error' as const, fault: { code: 'E_CLUSTER' as const, message, path } }];
+    return message === undefined ? [] : [clusterError(`overrides.kubeProxy.config.${field}`, message)];
   });
 
 function faultOf(field: string, value: Value): string | undefined {

@@ -1,12 +1,13 @@
 /** What would not work, found when a Cluster is applied and not when a machine hangs. */
+
 import { parseReference } from '../../artifacts/reference.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
-import { PORTS } from '../plan/checks.ts';
 import { kubeletFaults } from './check-kubelet.ts';
 import { policyFaults } from './check-policy.ts';
 import { proxyFaults } from './check-proxy.ts';
 import { nodePrefix } from './derive.ts';
+import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
 import {
   FEATURE_GATES,
   FLAGS,
@@ -17,9 +18,8 @@ import {
   type Minor,
   minorsKnowing,
 } from './flags.ts';
-import type { ClusterFault } from './resolve.ts';
+import { API_PORT, CONTROL_PLANE_PORTS } from './ports.ts';
 import {
-  API_PORT,
   addressOfFamily,
   COMPONENTS,
   type Component,
@@ -29,11 +29,6 @@ import {
 import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RELEASES } from './versions.ts';
 
 type Found = ClusterFault[];
-
-const fault = (severity: ClusterFault['severity'], path: string, message: string): ClusterFault => ({
-  severity,
-  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes.${path}` },
-});
 
 /** Every fault of a full specification; none of severity error means that it can be built. */
 export function checkFull(resolved: ResolvedCluster): readonly ClusterFault[] {
@@ -56,11 +51,11 @@ export function checkFull(resolved: ResolvedCluster): readonly ClusterFault[] {
 function checkAddons({ addons }: ResolvedCluster, found: Found): void {
   const names = new Set<string>();
   for (const [n, { name, images }] of addons.entries()) {
-    if (names.has(name)) found.push(fault('error', `addons[${n}].name`, `${name} stands twice`));
+    if (names.has(name)) found.push(clusterError(`addons[${n}].name`, `${name} stands twice`));
     names.add(name);
     for (const [at, image] of images.entries())
       if (parseReference(image) === undefined)
-        found.push(fault('error', `addons[${n}].images[${at}]`, `"${image}" is no reference of an image`));
+        found.push(clusterError(`addons[${n}].images[${at}]`, `"${image}" is no reference of an image`));
   }
 }
 
@@ -69,8 +64,7 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
   const api = versions['kube-apiserver'];
   if (minorOf(api) !== resolved.kubernetes.minor)
     found.push(
-      fault(
-        'error',
+      clusterError(
         'overrides.versions.kube-apiserver',
         `${api} is of another minor version than ${resolved.kubernetes.version}; set version instead`,
       ),
@@ -81,12 +75,11 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
     const older = Number(minorOf(api).split('.')[1]) - Number(minorOf(versions[what]).split('.')[1]);
     if (older < 0 || compareVersions(versions[what].replace(/-.*/, ''), api) > 0)
       found.push(
-        fault('error', `overrides.versions.${what}`, `${versions[what]} is newer than kube-apiserver ${api}`),
+        clusterError(`overrides.versions.${what}`, `${versions[what]} is newer than kube-apiserver ${api}`),
       );
     else if (older > most)
       found.push(
-        fault(
-          'error',
+        clusterError(
           `overrides.versions.${what}`,
           `${versions[what]} is ${older} minor versions older than kube-apiserver ${api}; at most ${most} work`,
         ),
@@ -97,15 +90,14 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
   const { oldestEtcd } = RELEASES[resolved.kubernetes.minor];
   if (!ETCD_MINORS.some((minor) => minor === minorOf(versions.etcd)))
     found.push(
-      fault(
-        'error',
+      clusterError(
         'overrides.versions.etcd',
         `etcd ${versions.etcd} is not known here; ${ETCD_MINORS.join(', ')} are`,
       ),
     );
   else if (compareVersions(versions.etcd, oldestEtcd) < 0)
     found.push(
-      fault(
+      clusterFault(
         resolved.etcd.topology === 'stacked' ? 'error' : 'warning',
         'overrides.versions.etcd',
         `etcd ${versions.etcd} is older than ${oldestEtcd}, the oldest that kubeadm takes for ${resolved.kubernetes.minor}`,
@@ -116,8 +108,7 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
 function checkContainerd({ versions: { containerd } }: ResolvedCluster, found: Found): void {
   if (compareVersions(containerd, '1.6.0') < 0 || compareVersions(containerd, '3.0.0') >= 0)
     found.push(
-      fault(
-        'error',
+      clusterError(
         'overrides.versions.containerd',
         `containerd ${containerd} is not known here; 1.6 to 2 are`,
       ),
@@ -132,8 +123,7 @@ function checkCrio({ versions, mirrors }: ResolvedCluster, found: Found): void {
   const text = versions['cri-o'];
   if (minorOf(text) !== minorOf(versions.kubelet))
     found.push(
-      fault(
-        'error',
+      clusterError(
         'overrides.versions.cri-o',
         `CRI-O ${text} is not for kubelet ${minorOf(versions.kubelet)}`,
       ),
@@ -141,8 +131,7 @@ function checkCrio({ versions, mirrors }: ResolvedCluster, found: Found): void {
   for (const mirror of mirrors)
     if (mirror.startsWith('https://['))
       found.push(
-        fault(
-          'error',
+        clusterError(
           'mirrors',
           `CRI-O looks for the CA of ${mirror} where no such name can be; give the mirror a name`,
         ),
@@ -152,20 +141,19 @@ function checkCrio({ versions, mirrors }: ResolvedCluster, found: Found): void {
 function checkEtcd(resolved: ResolvedCluster, found: Found): void {
   if (resolved.etcd.topology === 'external' && resolved.etcd.runs !== 'service')
     found.push(
-      fault('error', 'etcd.runs', 'external members run as service; a static pod needs a kubelet beside it'),
+      clusterError('etcd.runs', 'external members run as service; a static pod needs a kubelet beside it'),
     );
   const members = withRole(resolved, 'etcd').length;
   const field = resolved.etcd.topology === 'external' ? 'etcd.machines' : 'controlPlanes';
   if (members % 2 === 0)
     found.push(
-      fault(
-        'error',
+      clusterError(
         field,
         `${members} members of etcd bear no more failures than ${Math.max(1, members - 1)}; make them an odd number`,
       ),
     );
   if (members > 7)
-    found.push(fault('error', field, `${members} members of etcd; more than 7 slow every write`));
+    found.push(clusterError(field, `${members} members of etcd; more than 7 slow every write`));
 }
 
 const FAMILIES = [4, 6] as const;
@@ -188,42 +176,39 @@ function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
   for (const field of ['pods', 'services', 'machines'] as const)
     for (const text of resolved.networks[field])
       if (parseIpNetwork(text) === undefined)
-        found.push(fault('error', `networks.${field}`, `"${text}" is not a network with its host bits zero`));
+        found.push(clusterError(`networks.${field}`, `"${text}" is not a network with its host bits zero`));
       else named.push({ field: `networks.${field}`, text });
   if (found.length > before) return false;
   for (const field of ['pods', 'services'] as const)
     for (const text of resolved.networks[field])
       for (const [special, what] of SPECIAL)
         if (overlap(ipNetwork(special), ipNetwork(text)))
-          found.push(
-            fault('error', `networks.${field}`, `${text} overlaps ${special}, which is for ${what}`),
-          );
+          found.push(clusterError(`networks.${field}`, `${text} overlaps ${special}, which is for ${what}`));
   for (const [n, a] of named.entries())
     for (const b of named.slice(n + 1))
       if (overlap(ipNetwork(a.text), ipNetwork(b.text)))
-        found.push(fault('error', b.field, `${b.text} overlaps ${a.text} of ${a.field}`));
+        found.push(clusterError(b.field, `${b.text} overlaps ${a.text} of ${a.field}`));
   for (const field of ['pods', 'services'] as const) {
     const families = resolved.networks[field].map((text) => ipNetwork(text).base.family);
     if (families.length === 0)
-      found.push(fault('error', `networks.${field}`, 'at least one network is needed'));
+      found.push(clusterError(`networks.${field}`, 'at least one network is needed'));
     for (const family of FAMILIES)
       if (families.filter((one) => one === family).length > 1)
-        found.push(fault('error', `networks.${field}`, `two networks of IPv${family}; one a family`));
+        found.push(clusterError(`networks.${field}`, `two networks of IPv${family}; one a family`));
   }
   const order = (field: 'pods' | 'services') =>
     resolved.networks[field].map((text) => ipNetwork(text).base.family).join();
   if (order('pods') !== order('services'))
     found.push(
-      fault('error', 'networks.services', 'its families are not those of networks.pods, in the same order'),
+      clusterError('networks.services', 'its families are not those of networks.pods, in the same order'),
     );
   for (const text of resolved.networks.services) {
     const size = sizeOf(ipNetwork(text));
     if (size < 16n)
-      found.push(fault('error', 'networks.services', `${text} is too small: the tenth address is DNS`));
+      found.push(clusterError('networks.services', `${text} is too small: the tenth address is DNS`));
     if (size > 1n << 20n)
       found.push(
-        fault(
-          'error',
+        clusterError(
           'networks.services',
           `${text} is larger than kube-apiserver takes: /12, or /108 for IPv6`,
         ),
@@ -233,8 +218,7 @@ function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
     const nodes = 2 ** (nodePrefix(text) - ipNetwork(text).prefix);
     if (nodes < resolved.machines.length)
       found.push(
-        fault(
-          'error',
+        clusterError(
           'networks.pods',
           `${text} has room for ${nodes} nodes; there are ${resolved.machines.length}`,
         ),
@@ -252,10 +236,10 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
     const addresses = machine.addresses.map((text) => ({ text, address: parseIp(text) }));
     if (addresses[0]?.address?.family !== primary)
       found.push(
-        fault(
-          'error',
+        clusterError(
           where,
           `its first address is not of IPv${primary}, the family of the first service network`,
+          machine.name,
         ),
       );
     const missing = services
@@ -263,26 +247,34 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
       .find((family) => !addresses.some(({ address }) => address?.family === family));
     if (missing !== undefined && missing !== primary && machine.roles.some((role) => role !== 'etcd'))
       found.push(
-        fault(
-          'error',
+        clusterError(
           where,
           `it has no address of IPv${missing}, which networks.services has; dual stack needs both`,
+          machine.name,
         ),
       );
     for (const { text, address } of addresses) {
       if (address === undefined) {
-        found.push(fault('error', where, `"${text}" is not an address`));
+        found.push(clusterError(where, `"${text}" is not an address`, machine.name));
         continue;
       }
       const owner = owners.get(text);
       if (owner !== undefined)
-        found.push(fault('error', where, `${text} is the address of ${owner} as well`));
+        found.push(clusterError(where, `${text} is the address of ${owner} as well`, machine.name));
       owners.set(text, machine.name);
       for (const network of [...pods, ...services])
         if (networkHolds(ipNetwork(network), address))
-          found.push(fault('error', where, `${text} is inside ${network}, which is for pods or services`));
+          found.push(
+            clusterError(where, `${text} is inside ${network}, which is for pods or services`, machine.name),
+          );
       if (machines.length > 0 && !machines.some((network) => networkHolds(ipNetwork(network), address)))
-        found.push(fault('error', where, `${text} is outside of networks.machines (${machines.join(', ')})`));
+        found.push(
+          clusterError(
+            where,
+            `${text} is outside of networks.machines (${machines.join(', ')})`,
+            machine.name,
+          ),
+        );
     }
   }
   checkVirtualAddress(resolved, owners, found);
@@ -290,24 +282,18 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
   if (endpoint === undefined) return;
   if ([...pods, ...services].some((network) => networkHolds(ipNetwork(network), endpoint)))
     found.push(
-      fault('error', 'endpoint', `${resolved.endpoint.host} is inside a network for pods or services`),
+      clusterError('endpoint', `${resolved.endpoint.host} is inside a network for pods or services`),
     );
   const owner = owners.get(resolved.endpoint.host);
   if (owner !== undefined && withRole(resolved, 'control-plane').length > 1)
     found.push(
-      fault(
+      clusterFault(
         'warning',
         'endpoint',
         `it is the address of ${owner}: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it`,
       ),
     );
 }
-
-/** Of programs on control planes; kube-proxy has the last two. */
-const NODE_PORTS: ReadonlySet<number> = new Set([
-  ...Object.values(PORTS).flatMap((ports) => ports.map(([port]) => port)),
-  ...[10249, 10256],
-]);
 
 function checkVirtualAddress(
   resolved: ResolvedCluster,
@@ -318,7 +304,7 @@ function checkVirtualAddress(
   if (virtualAddress === undefined) return;
   if (virtualAddress.by === 'kube-vip' && resolved.etcd.topology === 'external')
     found.push(
-      fault(
+      clusterFault(
         'warning',
         'virtualAddress.by',
         'with external etcd kube-vip does not notice that a member lost its power, and nobody may hold the address for minutes; keepalived moves it in seconds',
@@ -332,26 +318,23 @@ function checkVirtualAddress(
     const holds = (network: string) => parsed !== undefined && networkHolds(ipNetwork(network), parsed);
     if (parsed === undefined)
       found.push(
-        fault('error', where, `"${address}" is not an address; name one, since the endpoint is a name`),
+        clusterError(where, `"${address}" is not an address; name one, since the endpoint is a name`),
       );
     else if (owner !== undefined)
-      found.push(
-        fault('error', where, `${address} is the address of ${owner}; it needs one that is nobody's`),
-      );
+      found.push(clusterError(where, `${address} is the address of ${owner}; it needs one that is nobody's`));
     else if (networks.machines.length > 0 && !networks.machines.some(holds))
       found.push(
-        fault('error', where, `${address} is outside of networks.machines (${networks.machines.join(', ')})`),
+        clusterError(where, `${address} is outside of networks.machines (${networks.machines.join(', ')})`),
       );
     else if (families.has(parsed.family))
-      found.push(fault('error', where, `two addresses of IPv${parsed.family}; at most one a family`));
+      found.push(clusterError(where, `two addresses of IPv${parsed.family}; at most one a family`));
     else if (
       withRole(resolved, 'control-plane').some(
         (machine) => addressOfFamily(machine, parsed.family) === undefined,
       )
     )
       found.push(
-        fault(
-          'error',
+        clusterError(
           where,
           `${address} is of IPv${parsed.family}, of which not every control plane has an address`,
         ),
@@ -362,14 +345,13 @@ function checkVirtualAddress(
   const { port } = endpoint;
   if (virtualAddress.by === 'kube-vip')
     found.push(
-      fault(
-        'error',
+      clusterError(
         'endpoint',
         `port ${port}: where kube-vip holds the address the apiserver itself answers, at ${API_PORT}; keepalived has a balancer beside it`,
       ),
     );
-  else if (NODE_PORTS.has(port))
-    found.push(fault('error', 'endpoint', `port ${port} is another program's on control planes`));
+  else if (CONTROL_PLANE_PORTS.has(port))
+    found.push(clusterError('endpoint', `port ${port} is another program's on control planes`));
 }
 
 function checkFlags(resolved: ResolvedCluster, found: Found): void {
@@ -378,18 +360,18 @@ function checkFlags(resolved: ResolvedCluster, found: Found): void {
     if (names === undefined) continue;
     for (const [flag, value] of Object.entries(resolved.flags[component])) {
       const path = `overrides.flags.${component}.${flag}`;
-      if (!names.has(flag)) found.push(fault('error', path, unknownFlag(resolved, component, flag, names)));
+      if (!names.has(flag)) found.push(clusterError(path, unknownFlag(resolved, component, flag, names)));
       else if (flag === 'feature-gates' && component !== 'etcd')
         for (const gate of [value].flat().join().split(',')) {
           checkGate(resolved, component, path, gate.split('=')[0]!.trim(), found);
           if (gate.trim() !== '' && !/=(true|false)$/.test(gate.trim()))
             found.push(
-              fault('error', path, `"${gate.trim()}" is no setting of a gate; write NAME=true or NAME=false`),
+              clusterError(path, `"${gate.trim()}" is no setting of a gate; write NAME=true or NAME=false`),
             );
         }
       for (const text of [value].flat())
         if (typeof text !== 'string' || /[\0\n\r]/.test(text))
-          found.push(fault('error', path, 'a text on one line belongs here; quote numbers and true, false'));
+          found.push(clusterError(path, 'a text on one line belongs here; quote numbers and true, false'));
     }
   }
   for (const part of ['config', 'controlPlaneConfig'] as const) {
@@ -406,8 +388,7 @@ function checkJoining({ joining, flags }: ResolvedCluster, found: Found): void {
   const flag = 'enable-bootstrap-token-auth';
   if (joining === 'token' && flags['kube-apiserver'][flag] !== 'true')
     found.push(
-      fault(
-        'error',
+      clusterError(
         `overrides.flags.kube-apiserver.${flag}`,
         'workers join by token, which apiservers know only with this flag; leave it alone, or choose joining: certificate',
       ),
@@ -426,7 +407,7 @@ function checkBackOff(
   });
   if (!used || missing.length === 0) return;
   const why = `kubelet ${versions.kubelet} refuses crashLoopBackOff without the feature gate ${[...new Set(missing)].join(', ')}: true`;
-  found.push(fault('error', 'overrides.kubelet.config.featureGates', why));
+  found.push(clusterError('overrides.kubelet.config.featureGates', why));
 }
 
 /**
@@ -476,5 +457,5 @@ function checkGate(
   if (names.has(gate)) return;
   const others = minorsKnowing(FEATURE_GATES, gate);
   const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(gate, names);
-  found.push(fault('error', path, `Kubernetes ${minor} has no feature gate ${gate}${hint}`));
+  found.push(clusterError(path, `Kubernetes ${minor} has no feature gate ${gate}${hint}`));
 }

@@ -2,7 +2,7 @@
  * Flags and settings of every component, as kubeadm gives them but for the deviations in
  * `deviations.ts`.
  */
-import { ipNetwork, parseIpNetwork, urlHost } from '../../base/ip.ts';
+import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
 import { ENCRYPTION } from '../../pki/encryption.ts';
 import {
   APISERVER_DIRECTORY,
@@ -13,7 +13,14 @@ import {
   PKI_DIRECTORY,
   SERVICE_ACCOUNT,
 } from '../../pki/hierarchy.ts';
-import { RESOLVER } from '../plan/kubelet.ts';
+import {
+  API_PORT,
+  ETCD_CLIENT_PORT,
+  ETCD_METRICS_PORT,
+  ETCD_PEER_PORT,
+  etcdClientUrl,
+  KUBELET_HEALTH_PORT,
+} from './ports.ts';
 import { addressOf, type ClusterMachine, type Component, type Value } from './resolved-cluster.ts';
 import { ETCD_RELEASES, type EtcdMinor } from './versions.ts';
 
@@ -32,7 +39,6 @@ export interface FlagFacts {
   readonly etcdMinor: EtcdMinor;
   readonly dataDirectory: string;
   readonly etcdMembers: readonly ClusterMachine[];
-  readonly port: number;
 }
 
 const fixed = (flags: Readonly<Record<string, string>>): DerivedFlags =>
@@ -58,21 +64,23 @@ export function componentFlags(facts: FlagFacts): Readonly<Record<Component, Der
 function etcdFlags({ etcdMinor, dataDirectory }: FlagFacts): DerivedFlags {
   const pki = `${PKI_DIRECTORY}/etcd`;
   const url = (port: number): string => `https://\${machine.host}:${port}`;
+  const clientUrl = url(ETCD_CLIENT_PORT);
+  const peerUrl = url(ETCD_PEER_PORT);
   return {
-    'advertise-client-urls': { value: url(2379), by: 'machine' },
+    'advertise-client-urls': { value: clientUrl, by: 'machine' },
     'data-dir': { value: dataDirectory, by: 'etcd.dataDirectory' },
-    'initial-advertise-peer-urls': { value: url(2380), by: 'machine' },
+    'initial-advertise-peer-urls': { value: peerUrl, by: 'machine' },
     'initial-cluster': { value: '${founding.initialCluster}', by: 'founding' },
     'initial-cluster-state': { value: '${founding.state}', by: 'founding' },
     'initial-cluster-token': { value: '${founding.token}', by: 'founding' },
-    'listen-client-urls': { value: `https://127.0.0.1:2379,${url(2379)}`, by: 'machine' },
-    'listen-peer-urls': { value: url(2380), by: 'machine' },
+    'listen-client-urls': { value: `https://127.0.0.1:${ETCD_CLIENT_PORT},${clientUrl}`, by: 'machine' },
+    'listen-peer-urls': { value: peerUrl, by: 'machine' },
     name: { value: '${machine.name}', by: 'machine' },
     ...fixed({
       'cert-file': `${pki}/server.crt`,
       'client-cert-auth': 'true',
       'key-file': `${pki}/server.key`,
-      'listen-metrics-urls': 'http://127.0.0.1:2381',
+      'listen-metrics-urls': `http://127.0.0.1:${ETCD_METRICS_PORT}`,
       'peer-cert-file': `${pki}/peer.crt`,
       'peer-client-cert-auth': 'true',
       'peer-key-file': `${pki}/peer.key`,
@@ -88,6 +96,9 @@ function etcdFlags({ etcdMinor, dataDirectory }: FlagFacts): DerivedFlags {
     ),
   };
 }
+
+/** The resolv.conf that pods get. kubelet's unit links it to the machine's right file. */
+export const RESOLVER = '/run/muster/resolv.conf';
 
 export const ADMISSION_CONFIG = `${APISERVER_DIRECTORY}/admission.yaml`;
 export const AUDIT_POLICY = `${APISERVER_DIRECTORY}/audit-policy.yaml`;
@@ -107,11 +118,11 @@ const AUDIT_LOG = {
   'audit-policy-file': AUDIT_POLICY,
 };
 
-function apiserverFlags({ services, dnsDomain, etcdMembers, port }: FlagFacts): DerivedFlags {
+function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): DerivedFlags {
   return {
     'advertise-address': { value: '${machine.address}', by: 'machine' },
     'etcd-servers': {
-      value: etcdMembers.map((member) => `https://${urlHost(addressOf(member))}:2379`).join(','),
+      value: etcdMembers.map((member) => etcdClientUrl(addressOf(member))).join(','),
       by: 'etcd members',
     },
     'service-account-issuer': { value: `https://kubernetes.default.svc.${dnsDomain}`, by: 'dnsDomain' },
@@ -138,7 +149,7 @@ function apiserverFlags({ services, dnsDomain, etcdMembers, port }: FlagFacts): 
       'requestheader-extra-headers-prefix': 'X-Remote-Extra-',
       'requestheader-group-headers': 'X-Remote-Group',
       'requestheader-username-headers': 'X-Remote-User',
-      'secure-port': String(port),
+      'secure-port': String(API_PORT),
       'service-account-key-file': SERVICE_ACCOUNT.verifiers,
       'service-account-signing-key-file': SERVICE_ACCOUNT.key,
       'tls-cert-file': `${PKI_DIRECTORY}/apiserver.crt`,
@@ -262,7 +273,7 @@ export function kubeletConfig(facts: {
       // it.
       ...(gates && { featureGates: { value: facts.gates, by: 'versions.kubelet' } }),
       healthzBindAddress: { value: '127.0.0.1' },
-      healthzPort: { value: 10248 },
+      healthzPort: { value: KUBELET_HEALTH_PORT },
       resolvConf: { value: RESOLVER },
       rotateCertificates: { value: true },
       staticPodPath: { value: '/etc/kubernetes/manifests' },

@@ -5,15 +5,8 @@
 
 import { didYouMean } from '../../base/suggest.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
-import type { ClusterFault } from './resolve.ts';
-import type { ClusterMachine } from './resolved-cluster.ts';
-
-/** As KubeletConfiguration's `registerWithTaints` has them. */
-export interface NodeTaint {
-  readonly key: string;
-  readonly value?: string;
-  readonly effect: string;
-}
+import { type ClusterFault, clusterFault } from './fault.ts';
+import type { ClusterMachine, NodeTaint } from './resolved-cluster.ts';
 
 type Groups = NonNullable<KubernetesSpec['nodes']>;
 export type NodeSettings = Pick<ClusterMachine, 'labels' | 'taints'>;
@@ -51,7 +44,7 @@ const DOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): readonly ClusterFault[] {
   const found: ClusterFault[] = [];
   const say = (path: string, message: string, severity: ClusterFault['severity'] = 'error'): void => {
-    found.push({ severity, fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes.nodes${path}` } });
+    found.push(clusterFault(severity, `nodes${path}`, message));
   };
   const given = new Map<string, string>();
   for (const [n, { machines: names, labels = {}, taints = [] }] of groups.entries()) {

@@ -3,6 +3,7 @@
  * machine is, where the files that it puts down are, and ports that others ask at. Everything else
  * of the full specification can be overridden.
  */
+import { API_PORT, ETCD_CLIENT_PORT, ETCD_METRICS_PORT, ETCD_PEER_PORT } from './ports.ts';
 import type { Component } from './resolved-cluster.ts';
 
 export interface ProtectedField {
@@ -37,7 +38,7 @@ const FOUNDING = 'etcd is founded once, by a grant; a member that begins otherwi
 const DATA =
   'the agent looks for the WAL there before etcd may begin, and the data filesystem is mounted there';
 const TLS = 'members speak mTLS only, with certificates that Muster hands out and renews';
-const MEMBER_URLS = 'other members, apiservers and Muster ask at ports 2379 and 2380';
+const MEMBER_URLS = `other members, apiservers and Muster connect at ports ${ETCD_CLIENT_PORT} and ${ETCD_PEER_PORT}`;
 const PLACED = 'Muster puts the file there, renews it and starts who reads it anew';
 const MACHINE = "it is the machine's, and its certificates name it";
 const SERVICES = 'it is networks.services; set that';
@@ -76,8 +77,8 @@ export const OWNED: readonly ProtectedField[] = [
   ...flags(
     'etcd',
     'listen-metrics-urls',
-    'probes ask at http://127.0.0.1:2381; http://0.0.0.0:2381 holds that as well',
-    /(^|,)http:\/\/(127\.0\.0\.1|0\.0\.0\.0|\[::\]):2381(,|$)/,
+    `probes connect to http://127.0.0.1:${ETCD_METRICS_PORT}; http://0.0.0.0:${ETCD_METRICS_PORT} includes it`,
+    new RegExp(`(^|,)http://(127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::\\]):${ETCD_METRICS_PORT}(,|$)`),
   ),
   ...flags(
     'etcd',
@@ -91,7 +92,11 @@ export const OWNED: readonly ProtectedField[] = [
     peer-auto-tls`,
     TLS,
   ),
-  ...flags('kube-apiserver', 'secure-port', 'balancers, kubelets and the virtual address reach it at 6443'),
+  ...flags(
+    'kube-apiserver',
+    'secure-port',
+    `balancers, kubelets and the virtual address reach it at ${API_PORT}`,
+  ),
   ...flags(
     'kube-apiserver',
     'bind-address',

@@ -2,23 +2,24 @@
  * From the few facts of a Cluster to its full specification, with where each value came from; or
  * with what is wrong. A pure function: the same document and machines give the same result.
  */
-import type { Fault } from '../../base/errors.ts';
+
 import { formatIp, ipNetwork, nthAddress, parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { domainName } from '../../resources/fields.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
-import type { Addon } from '../objects/addons/addon.ts';
+import type { Addon } from './addon.ts';
 import { Builder, pathText } from './builder.ts';
 import { checkFull } from './check.ts';
 import { enforcingAddon } from './check-policy.ts';
 import { valueFaults } from './check-values.ts';
 import { componentFlags, kubeletConfig, proxyConfig } from './derive.ts';
 import { saidBy } from './deviations.ts';
+import { type ClusterFault, clusterError } from './fault.ts';
 import { MINORS, type Minor } from './flags.ts';
 import { nodeFaults, nodeSettings } from './nodes.ts';
+import { API_PORT } from './ports.ts';
 import { protectedFieldsOf } from './protected-fields.ts';
 import {
-  API_PORT,
   type ClusterMachine,
   type ClusterRole,
   COMPONENTS,
@@ -42,11 +43,6 @@ export interface MachineFacts {
   readonly addresses: readonly string[];
 }
 
-export interface ClusterFault {
-  readonly fault: Fault;
-  readonly severity: 'error' | 'warning';
-}
-
 export interface Completed {
   /** Absent when there is an error. */
   readonly resolved?: ResolvedCluster;
@@ -61,11 +57,6 @@ export interface Completed {
 }
 
 export type ClusterAccess = Pick<ResolvedCluster, 'name' | 'endpoint' | 'keys' | 'machines'>;
-
-const error = (path: string, message: string): ClusterFault => ({
-  severity: 'error',
-  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes${path === '' ? '' : `.${path}`}` },
-});
 
 /** Below these, overrides may add keys of their own, and null leaves one out. */
 const isOpen = (path: readonly string[]): boolean =>
@@ -99,12 +90,13 @@ const FIXED: Readonly<Record<string, string>> = {
 
 export function complete(name: string, spec: KubernetesSpec, machines: readonly MachineFacts[]): Completed {
   const release = releaseOf(spec.version);
-  if (typeof release === 'string') return { provenance: new Map(), faults: [error('version', release)] };
+  if (typeof release === 'string')
+    return { provenance: new Map(), faults: [clusterError('version', release)] };
   const endpoint = parseEndpoint(spec.endpoint);
   if (endpoint === undefined)
     return {
       provenance: new Map(),
-      faults: [error('endpoint', `"${spec.endpoint}" is not a name or address with an optional port`)],
+      faults: [clusterError('endpoint', `"${spec.endpoint}" is not a name or address with an optional port`)],
     };
   const assigned = assignMachines(spec, machines);
   const build = new Builder(spec.overrides ?? {}, isOpen);
@@ -119,9 +111,9 @@ export function complete(name: string, spec: KubernetesSpec, machines: readonly 
   const { tree, unknown } = build.finish();
   const faults: ClusterFault[] = [
     ...assigned.faults,
-    ...build.faults.map(({ message, path }) => error(`overrides.${pathText(path)}`, message)),
+    ...build.faults.map(({ message, path }) => clusterError(`overrides.${pathText(path)}`, message)),
     ...unknown.map((path) =>
-      error(
+      clusterError(
         `overrides.${pathText(path)}`,
         `the full specification has no "${pathText(path)}"${didYouMean(pathText(path), siblings(build.provenance.keys(), path.length))}`,
       ),
@@ -129,15 +121,15 @@ export function complete(name: string, spec: KubernetesSpec, machines: readonly 
   ];
   for (const [path, instead] of Object.entries(FIXED))
     if (build.provenance.get(path)?.from === 'override')
-      faults.push(error(`overrides.${path}`, `it follows from ${instead}; set that`));
+      faults.push(clusterError(`overrides.${path}`, `it follows from ${instead}; set that`));
   for (const { path, why } of protectedFieldsOf(spec.overrides ?? {}))
-    faults.push(error(`overrides.${pathText(path)}`, `Muster decides this: ${why}`));
+    faults.push(clusterError(`overrides.${pathText(path)}`, `Muster decides this: ${why}`));
   const resolved = { ...(tree as object), machines: assigned.machines } as ResolvedCluster;
   // What is of another type cannot be looked at further; nor can values that are none be looked at
   // beside each other.
   if (faults.every(({ severity }) => severity !== 'error'))
     for (const { path, message } of valueFaults(resolved))
-      faults.push(error(spotOf(path, build.provenance), message));
+      faults.push(clusterError(spotOf(path, build.provenance), message));
   if (faults.every(({ severity }) => severity !== 'error')) faults.push(...checkFull(resolved));
   const good = faults.every(({ severity }) => severity !== 'error');
   const access = { name, endpoint, keys: spec.keys ?? 'ECDSA-P256', machines: assigned.machines } as const;
@@ -190,7 +182,7 @@ function assignMachines(
   const add = (field: string, names: readonly string[], role: ClusterRole): void => {
     for (const [n, name] of names.entries()) {
       const has = roles.get(name) ?? new Set();
-      if (has.has(role)) faults.push(error(`${field}[${n}]`, `${name} stands twice`));
+      if (has.has(role)) faults.push(clusterError(`${field}[${n}]`, `${name} stands twice`));
       roles.set(name, has.add(role));
     }
   };
@@ -199,10 +191,10 @@ function assignMachines(
   add('etcd.machines', spec.etcd?.machines ?? [], 'etcd');
   if (!external && spec.etcd?.machines)
     faults.push(
-      error('etcd.machines', 'only with topology external; stacked members are on the control planes'),
+      clusterError('etcd.machines', 'only with topology external; stacked members are on the control planes'),
     );
   if (external && !spec.etcd?.machines?.length)
-    faults.push(error('etcd.machines', 'topology external needs the machines that are members'));
+    faults.push(clusterError('etcd.machines', 'topology external needs the machines that are members'));
   if (!external) for (const name of spec.controlPlanes) roles.get(name)!.add('etcd');
   const nodes = [...roles].flatMap(([name, has]) => (has.size === 1 && has.has('etcd') ? [] : [name]));
   faults.push(...nodeFaults(spec.nodes ?? [], new Set(nodes)));
@@ -210,13 +202,15 @@ function assignMachines(
   const result: ClusterMachine[] = [];
   for (const [name, has] of roles) {
     if (has.has('worker') && has.size > 1)
-      faults.push(error('workers', `${name} is a worker and ${[...has].find((role) => role !== 'worker')}`));
+      faults.push(
+        clusterError('workers', `${name} is a worker and ${[...has].find((role) => role !== 'worker')}`),
+      );
     const machine = known.get(name);
     // A cluster is founded and runs without a worker that is to come; not without knowing where its
     // control planes are.
     const isWorker = has.size === 1 && has.has('worker');
     const until = (message: string): ClusterFault => ({
-      ...error('', isWorker ? `${message}; until then the cluster goes without it` : message),
+      ...clusterError('', isWorker ? `${message}; until then the cluster goes without it` : message, name),
       severity: isWorker ? 'warning' : 'error',
     });
     if (machine === undefined)
@@ -399,7 +393,6 @@ function fill(build: Builder, { name, spec, minor, version, endpoint, machines }
     etcdMinor: knownEtcd,
     dataDirectory,
     etcdMembers: machines.filter(({ roles }) => roles.includes('etcd')),
-    port: API_PORT,
   });
   for (const component of COMPONENTS)
     for (const [flag, { value, by }] of Object.entries(flags[component]))

@@ -1,8 +1,9 @@
 /** The full specification of a cluster: everything that its machines are configured from. */
+
 import type { KeyAlgorithm } from '../../pki/keys.ts';
-import type { Addon } from '../objects/addons/addon.ts';
+import type { Addon } from './addon.ts';
 import type { Minor } from './flags.ts';
-import type { NodeTaint } from './nodes.ts';
+import { API_PORT } from './ports.ts';
 import type { EtcdMinor } from './versions.ts';
 
 export const COMPONENTS = [
@@ -20,6 +21,13 @@ export type Flags = Readonly<Record<string, string | readonly string[]>>;
 export type Value = string | number | boolean | null | readonly Value[] | { readonly [key: string]: Value };
 
 export type ClusterRole = 'control-plane' | 'etcd' | 'worker';
+
+/** As KubeletConfiguration's `registerWithTaints` has them. */
+export interface NodeTaint {
+  readonly key: string;
+  readonly value?: string;
+  readonly effect: string;
+}
 
 export interface ClusterMachine {
   readonly name: string;
@@ -170,9 +178,6 @@ export interface ResolvedCluster {
   readonly flags: Readonly<Record<Component, Flags>>;
   readonly machines: readonly ClusterMachine[];
 }
-
-/** Of apiservers, and of the balancer on a worker's loopback. */
-export const API_PORT = 6443;
 
 /** Where a value came from. */
 export interface Provenance {

@@ -7,7 +7,7 @@ import type { ServedNetwork } from '../network.ts';
 import { entryScript, startScript } from '../script/script.ts';
 import { type Answer, script, TEXT, textAnswer, wait } from './answer.ts';
 import { askedBy, reportIn } from './asked.ts';
-import type { MachineHttpOptions } from './machines.server.ts';
+import type { MachineHttpOptions } from './options.ts';
 import { type FileReply, send, sendFile } from './reply.server.ts';
 import type { Target } from './target.ts';
 

@@ -22,7 +22,7 @@ import { createHealth } from '../../../src/cluster/health/health.ts';
 import { userEtcdClient, userKubeconfig } from '../../../src/cluster/joining/user-credentials.ts';
 import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
-import { openPresentObjects } from '../../../src/cluster/objects/desired.ts';
+import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
 import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
 import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { createEventLog } from '../../../src/events/log.ts';

@@ -2,16 +2,18 @@
  * Add-ons: manifests read as kubectl reads them, patches by their RFCs, and what control planes are
  * told to apply.
  */
+
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
 import type { Plain } from '../../../src/base/yaml-text.ts';
-import { ADDON_LABEL, type Addon, renderAddon } from '../../../src/cluster/objects/addons/addon.ts';
+import { ADDON_LABEL, renderAddon } from '../../../src/cluster/objects/addons/addon.ts';
 import { CATALOGUE } from '../../../src/cluster/objects/addons/catalogue.ts';
 import { addonsPart, openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { readManifest } from '../../../src/cluster/objects/addons/manifest.ts';
-import { jsonPatch, mergePatch, type Operation } from '../../../src/cluster/objects/addons/patch.ts';
+import { jsonPatch, mergePatch } from '../../../src/cluster/objects/addons/patch.ts';
+import type { Addon, PatchOperation } from '../../../src/cluster/spec/addon.ts';
 import { requiredArtifacts, requiredPrograms } from '../../../src/cluster/spec/artifacts.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { faults, resolved } from './kit.ts';
@@ -154,7 +156,7 @@ test.for<readonly [Plain, Plain, Plain]>([
 });
 
 /** RFC 6902, appendix A. */
-test.for<readonly [Plain, readonly Operation[], Plain]>([
+test.for<readonly [Plain, readonly PatchOperation[], Plain]>([
   [{ foo: 'bar' }, [{ op: 'add', path: '/baz', value: 'qux' }], { foo: 'bar', baz: 'qux' }],
   [{ foo: ['bar', 'baz'] }, [{ op: 'add', path: '/foo/1', value: 'qux' }], { foo: ['bar', 'qux', 'baz'] }],
   [{ baz: 'qux', foo: 'bar' }, [{ op: 'remove', path: '/baz' }], { foo: 'bar' }],
@@ -183,7 +185,7 @@ test.for<readonly [Plain, readonly Operation[], Plain]>([
   expect(target).toEqual(before);
 });
 
-test.for<readonly [Operation, RegExp]>([
+test.for<readonly [PatchOperation, RegExp]>([
   [{ op: 'add', path: '/baz/bat', value: 1 }, /there is no "baz"/],
   [{ op: 'test', path: '/foo', value: 'bar' }, /another value/],
   [{ op: 'remove', path: '/list/2' }, /the list has 2 items, and none at "2"/],

@@ -7,10 +7,13 @@ import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
 import { encodePlan } from '../../../src/agent/wire.ts';
 import type { Clock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
 import { openJoinTokens } from '../../../src/cluster/joining/tokens.ts';
-import { openPresentObjects } from '../../../src/cluster/objects/desired.ts';
+import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
+import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
 import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
 import { type ClusterPlanner, createPlanner, type PlannerDeps } from '../../../src/cluster/plan/planner.ts';
+import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 import type { LeafName } from '../../../src/pki/hierarchy.ts';
@@ -85,14 +88,16 @@ export async function rig(
   const sink = { record: (event: NewEvent) => events.push(event) };
   const secrets = { key: async () => Buffer.alloc(32, 7) };
   const tokens = await openJoinTokens({ store, secrets, clock, events: sink, log: silentLog });
+  const clusters = followClusters(known.catalog, followMemberships(known.catalog));
+  const applied = openAppliedObjects({ store, clock, log: silentLog });
   const planner = createPlanner({
     catalog: known.catalog,
-    memberships: followMemberships(known.catalog),
+    clusters,
     pki,
     clock,
-    store,
-    log: silentLog,
     events: sink,
+    restarts: openRollouts({ clock, events: sink }),
+    applied,
     tokens,
     etcd: options.etcd ?? granted,
     present: openPresentObjects(options.addons, options.founding ?? (() => 'F')),
@@ -100,7 +105,7 @@ export async function rig(
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });
   clocks.set(planner, clock);
-  return { planner, known, events, pki, clock, store, tokens };
+  return { planner, known, clusters, applied, events, pki, clock, store, tokens };
 }
 
 /** Machines of a planner have its time. */

@@ -5,11 +5,10 @@ import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { duration } from '../../../src/base/duration.ts';
-import { silentLog } from '../../../src/base/log.ts';
+import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
 import { partOf } from '../../../src/cluster/etcd/etcd-plan.ts';
-import { openPresentObjects } from '../../../src/cluster/objects/desired.ts';
+import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
 import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
-import { followMemberships } from '../../../src/machines/membership.ts';
 import { factsOf } from '../pki/kit.ts';
 import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from './planner-kit.ts';
 
@@ -250,11 +249,11 @@ test('a server that starts anew gives the same certificates for the same keys', 
   const { createPlanner } = await import('../../../src/cluster/plan/planner.ts');
   const again = createPlanner({
     catalog: one.known.catalog,
-    memberships: followMemberships(one.known.catalog),
+    clusters: one.clusters,
+    applied: one.applied,
+    restarts: openRollouts({ clock: one.clock, events: { record: () => undefined } }),
     pki: one.pki,
     clock: one.clock,
-    store: one.store,
-    log: silentLog,
     events: { record: () => undefined },
     tokens: one.tokens,
     etcd: async () => ({ lines: [], founding: (await import('./kit.ts')).FOUNDING }),

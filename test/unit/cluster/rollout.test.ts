@@ -2,13 +2,15 @@
  * One machine after the other: whose turn it is, as a table; and the turns of a cluster whose
  * machines restart, blink and vanish.
  */
+
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
-import { type Heard, type Peer, type Pods, ROLLED, turnOf } from '../../../src/cluster/change/turn.ts';
+import { type Heard, type Peer, type Pods, turnOf } from '../../../src/cluster/change/turn.ts';
+import { ROLLED } from '../../../src/cluster/plan/restarts.ts';
 import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { resolved } from './kit.ts';

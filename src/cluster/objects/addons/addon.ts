@@ -1,46 +1,11 @@
 /** An add-on: what a Cluster says of it, and the objects that come of that. Pure. */
+
 import { MusterError } from '../../../base/errors.ts';
 import { type Plain, yamlText } from '../../../base/yaml-text.ts';
+import type { Addon, AddonPatch, PatchTarget } from '../../spec/addon.ts';
 import { asPlain, type KubeObject } from '../object.ts';
 import { isMapping, objectText, readManifest } from './manifest.ts';
-import { jsonPatch, mergePatch, type Operation } from './patch.ts';
-
-/** A file of objects, known by its hash; `url` or `file` says only where it can be had. */
-export interface ManifestFile {
-  readonly url?: string | undefined;
-  /** Relative to the file of the Cluster. */
-  readonly file?: string | undefined;
-  readonly sha256: string;
-}
-
-/** Which objects a patch is for: all that is given has to fit. */
-export interface PatchTarget {
-  readonly apiVersion?: string | undefined;
-  readonly kind?: string | undefined;
-  readonly namespace?: string | undefined;
-  readonly name?: string | undefined;
-}
-
-export interface AddonPatch {
-  readonly target: PatchTarget;
-  readonly merge?: unknown;
-  readonly json?: readonly Operation[] | undefined;
-  /** The object is left out. */
-  readonly remove?: true | undefined;
-}
-
-export interface Addon {
-  readonly name: string;
-  readonly manifests: readonly ManifestFile[];
-  /** Objects that stand in the Cluster itself; after those of the files. */
-  readonly objects: readonly unknown[];
-  readonly patches: readonly AddonPatch[];
-  /**
-   * Images that its objects name where no image is looked for: in arguments, environments,
-   * resources of an operator.
-   */
-  readonly images: readonly string[];
-}
+import { jsonPatch, mergePatch } from './patch.ts';
 
 export interface RenderedAddon {
   readonly name: string;

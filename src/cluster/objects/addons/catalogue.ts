@@ -6,8 +6,8 @@
  * `muster addon pin` fetches the file once, and what it says is compared with the publisher and
  * written into the document.
  */
+import type { AddonPatch } from '../../spec/addon.ts';
 import { account, bindCluster, clusterRole, type KubeObject, serviceAccount } from '../object.ts';
-import type { AddonPatch } from './addon.ts';
 
 export interface CatalogueEntry {
   readonly about: string;

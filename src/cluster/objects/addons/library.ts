@@ -2,10 +2,12 @@
  * Add-ons of clusters with their files from the asset store: nothing is used whose hash was not
  * checked again, and nothing is fetched.
  */
+
 import { createHash } from 'node:crypto';
 import { MusterError } from '../../../base/errors.ts';
+import type { Addon } from '../../spec/addon.ts';
 import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
-import { type Addon, type RenderedAddon, renderAddon } from './addon.ts';
+import { type RenderedAddon, renderAddon } from './addon.ts';
 import { MAX_MANIFEST_BYTES } from './manifest.ts';
 
 export type AddonState =

@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { MusterError } from '../../../base/errors.ts';
 import type { Plain } from '../../../base/yaml-text.ts';
+import type { PatchOperation } from '../../spec/addon.ts';
 import { isMapping } from './manifest.ts';
 
 /** RFC 7386, section 2: `null` takes a field out, mappings are merged, all else replaces. */
@@ -18,24 +19,16 @@ export function mergePatch(target: Plain | undefined, patch: Plain): Plain {
   return Object.fromEntries(fields);
 }
 
-/** One operation of RFC 6902. */
-export interface Operation {
-  readonly op: 'add' | 'remove' | 'replace' | 'move' | 'copy' | 'test';
-  readonly path: string;
-  readonly from?: string | undefined;
-  readonly value?: unknown;
-}
-
 type Json = { [key: string]: Json } | Json[] | string | number | boolean | null;
 
 /** All operations in their order, or none: throws E_ADDON with the first that does not fit. */
-export function jsonPatch(target: Plain, operations: readonly Operation[]): Plain {
+export function jsonPatch(target: Plain, operations: readonly PatchOperation[]): Plain {
   let root = structuredClone(target) as Json;
   for (const operation of operations) root = applied(root, operation);
   return root as Plain;
 }
 
-function applied(root: Json, { op, path, from, value }: Operation): Json {
+function applied(root: Json, { op, path, from, value }: PatchOperation): Json {
   const failed = (why: string) => new MusterError('E_ADDON', `${op} ${path}: ${why}`);
   const given = (): Json => {
     if (value === undefined) throw failed('value is missing');

@@ -2,6 +2,7 @@
  * The founder over a store, with etcd played: what is written before an answer, who is replaced
  * how, and what a restart goes on with.
  */
+
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { millis } from '../../../../src/base/duration.ts';
@@ -13,8 +14,8 @@ import {
   HOLDS,
   type MemberFacts,
 } from '../../../../src/cluster/etcd/founding.ts';
-import { peerUrl } from '../../../../src/cluster/etcd/quorum.ts';
 import { decodeFounding } from '../../../../src/cluster/etcd/record.ts';
+import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
 import { KEYS } from '../../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
@@ -38,7 +39,7 @@ class PlayedEtcd implements EtcdGateway {
     this.members = MEMBERS.map(({ name, address }) => ({
       id: `id-${name}`,
       name,
-      peerUrls: [peerUrl(address)],
+      peerUrls: [etcdPeerUrl(address)],
       learner: false,
       healthy: true,
     }));
@@ -188,7 +189,7 @@ test('a replacement that an earlier life of the server began is gone on with fro
   const stopped = { ...before, replacing: { address, member, filesystem, stage: 'add' } };
   await store.commit([{ key: KEYS.founding.key('one'), put: JSON.stringify(stopped) }]);
   etcd.members = etcd.members.filter(({ id }) => id !== 'id-m3' && !id.startsWith('new-'));
-  await etcd.addLearner(MEMBERS, peerUrl('10.0.0.3'));
+  await etcd.addLearner(MEMBERS, etcdPeerUrl('10.0.0.3'));
   const calls = etcd.calls.length;
   const next = world(store, etcd);
   await next.founder.resume();

@@ -3,6 +3,7 @@
  * plans, wiped and swapped disks, the server killed, its store rolled back or lost. The decisions
  * are the real ones; the model does what they say and keeps account of what must never happen.
  */
+
 import { type Millis, millis } from '../../../../src/base/duration.ts';
 import { decide } from '../../../../src/cluster/etcd/decide.ts';
 import {
@@ -32,9 +33,10 @@ import {
   orderReset,
   withStage,
 } from '../../../../src/cluster/etcd/leaving.ts';
-import { majority, peerUrl } from '../../../../src/cluster/etcd/quorum.ts';
+import { majority } from '../../../../src/cluster/etcd/quorum.ts';
 import { nextStep } from '../../../../src/cluster/etcd/replacing.ts';
 import { orderRestore, witnessRestored } from '../../../../src/cluster/etcd/restoring.ts';
+import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
 
 interface Disk {
   readonly filesystem: string;
@@ -166,7 +168,7 @@ export class Model {
       ([identity, { name, machine, learner }]): EtcdMember => ({
         id: identity,
         name,
-        peerUrls: [peerUrl(addressOf(machine))],
+        peerUrls: [etcdPeerUrl(addressOf(machine))],
         learner,
         healthy: this.#runs(id, identity),
       }),

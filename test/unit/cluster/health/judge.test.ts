@@ -1,8 +1,8 @@
 /** What was seen of a cluster becomes lines; whatever is not well has its line, with what to do. */
+
 import { expect, test } from 'vitest';
 import { millis } from '../../../../src/base/duration.ts';
 import type { EtcdMember, EtcdView, FoundingRecord } from '../../../../src/cluster/etcd/founding.ts';
-import { peerUrl } from '../../../../src/cluster/etcd/quorum.ts';
 import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
 import type { Finding } from '../../../../src/cluster/health/finding.ts';
 import {
@@ -13,6 +13,7 @@ import {
 } from '../../../../src/cluster/health/judge.ts';
 import { judgeEtcd } from '../../../../src/cluster/health/judge-etcd.ts';
 import type { ApiSeen, KubernetesSeen } from '../../../../src/cluster/health/observe.ts';
+import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
 import type { IssuedCertificate } from '../../../../src/pki/records.ts';
 import { resolved } from '../kit.ts';
 
@@ -20,7 +21,7 @@ const MEMBERS = [1, 2, 3].map((n) => ({ name: `m${n}`, address: `10.0.0.${n}` })
 const member = (n: number, change: Partial<EtcdMember> = {}): EtcdMember => ({
   id: `id-${n}`,
   name: `m${n}`,
-  peerUrls: [peerUrl(`10.0.0.${n}`)],
+  peerUrls: [etcdPeerUrl(`10.0.0.${n}`)],
   learner: false,
   healthy: true,
   ...change,

@@ -7,13 +7,13 @@ import { duration, millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createHealth } from '../../../../src/cluster/health/health.ts';
 import { judgeObjects } from '../../../../src/cluster/health/judge-objects.ts';
-import { openAppliedObjects } from '../../../../src/cluster/objects/applied.ts';
-import { openPresentObjects } from '../../../../src/cluster/objects/desired.ts';
 import {
   type ApplierStatus,
   type ObjectsStatus,
   objectsStatus,
-} from '../../../../src/cluster/objects/status.ts';
+} from '../../../../src/cluster/health/objects-status.ts';
+import { openAppliedObjects } from '../../../../src/cluster/objects/applied.ts';
+import { openPresentObjects } from '../../../../src/cluster/plan/desired-objects.ts';
 import { followClusters } from '../../../../src/cluster/spec/resolved-clusters.ts';
 import { followMemberships } from '../../../../src/machines/membership.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';

@@ -1,4 +1,5 @@
 /** Labels and taints of nodes that are there, over an API that is played. */
+
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { ManualClock } from '../../../../src/base/clock.ts';
@@ -8,7 +9,8 @@ import type { FoundingRecord } from '../../../../src/cluster/etcd/founding.ts';
 import { startNodeKeeper } from '../../../../src/cluster/joining/node-keeper.ts';
 import { nodeChange, sameSettings } from '../../../../src/cluster/joining/node-settings.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
-import { type NodeTaint, taintText } from '../../../../src/cluster/spec/nodes.ts';
+import { taintText } from '../../../../src/cluster/spec/nodes.ts';
+import type { NodeTaint } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import type { NewEvent } from '../../../../src/events/event.ts';
 import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';

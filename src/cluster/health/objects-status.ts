@@ -1,7 +1,8 @@
 /** How far the control planes are with the objects that are the present ones. */
+
+import type { AppliedObjects } from '../objects/applied.ts';
+import type { PresentOf } from '../plan/desired-objects.ts';
 import { type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
-import type { AppliedObjects } from './applied.ts';
-import type { PresentOf } from './desired.ts';
 
 /** A control plane, as far as the present objects go. */
 export interface ApplierStatus {

@@ -4,10 +4,10 @@
  * the same.
  */
 
-import { type ObjectsPart, objectsPart } from '../plan/objects-unit.ts';
+import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from '../objects/addons/library.ts';
+import { bundleOf } from '../objects/bundle.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from './addons/library.ts';
-import { bundleOf } from './bundle.ts';
+import { type ObjectsPart, objectsPart } from './objects-unit.ts';
 
 export interface PresentObjects {
   readonly part: ObjectsPart;

@@ -1,0 +1,42 @@
+/**
+ * The seam between a machine's plan and the rolling restarts of its cluster: the plan says what it
+ * would restart, and `src/cluster/change` answers whether it may do so now.
+ */
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+
+/**
+ * Programs of which a cluster needs some at every moment, so that they are restarted on one machine
+ * after the other. They run as static pods or as services of the host.
+ */
+export const ROLLED = ['etcd', 'kube-apiserver'] as const;
+export type Rolled = (typeof ROLLED)[number];
+
+/** A digest of what each program starts with: its flags, and the files that it reads only then. */
+export type Revisions = Partial<Readonly<Record<Rolled, string>>>;
+
+export type Turn =
+  /** `changes`: programs that may be restarted now. */
+  | { readonly do: 'go'; readonly changes: readonly Rolled[] }
+  /** `changes`: programs that may not be restarted yet. `text` says which machine comes first, and why. */
+  | { readonly do: 'wait'; readonly changes: readonly Rolled[]; readonly text: string };
+
+export interface RestartDecision {
+  readonly turn: Turn;
+  /** The machine waits for its turn, or had it and is not back yet, so it is to poll again soon. */
+  readonly soon: boolean;
+}
+
+/** Decides when a machine may restart what a change of its plan touches. */
+export interface Restarts {
+  /**
+   * Takes in what the machine reports, and decides whether it may restart now whatever does not run
+   * with the wanted revisions. Only one machine at a time has its turn.
+   */
+  ask(
+    resolved: ResolvedCluster,
+    machine: ClusterMachine,
+    facts: AgentFacts,
+    wanted: Revisions,
+  ): RestartDecision;
+}

@@ -1,0 +1,22 @@
+/** Directories of the host that kube-apiserver's pod sees besides those that kubeadm gives it. */
+import { APISERVER_DIRECTORY } from '../../pki/hierarchy.ts';
+import type { ResolvedCluster } from './resolved-cluster.ts';
+
+export interface HostDirectory {
+  readonly name: string;
+  readonly path: string;
+  readonly readOnly: boolean;
+}
+
+/**
+ * The directory of Muster's own files for kube-apiserver, and the directory of the audit log,
+ * wherever an override puts it. A log that is turned off or goes to the pod's output needs none.
+ */
+export function apiserverMounts({ flags }: Pick<ResolvedCluster, 'flags'>): readonly HostDirectory[] {
+  const log = flags['kube-apiserver']['audit-log-path'];
+  const found = typeof log === 'string' ? /^(\/.+)\/[^/]+$/.exec(log) : null;
+  return [
+    { name: 'apiserver', path: APISERVER_DIRECTORY, readOnly: true },
+    ...(found ? [{ name: 'audit', path: found[1]!, readOnly: false }] : []),
+  ];
+}

@@ -1,0 +1,26 @@
+/** A fault of a Cluster document, as `complete` and the checks of its values report it. */
+import type { Fault } from '../../base/errors.ts';
+
+export interface ClusterFault {
+  /** `path` begins with `spec.kubernetes`. */
+  readonly fault: Fault;
+  /** An error prevents the Cluster from being resolved; a warning does not. */
+  readonly severity: 'error' | 'warning';
+  /** The machine that the fault is about, if it is about one. */
+  readonly machine?: string;
+}
+
+/** `path`: below `spec.kubernetes`; empty for `spec.kubernetes` itself. */
+export const clusterFault = (
+  severity: ClusterFault['severity'],
+  path: string,
+  message: string,
+  machine?: string,
+): ClusterFault => ({
+  severity,
+  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes${path === '' ? '' : `.${path}`}` },
+  ...(machine !== undefined && { machine }),
+});
+
+export const clusterError = (path: string, message: string, machine?: string): ClusterFault =>
+  clusterFault('error', path, message, machine);
