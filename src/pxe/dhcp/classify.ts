@@ -1,5 +1,5 @@
 /**
- * From a packet to the client behind it. Total: every DHCP message of an Ethernet client gives a
+ * Reads what a packet says about its client. Every DHCP message of an Ethernet client gives a
  * {@link BootClient}.
  */
 import { hex } from '../../base/bytes.ts';
@@ -11,32 +11,30 @@ import { OPTION, printable } from './options.ts';
 import { type DhcpPacket, subOptions } from './packet.ts';
 
 /**
- * Raspberry Pi's blocks of hardware addresses: its ROM says that it is an x86 BIOS
- * (netboot-protocols §C.2).
+ * The Raspberry Pi's hardware address blocks: its ROM claims to be an x86 BIOS
+ * (raspberry-pi-says-x86).
  */
 const RASPBERRY_PI = ['b8:27:eb', 'dc:a6:32', 'e4:5f:01', '28:cd:c1', 'd8:3a:dd', '2c:cf:67'] as const;
+/** Option 93 code of the Raspberry Pi's ROM. */
 const RPIBOOT = 41;
 
-/**
- * iPXE's feature numbers inside option 175 (src/include/ipxe/features.h): 0x10 to 0x4f; 0x13 is
- * HTTP.
- */
+/** iPXE's sub-options of option 175 (src/include/ipxe/features.h): features are 0x10 to 0x4f. */
 const FEATURES = { first: 0x10, last: 0x4f, http: 0x13, version: 0xeb } as const;
 
 interface Ipxe {
   readonly version?: string;
-  /** Features were listed and HTTP is not among them. */
+  /** It lists features, and HTTP is not among them. */
   readonly withoutHttp: boolean;
 }
 
-/** Whether the packet is from an Ethernet client, the only kind that {@link classify} takes. */
+/** Whether the packet is from an Ethernet client, the only kind that {@link classify} accepts. */
 export function hasMac(packet: Pick<DhcpPacket, 'htype' | 'hlen'>): boolean {
   return packet.htype === 1 && packet.hlen === 6;
 }
 
 /**
- * User class as text: iPXE sends plain text, RFC 3004 clients send length-prefixed ones; both are
- * read.
+ * Option 77 as text. RFC 3004 clients send length-prefixed texts; iPXE sends plain text, which
+ * gives `raw`.
  */
 function userClass(value: Buffer): { text: string; raw: boolean } {
   const texts: string[] = [];
@@ -66,9 +64,9 @@ function readIpxe(packet: DhcpPacket, user: string | undefined): Ipxe | undefine
 }
 
 /**
- * Option 97: a type octet (0) and sixteen octets as SMBIOS stores them, the first three fields
- * little-endian (iPXE and EDK2 alike). Firmware without one sends nothing, zeros or ones: then
- * there is no UUID (netboot-protocols §C.1).
+ * The UUID in option 97: a type octet (0) and sixteen octets as SMBIOS stores them, the first three
+ * fields little-endian (iPXE and EDK2 do the same). Undefined when the firmware sends nothing,
+ * zeros or ones (quirk no-machine-id).
  */
 function uuid(packet: DhcpPacket): string | undefined {
   const value = packet.options.get(OPTION.machineId);
@@ -84,7 +82,8 @@ function uuid(packet: DhcpPacket): string | undefined {
 }
 
 /**
- * The first architecture that is known; option 93 is a list in order of preference (RFC 5970 §3.3).
+ * The first known code of option 93, a list in order of preference (RFC 5970 §3.3); else the code
+ * that is written in the vendor class.
  */
 function archCode(packet: DhcpPacket, vendor: string | undefined): number | undefined {
   const list = packet.options.get(OPTION.architecture);
@@ -108,23 +107,23 @@ function stageOf(
   if (vendor?.startsWith('HTTPClient')) return 'http';
   if (vendor?.startsWith('PXEClient')) return 'pxe';
   if (vendor?.startsWith('U-Boot')) return 'pxe';
-  // A REQUEST of the Raspberry Pi's ROM has no vendor class, but its architecture
-  // (netboot-protocols §C.4).
+  // The Raspberry Pi's REQUEST has an architecture and no vendor class
+  // (request-without-vendor-class).
   if (vendor === undefined && hasArch) return code !== undefined && architecture(code)?.http ? 'http' : 'pxe';
   return 'none';
 }
 
-/** A client without what is its own. */
+/** What all clients with the same software have in common. */
 type Kind = Omit<BootClient, 'mac' | 'uuid' | 'relay'>;
 
 /**
- * What the options of its software say of a client; `oui` of a Raspberry Pi, `identified` by a
- * UUID.
+ * Reads everything about a client that the options of its software determine. `raspberryPi`: the
+ * MAC belongs to a Raspberry Pi. `identified`: option 97 holds a UUID.
  */
-function readKind(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
+function readKind(packet: DhcpPacket, raspberryPi: boolean, identified: boolean): Kind {
   const quirks: QuirkId[] = [];
   const vendorRaw = packet.options.get(OPTION.vendorClass);
-  // Some clients end the text with a NUL (netboot-protocols §C.28).
+  // Some clients end the text with a NUL (quirk nul-in-vendor-class).
   const vendor = vendorRaw && printable(vendorRaw.at(-1) === 0 ? vendorRaw.subarray(0, -1) : vendorRaw);
   const userRaw = packet.options.get(OPTION.userClass);
   const user = userRaw && userClass(userRaw);
@@ -134,7 +133,7 @@ function readKind(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
 
   let code = archCode(packet, vendor);
   const stage = stageOf(vendor, ipxe, code, hasArch);
-  const pi = stage !== 'none' && oui;
+  const pi = stage !== 'none' && raspberryPi;
   if (code === 9) {
     code = 7;
     quirks.push('arch-9-is-x64');
@@ -161,40 +160,37 @@ function readKind(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
   };
 }
 
-/** All that {@link readKind} looks at. */
+/** The options that {@link readKind} reads. */
 const KIND_OPTIONS = [OPTION.vendorClass, OPTION.userClass, OPTION.architecture, OPTION.ipxe] as const;
-/** A rack's machines are of few kinds: each is read once. */
-const kinds = new Map<string, Kind>();
-const KINDS_KEPT = 256;
-/** No firmware says so much; what somebody made up is not kept. */
-const KEY_KEPT = 1024;
+/** The memo is emptied when it holds this many kinds. The machines of a rack are of few kinds. */
+const MEMO_KINDS_LIMIT = 256;
+/** Longer keys are not kept. No known firmware sends that much. */
+const MEMO_KEY_LENGTH = 1024;
+const memoKinds = new Map<string, Kind>();
 
-function kindOf(packet: DhcpPacket, oui: boolean, identified: boolean): Kind {
-  let key = `${oui} ${identified}`;
+function kindOf(packet: DhcpPacket, raspberryPi: boolean, identified: boolean): Kind {
+  let key = `${raspberryPi} ${identified}`;
   for (const code of KIND_OPTIONS) {
     const value = packet.options.get(code);
-    // The length keeps one option's end apart from the next one's beginning.
+    // The length separates one option's end from the next one's beginning.
     key += value === undefined ? ' -' : ` ${value.length}:${value.toString('latin1')}`;
   }
-  let kind = kinds.get(key);
+  let kind = memoKinds.get(key);
   if (kind === undefined) {
-    kind = readKind(packet, oui, identified);
-    if (kinds.size >= KINDS_KEPT) kinds.clear();
-    if (key.length <= KEY_KEPT) kinds.set(key, kind);
+    kind = readKind(packet, raspberryPi, identified);
+    if (memoKinds.size >= MEMO_KINDS_LIMIT) memoKinds.clear();
+    if (key.length <= MEMO_KEY_LENGTH) memoKinds.set(key, kind);
   }
   return kind;
 }
 
-/**
- * Reads the client off a packet for which {@link hasMac} holds. Text from the wire is made
- * printable.
- */
+/** The client of a packet for which {@link hasMac} holds. Text from the wire is made printable. */
 export function classify(packet: DhcpPacket): BootClient {
   const mac: Mac = macFromBytes(packet.chaddr);
   const machine = uuid(packet);
-  const oui = RASPBERRY_PI.some((block) => mac.startsWith(block));
+  const raspberryPi = RASPBERRY_PI.some((block) => mac.startsWith(block));
   const client: { -readonly [K in keyof BootClient]: BootClient[K] } = {
-    ...kindOf(packet, oui, machine !== undefined),
+    ...kindOf(packet, raspberryPi, machine !== undefined),
     mac,
   };
   if (machine !== undefined) client.uuid = machine;

@@ -1,6 +1,6 @@
 /**
- * DHCP on the wire: one inherited socket for each interface and port. Receive, let the packet pipeline take
- * the packet to its end, send.
+ * DHCP on the wire: one inherited socket for each interface and port. Receives datagrams, passes
+ * them to the packet pipeline, and sends the replies.
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { millis } from '../../base/duration.ts';
@@ -12,32 +12,33 @@ import { PacketPipeline, type PacketPipelineParts } from './packet-pipeline.ts';
 import { startProbing } from './probe.socket.ts';
 import type { Step } from './step.ts';
 
-export interface DhcpParts extends PacketPipelineParts {
+interface DhcpParts extends PacketPipelineParts {
   /**
-   * All inherited sockets; those named `dhcp-IFACE` (port 67) and `pxe-IFACE` (port 4011) are
-   * taken.
+   * All inherited sockets. Those named `dhcp-IFACE` (port 67) and `pxe-IFACE` (port 4011) are used.
    */
   readonly sockets: readonly InheritedSocket[];
   readonly signal: AbortSignal;
 }
 
-export interface DhcpServer {
-  /** Stops receiving; answers that wait for the store are still sent, at most for a second. */
+interface DhcpServer {
+  /** Stops receiving. Replies that wait for the store are still sent for {@link LAST_REPLIES}. */
   close(): Promise<void>;
 }
 
 const NAME = /^(dhcp|pxe)-(.+)$/;
-const ADDRESSES_REMEMBERED = 4096;
-const LAST_ANSWERS = millis(1_000);
+/** Parsed source addresses that are kept; all are forgotten beyond it. */
+const KNOWN_ADDRESSES = 4096;
+/** How long a stop waits for replies that the store holds up. */
+const LAST_REPLIES = millis(1_000);
 
-/** Text → number for the source addresses that keep coming (0.0.0.0, relays), bounded. */
+/** Parses source addresses, and keeps the results: 0.0.0.0 and relays come again and again. */
 function addressReader(): (text: string) => Ipv4 {
   const known = new Map<string, Ipv4>();
   return (text) => {
     let address = known.get(text);
     if (address === undefined) {
       address = parseIpv4(text) ?? (0 as Ipv4);
-      if (known.size >= ADDRESSES_REMEMBERED) known.clear();
+      if (known.size >= KNOWN_ADDRESSES) known.clear();
       known.set(text, address);
     }
     return address;
@@ -49,7 +50,8 @@ function send(step: Step, socket: Socket, log: Log): void {
   const { packet, to, maximum } = step.reply;
   const { bytes, dropped } = encode(packet, maximum);
   const address = formatIpv4(to.address);
-  if (dropped.length > 0) log.debug({ dropped, to: address }, 'options left out: the client takes no more');
+  if (dropped.length > 0)
+    log.debug({ dropped, to: address }, 'options dropped: the client accepts no larger reply');
   const failed = (error: Error | null) => {
     if (error) log.warn({ err: error, to: address, mac: step.client?.mac }, 'a DHCP reply could not be sent');
   };
@@ -61,8 +63,7 @@ function send(step: Step, socket: Socket, log: Log): void {
 }
 
 async function adopt(inherited: InheritedSocket, log: Log): Promise<Socket> {
-  // An address needs no look-up: without this, Node asks its resolver for each packet
-  // (netboot-protocols §B.6).
+  // Node would otherwise call its resolver for each packet, even for a literal address.
   const socket = createSocket({
     type: 'udp4',
     lookup: (host, _options, done) => done(null, host, 4),
@@ -79,7 +80,7 @@ async function adopt(inherited: InheritedSocket, log: Log): Promise<Socket> {
   return socket;
 }
 
-/** Starts to answer on the inherited sockets. Resolves when all of them receive. */
+/** Starts the DHCP server on the inherited sockets. Resolves when all of them receive. */
 export async function startDhcp(parts: DhcpParts): Promise<DhcpServer> {
   const log = parts.log.child({ room: 'dhcp' });
   const pipeline = new PacketPipeline(parts);
@@ -105,7 +106,7 @@ export async function startDhcp(parts: DhcpParts): Promise<DhcpServer> {
       stopProbing();
       for (const socket of open) socket.removeAllListeners('message');
       const late = new Promise<void>((resolve) => {
-        parts.clock.after(LAST_ANSWERS, resolve);
+        parts.clock.after(LAST_REPLIES, resolve);
       });
       await Promise.race([pipeline.drain(), late]);
       for (const socket of open) socket.close();

@@ -1,6 +1,6 @@
 /**
- * The pure step: a datagram and what is known → what to do. The socket loop carries it out; `muster
- * explain` calls the same function and only prints it.
+ * The pure step of the DHCP server: a datagram and the present state give what is to be done. The
+ * packet pipeline carries it out; `muster explain` calls the same function and prints the result.
  */
 import { ANY, BROADCAST, contains } from '../../base/ipv4.ts';
 import { addressed, CLIENT_PORT, serverId, takesElsewhere } from './addressing.ts';
@@ -10,9 +10,17 @@ import { type MessageName, messageName } from './options.ts';
 import { decode, maximumFor, messageType } from './packet.ts';
 import { addNetworkOptions, bootFields, replyTo, withBoot } from './reply.ts';
 import { decline, discover, release, request } from './server.ts';
-import type { Ask, DhcpState, Reply, Step } from './step.ts';
+import type { DhcpState, Query, Reply, Result, Step } from './step.ts';
 
-/** What a datagram leads to. Never throws for anything a client can send. */
+/**
+ * Decides what to do about a datagram, without doing it. Never throws for anything that a client
+ * can send.
+ *
+ * @example
+ * const step = handle({ bytes, interface: 'eth1', port: 67, source }, state);
+ * step.outcome; // 'offered', 'nak_not_yours', 'malformed' … (outcomes.ts)
+ * step.durable; // to be stored before step.reply is sent
+ */
 export function handle(datagram: Datagram, state: DhcpState): Step {
   const decoded = decode(datagram.bytes);
   if (!decoded.ok) return { outcome: 'malformed', detail: decoded.fault };
@@ -30,58 +38,58 @@ export function handle(datagram: Datagram, state: DhcpState): Step {
   const rules = state.networks.rules.get(network)!;
   const leases = state.leases.network(network.name);
   leases.follow(rules);
-  const ask: Ask = { datagram, packet, type, network, rules, client, leases, state };
-  return { packet, type, network, client, ...dispatch(ask, type) };
+  const query: Query = { datagram, packet, type, network, rules, client, leases, state };
+  return { packet, type, network, client, ...dispatch(query, type) };
 }
 
-function dispatch(ask: Ask, type: MessageName): Step {
-  if (ask.network.mode === 'off') return { outcome: 'network_off' };
-  if (ask.datagram.port === 4011) return bootServer(ask);
-  if (ask.network.mode === 'proxy') return proxy(ask);
+function dispatch(query: Query, type: MessageName): Result {
+  if (query.network.mode === 'off') return { outcome: 'network_off' };
+  if (query.datagram.port === 4011) return bootServer(query);
+  if (query.network.mode === 'proxy') return proxy(query);
   switch (type) {
     case 'DISCOVER':
-      return discover(ask);
+      return discover(query);
     case 'REQUEST':
-      return request(ask);
+      return request(query);
     case 'DECLINE':
-      return decline(ask);
+      return decline(query);
     case 'RELEASE':
-      return release(ask);
+      return release(query);
     case 'INFORM':
-      return inform(ask);
+      return inform(query);
     default:
       return { outcome: 'not_a_request' };
   }
 }
 
 /**
- * Beside another DHCP server: boot clients get an offer without an address, everything else is the
- * other server's.
+ * Mode `proxy`: another DHCP server gives the addresses. Boot clients get an offer without an
+ * address; every other message is left to that server.
  */
-function proxy(ask: Ask): Step {
-  if (ask.type === 'REQUEST') return { outcome: 'proxy_leaves', memory: takesElsewhere(ask) };
-  if (ask.type !== 'DISCOVER') return { outcome: 'proxy_leaves' };
-  if (ask.client.stage === 'none') return { outcome: 'not_boot_client' };
-  const answer = ask.state.boot.answer(ask.client, ask.network, 'offer');
-  const boot = bootFields(ask.packet, ask.client, answer, ask.network, 'proxy-offer');
+function proxy(query: Query): Result {
+  if (query.type === 'REQUEST') return { outcome: 'proxy_leaves', memory: takesElsewhere(query) };
+  if (query.type !== 'DISCOVER') return { outcome: 'proxy_leaves' };
+  if (query.client.stage === 'none') return { outcome: 'not_boot_client' };
+  const answer = query.state.boot.answer(query.client, query.network, 'offer');
+  const boot = bootFields(query.packet, query.client, answer, query.network, 'proxy-offer');
   if (boot === undefined) return { outcome: 'not_boot_client', answer, detail: answer.decision.reason.code };
-  const reply = withBoot(replyTo(ask.packet, 'OFFER', serverId(ask)), boot);
-  return { outcome: 'proxy_offered', answer, reply: addressed(ask, reply, 'reply') };
+  const reply = withBoot(replyTo(query.packet, 'OFFER', serverId(query)), boot);
+  return { outcome: 'proxy_offered', answer, reply: addressed(query, reply, 'reply') };
 }
 
 /**
- * PXE's own request to port 4011: the client has an address and asks for the file alone. Answered
- * to where it came from.
+ * A PXE request to port 4011: the client has an address and asks for the boot file only. The reply
+ * goes to the address and port that it came from.
  */
-function bootServer(ask: Ask): Step {
-  const { packet, network, client, datagram } = ask;
-  if (ask.type !== 'REQUEST' && ask.type !== 'INFORM' && ask.type !== 'DISCOVER')
+function bootServer(query: Query): Result {
+  const { packet, network, client, datagram } = query;
+  if (query.type !== 'REQUEST' && query.type !== 'INFORM' && query.type !== 'DISCOVER')
     return { outcome: 'not_a_request' };
   if (client.stage === 'none') return { outcome: 'no_file' };
-  const answer = ask.state.boot.answer(client, network, 'boot-server');
+  const answer = query.state.boot.answer(client, network, 'boot-server');
   const boot = bootFields(packet, client, answer, network, 'boot-server');
   if (boot === undefined) return { outcome: 'no_file', answer, detail: answer.decision.reason.code };
-  const reply = withBoot({ ...replyTo(packet, 'ACK', serverId(ask)), ciaddr: packet.ciaddr }, boot);
+  const reply = withBoot({ ...replyTo(packet, 'ACK', serverId(query)), ciaddr: packet.ciaddr }, boot);
   const source = datagram.source.address === ANY ? packet.ciaddr : datagram.source.address;
   const to: Reply['to'] =
     source === ANY
@@ -90,23 +98,23 @@ function bootServer(ask: Ask): Step {
   return {
     outcome: 'boot_server_acked',
     answer,
-    ...(network.mode === 'server' ? {} : { memory: takesElsewhere(ask) }),
+    ...(network.mode === 'server' ? {} : { memory: takesElsewhere(query) }),
     reply: { packet: reply, to, maximum: maximumFor(packet) },
     ...(answer.writes.length > 0 ? { durable: { kind: 'records', writes: answer.writes } as const } : {}),
   };
 }
 
 /**
- * A client that configured its address itself asks for the rest (RFC 2131 §4.3.5): no lease is
- * looked at, no time is sent.
+ * A client that configured its address itself asks for the other options (RFC 2131 §4.3.5). No
+ * lease is read, and no lease time is sent.
  */
-function inform(ask: Ask): Step {
-  const { packet, network, client, datagram } = ask;
+function inform(query: Query): Result {
+  const { packet, network, client, datagram } = query;
   const address = packet.ciaddr !== ANY ? packet.ciaddr : datagram.source.address;
   if (!contains(network.subnet, address)) return { outcome: 'not_ours' };
-  const answer = ask.state.boot.answer(client, network, 'offer');
-  const plain = { ...replyTo(packet, 'ACK', serverId(ask)), ciaddr: address };
+  const answer = query.state.boot.answer(client, network, 'offer');
+  const plain = { ...replyTo(packet, 'ACK', serverId(query)), ciaddr: address };
   addNetworkOptions(plain.options, packet, network, answer.hostname);
   const reply = withBoot(plain, bootFields(packet, client, answer, network, 'ack'));
-  return { outcome: 'informed', answer, address, reply: addressed(ask, reply, 'reply') };
+  return { outcome: 'informed', answer, address, reply: addressed(query, reply, 'reply') };
 }

@@ -1,6 +1,5 @@
 /**
- * A lease as a value: what the store keeps under `lease/NETWORK/ADDRESS`, and what the others see
- * of it.
+ * A lease as a value: the record that the store keeps under `lease/NETWORK/ADDRESS`, and its views.
  */
 import type { Millis } from '../../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
@@ -8,15 +7,16 @@ import { type Mac, parseMac } from '../../base/mac.ts';
 import { KEYS } from '../../store/keys.ts';
 
 /**
- * States that are stored. `bound` given to the client until `expires` · `released` given back, kept
- * so that the client finds it again · `declined` the client found somebody else on it · `conflict`
- * a probe did; both set the address aside until `expires`.
+ * The states that are stored. `bound`: the client has the address until `expires`. `released`: the
+ * client gave it back; the record stays so that the client gets it again. `declined`: the client
+ * found the address in use. `conflict`: a probe did. The last two set the address aside until
+ * `expires`.
  */
 export type StoredState = 'bound' | 'released' | 'declined' | 'conflict';
 
 /**
- * What an address can be: as stored, and `offered` (in memory for a minute) and `expired` (bound,
- * its time run out).
+ * The states that people see: the stored ones, `offered` (in memory for a minute) and `expired`
+ * (bound until a time that is over).
  */
 export type LeaseState = StoredState | 'offered' | 'expired';
 
@@ -39,7 +39,7 @@ export interface Lease {
   readonly agent?: string;
 }
 
-/** A lease or offer with its place. */
+/** A lease or an offer, with its network and address. */
 export interface LeaseView {
   readonly network: string;
   readonly address: Ipv4;
@@ -51,7 +51,7 @@ export interface LeaseView {
 
 const STATES: ReadonlySet<string> = new Set(['bound', 'released', 'declined', 'conflict']);
 
-/** Reads a stored lease. Undefined when it is not one: then its address is left alone. */
+/** Reads a stored lease. Undefined when it is malformed; its address is then never given out. */
 export function readLease(text: string): Lease | undefined {
   let value: unknown;
   try {
@@ -71,19 +71,19 @@ export function readLease(text: string): Lease | undefined {
   return value as Lease;
 }
 
-/** Network and address of a key `lease/NETWORK/ADDRESS`. */
+/** Network and address of a key `lease/NETWORK/ADDRESS`; undefined for any other key. */
 export function readLeaseKey(key: string): { readonly network: string; readonly address: Ipv4 } | undefined {
   const parts = KEYS.lease.parse(key);
   const address = parts && parseIpv4(parts[1]);
   return address === undefined ? undefined : { network: parts![0], address };
 }
 
-/** The state that people see. */
+/** The state of a lease at `now`, as people see it. */
 export function stateAt(lease: Lease, now: Millis): LeaseState {
   return lease.state === 'bound' && lease.expires <= now ? 'expired' : lease.state;
 }
 
-/** Whether the address may be given to somebody else: nobody holds it and it is not set aside. */
+/** Whether another client may get the address: no client holds it and it is not set aside. */
 export function isOver(lease: Lease, now: Millis): boolean {
   return lease.state === 'released' || lease.expires <= now;
 }

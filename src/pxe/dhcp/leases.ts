@@ -1,7 +1,7 @@
 /**
- * The lease book: all networks' leases in memory, and their records in the store. Looking is
- * synchronous and changes nothing; an offer is memory only; everything else takes effect when the
- * store has it.
+ * The lease book: the leases of all networks in memory, and their records in the store. Reading is
+ * synchronous. Offers are kept in memory only; every other change takes effect when the store has
+ * it.
  */
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -16,12 +16,15 @@ import { type AddressEntry, NetworkLeases, type Offer } from './network-leases.t
 
 /** How long a declined or conflicting address is set aside. */
 export const QUARANTINE: Millis = millis(600_000);
+/** How often expired leases are given back and leases are counted for the metrics. */
 const SWEEP_EVERY: Millis = millis(5_000);
 
-/** What a packet does to leases. Computed by the pure step, carried out by the loop. */
+/** A change of leases: computed by the pure step, carried out by the packet pipeline. */
 export type LeaseChange =
   | { readonly kind: 'offer'; readonly network: string; readonly address: Ipv4; readonly offer: Offer }
-  /** The client takes its address, if it said which, from another server: an offer of ours ends. */
+  /**
+   * The client takes an address (`undefined`: not known which) from another server. Its offer ends.
+   */
   | {
       readonly kind: 'elsewhere';
       readonly network: string;
@@ -38,24 +41,26 @@ export type LeaseChange =
     };
 
 /**
- * `stored` it is durable · `unchanged` it was already · `lost` another boot host has the address ·
- * `stale` one of the other writes did not fit: ask again · `in_flight` a commit about this address
- * or client is under way.
+ * `stored`: the lease is durable. `unchanged`: it was durable before. `lost`: another boot host has
+ * the address. `stale`: one of the other writes lost a race; evaluate the packet again.
+ * `in_flight`: a commit about this address or client is running.
  */
 export type WriteResult = 'stored' | 'unchanged' | 'lost' | 'stale' | 'in_flight';
 
 export interface LeaseBook {
-  /** The leases of a network; an unknown one is empty. */
+  /** The leases of a network; an unknown network has none. */
   network(name: string): NetworkLeases;
-  /** Carries out what is memory only. */
+  /** Applies a change that is kept in memory only. */
   apply(change: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>): void;
   /**
-   * Carries out a write. Rejects when the store cannot write (E_STORE_WRITE); then nothing changed.
+   * Stores a lease.
+   *
+   * @throws {MusterError} E_STORE_WRITE when the store cannot write; nothing has changed then.
    */
   write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult>;
-  /** Sets an address aside that somebody was found on. */
+  /** Sets aside an address that `mac` was found to use, for {@link QUARANTINE}. */
   setAside(network: string, address: Ipv4, mac: Mac, state: StoredState): Promise<WriteResult>;
-  /** Everything that is held, offered or remembered; for people. */
+  /** All leases and offers, sorted by network and address; for people. */
   list(network?: string): LeaseView[];
   close(): void;
 }
@@ -74,7 +79,7 @@ class Book implements LeaseBook {
   readonly #clock: Clock;
   readonly #metrics: Metrics;
   readonly #networks = new Map<string, NetworkLeases>();
-  /** State gauges that were set, so that one that no longer applies goes to zero. */
+  /** Labels of the gauges that were set, so that a state without leases is set to zero. */
   #shown = new Set<string>();
   #cancel: (() => void) | undefined;
 
@@ -85,7 +90,7 @@ class Book implements LeaseBook {
   }
 
   /**
-   * Reads all leases. Returns how many records could not be read; their addresses stay untouched.
+   * Reads all leases. Returns the keys of malformed records; their addresses are never given out.
    */
   async load(): Promise<readonly string[]> {
     const { records } = await this.#store.list(KEYS.lease.prefix());
@@ -124,7 +129,7 @@ class Book implements LeaseBook {
     const { address, lease } = change;
     const known = network.entry(address);
     const former = network.leaseOf(lease.mac);
-    // One client holds one address of a network: what it had before goes with the same transaction.
+    // A client holds one address of a network: its former lease is deleted in the same transaction.
     const moved =
       lease.state === 'bound' && former && former.address !== address && former.lease?.state !== 'conflict'
         ? former
@@ -157,10 +162,7 @@ class Book implements LeaseBook {
     }
   }
 
-  /**
-   * After a refused commit: what another host wrote about these addresses becomes what is known
-   * here.
-   */
+  /** After a refused commit: takes over what another boot host wrote about these addresses. */
   async #reconcile(
     network: NetworkLeases,
     touched: readonly AddressEntry[],
@@ -176,7 +178,7 @@ class Book implements LeaseBook {
       lost = true;
       const record = await this.#store.get(key);
       const lease = record && readLease(record.value);
-      // A record that cannot be read keeps its address busy, for ever: nobody may get it.
+      // The address of a malformed record stays busy for ever, so that no client gets it.
       if (record && lease === undefined) continue;
       network.settle(entry.address, record && lease ? { lease, revision: record.revision } : undefined);
     }
@@ -226,8 +228,8 @@ class Book implements LeaseBook {
 }
 
 /**
- * Opens the book on a store that is open. Records that cannot be read are reported as events and
- * their addresses left alone.
+ * Reads the leases from an open store. Malformed records are reported as events, and their
+ * addresses are never given out.
  */
 export async function openLeaseBook(parts: {
   readonly store: Store;
@@ -242,7 +244,7 @@ export async function openLeaseBook(parts: {
       subject: key,
       reason: {
         code: 'lease_unreadable',
-        text: `The record ${key} is not a lease that this version reads; its address is left alone.`,
+        text: `The record ${key} is not a lease that this version reads; its address is not given out.`,
       },
     });
   }

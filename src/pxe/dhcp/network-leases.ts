@@ -1,7 +1,7 @@
 /**
- * Who has which address on one network, in memory: the leases that the store holds, the offers of
- * the last minute, and what is free. Nothing here waits and nothing is proportional to the number
- * of addresses.
+ * The addresses of one network in memory: the leases that the store holds, the offers of the last
+ * minute, and the free addresses. No function waits, and none that a packet calls takes time
+ * proportional to the number of addresses.
  */
 import { AgedMap } from '../../base/aged.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -15,42 +15,46 @@ import { Pool, type PoolRules } from './pool.ts';
 
 /** How long an offer is kept for the client that got it. */
 export const OFFER_HOLD: Millis = millis(60_000);
-/** How long a probe's finding that an address is free is worth something. */
+/** How long a probe's result that an address is free is used. */
 const PROBE_VALID: Millis = millis(300_000);
+/** How often, at most, an exhausted pool is searched again from its beginning. */
 const RESTART_EVERY: Millis = millis(60_000);
-/** Of so many addresses it is remembered who took them from another server. */
+/**
+ * Number of foreign-leased addresses whose client is remembered; the oldest is forgotten beyond it.
+ */
 const MAX_ELSEWHERE = 20_000;
 
+/** An address that is held for a client for {@link OFFER_HOLD}. */
 export interface Offer {
   readonly mac: Mac;
   readonly until: Millis;
   readonly xid: number;
-  /**
-   * What its DISCOVER said: some firmware's REQUEST says less (quirk request-without-vendor-class).
-   */
+  /** What its DISCOVER said; some REQUESTs say less (quirk request-without-vendor-class). */
   readonly client: BootClient;
 }
 
+/** What is known about one address. */
 export interface AddressEntry {
   readonly address: Ipv4;
   lease?: Lease;
   /** The store's revision of the record; absent when there is none. */
   revision?: number;
   offer?: Offer;
-  /** A commit about this address is under way. */
+  /** A commit about this address is running. */
   busy: boolean;
 }
 
+/** Leases, offers and free addresses of one network. */
 export class NetworkLeases {
   readonly network: string;
   readonly #entries = new Map<Ipv4, AddressEntry>();
   readonly #leaseOf = new Map<Mac, AddressEntry>();
-  /** All offers are held equally long, so the oldest one ends first. */
+  /** All offers are held equally long, so the oldest offer ends first. */
   readonly #offerOf = new AgedMap<Mac, AddressEntry>();
   readonly #due = new ExpiryQueue<Ipv4>();
   readonly #queued = new Set<Ipv4>();
   readonly #probed = new Map<Ipv4, Millis>();
-  /** Who took an address from another server. It says who asks for files, and binds nobody. */
+  /** Clients that took an address from another server. Used only to name who asks for files. */
   readonly #elsewhere = new AgedMap<Ipv4, Mac>();
   readonly #declines = new Declines();
   #pool: Pool | undefined;
@@ -60,7 +64,7 @@ export class NetworkLeases {
     this.network = network;
   }
 
-  /** Takes the network's ranges; the same object again costs nothing. */
+  /** Adopts the network's ranges. The same object again costs nothing. */
   follow(rules: PoolRules): void {
     if (this.#pool?.rules === rules) return;
     this.#pool = new Pool(rules);
@@ -68,22 +72,25 @@ export class NetworkLeases {
     for (const entry of this.#entries.values()) this.#pool.giveBack(entry.address);
   }
 
+  /** What is known about an address. */
   entry(address: Ipv4): AddressEntry | undefined {
     return this.#entries.get(address);
   }
 
+  /** The entry of the address that a client returns to. */
   leaseOf(mac: Mac): AddressEntry | undefined {
     return this.#leaseOf.get(mac);
   }
 
+  /** The entry that is offered to a client at `now`. */
   offerOf(mac: Mac, now: Millis): AddressEntry | undefined {
     const entry = this.#offerOf.get(mac);
     return entry?.offer && entry.offer.until > now ? entry : undefined;
   }
 
   /**
-   * Whether `mac` may have the address, as far as leases and offers go. A quarantined one nobody
-   * may have.
+   * Whether leases and offers leave the address to `mac`. Nobody may have an address that is set
+   * aside.
    */
   isFreeFor(address: Ipv4, mac: Mac, now: Millis): boolean {
     const entry = this.#entries.get(address);
@@ -92,20 +99,18 @@ export class NetworkLeases {
     const lease = entry.lease;
     if (lease === undefined || isOver(lease, now))
       return !entry.busy || lease?.mac === mac || entry.offer?.mac === mac;
-    // Whoever a probe found on an address uses it already: it may have it.
+    // A client that a probe found on the address uses it already, so it may have it.
     return lease.mac === mac && (lease.state === 'bound' || lease.state === 'conflict');
   }
 
-  /**
-   * Whether the client declined so many addresses of late that it gets none of a pool for a while.
-   */
+  /** Whether the client declined so many addresses that it gets no pool address for now. */
   declinesAll(mac: Mac, now: Millis): boolean {
     return this.#declines.tooMany(mac, now);
   }
 
   /**
-   * An address of the pools for a client that has none; the probed ones first. It stays free until
-   * it is offered.
+   * A free address of the pools; those that a probe found free come first. The address stays free
+   * until it is offered. Undefined when the pools are exhausted.
    */
   nextFree(now: Millis, reserved: (address: Ipv4) => boolean): Ipv4 | undefined {
     const pool = this.#pool;
@@ -139,6 +144,7 @@ export class NetworkLeases {
     return entry;
   }
 
+  /** Records an offer; the client's former offer ends. */
   offer(address: Ipv4, offer: Offer): void {
     const before = this.#offerOf.get(offer.mac);
     if (before && before.address !== address) this.withdraw(offer.mac);
@@ -150,7 +156,7 @@ export class NetworkLeases {
     this.#offerOf.set(offer.mac, entry);
   }
 
-  /** Ends the offer of a client, if there is one. */
+  /** Ends the offer of a client, if it has one. */
   withdraw(mac: Mac): void {
     const entry = this.#offerOf.get(mac);
     if (entry === undefined) return;
@@ -159,7 +165,7 @@ export class NetworkLeases {
     this.#vacated(entry);
   }
 
-  /** A client said that another server gave it `address`; an offer of ours ends. */
+  /** Notes that a client has `address` from another server. Its offer ends. */
   tookElsewhere(mac: Mac, address: Ipv4 | undefined): void {
     this.withdraw(mac);
     if (address === undefined) return;
@@ -167,17 +173,14 @@ export class NetworkLeases {
     if (this.#elsewhere.size > MAX_ELSEWHERE) this.#elsewhere.delete(this.#elsewhere.oldest()!.key);
   }
 
-  /**
-   * Who last took the address from another server, as far as it was heard and we did not lease it
-   * since.
-   */
+  /** The client that last took the address from another server, unless it was leased here since. */
   elsewhere(address: Ipv4): Mac | undefined {
     return this.#elsewhere.get(address);
   }
 
   /**
-   * Forgets an entry that says nothing any more. What is queued and turns out not to be free is
-   * passed over when its turn comes.
+   * Deletes an empty entry and gives its address back. The pool skips an address that turns out not
+   * to be free.
    */
   #vacated(entry: AddressEntry): void {
     if (entry.lease === undefined && entry.offer === undefined && !entry.busy)
@@ -185,7 +188,7 @@ export class NetworkLeases {
     this.#pool?.giveBack(entry.address);
   }
 
-  /** Marks an address as being written about. */
+  /** Marks an address as busy: a commit about it starts. */
   begin(address: Ipv4): AddressEntry {
     const entry = this.#ensure(address);
     entry.busy = true;
@@ -193,15 +196,15 @@ export class NetworkLeases {
     return entry;
   }
 
-  /** The commit ended without effect: everything is as before. */
+  /** Ends a commit that had no effect. */
   abandon(entry: AddressEntry): void {
     entry.busy = false;
     this.#vacated(entry);
   }
 
   /**
-   * What the store now holds for the address: after a commit, on loading, or after another host
-   * changed it.
+   * Takes over what the store holds for the address: after a commit, on loading, or after another
+   * host changed it.
    */
   settle(address: Ipv4, stored: { readonly lease: Lease; readonly revision: number } | undefined): void {
     const entry = this.#ensure(address);
@@ -220,12 +223,11 @@ export class NetworkLeases {
     entry.lease = lease;
     entry.revision = revision;
     if (lease.state === 'declined') this.#declines.note(lease.mac, lease.since);
-    // A client that declined an address must not find it again; any other state is a reason to come
-    // back to it.
-    const comesBack = lease.state === 'conflict' ? !this.#leaseOf.has(lease.mac) : lease.state !== 'declined';
-    if (comesBack) this.#leaseOf.set(lease.mac, entry);
+    // A client returns to its address in every state but `declined`, in which it must not get it.
+    const returns = lease.state === 'conflict' ? !this.#leaseOf.has(lease.mac) : lease.state !== 'declined';
+    if (returns) this.#leaseOf.set(lease.mac, entry);
     else if (lease.state === 'conflict') {
-      // It has a lease elsewhere, and this is a second address of its own making.
+      // The client has a lease on another address; this one it took by itself.
     } else if (this.#leaseOf.get(lease.mac) === entry) this.#leaseOf.delete(lease.mac);
     if (entry.offer?.mac === lease.mac || lease.state === 'declined' || lease.state === 'conflict') {
       if (entry.offer) this.#offerOf.delete(entry.offer.mac);
@@ -236,8 +238,8 @@ export class NetworkLeases {
   }
 
   /**
-   * One place in the queue for each address: a lease that was prolonged meanwhile is queued again
-   * when its turn comes.
+   * Queues an address for its lease's end. Each address is queued once; `expire` queues it again if
+   * the lease was extended.
    */
   #watchExpiry(address: Ipv4, at: Millis): void {
     if (this.#queued.has(address)) return;
@@ -245,7 +247,7 @@ export class NetworkLeases {
     this.#due.add(address, at);
   }
 
-  /** Takes back what has run out by `now`. */
+  /** Ends the offers and gives back the leases that have expired by `now`. */
   expire(now: Millis): void {
     for (let first = this.#offerOf.oldest(); first !== undefined; first = this.#offerOf.oldest()) {
       if (this.offerOf(first.key, now)) break;
@@ -260,7 +262,7 @@ export class NetworkLeases {
     }
   }
 
-  /** Up to `count` addresses that would go out next and are not known to be free on the wire. */
+  /** Up to `count` addresses that would be given out next and were not probed yet. */
   toProbe(count: number, now: Millis): Ipv4[] {
     for (const [address, until] of this.#probed)
       if (until <= now || !this.#isFree(address, now)) this.#probed.delete(address);
@@ -269,12 +271,12 @@ export class NetworkLeases {
     return this.#pool.upcoming(wanted, (address) => !this.#probed.has(address) && this.#isFree(address, now));
   }
 
-  /** A probe found nobody at the address. */
+  /** Notes that a probe found no machine on the address. */
   probedFree(address: Ipv4, now: Millis): void {
     if (this.#isFree(address, now)) this.#probed.set(address, (now + PROBE_VALID) as Millis);
   }
 
-  /** How many addresses are in each state; nothing is allocated for each of them. */
+  /** The number of addresses in each state. Allocates nothing per address. */
   counts(now: Millis): ReadonlyMap<LeaseState, number> {
     const counts = new Map<LeaseState, number>();
     for (const entry of this.#entries.values()) {
@@ -290,6 +292,7 @@ export class NetworkLeases {
     return lease && stateAt(lease, now);
   }
 
+  /** All leases and offers; for people. */
   *views(now: Millis): IterableIterator<LeaseView> {
     for (const entry of this.#entries.values()) {
       const view = this.view(entry, now);
@@ -297,6 +300,7 @@ export class NetworkLeases {
     }
   }
 
+  /** A lease or offer as people see it; undefined for an entry without one. */
   view(entry: AddressEntry, now: Millis): LeaseView | undefined {
     const { address, lease, offer } = entry;
     const state = this.#stateOf(entry, now);

@@ -1,11 +1,11 @@
 /**
- * DHCP options as a table. Codes that are not in it survive decoding and encoding as raw octets all
- * the same; the table gives names, the way to print a value, and which values have a fixed size.
+ * DHCP options as a table: name, type and source of each. Options that are not in the table pass
+ * decoding and encoding as raw octets; the table is for names, printing and fixed sizes.
  */
 import { hex } from '../../base/bytes.ts';
 import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
 
-export type OptionType =
+type OptionType =
   | 'flag'
   | 'uint8'
   | 'uint16'
@@ -20,18 +20,18 @@ export type OptionType =
   | 'message-type'
   | 'bytes';
 
-export interface OptionKind {
+interface OptionKind {
   readonly code: number;
   readonly name: string;
   readonly type: OptionType;
-  /** Where it is defined. */
+  /** The document that defines the option. */
   readonly source: string;
 }
 
 const kind = <C extends number>(code: C, name: string, type: OptionType, source: string) =>
   ({ code, name, type, source }) as const;
 
-/** Everything that Muster reads, writes or prints by name. */
+/** All options that Muster reads, writes or prints by name. */
 export const OPTIONS = {
   subnetMask: kind(1, 'subnet-mask', 'ip', 'RFC 2132 §3.3'),
   routers: kind(3, 'routers', 'ips', 'RFC 2132 §3.5'),
@@ -71,7 +71,7 @@ export const OPTIONS = {
 
 type Codes = { readonly [K in keyof typeof OPTIONS]: (typeof OPTIONS)[K]['code'] };
 
-/** Code by name: `OPTION.serverId` is 54. */
+/** Option codes by name: `OPTION.serverId` is 54. */
 export const OPTION = Object.fromEntries(
   Object.entries(OPTIONS).map(([name, option]) => [name, option.code]),
 ) as unknown as Codes;
@@ -80,6 +80,7 @@ const BY_CODE: ReadonlyMap<number, OptionKind> = new Map(
   Object.values(OPTIONS).map((option) => [option.code, option]),
 );
 
+/** Size in octets of the types that have a fixed one. */
 const FIXED: Partial<Record<OptionType, number>> = {
   flag: 1,
   uint8: 1,
@@ -92,9 +93,8 @@ const FIXED: Partial<Record<OptionType, number>> = {
 };
 
 /**
- * Whether several instances of an option are one value in pieces (RFC 3396 §5). A value of fixed
- * size cannot be in pieces: a second instance is a client's mistake and the first one stands, as
- * EDK2 reads it.
+ * By code: whether several instances of the option are one value in pieces (RFC 3396 §5). A value
+ * of fixed size cannot be in pieces: a second instance is a mistake and is ignored, as in EDK2.
  */
 export const CONCATENATES: readonly boolean[] = Array.from({ length: 256 }, (_, code) => {
   const known = BY_CODE.get(code);
@@ -118,6 +118,7 @@ const MESSAGE_NAMES: readonly (MessageName | undefined)[] = Array.from({ length:
   (Object.keys(MESSAGE) as MessageName[]).find((name) => MESSAGE[name] === n),
 );
 
+/** Name of a message type; undefined for an unknown one. */
 export function messageName(type: number): MessageName | undefined {
   return MESSAGE_NAMES[type];
 }
@@ -125,8 +126,7 @@ export function messageName(type: number): MessageName | undefined {
 const PLAIN = /^[ -[\]-~]*$/;
 
 /**
- * Printable ASCII as it is, everything else as \xNN: what a client sent never reaches a terminal
- * raw.
+ * Octets as text: printable ASCII as it is, all other octets as \xNN, so that logs stay readable.
  */
 export function printable(bytes: Uint8Array): string {
   const plain = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
@@ -163,10 +163,7 @@ const PRINT: Record<OptionType, (value: Buffer) => string | undefined> = {
   bytes: (v) => hex(v),
 };
 
-/**
- * An option for people: its name and value; a value that does not fit its type is printed in
- * hexadecimal.
- */
+/** An option's name and value for people. A value that does not fit its type is in hexadecimal. */
 export function describeOption(
   code: number,
   value: Buffer,

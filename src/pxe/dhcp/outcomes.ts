@@ -1,7 +1,7 @@
 /**
- * What can become of a DHCP packet: every packet ends in exactly one of these. The code is the
- * metric's `outcome`; those with an event kind are recorded as events, the others are only logged
- * (debug) and counted.
+ * The outcomes of a DHCP packet: every packet has exactly one. The code is the metric's label
+ * `outcome`. Outcomes with an event kind are recorded as events; the others are counted and logged
+ * at level debug.
  */
 import type { EventKind } from '../../events/event.ts';
 
@@ -13,26 +13,29 @@ interface Outcome {
 export const DHCP_OUTCOMES = {
   // answered
   offered: { text: 'An address was offered.', event: 'dhcp.offer' },
-  proxy_offered: { text: 'A boot file was offered beside another DHCP server.', event: 'dhcp.offer' },
+  proxy_offered: {
+    text: 'A boot file was offered; another DHCP server gives the address.',
+    event: 'dhcp.offer',
+  },
   acked: { text: 'The lease is confirmed and durable.', event: 'dhcp.ack' },
-  renewed: { text: 'The lease is prolonged and durable.', event: 'dhcp.ack' },
+  renewed: { text: 'The lease is extended and durable.', event: 'dhcp.ack' },
   boot_server_acked: { text: 'The boot file was named on port 4011.', event: 'dhcp.ack' },
-  informed: { text: 'A client with an address of its own got the options it asked for.' },
-  nak_wrong_network: { text: 'The address asked for is of another network.', event: 'dhcp.nak' },
-  nak_not_yours: { text: "The address asked for is not this client's.", event: 'dhcp.nak' },
-  nak_unknown: { text: 'No lease is known for the address asked for.', event: 'dhcp.nak' },
-  nak_reserved: { text: 'The address asked for is reserved for another machine.', event: 'dhcp.nak' },
-  // taken note of
+  informed: { text: 'A client that configured its own address got the options it asked for.' },
+  nak_wrong_network: { text: 'The requested address belongs to another network.', event: 'dhcp.nak' },
+  nak_not_yours: { text: "The requested address is not this client's.", event: 'dhcp.nak' },
+  nak_unknown: { text: 'No lease is known for the requested address.', event: 'dhcp.nak' },
+  nak_reserved: { text: 'The requested address is reserved for another machine.', event: 'dhcp.nak' },
+  // noted
   released: { text: 'The client gave its address back.', event: 'dhcp.release' },
   declined: { text: 'The client found its address in use; it is set aside.', event: 'dhcp.decline' },
   other_server: { text: 'The client chose another server; the offer is withdrawn.' },
-  // no answer
+  // no reply
   exhausted: {
     text: 'No free address is left in the pools: enlarge dhcp.pools or shorten dhcp.leaseTime in the Network document.',
     event: 'dhcp.exhausted',
   },
   declines_all: {
-    text: 'The client declined three addresses within a minute; it gets none of the pools until that is a minute ago.',
+    text: 'The client declined three addresses within a minute; it gets no pool address until a minute has passed.',
     event: 'dhcp.decline',
   },
   no_pool: { text: 'No address is reserved for this client, and the network has no pool.' },
@@ -40,30 +43,50 @@ export const DHCP_OUTCOMES = {
     text: 'The address reserved for this client is still held by another one.',
     event: 'dhcp.exhausted',
   },
-  in_flight: { text: 'The same request is being made durable; its answer is under way.' },
+  in_flight: { text: 'The same request is already being stored; its reply follows.' },
   store_failed: {
-    text: 'The lease could not be made durable, so it was not confirmed.',
+    text: 'The lease could not be stored, so it was not confirmed.',
     event: 'dhcp.store',
   },
-  silent_unknown: { text: 'A lease that is not known here, on a network where others may answer.' },
-  not_ours: { text: 'A message about an address that this client does not hold.' },
+  silent_unknown: { text: 'The lease is not known here, and another server may know it.' },
+  not_ours: { text: 'The message is about an address that this client does not hold.' },
   not_boot_client: {
-    text: 'An ordinary client, or one without a boot file; another server gives the address.',
+    text: 'The client does not boot or gets no boot file; another server gives the address.',
   },
-  proxy_leaves: { text: "The message is the other DHCP server's to answer." },
+  proxy_leaves: { text: 'The other DHCP server answers this message.' },
   network_off: { text: 'DHCP is off on this network.' },
-  no_network: { text: 'No network is configured for where this came from.' },
+  no_network: { text: 'No network is configured for the interface or relay that this came from.' },
   relay_refused: { text: 'The relay agent (giaddr) may not speak for any network here.' },
-  no_file: { text: 'A request on port 4011, and there is no boot file for this client.' },
-  not_a_request: { text: 'A reply of another server, or a message type that servers do not take.' },
-  bootp: { text: 'A BOOTP request without a DHCP message type.' },
-  hardware_unsupported: { text: 'Not an Ethernet hardware address.' },
-  internal: { text: 'Muster failed on this packet; the log has it.' },
-  malformed: { text: 'Not a DHCP message; the detail says why.' },
+  no_file: { text: 'A request came on port 4011, and there is no boot file for this client.' },
+  not_a_request: {
+    text: 'The packet is a reply of another server, or has a message type that servers do not accept.',
+  },
+  bootp: { text: 'The packet is a BOOTP request without a DHCP message type.' },
+  hardware_unsupported: { text: 'The hardware address is not an Ethernet address.' },
+  internal: { text: 'Muster failed on this packet; the log has the packet and the error.' },
+  malformed: { text: 'The packet is not a DHCP message; the detail says why.' },
 } as const satisfies Record<string, Outcome>;
 
 export type OutcomeCode = keyof typeof DHCP_OUTCOMES;
 
+/** Outcomes that can go with a DHCPNAK. */
+export type RefusedOutcome = Extract<OutcomeCode, `nak_${string}` | 'declines_all'>;
+
+/** Outcomes that can go without a reply and without a change in the store. */
+export type SilentOutcome = Exclude<
+  OutcomeCode,
+  | 'offered'
+  | 'proxy_offered'
+  | 'acked'
+  | 'renewed'
+  | 'boot_server_acked'
+  | 'informed'
+  | 'released'
+  | 'declined'
+  | `nak_${string}`
+>;
+
+/** Text and event kind of an outcome. */
 export function outcome(code: OutcomeCode): Outcome {
   return DHCP_OUTCOMES[code];
 }

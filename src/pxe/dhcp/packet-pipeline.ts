@@ -1,7 +1,6 @@
 /**
- * A packet from arrival to its end: the pure step, its lease changes carried out, its outcome
- * counted and recorded. Everything but the sockets, so that tests and replays go the same way as
- * the wire.
+ * Takes a packet from arrival to reply: calls the pure step, carries out its lease changes, counts
+ * and records its outcome. Only the sockets are elsewhere, so tests use the same code as the wire.
  */
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -16,15 +15,15 @@ import type { ServedNetwork } from '../network.ts';
 import { handle } from './handle.ts';
 import type { LeaseBook, WriteResult } from './leases.ts';
 import { type Datagram, indexNetworks, type NetworkIndex } from './networks.ts';
-import { DHCP_OUTCOMES, type OutcomeCode } from './outcomes.ts';
-import type { DhcpState, Step } from './step.ts';
+import { DHCP_OUTCOMES, type OutcomeCode, type SilentOutcome } from './outcomes.ts';
+import type { DhcpState, Durable, Step } from './step.ts';
 
 export interface PacketPipelineParts {
-  /** The networks in force. The same array again means that nothing changed. */
+  /** The networks in force. While nothing changes it returns the same array. */
   readonly networks: () => readonly ServedNetwork[];
   readonly boot: Pick<BootService, 'answer' | 'reservedFor'>;
   readonly leases: LeaseBook;
-  /** For the records that an answer on port 4011 wants durable. */
+  /** Stores the records of boot sessions that were answered on port 4011. */
   readonly store: Pick<Store, 'commit'>;
   readonly events: EventSink;
   readonly metrics: Metrics;
@@ -32,20 +31,20 @@ export interface PacketPipelineParts {
   readonly clock: Clock;
 }
 
-/** A packet is looked at so often when others write what it is about. */
+/** How often a packet is evaluated when a concurrent write invalidates the first answer. */
 const ATTEMPTS = 2;
 
-/** A pool that ran dry turns many away: it is said so often of a network. */
-const DRY_EVERY: Millis = millis(60_000);
+/** An exhausted pool is logged at most once per network in this interval. */
+const EXHAUSTED_LOG_INTERVAL: Millis = millis(60_000);
 
-/** One object for all events of an outcome: there are many, and they are kept. */
+/** One shared object per outcome, because there are many events and they are kept. */
 const REASONS = Object.fromEntries(
   Object.entries(DHCP_OUTCOMES).map(([code, { text }]) => [code, { code, text }]),
 ) as unknown as Readonly<Record<OutcomeCode, Reason>>;
 
 /** The step of a packet that gets no reply after all. */
-function unanswered(step: Step, outcome: Step['outcome'], detail?: string): Step {
-  const { reply: _, ...rest } = step;
+function unanswered(step: Step, outcome: SilentOutcome, detail?: string): Step {
+  const { reply: _, durable: _durable, ...rest } = step;
   return { ...rest, outcome, ...(detail === undefined ? {} : { detail }) };
 }
 
@@ -55,12 +54,12 @@ export class PacketPipeline {
   #networks: readonly ServedNetwork[] | undefined;
   #index: NetworkIndex = indexNetworks([]);
   /**
-   * By network whose pools ran dry: when that was logged, and how many clients were turned away
+   * By network whose pools are exhausted: when that was logged, and how many clients got no address
    * since.
    */
-  readonly #dry = new Map<string, { readonly said: Millis; unanswered: number }>();
-  /** Answers that wait for the store. */
-  #underWay = 0;
+  readonly #exhausted = new Map<string, { readonly logged: Millis; unanswered: number }>();
+  /** Number of replies that wait for the store. */
+  #pending = 0;
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: PacketPipelineParts) {
@@ -83,9 +82,8 @@ export class PacketPipeline {
   }
 
   /**
-   * Takes a packet to its end. The step that comes back has the outcome, and a reply only if one is
-   * to be sent now; it is a promise when something has to be durable first. Never throws, never
-   * rejects.
+   * Processes a packet. The step that is returned has the outcome, and a reply if one is to be sent
+   * now. It is a promise when something has to be stored first. Never throws and never rejects.
    */
   receive(datagram: Datagram): Step | Promise<Step> {
     const step = this.#handle(datagram);
@@ -94,7 +92,7 @@ export class PacketPipeline {
       this.#account(step);
       return step;
     }
-    this.#underWay++;
+    this.#pending++;
     return this.#settle(datagram, step, step.durable);
   }
 
@@ -102,8 +100,8 @@ export class PacketPipeline {
     try {
       return handle(datagram, this.#state());
     } catch (error) {
-      // Not reachable by any packet that a test or the fuzzer found; one machine's packet must not
-      // stop the others.
+      // No packet of any test or fuzzer gets here. If one does, it must not stop the other
+      // machines.
       this.#log.error(
         { err: error, packet: Buffer.from(datagram.bytes).toString('hex') },
         'a DHCP packet could not be handled',
@@ -113,12 +111,12 @@ export class PacketPipeline {
   }
 
   /**
-   * Makes a step durable, to its end. When another host was faster, the same packet is looked at
-   * once more in the light of that.
+   * Stores what a step wants durable. When another boot host was faster, the packet is evaluated
+   * once more with what that host wrote.
    */
-  async #settle(datagram: Datagram, first: Step, write: NonNullable<Step['durable']>): Promise<Step> {
+  async #settle(datagram: Datagram, first: Step, write: Durable): Promise<Step> {
     let step = first;
-    let durable: Step['durable'] = write;
+    let durable: Durable | undefined = write;
     for (let attempt = 1; durable !== undefined; attempt++) {
       try {
         const result = await this.#write(durable);
@@ -137,12 +135,12 @@ export class PacketPipeline {
       durable = step.durable;
     }
     this.#account(step);
-    if (--this.#underWay === 0) this.#drained?.resolve();
+    if (--this.#pending === 0) this.#drained?.resolve();
     return step;
   }
 
-  /** Not async: a promise less for each lease. */
-  #write(durable: NonNullable<Step['durable']>): Promise<WriteResult> {
+  /** Not async: this saves one promise for each lease. */
+  #write(durable: Durable): Promise<WriteResult> {
     if (durable.kind === 'write') return this.#parts.leases.write(durable);
     return this.#parts.store.commit(durable.writes).then(({ ok }) => (ok ? 'stored' : 'stale'));
   }
@@ -179,28 +177,28 @@ export class PacketPipeline {
   }
 
   /**
-   * That there is no address for a client. It is an event of each; the log has pools that ran dry
-   * once a minute.
+   * Logs that there is no address for a client. Each client gets an event; the log has an exhausted
+   * pool once in {@link EXHAUSTED_LOG_INTERVAL}.
    */
   #warn({ outcome, network, detail }: Step, mac: Mac): void {
     const name = network?.name ?? '';
     let unanswered = 1;
     if (outcome === 'exhausted') {
       const now = this.#parts.clock.monotonic();
-      const dry = this.#dry.get(name);
-      unanswered += dry?.unanswered ?? 0;
-      if (dry !== undefined && now - dry.said < DRY_EVERY) {
-        dry.unanswered = unanswered;
+      const earlier = this.#exhausted.get(name);
+      unanswered += earlier?.unanswered ?? 0;
+      if (earlier !== undefined && now - earlier.logged < EXHAUSTED_LOG_INTERVAL) {
+        earlier.unanswered = unanswered;
         return;
       }
-      this.#dry.set(name, { said: now, unanswered: 0 });
+      this.#exhausted.set(name, { logged: now, unanswered: 0 });
     }
     this.#log.warn({ network: name, outcome, mac, unanswered, detail }, DHCP_OUTCOMES[outcome].text);
   }
 
-  /** Waits for the answers that are under way. */
+  /** Resolves when no reply waits for the store any more. */
   async drain(): Promise<void> {
-    if (this.#underWay === 0) return;
+    if (this.#pending === 0) return;
     this.#drained ??= Promise.withResolvers();
     await this.#drained.promise;
   }

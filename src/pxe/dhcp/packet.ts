@@ -12,7 +12,7 @@ export interface DhcpPacket {
   readonly hlen: number;
   readonly hops: number;
   readonly xid: number;
-  /** As sent. iPXE keeps counters in it: never decide on it (netboot-protocols §B.3). */
+  /** As sent. iPXE keeps retry counters in it, so nothing is decided by it (quirk ipxe-secs). */
   readonly secs: number;
   readonly flags: number;
   readonly ciaddr: Ipv4;
@@ -27,8 +27,8 @@ export interface DhcpPacket {
   readonly sname: string;
   readonly file: string;
   /**
-   * Raw values by code, pieces already joined, without PAD, END and OVERLOAD. Insertion order is
-   * that of the wire.
+   * Raw values by option code, in the order of the wire. Pieces of one option are joined; PAD, END
+   * and OVERLOAD are left out.
    */
   readonly options: ReadonlyMap<number, Buffer>;
 }
@@ -43,9 +43,9 @@ export const DECODE_FAULTS = {
   option_overrun: 'An option runs past the end of its field.',
   bad_overload: 'Option 52 (overload) is not one octet of 1 to 3.',
 } as const;
-export type DecodeFault = keyof typeof DECODE_FAULTS;
+type DecodeFault = keyof typeof DECODE_FAULTS;
 
-export type Decoded =
+type Decoded =
   | { readonly ok: true; readonly packet: DhcpPacket }
   | { readonly ok: false; readonly fault: DecodeFault };
 
@@ -56,21 +56,20 @@ const SNAME = { from: 44, to: 108 } as const;
 const FILE = { from: 108, to: 236 } as const;
 const PAD = 0;
 const END = 255;
-/**
- * BOOTP's minimum; in-kernel clients drop anything shorter (RFC 1542 §2.1; netboot-protocols
- * §C.30).
- */
+/** BOOTP's minimum in octets (RFC 1542 §2.1). In-kernel clients drop shorter replies. */
 const MINIMUM = 300;
-/** What every client must take: a 576-octet IP datagram less 28 of headers (RFC 2131 §2). */
-export const DEFAULT_MAXIMUM = 548;
-/** An Ethernet frame's worth: EDK2 announces 65280 in its REQUEST (netboot-protocols §C.18). */
+/**
+ * Payload that every client must accept: a 576-octet IP datagram less 28 of headers (RFC 2131 §2).
+ */
+const DEFAULT_MAXIMUM = 548;
+/** Payload of one Ethernet frame. Larger announcements are not believed (quirk edk2-57). */
 export const LARGEST = 1472;
 
 const bad = (fault: DecodeFault): Decoded => ({ ok: false, fault });
 
 /**
- * Collects options of `bytes[from, to)`. False when one overruns. A missing END is tolerated;
- * nothing behind END is read.
+ * Adds the options in `bytes[from, to)` to `into`. Returns false when an option runs past `to`. A
+ * missing END is accepted; octets after END are ignored.
  */
 function collect(bytes: Buffer, from: number, to: number, into: Map<number, Buffer>): boolean {
   let at = from;
@@ -100,8 +99,13 @@ function text(bytes: Buffer, from: number, to: number): string {
 }
 
 /**
- * Reads a UDP payload. The values are views into `input`, which must not change while the packet is
- * in use.
+ * Reads the payload of a UDP datagram as a DHCP message. Never throws. The values are views into
+ * `input`, which must not change while the packet is in use.
+ *
+ * @example
+ * const decoded = decode(datagram);
+ * if (!decoded.ok) return count(decoded.fault); // e.g. 'bad_cookie'
+ * const hostname = decoded.packet.options.get(OPTION.hostname)?.toString('latin1');
  */
 export function decode(input: Uint8Array): Decoded {
   const bytes = Buffer.isBuffer(input)
@@ -151,9 +155,8 @@ export function decode(input: Uint8Array): Decoded {
 }
 
 /**
- * The order in which options leave: what identifies the message first, boot options together, relay
- * information last (RFC 3046 §2.1). Codes that are not named come in ascending order after the
- * addressing ones.
+ * The order in which options are written: what identifies the message first, boot options together,
+ * relay information last (RFC 3046 §2.1). Codes in neither list come between the two, ascending.
  */
 const FIRST = [53, 54, 51, 58, 59, 1, 3, 6] as const;
 const LAST = [60, 97, 43, 66, 67, 175, 61, 82] as const;
@@ -165,9 +168,10 @@ const RANK: readonly number[] = Array.from({ length: 256 }, (_, code) => {
 });
 
 /**
- * What goes first when a reply is larger than its client takes: comfort, then the boot names that
- * stand in the header as well, then what a client can derive. Never the message type, the lease, or
- * relay information (RFC 3046 §2.2).
+ * The options that are dropped, in this order, when a reply is larger than its client accepts:
+ * options that a client can do without, then the boot names that the header repeats, then values
+ * that a client can derive. The message type, the lease time and relay information (RFC 3046 §2.2)
+ * are never dropped.
  */
 const EXPENDABLE = [119, 121, 42, 15, 12, 26, 28, 56, 66, 67, 6, 61, 59, 58] as const;
 
@@ -176,8 +180,8 @@ function wireSize(value: Buffer): number {
 }
 
 /**
- * How much the client takes: option 57 counts IP and UDP headers and is not to be believed above an
- * Ethernet frame.
+ * The largest payload in octets that the client of `request` accepts. Option 57 counts the IP and
+ * UDP headers (28 octets); values above an Ethernet frame are not believed.
  */
 export function maximumFor(request: Pick<DhcpPacket, 'options'>): number {
   const announced = request.options.get(OPTION.maxMessageSize);
@@ -187,15 +191,15 @@ export function maximumFor(request: Pick<DhcpPacket, 'options'>): number {
 
 export interface Encoded {
   readonly bytes: Buffer;
-  /** Options left out because the client takes no more. */
+  /** Codes of the options that were dropped because the reply would have been too large. */
   readonly dropped: readonly number[];
 }
 
 const NOTHING_DROPPED: readonly number[] = [];
 
 /**
- * Leaves out expendable options until the rest fits; what remains may still be larger when relay
- * information alone is.
+ * Drops {@link EXPENDABLE} options until the rest fits into `room` octets. The rest may still be
+ * larger when relay information alone is.
  */
 function within(
   options: ReadonlyMap<number, Buffer>,
@@ -222,34 +226,28 @@ function within(
 }
 
 /**
- * Codes in the order in which they leave; kept from call to call, since a reply has a dozen and
- * there are many replies.
+ * The codes in the order in which they are written. Replies are nearly sorted: insertion is fast.
  */
-const leaving: number[] = [];
-
-/**
- * Puts the codes into {@link leaving}, by insertion: replies are made nearly in order. Returns how
- * many there are.
- */
-function order(options: ReadonlyMap<number, Buffer>): number {
+function ordered(options: ReadonlyMap<number, Buffer>): readonly number[] {
+  const codes = new Array<number>(options.size);
   let count = 0;
   for (const code of options.keys()) {
     const rank = RANK[code]!;
     let at = count++;
-    for (; at > 0 && RANK[leaving[at - 1]!]! > rank; at--) leaving[at] = leaving[at - 1]!;
-    leaving[at] = code;
+    for (; at > 0 && RANK[codes[at - 1]!]! > rank; at--) codes[at] = codes[at - 1]!;
+    codes[at] = code;
   }
-  return count;
+  return codes;
 }
 
 /**
- * Writes a message: at least 300 octets, no padding between options (the Raspberry Pi's ROM then
- * ignores the reply, netboot-protocols §C.5), values above 255 octets in pieces (RFC 3396 §4), END,
- * then padding. `maximum` limits the payload.
+ * Writes a message: at least 300 octets, values above 255 octets in pieces (RFC 3396 §4), END, then
+ * padding. There is no padding between options, because the Raspberry Pi's ROM would then ignore
+ * the reply (quirk pads-between-options). `maximum`: largest payload in octets.
  */
 export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
   const { kept, size, dropped } = within(packet.options, maximum - HEADER);
-  // From Node's pool, so zeroed by hand.
+  // The buffer comes from Node's pool, so it is zeroed here.
   const bytes = Buffer.allocUnsafe(Math.max(MINIMUM, HEADER + size)).fill(0);
   bytes[0] = packet.op;
   bytes[1] = packet.htype;
@@ -267,9 +265,7 @@ export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
   if (packet.file !== '') bytes.write(packet.file, FILE.from, FILE.to - FILE.from, 'latin1');
   bytes.writeUInt32BE(COOKIE, 236);
   let at = HEADER;
-  const count = order(kept);
-  for (let n = 0; n < count; n++) {
-    const code = leaving[n]!;
+  for (const code of ordered(kept)) {
     const value = kept.get(code)!;
     let from = 0;
     do {
@@ -285,22 +281,22 @@ export function encode(packet: DhcpPacket, maximum: number = LARGEST): Encoded {
   return { bytes, dropped };
 }
 
-/** An option that is exactly one IPv4 address, else undefined. */
+/** The IPv4 address in an option; undefined when the option is absent or not 4 octets long. */
 export function addressOption(packet: Pick<DhcpPacket, 'options'>, code: number): Ipv4 | undefined {
   const value = packet.options.get(code);
   return value?.length === 4 ? (value.readUInt32BE() as Ipv4) : undefined;
 }
 
-/** Option 53, 0 when absent (a BOOTP client) or malformed. */
+/** The value of option 53; 0 when it is absent (a BOOTP client) or malformed. */
 export function messageType(packet: Pick<DhcpPacket, 'options'>): number {
   const value = packet.options.get(OPTION.messageType);
   return value?.length === 1 ? value[0]! : 0;
 }
 
 /**
- * Sub-options inside an option's value (RFC 2132 §8.4, RFC 3046 §2.0), first instance of each.
- * Undefined when one overruns. PAD and END count only where `padded` (vendor options); relay
- * information has neither.
+ * Sub-options inside an option's value (RFC 2132 §8.4, RFC 3046 §2.0), the first instance of each.
+ * Undefined when one runs past the end. `padded`: PAD and END have their meaning, as in vendor
+ * options; relay information has neither.
  */
 export function subOptions(value: Buffer, padded: boolean): Map<number, Buffer> | undefined {
   const found = new Map<number, Buffer>();

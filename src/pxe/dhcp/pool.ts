@@ -1,26 +1,27 @@
 /**
- * The addresses of one network that nobody holds, without a list of them: a place in each range up
- * to which addresses were never given out, and a queue of those that came back. Asking costs the
- * same for a pool of ten and of a million.
+ * The free addresses of one network, without a list of them: a position in the ranges from which on
+ * no address was given out yet, and a queue of returned addresses. Finding one costs the same for a
+ * pool of ten and of a million addresses.
  */
 import { AgedMap } from '../../base/aged.ts';
 import { broadcastOf, type Cidr, type Ipv4 } from '../../base/ipv4.ts';
 
-export interface PoolRange {
+interface PoolRange {
   readonly start: Ipv4;
   readonly end: Ipv4;
 }
 
+/** Which addresses of a network may be given out. */
 export interface PoolRules {
   readonly subnet: Cidr;
   readonly ranges: readonly PoolRange[];
-  /** Addresses that are somebody's own: the server's, the gateway's. */
+  /** Addresses of the server and the gateway. */
   readonly taken: readonly Ipv4[];
 }
 
 /**
- * Whether an address of the ranges may be given out at all. `.0` and `.255` are not: Windows
- * refuses them (quirk windows-dot-0).
+ * Whether an address may be given out at all. Addresses that end in .0 or .255 may not, because
+ * Windows refuses them (quirk windows-dot-0).
  */
 export function inPool(rules: PoolRules, address: Ipv4): boolean {
   const last = address & 255;
@@ -29,43 +30,40 @@ export function inPool(rules: PoolRules, address: Ipv4): boolean {
   return rules.ranges.some((range) => address >= range.start && address <= range.end);
 }
 
+/** The free addresses of one network. */
 export class Pool {
   readonly rules: PoolRules;
   #range = 0;
   #next: number;
-  /** The address that came back first goes out first. */
-  readonly #back = new AgedMap<Ipv4, true>();
+  /** The address that was returned first is given out first. */
+  readonly #returned = new AgedMap<Ipv4, true>();
 
   constructor(rules: PoolRules) {
     this.rules = rules;
     this.#next = rules.ranges[0]?.start ?? 0;
   }
 
-  /**
-   * Looks at every address again: for addresses that were passed over because a document reserved
-   * them and none does any more.
-   */
+  /** Starts over at the first address. Finds addresses that were reserved and no longer are. */
   restart(): void {
     this.#range = 0;
     this.#next = this.rules.ranges[0]?.start ?? 0;
   }
 
-  /** Somebody has the address now: it is neither fresh nor among those that came back. */
+  /** Notes that the address is in use. */
   take(address: Ipv4): void {
-    this.#back.delete(address);
+    this.#returned.delete(address);
     if (address === this.#next) this.#next++;
   }
 
-  /** An address that somebody gave back, or that was not given out after all. */
+  /** Returns an address, unless it may not be given out. */
   giveBack(address: Ipv4): void {
     if (!inPool(this.rules, address)) return;
-    this.#back.set(address, true);
+    this.#returned.set(address, true);
   }
 
   /**
-   * The next address for which `free` holds; it stays where it is until it is no longer free. Those
-   * that are not free are passed over for good: whoever holds them gives them back. Amortised
-   * constant time.
+   * The next address for which `free` holds. It stays the next one until it is taken. An address
+   * that is not free is skipped for good, because its holder returns it. Amortised constant time.
    */
   peek(free: (address: Ipv4) => boolean): Ipv4 | undefined {
     for (;;) {
@@ -80,16 +78,15 @@ export class Pool {
       if (inPool(this.rules, address) && free(address)) return address;
       this.#next++;
     }
-    for (const [address] of this.#back) {
+    for (const [address] of this.#returned) {
       if (free(address)) return address;
-      this.#back.delete(address);
+      this.#returned.delete(address);
     }
     return undefined;
   }
 
   /**
-   * Up to `count` addresses that are free, in the order in which they would go out; nothing is
-   * passed over.
+   * Up to `count` free addresses in the order in which they would be given out. Changes nothing.
    */
   upcoming(count: number, free: (address: Ipv4) => boolean): Ipv4[] {
     const found: Ipv4[] = [];
@@ -101,7 +98,7 @@ export class Pool {
         if (inPool(this.rules, at as Ipv4) && free(at as Ipv4)) found.push(at as Ipv4);
       }
     }
-    for (const [address] of this.#back) {
+    for (const [address] of this.#returned) {
       if (found.length >= count || ++looked > 8 * count) break;
       if (free(address)) found.push(address);
     }

@@ -1,4 +1,6 @@
-/** The loop around {@link judge}: asks, waits, reads the ARP table, tells the lease book. */
+/**
+ * The loop around {@link judge}: sends datagrams, waits, reads the ARP table, tells the lease book.
+ */
 import { createSocket } from 'node:dgram';
 import { readFile } from 'node:fs/promises';
 import type { Clock } from '../../base/clock.ts';
@@ -12,11 +14,9 @@ import type { LeaseBook } from './leases.ts';
 import type { NetworkIndex } from './networks.ts';
 import { ASK, type Asked, judge, LOOK_AHEAD, parseArp } from './probe.ts';
 
-/**
- * Nobody listens there (RFC 863, discard); what counts is the ARP question that the kernel sends
- * first.
- */
+/** The discard port (RFC 863). What matters is the ARP request that the kernel sends first. */
 const DISCARD = 9;
+/** How often the ARP table is read. */
 const TICK: Millis = millis(1_000);
 
 interface Parts {
@@ -27,7 +27,7 @@ interface Parts {
   readonly clock: Clock;
 }
 
-/** Keeps a few free addresses of each probed network looked at. Returns what stops it. */
+/** Probes free addresses of all networks with `probe: true`. Returns a function that stops it. */
 export function startProbing(parts: Parts): () => void {
   const { index, leases, clock, log } = parts;
   const socket = createSocket({ type: 'udp4', lookup: (host, _options, done) => done(null, host, 4) });
@@ -58,8 +58,7 @@ export function startProbing(parts: Parts): () => void {
       ...fresh.map((address) => ({ address, due: (now + ASK) as Millis, suspect: false })),
     ]);
     for (const { address, mac } of taken) {
-      // It was given the address while the probe was under way: the lease's owner answers, which is
-      // no conflict.
+      // The client got the address while the probe was running: no conflict.
       const held = book.entry(address);
       if (held?.lease?.mac === mac && held.lease.state === 'bound' && !isOver(held.lease, now)) continue;
       if (held?.offer?.mac === mac && held.offer.until > now) continue;
@@ -94,7 +93,7 @@ export function startProbing(parts: Parts): () => void {
 
   function tick(): void {
     round()
-      .catch((error: unknown) => log.warn({ err: error }, 'looking for free addresses failed'))
+      .catch((error: unknown) => log.warn({ err: error }, 'probing free addresses failed'))
       .finally(() => {
         if (!stopped) cancel = clock.after(TICK, tick);
       });

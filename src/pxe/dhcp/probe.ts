@@ -1,24 +1,24 @@
 /**
- * Looking ahead whether free addresses are really free, without privilege: a datagram to port 9
- * makes the kernel ask by ARP, and /proc/net/arp shows who answered. A few addresses of each pool
- * are kept looked at; no OFFER waits for it.
+ * Probes whether free addresses are really unused, without privileges: a datagram to port 9 makes
+ * the kernel send an ARP request, and /proc/net/arp shows who answered. A few addresses of each
+ * pool are probed in advance, so that no OFFER waits.
  */
 import { type Millis, millis } from '../../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import { type Mac, parseMac } from '../../base/mac.ts';
 
-/** Addresses of one network that are kept looked at. */
+/** Number of addresses of a network that are kept probed. */
 export const LOOK_AHEAD = 16;
 /** The kernel asks three times, a second apart (neigh/default/mcast_solicit). */
 export const ASK: Millis = millis(3_200);
 /**
- * An entry of a machine that left is still there and looks the same; asked again, the kernel gives
- * it 5 s and three questions more before it is dropped (delay_first_probe_time, ucast_solicit).
- * Only what outlives that is a machine.
+ * The ARP entry of a machine that has left looks like that of a present one. Asked again, the
+ * kernel waits 5 s and sends three more requests before it drops the entry (delay_first_probe_time,
+ * ucast_solicit). An entry that is still there afterwards belongs to a present machine.
  */
 export const CONFIRM: Millis = millis(9_500);
 
-/** Complete entries of /proc/net/arp on an interface: address → hardware address. */
+/** The complete entries of /proc/net/arp (`text`) for interface `on`. */
 export function parseArp(text: string, on: string): ReadonlyMap<Ipv4, Mac> {
   const found = new Map<Ipv4, Mac>();
   for (const line of text.split('\n').slice(1)) {
@@ -33,23 +33,26 @@ export function parseArp(text: string, on: string): ReadonlyMap<Ipv4, Mac> {
   return found;
 }
 
+/** An address that is being probed. */
 export interface Asked {
   readonly address: Ipv4;
-  /** When the finding is final. */
+  /** When the ARP table is read for it. */
   readonly due: Millis;
-  /** Somebody seemed to be there at first look. */
+  /** The first reading found a machine; the second one decides. */
   readonly suspect: boolean;
 }
 
+/** What one reading of the ARP table gives. */
 export interface Findings {
   readonly free: readonly Ipv4[];
   readonly taken: readonly { readonly address: Ipv4; readonly mac: Mac }[];
-  /** Still being asked, and those to be asked once more. */
+  /** Addresses that are not decided yet. */
   readonly pending: readonly Asked[];
+  /** Addresses of `pending` to which another datagram must be sent. */
   readonly askAgain: readonly Ipv4[];
 }
 
-/** What an ARP table says about the addresses that were asked. */
+/** Compares the addresses that were probed with the ARP table. */
 export function judge(asked: readonly Asked[], arp: ReadonlyMap<Ipv4, Mac>, now: Millis): Findings {
   const free: Ipv4[] = [];
   const taken: { address: Ipv4; mac: Mac }[] = [];

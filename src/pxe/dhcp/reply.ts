@@ -1,5 +1,5 @@
 /**
- * Replies as values: which fields and options a client gets. What is decided elsewhere comes in;
+ * Builds replies as values: which fields and options a client gets. Decisions are passed in;
  * nothing is looked up here.
  */
 import type { Seconds } from '../../base/duration.ts';
@@ -10,7 +10,7 @@ import type { ServedNetwork } from '../network.ts';
 import { MESSAGE, type MessageName, OPTION } from './options.ts';
 import { BROADCAST_FLAG, type DhcpPacket, subOptions } from './packet.ts';
 
-/** Longest names that the header takes with their NUL. */
+/** Longest file name, in octets, that fits into the header with its NUL. */
 const FILE_MAXIMUM = 127;
 
 /** Sub-options of option 43 for PXE firmware (PXE 2.1, as EDK2, iPXE and dnsmasq implement it). */
@@ -22,17 +22,18 @@ const BOOT_THE_FILE = 0x08;
 const NO_PROXY = Buffer.from([0xb0, 1, 1]);
 
 /**
- * Few different values and names stand in the replies of a network; made once each, as long as
- * there are not more than this.
+ * Each memo of this file is emptied when it holds this many values. The replies of a network have
+ * few different ones.
  */
-const KEPT = 1024;
+const MEMO_LIMIT = 1024;
 
-function remembered<K>(make: (of: K) => Buffer): (of: K) => Buffer {
+/** `make`, with its results kept. */
+function memoized<K>(make: (of: K) => Buffer): (of: K) => Buffer {
   const made = new Map<K, Buffer>();
   return (of) => {
     let bytes = made.get(of);
     if (bytes === undefined) {
-      if (made.size >= KEPT) made.clear();
+      if (made.size >= MEMO_LIMIT) made.clear();
       bytes = make(of);
       made.set(of, bytes);
     }
@@ -40,14 +41,15 @@ function remembered<K>(make: (of: K) => Buffer): (of: K) => Buffer {
   };
 }
 
-/** Four octets in network order; shared, not to be written to. */
-export const uint32 = remembered((value: number): Buffer => {
+/** Four octets in network order. The buffer is shared: never write to it. */
+const uint32 = memoized((value: number): Buffer => {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value, 0);
   return bytes;
 });
 
-const latin1 = remembered((text: string) => Buffer.from(text, 'latin1'));
+/** The text's octets. The buffer is shared: never write to it. */
+const latin1 = memoized((text: string) => Buffer.from(text, 'latin1'));
 
 function addresses(list: readonly Ipv4[]): Buffer {
   const bytes = Buffer.allocUnsafe(4 * list.length);
@@ -61,8 +63,8 @@ const TYPE: Readonly<Record<MessageName, Buffer>> = Object.fromEntries(
   Object.entries(MESSAGE).map(([name, code]) => [name, Buffer.from([code])]),
 ) as Record<MessageName, Buffer>;
 
-/** A reply that is being made. */
-export type Draft = { -readonly [K in keyof DhcpPacket]: DhcpPacket[K] } & {
+/** A reply under construction. */
+type Draft = { -readonly [K in keyof DhcpPacket]: DhcpPacket[K] } & {
   readonly options: Map<number, Buffer>;
 };
 
@@ -72,9 +74,9 @@ export function replyTo(request: DhcpPacket, type: 'OFFER' | 'ACK' | 'NAK', serv
     [OPTION.messageType, TYPE[type]],
     [OPTION.serverId, uint32(serverId)],
   ]);
-  // RFC 6842 §3: echoed unaltered. RFC 3046 §2.2: the whole relay information, in every reply;
-  // switches that snoop put it in with giaddr 0, and drop what comes back without it
-  // (netboot-protocols §F.2).
+  // The client identifier is echoed unaltered (RFC 6842 §3), and so is the whole relay information,
+  // in every reply (RFC 3046 §2.2). Snooping switches add it with giaddr 0, and drop a reply that
+  // comes back without it.
   const clientId = request.options.get(OPTION.clientId);
   if (clientId) options.set(OPTION.clientId, clientId);
   const agent = request.options.get(OPTION.relayAgent);
@@ -99,8 +101,8 @@ export function replyTo(request: DhcpPacket, type: 'OFFER' | 'ACK' | 'NAK', serv
 }
 
 /**
- * A refusal. Through a relay it must reach a client that has no address: the broadcast bit is set
- * (RFC 2131 §4.3.2).
+ * A DHCPNAK with `why` in option 56. Through a relay it must reach a client that has no address, so
+ * the broadcast bit is set (RFC 2131 §4.3.2).
  */
 export function nak(request: DhcpPacket, serverId: Ipv4, why: string): DhcpPacket {
   const reply = replyTo(request, 'NAK', serverId);
@@ -110,15 +112,16 @@ export function nak(request: DhcpPacket, serverId: Ipv4, why: string): DhcpPacke
 
 interface NetworkOptions {
   readonly always: readonly (readonly [number, Buffer])[];
-  /** Only to clients that ask, or that say nothing about what they want. */
+  /** Sent to clients whose option 55 lists them, and to clients without option 55. */
   readonly onRequest: readonly (readonly [number, Buffer])[];
 }
 
-const networkOptions = new WeakMap<ServedNetwork, NetworkOptions>();
+/** Bounded by the networks in force: an entry ends with its network. */
+const memoNetworkOptions = new WeakMap<ServedNetwork, NetworkOptions>();
 
-/** The options that are the same for every client of a network, made once. */
+/** The options that are the same for every client of a network. */
 function optionsOf(network: ServedNetwork): NetworkOptions {
-  let made = networkOptions.get(network);
+  let made = memoNetworkOptions.get(network);
   if (made === undefined) {
     const always: [number, Buffer][] = [[OPTION.subnetMask, uint32(netmask(network.subnet.prefix))]];
     if (network.gateway !== undefined) always.push([OPTION.routers, uint32(network.gateway)]);
@@ -132,12 +135,15 @@ function optionsOf(network: ServedNetwork): NetworkOptions {
       onRequest.push([OPTION.mtu, mtu]);
     }
     made = { always, onRequest };
-    networkOptions.set(network, made);
+    memoNetworkOptions.set(network, made);
   }
   return made;
 }
 
-/** Mask, gateway, name servers; domain, NTP, MTU and host name if asked for. */
+/**
+ * Adds mask, gateway and name servers; also domain, NTP, MTU and host name if the client asks for
+ * them.
+ */
 export function addNetworkOptions(
   options: Map<number, Buffer>,
   request: DhcpPacket,
@@ -154,7 +160,8 @@ export function addNetworkOptions(
 }
 
 /**
- * Lease time and both renewal times (RFC 2131 §4.4.5), in OFFER and ACK alike (quirk jetdirect-t1).
+ * Adds the lease time and both renewal times (RFC 2131 §4.4.5). OFFER and ACK both have them (quirk
+ * jetdirect-t1).
  */
 export function addLeaseTimes(options: Map<number, Buffer>, lease: Seconds): void {
   options.set(OPTION.leaseTime, uint32(lease));
@@ -162,7 +169,7 @@ export function addLeaseTimes(options: Map<number, Buffer>, lease: Seconds): voi
   options.set(OPTION.rebindingTime, uint32(Math.floor((lease * 7) / 8)));
 }
 
-/** What DHCP says about booting, as header fields and options. */
+/** Header fields and options that tell a client what to boot. */
 interface BootFields {
   readonly siaddr: Ipv4;
   readonly sname: string;
@@ -171,13 +178,13 @@ interface BootFields {
 }
 
 /**
- * Which packet carries the boot fields: `offer` and `ack` on port 67 (`proxy-offer` beside another
- * server), `boot-server` on 4011.
+ * The packet that carries the boot fields: `offer` and `ack` on port 67, `proxy-offer` where
+ * another DHCP server gives the addresses, `boot-server` on port 4011.
  */
-export type BootPacket = 'offer' | 'ack' | 'proxy-offer' | 'boot-server';
+type BootPacket = 'offer' | 'ack' | 'proxy-offer' | 'boot-server';
 
 function raspberryPi(mac: string): Buffer {
-  // The ROM of the first three generations compares with trailing spaces (quirk raspberry-pi-43).
+  // The ROM of the first three generations expects trailing spaces (quirk raspberry-pi-43).
   const text = Buffer.from(
     mac.startsWith('b8:27:eb') ? 'Raspberry Pi Boot   ' : 'Raspberry Pi Boot',
     'latin1',
@@ -191,7 +198,7 @@ function raspberryPi(mac: string): Buffer {
 
 const BYPASS = Buffer.from([PXE.discoveryControl, 1, BOOT_THE_FILE, PXE.end]);
 
-/** Option 43 for a PXE client, with the boot item of its request echoed (quirk boot-item-echo). */
+/** Option 43 for a PXE client. The boot item of its request is echoed (quirk boot-item-echo). */
 function vendorOptions(request: DhcpPacket, client: BootClient): Buffer {
   if (client.family === 'raspberry-pi') return raspberryPi(client.mac);
   const sent = request.options.get(OPTION.vendorSpecific);
@@ -201,9 +208,9 @@ function vendorOptions(request: DhcpPacket, client: BootClient): Buffer {
 }
 
 /**
- * Boot fields for a client and its answer, or undefined when it gets none. Names stand in the
- * header and in options alike: iPXE prefers the one, EDK2 the other. `sole` says that no other
- * server speaks on the segment.
+ * The boot fields of a reply to `client`; undefined when the client gets no boot file. The header
+ * and the options carry the same names, because iPXE prefers the header and EDK2 the options (quirk
+ * ipxe-header-wins).
  */
 export function bootFields(
   request: DhcpPacket,
@@ -220,8 +227,8 @@ export function bootFields(
   const inHeader = file.length <= FILE_MAXIMUM ? file : '';
 
   if (client.stage === 'http') {
-    // EDK2 takes the offer only with this exact class, and a URL in both messages; no option 43
-    // (netboot-protocols §B.4).
+    // EDK2 (HttpBootDxe) drops an offer without this exact class, and wants the URL in OFFER and
+    // ACK. HTTP boot has no option 43.
     options.push([OPTION.vendorClass, latin1('HTTPClient')], [OPTION.bootFile, latin1(file)]);
     addMachineId(options, request);
     return { siaddr: network.serverAddress, sname: '', file: inHeader, options };
@@ -236,7 +243,8 @@ export function bootFields(
       options.push([OPTION.vendorSpecific, vendorOptions(request, client)]);
   }
   options.push([OPTION.tftpServerName, latin1(server)]);
-  // A loader's name is the same for all, an iPXE's URL has its session in it.
+  // Firmware gets one of a few loader names; an iPXE gets a URL with its session, which is not
+  // kept.
   const terminated = `${file}\0`;
   options.push([
     OPTION.bootFile,
@@ -249,15 +257,15 @@ export function bootFields(
 }
 
 /**
- * RFC 4578 §2.3: servers send it too. 93 and 94 are not sent back: no server does, and no client
- * was found that looks.
+ * Echoes option 97, as RFC 4578 §2.3 demands. It demands the same for 93 and 94, but no known
+ * server sends them and no known client reads them.
  */
 function addMachineId(options: [number, Buffer][], request: DhcpPacket): void {
   const machine = request.options.get(OPTION.machineId);
   if (machine && machine.length > 0) options.push([OPTION.machineId, machine]);
 }
 
-/** Lays boot fields over a reply. */
+/** Writes boot fields into `reply`, and returns it. */
 export function withBoot(reply: Draft, boot: BootFields | undefined): DhcpPacket {
   if (boot === undefined) return reply;
   for (const [code, value] of boot.options) reply.options.set(code, value);

@@ -1,4 +1,4 @@
-/** The values that the pure step works with. */
+/** The values that the pure step takes and returns. */
 import type { Millis } from '../../base/duration.ts';
 import type { Ipv4 } from '../../base/ipv4.ts';
 import type { Write } from '../../store/store.ts';
@@ -9,11 +9,11 @@ import type { LeaseBook, LeaseChange } from './leases.ts';
 import type { NetworkLeases } from './network-leases.ts';
 import type { Datagram, NetworkIndex } from './networks.ts';
 import type { MessageName } from './options.ts';
-import type { OutcomeCode } from './outcomes.ts';
+import type { RefusedOutcome, SilentOutcome } from './outcomes.ts';
 import type { DhcpPacket } from './packet.ts';
 import type { PoolRules } from './pool.ts';
 
-/** Everything that a step looks at. It changes none of it. */
+/** Everything that a step reads. It changes none of it. */
 export interface DhcpState {
   readonly networks: NetworkIndex;
   readonly boot: Pick<BootService, 'answer' | 'reservedFor'>;
@@ -21,45 +21,8 @@ export interface DhcpState {
   readonly now: Millis;
 }
 
-export interface Reply {
-  readonly packet: DhcpPacket;
-  readonly to: { readonly address: Ipv4; readonly port: number };
-  /** Largest payload that the client takes, octets. */
-  readonly maximum: number;
-}
-
-/**
- * What has to be durable before the reply leaves: a lease, or only records of the boot session
- * (port 4011).
- */
-export type Durable =
-  | Extract<LeaseChange, { kind: 'write' }>
-  | { readonly kind: 'records'; readonly writes: readonly Write[] };
-
-/**
- * What a packet leads to. Exactly one outcome; the rest says how it came to be and what is to be
- * done.
- */
-export interface Step {
-  readonly outcome: OutcomeCode;
-  /** The particulars, where the outcome's own text does not say enough. */
-  readonly detail?: string;
-  readonly type?: MessageName;
-  readonly packet?: DhcpPacket;
-  readonly network?: ServedNetwork;
-  readonly client?: BootClient;
-  readonly answer?: BootAnswer;
-  /** The address that was offered, confirmed, refused or given back. */
-  readonly address?: Ipv4;
-  /** In memory, at once. */
-  readonly memory?: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>;
-  /** In the store, before the reply. */
-  readonly durable?: Durable;
-  readonly reply?: Reply;
-}
-
-/** A packet that has found its network. */
-export interface Ask {
+/** A decoded packet whose network is known, with everything that its answer depends on. */
+export interface Query {
   readonly datagram: Datagram;
   readonly packet: DhcpPacket;
   readonly type: MessageName;
@@ -69,3 +32,96 @@ export interface Ask {
   readonly leases: NetworkLeases;
   readonly state: DhcpState;
 }
+
+export interface Reply {
+  readonly packet: DhcpPacket;
+  readonly to: { readonly address: Ipv4; readonly port: number };
+  /** Largest payload that the client accepts, octets. */
+  readonly maximum: number;
+}
+
+/** A change of leases that is kept in memory only. */
+export type MemoryChange = Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>;
+
+type LeaseWrite = Extract<LeaseChange, { kind: 'write' }>;
+
+/**
+ * What has to be durable before the reply is sent: a lease, or only records of the boot session
+ * (port 4011).
+ */
+export type Durable = LeaseWrite | { readonly kind: 'records'; readonly writes: readonly Write[] };
+
+/** What every result may have. The members of {@link Result} say what each certainly has. */
+interface ResultFields {
+  /** Particulars, where the outcome's own text does not say enough. */
+  readonly detail?: string;
+  readonly answer?: BootAnswer;
+  /** The address that was offered, confirmed, refused or given back. */
+  readonly address?: Ipv4;
+  /** To be applied immediately, in memory. */
+  readonly memory?: MemoryChange | undefined;
+  /** To be stored before the reply is sent. */
+  readonly durable?: Durable | undefined;
+  readonly reply?: Reply | undefined;
+}
+
+/** The client gets a reply, and nothing has to be stored for it. */
+interface Offered extends ResultFields {
+  readonly outcome: 'offered' | 'proxy_offered' | 'informed';
+  readonly answer: BootAnswer;
+  readonly reply: Reply;
+  readonly durable?: undefined;
+}
+
+/** The client gets its lease when the store has it. */
+interface Confirmed extends ResultFields {
+  readonly outcome: 'acked' | 'renewed';
+  readonly answer: BootAnswer;
+  readonly address: Ipv4;
+  readonly reply: Reply;
+  readonly durable: LeaseWrite;
+  readonly memory?: undefined;
+}
+
+/** The client gets its boot file on port 4011. */
+interface BootServerConfirmed extends ResultFields {
+  readonly outcome: 'boot_server_acked';
+  readonly answer: BootAnswer;
+  readonly reply: Reply;
+  readonly durable?: Extract<Durable, { kind: 'records' }> | undefined;
+}
+
+/** The client gets a DHCPNAK. */
+interface Refused extends ResultFields {
+  readonly outcome: RefusedOutcome;
+  readonly address: Ipv4;
+  readonly reply: Reply;
+  readonly durable?: undefined;
+  readonly memory?: undefined;
+}
+
+/** The client ends its lease and expects no reply. */
+interface Ended extends ResultFields {
+  readonly outcome: 'released' | 'declined';
+  readonly address: Ipv4;
+  readonly durable: LeaseWrite;
+  readonly reply?: undefined;
+}
+
+/** The client gets no reply; `outcome` says why. */
+interface Silent extends ResultFields {
+  readonly outcome: SilentOutcome;
+  readonly reply?: undefined;
+  readonly durable?: undefined;
+}
+
+/** What is to be done about a packet: exactly one outcome, which determines the other fields. */
+export type Result = Offered | Confirmed | BootServerConfirmed | Refused | Ended | Silent;
+
+/** A {@link Result}, with the packet as far as it could be read. */
+export type Step = Result & {
+  readonly packet?: DhcpPacket;
+  readonly type?: MessageName;
+  readonly network?: ServedNetwork;
+  readonly client?: BootClient;
+};
