@@ -1,9 +1,9 @@
 /** Labels and taints that nodes register with. */
 import { expect, test } from 'vitest';
-import { kubeletConfiguration, kubeletFiles } from '../../../src/cluster/plan/kubelet.ts';
-import { taintText } from '../../../src/cluster/spec/nodes.ts';
-import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
-import { faults, resolved } from './kit.ts';
+import { kubeletConfiguration, kubeletFiles } from '../../../../src/cluster/plan/kubelet.ts';
+import { taintText } from '../../../../src/cluster/spec/nodes.ts';
+import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
+import { faults, resolved } from '../kit.ts';
 
 type Nodes = NonNullable<KubernetesSpec['nodes']>;
 

@@ -2,15 +2,15 @@
 
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../src/agent/facts.ts';
-import type { PlanLine } from '../../../src/agent/plan.ts';
-import { duration } from '../../../src/base/duration.ts';
-import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
-import { partOf } from '../../../src/cluster/etcd/etcd-plan.ts';
-import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
-import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
-import { factsOf } from '../pki/kit.ts';
-import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from './planner-kit.ts';
+import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { PlanLine } from '../../../../src/agent/plan.ts';
+import { duration } from '../../../../src/base/duration.ts';
+import { openRollouts } from '../../../../src/cluster/change/rollouts.ts';
+import { partOf } from '../../../../src/cluster/etcd/etcd-plan.ts';
+import { openPresentObjects } from '../../../../src/cluster/plan/desired-objects.ts';
+import type { EtcdPart } from '../../../../src/cluster/plan/etcd-part.ts';
+import { factsOf } from '../../pki/kit.ts';
+import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from '../planner-kit.ts';
 
 const EXTERNAL = {
   spec: { etcd: { topology: 'external' as const, machines: ['e1'] } },
@@ -47,7 +47,7 @@ test.for([
   if (name === 'w1') await settle(planner, new TestMachine('cp1'));
   const plan = await settle(planner, new TestMachine(name));
   await expect(`${plan.lines.map(shown).join('\n')}\n`).toMatchFileSnapshot(
-    `../../golden/cluster/plan-${role}.txt`,
+    `../../../golden/cluster/plan-${role}.txt`,
   );
 });
 
@@ -246,7 +246,7 @@ test('a server that starts anew gives the same certificates for the same keys', 
   const one = await rig();
   const machine = new TestMachine('cp1');
   const first = await settle(one.planner, machine);
-  const { createPlanner } = await import('../../../src/cluster/plan/planner.ts');
+  const { createPlanner } = await import('../../../../src/cluster/plan/planner.ts');
   const again = createPlanner({
     catalog: one.known.catalog,
     clusters: one.clusters,
@@ -256,7 +256,7 @@ test('a server that starts anew gives the same certificates for the same keys', 
     clock: one.clock,
     events: { record: () => undefined },
     tokens: one.tokens,
-    etcd: async () => ({ lines: [], founding: (await import('./kit.ts')).FOUNDING }),
+    etcd: async () => ({ lines: [], founding: (await import('../kit.ts')).FOUNDING }),
     present: openPresentObjects(undefined, () => 'F'),
     newFilesystem: () => 'x',
   });

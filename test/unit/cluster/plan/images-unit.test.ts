@@ -4,9 +4,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { imagesLines } from '../../../src/cluster/plan/images-unit.ts';
-import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
-import { resolved } from './kit.ts';
+import { imagesLines } from '../../../../src/cluster/plan/images-unit.ts';
+import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import { resolved } from '../kit.ts';
 
 function script(cluster: ResolvedCluster, name: string): string {
   const machine = cluster.machines.find((one) => one.name === name)!;

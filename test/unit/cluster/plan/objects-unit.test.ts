@@ -7,9 +7,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { bundleOf } from '../../../src/cluster/objects/bundle.ts';
-import { objectsPart } from '../../../src/cluster/plan/objects-unit.ts';
-import { resolved } from './kit.ts';
+import { bundleOf } from '../../../../src/cluster/objects/bundle.ts';
+import { objectsPart } from '../../../../src/cluster/plan/objects-unit.ts';
+import { resolved } from '../kit.ts';
 
 const cluster = resolved();
 const ADDON = { name: 'site', definitions: '', objects: 'x' };

@@ -1,17 +1,17 @@
 /** `delivery: inline`: the same plan as the agent's, whole, with keys that are made for it. */
 import { X509Certificate } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { PlanLine } from '../../../src/agent/plan.ts';
-import { encodePlan } from '../../../src/agent/wire.ts';
-import { ManualClock } from '../../../src/base/clock.ts';
-import { silentLog } from '../../../src/base/log.ts';
-import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
-import { createEventLog } from '../../../src/events/log.ts';
-import { PrivateKey } from '../../../src/pki/keys.ts';
-import { openCatalog } from '../../../src/resources/catalog.files.ts';
-import { openMemoryStore } from '../../../src/store/memory.ts';
-import { document, machine } from '../pxe/boot/world.ts';
-import { rig, settle, TestMachine } from './planner-kit.ts';
+import type { PlanLine } from '../../../../src/agent/plan.ts';
+import { encodePlan } from '../../../../src/agent/wire.ts';
+import { ManualClock } from '../../../../src/base/clock.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import { checkAll } from '../../../../src/cluster/spec/check-documents.ts';
+import { createEventLog } from '../../../../src/events/log.ts';
+import { PrivateKey } from '../../../../src/pki/keys.ts';
+import { openCatalog } from '../../../../src/resources/catalog.files.ts';
+import { openMemoryStore } from '../../../../src/store/memory.ts';
+import { document, machine } from '../../pxe/boot/world.ts';
+import { rig, settle, TestMachine } from '../planner-kit.ts';
 
 /**
  * What a line does and where; a key that the machine adds and one that comes with it are the same

@@ -1,15 +1,15 @@
 /** Binaries of the boot host in a machine's plan. */
 import { expect, test } from 'vitest';
-import { type Artifact, type BinaryArtifact, openArtifactBook } from '../../../src/artifacts/book.ts';
-import { cidr, ipv4 } from '../../../src/base/ipv4.ts';
-import { planLines } from '../../../src/cluster/plan/machine-plan.ts';
-import { manifestFiles } from '../../../src/cluster/plan/manifests.ts';
-import { binaryLines, pinImages } from '../../../src/cluster/plan/supplies.ts';
-import { requiredArtifacts } from '../../../src/cluster/spec/artifacts.ts';
-import type { ServedNetwork } from '../../../src/pxe/network.ts';
-import { createSupplies } from '../../../src/pxe/supplies.ts';
-import { openMemoryStore } from '../../../src/store/memory.ts';
-import { FOUNDING, resolved } from './kit.ts';
+import { type Artifact, type BinaryArtifact, openArtifactBook } from '../../../../src/artifacts/book.ts';
+import { cidr, ipv4 } from '../../../../src/base/ipv4.ts';
+import { planLines } from '../../../../src/cluster/plan/machine-plan.ts';
+import { manifestFiles } from '../../../../src/cluster/plan/manifests.ts';
+import { binaryLines, pinImages } from '../../../../src/cluster/plan/supplies.ts';
+import { requiredArtifacts } from '../../../../src/cluster/spec/artifacts.ts';
+import type { ServedNetwork } from '../../../../src/pxe/network.ts';
+import { createSupplies } from '../../../../src/pxe/supplies.ts';
+import { openMemoryStore } from '../../../../src/store/memory.ts';
+import { FOUNDING, resolved } from '../kit.ts';
 
 const FULL = resolved();
 const [cp1] = FULL.machines;

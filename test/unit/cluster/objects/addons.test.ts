@@ -7,17 +7,17 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
-import type { Plain } from '../../../src/base/yaml-text.ts';
-import { ADDON_LABEL, renderAddon } from '../../../src/cluster/objects/addons/addon.ts';
-import { CATALOGUE } from '../../../src/cluster/objects/addons/catalogue.ts';
-import { addonsPart, openAddons } from '../../../src/cluster/objects/addons/library.ts';
-import { readManifest } from '../../../src/cluster/objects/addons/manifest.ts';
-import { jsonPatch, mergePatch } from '../../../src/cluster/objects/addons/patch.ts';
-import type { Addon, PatchOperation } from '../../../src/cluster/spec/addon.ts';
-import { requiredArtifacts, requiredPrograms } from '../../../src/cluster/spec/artifacts.ts';
-import { parseDocuments } from '../../../src/resources/document.ts';
-import { faults, resolved } from './kit.ts';
-import { clusterDocument, rig, settle, TestMachine } from './planner-kit.ts';
+import type { Plain } from '../../../../src/base/yaml-text.ts';
+import { ADDON_LABEL, renderAddon } from '../../../../src/cluster/objects/addons/addon.ts';
+import { CATALOGUE } from '../../../../src/cluster/objects/addons/catalogue.ts';
+import { addonsPart, openAddons } from '../../../../src/cluster/objects/addons/library.ts';
+import { readManifest } from '../../../../src/cluster/objects/addons/manifest.ts';
+import { jsonPatch, mergePatch } from '../../../../src/cluster/objects/addons/patch.ts';
+import type { Addon, PatchOperation } from '../../../../src/cluster/spec/addon.ts';
+import { requiredArtifacts, requiredPrograms } from '../../../../src/cluster/spec/artifacts.ts';
+import { parseDocuments } from '../../../../src/resources/document.ts';
+import { faults, resolved } from '../kit.ts';
+import { clusterDocument, rig, settle, TestMachine } from '../planner-kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;

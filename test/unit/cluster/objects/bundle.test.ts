@@ -5,14 +5,14 @@
 import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { millis } from '../../../src/base/duration.ts';
-import { applying, readApplied } from '../../../src/cluster/objects/applied.ts';
-import { bundleOf, manifestText } from '../../../src/cluster/objects/bundle.ts';
-import { kubeProxyObjects } from '../../../src/cluster/objects/kube-proxy.ts';
-import { componentHash } from '../../../src/cluster/objects/kubeadm.ts';
-import { requiredArtifacts } from '../../../src/cluster/spec/artifacts.ts';
-import { OBJECT_DEVIATIONS } from '../../../src/cluster/spec/deviations.ts';
-import { MACHINES, resolved } from './kit.ts';
+import { millis } from '../../../../src/base/duration.ts';
+import { applying, readApplied } from '../../../../src/cluster/objects/applied.ts';
+import { bundleOf, manifestText } from '../../../../src/cluster/objects/bundle.ts';
+import { kubeProxyObjects } from '../../../../src/cluster/objects/kube-proxy.ts';
+import { componentHash } from '../../../../src/cluster/objects/kubeadm.ts';
+import { requiredArtifacts } from '../../../../src/cluster/spec/artifacts.ts';
+import { OBJECT_DEVIATIONS } from '../../../../src/cluster/spec/deviations.ts';
+import { MACHINES, resolved } from '../kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;

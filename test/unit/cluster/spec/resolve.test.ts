@@ -4,19 +4,24 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseIp } from '../../../src/base/ip.ts';
-import { kubeletConfiguration } from '../../../src/cluster/plan/kubelet.ts';
-import { previewText } from '../../../src/cluster/plan/preview.ts';
-import { clusterNames, holderOf } from '../../../src/cluster/spec/certificate-names.ts';
-import { CLUSTER_DEVIATIONS } from '../../../src/cluster/spec/deviations.ts';
-import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../src/cluster/spec/flags.ts';
-import { OWNED, protectedFieldsOf } from '../../../src/cluster/spec/protected-fields.ts';
-import { parseEndpoint } from '../../../src/cluster/spec/resolve.ts';
-import { COMPONENTS, type ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
-import { ETCD_MINORS, ETCD_RELEASES, knownEtcdFlags, RELEASES } from '../../../src/cluster/spec/versions.ts';
-import { LEAF_NAMES, leafOf } from '../../../src/pki/hierarchy.ts';
-import { parseDocuments } from '../../../src/resources/document.ts';
-import { completed, faults, MACHINES, resolved, SHORT } from './kit.ts';
+import { parseIp } from '../../../../src/base/ip.ts';
+import { kubeletConfiguration } from '../../../../src/cluster/plan/kubelet.ts';
+import { previewText } from '../../../../src/cluster/plan/preview.ts';
+import { clusterNames, holderOf } from '../../../../src/cluster/spec/certificate-names.ts';
+import { CLUSTER_DEVIATIONS } from '../../../../src/cluster/spec/deviations.ts';
+import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../../src/cluster/spec/flags.ts';
+import { OWNED, protectedFieldsOf } from '../../../../src/cluster/spec/protected-fields.ts';
+import { parseEndpoint } from '../../../../src/cluster/spec/resolve.ts';
+import { COMPONENTS, type ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import {
+  ETCD_MINORS,
+  ETCD_RELEASES,
+  knownEtcdFlags,
+  RELEASES,
+} from '../../../../src/cluster/spec/versions.ts';
+import { LEAF_NAMES, leafOf } from '../../../../src/pki/hierarchy.ts';
+import { parseDocuments } from '../../../../src/resources/document.ts';
+import { completed, faults, MACHINES, resolved, SHORT } from '../kit.ts';
 
 test('the short specification of the issue is accepted, and completes without faults', () => {
   const result = completed();

@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { temporary } from '../pki/kit.ts';
-import { rig, settle, TestMachine } from './planner-kit.ts';
+import { temporary } from '../../pki/kit.ts';
+import { rig, settle, TestMachine } from '../planner-kit.ts';
 
 /** The text after `ExecStartPre=` as sh runs it, with `root` in front of its paths. */
 async function before(root: string): Promise<() => string> {

@@ -1,11 +1,11 @@
 /** Clusters that would not work are refused when they are applied, with the line that is wrong. */
 import { expect, test } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
-import { MusterError } from '../../../src/base/errors.ts';
-import { silentLog } from '../../../src/base/log.ts';
-import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
-import { openCatalog } from '../../../src/resources/catalog.files.ts';
-import { openMemoryStore } from '../../../src/store/memory.ts';
+import { systemClock } from '../../../../src/base/clock.ts';
+import { MusterError } from '../../../../src/base/errors.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import { checkAll } from '../../../../src/cluster/spec/check-documents.ts';
+import { openCatalog } from '../../../../src/resources/catalog.files.ts';
+import { openMemoryStore } from '../../../../src/store/memory.ts';
 
 const catalog = () =>
   openCatalog({

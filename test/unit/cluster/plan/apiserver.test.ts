@@ -1,10 +1,10 @@
 /** What kube-apiserver records and admits unless a Cluster says otherwise. */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { apiserverLines } from '../../../src/cluster/plan/apiserver.ts';
-import { manifestFiles } from '../../../src/cluster/plan/manifests.ts';
-import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
-import { resolved } from './kit.ts';
+import { apiserverLines } from '../../../../src/cluster/plan/apiserver.ts';
+import { manifestFiles } from '../../../../src/cluster/plan/manifests.ts';
+import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
+import { resolved } from '../kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;

@@ -3,10 +3,10 @@
  * Cluster is applied.
  */
 import { expect, test } from 'vitest';
-import { MINORS } from '../../../src/cluster/spec/flags.ts';
-import { kubeletFields } from '../../../src/cluster/spec/kubelet-fields.ts';
-import { parseDocuments } from '../../../src/resources/document.ts';
-import { faults } from './kit.ts';
+import { MINORS } from '../../../../src/cluster/spec/flags.ts';
+import { kubeletFields } from '../../../../src/cluster/spec/kubelet-fields.ts';
+import { parseDocuments } from '../../../../src/resources/document.ts';
+import { faults } from '../kit.ts';
 
 const VIRTUAL = { endpoint: '10.0.0.10', virtualAddress: { interface: 'eth0' } };
 

@@ -3,13 +3,18 @@
  * kubeadm gave each of them.
  */
 import { expect, test } from 'vitest';
-import { apiServers, clusterNames, holderOf, pkiRoles } from '../../../src/cluster/spec/certificate-names.ts';
-import { withRole } from '../../../src/cluster/spec/resolved-cluster.ts';
-import { handout } from '../../../src/pki/handout.ts';
-import { type LeafName, leavesFor } from '../../../src/pki/hierarchy.ts';
-import { PrivateKey } from '../../../src/pki/keys.ts';
-import { factsOf, world } from '../pki/kit.ts';
-import { resolved } from './kit.ts';
+import {
+  apiServers,
+  clusterNames,
+  holderOf,
+  pkiRoles,
+} from '../../../../src/cluster/spec/certificate-names.ts';
+import { withRole } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import { handout } from '../../../../src/pki/handout.ts';
+import { type LeafName, leavesFor } from '../../../../src/pki/hierarchy.ts';
+import { PrivateKey } from '../../../../src/pki/keys.ts';
+import { factsOf, world } from '../../pki/kit.ts';
+import { resolved } from '../kit.ts';
 
 test('every control plane of a completed cluster gets its own certificates and kubeconfigs', async () => {
   const cluster = resolved();
