@@ -208,7 +208,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/events.md', eventsPage()],
     ['docs/firmware.md', firmwareDocument()],
     ...resourcePages(),
-    ['src/ignition/report/texts.ts', reportTexts()],
+    ['src/ignition/report/scripts.generated.ts', reportTexts()],
     ['src/agent/scripts.generated.ts', agentTexts()],
     ...ignitionPages(),
   ]);

@@ -5,15 +5,7 @@
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { templateLiteral } from '../ignition/template.ts';
 import { AGENT_PATHS } from './plan.ts';
-import {
-  AGENT_SCRIPT,
-  AGENT_UNIT,
-  BOOT_SCRIPT,
-  CHECK_SCRIPT,
-  DISK_SCRIPT,
-  KEPT_SCRIPT,
-  PLAN_SCRIPT,
-} from './scripts.generated.ts';
+import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT } from './scripts.generated.ts';
 
 /** Which disk a machine keeps its data on; it must be the only one that fits all that is given. */
 export interface DataSelector {
@@ -63,14 +55,6 @@ export interface AgentSettings {
   /** The server's time, ms since 1970. */
   readonly now: number;
 }
-
-const FILES = {
-  'muster-agent.sh': AGENT_SCRIPT,
-  'muster-plan.sh': PLAN_SCRIPT,
-  'muster-kept.sh': KEPT_SCRIPT,
-  'muster-disk.sh': DISK_SCRIPT,
-  'muster-check.sh': CHECK_SCRIPT,
-} as const;
 
 /** As muster-disk.sh reads it. Throws RangeError for what cannot be said there. */
 export function selectorText({ path, serial, minMiB, maxMiB }: DataSelector): string {
@@ -124,7 +108,7 @@ const scriptFile = (name: string, text: string) => ({
 });
 
 /** The scripts as files of a configuration. */
-const AGENT_SCRIPTS = Object.entries(FILES).map(([name, text]) => scriptFile(name, text));
+const SCRIPT_FILES = Object.entries(AGENT_SCRIPTS).map(([name, text]) => scriptFile(name, text));
 /**
  * Of machines with a boot disk alone: a first configuration is read by every machine at every boot.
  */
@@ -169,7 +153,7 @@ export function layerOf({
     lateUnits: LATE_UNITS,
     config: {
       files: [
-        ...AGENT_SCRIPTS,
+        ...SCRIPT_FILES,
         { path: AGENT_PATHS.authority, mode: '0644', content: templateLiteral(authority) },
         { path: AGENT_PATHS.settings, mode: '0600', content: templateLiteral(settings) },
         ...files,

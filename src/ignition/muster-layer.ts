@@ -5,14 +5,14 @@
 
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 import type { ConfigLayer } from './rendered.ts';
-import {
-  CONFIGURED_UNIT,
-  FAILED_UNIT,
-  READY_UNIT,
-  REPORT_SCRIPT,
-  REPORT_SCRIPT_PATH,
-} from './report/texts.ts';
+import { CONFIGURED_UNIT, FAILED_UNIT, READY_UNIT, REPORT_SCRIPT } from './report/scripts.generated.ts';
 import { templateLiteral } from './template.ts';
+
+/**
+ * /etc is writable on every system that we boot, and SELinux asks no execute label of a file that
+ * is run as `sh FILE`.
+ */
+export const REPORT_SCRIPT_PATH = '/etc/muster/muster-report.sh';
 
 const config: NodeConfig = {
   files: [{ path: REPORT_SCRIPT_PATH, mode: '0755', content: templateLiteral(REPORT_SCRIPT) }],

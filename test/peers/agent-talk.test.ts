@@ -228,13 +228,7 @@ test('it asks again after what the server says; after failures it waits longer e
 });
 
 test('a new agent that came with a plan takes over', async () => {
-  for (const name of [
-    'muster-agent.sh',
-    'muster-plan.sh',
-    'muster-kept.sh',
-    'muster-disk.sh',
-    'muster-check.sh',
-  ])
+  for (const name of fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh')))
     fs.copyFileSync(path.join(SOURCE, name), machine.path(`/etc/muster/${name}`));
   const newer = machine.read('/etc/muster/muster-agent.sh').replace(/^version=.*$/m, 'version=next');
   planner.plan([put('/etc/muster/muster-agent.sh', newer, 0o755)]);

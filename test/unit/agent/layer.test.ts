@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { withoutComments } from '../../../scripts/script-texts.ts';
 import { type AgentSettings, agentLayer, selectorText, settingsText } from '../../../src/agent/layer.ts';
 import { AGENT_HOLDS, CHECKS } from '../../../src/agent/plan.ts';
 import { expand } from '../../../src/ignition/template.ts';
@@ -21,16 +22,19 @@ const SETTINGS: AgentSettings = {
   now: 1_700_000_000_999,
 };
 
-test('scripts, CA and unit are written as the files say, the settings for root alone', () => {
+const scriptNames = fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh'));
+const source = (name: string) => fs.readFileSync(path.join(SOURCE, name), 'utf8');
+const shipped = (name: string) => withoutComments(`src/agent/${name}`, source(name));
+
+test('scripts without comments, CA and unit are written as the files say, the settings for root alone', () => {
   const { config } = agentLayer(SETTINGS);
   expect(nodeConfig.safeParse(config).success).toBe(true);
   const files = new Map(config.files!.map((file) => [file.path, file]));
   expect(files.has('/etc/muster/muster-boot.sh')).toBe(false);
-  const scripts = fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh') && file !== 'muster-boot.sh');
-  for (const name of scripts) {
+  for (const name of scriptNames.filter((file) => file !== 'muster-boot.sh')) {
     const file = files.get(`/etc/muster/${name}`);
     const text = expand(file!.content!, {});
-    expect(text).toEqual({ ok: true, text: fs.readFileSync(path.join(SOURCE, name), 'utf8') });
+    expect(text).toEqual({ ok: true, text: shipped(name) });
   }
   expect(files.get('/etc/muster/ca.crt')).toMatchObject({ mode: '0644', content: 'PEM\n' });
   expect(files.get('/etc/muster/agent.conf')).toMatchObject({ mode: '0600' });
@@ -52,7 +56,7 @@ test('a machine with a boot disk also has the script that writes it, and is told
   const files = new Map(agentLayer({ ...SETTINGS, boot }).config.files!.map((one) => [one.path, one]));
   expect(expand(files.get('/etc/muster/muster-boot.sh')!.content!, {})).toEqual({
     ok: true,
-    text: fs.readFileSync(path.join(SOURCE, 'muster-boot.sh'), 'utf8'),
+    text: shipped('muster-boot.sh'),
   });
   const conf = files.get('/etc/muster/agent.conf')!.content!.split('\n');
   const said = ({ url, sha256 }: ReturnType<typeof file>) => `${url} ${sha256}`;
@@ -68,23 +72,37 @@ test('settings that would be read as something else are refused', () => {
   expect(selectorText({ path: '/dev/disk/by-id/x', maxMiB: 5 })).toBe('path=/dev/disk/by-id/x size=-5');
 });
 
-test('every reason and check of the scripts stands in its table, and the other way round', () => {
-  const read = (name: string) => fs.readFileSync(path.join(SOURCE, name), 'utf8');
-  const scripts = ['muster-agent.sh', 'muster-plan.sh', 'muster-kept.sh']
-    .map(read)
-    .join('')
-    .replaceAll(/^ *#.*$/gm, '');
+test('every hold code and check of the scripts is in its table, and the other way round', () => {
+  const commands = ['muster-boot.sh', 'muster-check.sh', 'muster-disk.sh'];
+  const scripts = scriptNames
+    .filter((name) => !commands.includes(name))
+    .map(shipped)
+    .join('');
   const codes = [...scripts.matchAll(/\b(?:try|hold) ([a-z][a-z-]+) /g)].map((found) => found[1]!);
   expect([...new Set(codes)].sort()).toEqual(Object.keys(AGENT_HOLDS).sort());
-  const checks = [...read('muster-check.sh').matchAll(/^ {2}([a-z0-9-]+)\)/gm)].map((found) => found[1]!);
+  const checks = [...source('muster-check.sh').matchAll(/^ {2}([a-z0-9-]+)\)/gm)].map((found) => found[1]!);
   expect(checks.sort()).toEqual(Object.keys(CHECKS).sort());
 });
 
-test('a script is at most 430 lines long, and no shell refuses it', () => {
-  for (const name of fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh'))) {
-    const file = path.join(SOURCE, name);
-    expect(fs.readFileSync(file, 'utf8').split('\n').length).toBeLessThanOrEqual(430);
+test('no shell refuses a script', () => {
+  for (const name of scriptNames)
     for (const [command, ...args] of [['dash'], ['busybox', 'sh'], ['bash', '--posix']])
-      execFileSync(command!, [...args, '-n', file]);
+      execFileSync(command!, [...args, '-n', path.join(SOURCE, name)]);
+});
+
+test('the agent reads in every script that is not a command, and those are installed with it', () => {
+  const parts = /^parts='(.*)'$/m.exec(source('muster-agent.sh'))![1]!.split(' ');
+  const commands = ['agent', 'boot', 'check', 'disk'];
+  expect([...parts, ...commands].map((part) => `muster-${part}.sh`).sort()).toEqual(scriptNames.sort());
+});
+
+test('a script without its comments is the same program', () => {
+  // What bash makes of a script, printed: comments and layout are gone, everything else is there.
+  const program = (text: string) =>
+    execFileSync('bash', ['--posix', '--pretty-print', '/dev/stdin'], { input: text, encoding: 'utf8' });
+  for (const name of scriptNames) {
+    expect(shipped(name).match(/^\s*#.*$/gm)).toHaveLength(2);
+    expect(program(shipped(name))).toBe(program(source(name)));
   }
+  expect(program('a="\n# text\n"\n')).not.toBe(program(withoutComments('', '#!/bin/sh\na="\n# text\n"\n')));
 });

@@ -9,19 +9,23 @@ import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import * as texts from '../../../src/ignition/report/texts.ts';
+import { withoutComments } from '../../../scripts/script-texts.ts';
+import { REPORT_SCRIPT_PATH } from '../../../src/ignition/muster-layer.ts';
+import * as texts from '../../../src/ignition/report/scripts.generated.ts';
 
 const DIRECTORY = path.join(import.meta.dirname, '../../../src/ignition/report');
 const SCRIPT = path.join(DIRECTORY, 'muster-report.sh');
 
 test('what is rendered into configurations is what the files say', () => {
   const read = (name: string) => fs.readFileSync(path.join(DIRECTORY, name), 'utf8');
-  expect(texts.REPORT_SCRIPT).toBe(read('muster-report.sh'));
+  expect(texts.REPORT_SCRIPT).toBe(
+    withoutComments('src/ignition/report/muster-report.sh', read('muster-report.sh')),
+  );
   expect(texts.CONFIGURED_UNIT).toBe(read('muster-configured.service'));
   expect(texts.READY_UNIT).toBe(read('muster-ready.service'));
   expect(texts.FAILED_UNIT).toBe(read('muster-failed.service'));
   for (const unit of [texts.CONFIGURED_UNIT, texts.READY_UNIT, texts.FAILED_UNIT])
-    expect(unit).toContain(`ExecStart=/bin/sh ${texts.REPORT_SCRIPT_PATH} `);
+    expect(unit).toContain(`ExecStart=/bin/sh ${REPORT_SCRIPT_PATH} `);
 });
 
 let directory: string;

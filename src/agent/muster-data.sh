@@ -1,0 +1,139 @@
+#!/bin/sh
+# Part of the agent (muster-agent.sh reads it in): the plan's lines about the data filesystem.
+# muster-disk.sh decides whose disk a disk is; here is what is done with the filesystem.
+# shellcheck disable=SC2034,SC2154 # variables that other parts set and read
+
+# Does plan line `create-data DEVICE UUID`: makes the filesystem and mounts it. Where data disk and
+# boot disk are selected by the same words, one disk gets a partition for each.
+create_data() {
+  layout=
+  [ "$boot" != "$data" ] || layout=boot
+  try create-data sh "$here/muster-disk.sh" create "$data" "$1" "$2" "$layout" || return 1
+  mount_data "$2"
+}
+
+# Mounts the data filesystem with UUID $1 at /var/lib/muster, and then chooses the identity again.
+mount_data() {
+  if [ -z "$mounted" ]; then
+    note_change "$state" || return 1
+  fi
+  try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" || return 1
+  look_at_disk
+  choose_identity
+}
+
+# Holds unless the data filesystem is mounted.
+require_mounted() {
+  [ -n "$mounted" ] || hold no-data-filesystem 'the data filesystem is not mounted'
+}
+
+# Does plan line `bind DIRECTORY PATH`: mounts a directory of the data filesystem at PATH.
+bind() {
+  require_mounted || return 1
+  wanted_mount="$(findmnt -nro MAJ:MIN -M "$state") /$1"
+  current_mount=$(findmnt -nro MAJ:MIN,FSROOT -M "$root$2")
+  [ "$current_mount" != "$wanted_mount" ] || return 0
+  if [ -n "$current_mount" ]; then
+    hold data-mount "$2 is another mount already: $current_mount"
+    return 1
+  fi
+  make_parent "$state/$1/" || return 1
+  make_parent "$root$2/" || return 1
+  note_change "$2" || return 1
+  try data-mount mount --bind "$state/$1" "$root$2"
+}
+
+# Does plan line `marker CLUSTER FOUNDING MEMBER MACHINE`: writes on the data filesystem whose it
+# is, or holds if it belongs to somebody else. $1 holds the words.
+write_marker() {
+  require_mounted || return 1
+  first_line "$state/marker"
+  if [ -z "$first_line" ]; then
+    try write-failed write_line "$state/marker" "$1"
+  else
+    require_marker "$1"
+  fi
+}
+
+# Holds unless the marker that was just read is $1.
+require_marker() {
+  [ "$first_line" = "$1" ] || hold foreign-marker "the data disk is of $first_line, not of $1"
+}
+
+# Does plan line `guard-new UUID`: holds unless filesystem UUID is mounted and holds no etcd data,
+# so that a member never begins again over data that it has lost.
+guard_new() {
+  look_at_wal
+  [ "$mounted $filesystem $wal" != "yes $1 absent" ] || return 0
+  guard_text="etcd does not begin anew: ${mounted:-not} mounted"
+  hold guard "$guard_text, filesystem ${filesystem:-none} for $1, WAL $wal"
+}
+
+# Does plan line `guard-left FOUNDING`: holds if this filesystem was cleared of that founding.
+guard_left() {
+  ! grep -qxF "$1" "$state/agent/left" 2>/dev/null ||
+    hold guard "this disk was cleared of founding $1, and cannot begin it again"
+}
+
+# Unmounts whatever is mounted at or below $1, the innermost first. A mount that is seen in two
+# places disappears from both at once, so each is looked for again.
+unmount_below() {
+  findmnt -nro TARGET | tac | while read -r target; do
+    case $target in
+      "$1" | "$1"/*) ;;
+      *) continue ;;
+    esac
+    findmnt -M "$target" >/dev/null || continue
+    umount "$target" || exit 1
+  done
+}
+
+# Adds the founding that marker $1 names to agent/left: this filesystem was granted to begin it once
+# and must not begin it again.
+remember_founding() {
+  # shellcheck disable=SC2086 # words
+  set -- $1
+  {
+    [ ! -e "$state/agent/left" ] || cat "$state/agent/left"
+    echo "$2"
+  } | sort -u >"$run/left" || return 1
+  replace "$run/left" 600 "$state/agent/left"
+}
+
+# Does plan line `clear CLUSTER FOUNDING MEMBER MACHINE`: removes everything of that cluster from
+# the data filesystem and /etc/kubernetes, but not the agent's certificate. $1 holds the words. The
+# marker is removed last, so that a clearing that was cut off is continued.
+clear_data() {
+  require_mounted || return 1
+  first_line "$state/marker"
+  [ -n "$first_line" ] || return 0
+  require_marker "$1" || return 1
+  require_etcd_stopped || return 1
+  note_change "$state" || return 1
+  try clear-failed unmount_below "$root/run/containerd" || return 1
+  try clear-failed unmount_below "$run/etcd-image" || return 1
+  try write-failed remember_founding "$1" || return 1
+  for entry in "$state"/* "$state"/.[!.]*; do
+    clear_entry "$entry" || return 1
+  done
+  rm -rf "$run/requests" || return 1
+  try clear-failed rm -rf "$state"/agent/keys/* "$root/etc/kubernetes" || return 1
+  try clear-failed sync -f "$state" || return 1
+  try clear-failed rm "$state/marker" || return 1
+  try clear-failed sync "$state"
+}
+
+# Removes entry $1 of the data filesystem, after what is mounted in it and where it is bound to.
+clear_entry() {
+  entry_name=${1##*/}
+  case $entry_name in
+    agent | marker | lost+found) return 0 ;;
+  esac
+  [ -e "$1" ] || [ -L "$1" ] || return 0
+  bound_at=$root/var/lib/$entry_name
+  if [ -d "$1" ] && [ "$(findmnt -nro FSROOT -M "$bound_at")" = "/$entry_name" ]; then
+    try clear-failed unmount_below "$bound_at" || return 1
+  fi
+  try clear-failed unmount_below "$1" || return 1
+  try clear-failed rm -rf "$1"
+}

@@ -1,0 +1,170 @@
+#!/bin/sh
+# Part of the agent (muster-agent.sh reads it in): what it reports about the machine. Nothing here
+# changes the machine.
+# shellcheck disable=SC2034,SC2154 # variables that other parts set and read
+
+# Sets disk, device, filesystem, mounted and detail: the state of the data disk.
+look_at_disk() {
+  disk=none
+  device=''
+  filesystem=''
+  mounted=''
+  detail='muster-disk.sh said nothing'
+  disk_fields=$(sh "$here/muster-disk.sh" look "$data")
+  while IFS='=' read -r field text; do
+    case $field in
+      disk) disk=$text ;;
+      device) device=$text ;;
+      filesystem) filesystem=$text ;;
+      mounted) mounted=$text ;;
+      detail) detail=$text ;;
+    esac
+  done <<FIELDS
+$disk_fields
+FIELDS
+}
+
+# Sets wal to present or absent, by whether etcd's data hold a write-ahead log; to unknown while the
+# data filesystem is not mounted.
+look_at_wal() {
+  wal=absent
+  if [ -n "$data" ] && [ -z "$mounted" ]; then
+    wal=unknown
+  fi
+  for wal_file in "$state"/etcd/member/wal/*.wal; do
+    [ ! -e "$wal_file" ] || wal=present
+  done
+}
+
+# Sets etcd to serving, down (nothing listens) or alive. A member without quorum answers only after
+# five seconds, so no answer within two means alive.
+look_at_etcd() {
+  etcd=alive
+  etcd_answer=$(
+    curl -q --silent --noproxy '*' --max-time 2 --output /dev/null --write-out '%{http_code}' \
+      "$etcd_url/health"
+  )
+  case $?$etcd_answer in
+    7*) etcd=down ;;
+    0200) etcd=serving ;;
+  esac
+}
+
+# Sets etcd_revision and api_revision to the MUSTER_REVISION that the running processes were started
+# with: nothing if no such process runs, - if it has none.
+look_at_revisions() {
+  etcd_revision=''
+  api_revision=''
+  for comm_file in "$root"/proc/[0-9]*/comm; do
+    first_line "$comm_file"
+    process_name=$first_line
+    case $process_name in
+      etcd | kube-apiserver) ;;
+      *) continue ;;
+    esac
+    process_revision=$(
+      tr '\0\n' '\n ' 2>/dev/null <"${comm_file%comm}environ" |
+        sed -n 's/^MUSTER_REVISION=\([0-9a-f]\{1,64\}\)$/\1/p'
+    )
+    case $process_name in
+      etcd) etcd_revision=${process_revision:--} ;;
+      *) api_revision=${process_revision:--} ;;
+    esac
+  done
+}
+
+# Sets api to ready or alive if an apiserver runs, else to nothing. An apiserver that refuses
+# anonymous requests (401) answers, so it counts as ready.
+look_at_api() {
+  api=''
+  [ -n "$api_revision" ] || return 0
+  api=alive
+  api_answer=$(
+    curl -q --silent --noproxy '*' --max-time 2 --capath "$run/none" \
+      --cacert "$root/etc/kubernetes/pki/ca-bundle.crt" \
+      --output /dev/null --write-out '%{http_code}' "$api_url/readyz"
+  )
+  case $api_answer in
+    200 | 401) api=ready ;;
+  esac
+}
+
+# Sets boot_state and boot_text: how the boot disk was last brought up to date. Empty without one.
+look_at_boot_disk() {
+  boot_state=''
+  boot_text=''
+  [ -n "$boot" ] || return 0
+  if [ -n "$from_boot_disk" ]; then
+    boot_state=started
+    boot_text='this boot is from it: the boot server did not answer'
+    return 0
+  fi
+  first_line "$run/bootdisk"
+  boot_state=${first_line%% *}
+  boot_text=${first_line#* }
+}
+
+# Sets revision to the one that the identity's directory remembers, if that is higher.
+recall_revision() {
+  first_line "$identity/revision"
+  is_number "$first_line" || return 0
+  [ "$first_line" -le "$revision" ] || revision=$first_line
+}
+
+# Sets marker to the line that says whose the mounted data filesystem is.
+look_at_marker() {
+  marker=''
+  [ -n "$mounted" ] || return 0
+  first_line "$state/marker"
+  marker=$first_line
+}
+
+# Posts the facts to the server; sets what `ask` sets. Each argument NAME=VALUE becomes a field of
+# the form, NAME@FILE one that curl reads from the file.
+post_facts() {
+  recall_revision
+  look_at_wal
+  look_at_etcd
+  look_at_revisions
+  look_at_api
+  look_at_boot_disk
+  look_at_marker
+  set -- agent="$version" clock="$(date +%s)"
+  set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
+  set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
+  set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
+  set -- "$@" revision="$revision" hold="$hold_code" holdtext="$hold_text"
+  set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
+  post_facts_of_files "$@"
+}
+
+# Adds the facts that are in files to the fields $1 …, and posts them all.
+post_facts_of_files() {
+  first_line "$root/proc/sys/kernel/random/boot_id"
+  set -- "$@" bootid="$first_line"
+  first_line "$root/etc/machine-id"
+  set -- "$@" machineid="$first_line"
+  first_line "$run/applied"
+  set -- "$@" applied="$first_line"
+  first_line "$run/step"
+  set -- "$@" step="$first_line"
+  first_line "$run/objects"
+  set -- "$@" objects="$first_line"
+  first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
+  set -- "$@" joined="$first_line"
+  for key_file in "$identity"/keys/*.key; do
+    [ -s "$key_file" ] || continue
+    leaf=${key_file##*/}
+    leaf=${leaf%.key}
+    key_pin "$leaf"
+    set -- "$@" "pin.$leaf=$key_pin"
+  done
+  for request_file in "$run"/requests/*; do
+    [ ! -s "$request_file" ] || set -- "$@" "csr.${request_file##*/}@$request_file"
+  done
+  for fact in "$@"; do
+    set -- "$@" --data-urlencode "$fact"
+    shift
+  done
+  ask /agent/poll --cert "$identity/agent.crt" --key "$identity/agent.key" "$@"
+}

@@ -1,0 +1,76 @@
+#!/bin/sh
+# Part of the agent (muster-agent.sh reads it in): the plan's lines about files that the plan
+# itself carries, directories and links.
+# shellcheck disable=SC2034,SC2154 # variables that other parts set and read
+
+own_ids=$(id -u):$(id -g)
+
+# Whether $1 is a plain file with mode $2 and SHA-256 $3 that belongs to the agent's user. May set
+# sha256.
+is_as_planned() {
+  [ -f "$1" ] || return 1
+  [ ! -L "$1" ] || return 1
+  [ "$(stat -c '%a %u:%g' "$1")" = "$2 $own_ids" ] || return 1
+  sha256 "$1" || return 1
+  [ "$sha256" = "$3" ]
+}
+
+# Copies file $1 to path $3 of the machine with mode $2, unless it is there.
+put() {
+  sha256 "$1" || hold write-failed "$1 cannot be read" || return 1
+  ! is_as_planned "$root$3" "$2" "$sha256" || return 0
+  note_change "$3" || return 1
+  try write-failed replace "$1" "$2" "$root$3"
+}
+
+# Does plan line `put-with-key MODE SHA256 PATH LEAF pem|base64`: a file of the plan, followed by
+# the key of LEAF.
+put_with_key() {
+  leaf_key=$identity/keys/$4.key
+  [ -s "$leaf_key" ] || hold no-key "this machine has no key $4.key" || return 1
+  join_key "$stage/files/$2" "$leaf_key" "$5" || hold write-failed "no room in $run" || return 1
+  put "$stage/with-key" "$1" "$3"
+}
+
+# Writes file $1 and then key $2, as it is or as one line of base64 ($3), to $stage/with-key.
+join_key() {
+  cat "$1" >"$stage/with-key" || return 1
+  if [ "$3" != base64 ]; then
+    cat "$2" >>"$stage/with-key"
+    return
+  fi
+  base64 -w 0 "$2" >>"$stage/with-key" || return 1
+  echo >>"$stage/with-key"
+}
+
+# Makes directory $2 with mode $1.
+make_directory() {
+  make_parent "$2/" || return 1
+  [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
+}
+
+# Makes $2 a link to $3: with $1 always, or with $1 absent only if nothing is there.
+link() {
+  if [ "$1" = absent ]; then
+    [ ! -e "$2" ] || return 0
+    [ ! -L "$2" ] || return 0
+  fi
+  if [ -L "$2" ] && [ "$(readlink "$2")" = "$3" ]; then
+    return 0
+  fi
+  new_link=${2%/*}/.muster-new.${2##*/}
+  make_parent "$2" || return 1
+  note_change "$2" || return 1
+  try write-failed ln -sfn "$3" "$new_link" || return 1
+  try write-failed mv -fT "$new_link" "$2"
+}
+
+# Removes path $1 of the machine: a file, a link or an empty directory.
+remove() {
+  if [ -d "$root$1" ] && [ ! -L "$root$1" ]; then
+    try write-failed rmdir "$root$1"
+  elif [ -e "$root$1" ] || [ -L "$root$1" ]; then
+    note_change "$1" || return 1
+    try write-failed rm -f "$root$1"
+  fi
+}

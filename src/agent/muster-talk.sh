@@ -1,0 +1,94 @@
+#!/bin/sh
+# Part of the agent (muster-agent.sh reads it in): HTTPS to the boot server, and the clock that TLS
+# needs.
+# shellcheck disable=SC2034,SC2154 # variables that other parts set and read
+
+carriage_return=$(printf '\r')
+
+# Posts to path $1 with the further curl arguments $2 …. Writes the answer to $run/body and sets
+# http_status (000 if there was no answer), answer_text (curl's complaint), retry_after (seconds,
+# or nothing) and asked_url. The answer's headers may set clock and revision.
+ask() {
+  asked_url=$server$1
+  shift
+  rm -f "$run/headers" "$run/body"
+  answer=$(
+    curl -q --silent --show-error --http1.1 --proto =https --tlsv1.2 --noproxy '*' \
+      --cacert "$etc/ca.crt" --capath "$run/none" --connect-timeout 10 --max-time 120 \
+      --dump-header "$run/headers" --output "$run/body" --write-out '%{http_code}' \
+      "$@" "$asked_url" 2>&1
+  )
+  curl_status=$?
+  # The code is the last three characters; what is before it is curl's complaint.
+  answer_text=${answer%???}
+  http_status=${answer#"$answer_text"}
+  retry_after=
+  [ "$curl_status" = 0 ] || http_status=000
+  [ "$curl_status" != 60 ] || report_distrust
+  [ -r "$run/headers" ] || return 0
+  while IFS=': ' read -r header_name header_value; do
+    header_value=${header_value%"$carriage_return"}
+    ! is_number "$header_value" || take_header
+  done <"$run/headers"
+}
+
+# Takes a header of an answer whose value is a number: sets retry_after or revision, writes the
+# revision down, or sets the clock forward.
+take_header() {
+  case $header_name in
+    [Rr]etry-[Aa]fter)
+      retry_after=$header_value
+      ;;
+    [Mm]uster-[Tt]ime)
+      [ "$header_value" -le $(($(date +%s) + 60)) ] || set_clock "$header_value"
+      ;;
+    [Mm]uster-[Rr]evision)
+      [ "$header_value" -gt "$revision" ] || return 0
+      revision=$header_value
+      write_line "$identity/revision" "$revision"
+      ;;
+  esac
+}
+
+# Reports, once in a boot and in the background, that the server's certificate is not valid here:
+# the CA or the clock is wrong. Only a boot report can say so, because it needs no TLS.
+report_distrust() {
+  [ ! -e "$run/unbelieved" ] || return 0
+  [ -r "$etc/muster-report.sh" ] || return 0
+  touch "$run/unbelieved" || return 0
+  distrust="the agent does not believe the certificate of $server"
+  distrust="$distrust; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $answer_text"
+  sh "$etc/muster-report.sh" failed "$distrust" 9>&- &
+}
+
+# Sets the machine's clock to $1 seconds since 1970, if agent.conf allows that.
+set_clock() {
+  setting clock
+  [ "$setting" = set ] || return 0
+  say "the clock was $(date +%s) and is set to $1"
+  date -s "@$1" >/dev/null
+}
+
+# Sets the clock from the first configuration, because TLS fails with a wrong one. agent.conf names
+# the time at which the server made it, and its age on this machine is right even if the clock is
+# years off, provided that the file was written in this boot. A slow machine writes the file many
+# minutes after it was made, so a clock that is ahead by less than half an hour is left alone. A
+# configuration from the boot disk is of an earlier day, so it never sets the clock back.
+set_first_clock() {
+  setting time
+  first_line "$root/proc/uptime"
+  uptime=${first_line%%.*}
+  is_number "$setting" || return 0
+  is_number "$uptime" || return 0
+  now=$(date +%s)
+  settings_age=$((now - $(stat -c %Y "$etc/agent.conf")))
+  [ "$settings_age" -ge 0 ] || return 0
+  [ "$settings_age" -le "$uptime" ] || return 0
+  true_time=$((setting + settings_age))
+  behind=$((true_time - now))
+  if [ "$behind" -gt 60 ]; then
+    set_clock "$true_time"
+  elif [ "$behind" -lt -1800 ] && [ -z "$from_boot_disk" ]; then
+    set_clock "$true_time"
+  fi
+}

@@ -1,0 +1,85 @@
+#!/bin/sh
+# Part of the agent (muster-agent.sh reads it in): the plan's lines that make the running system
+# follow the files, `load`, `run`, `reload` and `stop`.
+# shellcheck disable=SC2034,SC2154 # variables that other parts set and read
+
+# Does plan line `load sysctl|modules|hostname DIGEST`: makes the kernel follow the files, once in
+# a boot for each digest.
+load() {
+  first_line "$run/loaded.$1"
+  [ "$first_line" != "$2" ] || return 0
+  case $1 in
+    sysctl) try load-failed sysctl --quiet --system || return 1 ;;
+    modules) load_modules || return 1 ;;
+    hostname)
+      try load-failed cp "$root/etc/hostname" "$root/proc/sys/kernel/hostname" || return 1
+      ;;
+  esac
+  try write-failed write_line "$run/loaded.$1" "$2"
+}
+
+# Loads the kernel modules that the files of modules-load.d name.
+load_modules() {
+  for modules_file in "$root"/etc/modules-load.d/*.conf; do
+    while read -r module_name; do
+      case $module_name in
+        [a-zA-Z0-9]*) try load-failed modprobe "$module_name" || return 1 ;;
+      esac
+    done <"$modules_file"
+  done
+}
+
+# Does verb $1 of systemctl to unit $2. If that fails, prints what systemctl said and the last
+# complaint in the unit's journal: nobody can look into the journal of a live machine later.
+change_unit() {
+  systemctl_output=$(systemctl "$1" "$2" 2>&1) && return 0
+  journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" \
+    >"$run/journal" 2>/dev/null
+  complaint=$(last_complaint)
+  echo "${systemctl_output%%See *}${complaint:+ It wrote: $complaint}"
+  return 1
+}
+
+# Prints the last line of $run/journal that looks like an error; without one, the last line.
+last_complaint() {
+  {
+    grep -iE 'fatal|panic|error|fail|cannot' "$run/journal" || cat "$run/journal"
+  } | tail -n 1 | tail -c 280
+}
+
+# Makes the service manager read its units again, if a change of them was noted.
+reload_manager() {
+  [ -e "$run/daemon-reload" ] || return 0
+  try unit-failed systemctl daemon-reload || return 1
+  rm -f "$run/daemon-reload"
+}
+
+# Makes unit $2 run, and restarts or reloads it ($1) once in a boot for each digest $3. A unit that
+# has run since before the agent changed anything in this boot is up to date. --no-reload, because
+# reading all units again takes the manager seconds and is needed only at the next boot.
+run_unit() {
+  reload_manager || return 1
+  first_line "$run/unit.$2"
+  started_with=$first_line
+  unit_verb=start
+  if systemctl is-active --quiet "$2"; then
+    [ "$started_with" != "$3" ] || return 0
+    if [ -n "$started_with" ] || [ -e "$run/changed" ]; then
+      unit_verb=$1
+    fi
+  fi
+  try unit-failed systemctl enable --quiet --no-reload "$2" || return 1
+  try unit-failed change_unit "$unit_verb" "$2" || return 1
+  try write-failed write_line "$run/unit.$2" "$3"
+}
+
+# Stops and disables unit $1.
+stop_unit() {
+  if systemctl is-active --quiet "$1"; then
+    try unit-failed systemctl stop "$1" || return 1
+  fi
+  if systemctl is-enabled --quiet "$1" 2>/dev/null; then
+    try unit-failed systemctl disable --quiet --no-reload "$1" || return 1
+  fi
+  rm -f "$run/unit.$1"
+}
