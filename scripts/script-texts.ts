@@ -36,7 +36,7 @@ const head = (directory: string, comment: string): string => `/**
 `;
 
 /**
- * A script as machines get it: without comments and empty lines, which would be a third of what
+ * A script as machines get it: without its comments, which would be a third of what
  * every machine of a cluster fetches at every boot. Lines within quotes or
  * here-documents that look like comments would be lost too; test/unit/agent/layer.test.ts proves
  * that no script has any.
@@ -45,8 +45,8 @@ const head = (directory: string, comment: string): string => `/**
  */
 export function withoutComments(name: string, text: string): string {
   const [first, ...lines] = text.split('\n');
-  const code = lines.filter((line) => line.trim() !== '' && !/^\s*#/.test(line));
-  return [first, `# The same with comments: ${name} of Muster.`, ...code, ''].join('\n');
+  const code = lines.filter((line) => !/^\s*#/.test(line));
+  return [first, `# The same with comments: ${name} of Muster.`, ...code].join('\n');
 }
 
 const read = (file: string): string => fs.readFileSync(path.join(import.meta.dirname, '..', file), 'utf8');

@@ -12,7 +12,7 @@
 # ends in the same state. MUSTER_ROOT is put before every path, so that several agents can run on
 # one host.
 #
-# This file holds the loop; its parts, muster-PART.sh beside it, hold everything else. They share
+# This file holds the loop; its parts, which it reads in, hold everything else. They share
 # three conventions:
 #   - POSIX sh has no local variables. A function that finds out one text sets the variable that
 #     has the function's own name (first_line sets $first_line); a function that finds out more
@@ -157,9 +157,9 @@ do_inline_plan() {
   exit 1
 }
 
-# Sleeps until the next poll: as long as the server asked for, after failures at least 1, 3, 7 …
-# 63 seconds, never more than five minutes; and up to a quarter more, so that a thousand machines do not ask
-# at the same moment.
+# Sleeps until the next poll: as long as the server asked for, after failures at least 1, 3, 7 and
+# so on up to 63 seconds, never more than five minutes; and up to a quarter more, so that a thousand
+# machines do not ask at the same moment.
 wait_for_next_poll() {
   pause=${retry_after:-10}
   shortest=$(((1 << failures) - 1))

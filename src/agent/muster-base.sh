@@ -63,7 +63,8 @@ is_number() {
 
 # Makes the directory that $1 is in, readable for everybody, unless it is there.
 make_parent() {
-  [ -d "${1%/*}" ] || (umask 022 && mkdir -p "${1%/*}")
+  [ ! -d "${1%/*}" ] || return 0
+  (umask 022 && mkdir -p "${1%/*}")
 }
 
 # Copies file $1 to path $3 with mode $2, so that after a crash the path holds either the old or

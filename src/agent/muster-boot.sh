@@ -1,16 +1,20 @@
 #!/bin/sh
 # The disk that a machine starts from while the boot server does not answer. It holds what the
-# machine booted from the network: kernel, initrd, root image and first configuration, and loaders
+# machine booted from the network (kernel, initrds, root image, first configuration), and loaders
 # for BIOS (extlinux) and UEFI (systemd-boot).
 #
 #     muster-boot.sh seed
-#         fetches the configuration of this boot, while its session is there to be asked
+#         fetches the configuration of this boot, while the server still has its session
 #     muster-boot.sh keep SELECTOR KERNEL SHA256 [INITRD SHA256]…
-#         brings the one disk that fits up to date, with files from these URLs; how that ended stands in /run/muster/bootdisk, as `STATE TEXT`
+#         brings the one disk that fits up to date, with files from these URLs, and writes how that
+#         ended to /run/muster/bootdisk, as `STATE TEXT`
 #
-# Files have their hashes as names and are there before a loader's configuration names them, so cut
-# off anywhere the disk starts what it started before. Paths are below MUSTER_ROOT. Needs coreutils,
-# util-linux, curl, cpio, mkfs.vfat, extlinux, systemd-boot-efi.
+# Files on the disk have their hashes as names, and are complete before a loader's configuration
+# names them: cut off anywhere, the disk starts what it started before. Paths are below MUSTER_ROOT.
+# Needs coreutils, util-linux, curl, cpio, mkfs.vfat, extlinux and systemd-boot-efi.
+#
+# A function that finds out one text sets the variable that has the function's own name; others
+# name in their comment what they set.
 set -u
 umask 077
 LC_ALL=C
@@ -18,194 +22,298 @@ export LC_ALL
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
-case $0 in */*) here=${0%/*} ;; *) here=. ;; esac
+case $0 in
+  */*) here=${0%/*} ;;
+  *) here=. ;;
+esac
 run=$root/run/muster
 work=$run/boot
-at=$work/disk
-# Where the initramfs put it.
+# Where the boot disk is mounted.
+mounted=$work/disk
+# Where the initramfs put the root image.
 image=$root/run/muster/image/root.squashfs
-uefi=$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi
-mbr=$root/usr/lib/syslinux/mbr/gptmbr.bin
+uefi_loader=$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi
+bios_sector=$root/usr/lib/syslinux/mbr/gptmbr.bin
 
-# The end: state $1, for reason $2.
-end() {
-  ! mountpoint -q "$at" || umount "$at"
-  printf '%s %s\n' "$1" "$(printf '%s' "$2" | tr -s '\0-\37\177' ' ' | head -c 300)" >"$work/ended" && mv "$work/ended" "$run/bootdisk"
+# Unmounts the disk, writes state $1 and reason $2 to /run/muster/bootdisk, and exits.
+finish() {
+  ! mountpoint -q "$mounted" || umount "$mounted"
+  reason=$(printf '%s' "$2" | tr -s '\0-\37\177' ' ' | head -c 300)
+  printf '%s %s\n' "$1" "$reason" >"$work/ended" && mv "$work/ended" "$run/bootdisk"
   [ "$1" = kept ]
   exit
 }
 
-# Runs the rest; if it fails, that is the end.
+# Runs the rest in a subshell, without the lock; if it fails, finishes with what it printed.
 try() {
-  said=$("$@" 2>&1 9>&-) || end failed "${said:-$1 failed}"
+  try_output=$("$@" 2>&1 9>&-) || finish failed "${try_output:-$1 failed}"
 }
 
-pull() {
-  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --max-time 600 --output "$2" "$1"
+# Downloads URL $1 to file $2.
+download() {
+  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \
+    --connect-timeout 10 --max-time 600 --output "$2" "$1"
 }
 
-# The kernel's arguments, one a line.
-words() {
+# Prints the kernel's arguments, one a line.
+kernel_arguments() {
   tr -s ' ' '\n' <"$root/proc/cmdline"
 }
 
-# The value of kernel argument $1.
+# Sets argument to the value of kernel argument $1 (a regular expression); of several, the last.
 argument() {
-  value=$(words | sed -n "s/^$1=//p" | tail -n 1)
+  argument=$(kernel_arguments | sed -n "s/^$1=//p" | tail -n 1)
 }
 
-# Ignition's document, or cloud-init's. Those that a server need not have are left out when it has
-# not.
+# --- the configuration of this boot
+
+# Sets seed_url and seed_names: where this boot's configuration comes from, and which files it has.
+find_seed() {
+  argument 'ignition\.config\.url'
+  seed_url=${argument%ignition}
+  seed_names=ignition
+  [ -z "$argument" ] || return 0
+  argument ds
+  seed_url=${argument#*;s=}
+  seed_names='user-data meta-data vendor-data network-config'
+  case $argument in
+    'nocloud;s='* | 'nocloud-net;s='*) ;;
+    *) return 1 ;;
+  esac
+}
+
+# Does `seed`: fetches the configuration to $work/seed, unless it is there. A server need not have
+# vendor-data and network-config; curl's exit code 22 says that it answered so.
 seed() {
   [ ! -e "$work/seed" ] || return 0
-  argument 'ignition\.config\.url'
-  url=${value%ignition} names=ignition
-  if [ -z "$value" ]; then
-    argument ds
-    url=${value#*;s=} names='user-data meta-data vendor-data network-config'
-    case $value in 'nocloud;s='* | 'nocloud-net;s='*) ;; *) return 1 ;; esac
-  fi
+  find_seed || return 1
   rm -rf "$work/seed.new"
   mkdir -p "$work/seed.new/kept/seed" || return 1
-  for name in $names; do
-    pull "$url$name" "$work/seed.new/kept/seed/$name" && continue
-    case $?$name in 22vendor-data | 22network-config) rm -f "$work/seed.new/kept/seed/$name" ;; *) return 1 ;; esac
+  for seed_name in $seed_names; do
+    seed_file=$work/seed.new/kept/seed/$seed_name
+    download "$seed_url$seed_name" "$seed_file" && continue
+    case $?$seed_name in
+      22vendor-data | 22network-config) rm -f "$seed_file" ;;
+      *) return 1 ;;
+    esac
   done
   mv "$work/seed.new" "$work/seed"
 }
 
-# What the one disk that fits selector $1 is: sets disk, device, partition, detail.
-look() {
-  disk=none device='' partition='' detail='muster-disk.sh said nothing'
-  found=$(sh "$here/muster-disk.sh" boot-look "$1")
-  while IFS='=' read -r name value; do
-    case $name in disk) disk=$value ;; device) device=$value ;; partition) partition=$value ;; detail) detail=$value ;; esac
-  done <<FOUND
-$found
-FOUND
+# --- the disk
+
+# Sets disk, device, partition and detail to what the one disk that fits selector $1 is.
+look_at_disk() {
+  disk=none
+  device=''
+  partition=''
+  detail='muster-disk.sh said nothing'
+  disk_fields=$(sh "$here/muster-disk.sh" boot-look "$1")
+  while IFS='=' read -r field text; do
+    case $field in
+      disk) disk=$text ;;
+      device) device=$text ;;
+      partition) partition=$text ;;
+      detail) detail=$text ;;
+    esac
+  done <<FIELDS
+$disk_fields
+FIELDS
 }
 
-# Mounts the disk's filesystem; one that was never finished, or is broken, is made anew: nothing is
-# on it that is not elsewhere.
+# Makes the boot partition on the disk that fits selector $1, if the disk is blank; finishes if the
+# disk cannot be used.
+prepare_disk() {
+  look_at_disk "$1"
+  if [ "$disk" = blank ]; then
+    try sh "$here/muster-disk.sh" boot-create "$1" "$device"
+    look_at_disk "$1"
+  fi
+  [ "$disk" = ours ] || finish "$disk" "$detail"
+}
+
+# Mounts the disk's filesystem. One that was never finished or is broken is made again, because
+# everything on it is also elsewhere.
 mount_disk() {
-  mkdir -p "$at"
-  # One that was killed left it mounted.
-  ! mountpoint -q "$at" || try umount "$at"
+  mkdir -p "$mounted"
+  # A run that was killed left it mounted.
+  ! mountpoint -q "$mounted" || try umount "$mounted"
   fsck.vfat -a "$root$partition" >/dev/null 2>&1
-  [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ] && mount -t vfat -o umask=077 "$root$partition" "$at" 2>/dev/null && return 0
+  if [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ]; then
+    mount -t vfat -o umask=077 "$root$partition" "$mounted" 2>/dev/null && return 0
+  fi
   try mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"
-  try mount -t vfat -o umask=077 "$root$partition" "$at"
+  try mount -t vfat -o umask=077 "$root$partition" "$mounted"
 }
 
-# File $1 stands as $2 on the disk.
+# Puts file $1 on the disk as $2, whole or not at all.
 place() {
-  [ "${1##*/}" = new ] || try cp "$1" "$at/muster/new"
-  try sync "$at/muster/new"
-  try mv "$at/muster/new" "$at/$2"
+  [ "${1##*/}" = new ] || try cp "$1" "$mounted/muster/new"
+  try sync "$mounted/muster/new"
+  try mv "$mounted/muster/new" "$mounted/$2"
 }
 
-# What URL $1 serves, with SHA-256 $2, as muster/$3. A kernel finds the next initrd only at a
-# multiple of four octets.
+# Downloads URL $1, with SHA-256 $2, to muster/$3 on the disk, unless it is there. The file is
+# padded, because a kernel finds the next initrd only at a multiple of four octets.
 fetch() {
-  [ ! -e "$at/muster/$3" ] || return 0
-  try pull "$1" "$at/muster/new"
-  found=$(sha256sum <"$at/muster/new")
-  [ "${found%% *}" = "$2" ] || end failed "$1 does not have the SHA-256 $2"
-  try truncate -s %512 "$at/muster/new"
-  place "$at/muster/new" "muster/$3"
+  [ ! -e "$mounted/muster/$3" ] || return 0
+  try download "$1" "$mounted/muster/new"
+  sha256=$(sha256sum <"$mounted/muster/new")
+  [ "${sha256%% *}" = "$2" ] || finish failed "$1 does not have the SHA-256 $2"
+  try truncate -s %512 "$mounted/muster/new"
+  place "$mounted/muster/new" "muster/$3"
 }
 
-# The files $3 … of directory $2 as an initrd, muster/$1.
+# Packs the files $3 … of directory $2 as an initrd, muster/$1 on the disk, unless it is there.
 pack() {
-  name=$1
-  cd "$2" || end failed "there is no $2"
+  packed=$1
+  cd "$2" || finish failed "there is no $2"
   shift 2
-  [ -e "$at/muster/$name" ] || printf '%s\n' "$@" | cpio --quiet -o -L -H newc >"$at/muster/new" || end failed "no room for $name on the boot disk"
-  [ -e "$at/muster/$name" ] || place "$at/muster/new" "muster/$name"
+  if [ ! -e "$mounted/muster/$packed" ]; then
+    printf '%s\n' "$@" | cpio --quiet -o -L -H newc >"$mounted/muster/new" ||
+      finish failed "no room for $packed on the boot disk"
+    place "$mounted/muster/new" "muster/$packed"
+  fi
   cd /
 }
 
-# Text $1 as file $2, if it is another.
+# Writes text $1 as file $2 of the disk, if the file has another.
 configure() {
   printf '%s\n' "$1" >"$work/text"
-  mkdir -p "$at/${2%/*}"
-  cmp -s "$work/text" "$at/$2" || place "$work/text" "$2"
+  mkdir -p "$mounted/${2%/*}"
+  cmp -s "$work/text" "$mounted/$2" || place "$work/text" "$2"
 }
 
-# What this boot was told, but for what holds for it alone.
-arguments() {
-  words | grep -Ev '^(vmlinuz$|(initrd|BOOT_IMAGE|ds|ignition\.config\.url|muster\.(url|root|time))=)' | tr '\n' ' '
+# Finishes unless this image has everything that is needed.
+check_image() {
+  for file in "$uefi_loader" "$bios_sector"; do
+    [ -r "$file" ] || finish failed "this image lacks ${file#"$root"}"
+  done
+  for program in extlinux cpio sfdisk mkfs.vfat; do
+    command -v "$program" >/dev/null || finish failed "this image lacks $program"
+  done
+}
+
+# Puts both loaders on the disk, where they are not there.
+write_loaders() {
+  efi=$mounted/EFI/BOOT/BOOTX64.EFI
+  if ! head -c 440 "$root$device" | cmp -s - "$bios_sector"; then
+    try dd if="$bios_sector" of="$root$device" bs=440 count=1 conv=notrunc,fsync status=none
+  fi
+  [ -e "$mounted/syslinux/ldlinux.sys" ] || try extlinux --install "$mounted/syslinux"
+  cmp -s "$uefi_loader" "$efi" || try cp "$uefi_loader" "$efi"
+}
+
+# Puts kernel $1 with SHA-256 $2, and initrds $3 … with theirs, on the disk. Sets kernel and initrds
+# to their names there.
+fetch_boot_files() {
+  kernel=k-$(printf '%.16s' "$2")
+  fetch "$1" "$2" "$kernel"
+  shift 2
+  initrds=
+  while [ $# -gt 0 ]; do
+    initrd=i-$(printf '%.16s' "$2")
+    fetch "$1" "$2" "$initrd"
+    initrds="$initrds $initrd"
+    shift 2
+  done
+}
+
+# Puts the root image and the configuration on the disk as two more initrds, whose files the
+# initramfs finds in /kept. Adds their names to initrds.
+pack_image_and_seed() {
+  argument 'muster\.root\.sha256'
+  image_initrd=r-$(printf '%.16s' "$argument")
+  rm -rf "$work/root"
+  mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
+  pack "$image_initrd" "$work/root" kept kept/root.squashfs
+  cd "$work/seed" || finish failed "there is no $work/seed"
+  seed_initrd=s-$(cat kept/seed/* | sha256sum | head -c 16)
+  # shellcheck disable=SC2046 # names, one a word
+  pack "$seed_initrd" "$work/seed" kept kept/seed $(ls -d kept/seed/*)
+  initrds="$initrds $image_initrd $seed_initrd"
+}
+
+# Prints the kernel arguments for a start from the disk: those of this boot, without what holds for
+# this boot alone.
+disk_arguments() {
+  once='vmlinuz$|(initrd|BOOT_IMAGE|ds|ignition\.config\.url|muster\.(url|root|time))='
+  kernel_arguments | grep -Ev "^($once)" | tr '\n' ' '
   [ -e "$work/seed/kept/seed/ignition" ] || printf 'ds=nocloud '
   printf 'muster.kept=%s' "$(date +%s)"
 }
 
-keep() {
-  for file in "$uefi" "$mbr"; do [ -r "$file" ] || end failed "this image lacks ${file#"$root"}"; done
-  for name in extlinux cpio sfdisk mkfs.vfat; do command -v "$name" >/dev/null || end failed "this image lacks $name"; done
-  look "$1"
-  if [ "$disk" = blank ]; then
-    try sh "$here/muster-disk.sh" boot-create "$1" "$device"
-    look "$1"
-  fi
-  [ "$disk" = ours ] || end "$disk" "$detail"
-  [ -e "$image" ] || end failed 'the root image of this boot is not in /run/muster/image: it is none that Muster builds'
-  seed || end failed "the configuration of this boot cannot be fetched again: $url"
-  mount_disk
-  try mkdir -p "$at/muster" "$at/syslinux" "$at/EFI/BOOT" "$at/loader/entries"
-  rm -f "$at/muster/new"
-  head -c 440 "$root$device" | cmp -s - "$mbr" || try dd if="$mbr" of="$root$device" bs=440 count=1 conv=notrunc,fsync status=none
-  [ -e "$at/syslinux/ldlinux.sys" ] || try extlinux --install "$at/syslinux"
-  cmp -s "$uefi" "$at/EFI/BOOT/BOOTX64.EFI" || try cp "$uefi" "$at/EFI/BOOT/BOOTX64.EFI"
-  kernel=k-$(printf '%.16s' "$3")
-  fetch "$2" "$3" "$kernel"
-  initrds=
-  shift 3
-  while [ $# -gt 0 ]; do
-    name=i-$(printf '%.16s' "$2")
-    fetch "$1" "$2" "$name"
-    initrds="$initrds $name"
-    shift 2
+# Makes both loaders start $kernel with $initrds.
+write_configurations() {
+  arguments=$(disk_arguments)
+  [ ${#arguments} -lt 2000 ] || finish failed 'the kernel arguments are too long'
+  initrd_list=''
+  initrd_lines=''
+  for initrd in $initrds; do
+    initrd_list="${initrd_list:+$initrd_list,}/muster/$initrd"
+    initrd_lines="$initrd_lines
+initrd /muster/$initrd"
   done
-  argument 'muster\.root\.sha256'
-  name=r-$(printf '%.16s' "$value")
-  rm -rf "$work/root"
-  mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
-  pack "$name" "$work/root" kept kept/root.squashfs
-  initrds="$initrds $name"
-  cd "$work/seed" || end failed "there is no $work/seed"
-  name=s-$(cat kept/seed/* | sha256sum | head -c 16)
-  # shellcheck disable=SC2046 # names, one a word
-  pack "$name" "$work/seed" kept kept/seed $(ls -d kept/seed/*)
-  initrds="$initrds $name"
-  told=$(arguments)
-  [ ${#told} -lt 2000 ] || end failed 'the kernel arguments are too long'
-  for name in $initrds; do list="${list:+$list,}/muster/$name" lines="$lines
-initrd /muster/$name"; done
   configure "DEFAULT muster
 LABEL muster
 LINUX /muster/$kernel
-INITRD $list
-APPEND $told" syslinux/syslinux.cfg
+INITRD $initrd_list
+APPEND $arguments" syslinux/syslinux.cfg
   configure "title Muster
-linux /muster/$kernel$lines
-options $told" loader/entries/muster.conf
+linux /muster/$kernel$initrd_lines
+options $arguments" loader/entries/muster.conf
   configure 'timeout 0
 default muster.conf
 editor no' loader/loader.conf
-  try sync -f "$at"
-  for file in "$at"/muster/*; do
-    case " $kernel $initrds " in *" ${file##*/} "*) ;; *) rm -f "$file" ;; esac
+}
+
+# Removes the files of earlier boots, which no configuration names any more.
+remove_old_files() {
+  for file in "$mounted"/muster/*; do
+    case " $kernel $initrds " in
+      *" ${file##*/} "*) ;;
+      *) rm -f "$file" ;;
+    esac
   done
-  try sync -f "$at"
-  end kept "$device holds what this boot used"
+}
+
+# Does `keep`: brings the boot disk up to date. The order matters: a file is complete on the disk
+# before a configuration names it, and removed only after none does.
+keep() {
+  check_image
+  prepare_disk "$1"
+  shift
+  if [ ! -e "$image" ]; then
+    missing='the root image of this boot is not in /run/muster/image'
+    finish failed "$missing: it is none that Muster builds"
+  fi
+  seed || finish failed "the configuration of this boot cannot be fetched again: $seed_url"
+  mount_disk
+  try mkdir -p "$mounted/muster" "$mounted/syslinux" "$mounted/EFI/BOOT" \
+    "$mounted/loader/entries"
+  rm -f "$mounted/muster/new"
+  write_loaders
+  fetch_boot_files "$@"
+  pack_image_and_seed
+  write_configurations
+  try sync -f "$mounted"
+  remove_old_files
+  try sync -f "$mounted"
+  finish kept "$device holds what this boot used"
 }
 
 mkdir -p "$work"
 exec 9>"$work/lock"
 flock -n 9 || exit 0
-list='' lines='' url=''
+seed_url=''
 case ${1:-} in
   seed) seed ;;
-  keep) shift && keep "$@" ;;
-  *) echo 'usage: muster-boot.sh seed | keep SELECTOR KERNEL SHA256 [INITRD SHA256]...' >&2 && exit 2 ;;
+  keep)
+    shift
+    keep "$@"
+    ;;
+  *)
+    echo 'usage: muster-boot.sh seed | keep SELECTOR KERNEL SHA256 [INITRD SHA256]...' >&2
+    exit 2
+    ;;
 esac

@@ -1,131 +1,206 @@
 #!/bin/sh
-# What a machine must be before it is part of a cluster: `muster-check.sh NAME [WORD…]`, names as in
-# CHECKS of src/agent/plan.ts. Prints the reason and fails if it is not so. Paths are below
+# Checks what a machine must be before it becomes part of a cluster.
+#
+#     muster-check.sh NAME [WORD…]
+#
+# The names are those of CHECKS in src/agent/plan.ts. If a check fails, the reason is printed and
+# the exit code is 1. Nothing is changed, except that `module` loads the module. Paths are below
 # MUSTER_ROOT. Needs coreutils; `module` modprobe, `mtu` ping and ip.
 set -fu
 LC_ALL=C
 export LC_ALL
 root=${MUSTER_ROOT:-}
 
+# Prints reason $1 and exits.
 fail() {
   printf '%s\n' "$1"
   exit 1
 }
 
-# Whether process $1 (a directory of /proc) is one that may have the port, and holds the socket with
-# inode $2.
-holds() {
+# memory MIB
+check_memory() {
+  while read -r name kib _; do
+    [ "$name" != MemTotal: ] || break
+  done <"$root/proc/meminfo"
+  mib=$((kib / 1024))
+  [ "$mib" -ge "$1" ] || fail "$mib MiB of memory; $1 are needed"
+}
+
+# cpus COUNT
+check_cpus() {
+  count=0
+  while read -r name _; do
+    [ "$name" != processor ] || count=$((count + 1))
+  done <"$root/proc/cpuinfo"
+  [ "$count" -ge "$1" ] || fail "$count processors; $1 are needed"
+}
+
+# cgroup2
+check_cgroup2() {
+  [ -e "$root/sys/fs/cgroup/cgroup.controllers" ] ||
+    fail 'control groups are not the unified ones (version 2)'
+}
+
+# swapless
+check_swapless() {
+  [ "$(wc -l <"$root/proc/swaps")" -le 1 ] || fail 'swap is in use'
+}
+
+# module NAME
+check_module() {
+  [ ! -e "$root/sys/module/$(printf '%s' "$1" | tr - _)" ] || return 0
+  modprobe "$1" 2>&1 || fail "the kernel has no module $1"
+}
+
+# port NUMBER [PROGRAM…]: nothing listens at TCP port NUMBER but the PROGRAMs. In /proc/net/tcp a
+# listening socket has state 0A, and an address ends in the port.
+check_port() {
+  set +f
+  port=$1
+  shift
+  own_programs=$*
+  port_suffix=$(printf ':%04X' "$port")
+  for table in tcp tcp6; do
+    [ -r "$root/proc/net/$table" ] || continue
+    while read -r _ address _ socket_state _ _ _ _ _ inode _; do
+      case "$address $socket_state" in
+        *"$port_suffix 0A") ;;
+        *) continue ;;
+      esac
+      belongs_to_own_program "$inode" || fail "something else listens at TCP port $port"
+    done <"$root/proc/net/$table"
+  done
+}
+
+# Whether one of $own_programs holds the socket with inode $1.
+belongs_to_own_program() {
+  for process in "$root"/proc/[0-9]*; do
+    ! holds_socket "$process" "$1" 2>/dev/null || return 0
+  done
+  return 1
+}
+
+# Whether process $1 (a directory of /proc) is one of $own_programs and holds the socket with inode
+# $2.
+holds_socket() {
   read -r name <"$1/comm" || return 1
-  case " $own " in *" $name "*) ;; *) return 1 ;; esac
+  case " $own_programs " in
+    *" $name "*) ;;
+    *) return 1 ;;
+  esac
   for handle in "$1"/fd/*; do
     [ "$(readlink "$handle")" != "socket:[$2]" ] || return 0
   done
   return 1
 }
 
-# Listening TCP sockets stand in /proc/net with state 0A; an address ends in the port.
-port() {
-  hex=$(printf ':%04X' "$1")
-  for file in tcp tcp6; do
-    [ -r "$root/proc/net/$file" ] || continue
-    while read -r _ at _ in _ _ _ _ _ inode _; do
-      case "$at $in" in *"$hex 0A") ;; *) continue ;; esac
-      free=
-      for process in "$root"/proc/[0-9]*; do
-        if holds "$process" "$inode" 2>/dev/null; then free=yes && break; fi
-      done
-      [ -n "$free" ] || fail "something else listens at TCP port $1"
-    done <"$root/proc/net/$file"
-  done
-}
-
-# As large as the device on the way sends them, $2 where that is not known. A member that does not
-# answer at all says nothing about the way to it; where a router says what it takes, both ends do
-# with that. busybox's ping cannot ask.
-mtu() {
+# mtu ADDRESS OCTETS: packets as large as the network device sends them reach ADDRESS in one piece;
+# OCTETS is the size where the device is not known. A member that does not answer at all says
+# nothing about the way to it. Where a router says what it takes, both ends adapt to that. busybox's
+# ping has no option to forbid fragments.
+check_mtu() {
   headers=28
-  case $1 in *:*) headers=48 ;; esac
+  case $1 in
+    *:*) headers=48 ;;
+  esac
   ping -n -q -c 1 -W 2 "$1" >/dev/null 2>&1 || return 0
   octets=$2
   device=$(ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
-  [ ! -r "$root/sys/class/net/${device:-none}/mtu" ] || read -r octets <"$root/sys/class/net/$device/mtu"
-  said=$(ping -n -M 'do' -c 3 -i 0.2 -W 2 -s $((octets - headers)) "$1" 2>&1) && return 0
-  case $said in *'rag needed'* | *'essage too long'* | *'acket too big'* | *' option'*) return 0 ;; esac
+  device_mtu=$root/sys/class/net/${device:-none}/mtu
+  [ ! -r "$device_mtu" ] || read -r octets <"$device_mtu"
+  ping_output=$(ping -n -M 'do' -c 3 -i 0.2 -W 2 -s $((octets - headers)) "$1" 2>&1) && return 0
+  case $ping_output in
+    *'rag needed'* | *'essage too long'* | *'acket too big'* | *' option'*) return 0 ;;
+  esac
   fail "$1 answers, but packets of $octets octets do not reach it in one piece"
 }
 
-# Seconds as dd says that it took, of standard input.
-took() {
-  while read -r _ octets _ rest; do
-    case $octets in bytes) rest=${rest##*copied, } && echo "${rest%% *}" ;; esac
-  done
-}
-
-# Seconds $1 as `ms`.
-milliseconds() {
-  ms=$(printf '%.3f' "${1:-0}" | tr -d '.')
-  ms=${ms#"${ms%%[!0]*}"}
-  ms=${ms:-0}
-}
-
-# As etcd writes: over space that is there already, each write with its sync. dd says how long each
-# took; of 100, the second longest. A hundred processes take longer than the writes to a fast disk:
-# where all of them by one are done in the time that one may take, that is enough.
-fsync() {
-  file=$1/.muster-fsync
-  { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } 2>/dev/null || fail "cannot write to $1"
-  all=$(dd if=/dev/zero of="$file" bs=2300 count=100 conv=notrunc oflag=dsync 2>&1 | took)
+# fsync DIRECTORY MILLISECONDS: a small write with its sync takes no longer. Writes as etcd does,
+# over space that is there already, and removes the file. The second slowest of 100 writes counts.
+# A hundred processes take longer than the writes to a fast disk, so one process does all of them
+# first; if all together take no longer than one may, that is enough.
+check_fsync() {
+  file=$root$1/.muster-fsync
+  make_file "$root$1" 2>/dev/null || fail "cannot write to $root$1"
+  all=$(write_synced count=100 | seconds_of_dd)
   milliseconds "$all"
-  if [ -n "$all" ] && [ "$ms" -le "$2" ]; then
+  if [ -n "$all" ] && [ "$milliseconds" -le "$2" ]; then
     rm -f "$file"
     return
   fi
-  at=0
-  worst=$(
-    while [ "$at" -lt 100 ]; do
-      dd if=/dev/zero of="$file" bs=2300 count=1 seek="$at" conv=notrunc oflag=dsync 2>&1
-      at=$((at + 1))
-    done | took | sort -g | tail -n 2 | head -n 1
-  )
+  second_slowest=$(write_one_by_one | seconds_of_dd | sort -g | tail -n 2 | head -n 1)
   rm -f "$file"
-  milliseconds "$worst"
-  [ "$ms" -le "$2" ] || fail "of 100 small writes to $1 with fdatasync, the second slowest took $ms ms; $2 are allowed"
+  milliseconds "$second_slowest"
+  if [ "$milliseconds" -gt "$2" ]; then
+    writes="of 100 small writes to $root$1 with fdatasync"
+    fail "$writes, the second slowest took $milliseconds ms; $2 are allowed"
+  fi
+}
+
+# Makes $file, of 100 blocks, and directory $1 that it is in.
+make_file() {
+  mkdir -p "$1" || return 1
+  dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none
+}
+
+# Writes to $file as dd's arguments $1 … say, each block with its sync. Prints what dd says.
+write_synced() {
+  dd if=/dev/zero of="$file" bs=2300 "$@" conv=notrunc oflag=dsync 2>&1
+}
+
+# Writes the 100 blocks of $file one by one. Prints what dd says.
+write_one_by_one() {
+  block=0
+  while [ "$block" -lt 100 ]; do
+    write_synced count=1 seek="$block"
+    block=$((block + 1))
+  done
+}
+
+# Prints the seconds that dd said it took, a line for each dd on standard input.
+seconds_of_dd() {
+  while read -r _ octets _ rest; do
+    case $octets in
+      bytes)
+        rest=${rest##*copied, }
+        echo "${rest%% *}"
+        ;;
+    esac
+  done
+}
+
+# Sets milliseconds to $1 seconds.
+milliseconds() {
+  milliseconds=$(printf '%.3f' "${1:-0}" | tr -d '.')
+  milliseconds=${milliseconds#"${milliseconds%%[!0]*}"}
+  milliseconds=${milliseconds:-0}
+}
+
+# machine-id [ID…]: the machine has a machine-id of its own, which is none of the IDs.
+check_machine_id() {
+  id=
+  [ ! -r "$root/etc/machine-id" ] || read -r id <"$root/etc/machine-id"
+  case $id in
+    *[!0-9a-f]* | 00000000000000000000000000000000) id= ;;
+  esac
+  [ ${#id} = 32 ] || fail '/etc/machine-id holds no machine-id'
+  for other in "$@"; do
+    [ "$id" != "$other" ] ||
+      fail "machine-id $id is of the image; every machine of it has the same"
+  done
 }
 
 check=$1
 shift
 case $check in
-  memory)
-    while read -r name kib _; do [ "$name" != MemTotal: ] || break; done <"$root/proc/meminfo"
-    [ $((kib / 1024)) -ge "$1" ] || fail "$((kib / 1024)) MiB of memory; $1 are needed"
-    ;;
-  cpus)
-    count=0
-    while read -r name _; do [ "$name" != processor ] || count=$((count + 1)); done <"$root/proc/cpuinfo"
-    [ "$count" -ge "$1" ] || fail "$count processors; $1 are needed"
-    ;;
-  cgroup2) [ -e "$root/sys/fs/cgroup/cgroup.controllers" ] || fail 'control groups are not the unified ones (version 2)' ;;
-  swapless) [ "$(wc -l <"$root/proc/swaps")" -le 1 ] || fail 'swap is in use' ;;
-  module)
-    [ -e "$root/sys/module/$(printf '%s' "$1" | tr - _)" ] || modprobe "$1" 2>&1 || fail "the kernel has no module $1"
-    ;;
-  port)
-    set +f
-    number=$1
-    shift
-    own=$*
-    port "$number"
-    ;;
-  mtu) mtu "$1" "$2" ;;
-  fsync) fsync "$root$1" "$2" ;;
-  machine-id)
-    id=
-    [ ! -r "$root/etc/machine-id" ] || read -r id <"$root/etc/machine-id"
-    case $id in *[!0-9a-f]* | 00000000000000000000000000000000) id= ;; esac
-    [ ${#id} = 32 ] || fail '/etc/machine-id holds no machine-id'
-    for other in "$@"; do
-      [ "$id" != "$other" ] || fail "machine-id $id is of the image; every machine of it has the same"
-    done
-    ;;
+  memory) check_memory "$1" ;;
+  cpus) check_cpus "$1" ;;
+  cgroup2) check_cgroup2 ;;
+  swapless) check_swapless ;;
+  module) check_module "$1" ;;
+  port) check_port "$@" ;;
+  mtu) check_mtu "$1" "$2" ;;
+  fsync) check_fsync "$1" "$2" ;;
+  machine-id) check_machine_id "$@" ;;
   *) fail "no check is called $check" ;;
 esac

@@ -1,18 +1,25 @@
 #!/bin/sh
-# The disk that a machine keeps its data on, and the one that it starts from by itself.
+# The disk that a machine keeps its data on, and the disk that it can start from.
 #
-#     muster-disk.sh look SELECTOR                    what it is now, as lines NAME=VALUE (src/agent/facts.ts: DataDisk)
+#     muster-disk.sh look SELECTOR
+#         prints what the data disk is now, as lines NAME=VALUE (DataDisk in src/agent/facts.ts)
 #     muster-disk.sh create SELECTOR DEVICE UUID [boot]
-#                                                     makes the filesystem, if the selector's one disk is DEVICE and blank; with `boot`
-#                                                     it leaves room for what the machine starts from: a partition for each
-#     muster-disk.sh mount SELECTOR UUID              mounts it
-#     muster-disk.sh boot-look SELECTOR               as look, for a boot disk (muster-boot.sh)
-#     muster-disk.sh boot-create SELECTOR DEVICE      makes its partition, if the selector's one disk is DEVICE and blank
+#         makes the data filesystem, if the selector's one disk is DEVICE and blank; with `boot` it
+#         makes two partitions, one for the data and one for what the machine starts from
+#     muster-disk.sh mount SELECTOR UUID
+#         mounts the data filesystem
+#     muster-disk.sh boot-look SELECTOR
+#         is `look` for a boot disk (muster-boot.sh)
+#     muster-disk.sh boot-create SELECTOR DEVICE
+#         makes the boot disk's partition, if the selector's one disk is DEVICE and blank
 #
-# SELECTOR: path=/dev/…, serial=…, size=MIN-MAX (MiB, either may be missing), joined by spaces; a
-# disk must fit all of them. Only whole disks are looked at. A disk on which anything is that
-# anybody could miss is foreign, and is never written to. Paths are below MUSTER_ROOT. On failure
+# SELECTOR is path=/dev/…, serial=… and size=MIN-MAX (MiB, either may be missing), joined by spaces;
+# a disk must fit all of them. Only whole disks are considered. A disk that holds anything that
+# somebody could miss is `foreign` and is never written to. Paths are below MUSTER_ROOT. On failure
 # the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk.
+#
+# A function that finds out one text sets the variable that has the function's own name; others
+# name in their comment what they set.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -20,30 +27,53 @@ export LC_ALL
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
 state=$root/var/lib/muster
+command=$1
 selector=$2
-case $1 in boot-*) booting=yes ;; *) booting= ;; esac
+case $command in
+  boot-*) booting=yes ;;
+  *) booting= ;;
+esac
 
+# While a disk is being written, this mark is on it: in the last sector where it gets a filesystem,
+# in this sector, the last before the first partition, where it gets partitions. mkfs.ext4 wipes the
+# first sectors first, and a partition table is written in several places; by the mark a disk that
+# was cut off in between is told from somebody's data.
+MARK=MUSTER-DATA-NEW
+BEFORE_PARTITIONS=2047
+
+# Prints reason $1 and exits.
 fail() {
   printf '%s\n' "$1"
   exit 1
 }
 
-# The first line of file $1 as `value`, without white space at its ends; empty when there is none.
+# Sets first_line to the first line of file $1 without white space at its ends, or to nothing.
 first_line() {
-  value=
-  { [ -r "$1" ] && read -r value <"$1"; } 2>/dev/null
+  first_line=
+  if [ -r "$1" ]; then
+    read -r first_line <"$1"
+  fi 2>/dev/null
   :
 }
 
+# --- which disk it is, and whose
+
 # Sets disk, device, filesystem, mounted, partition and detail.
 look() {
-  disk=unused device='' filesystem='' mounted='' partition='' detail=''
+  disk=unused
+  device=''
+  filesystem=''
+  mounted=''
+  partition=''
+  detail=''
   [ -n "$selector" ] || return 0
   fitting=
-  for entry in "$root"/sys/block/*; do
-    name=${entry##*/}
-    case $name in '*' | loop* | ram* | zram* | sr* | fd* | dm-* | md* | mtd* | *'!'*) continue ;; esac
-    fits "$name" && fitting="$fitting $name"
+  for block_device in "$root"/sys/block/*; do
+    name=${block_device##*/}
+    case $name in
+      '*' | loop* | ram* | zram* | sr* | fd* | dm-* | md* | mtd* | *'!'*) continue ;;
+    esac
+    ! fits_selector "$name" || fitting="$fitting $name"
   done
   # shellcheck disable=SC2086 # names, one a word
   set -- $fitting
@@ -54,32 +84,41 @@ look() {
   esac
 }
 
-fits() {
+# Whether disk $1 fits every term of the selector. Less than 8 MiB is no disk, but an empty card
+# reader or a driver's stub.
+fits_selector() {
   first_line "$root/sys/block/$1/size"
-  case $value in '' | *[!0-9]*) return 1 ;; esac
-  mib=$((value / 2048))
-  # Less than this is no disk: an empty card reader, a driver's own stub.
+  case $first_line in
+    '' | *[!0-9]*) return 1 ;;
+  esac
+  mib=$((first_line / 2048))
   [ "$mib" -ge 8 ] || return 1
   for term in $selector; do
-    want=${term#*=}
-    case $term in
-      path=*) [ "$(readlink -f "$root$want")" = "$root/dev/$1" ] || return 1 ;;
-      serial=*) has_serial "$1" "$want" || return 1 ;;
-      size=*-*)
-        from=${want%-*} to=${want#*-}
-        [ "$mib" -ge "${from:-0}" ] && [ "$mib" -le "${to:-$mib}" ] || return 1
-        ;;
-      *) return 1 ;;
-    esac
+    fits_term "$1" "$term" || return 1
   done
 }
 
-# The kernel's own word (virtio, NVMe), or udev's link that ends in the serial number (SATA, SAS,
-# USB).
+# Whether disk $1, of $mib MiB, fits term $2.
+fits_term() {
+  wanted=${2#*=}
+  case $2 in
+    path=*) [ "$(readlink -f "$root$wanted")" = "$root/dev/$1" ] ;;
+    serial=*) has_serial "$1" "$wanted" ;;
+    size=*-*)
+      smallest=${wanted%-*}
+      largest=${wanted#*-}
+      [ "$mib" -ge "${smallest:-0}" ] && [ "$mib" -le "${largest:-$mib}" ]
+      ;;
+    *) return 1 ;;
+  esac
+}
+
+# Whether disk $1 has serial number $2: by what the kernel says (virtio, NVMe), or by a link of udev
+# that ends in it (SATA, SAS, USB).
 has_serial() {
-  for file in serial device/serial; do
-    first_line "$root/sys/block/$1/$file"
-    [ "$value" != "$2" ] || return 0
+  for serial_file in serial device/serial; do
+    first_line "$root/sys/block/$1/$serial_file"
+    [ "$first_line" != "$2" ] || return 0
   done
   for link in "$root"/dev/disk/by-id/*[_-]"$2"; do
     [ "$(readlink -f "$link")" != "$root/dev/$1" ] || return 0
@@ -87,171 +126,318 @@ has_serial() {
   return 1
 }
 
-# Whose disk $1 is.
+# Sets disk to blank, ours or foreign by what is on disk $1, and device, filesystem, mounted,
+# partition, detail, node, sys and sectors with it.
 judge() {
-  device=/dev/$1 node=$root/dev/$1 sys=$root/sys/block/$1 disk=foreign
+  disk=foreign
+  device=/dev/$1
+  node=$root/dev/$1
+  sys=$root/sys/block/$1
   measure
-  partitions
-  writable || return 0
-  if made_half $BEFORE_PARTITIONS && [ "$others" = 0 ] && probe; then
-    case $type in '' | gpt | PMBR) disk=blank && return ;; esac
+  count_partitions
+  is_writable || return 0
+  if is_half_divided; then
+    disk=blank
+    return 0
   fi
   case $boots:$datas:$others in
     0:0:0) ;;
     1:[01]:0)
-      [ -z "$booting" ] || { disk=ours partition=/dev/$boot_part && return; }
-      [ "$datas" = 1 ] || { detail='is a boot disk, with nothing beside it' && return; }
-      device=/dev/$data_part node=$root/dev/$data_part sys=$sys/$data_part
-      measure
-      writable || return 0
+      if [ -n "$booting" ]; then
+        disk=ours
+        partition=/dev/$boot_part
+        return 0
+      fi
+      choose_data_partition || return 0
       ;;
-    *) detail='has partitions' && return ;;
+    *)
+      detail='has partitions'
+      return 0
+      ;;
   esac
   probe || return 0
   if [ -n "$type" ]; then
-    [ "$label $type" = 'MUSTER-DATA ext4' ] || { detail="holds $type${label:+ named $label}" && return; }
-    [ -z "$booting" ] || { detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say the same when it is made' && return; }
-    # The mark of one that is being made is taken off last, before it is ever mounted: nothing is
-    # lost.
-    ! made_half $((sectors - 1)) || { disk=blank && return; }
-    disk=ours
-    first_line "$sys/dev"
-    [ -z "$value" ] || [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$value" ] || mounted=yes
-    return
+    judge_known
+  else
+    judge_unknown
   fi
-  ! made_half $((sectors - 1)) || { disk=blank && return; }
-  found=$(wipefs --noheadings "$node" 2>&1)
-  [ -z "$found" ] || { detail="holds $found" && return; }
-  if zeros 0 && zeros $((sectors / 2048 - 1)); then
+}
+
+# Whether the disk was cut off while it got its partitions: the mark is there, and nothing but what
+# we were making.
+is_half_divided() {
+  is_marked $BEFORE_PARTITIONS || return 1
+  [ "$others" = 0 ] || return 1
+  probe || return 1
+  case $type in
+    '' | gpt | PMBR) ;;
+    *) return 1 ;;
+  esac
+}
+
+# Goes from the disk to its data partition: sets device, node, sys and sectors. Fails, with detail
+# set, if it has none that can be used.
+choose_data_partition() {
+  if [ "$datas" != 1 ]; then
+    detail='is a boot disk, with nothing beside it'
+    return 1
+  fi
+  device=/dev/$data_part
+  node=$root/dev/$data_part
+  sys=$sys/$data_part
+  measure
+  is_writable
+}
+
+# Sets disk for a node on which blkid knows $type. A filesystem of ours with the mark was never
+# mounted, so it may be made again.
+judge_known() {
+  if [ "$label $type" != 'MUSTER-DATA ext4' ]; then
+    detail="holds $type${label:+ named $label}"
+    return 0
+  fi
+  if [ -n "$booting" ]; then
+    detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say'
+    detail="$detail the same when it is made"
+    return 0
+  fi
+  if is_marked $((sectors - 1)); then
+    disk=blank
+    return 0
+  fi
+  disk=ours
+  first_line "$sys/dev"
+  [ -n "$first_line" ] || return 0
+  [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$first_line" ] || mounted=yes
+}
+
+# Sets disk for a node on which blkid knows nothing: blank only if wipefs knows nothing either, and
+# its first and last MiB are zeros.
+judge_unknown() {
+  if is_marked $((sectors - 1)); then
+    disk=blank
+    return 0
+  fi
+  signatures=$(wipefs --noheadings "$node" 2>&1)
+  if [ -n "$signatures" ]; then
+    detail="holds $signatures"
+  elif is_zero 0 && is_zero $((sectors / 2048 - 1)); then
     disk=blank
   else
-    detail='holds data of an unknown kind; if nobody misses them, write zeros over its first and its last MiB'
+    detail='holds data of an unknown kind; if nobody misses them, write zeros over its first and'
+    detail="$detail its last MiB"
   fi
 }
 
-# Whether nothing else has $sys, and it can be written to; else detail says why.
-writable() {
+# Whether nothing else uses $sys, and it can be written to. If not, sets detail.
+is_writable() {
   for holder in "$sys"/holders/*; do
-    [ ! -e "$holder" ] || { detail="is part of ${holder##*/}" && return 1; }
+    [ -e "$holder" ] || continue
+    detail="is part of ${holder##*/}"
+    return 1
   done
   first_line "$sys/ro"
-  [ "$value" != 1 ] || { detail='is read-only' && return 1; }
+  if [ "$first_line" = 1 ]; then
+    detail='is read-only'
+    return 1
+  fi
 }
 
-# Sets label, type and filesystem to what $node holds, by blkid; empty when it knows nothing there.
-# If it cannot tell, detail says why.
+# Sets label, type and filesystem to what blkid finds on $node; all are empty if it finds nothing.
+# Fails, with detail set, if blkid cannot tell.
 probe() {
-  label='' type='' filesystem=''
-  found=$(blkid -p -o export "$node" 2>&1)
+  label=''
+  type=''
+  filesystem=''
+  blkid_output=$(blkid -p -o export "$node" 2>&1)
   case $? in
     0) ;;
     2) return 0 ;;
-    *) detail="cannot be told: ${found:-blkid failed}" && return 1 ;;
+    *)
+      detail="cannot be told: ${blkid_output:-blkid failed}"
+      return 1
+      ;;
   esac
-  while IFS='=' read -r key value; do
-    case $key in LABEL) label=$value ;; TYPE | PTTYPE) type=$value ;; UUID) filesystem=$value ;; esac
-  done <<FOUND
-$found
-FOUND
+  while IFS='=' read -r tag text; do
+    case $tag in
+      LABEL) label=$text ;;
+      TYPE | PTTYPE) type=$text ;;
+      UUID) filesystem=$text ;;
+    esac
+  done <<TAGS
+$blkid_output
+TAGS
 }
 
-# Sets sectors: how many of 512 octets $sys has.
+# Sets sectors to the size of $sys in sectors of 512 octets.
 measure() {
   first_line "$sys/size"
-  sectors=$value
+  sectors=$first_line
 }
 
-# Sets boots, datas and others: how many partitions $sys has by the names that we give, and besides;
-# boot_part and data_part: which.
-partitions() {
-  boots=0 datas=0 others=0 boot_part='' data_part=''
-  for part in "$sys"/*/partition; do
-    [ -e "$part" ] || continue
-    part=${part%/*}
+# Sets boots, datas and others to the number of partitions of $sys with either of our names and with
+# neither, and boot_part and data_part to ours.
+count_partitions() {
+  boots=0
+  datas=0
+  others=0
+  boot_part=''
+  data_part=''
+  for partition_file in "$sys"/*/partition; do
+    [ -e "$partition_file" ] || continue
+    part=${partition_file%/partition}
     case $(sed -n 's/^PARTNAME=//p' "$part/uevent" 2>/dev/null) in
-      MUSTER-BOOT) boots=$((boots + 1)) boot_part=${part##*/} ;;
-      MUSTER-DATA) datas=$((datas + 1)) data_part=${part##*/} ;;
-      *) others=$((others + 1)) ;;
+      MUSTER-BOOT)
+        boots=$((boots + 1))
+        boot_part=${part##*/}
+        ;;
+      MUSTER-DATA)
+        datas=$((datas + 1))
+        data_part=${part##*/}
+        ;;
+      *)
+        others=$((others + 1))
+        ;;
     esac
   done
 }
 
-# Whether MiB $1 of the node can be read and is zero.
-zeros() {
-  [ "$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\001-\377' | wc -c)" -eq 1048576 ]
+# Whether MiB $1 of the node can be read and is all zeros.
+is_zero() {
+  zeros=$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\001-\377' | wc -c)
+  [ "$zeros" -eq 1048576 ]
 }
 
-# Where the mark stands on a disk that is being divided: between its table and its first partition.
-BEFORE_PARTITIONS=2047
-
-# Text $1 in sector $2. It tells what we were making from somebody's data: mkfs.ext4 wipes the first
-# sectors first, and a table is written in several places.
-mark() {
-  { printf '%s' "$1" && head -c $((512 - ${#1})) /dev/zero; } |
-    dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
+# Whether the mark is in sector $1 of the node.
+is_marked() {
+  found_mark=$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\0')
+  [ "$found_mark" = $MARK ]
 }
 
-# Whether the mark stands in sector $1.
-made_half() {
-  [ "$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\0')" = MUSTER-DATA-NEW ]
+# --- making it
+
+# Overwrites sector $2 of the node with text $1 and zeros: sets the mark, or removes it.
+write_sector() {
+  {
+    printf '%s' "$1"
+    head -c $((512 - ${#1})) /dev/zero
+  } | dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
 }
 
-# A table of partitions: one of $1 MiB that UEFI takes for its system's and BIOS for the active one,
-# and of the rest what $2 says.
+# Sets the mark and gives the disk a partition table: a boot partition of $1 MiB, which UEFI takes
+# for its system partition and BIOS for the active one, and what $2 says.
 divide() {
-  mark MUSTER-DATA-NEW $BEFORE_PARTITIONS && printf 'label: gpt\nstart=1MiB, size=%sMiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable\n%s' "$1" "$2" |
+  write_sector $MARK $BEFORE_PARTITIONS || return 1
+  boot_line="start=1MiB, size=$1MiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable"
+  printf 'label: gpt\n%s\n%s' "$boot_line" "$2" |
     sfdisk --quiet --wipe always --wipe-partitions always "$node"
 }
 
+# Makes an ext4 filesystem with UUID $1 on node $2; $3 limits its size.
+make_filesystem() {
+  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$2" ${3:+"$3"} || return 1
+  sync "$2"
+}
+
+# Does `create DEVICE UUID [boot]`. A disk that was begun as two partitions is finished as two.
 create() {
   look
   [ "$disk $filesystem" != "ours $2" ] || return 0
-  [ "$disk $device" = "blank $1" ] || fail "$1 is not made the data disk: ${device:-it} is $disk${detail:+, $detail}"
-  # What was begun as two partitions is made so to its end.
-  if [ "${device##*/}" != "$data_part" ] && { [ -n "$3" ] || made_half $BEFORE_PARTITIONS; }; then
+  [ "$disk $device" = "blank $1" ] || refuse "$1" data
+  if becomes_two "$3"; then
     create_both "$2"
   else
-    # The filesystem ends a MiB before the disk; the mark is in the last sector.
-    { mark MUSTER-DATA-NEW $((sectors - 1)) && mkfs.ext4 -q -F -L MUSTER-DATA -U "$2" "$node" $((sectors / 2 - 1024))k && sync "$node" && mark '' $((sectors - 1)); } 2>&1
+    create_whole "$2" 2>&1
   fi || fail "the filesystem was not made on $1"
 }
 
-# A partition to start from, and one with filesystem $1. Of the first an eighth is enough, for two
-# root images beside each other.
-create_both() {
-  mib=$((sectors / 2048)) room=$((sectors / 2048 / 8))
-  [ "$room" -ge 640 ] || room=640
-  [ "$room" -le 4096 ] || room=4096
-  [ $((mib - room)) -ge 128 ] || fail "$device has $mib MiB, too little for the data and what the machine starts from: at least $((room + 128))"
-  divide "$room" 'type=L, name=MUSTER-DATA' 2>&1 || return 1
-  partitions
-  [ "$boots:$datas:$others" = 1:1:0 ] || fail "the kernel does not see the new partitions of $device"
-  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$root/dev/$data_part" 2>&1 && sync "$root/dev/$data_part" && mark '' $BEFORE_PARTITIONS 2>&1
+# Whether the disk gets two partitions: it is not one of two itself, and either $1 asks for two or
+# the disk was begun so.
+becomes_two() {
+  [ "${device##*/}" != "$data_part" ] || return 1
+  [ -z "$1" ] || return 0
+  is_marked $BEFORE_PARTITIONS
 }
 
-# Larger than 4 GiB it need not be.
+# Fails because device $1, which look looked at, cannot become the $2 disk.
+refuse() {
+  fail "$1 is not made the $2 disk: ${device:-it} is $disk${detail:+, $detail}"
+}
+
+# Makes the data filesystem with UUID $1 on the whole node. It ends a MiB before the node does; the
+# mark is in the last sector meanwhile.
+create_whole() {
+  write_sector $MARK $((sectors - 1)) || return 1
+  make_filesystem "$1" "$node" $((sectors / 2 - 1024))k || return 1
+  write_sector '' $((sectors - 1))
+}
+
+# Makes a boot partition and a data partition with filesystem $1. The first gets an eighth of the
+# disk, 640 MiB to 4 GiB: enough for two root images at once.
+create_both() {
+  mib=$((sectors / 2048))
+  boot_mib=$((mib / 8))
+  [ "$boot_mib" -ge 640 ] || boot_mib=640
+  [ "$boot_mib" -le 4096 ] || boot_mib=4096
+  if [ $((mib - boot_mib)) -lt 128 ]; then
+    reason="$device has $mib MiB, too little for the data and what the machine starts from"
+    fail "$reason: at least $((boot_mib + 128))"
+  fi
+  divide "$boot_mib" 'type=L, name=MUSTER-DATA' 2>&1 || return 1
+  count_partitions
+  if [ "$boots:$datas:$others" != 1:1:0 ]; then
+    fail "the kernel does not see the new partitions of $device"
+  fi
+  make_filesystem "$1" "$root/dev/$data_part" 2>&1 || return 1
+  write_sector '' $BEFORE_PARTITIONS 2>&1
+}
+
+# Does `boot-create DEVICE`. The partition need not be larger than 4 GiB. muster-boot.sh makes its
+# filesystem.
 create_boot() {
   look
   [ "$disk $device" != "ours $1" ] || return 0
-  [ "$disk $device" = "blank $1" ] || fail "$1 is not made the boot disk: ${device:-it} is $disk${detail:+, $detail}"
-  room=$((sectors / 2048 - 2))
-  [ "$room" -le 4096 ] || room=4096
-  { divide "$room" '' && mark '' $BEFORE_PARTITIONS; } 2>&1 || fail "the boot disk was not made on $1"
+  [ "$disk $device" = "blank $1" ] || refuse "$1" boot
+  boot_mib=$((sectors / 2048 - 2))
+  [ "$boot_mib" -le 4096 ] || boot_mib=4096
+  divide "$boot_mib" '' 2>&1 || fail "the boot disk was not made on $1"
+  write_sector '' $BEFORE_PARTITIONS 2>&1 || fail "the boot disk was not made on $1"
 }
 
-mount_it() {
+# Does `mount UUID`: mounts the data filesystem at /var/lib/muster.
+mount_data() {
   look
-  [ "$disk $filesystem" = "ours $1" ] || fail "filesystem $1 is not here: ${device:-the disk} is $disk${detail:+, $detail}${filesystem:+, with $filesystem}"
+  if [ "$disk $filesystem" != "ours $1" ]; then
+    reason="filesystem $1 is not here: ${device:-the disk} is $disk${detail:+, $detail}"
+    fail "$reason${filesystem:+, with $filesystem}"
+  fi
   [ -z "$mounted" ] || return 0
-  [ -z "$(findmnt -nro SOURCE -M "$state")" ] || fail "something else is mounted at /var/lib/muster: $(findmnt -nro SOURCE -M "$state")"
-  mkdir -p "$state" && mount -t ext4 -o noatime "$node" "$state" 2>&1
+  other_source=$(findmnt -nro SOURCE -M "$state")
+  if [ -n "$other_source" ]; then
+    fail "something else is mounted at /var/lib/muster: $other_source"
+  fi
+  mkdir -p "$state" || return 1
+  mount -t ext4 -o noatime "$node" "$state" 2>&1
 }
 
-case $1 in
-  look) look && printf 'disk=%s\ndevice=%s\nfilesystem=%s\nmounted=%s\ndetail=%s\n' "$disk" "$device" "$filesystem" "$mounted" "$(printf '%s' "$detail" | tr '\n' ' ')" ;;
+# Prints what look found.
+print_look() {
+  printf 'disk=%s\ndevice=%s\n' "$disk" "$device"
+  if [ -n "$booting" ]; then
+    printf 'partition=%s\n' "$partition"
+  else
+    printf 'filesystem=%s\nmounted=%s\n' "$filesystem" "$mounted"
+  fi
+  printf 'detail=%s\n' "$(printf '%s' "$detail" | tr '\n' ' ')"
+}
+
+case $command in
+  look | boot-look)
+    look
+    print_look
+    ;;
   create) create "$3" "$4" "${5:-}" ;;
-  mount) mount_it "$3" ;;
-  boot-look) look && printf 'disk=%s\ndevice=%s\npartition=%s\ndetail=%s\n' "$disk" "$device" "$partition" "$(printf '%s' "$detail" | tr '\n' ' ')" ;;
+  mount) mount_data "$3" ;;
   boot-create) create_boot "$3" ;;
-  *) fail 'usage: muster-disk.sh look SELECTOR | create SELECTOR DEVICE UUID [boot] | mount SELECTOR UUID | boot-look SELECTOR | boot-create SELECTOR DEVICE' ;;
+  *) fail 'usage: muster-disk.sh look|create|mount|boot-look|boot-create SELECTOR [ARGUMENT]...' ;;
 esac

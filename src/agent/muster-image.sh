@@ -83,12 +83,26 @@ unmount_image() {
 # pod, but kubelet does not run now.
 mount_crio_image() {
   remove_image_pod || return 1
-  cri inspecti -q "$1" >/dev/null 2>&1 || cri pull "$1" >/dev/null || return 1
-  pod_metadata='"metadata":{"name":"muster-etcd-image","namespace":"muster","uid":"muster-etcd-image"}'
+  if ! cri inspecti -q "$1" >/dev/null 2>&1; then
+    cri pull "$1" >/dev/null || return 1
+  fi
   linux='"linux":{"security_context":{"namespace_options":{"network":2,"pid":1}}}'
-  printf '{%s,"log_directory":"%s",%s}\n' "$pod_metadata" "$run" "$linux" >"$run/pod.json"
-  printf '{%s,"image":{"image":"%s"},"command":["etcd"],"log_path":"etcd-image.log",%s}\n' \
-    '"metadata":{"name":"files"}' "$1" "$linux" >"$run/container.json"
+  cat >"$run/pod.json" <<POD
+{
+  "metadata": {"name": "muster-etcd-image", "namespace": "muster", "uid": "muster-etcd-image"},
+  "log_directory": "$run",
+  $linux
+}
+POD
+  cat >"$run/container.json" <<CONTAINER
+{
+  "metadata": {"name": "files"},
+  "image": {"image": "$1"},
+  "command": ["etcd"],
+  "log_path": "etcd-image.log",
+  $linux
+}
+CONTAINER
   image_pod=$(cri runp "$run/pod.json") || return 1
   image_container=$(cri create "$image_pod" "$run/container.json" "$run/pod.json") || return 1
   image_files=$(

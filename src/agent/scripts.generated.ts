@@ -12,8 +12,10 @@ umask 077
 LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
+
 version=1
 parts='base identity talk facts plan files fetch units data etcd image kept'
+
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
 case $0 in
@@ -24,9 +26,11 @@ state=$root/var/lib/muster
 run=$root/run/muster
 etc=$root/etc/muster
 mode=\${1:-}
+
 for part in $parts; do
   . "$here/muster-$part.sh"
 done
+
 read_settings() {
   setting server
   server=$setting
@@ -43,12 +47,14 @@ read_settings() {
   setting api
   api_url=\${setting:-https://127.0.0.1:6443}
 }
+
 find_boot_origin() {
   from_boot_disk=
   case " $(cat "$root/proc/cmdline" 2>/dev/null)" in
     *' muster.kept='*) from_boot_disk=yes ;;
   esac
 }
+
 take_lock() {
   mkdir -p "$run"
   exec 9>"$run/lock"
@@ -58,6 +64,7 @@ take_lock() {
   fi
   rm -rf "$run/plan" "$run/ticket" "$run/key"
 }
+
 own_digest() {
   set -- "$0"
   for part in $parts; do
@@ -65,6 +72,7 @@ own_digest() {
   done
   own_digest=$(cat "$@" | sha256sum)
 }
+
 poll() {
   hold_code=$plan_hold_code
   hold_text=$plan_hold_text
@@ -88,6 +96,7 @@ poll() {
       ;;
   esac
 }
+
 leave() {
   trap '' TERM
   manager_state=$(systemctl is-system-running 2>/dev/null)
@@ -102,6 +111,7 @@ leave() {
   fi
   exit 0
 }
+
 do_inline_plan() {
   [ -e "$etc/inline.tar" ] || exit 0
   for pause in 2 4 8 16 30 0; do
@@ -117,6 +127,7 @@ do_inline_plan() {
   fi
   exit 1
 }
+
 wait_for_next_poll() {
   pause=\${retry_after:-10}
   shortest=$(((1 << failures) - 1))
@@ -126,11 +137,13 @@ wait_for_next_poll() {
   sleep "$pause.$((random % 10))" || return 0
   sleep $((random % (pause / 4 + 1)))
 }
+
 restart_if_replaced() {
   [ "$http_status" = 200 ] || return 0
   own_digest
   [ "$own_digest" = "$started_digest" ] || exec sh "$0"
 }
+
 if [ ! -r "$etc/agent.conf" ]; then
   say "there is no $etc/agent.conf"
   exit 1
@@ -175,9 +188,11 @@ done
 `,
   'muster-base.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-base.sh of Muster.
+
 say() {
   printf 'muster-agent: %s\\n' "$1" >&2
 }
+
 hold() {
   [ -z "$hold_code" ] || return 1
   hold_code=$1
@@ -187,11 +202,13 @@ hold() {
   fi
   return 1
 }
+
 try() {
   try_code=$1
   shift
   try_output=$("$@" 2>&1 3>&- 9>&-) || hold "$try_code" "\${try_output:-$1 failed}"
 }
+
 first_line() {
   first_line=
   if [ -r "$1" ]; then
@@ -199,6 +216,7 @@ first_line() {
   fi 2>/dev/null
   :
 }
+
 setting() {
   setting=
   while IFS= read -r setting_line || [ -n "$setting_line" ]; do
@@ -207,18 +225,23 @@ setting() {
     esac
   done <"$etc/agent.conf"
 }
+
 sha256() {
   sha256=$(sha256sum <"$1") || return 1
   sha256=\${sha256%% *}
 }
+
 is_number() {
   case $1 in
     '' | *[!0-9]* | ????????????????*) return 1 ;;
   esac
 }
+
 make_parent() {
-  [ -d "\${1%/*}" ] || (umask 022 && mkdir -p "\${1%/*}")
+  [ ! -d "\${1%/*}" ] || return 0
+  (umask 022 && mkdir -p "\${1%/*}")
 }
+
 replace() {
   replacement=\${3%/*}/.muster-new.\${3##*/}
   if make_parent "$3" &&
@@ -234,10 +257,12 @@ replace() {
   rm -f "$replacement"
   return 1
 }
+
 write_line() {
   printf '%s\\n' "$2" >"$run/keep" || return 1
   replace "$run/keep" 600 "$1"
 }
+
 note_change() {
   if [ ! -e "$run/changed" ]; then
     try write-failed touch "$run/changed" || return 1
@@ -249,6 +274,7 @@ note_change() {
 `,
   'muster-identity.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-identity.sh of Muster.
+
 choose_identity() {
   identity=$run/agent
   mkdir -p "$identity/keys"
@@ -265,6 +291,7 @@ choose_identity() {
   rm -rf "$identity" && identity=$state/agent
   remove_unfinished_files
 }
+
 store_identity() {
   [ ! -e "$state/agent" ] || return 0
   printf '%s\\n' "$machine" >"$identity/owner" || return 1
@@ -275,6 +302,7 @@ store_identity() {
   mv -T "$state/.agent" "$state/agent" || return 1
   sync "$state"
 }
+
 store_newer_certificate() {
   [ -s "$identity/agent.crt" ] || return 0
   ! cmp -s "$identity/agent.crt" "$state/agent/agent.crt" || return 0
@@ -282,6 +310,7 @@ store_newer_certificate() {
   replace "$identity/agent.crt" 600 "$state/agent/agent.crt" || return 1
   rm -f "$run"/pin.*
 }
+
 remove_unfinished_files() {
   for unfinished in \\
     "$identity"/.muster-new.* \\
@@ -291,6 +320,7 @@ remove_unfinished_files() {
     [ ! -e "$unfinished" ] || rm -rf "$unfinished"
   done
 }
+
 make_key() {
   [ ! -s "$2" ] || return 0
   key_name=\${2##*/}
@@ -307,17 +337,20 @@ make_key() {
   try key-failed replace "$run/key" 600 "$2" || return 1
   rm -f "$run/key"
 }
+
 make_request() {
   printf '[req]\\ndistinguished_name=dn\\n[dn]\\n' >"$run/req.cnf" || return 1
   try key-failed openssl req -new -sha256 -config "$run/req.cnf" \\
     -key "$1" -subj "/CN=$machine" -out "$2"
 }
+
 request() {
   key=$identity/keys/$1.key
   try key-failed mkdir -p "$run/requests" || return 1
   make_key "$2" "$key" || return 1
   make_request "$key" "$run/requests/$1"
 }
+
 key_pin() {
   first_line "$run/pin.$1"
   key_pin=$first_line
@@ -327,9 +360,11 @@ key_pin() {
   key_pin=$sha256
   write_line "$run/pin.$1" "$key_pin"
 }
+
 has_certificate() {
   [ -s "$identity/agent.crt" ] && is_our_certificate "$identity/agent.crt"
 }
+
 is_our_certificate() {
   given_digest=$(cat "$etc/ca.crt" "$identity/agent.key" "$1" | sha256sum)
   [ "$given_digest" != "$verified_digest" ] || return 0
@@ -339,6 +374,7 @@ is_our_certificate() {
   [ "$certified_key" = "$own_key" ] || return 1
   verified_digest=$given_digest
 }
+
 redeem() {
   setting ticket
   if [ -z "$setting" ]; then
@@ -366,7 +402,9 @@ redeem() {
 `,
   'muster-talk.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-talk.sh of Muster.
+
 carriage_return=$(printf '\\r')
+
 ask() {
   asked_url=$server$1
   shift
@@ -389,6 +427,7 @@ ask() {
     ! is_number "$header_value" || take_header
   done <"$run/headers"
 }
+
 take_header() {
   case $header_name in
     [Rr]etry-[Aa]fter)
@@ -404,6 +443,7 @@ take_header() {
       ;;
   esac
 }
+
 report_distrust() {
   [ ! -e "$run/unbelieved" ] || return 0
   [ -r "$etc/muster-report.sh" ] || return 0
@@ -412,12 +452,14 @@ report_distrust() {
   distrust="$distrust; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $answer_text"
   sh "$etc/muster-report.sh" failed "$distrust" 9>&- &
 }
+
 set_clock() {
   setting clock
   [ "$setting" = set ] || return 0
   say "the clock was $(date +%s) and is set to $1"
   date -s "@$1" >/dev/null
 }
+
 set_first_clock() {
   setting time
   first_line "$root/proc/uptime"
@@ -439,6 +481,7 @@ set_first_clock() {
 `,
   'muster-facts.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-facts.sh of Muster.
+
 look_at_disk() {
   disk=none
   device=''
@@ -458,6 +501,7 @@ look_at_disk() {
 $disk_fields
 FIELDS
 }
+
 look_at_wal() {
   wal=absent
   if [ -n "$data" ] && [ -z "$mounted" ]; then
@@ -467,6 +511,7 @@ look_at_wal() {
     [ ! -e "$wal_file" ] || wal=present
   done
 }
+
 look_at_etcd() {
   etcd=alive
   etcd_answer=$(
@@ -478,6 +523,7 @@ look_at_etcd() {
     0200) etcd=serving ;;
   esac
 }
+
 look_at_revisions() {
   etcd_revision=''
   api_revision=''
@@ -498,6 +544,7 @@ look_at_revisions() {
     esac
   done
 }
+
 look_at_api() {
   api=''
   [ -n "$api_revision" ] || return 0
@@ -511,6 +558,7 @@ look_at_api() {
     200 | 401) api=ready ;;
   esac
 }
+
 look_at_boot_disk() {
   boot_state=''
   boot_text=''
@@ -524,17 +572,20 @@ look_at_boot_disk() {
   boot_state=\${first_line%% *}
   boot_text=\${first_line#* }
 }
+
 recall_revision() {
   first_line "$identity/revision"
   is_number "$first_line" || return 0
   [ "$first_line" -le "$revision" ] || revision=$first_line
 }
+
 look_at_marker() {
   marker=''
   [ -n "$mounted" ] || return 0
   first_line "$state/marker"
   marker=$first_line
 }
+
 post_facts() {
   recall_revision
   look_at_wal
@@ -551,6 +602,7 @@ post_facts() {
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   post_facts_of_files "$@"
 }
+
 post_facts_of_files() {
   first_line "$root/proc/sys/kernel/random/boot_id"
   set -- "$@" bootid="$first_line"
@@ -583,6 +635,7 @@ post_facts_of_files() {
 `,
   'muster-plan.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-plan.sh of Muster.
+
 is_known_line() {
   case $1 in
     'hold '?*' '?*) return 0 ;;
@@ -617,6 +670,7 @@ is_known_line() {
     */* | *' -'* | *' .'*) return 1 ;;
   esac
 }
+
 has_plan_digest() {
   first_line "$stage/plan"
   plan_digest=\${first_line#muster-plan 1 }
@@ -624,6 +678,7 @@ has_plan_digest() {
   sha256 "$stage/lines" || return 1
   [ "$sha256" = "$plan_digest" ]
 }
+
 check_lines() {
   while IFS= read -r line; do
     is_known_line "$line" || hold unknown-line "agent $version does not know: $line" || return 1
@@ -636,22 +691,26 @@ check_lines() {
     esac
   done <"$stage/lines"
 }
+
 has_file_digests() {
   [ -s "$stage/sums" ] || return 0
   (cd "$stage" && sha256sum -c sums >/dev/null 2>&1)
 }
+
 check_plan() {
   has_plan_digest || hold bad-plan 'the plan does not have the digest that it names' || return 1
   touch "$stage/sums"
   check_lines || return 1
   has_file_digests || hold bad-plan 'a file of the plan does not have its hash'
 }
+
 prepare_plan() {
   mkdir -p "$stage" || return 1
   try bad-plan tar -xf "$run/body" -C "$stage" || return 1
   check_plan || return 1
   rm -rf "$run/applied" "$run/requests"
 }
+
 do_lines() {
   while IFS= read -r line <&3; do
     if ! do_line "$line"; then
@@ -663,6 +722,7 @@ do_lines() {
   keep_plan || return 0
   try write-failed write_line "$run/applied" "$plan_digest"
 }
+
 apply_plan() {
   stage=$run/plan
   hold_code=''
@@ -684,11 +744,13 @@ apply_plan() {
   write_line "$run/hold" "$hold_code $hold_text"
   [ -n "$held_by_line" ]
 }
+
 hold_by_line() {
   held_by_line=yes
   hold_words=\${1#hold }
   hold "\${hold_words%% *}" "\${hold_words#* }"
 }
+
 do_line() {
   line=$1
   set -- $1
@@ -722,6 +784,7 @@ do_line() {
     step) try write-failed write_line "$run/step" "$1" ;;
   esac
 }
+
 check_machine() {
   passed_mark=$run/passed.$(printf '%s.' "$@" | tr / _)
   [ ! -e "$passed_mark" ] || return 0
@@ -731,7 +794,9 @@ check_machine() {
 `,
   'muster-files.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-files.sh of Muster.
+
 own_ids=$(id -u):$(id -g)
+
 is_as_planned() {
   [ -f "$1" ] || return 1
   [ ! -L "$1" ] || return 1
@@ -739,18 +804,21 @@ is_as_planned() {
   sha256 "$1" || return 1
   [ "$sha256" = "$3" ]
 }
+
 put() {
   sha256 "$1" || hold write-failed "$1 cannot be read" || return 1
   ! is_as_planned "$root$3" "$2" "$sha256" || return 0
   note_change "$3" || return 1
   try write-failed replace "$1" "$2" "$root$3"
 }
+
 put_with_key() {
   leaf_key=$identity/keys/$4.key
   [ -s "$leaf_key" ] || hold no-key "this machine has no key $4.key" || return 1
   join_key "$stage/files/$2" "$leaf_key" "$5" || hold write-failed "no room in $run" || return 1
   put "$stage/with-key" "$1" "$3"
 }
+
 join_key() {
   cat "$1" >"$stage/with-key" || return 1
   if [ "$3" != base64 ]; then
@@ -760,10 +828,12 @@ join_key() {
   base64 -w 0 "$2" >>"$stage/with-key" || return 1
   echo >>"$stage/with-key"
 }
+
 make_directory() {
   make_parent "$2/" || return 1
   [ "$(stat -c %a "$2")" = "$1" ] || chmod "$1" "$2"
 }
+
 link() {
   if [ "$1" = absent ]; then
     [ ! -e "$2" ] || return 0
@@ -778,6 +848,7 @@ link() {
   try write-failed ln -sfn "$3" "$new_link" || return 1
   try write-failed mv -fT "$new_link" "$2"
 }
+
 remove() {
   if [ -d "$root$1" ] && [ ! -L "$root$1" ]; then
     try write-failed rmdir "$root$1"
@@ -789,6 +860,7 @@ remove() {
 `,
   'muster-fetch.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-fetch.sh of Muster.
+
 download() {
   curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \\
     --connect-timeout 10 --speed-time 30 --speed-limit 1000 \\
@@ -798,6 +870,7 @@ download() {
   esac
   return 1
 }
+
 get() {
   obtain "$1" "$2" "$3" || return 1
   if [ "$sha256" != "$2" ]; then
@@ -808,6 +881,7 @@ get() {
   keeps_plans || return 0
   [ -e "$shelf/$2" ] || try keep-failed replace "$3" 600 "$shelf/$2"
 }
+
 obtain() {
   if [ -e "$3" ] && sha256 "$3" && [ "$sha256" = "$2" ]; then
     return 0
@@ -817,6 +891,7 @@ obtain() {
   try fetch-failed download "$1" "$3" || return 1
   sha256 "$3"
 }
+
 fetch() {
   ! is_as_planned "$3" "$1" "$2" || return 0
   fetched=\${3%/*}/.muster-get.$2
@@ -827,6 +902,7 @@ fetch() {
   try write-failed mv -fT "$fetched" "$3" || return 1
   try write-failed sync "\${3%/*}"
 }
+
 unpack() {
   fetched=$2/.muster-get.$1
   forget_other_archives "$2"
@@ -838,6 +914,7 @@ unpack() {
   try write-failed truncate -s 0 "$fetched" || return 1
   try write-failed mv -T "$fetched" "$2/.muster-unpacked.$1"
 }
+
 forget_other_archives() {
   for unpacked_mark in "$1"/.muster-unpacked.*; do
     case $(cat "$stage/lines") in
@@ -849,6 +926,7 @@ forget_other_archives() {
 `,
   'muster-units.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-units.sh of Muster.
+
 load() {
   first_line "$run/loaded.$1"
   [ "$first_line" != "$2" ] || return 0
@@ -861,6 +939,7 @@ load() {
   esac
   try write-failed write_line "$run/loaded.$1" "$2"
 }
+
 load_modules() {
   for modules_file in "$root"/etc/modules-load.d/*.conf; do
     while read -r module_name; do
@@ -870,6 +949,7 @@ load_modules() {
     done <"$modules_file"
   done
 }
+
 change_unit() {
   systemctl_output=$(systemctl "$1" "$2" 2>&1) && return 0
   journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" \\
@@ -878,16 +958,19 @@ change_unit() {
   echo "\${systemctl_output%%See *}\${complaint:+ It wrote: $complaint}"
   return 1
 }
+
 last_complaint() {
   {
     grep -iE 'fatal|panic|error|fail|cannot' "$run/journal" || cat "$run/journal"
   } | tail -n 1 | tail -c 280
 }
+
 reload_manager() {
   [ -e "$run/daemon-reload" ] || return 0
   try unit-failed systemctl daemon-reload || return 1
   rm -f "$run/daemon-reload"
 }
+
 run_unit() {
   reload_manager || return 1
   first_line "$run/unit.$2"
@@ -903,6 +986,7 @@ run_unit() {
   try unit-failed change_unit "$unit_verb" "$2" || return 1
   try write-failed write_line "$run/unit.$2" "$3"
 }
+
 stop_unit() {
   if systemctl is-active --quiet "$1"; then
     try unit-failed systemctl stop "$1" || return 1
@@ -915,12 +999,14 @@ stop_unit() {
 `,
   'muster-data.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-data.sh of Muster.
+
 create_data() {
   layout=
   [ "$boot" != "$data" ] || layout=boot
   try create-data sh "$here/muster-disk.sh" create "$data" "$1" "$2" "$layout" || return 1
   mount_data "$2"
 }
+
 mount_data() {
   if [ -z "$mounted" ]; then
     note_change "$state" || return 1
@@ -929,9 +1015,11 @@ mount_data() {
   look_at_disk
   choose_identity
 }
+
 require_mounted() {
   [ -n "$mounted" ] || hold no-data-filesystem 'the data filesystem is not mounted'
 }
+
 bind() {
   require_mounted || return 1
   wanted_mount="$(findmnt -nro MAJ:MIN -M "$state") /$1"
@@ -946,6 +1034,7 @@ bind() {
   note_change "$2" || return 1
   try data-mount mount --bind "$state/$1" "$root$2"
 }
+
 write_marker() {
   require_mounted || return 1
   first_line "$state/marker"
@@ -955,19 +1044,23 @@ write_marker() {
     require_marker "$1"
   fi
 }
+
 require_marker() {
   [ "$first_line" = "$1" ] || hold foreign-marker "the data disk is of $first_line, not of $1"
 }
+
 guard_new() {
   look_at_wal
   [ "$mounted $filesystem $wal" != "yes $1 absent" ] || return 0
   guard_text="etcd does not begin anew: \${mounted:-not} mounted"
   hold guard "$guard_text, filesystem \${filesystem:-none} for $1, WAL $wal"
 }
+
 guard_left() {
   ! grep -qxF "$1" "$state/agent/left" 2>/dev/null ||
     hold guard "this disk was cleared of founding $1, and cannot begin it again"
 }
+
 unmount_below() {
   findmnt -nro TARGET | tac | while read -r target; do
     case $target in
@@ -978,6 +1071,7 @@ unmount_below() {
     umount "$target" || exit 1
   done
 }
+
 remember_founding() {
   set -- $1
   {
@@ -986,6 +1080,7 @@ remember_founding() {
   } | sort -u >"$run/left" || return 1
   replace "$run/left" 600 "$state/agent/left"
 }
+
 clear_data() {
   require_mounted || return 1
   first_line "$state/marker"
@@ -1005,6 +1100,7 @@ clear_data() {
   try clear-failed rm "$state/marker" || return 1
   try clear-failed sync "$state"
 }
+
 clear_entry() {
   entry_name=\${1##*/}
   case $entry_name in
@@ -1021,16 +1117,19 @@ clear_entry() {
 `,
   'muster-etcd.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-etcd.sh of Muster.
+
 etcd_has_ended() {
   look_at_etcd
   [ "$etcd" = down ] || return 1
   [ -e "$state/etcd/member/snap/db" ] || return 0
   flock -n "$state/etcd/member/snap/db" true
 }
+
 require_etcd_stopped() {
   etcd_has_ended ||
     hold etcd-runs 'etcd still answers, or has its data open; they are not touched'
 }
+
 set_aside_etcd() {
   if [ -n "$data" ]; then
     require_mounted || return 1
@@ -1045,6 +1144,7 @@ set_aside_etcd() {
   fi
   try write-failed sync "$state"
 }
+
 end_etcd() {
   kubelet_ran=
   if systemctl is-active --quiet kubelet.service; then
@@ -1057,6 +1157,7 @@ end_etcd() {
   fi
   require_etcd_stopped
 }
+
 end_pod() {
   look_count=0
   looks_in_row=0
@@ -1076,16 +1177,19 @@ end_pod() {
     sleep 0.5
   done
 }
+
 pod_has_ended() {
   etcd_has_ended || return 1
   [ "$2" != 1 ] || return 0
   [ -z "$(pod_containers "$1")" ]
 }
+
 end_containers() {
   for container_id in $(pod_containers "$1"); do
     end_container "$container_id" "$2"
   done
 }
+
 restore_etcd() {
   require_mounted || return 1
   marker_after="$1 $3 $4 $5"
@@ -1115,6 +1219,7 @@ restore_etcd() {
   try write-failed sync -f "$state" || return 1
   try write-failed write_line "$state/marker" "$marker_after"
 }
+
 make_restored_data() {
   if [ -n "$etcd_image" ]; then
     try restore-failed mount_image "$etcd_image" || return 1
@@ -1126,6 +1231,7 @@ make_restored_data() {
   try write-failed sync -f "$state" || return 1
   try write-failed mv -T "$etcd_restored.part" "$etcd_restored"
 }
+
 swap_etcd_data() {
   if [ ! -e "$etcd_before" ]; then
     try write-failed mv -T "$state/etcd/member" "$etcd_before" || return 1
@@ -1134,6 +1240,7 @@ swap_etcd_data() {
     try write-failed mv -T "$etcd_restored/member" "$state/etcd/member"
   fi
 }
+
 replay_log() {
   cd "$etcd_copy" || return 1
   etcd --name "$member" --data-dir "$etcd_copy" --force-new-cluster \\
@@ -1154,10 +1261,12 @@ replay_log() {
   kill "$etcd_process" && wait "$etcd_process"
   :
 }
+
 replay_is_healthy() {
   curl -q --silent --max-time 2 --unix-socket client:0 http://localhost/health 2>/dev/null |
     grep -q true
 }
+
 restore_database() {
   case $member_address in
     *:*) peer_url=https://[$member_address]:2380 ;;
@@ -1175,18 +1284,23 @@ restore_database() {
 `,
   'muster-image.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-image.sh of Muster.
+
 image_root=$run/etcd-image
+
 uses_crio() {
   [ -S "$root/var/run/crio/crio.sock" ]
 }
+
 containerd() {
   ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
 }
+
 cri() {
   crictl --timeout 2m "$@" 2>"$run/crictl.log" && return 0
   tail -n 1 "$run/crictl.log" >&2
   return 1
 }
+
 pod_containers() {
   if uses_crio; then
     crictl ps -q --state running --name '^etcd$' \\
@@ -1202,6 +1316,7 @@ pod_containers() {
   filter="$filter,$label.container.name\\"==etcd"
   containerd containers list -q "$filter" 2>/dev/null | grep -Fxf "$run/tasks"
 }
+
 end_container() {
   if uses_crio; then
     crictl stop --timeout 30 "$1"
@@ -1209,6 +1324,7 @@ end_container() {
     containerd tasks kill --signal "$2" "$1"
   fi >/dev/null 2>&1
 }
+
 mount_image() {
   ! findmnt -M "$image_root" >/dev/null || return 0
   mkdir -p "$image_root" || return 1
@@ -1220,6 +1336,7 @@ mount_image() {
   containerd images pull --hosts-dir "$root/etc/containerd/certs.d" "$1" || return 1
   containerd images mount "$1" "$image_root"
 }
+
 unmount_image() {
   if uses_crio; then
     if findmnt -M "$image_root" >/dev/null; then
@@ -1231,14 +1348,29 @@ unmount_image() {
   fi
   [ ! -e "$image_root" ] || rmdir "$image_root"
 }
+
 mount_crio_image() {
   remove_image_pod || return 1
-  cri inspecti -q "$1" >/dev/null 2>&1 || cri pull "$1" >/dev/null || return 1
-  pod_metadata='"metadata":{"name":"muster-etcd-image","namespace":"muster","uid":"muster-etcd-image"}'
+  if ! cri inspecti -q "$1" >/dev/null 2>&1; then
+    cri pull "$1" >/dev/null || return 1
+  fi
   linux='"linux":{"security_context":{"namespace_options":{"network":2,"pid":1}}}'
-  printf '{%s,"log_directory":"%s",%s}\\n' "$pod_metadata" "$run" "$linux" >"$run/pod.json"
-  printf '{%s,"image":{"image":"%s"},"command":["etcd"],"log_path":"etcd-image.log",%s}\\n' \\
-    '"metadata":{"name":"files"}' "$1" "$linux" >"$run/container.json"
+  cat >"$run/pod.json" <<POD
+{
+  "metadata": {"name": "muster-etcd-image", "namespace": "muster", "uid": "muster-etcd-image"},
+  "log_directory": "$run",
+  $linux
+}
+POD
+  cat >"$run/container.json" <<CONTAINER
+{
+  "metadata": {"name": "files"},
+  "image": {"image": "$1"},
+  "command": ["etcd"],
+  "log_path": "etcd-image.log",
+  $linux
+}
+CONTAINER
   image_pod=$(cri runp "$run/pod.json") || return 1
   image_container=$(cri create "$image_pod" "$run/container.json" "$run/pod.json") || return 1
   image_files=$(
@@ -1247,12 +1379,14 @@ mount_crio_image() {
   ) || return 1
   mount --bind "$image_files" "$image_root"
 }
+
 remove_image_pod() {
   image_pods=$(cri pods -q --name '^muster-etcd-image$') || return 1
   for image_pod in $image_pods; do
     cri rmp --force "$image_pod" || return 1
   done
 }
+
 with_etcd_programs() {
   if [ -n "$etcd_image" ]; then
     PATH=$image_root/usr/sbin:$image_root/usr/bin:$image_root/sbin:$image_root/bin:$PATH
@@ -1263,11 +1397,15 @@ with_etcd_programs() {
 `,
   'muster-kept.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-kept.sh of Muster.
+
 shelf=$state/kept
+
 doing_kept_plan=''
+
 keeps_plans() {
   [ -n "$boot" ] && [ "$identity" = "$state/agent" ]
 }
+
 copy_from_shelf() {
   [ -e "$shelf/$1" ] || return 1
   if make_parent "$2" && cp "$shelf/$1" "$2" && sha256 "$2" && [ "$sha256" = "$1" ]; then
@@ -1276,6 +1414,7 @@ copy_from_shelf() {
   rm -f "$2" "$shelf/$1"
   return 1
 }
+
 keep_plan() {
   if [ -z "$boot" ] && [ "$identity" = "$state/agent" ]; then
     try keep-failed rm -rf "$shelf" || return 1
@@ -1294,6 +1433,7 @@ keep_plan() {
     esac
   done
 }
+
 keep_fetched_files() {
   kept_names=' plan.tar wal '
   while read -r verb first second third fourth; do
@@ -1314,6 +1454,7 @@ keep_fetched_files() {
     fi
   done <"$stage/lines"
 }
+
 do_kept_plan() {
   [ "$http_status" = 000 ] || return 0
   [ ! -e "$run/applied" ] || return 0
@@ -1333,6 +1474,7 @@ do_kept_plan() {
   fi
   doing_kept_plan=''
 }
+
 update_boot_disk() {
   keeps_plans || return 0
   [ -z "$from_boot_disk" ] || return 0
@@ -1356,28 +1498,49 @@ update_boot_disk() {
 set -u
 LC_ALL=C
 export LC_ALL
+
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
 state=$root/var/lib/muster
+command=$1
 selector=$2
-case $1 in boot-*) booting=yes ;; *) booting= ;; esac
+case $command in
+  boot-*) booting=yes ;;
+  *) booting= ;;
+esac
+
+MARK=MUSTER-DATA-NEW
+BEFORE_PARTITIONS=2047
+
 fail() {
   printf '%s\\n' "$1"
   exit 1
 }
+
 first_line() {
-  value=
-  { [ -r "$1" ] && read -r value <"$1"; } 2>/dev/null
+  first_line=
+  if [ -r "$1" ]; then
+    read -r first_line <"$1"
+  fi 2>/dev/null
   :
 }
+
+
 look() {
-  disk=unused device='' filesystem='' mounted='' partition='' detail=''
+  disk=unused
+  device=''
+  filesystem=''
+  mounted=''
+  partition=''
+  detail=''
   [ -n "$selector" ] || return 0
   fitting=
-  for entry in "$root"/sys/block/*; do
-    name=\${entry##*/}
-    case $name in '*' | loop* | ram* | zram* | sr* | fd* | dm-* | md* | mtd* | *'!'*) continue ;; esac
-    fits "$name" && fitting="$fitting $name"
+  for block_device in "$root"/sys/block/*; do
+    name=\${block_device##*/}
+    case $name in
+      '*' | loop* | ram* | zram* | sr* | fd* | dm-* | md* | mtd* | *'!'*) continue ;;
+    esac
+    ! fits_selector "$name" || fitting="$fitting $name"
   done
   set -- $fitting
   case $# in
@@ -1386,166 +1549,323 @@ look() {
     *) disk=several detail="$* fit $selector" ;;
   esac
 }
-fits() {
+
+fits_selector() {
   first_line "$root/sys/block/$1/size"
-  case $value in '' | *[!0-9]*) return 1 ;; esac
-  mib=$((value / 2048))
+  case $first_line in
+    '' | *[!0-9]*) return 1 ;;
+  esac
+  mib=$((first_line / 2048))
   [ "$mib" -ge 8 ] || return 1
   for term in $selector; do
-    want=\${term#*=}
-    case $term in
-      path=*) [ "$(readlink -f "$root$want")" = "$root/dev/$1" ] || return 1 ;;
-      serial=*) has_serial "$1" "$want" || return 1 ;;
-      size=*-*)
-        from=\${want%-*} to=\${want#*-}
-        [ "$mib" -ge "\${from:-0}" ] && [ "$mib" -le "\${to:-$mib}" ] || return 1
-        ;;
-      *) return 1 ;;
-    esac
+    fits_term "$1" "$term" || return 1
   done
 }
+
+fits_term() {
+  wanted=\${2#*=}
+  case $2 in
+    path=*) [ "$(readlink -f "$root$wanted")" = "$root/dev/$1" ] ;;
+    serial=*) has_serial "$1" "$wanted" ;;
+    size=*-*)
+      smallest=\${wanted%-*}
+      largest=\${wanted#*-}
+      [ "$mib" -ge "\${smallest:-0}" ] && [ "$mib" -le "\${largest:-$mib}" ]
+      ;;
+    *) return 1 ;;
+  esac
+}
+
 has_serial() {
-  for file in serial device/serial; do
-    first_line "$root/sys/block/$1/$file"
-    [ "$value" != "$2" ] || return 0
+  for serial_file in serial device/serial; do
+    first_line "$root/sys/block/$1/$serial_file"
+    [ "$first_line" != "$2" ] || return 0
   done
   for link in "$root"/dev/disk/by-id/*[_-]"$2"; do
     [ "$(readlink -f "$link")" != "$root/dev/$1" ] || return 0
   done
   return 1
 }
+
 judge() {
-  device=/dev/$1 node=$root/dev/$1 sys=$root/sys/block/$1 disk=foreign
+  disk=foreign
+  device=/dev/$1
+  node=$root/dev/$1
+  sys=$root/sys/block/$1
   measure
-  partitions
-  writable || return 0
-  if made_half $BEFORE_PARTITIONS && [ "$others" = 0 ] && probe; then
-    case $type in '' | gpt | PMBR) disk=blank && return ;; esac
+  count_partitions
+  is_writable || return 0
+  if is_half_divided; then
+    disk=blank
+    return 0
   fi
   case $boots:$datas:$others in
     0:0:0) ;;
     1:[01]:0)
-      [ -z "$booting" ] || { disk=ours partition=/dev/$boot_part && return; }
-      [ "$datas" = 1 ] || { detail='is a boot disk, with nothing beside it' && return; }
-      device=/dev/$data_part node=$root/dev/$data_part sys=$sys/$data_part
-      measure
-      writable || return 0
+      if [ -n "$booting" ]; then
+        disk=ours
+        partition=/dev/$boot_part
+        return 0
+      fi
+      choose_data_partition || return 0
       ;;
-    *) detail='has partitions' && return ;;
+    *)
+      detail='has partitions'
+      return 0
+      ;;
   esac
   probe || return 0
   if [ -n "$type" ]; then
-    [ "$label $type" = 'MUSTER-DATA ext4' ] || { detail="holds $type\${label:+ named $label}" && return; }
-    [ -z "$booting" ] || { detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say the same when it is made' && return; }
-    ! made_half $((sectors - 1)) || { disk=blank && return; }
-    disk=ours
-    first_line "$sys/dev"
-    [ -z "$value" ] || [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$value" ] || mounted=yes
-    return
+    judge_known
+  else
+    judge_unknown
   fi
-  ! made_half $((sectors - 1)) || { disk=blank && return; }
-  found=$(wipefs --noheadings "$node" 2>&1)
-  [ -z "$found" ] || { detail="holds $found" && return; }
-  if zeros 0 && zeros $((sectors / 2048 - 1)); then
+}
+
+is_half_divided() {
+  is_marked $BEFORE_PARTITIONS || return 1
+  [ "$others" = 0 ] || return 1
+  probe || return 1
+  case $type in
+    '' | gpt | PMBR) ;;
+    *) return 1 ;;
+  esac
+}
+
+choose_data_partition() {
+  if [ "$datas" != 1 ]; then
+    detail='is a boot disk, with nothing beside it'
+    return 1
+  fi
+  device=/dev/$data_part
+  node=$root/dev/$data_part
+  sys=$sys/$data_part
+  measure
+  is_writable
+}
+
+judge_known() {
+  if [ "$label $type" != 'MUSTER-DATA ext4' ]; then
+    detail="holds $type\${label:+ named $label}"
+    return 0
+  fi
+  if [ -n "$booting" ]; then
+    detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say'
+    detail="$detail the same when it is made"
+    return 0
+  fi
+  if is_marked $((sectors - 1)); then
+    disk=blank
+    return 0
+  fi
+  disk=ours
+  first_line "$sys/dev"
+  [ -n "$first_line" ] || return 0
+  [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$first_line" ] || mounted=yes
+}
+
+judge_unknown() {
+  if is_marked $((sectors - 1)); then
+    disk=blank
+    return 0
+  fi
+  signatures=$(wipefs --noheadings "$node" 2>&1)
+  if [ -n "$signatures" ]; then
+    detail="holds $signatures"
+  elif is_zero 0 && is_zero $((sectors / 2048 - 1)); then
     disk=blank
   else
-    detail='holds data of an unknown kind; if nobody misses them, write zeros over its first and its last MiB'
+    detail='holds data of an unknown kind; if nobody misses them, write zeros over its first and'
+    detail="$detail its last MiB"
   fi
 }
-writable() {
+
+is_writable() {
   for holder in "$sys"/holders/*; do
-    [ ! -e "$holder" ] || { detail="is part of \${holder##*/}" && return 1; }
+    [ -e "$holder" ] || continue
+    detail="is part of \${holder##*/}"
+    return 1
   done
   first_line "$sys/ro"
-  [ "$value" != 1 ] || { detail='is read-only' && return 1; }
+  if [ "$first_line" = 1 ]; then
+    detail='is read-only'
+    return 1
+  fi
 }
+
 probe() {
-  label='' type='' filesystem=''
-  found=$(blkid -p -o export "$node" 2>&1)
+  label=''
+  type=''
+  filesystem=''
+  blkid_output=$(blkid -p -o export "$node" 2>&1)
   case $? in
     0) ;;
     2) return 0 ;;
-    *) detail="cannot be told: \${found:-blkid failed}" && return 1 ;;
+    *)
+      detail="cannot be told: \${blkid_output:-blkid failed}"
+      return 1
+      ;;
   esac
-  while IFS='=' read -r key value; do
-    case $key in LABEL) label=$value ;; TYPE | PTTYPE) type=$value ;; UUID) filesystem=$value ;; esac
-  done <<FOUND
-$found
-FOUND
+  while IFS='=' read -r tag text; do
+    case $tag in
+      LABEL) label=$text ;;
+      TYPE | PTTYPE) type=$text ;;
+      UUID) filesystem=$text ;;
+    esac
+  done <<TAGS
+$blkid_output
+TAGS
 }
+
 measure() {
   first_line "$sys/size"
-  sectors=$value
+  sectors=$first_line
 }
-partitions() {
-  boots=0 datas=0 others=0 boot_part='' data_part=''
-  for part in "$sys"/*/partition; do
-    [ -e "$part" ] || continue
-    part=\${part%/*}
+
+count_partitions() {
+  boots=0
+  datas=0
+  others=0
+  boot_part=''
+  data_part=''
+  for partition_file in "$sys"/*/partition; do
+    [ -e "$partition_file" ] || continue
+    part=\${partition_file%/partition}
     case $(sed -n 's/^PARTNAME=//p' "$part/uevent" 2>/dev/null) in
-      MUSTER-BOOT) boots=$((boots + 1)) boot_part=\${part##*/} ;;
-      MUSTER-DATA) datas=$((datas + 1)) data_part=\${part##*/} ;;
-      *) others=$((others + 1)) ;;
+      MUSTER-BOOT)
+        boots=$((boots + 1))
+        boot_part=\${part##*/}
+        ;;
+      MUSTER-DATA)
+        datas=$((datas + 1))
+        data_part=\${part##*/}
+        ;;
+      *)
+        others=$((others + 1))
+        ;;
     esac
   done
 }
-zeros() {
-  [ "$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\\001-\\377' | wc -c)" -eq 1048576 ]
+
+is_zero() {
+  zeros=$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\\001-\\377' | wc -c)
+  [ "$zeros" -eq 1048576 ]
 }
-BEFORE_PARTITIONS=2047
-mark() {
-  { printf '%s' "$1" && head -c $((512 - \${#1})) /dev/zero; } |
-    dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
+
+is_marked() {
+  found_mark=$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\\0')
+  [ "$found_mark" = $MARK ]
 }
-made_half() {
-  [ "$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\\0')" = MUSTER-DATA-NEW ]
+
+
+write_sector() {
+  {
+    printf '%s' "$1"
+    head -c $((512 - \${#1})) /dev/zero
+  } | dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
 }
+
 divide() {
-  mark MUSTER-DATA-NEW $BEFORE_PARTITIONS && printf 'label: gpt\\nstart=1MiB, size=%sMiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable\\n%s' "$1" "$2" |
+  write_sector $MARK $BEFORE_PARTITIONS || return 1
+  boot_line="start=1MiB, size=$1MiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable"
+  printf 'label: gpt\\n%s\\n%s' "$boot_line" "$2" |
     sfdisk --quiet --wipe always --wipe-partitions always "$node"
 }
+
+make_filesystem() {
+  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$2" \${3:+"$3"} || return 1
+  sync "$2"
+}
+
 create() {
   look
   [ "$disk $filesystem" != "ours $2" ] || return 0
-  [ "$disk $device" = "blank $1" ] || fail "$1 is not made the data disk: \${device:-it} is $disk\${detail:+, $detail}"
-  if [ "\${device##*/}" != "$data_part" ] && { [ -n "$3" ] || made_half $BEFORE_PARTITIONS; }; then
+  [ "$disk $device" = "blank $1" ] || refuse "$1" data
+  if becomes_two "$3"; then
     create_both "$2"
   else
-    { mark MUSTER-DATA-NEW $((sectors - 1)) && mkfs.ext4 -q -F -L MUSTER-DATA -U "$2" "$node" $((sectors / 2 - 1024))k && sync "$node" && mark '' $((sectors - 1)); } 2>&1
+    create_whole "$2" 2>&1
   fi || fail "the filesystem was not made on $1"
 }
-create_both() {
-  mib=$((sectors / 2048)) room=$((sectors / 2048 / 8))
-  [ "$room" -ge 640 ] || room=640
-  [ "$room" -le 4096 ] || room=4096
-  [ $((mib - room)) -ge 128 ] || fail "$device has $mib MiB, too little for the data and what the machine starts from: at least $((room + 128))"
-  divide "$room" 'type=L, name=MUSTER-DATA' 2>&1 || return 1
-  partitions
-  [ "$boots:$datas:$others" = 1:1:0 ] || fail "the kernel does not see the new partitions of $device"
-  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$root/dev/$data_part" 2>&1 && sync "$root/dev/$data_part" && mark '' $BEFORE_PARTITIONS 2>&1
+
+becomes_two() {
+  [ "\${device##*/}" != "$data_part" ] || return 1
+  [ -z "$1" ] || return 0
+  is_marked $BEFORE_PARTITIONS
 }
+
+refuse() {
+  fail "$1 is not made the $2 disk: \${device:-it} is $disk\${detail:+, $detail}"
+}
+
+create_whole() {
+  write_sector $MARK $((sectors - 1)) || return 1
+  make_filesystem "$1" "$node" $((sectors / 2 - 1024))k || return 1
+  write_sector '' $((sectors - 1))
+}
+
+create_both() {
+  mib=$((sectors / 2048))
+  boot_mib=$((mib / 8))
+  [ "$boot_mib" -ge 640 ] || boot_mib=640
+  [ "$boot_mib" -le 4096 ] || boot_mib=4096
+  if [ $((mib - boot_mib)) -lt 128 ]; then
+    reason="$device has $mib MiB, too little for the data and what the machine starts from"
+    fail "$reason: at least $((boot_mib + 128))"
+  fi
+  divide "$boot_mib" 'type=L, name=MUSTER-DATA' 2>&1 || return 1
+  count_partitions
+  if [ "$boots:$datas:$others" != 1:1:0 ]; then
+    fail "the kernel does not see the new partitions of $device"
+  fi
+  make_filesystem "$1" "$root/dev/$data_part" 2>&1 || return 1
+  write_sector '' $BEFORE_PARTITIONS 2>&1
+}
+
 create_boot() {
   look
   [ "$disk $device" != "ours $1" ] || return 0
-  [ "$disk $device" = "blank $1" ] || fail "$1 is not made the boot disk: \${device:-it} is $disk\${detail:+, $detail}"
-  room=$((sectors / 2048 - 2))
-  [ "$room" -le 4096 ] || room=4096
-  { divide "$room" '' && mark '' $BEFORE_PARTITIONS; } 2>&1 || fail "the boot disk was not made on $1"
+  [ "$disk $device" = "blank $1" ] || refuse "$1" boot
+  boot_mib=$((sectors / 2048 - 2))
+  [ "$boot_mib" -le 4096 ] || boot_mib=4096
+  divide "$boot_mib" '' 2>&1 || fail "the boot disk was not made on $1"
+  write_sector '' $BEFORE_PARTITIONS 2>&1 || fail "the boot disk was not made on $1"
 }
-mount_it() {
+
+mount_data() {
   look
-  [ "$disk $filesystem" = "ours $1" ] || fail "filesystem $1 is not here: \${device:-the disk} is $disk\${detail:+, $detail}\${filesystem:+, with $filesystem}"
+  if [ "$disk $filesystem" != "ours $1" ]; then
+    reason="filesystem $1 is not here: \${device:-the disk} is $disk\${detail:+, $detail}"
+    fail "$reason\${filesystem:+, with $filesystem}"
+  fi
   [ -z "$mounted" ] || return 0
-  [ -z "$(findmnt -nro SOURCE -M "$state")" ] || fail "something else is mounted at /var/lib/muster: $(findmnt -nro SOURCE -M "$state")"
-  mkdir -p "$state" && mount -t ext4 -o noatime "$node" "$state" 2>&1
+  other_source=$(findmnt -nro SOURCE -M "$state")
+  if [ -n "$other_source" ]; then
+    fail "something else is mounted at /var/lib/muster: $other_source"
+  fi
+  mkdir -p "$state" || return 1
+  mount -t ext4 -o noatime "$node" "$state" 2>&1
 }
-case $1 in
-  look) look && printf 'disk=%s\\ndevice=%s\\nfilesystem=%s\\nmounted=%s\\ndetail=%s\\n' "$disk" "$device" "$filesystem" "$mounted" "$(printf '%s' "$detail" | tr '\\n' ' ')" ;;
+
+print_look() {
+  printf 'disk=%s\\ndevice=%s\\n' "$disk" "$device"
+  if [ -n "$booting" ]; then
+    printf 'partition=%s\\n' "$partition"
+  else
+    printf 'filesystem=%s\\nmounted=%s\\n' "$filesystem" "$mounted"
+  fi
+  printf 'detail=%s\\n' "$(printf '%s' "$detail" | tr '\\n' ' ')"
+}
+
+case $command in
+  look | boot-look)
+    look
+    print_look
+    ;;
   create) create "$3" "$4" "\${5:-}" ;;
-  mount) mount_it "$3" ;;
-  boot-look) look && printf 'disk=%s\\ndevice=%s\\npartition=%s\\ndetail=%s\\n' "$disk" "$device" "$partition" "$(printf '%s' "$detail" | tr '\\n' ' ')" ;;
+  mount) mount_data "$3" ;;
   boot-create) create_boot "$3" ;;
-  *) fail 'usage: muster-disk.sh look SELECTOR | create SELECTOR DEVICE UUID [boot] | mount SELECTOR UUID | boot-look SELECTOR | boot-create SELECTOR DEVICE' ;;
+  *) fail 'usage: muster-disk.sh look|create|mount|boot-look|boot-create SELECTOR [ARGUMENT]...' ;;
 esac
 `,
   'muster-check.sh': `#!/bin/sh
@@ -1554,108 +1874,173 @@ set -fu
 LC_ALL=C
 export LC_ALL
 root=\${MUSTER_ROOT:-}
+
 fail() {
   printf '%s\\n' "$1"
   exit 1
 }
-holds() {
+
+check_memory() {
+  while read -r name kib _; do
+    [ "$name" != MemTotal: ] || break
+  done <"$root/proc/meminfo"
+  mib=$((kib / 1024))
+  [ "$mib" -ge "$1" ] || fail "$mib MiB of memory; $1 are needed"
+}
+
+check_cpus() {
+  count=0
+  while read -r name _; do
+    [ "$name" != processor ] || count=$((count + 1))
+  done <"$root/proc/cpuinfo"
+  [ "$count" -ge "$1" ] || fail "$count processors; $1 are needed"
+}
+
+check_cgroup2() {
+  [ -e "$root/sys/fs/cgroup/cgroup.controllers" ] ||
+    fail 'control groups are not the unified ones (version 2)'
+}
+
+check_swapless() {
+  [ "$(wc -l <"$root/proc/swaps")" -le 1 ] || fail 'swap is in use'
+}
+
+check_module() {
+  [ ! -e "$root/sys/module/$(printf '%s' "$1" | tr - _)" ] || return 0
+  modprobe "$1" 2>&1 || fail "the kernel has no module $1"
+}
+
+check_port() {
+  set +f
+  port=$1
+  shift
+  own_programs=$*
+  port_suffix=$(printf ':%04X' "$port")
+  for table in tcp tcp6; do
+    [ -r "$root/proc/net/$table" ] || continue
+    while read -r _ address _ socket_state _ _ _ _ _ inode _; do
+      case "$address $socket_state" in
+        *"$port_suffix 0A") ;;
+        *) continue ;;
+      esac
+      belongs_to_own_program "$inode" || fail "something else listens at TCP port $port"
+    done <"$root/proc/net/$table"
+  done
+}
+
+belongs_to_own_program() {
+  for process in "$root"/proc/[0-9]*; do
+    ! holds_socket "$process" "$1" 2>/dev/null || return 0
+  done
+  return 1
+}
+
+holds_socket() {
   read -r name <"$1/comm" || return 1
-  case " $own " in *" $name "*) ;; *) return 1 ;; esac
+  case " $own_programs " in
+    *" $name "*) ;;
+    *) return 1 ;;
+  esac
   for handle in "$1"/fd/*; do
     [ "$(readlink "$handle")" != "socket:[$2]" ] || return 0
   done
   return 1
 }
-port() {
-  hex=$(printf ':%04X' "$1")
-  for file in tcp tcp6; do
-    [ -r "$root/proc/net/$file" ] || continue
-    while read -r _ at _ in _ _ _ _ _ inode _; do
-      case "$at $in" in *"$hex 0A") ;; *) continue ;; esac
-      free=
-      for process in "$root"/proc/[0-9]*; do
-        if holds "$process" "$inode" 2>/dev/null; then free=yes && break; fi
-      done
-      [ -n "$free" ] || fail "something else listens at TCP port $1"
-    done <"$root/proc/net/$file"
-  done
-}
-mtu() {
+
+check_mtu() {
   headers=28
-  case $1 in *:*) headers=48 ;; esac
+  case $1 in
+    *:*) headers=48 ;;
+  esac
   ping -n -q -c 1 -W 2 "$1" >/dev/null 2>&1 || return 0
   octets=$2
   device=$(ip -o route get "$1" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
-  [ ! -r "$root/sys/class/net/\${device:-none}/mtu" ] || read -r octets <"$root/sys/class/net/$device/mtu"
-  said=$(ping -n -M 'do' -c 3 -i 0.2 -W 2 -s $((octets - headers)) "$1" 2>&1) && return 0
-  case $said in *'rag needed'* | *'essage too long'* | *'acket too big'* | *' option'*) return 0 ;; esac
+  device_mtu=$root/sys/class/net/\${device:-none}/mtu
+  [ ! -r "$device_mtu" ] || read -r octets <"$device_mtu"
+  ping_output=$(ping -n -M 'do' -c 3 -i 0.2 -W 2 -s $((octets - headers)) "$1" 2>&1) && return 0
+  case $ping_output in
+    *'rag needed'* | *'essage too long'* | *'acket too big'* | *' option'*) return 0 ;;
+  esac
   fail "$1 answers, but packets of $octets octets do not reach it in one piece"
 }
-took() {
-  while read -r _ octets _ rest; do
-    case $octets in bytes) rest=\${rest##*copied, } && echo "\${rest%% *}" ;; esac
-  done
-}
-milliseconds() {
-  ms=$(printf '%.3f' "\${1:-0}" | tr -d '.')
-  ms=\${ms#"\${ms%%[!0]*}"}
-  ms=\${ms:-0}
-}
-fsync() {
-  file=$1/.muster-fsync
-  { mkdir -p "$1" && dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none; } 2>/dev/null || fail "cannot write to $1"
-  all=$(dd if=/dev/zero of="$file" bs=2300 count=100 conv=notrunc oflag=dsync 2>&1 | took)
+
+check_fsync() {
+  file=$root$1/.muster-fsync
+  make_file "$root$1" 2>/dev/null || fail "cannot write to $root$1"
+  all=$(write_synced count=100 | seconds_of_dd)
   milliseconds "$all"
-  if [ -n "$all" ] && [ "$ms" -le "$2" ]; then
+  if [ -n "$all" ] && [ "$milliseconds" -le "$2" ]; then
     rm -f "$file"
     return
   fi
-  at=0
-  worst=$(
-    while [ "$at" -lt 100 ]; do
-      dd if=/dev/zero of="$file" bs=2300 count=1 seek="$at" conv=notrunc oflag=dsync 2>&1
-      at=$((at + 1))
-    done | took | sort -g | tail -n 2 | head -n 1
-  )
+  second_slowest=$(write_one_by_one | seconds_of_dd | sort -g | tail -n 2 | head -n 1)
   rm -f "$file"
-  milliseconds "$worst"
-  [ "$ms" -le "$2" ] || fail "of 100 small writes to $1 with fdatasync, the second slowest took $ms ms; $2 are allowed"
+  milliseconds "$second_slowest"
+  if [ "$milliseconds" -gt "$2" ]; then
+    writes="of 100 small writes to $root$1 with fdatasync"
+    fail "$writes, the second slowest took $milliseconds ms; $2 are allowed"
+  fi
 }
+
+make_file() {
+  mkdir -p "$1" || return 1
+  dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none
+}
+
+write_synced() {
+  dd if=/dev/zero of="$file" bs=2300 "$@" conv=notrunc oflag=dsync 2>&1
+}
+
+write_one_by_one() {
+  block=0
+  while [ "$block" -lt 100 ]; do
+    write_synced count=1 seek="$block"
+    block=$((block + 1))
+  done
+}
+
+seconds_of_dd() {
+  while read -r _ octets _ rest; do
+    case $octets in
+      bytes)
+        rest=\${rest##*copied, }
+        echo "\${rest%% *}"
+        ;;
+    esac
+  done
+}
+
+milliseconds() {
+  milliseconds=$(printf '%.3f' "\${1:-0}" | tr -d '.')
+  milliseconds=\${milliseconds#"\${milliseconds%%[!0]*}"}
+  milliseconds=\${milliseconds:-0}
+}
+
+check_machine_id() {
+  id=
+  [ ! -r "$root/etc/machine-id" ] || read -r id <"$root/etc/machine-id"
+  case $id in
+    *[!0-9a-f]* | 00000000000000000000000000000000) id= ;;
+  esac
+  [ \${#id} = 32 ] || fail '/etc/machine-id holds no machine-id'
+  for other in "$@"; do
+    [ "$id" != "$other" ] ||
+      fail "machine-id $id is of the image; every machine of it has the same"
+  done
+}
+
 check=$1
 shift
 case $check in
-  memory)
-    while read -r name kib _; do [ "$name" != MemTotal: ] || break; done <"$root/proc/meminfo"
-    [ $((kib / 1024)) -ge "$1" ] || fail "$((kib / 1024)) MiB of memory; $1 are needed"
-    ;;
-  cpus)
-    count=0
-    while read -r name _; do [ "$name" != processor ] || count=$((count + 1)); done <"$root/proc/cpuinfo"
-    [ "$count" -ge "$1" ] || fail "$count processors; $1 are needed"
-    ;;
-  cgroup2) [ -e "$root/sys/fs/cgroup/cgroup.controllers" ] || fail 'control groups are not the unified ones (version 2)' ;;
-  swapless) [ "$(wc -l <"$root/proc/swaps")" -le 1 ] || fail 'swap is in use' ;;
-  module)
-    [ -e "$root/sys/module/$(printf '%s' "$1" | tr - _)" ] || modprobe "$1" 2>&1 || fail "the kernel has no module $1"
-    ;;
-  port)
-    set +f
-    number=$1
-    shift
-    own=$*
-    port "$number"
-    ;;
-  mtu) mtu "$1" "$2" ;;
-  fsync) fsync "$root$1" "$2" ;;
-  machine-id)
-    id=
-    [ ! -r "$root/etc/machine-id" ] || read -r id <"$root/etc/machine-id"
-    case $id in *[!0-9a-f]* | 00000000000000000000000000000000) id= ;; esac
-    [ \${#id} = 32 ] || fail '/etc/machine-id holds no machine-id'
-    for other in "$@"; do
-      [ "$id" != "$other" ] || fail "machine-id $id is of the image; every machine of it has the same"
-    done
-    ;;
+  memory) check_memory "$1" ;;
+  cpus) check_cpus "$1" ;;
+  cgroup2) check_cgroup2 ;;
+  swapless) check_swapless ;;
+  module) check_module "$1" ;;
+  port) check_port "$@" ;;
+  mtu) check_mtu "$1" "$2" ;;
+  fsync) check_fsync "$1" "$2" ;;
+  machine-id) check_machine_id "$@" ;;
   *) fail "no check is called $check" ;;
 esac
 `,
@@ -1668,165 +2053,267 @@ set -u
 umask 077
 LC_ALL=C
 export LC_ALL
+
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
-case $0 in */*) here=\${0%/*} ;; *) here=. ;; esac
+case $0 in
+  */*) here=\${0%/*} ;;
+  *) here=. ;;
+esac
 run=$root/run/muster
 work=$run/boot
-at=$work/disk
+mounted=$work/disk
 image=$root/run/muster/image/root.squashfs
-uefi=$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi
-mbr=$root/usr/lib/syslinux/mbr/gptmbr.bin
-end() {
-  ! mountpoint -q "$at" || umount "$at"
-  printf '%s %s\\n' "$1" "$(printf '%s' "$2" | tr -s '\\0-\\37\\177' ' ' | head -c 300)" >"$work/ended" && mv "$work/ended" "$run/bootdisk"
+uefi_loader=$root/usr/lib/systemd/boot/efi/systemd-bootx64.efi
+bios_sector=$root/usr/lib/syslinux/mbr/gptmbr.bin
+
+finish() {
+  ! mountpoint -q "$mounted" || umount "$mounted"
+  reason=$(printf '%s' "$2" | tr -s '\\0-\\37\\177' ' ' | head -c 300)
+  printf '%s %s\\n' "$1" "$reason" >"$work/ended" && mv "$work/ended" "$run/bootdisk"
   [ "$1" = kept ]
   exit
 }
+
 try() {
-  said=$("$@" 2>&1 9>&-) || end failed "\${said:-$1 failed}"
+  try_output=$("$@" 2>&1 9>&-) || finish failed "\${try_output:-$1 failed}"
 }
-pull() {
-  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' --connect-timeout 10 --max-time 600 --output "$2" "$1"
+
+download() {
+  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \\
+    --connect-timeout 10 --max-time 600 --output "$2" "$1"
 }
-words() {
+
+kernel_arguments() {
   tr -s ' ' '\\n' <"$root/proc/cmdline"
 }
+
 argument() {
-  value=$(words | sed -n "s/^$1=//p" | tail -n 1)
+  argument=$(kernel_arguments | sed -n "s/^$1=//p" | tail -n 1)
 }
+
+
+find_seed() {
+  argument 'ignition\\.config\\.url'
+  seed_url=\${argument%ignition}
+  seed_names=ignition
+  [ -z "$argument" ] || return 0
+  argument ds
+  seed_url=\${argument#*;s=}
+  seed_names='user-data meta-data vendor-data network-config'
+  case $argument in
+    'nocloud;s='* | 'nocloud-net;s='*) ;;
+    *) return 1 ;;
+  esac
+}
+
 seed() {
   [ ! -e "$work/seed" ] || return 0
-  argument 'ignition\\.config\\.url'
-  url=\${value%ignition} names=ignition
-  if [ -z "$value" ]; then
-    argument ds
-    url=\${value#*;s=} names='user-data meta-data vendor-data network-config'
-    case $value in 'nocloud;s='* | 'nocloud-net;s='*) ;; *) return 1 ;; esac
-  fi
+  find_seed || return 1
   rm -rf "$work/seed.new"
   mkdir -p "$work/seed.new/kept/seed" || return 1
-  for name in $names; do
-    pull "$url$name" "$work/seed.new/kept/seed/$name" && continue
-    case $?$name in 22vendor-data | 22network-config) rm -f "$work/seed.new/kept/seed/$name" ;; *) return 1 ;; esac
+  for seed_name in $seed_names; do
+    seed_file=$work/seed.new/kept/seed/$seed_name
+    download "$seed_url$seed_name" "$seed_file" && continue
+    case $?$seed_name in
+      22vendor-data | 22network-config) rm -f "$seed_file" ;;
+      *) return 1 ;;
+    esac
   done
   mv "$work/seed.new" "$work/seed"
 }
-look() {
-  disk=none device='' partition='' detail='muster-disk.sh said nothing'
-  found=$(sh "$here/muster-disk.sh" boot-look "$1")
-  while IFS='=' read -r name value; do
-    case $name in disk) disk=$value ;; device) device=$value ;; partition) partition=$value ;; detail) detail=$value ;; esac
-  done <<FOUND
-$found
-FOUND
+
+
+look_at_disk() {
+  disk=none
+  device=''
+  partition=''
+  detail='muster-disk.sh said nothing'
+  disk_fields=$(sh "$here/muster-disk.sh" boot-look "$1")
+  while IFS='=' read -r field text; do
+    case $field in
+      disk) disk=$text ;;
+      device) device=$text ;;
+      partition) partition=$text ;;
+      detail) detail=$text ;;
+    esac
+  done <<FIELDS
+$disk_fields
+FIELDS
 }
+
+prepare_disk() {
+  look_at_disk "$1"
+  if [ "$disk" = blank ]; then
+    try sh "$here/muster-disk.sh" boot-create "$1" "$device"
+    look_at_disk "$1"
+  fi
+  [ "$disk" = ours ] || finish "$disk" "$detail"
+}
+
 mount_disk() {
-  mkdir -p "$at"
-  ! mountpoint -q "$at" || try umount "$at"
+  mkdir -p "$mounted"
+  ! mountpoint -q "$mounted" || try umount "$mounted"
   fsck.vfat -a "$root$partition" >/dev/null 2>&1
-  [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ] && mount -t vfat -o umask=077 "$root$partition" "$at" 2>/dev/null && return 0
+  if [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ]; then
+    mount -t vfat -o umask=077 "$root$partition" "$mounted" 2>/dev/null && return 0
+  fi
   try mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"
-  try mount -t vfat -o umask=077 "$root$partition" "$at"
+  try mount -t vfat -o umask=077 "$root$partition" "$mounted"
 }
+
 place() {
-  [ "\${1##*/}" = new ] || try cp "$1" "$at/muster/new"
-  try sync "$at/muster/new"
-  try mv "$at/muster/new" "$at/$2"
+  [ "\${1##*/}" = new ] || try cp "$1" "$mounted/muster/new"
+  try sync "$mounted/muster/new"
+  try mv "$mounted/muster/new" "$mounted/$2"
 }
+
 fetch() {
-  [ ! -e "$at/muster/$3" ] || return 0
-  try pull "$1" "$at/muster/new"
-  found=$(sha256sum <"$at/muster/new")
-  [ "\${found%% *}" = "$2" ] || end failed "$1 does not have the SHA-256 $2"
-  try truncate -s %512 "$at/muster/new"
-  place "$at/muster/new" "muster/$3"
+  [ ! -e "$mounted/muster/$3" ] || return 0
+  try download "$1" "$mounted/muster/new"
+  sha256=$(sha256sum <"$mounted/muster/new")
+  [ "\${sha256%% *}" = "$2" ] || finish failed "$1 does not have the SHA-256 $2"
+  try truncate -s %512 "$mounted/muster/new"
+  place "$mounted/muster/new" "muster/$3"
 }
+
 pack() {
-  name=$1
-  cd "$2" || end failed "there is no $2"
+  packed=$1
+  cd "$2" || finish failed "there is no $2"
   shift 2
-  [ -e "$at/muster/$name" ] || printf '%s\\n' "$@" | cpio --quiet -o -L -H newc >"$at/muster/new" || end failed "no room for $name on the boot disk"
-  [ -e "$at/muster/$name" ] || place "$at/muster/new" "muster/$name"
+  if [ ! -e "$mounted/muster/$packed" ]; then
+    printf '%s\\n' "$@" | cpio --quiet -o -L -H newc >"$mounted/muster/new" ||
+      finish failed "no room for $packed on the boot disk"
+    place "$mounted/muster/new" "muster/$packed"
+  fi
   cd /
 }
+
 configure() {
   printf '%s\\n' "$1" >"$work/text"
-  mkdir -p "$at/\${2%/*}"
-  cmp -s "$work/text" "$at/$2" || place "$work/text" "$2"
+  mkdir -p "$mounted/\${2%/*}"
+  cmp -s "$work/text" "$mounted/$2" || place "$work/text" "$2"
 }
-arguments() {
-  words | grep -Ev '^(vmlinuz$|(initrd|BOOT_IMAGE|ds|ignition\\.config\\.url|muster\\.(url|root|time))=)' | tr '\\n' ' '
+
+check_image() {
+  for file in "$uefi_loader" "$bios_sector"; do
+    [ -r "$file" ] || finish failed "this image lacks \${file#"$root"}"
+  done
+  for program in extlinux cpio sfdisk mkfs.vfat; do
+    command -v "$program" >/dev/null || finish failed "this image lacks $program"
+  done
+}
+
+write_loaders() {
+  efi=$mounted/EFI/BOOT/BOOTX64.EFI
+  if ! head -c 440 "$root$device" | cmp -s - "$bios_sector"; then
+    try dd if="$bios_sector" of="$root$device" bs=440 count=1 conv=notrunc,fsync status=none
+  fi
+  [ -e "$mounted/syslinux/ldlinux.sys" ] || try extlinux --install "$mounted/syslinux"
+  cmp -s "$uefi_loader" "$efi" || try cp "$uefi_loader" "$efi"
+}
+
+fetch_boot_files() {
+  kernel=k-$(printf '%.16s' "$2")
+  fetch "$1" "$2" "$kernel"
+  shift 2
+  initrds=
+  while [ $# -gt 0 ]; do
+    initrd=i-$(printf '%.16s' "$2")
+    fetch "$1" "$2" "$initrd"
+    initrds="$initrds $initrd"
+    shift 2
+  done
+}
+
+pack_image_and_seed() {
+  argument 'muster\\.root\\.sha256'
+  image_initrd=r-$(printf '%.16s' "$argument")
+  rm -rf "$work/root"
+  mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
+  pack "$image_initrd" "$work/root" kept kept/root.squashfs
+  cd "$work/seed" || finish failed "there is no $work/seed"
+  seed_initrd=s-$(cat kept/seed/* | sha256sum | head -c 16)
+  pack "$seed_initrd" "$work/seed" kept kept/seed $(ls -d kept/seed/*)
+  initrds="$initrds $image_initrd $seed_initrd"
+}
+
+disk_arguments() {
+  once='vmlinuz$|(initrd|BOOT_IMAGE|ds|ignition\\.config\\.url|muster\\.(url|root|time))='
+  kernel_arguments | grep -Ev "^($once)" | tr '\\n' ' '
   [ -e "$work/seed/kept/seed/ignition" ] || printf 'ds=nocloud '
   printf 'muster.kept=%s' "$(date +%s)"
 }
-keep() {
-  for file in "$uefi" "$mbr"; do [ -r "$file" ] || end failed "this image lacks \${file#"$root"}"; done
-  for name in extlinux cpio sfdisk mkfs.vfat; do command -v "$name" >/dev/null || end failed "this image lacks $name"; done
-  look "$1"
-  if [ "$disk" = blank ]; then
-    try sh "$here/muster-disk.sh" boot-create "$1" "$device"
-    look "$1"
-  fi
-  [ "$disk" = ours ] || end "$disk" "$detail"
-  [ -e "$image" ] || end failed 'the root image of this boot is not in /run/muster/image: it is none that Muster builds'
-  seed || end failed "the configuration of this boot cannot be fetched again: $url"
-  mount_disk
-  try mkdir -p "$at/muster" "$at/syslinux" "$at/EFI/BOOT" "$at/loader/entries"
-  rm -f "$at/muster/new"
-  head -c 440 "$root$device" | cmp -s - "$mbr" || try dd if="$mbr" of="$root$device" bs=440 count=1 conv=notrunc,fsync status=none
-  [ -e "$at/syslinux/ldlinux.sys" ] || try extlinux --install "$at/syslinux"
-  cmp -s "$uefi" "$at/EFI/BOOT/BOOTX64.EFI" || try cp "$uefi" "$at/EFI/BOOT/BOOTX64.EFI"
-  kernel=k-$(printf '%.16s' "$3")
-  fetch "$2" "$3" "$kernel"
-  initrds=
-  shift 3
-  while [ $# -gt 0 ]; do
-    name=i-$(printf '%.16s' "$2")
-    fetch "$1" "$2" "$name"
-    initrds="$initrds $name"
-    shift 2
+
+write_configurations() {
+  arguments=$(disk_arguments)
+  [ \${#arguments} -lt 2000 ] || finish failed 'the kernel arguments are too long'
+  initrd_list=''
+  initrd_lines=''
+  for initrd in $initrds; do
+    initrd_list="\${initrd_list:+$initrd_list,}/muster/$initrd"
+    initrd_lines="$initrd_lines
+initrd /muster/$initrd"
   done
-  argument 'muster\\.root\\.sha256'
-  name=r-$(printf '%.16s' "$value")
-  rm -rf "$work/root"
-  mkdir -p "$work/root/kept" && ln -s "$image" "$work/root/kept/root.squashfs"
-  pack "$name" "$work/root" kept kept/root.squashfs
-  initrds="$initrds $name"
-  cd "$work/seed" || end failed "there is no $work/seed"
-  name=s-$(cat kept/seed/* | sha256sum | head -c 16)
-  pack "$name" "$work/seed" kept kept/seed $(ls -d kept/seed/*)
-  initrds="$initrds $name"
-  told=$(arguments)
-  [ \${#told} -lt 2000 ] || end failed 'the kernel arguments are too long'
-  for name in $initrds; do list="\${list:+$list,}/muster/$name" lines="$lines
-initrd /muster/$name"; done
   configure "DEFAULT muster
 LABEL muster
 LINUX /muster/$kernel
-INITRD $list
-APPEND $told" syslinux/syslinux.cfg
+INITRD $initrd_list
+APPEND $arguments" syslinux/syslinux.cfg
   configure "title Muster
-linux /muster/$kernel$lines
-options $told" loader/entries/muster.conf
+linux /muster/$kernel$initrd_lines
+options $arguments" loader/entries/muster.conf
   configure 'timeout 0
 default muster.conf
 editor no' loader/loader.conf
-  try sync -f "$at"
-  for file in "$at"/muster/*; do
-    case " $kernel $initrds " in *" \${file##*/} "*) ;; *) rm -f "$file" ;; esac
-  done
-  try sync -f "$at"
-  end kept "$device holds what this boot used"
 }
+
+remove_old_files() {
+  for file in "$mounted"/muster/*; do
+    case " $kernel $initrds " in
+      *" \${file##*/} "*) ;;
+      *) rm -f "$file" ;;
+    esac
+  done
+}
+
+keep() {
+  check_image
+  prepare_disk "$1"
+  shift
+  if [ ! -e "$image" ]; then
+    missing='the root image of this boot is not in /run/muster/image'
+    finish failed "$missing: it is none that Muster builds"
+  fi
+  seed || finish failed "the configuration of this boot cannot be fetched again: $seed_url"
+  mount_disk
+  try mkdir -p "$mounted/muster" "$mounted/syslinux" "$mounted/EFI/BOOT" \\
+    "$mounted/loader/entries"
+  rm -f "$mounted/muster/new"
+  write_loaders
+  fetch_boot_files "$@"
+  pack_image_and_seed
+  write_configurations
+  try sync -f "$mounted"
+  remove_old_files
+  try sync -f "$mounted"
+  finish kept "$device holds what this boot used"
+}
+
 mkdir -p "$work"
 exec 9>"$work/lock"
 flock -n 9 || exit 0
-list='' lines='' url=''
+seed_url=''
 case \${1:-} in
   seed) seed ;;
-  keep) shift && keep "$@" ;;
-  *) echo 'usage: muster-boot.sh seed | keep SELECTOR KERNEL SHA256 [INITRD SHA256]...' >&2 && exit 2 ;;
+  keep)
+    shift
+    keep "$@"
+    ;;
+  *)
+    echo 'usage: muster-boot.sh seed | keep SELECTOR KERNEL SHA256 [INITRD SHA256]...' >&2
+    exit 2
+    ;;
 esac
 `;
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Tells the boot server how far this machine's boot has come:
+# Reports to the boot server how far this machine's boot has come.
 #
 #     muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]]
 #
-# The server and the boot session are in muster.url= on the kernel command line; without it there is
-# nobody to tell and nothing happens. `configured` first asks cloud-init whether it really applied
-# this boot's configuration, and fails if not. `failed` sends the end of LOGFILE, or of the journal.
-# Needs curl or wget. Gives up after some four minutes.
+# The kernel argument muster.url= names the server and the boot session; without it nothing happens.
+# `configured` first asks cloud-init whether it applied this boot's configuration, and fails if it
+# did not. `failed` sends the end of LOGFILE, or of the journal. Needs curl or wget. Gives up after
+# about four minutes. Changes nothing but the note of why the configuration failed.
 set -fu
 
 cmdline=${MUSTER_CMDLINE:-/proc/cmdline}
@@ -16,38 +16,44 @@ tries=${MUSTER_TRIES:-40}
 pause=${MUSTER_PAUSE:-5}
 log_octets=16384
 
-# The boot server is on this machine's own network; a proxy meant for the world would hide it.
+# The boot server is on this machine's own network, where a proxy for the internet cannot reach it.
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
 
-# The value of kernel argument $1; of several the last, as the kernel has it.
+# Prints the value of kernel argument $1; of several the last, as the kernel does.
 argument() {
   value=
   read -r line <"$cmdline"
   for word in $line; do
-    case $word in "$1"=*) value=${word#*=} ;; esac
+    case $word in
+      "$1"=*) value=${word#*=} ;;
+    esac
   done
   printf '%s' "$value"
 }
 
-# Every octet as %XX: always right in a form, and needs no table. Plain words stay, for systems
-# without od.
+# Prints standard input with every octet as %XX, which is always right in a form. Plain words stay
+# as they are, for systems without od.
 encode() {
   text=$(cat)
   case $text in
-    *[!A-Za-z0-9._-]*) printf '%s' "$text" | od -An -v -tx1 | tr -d ' \n' | sed 's/../%&/g' ;;
-    *) printf '%s' "$text" ;;
+    *[!A-Za-z0-9._-]*)
+      printf '%s' "$text" | od -An -v -tx1 | tr -d ' \n' | sed 's/../%&/g'
+      ;;
+    *)
+      printf '%s' "$text"
+      ;;
   esac
 }
 
-# Prints why the configuration of this boot is not in force; prints nothing when it is, or when
-# cloud-init is not used here.
+# Prints why the configuration of this boot is not in force. Prints nothing if it is, or if
+# cloud-init is not used here. cloud-init writes its result when its last stage has ended; asking
+# the command instead takes a slow machine ten seconds.
 configuration_fault() {
   command -v cloud-init >/dev/null 2>&1 || return 0
   if [ "$(cat /var/lib/cloud/data/instance-id 2>/dev/null)" = iid-datasource-none ]; then
     echo 'cloud-init found no data source and left the machine unconfigured'
     return 0
   fi
-  # Written when its last stage has ended. Asking the command takes a slow machine ten seconds.
   ! grep -q '"errors": \[\]' "$cloud_result" 2>/dev/null || return 0
   cloud-init status --long 2>/dev/null | awk '
     /^status: error/ { failed = 1 }
@@ -56,24 +62,70 @@ configuration_fault() {
     END { if (failed) print "cloud-init failed:" substr(said, 1, 1000) }'
 }
 
+# Prints the end of file $1; without $1 of the journal, or of the kernel's messages.
 log_tail() {
   if [ -n "$1" ]; then
     tail -c "$log_octets" "$1" 2>/dev/null
-  elif command -v journalctl >/dev/null 2>&1; then
-    journalctl --boot --no-pager --output=short-monotonic --lines=300 2>/dev/null | tail -c "$log_octets"
-  else
-    dmesg 2>/dev/null | tail -c "$log_octets"
+    return
   fi
+  if command -v journalctl >/dev/null 2>&1; then
+    journalctl --boot --no-pager --output=short-monotonic --lines=300
+  else
+    dmesg
+  fi 2>/dev/null | tail -c "$log_octets"
 }
 
-# 0: the server has it. 1: try again. 2: the server refuses it for good (the session is over).
+# Posts form $2 to URL $1. Returns 0 if the server has it, 1 if it must be tried again, 2 if the
+# server refuses it for good because the session is over.
 post() {
   if command -v curl >/dev/null 2>&1; then
-    status=$(curl --silent --output /dev/null --write-out '%{http_code}' --connect-timeout 5 --max-time 15 --data "$2" "$1")
-    case $status in 2??) return 0 ;; 408 | 429) return 1 ;; 4??) return 2 ;; *) return 1 ;; esac
+    status=$(
+      curl --silent --output /dev/null --write-out '%{http_code}' \
+        --connect-timeout 5 --max-time 15 --data "$2" "$1"
+    )
+    case $status in
+      2??) return 0 ;;
+      408 | 429) return 1 ;;
+      4??) return 2 ;;
+      *) return 1 ;;
+    esac
   fi
-  # not wget -T: that of Debian 12's busybox (1.35) dies of it with a segmentation fault
+  # wget -T of Debian 12's busybox (1.35) crashes with a segmentation fault, hence timeout.
   timeout 15 wget -q -O /dev/null --post-data "$2" "$1" 2>/dev/null
+}
+
+# Exits 1 if the configuration is not in force, and writes the reason down for the report `failed`.
+require_configuration() {
+  fault=$(configuration_fault)
+  [ -n "$fault" ] || return 0
+  printf '%s\n' "$fault" | tee "$notes" >&2
+  exit 1
+}
+
+# Prints which units have failed, if any.
+failed_units() {
+  command -v systemctl >/dev/null 2>&1 || return 0
+  units=$(
+    systemctl list-units --failed --plain --no-legend 2>/dev/null | awk '{ printf "%s ", $1 }'
+  )
+  [ -z "$units" ] || printf 'failed units: %s' "$units"
+}
+
+# Posts form $2 to URL $1 until the server has it or refuses it. Fails when it gives up.
+report() {
+  while :; do
+    post "$1" "$2"
+    case $? in
+      0) return 0 ;;
+      2)
+        echo "muster-report: the server does not take '$step' for this boot session" >&2
+        return 0
+        ;;
+    esac
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || return 1
+    sleep "$pause"
+  done
 }
 
 step=${1:-}
@@ -81,18 +133,9 @@ detail=${2:-}
 log=
 case $step in
   kernel) ;;
-  configured)
-    fault=$(configuration_fault)
-    if [ -n "$fault" ]; then
-      printf '%s\n' "$fault" | tee "$notes" >&2
-      exit 1
-    fi
-    ;;
+  configured) require_configuration ;;
   ready)
-    if [ -z "$detail" ] && command -v systemctl >/dev/null 2>&1; then
-      broken=$(systemctl list-units --failed --plain --no-legend 2>/dev/null | awk '{ printf "%s ", $1 }')
-      [ -z "$broken" ] || detail="failed units: $broken"
-    fi
+    [ -n "$detail" ] || detail=$(failed_units)
     ;;
   failed)
     [ -n "$detail" ] || detail=$(cat "$notes" 2>/dev/null)
@@ -109,22 +152,9 @@ if [ -z "$base" ]; then
   echo 'muster-report: no muster.url= on the kernel command line; nobody to report to' >&2
   exit 0
 fi
-
-body="step=$step&detail=$(printf '%s' "$detail" | encode)"
-[ -z "$log" ] || body="$body&log=$(printf '%s' "$log" | encode)"
-
-while :; do
-  post "$base/report" "$body"
-  case $? in
-    0) exit 0 ;;
-    2)
-      echo "muster-report: the server does not take '$step' for this boot session" >&2
-      exit 0
-      ;;
-  esac
-  tries=$((tries - 1))
-  [ "$tries" -gt 0 ] || break
-  sleep "$pause"
-done
-echo "muster-report: could not reach $base" >&2
-exit 1
+form="step=$step&detail=$(printf '%s' "$detail" | encode)"
+[ -z "$log" ] || form="$form&log=$(printf '%s' "$log" | encode)"
+if ! report "$base/report" "$form"; then
+  echo "muster-report: could not reach $base" >&2
+  exit 1
+fi

@@ -6,28 +6,39 @@
 export const REPORT_SCRIPT = `#!/bin/sh
 # The same with comments: src/ignition/report/muster-report.sh of Muster.
 set -fu
+
 cmdline=\${MUSTER_CMDLINE:-/proc/cmdline}
 notes=\${MUSTER_NOTES:-/run/muster-failed}
 cloud_result=\${MUSTER_CLOUD_RESULT:-/run/cloud-init/result.json}
 tries=\${MUSTER_TRIES:-40}
 pause=\${MUSTER_PAUSE:-5}
 log_octets=16384
+
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
+
 argument() {
   value=
   read -r line <"$cmdline"
   for word in $line; do
-    case $word in "$1"=*) value=\${word#*=} ;; esac
+    case $word in
+      "$1"=*) value=\${word#*=} ;;
+    esac
   done
   printf '%s' "$value"
 }
+
 encode() {
   text=$(cat)
   case $text in
-    *[!A-Za-z0-9._-]*) printf '%s' "$text" | od -An -v -tx1 | tr -d ' \\n' | sed 's/../%&/g' ;;
-    *) printf '%s' "$text" ;;
+    *[!A-Za-z0-9._-]*)
+      printf '%s' "$text" | od -An -v -tx1 | tr -d ' \\n' | sed 's/../%&/g'
+      ;;
+    *)
+      printf '%s' "$text"
+      ;;
   esac
 }
+
 configuration_fault() {
   command -v cloud-init >/dev/null 2>&1 || return 0
   if [ "$(cat /var/lib/cloud/data/instance-id 2>/dev/null)" = iid-datasource-none ]; then
@@ -41,39 +52,74 @@ configuration_fault() {
     telling { said = said " " $0 }
     END { if (failed) print "cloud-init failed:" substr(said, 1, 1000) }'
 }
+
 log_tail() {
   if [ -n "$1" ]; then
     tail -c "$log_octets" "$1" 2>/dev/null
-  elif command -v journalctl >/dev/null 2>&1; then
-    journalctl --boot --no-pager --output=short-monotonic --lines=300 2>/dev/null | tail -c "$log_octets"
-  else
-    dmesg 2>/dev/null | tail -c "$log_octets"
+    return
   fi
+  if command -v journalctl >/dev/null 2>&1; then
+    journalctl --boot --no-pager --output=short-monotonic --lines=300
+  else
+    dmesg
+  fi 2>/dev/null | tail -c "$log_octets"
 }
+
 post() {
   if command -v curl >/dev/null 2>&1; then
-    status=$(curl --silent --output /dev/null --write-out '%{http_code}' --connect-timeout 5 --max-time 15 --data "$2" "$1")
-    case $status in 2??) return 0 ;; 408 | 429) return 1 ;; 4??) return 2 ;; *) return 1 ;; esac
+    status=$(
+      curl --silent --output /dev/null --write-out '%{http_code}' \\
+        --connect-timeout 5 --max-time 15 --data "$2" "$1"
+    )
+    case $status in
+      2??) return 0 ;;
+      408 | 429) return 1 ;;
+      4??) return 2 ;;
+      *) return 1 ;;
+    esac
   fi
   timeout 15 wget -q -O /dev/null --post-data "$2" "$1" 2>/dev/null
 }
+
+require_configuration() {
+  fault=$(configuration_fault)
+  [ -n "$fault" ] || return 0
+  printf '%s\\n' "$fault" | tee "$notes" >&2
+  exit 1
+}
+
+failed_units() {
+  command -v systemctl >/dev/null 2>&1 || return 0
+  units=$(
+    systemctl list-units --failed --plain --no-legend 2>/dev/null | awk '{ printf "%s ", $1 }'
+  )
+  [ -z "$units" ] || printf 'failed units: %s' "$units"
+}
+
+report() {
+  while :; do
+    post "$1" "$2"
+    case $? in
+      0) return 0 ;;
+      2)
+        echo "muster-report: the server does not take '$step' for this boot session" >&2
+        return 0
+        ;;
+    esac
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || return 1
+    sleep "$pause"
+  done
+}
+
 step=\${1:-}
 detail=\${2:-}
 log=
 case $step in
   kernel) ;;
-  configured)
-    fault=$(configuration_fault)
-    if [ -n "$fault" ]; then
-      printf '%s\\n' "$fault" | tee "$notes" >&2
-      exit 1
-    fi
-    ;;
+  configured) require_configuration ;;
   ready)
-    if [ -z "$detail" ] && command -v systemctl >/dev/null 2>&1; then
-      broken=$(systemctl list-units --failed --plain --no-legend 2>/dev/null | awk '{ printf "%s ", $1 }')
-      [ -z "$broken" ] || detail="failed units: $broken"
-    fi
+    [ -n "$detail" ] || detail=$(failed_units)
     ;;
   failed)
     [ -n "$detail" ] || detail=$(cat "$notes" 2>/dev/null)
@@ -84,28 +130,18 @@ case $step in
     exit 2
     ;;
 esac
+
 base=$(argument muster.url)
 if [ -z "$base" ]; then
   echo 'muster-report: no muster.url= on the kernel command line; nobody to report to' >&2
   exit 0
 fi
-body="step=$step&detail=$(printf '%s' "$detail" | encode)"
-[ -z "$log" ] || body="$body&log=$(printf '%s' "$log" | encode)"
-while :; do
-  post "$base/report" "$body"
-  case $? in
-    0) exit 0 ;;
-    2)
-      echo "muster-report: the server does not take '$step' for this boot session" >&2
-      exit 0
-      ;;
-  esac
-  tries=$((tries - 1))
-  [ "$tries" -gt 0 ] || break
-  sleep "$pause"
-done
-echo "muster-report: could not reach $base" >&2
-exit 1
+form="step=$step&detail=$(printf '%s' "$detail" | encode)"
+[ -z "$log" ] || form="$form&log=$(printf '%s' "$log" | encode)"
+if ! report "$base/report" "$form"; then
+  echo "muster-report: could not reach $base" >&2
+  exit 1
+fi
 `;
 
 export const CONFIGURED_UNIT = `# Reports that this boot's configuration is applied. Where there is no cloud-init, Ignition did that before the system started.

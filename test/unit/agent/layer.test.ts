@@ -97,9 +97,13 @@ test('the agent reads in every script that is not a command, and those are insta
 });
 
 test('a script without its comments is the same program', () => {
-  // What bash makes of a script, printed: comments and layout are gone, everything else is there.
+  // What bash makes of a script, printed: comments become empty lines or nothing, and everything
+  // else is there.
   const program = (text: string) =>
-    execFileSync('bash', ['--posix', '--pretty-print', '/dev/stdin'], { input: text, encoding: 'utf8' });
+    execFileSync('bash', ['--posix', '--pretty-print'], { input: text, encoding: 'utf8' }).replaceAll(
+      /\n+/g,
+      '\n',
+    );
   for (const name of scriptNames) {
     expect(shipped(name).match(/^\s*#.*$/gm)).toHaveLength(2);
     expect(program(shipped(name))).toBe(program(source(name)));

@@ -1,0 +1,93 @@
+/**
+ * How shell and Perl read: width, one statement a line, functions of one screen. What shellcheck
+ * finds is `make check`'s business.
+ */
+import { expect, test } from 'vitest';
+import { read, trackedFiles } from './tree.ts';
+
+const WIDTH = 100;
+const FUNCTION_LINES = 40;
+
+const INTERPRETED = /^#!.*\b(?:sh|bash|dash|perl)\b/;
+/** Generated copies and programs of others are not ours to lay out. */
+const scripts = trackedFiles().filter(
+  (file) =>
+    /\.(?:sh|pl)$/.test(file) || (!/\.[a-z]+$/.test(file) && INTERPRETED.test(read(file).slice(0, 80))),
+);
+const shell = scripts.filter((file) => !/^#!.*perl/.test(read(file)));
+
+/**
+ * A script with the content of its quotes, comments, here-documents and multi-line strings taken
+ * out, line by line. `$(…)` within double quotes counts as quoted.
+ */
+function code(text: string): string[] {
+  const lines: string[] = [];
+  let quote = '';
+  let end: string | undefined;
+  for (const line of text.split('\n')) {
+    if (end !== undefined) {
+      if (line === end) end = undefined;
+      lines.push('');
+      continue;
+    }
+    let kept = '';
+    for (let at = 0; at < line.length; at++) {
+      const char = line[at]!;
+      if (quote === "'") {
+        if (char === "'") quote = '';
+      } else if (char === '\\') at++;
+      else if (quote === '"') {
+        if (char === '"') quote = '';
+      } else if (char === '"' || char === "'") quote = char;
+      else if (char === '#' && /(?:^|[\s;(])$/.test(line.slice(0, at))) break;
+      else kept += char;
+    }
+    const here = /<<-?\s*(?:\\|'|")?([A-Z_]+)/.exec(line);
+    if (here && quote === '' && kept.includes('<<')) end = here[1];
+    lines.push(kept);
+  }
+  return lines;
+}
+
+/** Whether a line holds more than one statement; a last `|| return 1` does not count. */
+function crowded(line: string): boolean {
+  const bare = line
+    .replaceAll(/\$\{[^{}]*\}|;;/g, '')
+    .replace(/\|\| (?:return(?: [01])?|continue|exit 1)$/, '')
+    .replaceAll(/;\s*(?:then|do)\b/g, '')
+    .trim();
+  if (/^(?:if|elif|while|until)\b/.test(bare)) return bare.includes(';');
+  return bare.includes(';') || (bare.match(/&&|\|\|/g) ?? []).length > 1;
+}
+
+test(`no line of a script is wider than ${WIDTH} columns`, () => {
+  const wide = scripts.flatMap((file) =>
+    read(file)
+      .split('\n')
+      .flatMap((line, n) => ([...line].length > WIDTH ? [`${file}:${n + 1}`] : [])),
+  );
+  expect(wide).toEqual([]);
+});
+
+test('a line of shell holds one statement', () => {
+  const found = shell.flatMap((file) =>
+    code(read(file)).flatMap((line, n) => (crowded(line) ? [`${file}:${n + 1}: ${line.trim()}`] : [])),
+  );
+  expect(found).toEqual([]);
+});
+
+test(`a function of a script has at most ${FUNCTION_LINES} lines, and says what it does`, () => {
+  const found = scripts.flatMap((file) => {
+    const lines = read(file).split('\n');
+    return lines.flatMap((line, begin) => {
+      const name = /^(?:sub )?([a-z_0-9]+)(?:\(\))? \{$/.exec(line)?.[1];
+      if (name === undefined) return [];
+      const length = lines.indexOf('}', begin) - begin - 1;
+      return [
+        ...(length > FUNCTION_LINES ? [`${file}: ${name} has ${length} lines`] : []),
+        ...(lines[begin - 1]?.startsWith('#') ? [] : [`${file}: ${name} says nothing`]),
+      ];
+    });
+  });
+  expect(found).toEqual([]);
+});
