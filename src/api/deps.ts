@@ -63,7 +63,7 @@ export interface ApiDeps {
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
   readonly leases: Pick<LeaseBook, 'list'>;
   /** What a machine would get, and its configuration; see RunningBootService. */
-  readonly preview: Pick<RunningBootService, 'explain' | 'render'>;
+  readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'missingFiles'>;
   /** Add-ons of clusters, with their files. */
   readonly addons: AddonLibrary;
   /**

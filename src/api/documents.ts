@@ -6,9 +6,11 @@ import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/boot-context.ts';
 import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
-import { API_VERSION, type Document, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
+import { API_VERSION, type Document, type ImageSpec, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
+import { checkImagesInUse } from './in-use.ts';
+import { clusterOutlook, imageOutlook, leasedAddresses, machineOutlook, type Outlook } from './outlook.ts';
 
 type H = Handler<ApiDeps>;
 
@@ -25,7 +27,7 @@ export interface Shown {
   readonly metadata: Document['metadata'];
   /** Absent for a machine that was only seen. */
   readonly spec?: Document['spec'];
-  readonly status: Partial<MachineShown> & { readonly origin?: Origin };
+  readonly status: Partial<MachineShown> & Outlook & { readonly origin?: Origin };
 }
 
 const KIND_OF: ReadonlyMap<string, Kind> = new Map(
@@ -80,14 +82,44 @@ function statusOf(
   return { ...shownStatus(roster.view(member).status), ...(profile === undefined ? {} : { profile }) };
 }
 
-function shown(entry: Entry, deps: ApiDeps, selected = selection(deps)): Shown {
+const NO_LEASES: ReadonlyMap<string, string> = new Map();
+
+function shown(
+  entry: Entry,
+  deps: ApiDeps,
+  selected = selection(deps),
+  leased: ReadonlyMap<string, string> = entry.document.kind === 'Machine' ? leasedAddresses(deps) : NO_LEASES,
+): Shown {
   const status =
     entry.document.kind === 'Machine' ? statusOf(entry.document.metadata.name, deps, selected) : {};
-  return { ...entry.document, status: { ...status, origin: entry.origin } };
+  const more = outlookOf(entry.document, deps, leased);
+  return { ...entry.document, status: { ...status, ...more, origin: entry.origin } };
 }
 
-function shownUnwritten({ name, status }: KnownMachine): Shown {
-  return { apiVersion: API_VERSION, kind: 'Machine', metadata: { name }, status: shownStatus(status) };
+function outlookOf(document: Document, deps: ApiDeps, leased: ReadonlyMap<string, string>): Outlook {
+  switch (document.kind) {
+    case 'Machine':
+      return machineOutlook(document.metadata.name, deps, leased);
+    case 'Image':
+      return imageOutlook(document.spec as ImageSpec, deps);
+    case 'Cluster':
+      return clusterOutlook(document.metadata.name, deps);
+    default:
+      return {};
+  }
+}
+
+function shownUnwritten(
+  { name, status }: KnownMachine,
+  deps: ApiDeps,
+  leased = leasedAddresses(deps),
+): Shown {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Machine',
+    metadata: { name },
+    status: { ...shownStatus(status), ...machineOutlook(name, deps, leased) },
+  };
 }
 
 /** Names of all documents of a kind, and of machines that were only seen; ordered. */
@@ -110,14 +142,15 @@ const AT_ONCE = 100;
 async function* listText(kind: Kind, deps: ApiDeps): AsyncGenerator<string> {
   const names = namesOf(kind, deps);
   const selected = selection(deps);
+  const leased = kind === 'Machine' ? leasedAddresses(deps) : NO_LEASES;
   yield `{"apiVersion":"${API_VERSION}","kind":"${kind}List","items":[`;
   let between = '';
   for (let from = 0; from < names.length; from += AT_ONCE) {
     const items = names.slice(from, from + AT_ONCE).flatMap((name) => {
       const entry = deps.catalog.get(kind, name);
-      if (entry) return [JSON.stringify(shown(entry, deps, selected))];
+      if (entry) return [JSON.stringify(shown(entry, deps, selected, leased))];
       const member = kind === 'Machine' ? deps.roster.get(name) : undefined;
-      return member ? [JSON.stringify(shownUnwritten(deps.roster.view(member)))] : [];
+      return member ? [JSON.stringify(shownUnwritten(deps.roster.view(member), deps, leased))] : [];
     });
     if (items.length === 0) continue;
     yield between + items.join(',');
@@ -139,7 +172,7 @@ export const getDocument: H = (request, deps) => {
   if (entry) return json(shown(entry, deps), 200, { etag: etagOf(entry) });
   const seen = kind === 'Machine' ? deps.roster.get(name) : undefined;
   if (!seen) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
-  return json(shownUnwritten(deps.roster.view(seen)));
+  return json(shownUnwritten(deps.roster.view(seen), deps));
 };
 
 /**
@@ -194,6 +227,7 @@ export const deleteDocument: H = async (request, deps) => {
   const dryRun = flag(request.query, 'dryRun');
   const entry = deps.catalog.get(kind, name);
   const warnings: Fault[] = [...checkGoing([{ kind, name }], deps.catalog)];
+  if (!flag(request.query, 'force')) checkImagesInUse([{ kind, name }], deps.catalog);
   if (!entry && kind === 'Machine' && deps.roster.get(name)) {
     if (!dryRun) deps.roster.forget(name);
   } else {
@@ -221,6 +255,7 @@ export const deleteDocuments: H = async (request, { catalog, roster }) => {
     kind === 'Machine' && !catalog.get(kind, name) && roster.get(name) !== undefined;
   const documents = wanted.filter((one) => !onlySeen(one));
   const going = checkGoing(documents, catalog);
+  if (!flag(request.query, 'force')) checkImagesInUse(documents, catalog);
   const checked = await catalog.deleteAll(documents, { dryRun: true });
   if (!dryRun) {
     const order = Object.keys(KINDS);

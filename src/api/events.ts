@@ -1,8 +1,11 @@
 /** Events: a list, or a stream that goes on (server-sent events). */
 import type { Clock } from '../base/clock.ts';
 import { seconds, toMillis } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
 import { parseMac } from '../base/mac.ts';
+import { didYouMean } from '../base/suggest.ts';
 import type { EventLog, MusterEvent } from '../events/event.ts';
+import { type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handler.ts';
 
@@ -25,7 +28,7 @@ const EVENT_STREAM = 'text/event-stream';
 export const listEvents: Handler<ApiDeps> = (request, deps) => {
   const { query } = request;
   const subject = query.get('subject');
-  const subjects = subject === null ? undefined : subjectsOf(subject, deps.roster);
+  const subjects = subject === null ? undefined : knownSubjects(subject, deps);
   const limit = wholeNumber(query, 'limit', MAX_LIMIT);
   const after = resumePoint(request, deps.events);
   const filter: Filter = { subjects, after, limit };
@@ -37,6 +40,40 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
     body: follow(deps.events, filter, deps.clock, request.signal),
   };
 };
+
+/**
+ * The subjects that `text` names.
+ *
+ * @throws {MusterError} E_NOT_FOUND for a name that no machine, document or event has; a hardware
+ *   address may be seen later
+ */
+function knownSubjects(text: string, deps: ApiDeps): ReadonlySet<string> {
+  const subjects = subjectsOf(withKind(text), deps.roster);
+  if (parseMac(text) || [...subjects].some((one) => isKnown(one, deps))) return subjects;
+  const names = [
+    ...deps.roster.list().map(({ name }) => name),
+    ...KIND_NAMES.flatMap((kind) => deps.catalog.list(kind).map(({ document }) => document.metadata.name)),
+  ];
+  const meant = didYouMean(text.split('/').at(-1)!, names) || '; `muster events` shows those of all subjects';
+  throw new MusterError('E_NOT_FOUND', `no machine, document or event has the name "${text}"${meant}`);
+}
+
+const KIND_NAMES = Object.keys(PLURAL) as Kind[];
+
+/** `clusters/blue` → `Cluster/blue`: the kind in any case, singular or plural. */
+function withKind(text: string): string {
+  const [word = '', name] = text.split('/', 2);
+  const plain = word.toLowerCase();
+  const kind = KIND_NAMES.find((one) => one.toLowerCase() === plain || PLURAL[one] === plain);
+  return name === undefined || kind === undefined ? text : `${kind}/${name}`;
+}
+
+function isKnown(subject: string, { roster, catalog, events }: ApiDeps): boolean {
+  if (events.list({ subject, limit: 1 }).length > 0) return true;
+  const [kind = '', name] = subject.split('/', 2);
+  if (name === undefined) return roster.get(subject) !== undefined;
+  return KIND_NAMES.includes(kind as Kind) && catalog.get(kind as Kind, name) !== undefined;
+}
 
 interface Filter {
   readonly subjects: ReadonlySet<string> | undefined;
@@ -64,7 +101,14 @@ export function subjectsOf(
   const recorded = macs.map((one) => `m-${one.replaceAll(':', '')}`);
   const names = [...(mac || text.includes('/') ? [] : [text]), ...(member ? [member.name] : []), ...recorded];
   const documents = names.map((name) => `Machine/${name}`);
-  return new Set([mac ?? text, ...names, ...macs, ...documents]);
+  const others = mac || text.includes('/') ? [] : KIND_NAMES.map((kind) => `${kind}/${text}`);
+  // Machine/NAME is the same machine as NAME
+  const machine = text.startsWith('Machine/')
+    ? [...subjectsOf(text.slice('Machine/'.length), roster)].filter(
+        (one) => !one.includes('/') || one.startsWith('Machine/'),
+      )
+    : [];
+  return new Set([mac ?? text, ...names, ...macs, ...documents, ...others, ...machine]);
 }
 
 /** What the log still has, newest last, of all subjects together. */

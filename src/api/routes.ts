@@ -29,18 +29,20 @@ import { type Handler, json, type Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
 import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreCluster } from './membership.ts';
+import { incompleteImages } from './outlook.ts';
 import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
 
 const index: Handler<ApiDeps> = () =>
   json({ routes: OPERATOR_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
 
-const status: Handler<ApiDeps> = (_request, { daemon, catalog }) =>
+const status: Handler<ApiDeps> = (_request, deps) =>
   json({
-    version: daemon.version,
-    startedAt: daemon.startedAt,
-    ...daemon.readiness(),
-    faults: catalog.faults(),
-    warnings: catalog.warnings(),
+    version: deps.daemon.version,
+    startedAt: deps.daemon.startedAt,
+    ...deps.daemon.readiness(),
+    faults: deps.catalog.faults(),
+    warnings: deps.catalog.warnings(),
+    incompleteImages: incompleteImages(deps),
   });
 
 export const API_ROUTES: readonly Route<ApiDeps>[] = [

@@ -6,6 +6,7 @@ import type { FoundingStatus } from '../../cluster/etcd/status.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
+import { timeText } from '../times.ts';
 
 export interface FoundingOptions extends ServerOptions {
   readonly output?: string;
@@ -41,8 +42,8 @@ export async function founding(cluster: string, options: FoundingOptions, io: Io
   const state = !record
     ? 'not opened'
     : record.founded
-      ? `founded at ${new Date(record.founded.at).toISOString()}`
-      : `opened at ${new Date(record.openedAt).toISOString()}, no quorum yet`;
+      ? `founded at ${timeText(record.founded.at)}`
+      : `opened at ${timeText(record.openedAt)}, no quorum yet`;
   io.out(`etcd of ${cluster}: ${state}${record ? `, founding ${record.id}` : ''}\n`);
   for (const member of status.members) io.out(`  ${member.name}: ${memberText(member)}\n`);
   if (record?.replacing)
@@ -83,7 +84,7 @@ function orderLines(
   const cleared = reset?.cleared.join(', ') || 'none yet';
   return [
     ...machines,
-    ...(reset ? [`reset at ${new Date(reset.at).toISOString()}; cleared: ${cleared}`] : []),
+    ...(reset ? [`reset at ${timeText(reset.at)}; cleared: ${cleared}`] : []),
     ...(restoring ? [`restored from the data of ${restoring.member}, as founding ${restoring.id}`] : []),
   ];
 }

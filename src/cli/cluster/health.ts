@@ -21,7 +21,11 @@ const WAIT = duration('15m');
 const LOOK_EVERY = millis(3000);
 
 const COLUMNS: readonly Column<Finding>[] = [
-  { heading: 'STATE', cell: ({ ok }) => (ok ? 'ok' : 'FAIL') },
+  {
+    heading: 'STATE',
+    cell: ({ ok }) => (ok ? 'ok' : 'FAIL'),
+    color: ({ ok }) => (ok ? 'green' : 'red'),
+  },
   { heading: 'CHECK', cell: ({ check }) => check },
   { heading: 'SUBJECT', cell: ({ subject }) => subject },
   { heading: 'SAYS', cell: ({ says, fix }) => (fix === undefined ? says : `${says}; ${fix}`) },

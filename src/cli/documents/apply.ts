@@ -48,6 +48,8 @@ export async function apply(
     options.dryRun ?? false,
     io.signal,
   );
+  if (results.length === 0)
+    throw new MusterError('E_YAML', `${options.filename.join(', ')}: no document in it; nothing was applied`);
   for (const { kind, name, action } of results)
     io.out(`${kind.toLowerCase()}/${name} ${SAID[action]}${options.dryRun ? ' (dry run)' : ''}\n`);
   printWarnings(warnings, io);
@@ -67,6 +69,8 @@ interface RemoveOptions extends Common {
   readonly all?: boolean;
   /** Those of a kind with these labels. */
   readonly selector?: string;
+  /** Also Images that a Profile names. */
+  readonly force?: boolean;
 }
 
 /**
@@ -95,6 +99,7 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
     query: {
       dryRun: options.dryRun ? 'true' : undefined,
       ignoreNotFound: ignoreNotFound ? 'true' : undefined,
+      force: options.force ? 'true' : undefined,
     },
     body: { json: { documents: targets } },
     signal: io.signal,

@@ -13,19 +13,23 @@ import type {
   NetworkSpec,
   ProfileSpec,
 } from '../../resources/kinds.ts';
+import type { Color } from '../color.ts';
 import type { Column } from '../output.ts';
+import { millisSince, type Time, timeText } from '../times.ts';
 
 const NAME: Column<Shown> = { heading: 'NAME', cell: (item) => item.metadata.name };
-/** Who may change it: a file, by name and line, or the API. */
+/** Where a document comes from: a file with its line, or the API. */
 const ORIGIN: Column<Shown> = {
   heading: 'ORIGIN',
   wide: true,
+  cuts: true,
   cell: ({ status: { origin } }) =>
     origin?.from === 'file' ? `${origin.at.file}:${origin.at.line}` : origin?.from,
 };
 const LABELS: Column<Shown> = {
   heading: 'LABELS',
   wide: true,
+  cuts: true,
   cell: ({ metadata }) =>
     Object.entries(metadata.labels ?? {})
       .map(([key, value]) => `${key}=${value}`)
@@ -36,17 +40,22 @@ const network = (item: Shown) => item.spec as NetworkSpec;
 const image = (item: Shown) => item.spec as ImageSpec;
 const cluster = (item: Shown) => item.spec as ClusterSpec;
 const profile = (item: Shown) => item.spec as ProfileSpec;
-/** Absent for a machine that was only seen. */
+/** The written part of a machine; undefined for one that was only seen. */
 const machine = (item: Shown) => item.spec as MachineSpec | undefined;
 
-const age = (since: number | undefined): string | undefined =>
-  since === undefined ? undefined : ageText(systemClock.now() - since);
-const clockTime = (at: number): string => new Date(at).toISOString().slice(0, 19).replace('T', ' ');
+const stateColor = ({ status }: Shown): Color | undefined =>
+  status.state === 'incomplete' || status.state === 'reset' ? 'yellow' : undefined;
 
-/** Why it is as it is; that its secrets come inline stands there always. */
+const age = (since: Time | undefined): string | undefined =>
+  since === undefined ? undefined : ageText(millisSince(since, systemClock.now()));
+
+/**
+ * The code of what is wrong with a machine, or would hold it at its next boot; `INLINE` when its
+ * secrets come with its first configuration.
+ */
 function machineReason(item: Shown): string | undefined {
-  const { alarm, reason, agent } = item.status;
-  const why = alarm ? `ALARM:${alarm.code}` : (reason?.code ?? agent?.hold?.code);
+  const { alarm, reason, agent, outlook } = item.status;
+  const why = alarm ? `ALARM:${alarm.code}` : (reason?.code ?? agent?.hold?.code ?? outlook?.code);
   if (machine(item)?.delivery !== 'inline') return why;
   return why === undefined ? 'INLINE' : `${why},INLINE`;
 }
@@ -74,6 +83,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'VERSION', cell: (item) => image(item).version },
     { heading: 'ARCH', cell: (item) => image(item).arch },
     { heading: 'CONFIG', cell: (item) => image(item).configFormat },
+    { heading: 'STATE', cell: (item) => item.status.state, color: stateColor },
     { heading: 'KERNEL', wide: true, cell: (item) => image(item).kernel.sha256.slice(0, 12) },
     { heading: 'ROOT', wide: true, cell: (item) => image(item).root?.sha256.slice(0, 12) },
     ORIGIN,
@@ -85,6 +95,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'ENDPOINT', cell: (item) => cluster(item).kubernetes?.endpoint },
     { heading: 'CONTROL PLANES', cell: (item) => cluster(item).kubernetes?.controlPlanes.join(',') },
     { heading: 'WORKERS', cell: (item) => cluster(item).kubernetes?.workers?.length },
+    { heading: 'STATE', cell: (item) => item.status.state, color: stateColor },
     { heading: 'CONFIG', wide: true, cell: (item) => Object.keys(cluster(item).config ?? {}).join(',') },
     ORIGIN,
     LABELS,
@@ -107,16 +118,21 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     NAME,
     { heading: 'PHASE', cell: (item) => item.status.phase ?? 'registered' },
     { heading: 'PROFILE', cell: (item) => item.status.profile ?? machine(item)?.profile },
-    { heading: 'ADDRESS', cell: (item) => item.status.seen?.address ?? machine(item)?.addresses?.[0] },
+    {
+      heading: 'ADDRESS',
+      cell: (item) => item.status.lease ?? item.status.seen?.address ?? machine(item)?.addresses?.[0],
+    },
     { heading: 'AGE', cell: (item) => age(item.status.since) },
     {
       heading: 'REASON',
       cell: (item) => machineReason(item),
+      color: (item) => (item.status.alarm ? 'red' : machineReason(item) ? 'yellow' : undefined),
     },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
     {
       heading: 'MACS',
       wide: true,
+      cuts: true,
       cell: (item) => (machine(item)?.macs ?? item.status.seen?.macs)?.join(','),
     },
     { heading: 'FIRMWARE', wide: true, cell: (item) => item.status.seen?.firmware },
@@ -140,20 +156,27 @@ export const LEASE_COLUMNS: readonly Column<LeaseView>[] = [
   { heading: 'NETWORK', cell: (lease) => lease.network },
   {
     heading: 'EXPIRES',
-    cell: (lease) => clockTime(lease.expiresAt),
+    cell: (lease) => timeText(lease.expiresAt),
   },
   { heading: 'HOSTNAME', wide: true, cell: (lease) => lease.hostname },
 ];
 
-/** The sentence of an event: its reason, then its particulars. */
+/**
+ * The subject of an event; a machine has one spelling, whether the event is about itself or about
+ * its document.
+ */
+export const subjectText = ({ subject }: Pick<MusterEvent, 'subject'>): string =>
+  subject.replace(/^Machine\//, '');
+
+/** The message of an event: its reason, then its fields. */
 export function eventMessage(event: MusterEvent): string {
   const fields = Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${value}`);
   return [event.reason?.text, ...fields].filter((part) => part).join(' ');
 }
 
 export const EVENT_COLUMNS: readonly Column<MusterEvent>[] = [
-  { heading: 'TIME', cell: (event) => clockTime(event.at) },
-  { heading: 'SUBJECT', cell: (event) => event.subject },
+  { heading: 'TIME', cell: (event) => timeText(event.at) },
+  { heading: 'SUBJECT', cell: subjectText },
   { heading: 'EVENT', cell: (event) => event.kind },
   { heading: 'REASON', cell: (event) => event.reason?.code },
   { heading: 'NETWORK', wide: true, cell: (event) => event.network },

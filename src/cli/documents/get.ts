@@ -3,14 +3,25 @@ import type { FullView } from '../../api/clusters.ts';
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
 import { MusterError } from '../../base/errors.ts';
+import { parseMac } from '../../base/mac.ts';
 import { taintText } from '../../cluster/spec/nodes.ts';
 import type { MusterEvent } from '../../events/event.ts';
 import { type Kind, PLURAL } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
-import { events } from '../events/events.ts';
+import { events, subjectOf } from '../events/events.ts';
 import { EXIT, errorText, type Io } from '../io.ts';
 import { type Asked, askedFor, kindOf, OTHER_LISTS, type OtherList, otherListNamed } from '../names.ts';
-import { type Column, FORMATS, type Format, formatOf, jsonText, tablePrinter, yamlText } from '../output.ts';
+import {
+  type Column,
+  FORMATS,
+  type Format,
+  formatOf,
+  jsonText,
+  lookOf,
+  type TableLook,
+  tablePrinter,
+  yamlText,
+} from '../output.ts';
 import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from './columns.ts';
 import { watchDocuments } from './watch.ts';
 
@@ -30,6 +41,12 @@ interface Look {
   readonly format: Format;
   readonly headings: boolean;
 }
+
+/** How a table looks on this output. */
+const tableLook = ({ format, headings }: Look, io: Io): TableLook => ({
+  ...lookOf(io, format === 'wide'),
+  headings,
+});
 
 export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, FORMATS, 'table');
@@ -97,7 +114,7 @@ async function getSeveral(
   else {
     const tables = groups
       .filter((group) => group.items.length > 0)
-      .map((group) => tablePrinter(COLUMNS[group.kind], { wide: format === 'wide', headings })(group.items));
+      .map((group) => tablePrinter(COLUMNS[group.kind], tableLook({ format, headings }, io))(group.items));
     io.out(tables.join('\n'));
   }
   return missingCode(
@@ -121,9 +138,9 @@ interface FullRow {
 
 const FULL_COLUMNS: readonly Column<FullRow>[] = [
   { heading: 'PATH', cell: ({ path }) => path },
-  { heading: 'VALUE', cell: ({ value }) => value },
+  { heading: 'VALUE', cell: ({ value }) => value, cuts: true },
   { heading: 'FROM', cell: ({ from }) => from },
-  { heading: 'BY', cell: ({ by }) => by },
+  { heading: 'BY', cell: ({ by }) => by, cuts: true },
 ];
 
 /**
@@ -163,7 +180,7 @@ async function getFull(
         from: 'spec',
         by: `Machine/${name}`,
       });
-    io.out(tablePrinter(FULL_COLUMNS, { wide: format === 'wide', headings })(rows));
+    io.out(tablePrinter(FULL_COLUMNS, tableLook({ format, headings }, io))(rows));
   }
   return view.full ? EXIT.ok : EXIT.failure;
 }
@@ -174,7 +191,7 @@ const valueAt = (value: unknown, path: string): unknown =>
 
 /** Prints items of a kind as they come: a table that goes on, or one document after the other. */
 function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readonly Shown[]) => void {
-  const table = tablePrinter(COLUMNS[kind], { wide: format === 'wide', headings });
+  const table = tablePrinter(COLUMNS[kind], tableLook({ format, headings }, io));
   const one: Partial<Record<Format, (item: Shown) => string>> = {
     json: jsonText,
     yaml: (item) => `---\n${yamlText(item)}`,
@@ -246,20 +263,29 @@ export function selected(selector: string | undefined): (item: Shown) => boolean
 async function getLeases(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
   const { format } = look;
   const { items } = await client.call<{ items: LeaseView[] }>('GET', '/v1/leases');
-  const wanted = items.filter(
-    (lease) =>
-      names.length === 0 || names.some((name) => [lease.address, lease.mac, lease.machine].includes(name)),
-  );
+  const has = ({ address, mac, machine }: LeaseView, name: string): boolean =>
+    address === name || machine === name || mac === (parseMac(name) ?? name);
+  const missing = names
+    .filter((name) => !items.some((lease) => has(lease, name)))
+    .map(
+      (name) =>
+        new MusterError(
+          'E_NOT_FOUND',
+          `no lease has the address, MAC or machine "${name}"; \`muster get leases\` lists them`,
+        ),
+    );
+  const wanted = items.filter((lease) => names.length === 0 || names.some((name) => has(lease, name)));
   if (format === 'name') io.out(wanted.map((lease) => `lease/${lease.network}/${lease.address}\n`).join(''));
-  else print(wanted, LEASE_COLUMNS, { ...look, format, single: false, what: 'leases' }, io);
-  return EXIT.ok;
+  else if (wanted.length > 0 || missing.length === 0)
+    print(wanted, LEASE_COLUMNS, { ...look, format, single: false, what: 'leases' }, io);
+  return missingCode(missing, io);
 }
 
 async function getEvents(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
   const { format } = look;
   if (names.length > 1) throw new MusterError('E_USAGE', 'one subject at a time');
   const { items } = await client.call<{ items: MusterEvent[] }>('GET', '/v1/events', {
-    query: { subject: names[0] },
+    query: { subject: names[0] === undefined ? undefined : subjectOf(names[0]) },
   });
   if (format === 'name') io.out(items.map((event) => `event/${event.sequence}\n`).join(''));
   else print(items, EVENT_COLUMNS, { ...look, format, single: false, what: 'events' }, io);
@@ -282,7 +308,7 @@ function print<T>(
 ): void {
   if (how.format === 'table' || how.format === 'wide') {
     if (items.length === 0) io.err(`No ${how.what} found.\n`);
-    else io.out(tablePrinter(columns, { ...how, wide: how.format === 'wide' })(items));
+    else io.out(tablePrinter(columns, tableLook(how, io))(items));
     return;
   }
   const value = how.single ? items[0] : { apiVersion: 'muster/v1', kind: 'List', items };

@@ -1,31 +1,39 @@
 /** `muster events [SUBJECT] [--follow]` */
+import { systemClock } from '../../base/clock.ts';
 import type { MusterEvent } from '../../events/event.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
-import { EVENT_COLUMNS, eventMessage } from '../documents/columns.ts';
+import { EVENT_COLUMNS, eventMessage, subjectText } from '../documents/columns.ts';
 import { EXIT, type Io } from '../io.ts';
+import { kindNamed } from '../names.ts';
 import { formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+import { followedTime, type Time } from '../times.ts';
 
 export interface EventsOptions extends ServerOptions {
   readonly output?: string;
   readonly follow?: boolean;
-  /** Newest that many. */
+  /** Only that many of the newest. */
   readonly tail?: string;
 }
 
+/**
+ * Prints the events of a subject, or all.
+ *
+ * @throws {MusterError} E_NOT_FOUND when no machine, document or event has the name
+ */
 export async function events(subject: string | undefined, options: EventsOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
-  const query = { subject, limit: options.tail };
+  const query = { subject: subject === undefined ? undefined : subjectOf(subject), limit: options.tail };
   if (options.follow) {
-    const stream = client.stream('/v1/events', { query: { ...query, follow: 'true' }, signal: io.signal });
+    const stream = client.stream('/v1/events', { query: { ...query, follow: 'true' } });
     for await (const event of readEvents(stream))
       io.out(
         format === 'json'
           ? `${JSON.stringify(event)}\n`
           : format === 'yaml'
             ? `---\n${yamlText(event)}`
-            : eventLine(event, io.color),
+            : eventLine(event, io.color, systemClock.now()),
       );
     return EXIT.ok;
   }
@@ -37,18 +45,29 @@ export async function events(subject: string | undefined, options: EventsOptions
   return EXIT.ok;
 }
 
-/** One event as one line, as it comes. */
-export function eventLine(event: MusterEvent, color: boolean): string {
-  const time = new Date(event.at).toISOString().slice(11, 19);
+/** `cl/blue` → `Cluster/blue`, with the kind as `muster get` takes it; other subjects unchanged. */
+export function subjectOf(text: string): string {
+  const [word = '', ...rest] = text.split('/');
+  const kind = rest.length === 1 ? kindNamed(word) : undefined;
+  return kind === undefined ? text : `${kind}/${rest[0]}`;
+}
+
+/** One event as a line, with the date when `now` is on another day. */
+export function eventLine(event: MusterEvent, color: boolean, now: Time): string {
   const bad = /failed|held|conflict|invalid|exhausted|disbelieved|refused|nak/.test(event.kind);
   const message = eventMessage(event).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
-  const line = `${time} ${painted(event.subject, 'bold', color)} ${painted(event.kind, bad ? 'yellow' : 'cyan', color)} ${message}`;
+  const line = [
+    followedTime(event.at, now),
+    painted(subjectText(event), 'bold', color),
+    painted(event.kind, bad ? 'yellow' : 'cyan', color),
+    message,
+  ].join(' ');
   return `${line.trimEnd()}\n`;
 }
 
 /**
- * Server-sent events (WHATWG HTML §9.2) from pieces of text: only what our server sends, `data` of
- * one line.
+ * Reads server-sent events (WHATWG HTML §9.2) from pieces of text, as far as our server uses them:
+ * `data` of one line.
  */
 export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator<MusterEvent> {
   for await (const frame of eventFrames(pieces)) {
@@ -58,8 +77,8 @@ export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator
 }
 
 /**
- * The frames of a stream, also those that are only a comment: the first says that the stream has
- * begun, others that it lives.
+ * Yields the frames of a stream, comments included: the first comment says that the stream has
+ * begun, later ones that it is alive.
  */
 export async function* eventFrames(pieces: AsyncIterable<string>): AsyncGenerator<string> {
   let rest = '';

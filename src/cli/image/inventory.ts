@@ -29,7 +29,11 @@ const COLUMNS: readonly Column<ImageLine>[] = [
   { heading: 'ARCH', cell: ({ arch }) => arch },
   { heading: 'CONFIG', cell: ({ config }) => config },
   { heading: 'SIZE', cell: ({ size }) => sizeText(size) },
-  { heading: 'STATE', cell: ({ state }) => state },
+  {
+    heading: 'STATE',
+    cell: ({ state }) => state,
+    color: ({ state }) => (state === 'incomplete' ? 'yellow' : undefined),
+  },
   { heading: 'MISSING', cell: ({ missing }) => missing.join(' '), wide: true },
 ];
 
@@ -133,20 +137,11 @@ export async function verify(names: readonly string[], options: Common, io: Io):
 
 function refuseUnknown(names: readonly string[], isKnown: (name: string) => boolean): void {
   const unknown = names.filter((name) => !isKnown(name));
-  if (unknown.length > 0) throw new MusterError('E_NOT_FOUND', `there is no Image "${unknown.join('", "')}"`);
-}
-
-/** Machines of a Profile whose image is gone are held at their next boot. */
-async function refuseNamed(names: readonly string[], client: ApiClient): Promise<void> {
-  const { items } = await client.call<{ items: readonly Document<'Profile'>[] }>('GET', '/v1/profiles');
-  for (const name of names) {
-    const users = items.filter(({ spec }) => spec.image === name).map(({ metadata }) => metadata.name);
-    if (users.length > 0)
-      throw new MusterError(
-        'E_REFERENCE',
-        `Image/${name} is named by Profile/${users.join(', Profile/')}; change that first, or say --force`,
-      );
-  }
+  if (unknown.length > 0)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no Image "${unknown.join('", "')}"; \`muster image ls\` lists them`,
+    );
 }
 
 /**
@@ -163,10 +158,10 @@ export async function remove(
   const client = openClient(options, io);
   const all = new Map((await images(client)).map((image) => [image.metadata.name, image]));
   refuseUnknown(names, (name) => all.has(name));
-  if (!options.force) await refuseNamed(names, client);
   const files = new Set<string>();
   if (names.length > 0) {
     const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
+      query: { force: options.force ? 'true' : undefined },
       body: { json: { documents: [...new Set(names)].map((name) => ({ kind: 'Image', name })) } },
     });
     for (const { name } of results) {

@@ -4,6 +4,7 @@ import type { CertificateView, GenerationView } from '../../pki/views.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+import { timeText } from '../times.ts';
 
 interface Options extends ServerOptions {
   readonly output?: string;
@@ -12,15 +13,13 @@ interface Options extends ServerOptions {
 type KeysetRow = GenerationView & { readonly scope: string; readonly keyset: string };
 type CertificateRow = CertificateView & { readonly scope: string };
 
-const day = (time: string): string => time.slice(0, 16).replace('T', ' ');
-
 const KEYSET_COLUMNS: readonly Column<KeysetRow>[] = [
   { heading: 'SCOPE', cell: (row) => row.scope },
   { heading: 'KEYSET', cell: (row) => row.keyset },
   { heading: 'GENERATION', cell: (row) => row.id },
   { heading: 'STATE', cell: (row) => row.state },
-  { heading: 'SINCE', cell: (row) => day(row.createdAt) },
-  { heading: 'PIN', wide: true, cell: (row) => row.pin ?? '' },
+  { heading: 'SINCE', cell: (row) => timeText(row.createdAt) },
+  { heading: 'PIN', wide: true, cell: (row) => row.pin, cuts: true },
 ];
 
 const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
@@ -28,9 +27,9 @@ const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
   { heading: 'CERTIFICATE', cell: (row) => row.leaf },
   { heading: 'TO', cell: (row) => row.to },
   { heading: 'STATE', cell: (row) => row.state },
-  { heading: 'UNTIL', cell: (row) => day(row.notAfter) },
-  { heading: 'SUBJECT', cell: (row) => row.subject },
-  { heading: 'ISSUER', wide: true, cell: (row) => row.issuer },
+  { heading: 'UNTIL', cell: (row) => timeText(row.notAfter) },
+  { heading: 'SUBJECT', cell: (row) => row.subject, cuts: true },
+  { heading: 'ISSUER', wide: true, cell: (row) => row.issuer, cuts: true },
   { heading: 'SERIAL', wide: true, cell: (row) => row.serial },
 ];
 

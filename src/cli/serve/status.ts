@@ -4,6 +4,7 @@ import type { Readiness } from '../../api/deps.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { VERSION } from '../../base/version.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
+import { type Color, painted } from '../color.ts';
 import { EXIT, faultLine, faultsText, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 
@@ -14,26 +15,60 @@ interface Options extends ServerOptions {
 interface Status extends Readiness {
   readonly version: string;
   readonly faults: readonly Fault[];
+  readonly warnings: readonly Fault[];
+  /** Images that a Profile names and whose files are not all here. */
+  readonly incompleteImages: readonly string[];
 }
 
-/** Exit code 1 when the server is not ready. */
+/** More warnings than these are counted, not listed. */
+const WARNINGS_SHOWN = 20;
+
+/**
+ * Shows what is wrong, then the server's checks. Exit code 1 when the server is not ready; with
+ * faults it is ready with reservations, and the exit code is 0.
+ */
 export async function status(options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const value = await openClient(options, io).call<Status>('GET', '/v1/status');
   if (format === 'json') io.out(jsonText(value));
   else if (format === 'yaml') io.out(yamlText(value));
-  else {
-    io.out(`muster ${value.version}: ${value.ready ? 'ready' : 'not ready'}\n`);
-    // Faults of documents are checks as well; below they have their places.
-    const placed = new Set(value.faults.map(({ message }) => message));
-    for (const { name, ok, detail } of value.checks.filter((check) => !placed.has(check.detail ?? '')))
-      io.out(`${ok ? 'ok   ' : 'WAIT '}${name}${detail ? `: ${detail}` : ''}\n`);
-    for (const fault of value.faults) io.out(`fault ${faultLine(fault)}\n`);
-  }
+  else io.out(statusText(value, io.color));
   return value.ready ? EXIT.ok : EXIT.failure;
 }
 
-/** Exit code 1 when a file is invalid; the last good versions stay in force. */
+/** What `muster status` prints: first what is wrong, then the checks. */
+export function statusText(value: Status, color: boolean): string {
+  const { faults, warnings, incompleteImages, checks } = value;
+  // The faults of documents are among the checks as well; as faults they come with their places.
+  const placed = new Set(faults.map(({ message }) => message));
+  const shown = checks.filter(({ detail }) => !placed.has(detail ?? ''));
+  const failed = shown.filter(({ ok }) => !ok);
+  const line = (word: string, paint: Color, text: string) => `${painted(word, paint, color)} ${text}\n`;
+  const checkText = ({ name, detail }: Status['checks'][number]) => `${name}${detail ? `: ${detail}` : ''}`;
+  const reserved = faults.length + failed.length + incompleteImages.length > 0;
+  const state = value.ready ? (reserved ? 'ready, with reservations' : 'ready') : 'not ready';
+  const more = warnings.length - WARNINGS_SHOWN;
+  return [
+    `muster ${value.version}: ${state}\n`,
+    ...failed.map((check) => line('WAIT', 'red', checkText(check))),
+    ...faults.map((fault) => line('fault', 'red', faultLine(fault))),
+    ...incompleteImages.map((name) =>
+      line(
+        'image',
+        'yellow',
+        `${name} is incomplete, and a Profile names it: its machines are held; \`muster image ls -o wide\` shows what is missing`,
+      ),
+    ),
+    ...warnings.slice(0, WARNINGS_SHOWN).map((warning) => line('warning', 'yellow', faultLine(warning))),
+    ...(more > 0 ? [`… and ${more} more warnings\n`] : []),
+    ...shown.filter(({ ok }) => ok).map((check) => line('ok  ', 'green', checkText(check))),
+  ].join('');
+}
+
+/**
+ * Makes the server read its directories again. Exit code 1 when a file has faults; then the last
+ * good versions stay in force.
+ */
 export async function reload(options: Options, io: Io): Promise<number> {
   const { faults } = await openClient(options, io).call<{ faults: readonly Fault[] }>('POST', '/v1/reload');
   io.err(faultsText(faults));
@@ -42,7 +77,7 @@ export async function reload(options: Options, io: Io): Promise<number> {
   return EXIT.ok;
 }
 
-/** The server's version is left out when none answers; that is no failure. */
+/** Prints the versions. That no server answers is no failure. */
 export async function version(options: Options, io: Io): Promise<number> {
   io.out(`muster ${VERSION}\n`);
   try {

@@ -8,6 +8,10 @@ import type { FoundingStatus } from './status.ts';
 
 export interface FoundingOrders {
   readonly status: (cluster: string) => Promise<FoundingStatus>;
+  /** What is recorded of its founding; nothing is asked of etcd. */
+  readonly record: (cluster: string) => FoundingRecord | undefined;
+  /** Whether its document and those of its machines are complete. */
+  readonly isComplete: (cluster: string) => boolean;
   readonly order: (cluster: string) => Promise<FoundingRecord>;
   readonly reset: (cluster: string) => Promise<FoundingRecord>;
   readonly callOff: (cluster: string, member: string) => Promise<FoundingRecord>;
@@ -32,6 +36,8 @@ export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder:
       if (!status.record && members(cluster) === undefined) throw missing(cluster);
       return status;
     },
+    record: (cluster) => founder.records().find((record) => record.cluster === cluster),
+    isComplete: (cluster) => members(cluster) !== undefined,
     order: async (cluster) => founder.order(cluster, known(cluster)),
     // Its document may be gone already.
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),

@@ -257,7 +257,8 @@ function missingLoader(
   return suits(wanted, code) ? wanted : undefined;
 }
 
-function missingAsset(context: BootContext, name: string, image: ImageSpec): string | undefined {
+/** Which files of the image are not here, as a sentence; undefined when all of them are. */
+export function missingAsset(context: BootContext, name: string, image: ImageSpec): string | undefined {
   const files: readonly (readonly [string, Asset])[] = [
     ['kernel', image.kernel],
     ...(image.initrds ?? []).map((asset) => ['initrd', asset] as const),

@@ -1,7 +1,9 @@
 /** The boot service: what the protocol servers ask, wired to roster, documents and store. */
 import { duration } from '../../base/duration.ts';
+import type { Reason } from '../../events/event.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
+import type { ImageSpec } from '../../resources/kinds.ts';
 import type { BootService } from '../boot.ts';
 import { type BootDeps, createBootContext } from './boot-context.ts';
 import { script } from './boot-script.ts';
@@ -9,6 +11,7 @@ import { answer } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
 import { config, failSilent, report, ticketed } from './machine-reports.ts';
+import { missingFiles, outlook } from './outlook.ts';
 
 export type { BootDeps } from './boot-context.ts';
 
@@ -32,6 +35,10 @@ export interface RunningBootService extends BootService {
   ticketed(session: string): TicketFacts | undefined;
   /** The configuration that a machine would get. Throws E_NOT_FOUND, E_REFERENCE, E_CONFIG. */
   render(machine: string): Rendered;
+  /** Why a machine would be held if it booted now, for lists; see {@link outlook}. */
+  outlook(machine: string): Reason | undefined;
+  /** The hashes of an image's files that are not here. */
+  missingFiles(image: ImageSpec): readonly string[];
   /** Stops the timer and following the documents. */
   close(): void;
 }
@@ -61,6 +68,8 @@ export function createBootService(deps: BootDeps): RunningBootService {
     explain: (question) => explain(context, question),
     needs: (sha256) => context.needed().has(sha256),
     render: (machine) => renderPreview(context, machine),
+    outlook: (machine) => outlook(context, machine),
+    missingFiles: (image) => missingFiles(context, image),
     tick,
     close() {
       stop();

@@ -82,8 +82,14 @@ metadata: {name: node-1, labels: {rack: a}}
 spec: {macs: ["52:54:00:aa:00:01"], profile: worker}
 `;
 
-/** Opens a world; `documents` become the one file of its configuration directory. */
-export async function openWorld(documents: string | undefined = DOCUMENTS): Promise<World> {
+/**
+ * Opens a world; `documents` become the one file of its configuration directory. Files of images
+ * are here, except those whose hashes `lacking` has.
+ */
+export async function openWorld(
+  documents: string | undefined = DOCUMENTS,
+  { lacking = new Set() }: { readonly lacking?: ReadonlySet<string> } = {},
+): Promise<World> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
   const config = path.join(directory, 'config');
   fs.mkdirSync(config);
@@ -110,7 +116,11 @@ export async function openWorld(documents: string | undefined = DOCUMENTS): Prom
     catalog,
     memberships,
     roster,
-    assets: { find: () => file, loader: () => file, loaders: () => [] },
+    assets: {
+      find: (sha256) => (lacking.has(sha256) ? undefined : file),
+      loader: () => file,
+      loaders: () => [],
+    },
     networks: () =>
       joinNetworks({
         documents: catalog.list('Network'),

@@ -321,7 +321,7 @@ describe('muster image rm', () => {
     await add('one', '--kernel', file('own'));
     const { code, out, err } = await muster('image', 'rm', 'one', 'nope', 'nada');
     expect([code, out]).toEqual([1, '']);
-    expect(err).toContain('there is no Image "nope", "nada" (E_NOT_FOUND)');
+    expect(err).toContain('there is no Image "nope", "nada"; `muster image ls` lists them (E_NOT_FOUND)');
     expect([here('own'), world.deps.catalog.get('Image', 'one')]).toEqual([true, expect.anything()]);
   });
 
@@ -332,7 +332,9 @@ describe('muster image rm', () => {
     ]);
     const refused = await muster('image', 'rm', 'one');
     expect(refused).toMatchObject({ code: 1, out: '' });
-    expect(refused.err).toContain('Image/one is named by Profile/worker; change that first, or say --force');
+    expect(refused.err).toContain(
+      'Image/one is named by Profile/worker, whose machines would be held at their next boot; change that first, or add --force',
+    );
     expect(here('own')).toBe(true);
     const { code, out, err } = await muster('image', 'rm', 'one', '--force');
     expect([code, here('own')]).toEqual([0, false]);

@@ -1,0 +1,34 @@
+/** What keeps machines from booting, as far as that is known without rendering a configuration. */
+import type { Reason } from '../../events/event.ts';
+import type { ImageSpec } from '../../resources/kinds.ts';
+import { assetsOf } from '../assets/assets.ts';
+import { type BootContext, selectionOf } from './boot-context.ts';
+import { missingAsset } from './boot-script.ts';
+import { judge } from './decide.ts';
+
+/**
+ * Why the machine would be held if it booted now; undefined when nothing that lists can show is in
+ * the way. Cheap enough for a list of ten thousand: no configuration is rendered.
+ */
+export function outlook(context: BootContext, name: string): Reason | undefined {
+  const member = context.roster.get(name);
+  if (!member?.entry) return undefined;
+  const { seen, bootsWithoutReady } = member.status;
+  const selection = selectionOf(member, seen.network, context.profiles());
+  const machine = { kind: 'known', selection, bootsWithoutReady } as const;
+  const outline = judge(machine);
+  if (outline.kind !== 'script') return outline.kind === 'hold' ? outline.reason : undefined;
+  const image = context.catalog.get('Image', outline.image)?.document.spec;
+  const missing = image
+    ? missingAsset(context, outline.image, image)
+    : `Image "${outline.image}" does not exist.`;
+  const verdict = judge(machine, {
+    arch: seen.arch,
+    image: missing === undefined ? { arch: image!.arch } : { missing },
+  });
+  return verdict.kind === 'hold' ? verdict.reason : undefined;
+}
+
+/** The hashes of an image's files that are not here. */
+export const missingFiles = ({ assets }: Pick<BootContext, 'assets'>, image: ImageSpec): readonly string[] =>
+  assetsOf(image).filter((sha256) => assets.find(sha256) === undefined);
