@@ -8,7 +8,7 @@ import { type AddonState, addonsPart } from '../cluster/objects/addons/library.t
 import { previewText } from '../cluster/plan/preview.ts';
 import type { AddonManifest } from '../cluster/spec/addon.ts';
 import type { ClusterFault } from '../cluster/spec/fault.ts';
-import { type Completed, complete } from '../cluster/spec/resolve.ts';
+import { type Resolution, resolveCluster } from '../cluster/spec/resolve.ts';
 import type { Provenance, ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
 import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
 import { machineNames } from '../resources/membership.ts';
@@ -27,7 +27,7 @@ export interface FullView {
   readonly faults: readonly ClusterFault[];
 }
 
-function completedOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Completed {
+function completedOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Resolution {
   const spec = catalog.get('Cluster', name)?.document.spec.kubernetes;
   if (spec === undefined)
     throw new MusterError('E_NOT_FOUND', `there is no Cluster "${name}" with spec.kubernetes`);
@@ -35,7 +35,7 @@ function completedOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Compl
     const found = catalog.get('Machine', machine)?.document.spec;
     return found && (found.addresses ?? []);
   };
-  return complete(name, spec, machinesOf(spec, addressesOf));
+  return resolveCluster(name, spec, machinesOf(spec, addressesOf));
 }
 
 export const showFull: H = (request, deps) => {

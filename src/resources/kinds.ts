@@ -215,7 +215,7 @@ export const machineSpec = z.strictObject({
 const machineNames = (description: string) => z.array(name).optional().meta({ description });
 const networks = (description: string) => z.array(networkText).optional().meta({ description });
 
-/** The few facts that a person decides; src/cluster/spec/resolve.ts derives the rest. */
+/** The few facts that a person decides; src/cluster/spec/values.ts derives the rest. */
 export const kubernetesSpec = z.strictObject({
   version: z
     .string()

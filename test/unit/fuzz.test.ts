@@ -15,7 +15,7 @@ import { observeKubernetes } from '../../src/cluster/health/observe.ts';
 import type { Kube } from '../../src/cluster/kube.ts';
 import { readManifest } from '../../src/cluster/objects/addons/manifest.ts';
 import { readApplied } from '../../src/cluster/objects/applied.ts';
-import { parseEndpoint } from '../../src/cluster/spec/resolve.ts';
+import { parseEndpoint } from '../../src/cluster/spec/endpoint.ts';
 import { parseVersion } from '../../src/cluster/spec/versions.ts';
 import { decodeEncryption, encodeEncryption, foundEncryption } from '../../src/pki/encryption.ts';
 import { PrivateKey } from '../../src/pki/keys.ts';

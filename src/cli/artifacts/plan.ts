@@ -11,7 +11,7 @@ import {
   requiredArtifacts,
   requiredPrograms,
 } from '../../cluster/spec/artifacts.ts';
-import { complete } from '../../cluster/spec/resolve.ts';
+import { resolveCluster } from '../../cluster/spec/resolve.ts';
 import type { ResolvedCluster } from '../../cluster/spec/resolved-cluster.ts';
 import type { Document } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
@@ -82,7 +82,7 @@ export async function fullCluster(client: ApiClient, name: string): Promise<Reso
       addresses: (spec as Document<'Machine'>['spec'] | undefined)?.addresses ?? [],
     }),
   );
-  const { resolved, faults } = complete(name, kubernetes, machines);
+  const { resolved, faults } = resolveCluster(name, kubernetes, machines);
   if (resolved !== undefined) return resolved;
   const wrong = faults.filter(({ severity }) => severity === 'error').map(({ fault }) => fault);
   throw new MusterError('E_CLUSTER', wrong[0]!.message, { faults: wrong });

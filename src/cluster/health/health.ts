@@ -9,7 +9,7 @@ import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import type { Kube } from '../kube.ts';
-import type { Completed } from '../spec/resolve.ts';
+import type { Resolution } from '../spec/resolve.ts';
 import { addressOf, type ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { bad, type ClusterHealth, type Finding } from './finding.ts';
@@ -82,7 +82,7 @@ const INCOMPLETE = "etcd, certificates and machines only: the Cluster's document
 async function incomplete(
   deps: HealthDeps,
   cluster: string,
-  { faults, access }: Completed,
+  { faults, access }: Resolution,
 ): Promise<readonly Finding[]> {
   const errors = faults.filter(({ severity }) => severity === 'error');
   const found = errors.map(({ fault }) =>

@@ -18,7 +18,8 @@ import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
 import type { ClusterFault } from './fault.ts';
-import { complete, type MachineFacts } from './resolve.ts';
+import type { MachineFacts } from './machines.ts';
+import { resolveCluster } from './resolve.ts';
 
 /** Configurations of machines, and Clusters. */
 export const checkAll: ConfigCheck = (candidates, changed) => [
@@ -181,7 +182,7 @@ function completionOf({ document }: Candidate<'Cluster'>, candidates: CandidateS
     unknown.add(machine);
     return { name: machine, addresses: [placeholder(n)] };
   });
-  const { faults, resolved } = complete(name, spec, machines);
+  const { faults, resolved } = resolveCluster(name, spec, machines);
   return { name, spec, faults, unknown, ...(resolved && { resolved }) };
 }
 

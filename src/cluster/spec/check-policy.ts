@@ -25,7 +25,7 @@ export function policyFaults({ networkPolicy, cni, addons }: ResolvedCluster): r
     );
   if (enforce === 'none' && isolate.length > 0) found.push(error('isolate', UNENFORCED[cni.plugin]));
   for (const [n, namespace] of isolate.entries()) {
-    if (isolate.indexOf(namespace) < n) found.push(error(`isolate[${n}]`, `${namespace} stands twice`));
+    if (isolate.indexOf(namespace) < n) found.push(error(`isolate[${n}]`, `${namespace} is listed twice`));
     if (namespace === 'kube-system')
       found.push(error(`isolate[${n}]`, 'CoreDNS is in kube-system, and pods of every namespace ask it'));
   }

@@ -8,7 +8,7 @@ import type { Candidate, CandidateSet, DocumentId } from '../../resources/candid
 import { isHost, networkView } from '../../resources/check-networks.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
-import { parseEndpoint } from './resolve.ts';
+import { parseEndpoint } from './endpoint.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
 export interface SegmentFault {
@@ -102,7 +102,7 @@ function placeFaults(address: string, candidate: Candidate<'Network'>): SegmentF
 }
 
 /**
- * Machines of another cluster or none (its own: `checkFull`), and Clusters that hold the same
+ * Machines of another cluster or none (its own: `checkResolved`), and Clusters that hold the same
  * address.
  */
 function ownerFaults(

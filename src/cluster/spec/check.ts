@@ -31,7 +31,7 @@ import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RE
 type Found = ClusterFault[];
 
 /** Every fault of a full specification; none of severity error means that it can be built. */
-export function checkFull(resolved: ResolvedCluster): readonly ClusterFault[] {
+export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[] {
   const found: Found = [];
   checkVersions(resolved, found);
   checkEtcd(resolved, found);
@@ -51,7 +51,7 @@ export function checkFull(resolved: ResolvedCluster): readonly ClusterFault[] {
 function checkAddons({ addons }: ResolvedCluster, found: Found): void {
   const names = new Set<string>();
   for (const [n, { name, images }] of addons.entries()) {
-    if (names.has(name)) found.push(clusterError(`addons[${n}].name`, `${name} stands twice`));
+    if (names.has(name)) found.push(clusterError(`addons[${n}].name`, `${name} is listed twice`));
     names.add(name);
     for (const [at, image] of images.entries())
       if (parseReference(image) === undefined)

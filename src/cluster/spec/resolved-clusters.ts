@@ -6,13 +6,14 @@ import type { Memberships } from '../../machines/membership.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
-import { type Completed, complete, type MachineFacts } from './resolve.ts';
+import type { MachineFacts } from './machines.ts';
+import { type Resolution, resolveCluster } from './resolve.ts';
 
 export interface ResolvedClusters {
   /** Undefined when there is no such Cluster, or it is none of Kubernetes. */
-  get(cluster: string): Completed | undefined;
+  get(cluster: string): Resolution | undefined;
   /** Of the Cluster that gives this machine a role. */
-  clusterOf(machine: string): Completed | undefined;
+  clusterOf(machine: string): Resolution | undefined;
   /** Stops following the documents. */
   close(): void;
 }
@@ -35,7 +36,7 @@ export function machinesOf(
 }
 
 export function followClusters(catalog: Catalog, memberships: Memberships): ResolvedClusters {
-  const known = new Map<string, Completed>();
+  const known = new Map<string, Resolution>();
   const close = catalog.subscribe((changes) => {
     if (!changes.some(({ kind }) => kind === 'Cluster' || kind === 'Machine')) return;
     known.clear();
@@ -46,10 +47,10 @@ export function followClusters(catalog: Catalog, memberships: Memberships): Reso
     return machine && (machine.addresses ?? []);
   };
 
-  const get = (cluster: string): Completed | undefined => {
+  const get = (cluster: string): Resolution | undefined => {
     const spec = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
     if (spec === undefined) return undefined;
-    const completed = known.get(cluster) ?? complete(cluster, spec, machinesOf(spec, addressesOf));
+    const completed = known.get(cluster) ?? resolveCluster(cluster, spec, machinesOf(spec, addressesOf));
     known.set(cluster, completed);
     return completed;
   };

@@ -1,5 +1,6 @@
 /** The cluster that kubeadm's golden files were made for, as a short specification. */
-import { type Completed, complete, type MachineFacts } from '../../../src/cluster/spec/resolve.ts';
+import type { MachineFacts } from '../../../src/cluster/spec/machines.ts';
+import { type Resolution, resolveCluster } from '../../../src/cluster/spec/resolve.ts';
 import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
 
@@ -22,7 +23,7 @@ export const MACHINES: readonly MachineFacts[] = [
 export const completed = (
   changes: Partial<KubernetesSpec> = {},
   machines: readonly MachineFacts[] = MACHINES,
-): Completed => complete('golden', { ...SHORT, ...changes }, machines);
+): Resolution => resolveCluster('golden', { ...SHORT, ...changes }, machines);
 
 /** The full specification; throws with its faults when there is none. */
 export function resolved(

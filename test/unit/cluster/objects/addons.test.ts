@@ -366,7 +366,7 @@ test('balancer and virtual address are part of what a cluster needs: programs of
 });
 
 test.for([
-  ['two of one name', [ENTRY, ENTRY], 'error addons[1].name: site stands twice'],
+  ['two of one name', [ENTRY, ENTRY], 'error addons[1].name: site is listed twice'],
   [
     'an image that is none',
     [{ ...ENTRY, images: ['A B'] }],

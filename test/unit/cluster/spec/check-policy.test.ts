@@ -105,7 +105,7 @@ test.for([
   [
     { cni: 'kube-router', networkPolicy: { isolate: ['a', 'kube-system', 'a'] } },
     'error networkPolicy.isolate[1]: CoreDNS is in kube-system, and pods of every namespace ask it',
-    'error networkPolicy.isolate[2]: a stands twice',
+    'error networkPolicy.isolate[2]: a is listed twice',
   ],
 ] as const)('%o is refused, and told how to go on', ([changes, ...told]) => {
   expect(faults(changes as Partial<KubernetesSpec>)).toEqual(told);

@@ -9,9 +9,9 @@ import { kubeletConfiguration } from '../../../../src/cluster/plan/kubelet.ts';
 import { previewText } from '../../../../src/cluster/plan/preview.ts';
 import { clusterNames, holderOf } from '../../../../src/cluster/spec/certificate-names.ts';
 import { CLUSTER_DEVIATIONS } from '../../../../src/cluster/spec/deviations.ts';
+import { parseEndpoint } from '../../../../src/cluster/spec/endpoint.ts';
 import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../../src/cluster/spec/flags.ts';
 import { OWNED, protectedFieldsOf } from '../../../../src/cluster/spec/protected-fields.ts';
-import { parseEndpoint } from '../../../../src/cluster/spec/resolve.ts';
 import { COMPONENTS, type ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import {
   ETCD_MINORS,
@@ -295,7 +295,11 @@ test.for([
     { controlPlanes: ['cp1', 'cp2'] },
     'error controlPlanes: 2 members of etcd bear no more failures than 1; make them an odd number',
   ],
-  ['a machine twice', { controlPlanes: ['cp1', 'cp2', 'cp1'] }, 'error controlPlanes[2]: cp1 stands twice'],
+  [
+    'a machine twice',
+    { controlPlanes: ['cp1', 'cp2', 'cp1'] },
+    'error controlPlanes[2]: cp1 is listed twice',
+  ],
   [
     'a worker that is a control plane',
     { workers: ['cp1'] },

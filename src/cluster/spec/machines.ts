@@ -1,0 +1,90 @@
+/** The machines of a Cluster: which roles its lists give them, and their addresses. */
+import { didYouMean } from '../../base/suggest.ts';
+import type { KubernetesSpec } from '../../resources/kinds.ts';
+import { type ClusterFault, clusterError } from './fault.ts';
+import { nodeFaults, nodeSettings } from './nodes.ts';
+import type { ClusterMachine, ClusterRole } from './resolved-cluster.ts';
+
+/** The part of a Machine document that a Cluster needs. */
+export interface MachineFacts {
+  readonly name: string;
+  readonly addresses: readonly string[];
+}
+
+interface AssignedMachines {
+  readonly machines: readonly ClusterMachine[];
+  readonly faults: readonly ClusterFault[];
+}
+
+/**
+ * Gives every machine that the Cluster names its roles and its node's labels and taints. Machines
+ * without a document or an address are left out, with a fault.
+ *
+ * @param known The Machine documents that exist; others are ignored.
+ */
+export function assignMachines(spec: KubernetesSpec, known: readonly MachineFacts[]): AssignedMachines {
+  const { roles, faults } = rolesOf(spec);
+  const nodes = [...roles].flatMap(([name, has]) => (has.size === 1 && has.has('etcd') ? [] : [name]));
+  faults.push(...nodeFaults(spec.nodes ?? [], new Set(nodes)));
+  const facts = new Map(known.map((machine) => [machine.name, machine]));
+  const machines: ClusterMachine[] = [];
+  for (const [name, has] of roles) {
+    if (has.has('worker') && has.size > 1)
+      faults.push(
+        clusterError('workers', `${name} is a worker and ${[...has].find((role) => role !== 'worker')}`),
+      );
+    const addresses = facts.get(name)?.addresses;
+    if (addresses === undefined)
+      faults.push(absent(name, has, `there is no Machine "${name}"${didYouMean(name, facts.keys())}`));
+    else if (addresses.length === 0)
+      faults.push(
+        absent(
+          name,
+          has,
+          `Machine "${name}" needs an address of its own (spec.addresses): others reach it there`,
+        ),
+      );
+    else machines.push({ name, roles: [...has], addresses, ...nodeSettings(spec.nodes ?? [], name) });
+  }
+  return { machines, faults };
+}
+
+/** By machine, in the order of the lists; and what is wrong with the lists themselves. */
+function rolesOf(spec: KubernetesSpec): {
+  readonly roles: ReadonlyMap<string, ReadonlySet<ClusterRole>>;
+  readonly faults: ClusterFault[];
+} {
+  const faults: ClusterFault[] = [];
+  const roles = new Map<string, Set<ClusterRole>>();
+  const add = (field: string, names: readonly string[], role: ClusterRole): void => {
+    for (const [n, name] of names.entries()) {
+      const has = roles.get(name) ?? new Set();
+      if (has.has(role)) faults.push(clusterError(`${field}[${n}]`, `${name} is listed twice`));
+      roles.set(name, has.add(role));
+    }
+  };
+  add('controlPlanes', spec.controlPlanes, 'control-plane');
+  add('workers', spec.workers ?? [], 'worker');
+  add('etcd.machines', spec.etcd?.machines ?? [], 'etcd');
+  const isExternal = spec.etcd?.topology === 'external';
+  if (!isExternal && spec.etcd?.machines)
+    faults.push(
+      clusterError('etcd.machines', 'only with topology external; stacked members are on the control planes'),
+    );
+  if (isExternal && !spec.etcd?.machines?.length)
+    faults.push(clusterError('etcd.machines', 'topology external needs the machines that are members'));
+  if (!isExternal) for (const name of spec.controlPlanes) roles.get(name)!.add('etcd');
+  return { roles, faults };
+}
+
+/**
+ * The fault of a machine that is left out. A warning for a worker, which may come later; an error
+ * for every other machine, since a cluster is not founded without knowing where its control planes
+ * and its members of etcd are.
+ */
+function absent(name: string, roles: ReadonlySet<ClusterRole>, message: string): ClusterFault {
+  const isWorker = roles.size === 1 && roles.has('worker');
+  return isWorker
+    ? { ...clusterError('', `${message}; until then the cluster goes without it`, name), severity: 'warning' }
+    : clusterError('', message, name);
+}
