@@ -9,6 +9,7 @@ import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventSink, Reason } from '../events/event.ts';
+import { PREVIEW_SESSION } from '../ignition/input.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Memberships } from '../machines/membership.ts';
@@ -18,7 +19,6 @@ import type { Pki } from '../pki/pki.ts';
 import type { Secrets } from '../pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
-import type { DiskSelector } from '../resources/kinds.ts';
 import { KEYS, MUSTER_SCOPE } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
@@ -26,9 +26,10 @@ import { createAgentApi } from './agent-api.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
 import { type Identities, openIdentities } from './identities.ts';
 import { inlineLayer } from './inline.ts';
-import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
+import { type AgentSettings, agentLayer } from './layer.ts';
+import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machine-layer.ts';
 import type { Plan } from './plan.ts';
-import { type AgentPlanner, DEFAULT_AGENT_PORT } from './protocol.ts';
+import type { AgentPlanner } from './protocol.ts';
 import { createWithdrawals } from './withdrawal.ts';
 
 export interface AgentsDeps {
@@ -62,20 +63,6 @@ export interface AgentsListen {
   readonly leaving?: (machine: string) => string | undefined;
 }
 
-/** For whom a layer is. */
-export interface LayerOf {
-  readonly machine: string;
-  /** Id of the boot session; undefined for a preview, which shows no ticket. */
-  readonly session: string | undefined;
-  /** Our address as this machine reaches it. */
-  readonly host: string;
-  readonly data: DiskSelector | undefined;
-  /** What a machine with a boot disk keeps there. */
-  readonly boot?: { readonly disk: DiskSelector } & Omit<BootDisk, 'disk'>;
-  /** Of a machine with `delivery: inline`: see {@link AgentBoot.inline}. */
-  readonly plan?: Plan | undefined;
-}
-
 /** What the boot service takes of it. */
 export interface AgentBoot {
   /**
@@ -83,8 +70,6 @@ export interface AgentBoot {
    * that it has still to leave. Constant time.
    */
   agentCluster(machine: string): string | undefined;
-  /** How the secrets of a machine of a cluster come to it. */
-  deliveryOf(machine: string): 'agent' | 'inline';
   /**
    * Everything that a machine gets, with fresh keys and certificates: secret. Throws E_AGENT_WAIT
    * while it cannot be said.
@@ -96,7 +81,7 @@ export interface AgentBoot {
    * The layer that puts the agent on this machine. Throws E_AGENT_WAIT while the transport CA is
    * not there.
    */
-  layer(of: LayerOf): ConfigLayer;
+  layer(request: LayerRequest): ConfigLayer;
   /** Changes when the same machine would get another layer. */
   readonly version: number;
 }
@@ -129,11 +114,9 @@ const LOOK_EVERY = duration('10s');
  */
 const CERTIFICATE_EVERY = duration('1m');
 const NOT_UP = 'the listener for agents is not up yet';
-/** In the place of a ticket where people look. */
-const NO_TICKET = '[secret]';
 
 export async function openAgents(deps: AgentsDeps): Promise<Agents> {
-  const { store, pki, secrets, catalog, memberships, roster, clock, log } = deps;
+  const { store, pki, secrets, memberships, roster, clock, log } = deps;
   const identities = await openIdentities({ store, log });
   // A machine that has still to leave its cluster gets plans until it has left.
   const agentCluster = (machine: string): string | undefined =>
@@ -147,8 +130,6 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
         revoked === undefined && roster.get(machine)?.status.phase === 'ready' ? [machine] : [],
       ),
   );
-
-  const deliveryOf = deliveryIn(catalog);
 
   let options: AgentsListen | undefined;
   let tickets: Tickets | undefined;
@@ -249,21 +230,20 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       return version;
     },
     agentCluster,
-    deliveryOf,
     async inline(machine) {
       if (options === undefined) throw new MusterError('E_AGENT_WAIT', NOT_UP);
       return options.inline(machine);
     },
     alarm: (machine, reason, address) => raiseAlarm(deps, machine, reason, address),
-    layer(of) {
+    layer(request) {
       if (certificate === undefined || options === undefined || tickets === undefined)
         throw new MusterError('E_AGENT_WAIT', NOT_UP);
-      const { machine, session, plan } = of;
+      const { machine, session, plan } = request;
       const { authority } = certificate;
       const now = clock.now();
-      if (deliveryOf(machine) === 'inline') return inlineLayer({ machine, authority, now, plan });
-      const ticket = session === undefined ? NO_TICKET : tickets.of({ id: session, machine }).reveal();
-      const settings = settingsFor(of, { port: server?.port ?? options.port, authority, ticket, now });
+      if (request.delivery === 'inline') return inlineLayer({ machine, authority, now, plan });
+      const ticket = session === PREVIEW_SESSION ? NO_TICKET : tickets.of({ id: session, machine }).reveal();
+      const settings = settingsFor(request, { port: server?.port ?? options.port, authority, ticket, now });
       deps.made?.(settings);
       return agentLayer(settings);
     },
@@ -291,59 +271,18 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   };
 }
 
-/** What the agent of one machine reads, but for what only a boot host knows. */
-function settingsFor(
-  { machine, session, host, data, boot }: LayerOf,
-  known: Pick<AgentSettings, 'authority' | 'ticket' | 'now'> & { readonly port: number },
-): AgentSettings {
-  const { port, ...rest } = known;
-  return {
-    ...rest,
-    server: `https://${host}:${port}`,
-    machine,
-    session: session ?? 'PREVIEW',
-    setsClock: true,
-    ...(data === undefined ? {} : { data: selectorOf(data) }),
-    ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
-  };
-}
-
 const NO_BOOT_HOST = 'only a boot host can say that';
-/** In the place of Muster's CA, which a directory of documents does not have. */
-const NO_AUTHORITY = '[CA of the boot host]\n';
 
 /**
  * The agents' side of documents alone, for `render -f`: no keys, no tickets, nobody who listens.
  */
-export function previewAgents({
-  catalog,
-  memberships,
-  clock,
-}: Pick<AgentsDeps, 'catalog' | 'memberships' | 'clock'>): AgentBoot {
+export function previewAgents({ memberships, clock }: Pick<AgentsDeps, 'memberships' | 'clock'>): AgentBoot {
   const refuse = (): Promise<never> => Promise.reject(new MusterError('E_AGENT_WAIT', NO_BOOT_HOST));
-  const deliveryOf = deliveryIn(catalog);
   return {
     version: 0,
     agentCluster: (machine) => memberships.roleGiver(machine),
-    deliveryOf,
     inline: refuse,
     alarm: refuse,
-    layer(of) {
-      const given = { authority: NO_AUTHORITY, now: clock.now() };
-      if (deliveryOf(of.machine) === 'inline') return inlineLayer({ machine: of.machine, ...given });
-      return agentLayer(settingsFor(of, { ...given, port: DEFAULT_AGENT_PORT, ticket: NO_TICKET }));
-    },
+    layer: (request) => previewLayer(request, clock.now()),
   };
 }
-
-const deliveryIn =
-  (catalog: Catalog): AgentBoot['deliveryOf'] =>
-  (machine) =>
-    catalog.get('Machine', machine)?.document.spec.delivery ?? 'agent';
-
-/** A size is named by its whole MiB. */
-const selectorOf = ({ path, serial, sizeMiB }: DiskSelector): DataSelector => ({
-  ...(path === undefined ? {} : { path }),
-  ...(serial === undefined ? {} : { serial }),
-  ...(sizeMiB === undefined ? {} : { minMiB: sizeMiB, maxMiB: sizeMiB }),
-});

@@ -2,6 +2,7 @@
  * What a cluster's machine gets with its first configuration: the agent, whom it believes, and
  * where to ask. Pure.
  */
+import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { templateLiteral } from '../ignition/template.ts';
 import { AGENT_PATHS } from './plan.ts';
@@ -56,17 +57,24 @@ export interface AgentSettings {
   readonly now: number;
 }
 
-/** As muster-disk.sh reads it. Throws RangeError for what cannot be said there. */
+/**
+ * A disk selector in the form that muster-disk.sh reads.
+ *
+ * @throws {MusterError} E_CONFIG when the script could not read it, e.g. a path with a blank.
+ */
 export function selectorText({ path, serial, minMiB, maxMiB }: DataSelector): string {
   const terms = [
     ...(path === undefined ? [] : [`path=${path}`]),
     ...(serial === undefined ? [] : [`serial=${serial}`]),
     ...(minMiB === undefined && maxMiB === undefined ? [] : [`size=${minMiB ?? ''}-${maxMiB ?? ''}`]),
   ];
-  if (terms.length === 0) throw new RangeError('a selector that selects every disk');
+  if (terms.length === 0) throw new MusterError('E_CONFIG', 'a disk selector must not select every disk');
   const text = terms.join(' ');
   if (!/^[A-Za-z0-9@%+=:,._/ -]+$/.test(text) || terms.some((term) => term.includes(' ')))
-    throw new RangeError(`not a selector for a disk: ${text}`);
+    throw new MusterError(
+      'E_CONFIG',
+      `the disk "${text}" cannot be passed to the machine; use letters, digits and "@%+=:,._/-" alone`,
+    );
   return text;
 }
 

@@ -394,6 +394,8 @@ export interface Fault {
   readonly message: string;
   /** Path of the field, e.g. `spec.files[0].mode`. */
   readonly path?: string;
+  /** The document that holds the field, e.g. `Profile/worker`, where it is not plain who is asked. */
+  readonly document?: string;
   readonly at?: SourceSpot;
 }
 

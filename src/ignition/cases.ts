@@ -7,17 +7,11 @@ import { type NamedProfile, type Selectable, selectable } from '../machines/sele
 import { type CandidateSet, type DocumentId, idOf } from '../resources/candidate.ts';
 import type { Document } from '../resources/kinds.ts';
 import { clusterOfMachine, clustersByMachine } from '../resources/membership.ts';
+import type { Parts } from './input.ts';
 
-/**
- * What a machine's configuration is made of; all are immutable, so the same ones give the same
- * result.
- */
-export interface Parts {
+/** The parts of one way to boot; the machine has a document. */
+export interface Case extends Parts {
   readonly machine: Document<'Machine'>;
-  readonly profile: Document<'Profile'> | undefined;
-  readonly cluster: Document<'Cluster'> | undefined;
-  readonly image: Document<'Image'> | undefined;
-  readonly network: Document<'Network'> | undefined;
 }
 
 /**
@@ -25,7 +19,7 @@ export interface Parts {
  * one without from any. Without a profile of its own it gets what selects it; what only its
  * firmware tells (architecture, manufacturer …) may be anything.
  */
-export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>) => readonly Parts[] {
+export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>) => readonly Case[] {
   const networks = [...candidates.Network.values()].map(({ document }) => ({
     document,
     subnet: cidr(document.spec.subnet),
@@ -58,18 +52,22 @@ export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>
 
   return (machine) => {
     const { profile: named } = machine.spec;
-    const cluster = clusterOfMachine(machine.metadata.name, machine, roles);
+    const clusterOf = (name: string | undefined) =>
+      name === undefined ? undefined : candidates.Cluster.get(name)?.document;
+    const cluster = clusterOf(clusterOfMachine(machine.metadata.name, machine, roles));
+    const agentCluster = clusterOf(roles.get(machine.metadata.name));
     const places = placesOf(machine);
     const once = named !== undefined ? [named] : byNetwork ? undefined : selectedOf(machine, undefined);
     return places.flatMap((network) =>
-      (once ?? selectedOf(machine, network)).map((name): Parts => {
+      (once ?? selectedOf(machine, network)).map((name): Case => {
         const profile = name === undefined ? undefined : candidates.Profile.get(name)?.document;
         const image = profile?.spec.image;
         return {
           machine,
           profile,
           image: image === undefined ? undefined : candidates.Image.get(image)?.document,
-          cluster: cluster === undefined ? undefined : candidates.Cluster.get(cluster)?.document,
+          cluster,
+          agentCluster,
           network,
         };
       }),
@@ -77,6 +75,7 @@ export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>
   };
 }
 
+/** The ids of the documents, some of them twice. */
 export function idsOf(parts: Parts): DocumentId[] {
   return Object.values(parts)
     .filter((one: Document | undefined) => one !== undefined)
@@ -85,7 +84,11 @@ export function idsOf(parts: Parts): DocumentId[] {
 
 /** Whether two machines have everything but themselves in common. */
 export const sameParts = (a: Parts, b: Parts): boolean =>
-  a.profile === b.profile && a.cluster === b.cluster && a.image === b.image && a.network === b.network;
+  a.profile === b.profile &&
+  a.cluster === b.cluster &&
+  a.agentCluster === b.agentCluster &&
+  a.image === b.image &&
+  a.network === b.network;
 
 export const sameCases = (a: readonly Parts[] | undefined, b: readonly Parts[]): boolean =>
   a !== undefined && a.length === b.length && a.every((one, n) => sameParts(one, b[n]!));

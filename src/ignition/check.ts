@@ -1,8 +1,8 @@
 /**
  * Checks that every machine's configuration renders: when a document is applied, not while a
- * machine waits for it.
+ * machine waits for it. The input is assembled by `input.ts`, as at a boot.
  */
-import type { Fault } from '../base/errors.ts';
+import { type Fault, MusterError } from '../base/errors.ts';
 import type { Mac } from '../base/mac.ts';
 import {
   type Candidate,
@@ -14,88 +14,138 @@ import {
 } from '../resources/candidate.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath } from '../resources/document.ts';
-import type { ClusterSpec, Document, ImageSpec, NetworkSpec, ProfileSpec } from '../resources/kinds.ts';
-import type { NodeConfig } from '../resources/nodeconfig.ts';
-import { casesIn, idsOf, type Parts, sameCases, sameParts } from './cases.ts';
+import type { ClusterSpec, Document, ImageSpec, ProfileSpec } from '../resources/kinds.ts';
+import { type Case, casesIn, idsOf, sameCases, sameParts } from './cases.ts';
 import { expandConfig, names } from './expand.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
+import { type BootFacts, type Parts, renderInput } from './input.ts';
 import { merge } from './merge.ts';
 import { render, scopeOf, withMusterLayer } from './render.ts';
 import type { ConfigLayer, RenderInput } from './rendered.ts';
 import { templateFault } from './template.ts';
 
-const checked = new WeakMap<
-  Document<'Machine'>,
-  { readonly cases: readonly Parts[]; readonly told: readonly Told[] }
->();
+/**
+ * The agent's layer of a machine as a check knows it, with stand-ins for CA and ticket; undefined
+ * for a machine without a role. Throws MusterError for what the agent could not read.
+ */
+export type CheckedLayer = (
+  parts: Parts,
+  boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'>,
+) => ConfigLayer | undefined;
 
 /**
- * Faults of the configurations concerned by `changed` (undefined: all). Each names the document
- * that holds the faulty value.
+ * Makes the check of configurations. It gives the faults of the configurations concerned by
+ * `changed` (undefined: all); each names the document that holds the faulty value.
  */
-export const checkConfigurations: ConfigCheck = (candidates, changed) => {
-  const found = new Findings(candidates);
-  for (const kind of ['Cluster', 'Profile'] as const)
-    for (const candidate of candidates[kind].values())
-      if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) lint(candidate, found);
-  for (const { document } of candidates.Image.values()) {
-    const fault = versionFault(document);
-    if (fault && (!changed || changed.has(idOf(document)))) found.add(fault, 'error');
-  }
-  const casesOf = casesIn(candidates);
-  // A profile that selects otherwise, a network, a Cluster that gives other roles: they concern
-  // machines that name none of them.
-  const far = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
-  for (const { document } of candidates.Machine.values()) {
-    const cases = casesOf(document);
-    const near = !changed || cases.some((parts) => idsOf(parts).some((id) => changed.has(id)));
-    if (near || (far && !sameCases(checked.get(document)?.cases, cases)))
-      for (const { fault, severity } of toldOf(cases, near))
-        found.add(fault, severity, `Machine/${document.metadata.name}`);
-  }
-  return found.all();
-};
-
-/**
- * `remember`: not for what is only asked because of others; it is to be news until it is in force.
- */
-function toldOf(cases: readonly Parts[], remember: boolean): readonly Told[] {
-  const { machine } = cases[0]!;
-  const known = checked.get(machine);
-  if (known && sameCases(known.cases, cases)) return known.told;
-  const told = judge(cases);
-  if (remember) checked.set(machine, { cases, told });
-  return told;
+export function configurationCheck(agentLayer: CheckedLayer): ConfigCheck {
+  const results = new CaseResults(agentLayer);
+  return (candidates, changed) => {
+    const found = new Findings(candidates);
+    for (const kind of ['Cluster', 'Profile'] as const)
+      for (const candidate of candidates[kind].values())
+        if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) lint(candidate, found);
+    for (const { document } of candidates.Image.values()) {
+      const fault = versionFault(document);
+      if (fault && (!changed || changed.has(idOf(document)))) found.add(fault, 'error', idOf(document));
+    }
+    const casesOf = casesIn(candidates);
+    // A profile that selects other machines, a network, a Cluster that gives other roles: they
+    // concern machines whose parts do not include them.
+    const far = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
+    for (const { document } of candidates.Machine.values()) {
+      const cases = casesOf(document);
+      const near = !changed || cases.some((parts) => idsOf(parts).some((id) => changed.has(id)));
+      if (near || (far && !results.isKnown(document, cases)))
+        for (const { fault, severity } of results.of(cases, near)) found.add(fault, severity, idOf(document));
+    }
+    return found.all();
+  };
 }
 
-interface Told {
+interface Judged {
   readonly fault: Fault;
   readonly severity: CrossFault['severity'];
 }
 
-/** A fault of all cases is an error; one of some is a warning that says which. */
-function judge(cases: readonly Parts[]): readonly Told[] {
-  const different = cases.filter(
-    (one, n) => namesNetwork(one) || cases.findIndex(({ profile }) => profile === one.profile) === n,
-  );
-  const found = new Map<string, { readonly fault: Fault; readonly of: Parts[] }>();
-  for (const parts of different)
-    for (const fault of faultsOf(parts)) {
-      const key = `${fault.path} ${fault.message}`;
-      found.set(key, { fault, of: [...(found.get(key)?.of ?? []), parts] });
+/** What was found for each machine, kept for as long as its document and its cases are the same. */
+class CaseResults {
+  readonly #agentLayer: CheckedLayer;
+  readonly #results = new WeakMap<
+    Document<'Machine'>,
+    { readonly cases: readonly Case[]; readonly judged: readonly Judged[] }
+  >();
+  /**
+   * By profile or Cluster: parts of a machine without a configuration of its own that are known to
+   * render. For others with the same parts only the templates can differ.
+   */
+  readonly #classes = new WeakMap<object, Parts>();
+
+  constructor(agentLayer: CheckedLayer) {
+    this.#agentLayer = agentLayer;
+  }
+
+  isKnown(machine: Document<'Machine'>, cases: readonly Case[]): boolean {
+    return sameCases(this.#results.get(machine)?.cases, cases);
+  }
+
+  /**
+   * The faults of a machine's cases. `remember` is false for a machine that is only looked at
+   * because another document changed: its faults are reported again until that change is in force.
+   */
+  of(cases: readonly Case[], remember: boolean): readonly Judged[] {
+    const { machine } = cases[0]!;
+    const known = this.#results.get(machine);
+    if (known && sameCases(known.cases, cases)) return known.judged;
+    const judged = this.#judge(cases);
+    if (remember) this.#results.set(machine, { cases, judged });
+    return judged;
+  }
+
+  /** A fault of all cases is an error; a fault of some is a warning that says which. */
+  #judge(all: readonly Case[]): readonly Judged[] {
+    const inputs = new Map(all.map((one) => [one, checkInput(one, this.#agentLayer)]));
+    const different = all.filter(
+      (one, n) =>
+        namesNetwork(inputs.get(one)!) || all.findIndex(({ profile }) => profile === one.profile) === n,
+    );
+    const found = new Map<string, { readonly fault: Fault; readonly of: Case[] }>();
+    for (const parts of different)
+      for (const fault of this.#faultsOf(parts, inputs.get(parts)!)) {
+        const key = `${fault.path} ${fault.message}`;
+        found.set(key, { fault, of: [...(found.get(key)?.of ?? []), parts] });
+      }
+    return [...found.values()].map(({ fault, of }) =>
+      of.length === different.length
+        ? { fault, severity: 'error' }
+        : { fault: { ...fault, message: `${fault.message}, ${whenOf(of, different)}` }, severity: 'warning' },
+    );
+  }
+
+  /** Renders the input; for a machine of a class that is known to render, only its templates. */
+  #faultsOf(parts: Case, input: CheckInput): readonly Fault[] {
+    if ('faults' in input) return input.faults;
+    if (input.layers.length === 0) return [];
+    const base = isOneOfMany(parts) ? (parts.profile ?? parts.cluster) : undefined;
+    const same = base && this.#classes.get(base);
+    if (same && sameParts(same, parts)) {
+      const expanded = expandConfig(merge(withMusterLayer(input)), scopeOf(input));
+      return expanded.ok ? [] : expanded.faults;
     }
-  return [...found.values()].map(({ fault, of }) =>
-    of.length === different.length
-      ? { fault, severity: 'error' }
-      : { fault: { ...fault, message: `${fault.message}, ${whenOf(of, different)}` }, severity: 'warning' },
-  );
+    const result = render(input);
+    if (result.ok && base) this.#classes.set(base, parts);
+    return result.ok ? [] : result.faults;
+  }
 }
 
-const namesNetwork = (parts: Parts): boolean =>
-  isConfigured(parts) && names(merge(withMusterLayer(inputOf(parts))), 'network');
+/** Whether machines with the same parts have the same layers. */
+const isOneOfMany = ({ machine, agentCluster }: Case): boolean =>
+  machine.spec.config === undefined && agentCluster === undefined;
+
+const namesNetwork = (input: CheckInput): boolean =>
+  'layers' in input && input.layers.length > 0 && names(merge(withMusterLayer(input)), 'network');
 
 /** The cases `of` among `all`, e.g. `if it boots from Network/b`. */
-function whenOf(of: readonly Parts[], all: readonly Parts[]): string {
+function whenOf(of: readonly Case[], all: readonly Case[]): string {
   const listed = (documents: readonly (Document | undefined)[]) =>
     [...new Set(documents.flatMap((one) => (one ? [idOf(one)] : [])))].join(' or ');
   const elsewhere = all.some(
@@ -110,34 +160,7 @@ function whenOf(of: readonly Parts[], all: readonly Parts[]): string {
   ].join(', ');
 }
 
-const isConfigured = ({ profile, cluster, machine }: Parts): boolean =>
-  (profile?.spec.config ?? cluster?.spec.config ?? machine.spec.config) !== undefined;
-
-/**
- * Classes of machines without a configuration of their own that are known to render; only their
- * templates differ.
- */
-const checkedClasses = new WeakMap<object, Parts>();
-
-/**
- * Whole for the first machine of a class, and for each with a configuration of its own. For the
- * others of the class only the templates, which is all that can differ.
- */
-function faultsOf(parts: Parts): readonly Fault[] {
-  if (!isConfigured(parts)) return [];
-  const input = inputOf(parts);
-  const base = parts.machine.spec.config ? undefined : (parts.profile ?? parts.cluster);
-  const same = base && checkedClasses.get(base);
-  if (same && sameParts(same, parts)) {
-    const expanded = expandConfig(merge(withMusterLayer(input)), scopeOf(input));
-    return expanded.ok ? [] : expanded.faults;
-  }
-  const result = render(input);
-  if (result.ok && base) checkedClasses.set(base, parts);
-  return result.ok ? [] : result.faults;
-}
-
-/** Told at the Image, once, not by each of its machines. */
+/** Reported at the Image once, not by each of its machines. */
 function versionFault({ spec, metadata }: Document<'Image'>): Fault | undefined {
   const { configFormat, ignitionVersion: version } = spec;
   const versions: readonly string[] = IGNITION_VERSIONS;
@@ -146,97 +169,65 @@ function versionFault({ spec, metadata }: Document<'Image'>): Fault | undefined 
   return { code: 'E_CONFIG', message, path: 'spec.ignitionVersion' };
 }
 
-/** What machines are checked with: its version's fault is told already. */
+/** The image that machines are checked with: the fault of its version is reported already. */
 function imageOf({ image }: Parts): RenderInput['image'] {
   if (!image) return NO_IMAGE;
   const { ignitionVersion: _, ...rest } = image.spec;
   return versionFault(image) ? rest : image.spec;
 }
 
-/**
- * Until an image is there, its documents are taken to be those of the oldest cloud-init that we
- * know.
- */
+/** While an image is missing, its format is assumed to be the oldest cloud-init that we know. */
 const NO_IMAGE: Pick<ImageSpec, 'os' | 'configFormat'> = { os: 'debian', configFormat: 'cloud-init' };
-const SERVER = '192.0.2.1';
+
+/** A boot that stands for all: an address for documentation (RFC 5737), a session id's length. */
+const BASE_URL = 'http://192.0.2.1:8080';
 const SESSION = 'the-session-of-a-boot00';
 
-function inputOf(parts: Parts): RenderInput {
-  const { machine, profile, cluster, network } = parts;
-  const { spec } = machine;
-  const address = spec.addresses?.find((text) => !text.includes(':'));
-  const address6 = spec.addresses?.find((text) => text.includes(':'));
-  const net: NetworkSpec | undefined = network?.spec;
-  return {
-    layers: layers(cluster, profile, machine),
-    image: imageOf(parts),
-    instanceId: machine.metadata.name,
-    context: {
-      machine: {
-        name: machine.metadata.name,
-        mac: spec.macs[0] as Mac,
-        ...(spec.uuid !== undefined && { uuid: spec.uuid }),
-        ...(spec.serial !== undefined && { serial: spec.serial }),
-        ...(address !== undefined && { address }),
-        ...(address6 !== undefined && { address6 }),
-      },
-      ...(net && {
-        network: {
-          name: network!.metadata.name,
-          subnet: net.subnet,
-          ...(net.gateway !== undefined && { gateway: net.gateway }),
-          ...(net.domain !== undefined && { domain: net.domain }),
-        },
-      }),
-      profile: { name: profile?.metadata.name ?? 'none' },
-      ...(cluster && { cluster: { name: cluster.metadata.name } }),
-      boot: { url: `http://${SERVER}:8080/boot/${SESSION}`, session: SESSION, server: SERVER },
-    },
-  };
-}
+type CheckInput = RenderInput | { readonly faults: readonly Fault[] };
 
-/** Cluster → profile → machine, those that carry a configuration. */
-function layers(
-  cluster: Document<'Cluster'> | undefined,
-  profile: Document<'Profile'> | undefined,
-  machine: Document<'Machine'>,
-): readonly ConfigLayer[] {
-  const all: [ConfigLayer['layer'], Document | undefined, NodeConfig | undefined][] = [
-    ['cluster', cluster, cluster?.spec.config],
-    ['profile', profile, profile?.spec.config],
-    ['machine', machine, machine.spec.config],
-  ];
-  return all.flatMap(([layer, document, config]) =>
-    config ? [{ layer, document: `${document!.kind}/${document!.metadata.name}`, config }] : [],
-  );
+/**
+ * The input of a machine's configuration as far as its documents tell it, or why the agent's layer
+ * cannot be made.
+ */
+export function checkInput(parts: Case, agentLayer: CheckedLayer): CheckInput {
+  const { spec, metadata } = parts.machine;
+  const boot = {
+    name: metadata.name,
+    mac: spec.macs[0] as Mac,
+    address: spec.addresses?.find((text) => !text.includes(':')),
+    session: SESSION,
+    baseUrl: BASE_URL,
+  };
+  try {
+    return renderInput(parts, { ...boot, agentLayer: agentLayer(parts, boot) }, imageOf(parts));
+  } catch (error) {
+    if (error instanceof MusterError) return { faults: error.faults };
+    throw error;
+  }
 }
 
 /** Templates that no machine could fill, in a document that perhaps no machine uses yet. */
-function lint(candidate: Candidate<'Cluster'> | Candidate<'Profile'>, found: Findings): void {
-  const {
-    spec,
-    kind,
-    metadata,
-  }: { spec: ClusterSpec | ProfileSpec; kind: string; metadata: { name: string } } = candidate.document;
+function lint({ document }: Candidate<'Cluster'> | Candidate<'Profile'>, found: Findings): void {
+  const { config }: ClusterSpec | ProfileSpec = document.spec;
+  const id = idOf(document);
   const visit = (value: unknown, path: string) => {
     if (typeof value === 'string') {
       const message = value.includes('${') ? templateFault(value) : undefined;
-      if (message)
-        found.add({ code: 'E_CONFIG', message: `${kind}/${metadata.name}: ${message}`, path }, 'error');
+      if (message) found.add({ code: 'E_CONFIG', message: `${id}: ${message}`, path }, 'error', id);
     } else if (Array.isArray(value)) for (const [n, item] of value.entries()) visit(item, `${path}[${n}]`);
     else if (typeof value === 'object' && value !== null)
       for (const [key, inner] of Object.entries(value)) visit(inner, `${path}.${key}`);
   };
-  visit(spec.config, 'spec.config');
+  visit(config, 'spec.config');
 }
 
-interface Finding extends Told {
+interface Finding extends Judged {
   readonly document: DocumentId;
   readonly other?: DocumentId;
   machines: number;
 }
 
-/** The same fault of a profile concerns all its machines: told once, with the number of them. */
+/** Collects faults. One fault of a profile concerns all its machines: it is reported once. */
 class Findings {
   readonly #candidates: CandidateSet;
   readonly #found = new Map<string, Finding>();
@@ -245,21 +236,17 @@ class Findings {
     this.#candidates = candidates;
   }
 
-  add(fault: Fault, severity: Told['severity'], machine?: DocumentId): void {
+  /** `checked` is the document whose check found the fault; the fault may name another one. */
+  add({ document: faulty, ...fault }: Fault, severity: Judged['severity'], checked: DocumentId): void {
     const key = `${severity} ${fault.path} ${fault.message}`;
     const before = this.#found.get(key);
     if (before) {
       before.machines++;
       return;
     }
-    const document = (/^[A-Z][a-z]+\/[^:]+(?=:)/.exec(fault.message)?.[0] ?? machine) as DocumentId;
-    this.#found.set(key, {
-      fault,
-      severity,
-      document,
-      ...(machine && machine !== document && { other: machine }),
-      machines: 1,
-    });
+    const document = (faulty as DocumentId | undefined) ?? checked;
+    const other = checked === document ? {} : { other: checked };
+    this.#found.set(key, { fault, severity, document, ...other, machines: 1 });
   }
 
   all(): readonly CrossFault[] {

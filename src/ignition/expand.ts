@@ -161,6 +161,7 @@ export function configFault(merged: Merged, path: Path, message: string): Fault 
   return {
     code: 'E_CONFIG',
     message: source ? `${source.document}: ${message}` : message,
+    ...(source && source.layer !== 'muster' && { document: source.document }),
     path: source ? pathText(source.path) : pathText(path),
   };
 }

@@ -5,7 +5,6 @@
 import type { Fault } from '../base/errors.ts';
 import { readYaml } from '../resources/yaml.ts';
 import { type Mapping, mergeFaults } from './cloudinit.ts';
-import { configFault } from './expand.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
 import type { Merged } from './merge.ts';
@@ -29,8 +28,10 @@ export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fau
   for (const { kind, text, source } of merged.extras) {
     const tell = (message: string) =>
       faults.push({
-        ...configFault(merged, [], `${source.document}: ${message}`),
+        code: 'E_CONFIG',
+        message: `${source.document}: ${message}`,
         path: `spec.config.extra.${kind}`,
+        document: source.document,
       });
     const value = parsed(text);
     if (!value.ok) {

@@ -94,7 +94,7 @@ export async function openLocal(options: {
   };
   const memberships = followMemberships(catalog);
   const boot = createBootService({
-    agents: previewAgents({ catalog, memberships, clock }),
+    agents: previewAgents({ memberships, clock }),
     catalog,
     memberships,
     roster,

@@ -3,8 +3,9 @@
  * refused with its field, what works and will be missed some day is a warning.
  */
 
+import { checkedLayer } from '../../agent/machine-layer.ts';
 import { didYouMean } from '../../base/suggest.ts';
-import { checkConfigurations } from '../../ignition/check.ts';
+import { configurationCheck } from '../../ignition/check.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -21,7 +22,9 @@ import type { ClusterFault } from './fault.ts';
 import type { MachineFacts } from './machines.ts';
 import { resolveCluster } from './resolve.ts';
 
-/** Configurations of machines, and Clusters. */
+const checkConfigurations = configurationCheck(checkedLayer);
+
+/** Checks the configurations of machines, and Clusters. */
 export const checkAll: ConfigCheck = (candidates, changed) => [
   ...checkConfigurations(candidates, changed),
   ...checkClusters(candidates, changed),

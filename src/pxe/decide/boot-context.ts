@@ -3,6 +3,7 @@
  * computed once per change.
  */
 import type { AgentBoot } from '../../agent/agents.ts';
+import { deliveryOf } from '../../agent/machine-layer.ts';
 import type { Clock } from '../../base/clock.ts';
 import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
@@ -187,8 +188,9 @@ export function createBootContext(deps: BootDeps): BootContext {
 }
 
 /** Whether the secrets of a machine come with its first configuration. */
-export const isInline = ({ agents }: BootDeps, machine: string): boolean =>
-  agents?.agentCluster(machine) !== undefined && agents.deliveryOf(machine) === 'inline';
+export const isInline = ({ agents, catalog }: BootDeps, machine: string): boolean =>
+  agents?.agentCluster(machine) !== undefined &&
+  deliveryOf(catalog.get('Machine', machine)?.document) === 'inline';
 
 export function selectionOf(
   member: Member,

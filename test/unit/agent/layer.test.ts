@@ -68,7 +68,7 @@ test('a machine with a boot disk also has the script that writes it, and is told
 test('settings that would be read as something else are refused', () => {
   expect(() => settingsText({ ...SETTINGS, ticket: 'x\nserver=https://evil' })).toThrow(RangeError);
   for (const data of [{}, { serial: 'a b' }, { path: '/dev/$(x)' }, { path: '/dev/a\nb' }])
-    expect(() => selectorText(data)).toThrow(RangeError);
+    expect(() => selectorText(data)).toThrow(expect.objectContaining({ code: 'E_CONFIG' }));
   expect(selectorText({ path: '/dev/disk/by-id/x', maxMiB: 5 })).toBe('path=/dev/disk/by-id/x size=-5');
 });
 

@@ -3,9 +3,12 @@
  * place.
  */
 import { describe, expect, test } from 'vitest';
-import { checkConfigurations } from '../../../src/ignition/check.ts';
+import { checkedLayer } from '../../../src/agent/machine-layer.ts';
+import { configurationCheck } from '../../../src/ignition/check.ts';
 import type { Candidate, CandidateSet, DocumentId } from '../../../src/resources/candidate.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
+
+const checkConfigurations = configurationCheck(checkedLayer);
 
 /** The documents of a text, as they are checked together. */
 function candidates(text: string): CandidateSet {
@@ -158,4 +161,17 @@ describe('what Ignition would not take', () => {
       'error 5 Image/i: "9.9.9" is no spec of Ignition that Muster writes: 3.3.0, 3.4.0, 3.5.0, 3.6.0',
     ]);
   });
+});
+
+test('a disk that the agent could not be told is refused with its machine, not found out at a boot', () => {
+  const cluster = document(
+    'Cluster',
+    'blue',
+    '{kubernetes: {version: 1.36.2, endpoint: 10.1.0.9, controlPlanes: [a]}}',
+  );
+  const disk = (path: string) => cluster + machine(`, addresses: [10.1.0.9], dataDisk: {path: "${path}"}`);
+  expect(check(disk('/dev/disk/by-id/a'))).toEqual([]);
+  expect(check(disk('/dev/disk/by-id/a b'))).toEqual([
+    'error 6 the disk "path=/dev/disk/by-id/a b" cannot be passed to the machine; use letters, digits and "@%+=:,._/-" alone',
+  ]);
 });

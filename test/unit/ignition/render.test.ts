@@ -208,6 +208,7 @@ describe('cloud-init', () => {
             code: 'E_CONFIG',
             path: 'spec.config.extra.cloudInit',
             message: `Profile/worker: ${key} must be a list: it is appended to Muster's own`,
+            document: 'Profile/worker',
           },
         ]);
       }

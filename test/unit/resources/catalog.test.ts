@@ -3,10 +3,11 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { checkedLayer } from '../../../src/agent/machine-layer.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { checkConfigurations } from '../../../src/ignition/check.ts';
+import { configurationCheck } from '../../../src/ignition/check.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import type { CatalogChange, ConfigCheck, LiveCatalog } from '../../../src/resources/catalog.ts';
 import type { DocumentEvents } from '../../../src/resources/ports.ts';
@@ -32,7 +33,7 @@ afterEach(async () => {
   fs.rmSync(directory, { recursive: true });
 });
 
-async function catalog(checkConfig: ConfigCheck = checkConfigurations): Promise<LiveCatalog> {
+async function catalog(checkConfig: ConfigCheck = configurationCheck(checkedLayer)): Promise<LiveCatalog> {
   const one = await openCatalog({
     directory,
     store,

@@ -4,7 +4,7 @@
  */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import { document, IMAGE, MAC1, machine, NETWORK, WORKER, world } from '../boot/world.ts';
+import { document, IMAGE, MAC1, machine, NETWORK, WORKER, world } from '../pxe/boot/world.ts';
 
 const KUBERNETES = { version: '1.36.2', endpoint: '10.77.0.11', controlPlanes: ['cp1'] };
 const CLUSTER = document('Cluster', 'blue', { kubernetes: KUBERNETES });
@@ -17,7 +17,6 @@ async function configured(documents: readonly object[]) {
   const w = await world([IMAGE, WORKER, ...documents], {
     agents: async ({ memberships }) => ({
       agentCluster: (machine) => memberships.roleGiver(machine),
-      deliveryOf: () => 'agent',
       inline: () => Promise.reject(new Error('no plans here')),
       alarm: async () => {},
       layer: () => ({ layer: 'muster', document: 'muster', config: {} }),

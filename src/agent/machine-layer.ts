@@ -1,0 +1,139 @@
+/**
+ * The agent's layer of one machine: which disks it uses, how its secrets reach it, and what is put
+ * on its boot disk. For a boot the boot host fills in CA and ticket; previews and checks of
+ * documents have stand-ins there. Pure.
+ */
+import { type BootFacts, type Parts, PREVIEW_SESSION } from '../ignition/input.ts';
+import type { ConfigLayer } from '../ignition/rendered.ts';
+import { narrowestDisk } from '../resources/boot-disk.ts';
+import type { Asset, DiskSelector, Document, ImageSpec } from '../resources/kinds.ts';
+import { inlineLayer } from './inline.ts';
+import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
+import type { Plan } from './plan.ts';
+import { DEFAULT_AGENT_PORT } from './protocol.ts';
+
+/** What the agent's layer of a machine is made from. */
+export interface LayerRequest {
+  readonly machine: string;
+  /** How the machine's secrets reach it. */
+  readonly delivery: 'agent' | 'inline';
+  /** Id of the boot session, or {@link PREVIEW_SESSION}, which gets no ticket. */
+  readonly session: string;
+  /** Our address as this machine reaches it. */
+  readonly host: string;
+  /** The disk that keeps the machine's data. */
+  readonly data: DiskSelector | undefined;
+  /** The disk that the machine boots from without us, and what is put there. */
+  readonly boot?: { readonly disk: DiskSelector } & Omit<BootDisk, 'disk'>;
+  /** With `delivery: inline`, for one answer: the machine's whole plan, which is secret. */
+  readonly plan?: Plan | undefined;
+}
+
+/** How the secrets of a machine reach it: over its agent, or in its first configuration. */
+export const deliveryOf = (machine: Document<'Machine'> | undefined): LayerRequest['delivery'] =>
+  machine?.spec.delivery ?? 'agent';
+
+/** The URL of an image's file for machines. `name` is used where the asset has none. */
+export type AssetUrl = (baseUrl: string, asset: Asset, name: string) => string;
+
+/** The disks that the documents give a machine; the narrowest document wins. */
+export function disksOf({ machine, profile, agentCluster }: Parts): {
+  readonly data: DiskSelector | undefined;
+  readonly boot: DiskSelector | undefined;
+} {
+  const layers = [machine?.spec, profile?.spec, agentCluster?.spec];
+  return {
+    data: narrowestDisk('dataDisk', layers),
+    boot: deliveryOf(machine) === 'inline' ? undefined : narrowestDisk('bootDisk', layers),
+  };
+}
+
+/** Reads from the documents what a machine's agent layer needs. */
+export function layerRequest(
+  parts: Parts,
+  boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'> & { readonly plan?: Plan | undefined },
+  assetUrl: AssetUrl,
+): LayerRequest {
+  const { name, session, baseUrl, plan } = boot;
+  const { data, boot: disk } = disksOf(parts);
+  const image = parts.image?.spec;
+  return {
+    machine: name,
+    delivery: deliveryOf(parts.machine),
+    session,
+    host: new URL(baseUrl).hostname,
+    data,
+    ...(disk && image && { boot: { disk, ...bootFiles(image, baseUrl, assetUrl) } }),
+    plan,
+  };
+}
+
+/** What a boot disk holds besides root image and configuration, which the machine has already. */
+function bootFiles({ kernel, initrds = [] }: ImageSpec, baseUrl: string, assetUrl: AssetUrl) {
+  const file = (asset: Asset, name: string) => ({
+    url: assetUrl(baseUrl, asset, name),
+    sha256: asset.sha256,
+  });
+  return { kernel: file(kernel, 'kernel'), initrds: initrds.map((initrd) => file(initrd, 'initrd')) };
+}
+
+/** What only a boot host knows. */
+export interface BootHostFacts {
+  /** Port of the agents' listener. */
+  readonly port: number;
+  /** PEM of every trusted generation of Muster's CA. */
+  readonly authority: string;
+  readonly ticket: string;
+  /** The server's time, ms since 1970. */
+  readonly now: number;
+}
+
+/** The settings file of a machine's agent, as values. */
+export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSettings {
+  const { data, boot } = request;
+  const { port, ...known } = host;
+  return {
+    ...known,
+    server: `https://${request.host}:${port}`,
+    machine: request.machine,
+    session: request.session,
+    setsClock: true,
+    ...(data === undefined ? {} : { data: selectorOf(data) }),
+    ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
+  };
+}
+
+/** A size selects disks of that many whole MiB. */
+const selectorOf = ({ path, serial, sizeMiB }: DiskSelector): DataSelector => ({
+  ...(path === undefined ? {} : { path }),
+  ...(serial === undefined ? {} : { serial }),
+  ...(sizeMiB === undefined ? {} : { minMiB: sizeMiB, maxMiB: sizeMiB }),
+});
+
+/** Shown in the place of a ticket where people look. */
+export const NO_TICKET = '[secret]';
+/** Shown in the place of Muster's CA, which a directory of documents does not have. */
+const NO_AUTHORITY = '[CA of the boot host]\n';
+
+/** The layer as documents alone give it: no keys, no tickets. `now`: ms since 1970. */
+export function previewLayer(request: LayerRequest, now: number): ConfigLayer {
+  const authority = NO_AUTHORITY;
+  if (request.delivery === 'inline') return inlineLayer({ machine: request.machine, authority, now });
+  return agentLayer(settingsFor(request, { port: DEFAULT_AGENT_PORT, authority, ticket: NO_TICKET, now }));
+}
+
+/** {@link previewLayer} for a check of documents; undefined for a machine without a role. */
+export const checkedLayer = (
+  parts: Parts,
+  boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'>,
+): ConfigLayer | undefined =>
+  parts.agentCluster === undefined
+    ? undefined
+    : previewLayer(
+        layerRequest(
+          parts,
+          boot,
+          (baseUrl, { sha256, name }, other) => `${baseUrl}/${sha256}/${name ?? other}`,
+        ),
+        0,
+      );
