@@ -172,6 +172,6 @@ test('a disk that the agent could not be told is refused with its machine, not f
   const disk = (path: string) => cluster + machine(`, addresses: [10.1.0.9], dataDisk: {path: "${path}"}`);
   expect(check(disk('/dev/disk/by-id/a'))).toEqual([]);
   expect(check(disk('/dev/disk/by-id/a b'))).toEqual([
-    'error 6 the disk "path=/dev/disk/by-id/a b" cannot be passed to the machine; use letters, digits and "@%+=:,._/-" alone',
+    'error 7 the disk "path=/dev/disk/by-id/a b" cannot be passed to the machine; use letters, digits and "@%+=:,._/-" alone',
   ]);
 });
