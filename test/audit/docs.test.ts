@@ -1,11 +1,20 @@
-/** The documentation: generated pages are current, links lead somewhere. */
+/**
+ * The documentation: generated pages are current, links lead somewhere, documents are valid, and
+ * every `muster` command that a page shows is one that the command line understands.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
+import type { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { pages } from '../../scripts/docs-pages.ts';
 import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
 import { OPERATOR_ROUTES } from '../../src/api/routes.ts';
 import { ERRORS } from '../../src/base/errors.ts';
+import { registerAddons } from '../../src/cli/addon/addon.ts';
+import { registerArtifacts } from '../../src/cli/artifacts/artifacts.ts';
+import { registerImage } from '../../src/cli/image/image.ts';
+import { registerLab } from '../../src/cli/lab.ts';
+import { buildProgram, CommanderError } from '../../src/cli/program.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
 import { parseDocuments } from '../../src/resources/document.ts';
 import { ROOT, read, sources, trackedFiles, withoutComments } from './tree.ts';
@@ -96,5 +105,114 @@ test('every document that a page shows is valid', () => {
   const faults = shown.flatMap(({ page, text }) =>
     parseDocuments(text, page).faults.map((fault) => `${page}: ${fault.path}: ${fault.message}`),
   );
+  expect(faults).toEqual([]);
+});
+
+/** The real command tree; its verbs do nothing, and a fault is an exception. */
+function commandTree(): Command {
+  const io = {
+    out: () => {},
+    err: () => {},
+    env: {},
+    color: false,
+    signal: new AbortController().signal,
+    pause: async () => {},
+  };
+  const program = buildProgram(io, () => {}, [registerImage, registerArtifacts, registerAddons, registerLab]);
+  const still = (command: Command): void => {
+    command.exitOverride().configureOutput({ writeOut: () => {}, writeErr: () => {}, outputError: () => {} });
+    if (command.commands.length === 0) command.action(() => {});
+    for (const child of command.commands) still(child);
+  };
+  still(program);
+  return program;
+}
+
+/** Words of a command line as a shell splits them, up to where another command begins. */
+function wordsOf(line: string): readonly string[] {
+  const words: string[] = [];
+  let word: string | undefined;
+  for (const [token] of line.matchAll(/'[^']*'|"[^"]*"|\s+|[|;&<>)]|[^\s'"|;&<>)]+/g)) {
+    if (/^[|;&<>)]$/.test(token)) break;
+    if (/^\s/.test(token)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else if (token.startsWith('#') && word === undefined) break;
+    else word = (word ?? '') + token.replace(/^(['"])([\s\S]*)\1$/, '$2');
+  }
+  return word === undefined ? words : [...words, word];
+}
+
+interface ShownCommand {
+  readonly page: string;
+  readonly text: string;
+  /** In running text a verb may be named without its arguments. */
+  readonly inText: boolean;
+}
+
+/** Every `muster …` of a page: lines of shell in its boxes, and code in running text. */
+function commandsIn(page: string): readonly ShownCommand[] {
+  const text = read(page);
+  const shown: ShownCommand[] = [];
+  const starts = /(?<![\w./-])(?:(?:sudo )?(?:bin\/)?muster) (?=[a-z-])([\s\S]*)/;
+  for (const [, body] of text.matchAll(/^ *```(?:sh|console)\n([\s\S]*?)^ *```/gm))
+    for (const line of body!.replaceAll('\\\n', ' ').split('\n')) {
+      // A comment may quote a command; a redirection may name a file that is called so.
+      const found = starts.exec(line.replace(/(^|\s)# .*$/, ''));
+      if (
+        found &&
+        !/(?:mkdir|cp|cd|rm|git|stop|start|restart|reload|enable|disable)\b[^|;&]*$/.test(
+          line.slice(0, found.index),
+        )
+      )
+        shown.push({ page, text: found[1]!, inText: false });
+    }
+  for (const [, code] of text.replace(/^ *```[\s\S]*?^ *```/gm, '').matchAll(/`([^`]+)`/g)) {
+    const found = /^(?:sudo )?(?:bin\/)?muster ([a-z][\s\S]*)$/.exec(code!.replace(/\s+/g, ' '));
+    if (found) shown.push({ page, text: found[1]!, inText: true });
+  }
+  return shown;
+}
+
+/** What a command line lacks where running text only names the verb or an option. */
+const NAMES_A_VERB = new Set([
+  'commander.missingArgument',
+  'commander.missingMandatoryOptionValue',
+  'commander.optionMissingArgument',
+  'commander.help',
+]);
+
+/** What the command line does not understand of it; undefined when all is well. */
+async function misunderstood({ text, inText }: ShownCommand): Promise<string | undefined> {
+  // `[--wait]` and `pull|import` show choices, `…` stands for more of the same.
+  const words = wordsOf(
+    text
+      .replace(' [options]', '')
+      .replace(/[[\]]/g, '')
+      .replaceAll('|', inText ? '/' : '|'),
+  )
+    .filter((word) => word !== '…')
+    .map((word) => word.replace(/…$/, ''));
+  const several = words.find((word, n) => n < 3 && /^[a-z-]+(\/[a-z-]+)+$/.test(word));
+  const choices = several?.split('/').map((one) => words.map((word) => (word === several ? one : word)));
+  for (const chosen of choices ?? [words])
+    try {
+      await commandTree().parseAsync(chosen, { from: 'user' });
+    } catch (error) {
+      if (!(error instanceof CommanderError)) throw error;
+      const named = inText && NAMES_A_VERB.has(error.code);
+      if (error.exitCode !== 0 && !named) return error.message;
+    }
+  return undefined;
+}
+
+test('every muster command that a page shows is one that the command line understands', async () => {
+  const shown = pagesOfTree.flatMap(commandsIn);
+  expect(shown.length).toBeGreaterThan(150);
+  const faults: string[] = [];
+  for (const one of shown) {
+    const fault = await misunderstood(one);
+    if (fault !== undefined) faults.push(`${one.page}: muster ${one.text}: ${fault}`);
+  }
   expect(faults).toEqual([]);
 });

@@ -20,6 +20,8 @@ export interface MachineOrder {
   readonly name: string;
   readonly mac: string;
   readonly address: string;
+  /** Whether it has a blank disk for the data of its cluster. */
+  readonly dataDisk?: boolean;
 }
 
 /** Kinds of requests that are measured apart. */
@@ -110,7 +112,7 @@ export class SimulatedMachine {
   constructor(order: MachineOrder, of: Surroundings) {
     this.order = order;
     this.#of = of;
-    this.has = nothingYet(false);
+    this.has = nothingYet(order.dataDisk ?? false);
   }
 
   /** Codes of the holds that it met on its way, each once. */

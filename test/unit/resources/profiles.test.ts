@@ -36,7 +36,7 @@ test('profiles/ is a working directory: no fault, and no warning but for the ima
   await catalog.close();
   expect(catalog.faults()).toEqual([]);
   expect(new Set(catalog.warnings().map((fault) => fault.message.replace(/^\S+ /, '')))).toEqual(
-    new Set(['there is no Image "debian-13"']),
+    new Set(['there is no Image "debian-13"', 'there is no Image "debian-13-kubernetes"']),
   );
   for (const kind of ['Network', 'Cluster', 'Profile', 'Machine'] as const)
     expect(catalog.list(kind).length, kind).toBeGreaterThan(0);
