@@ -4,17 +4,13 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Command } from 'commander';
+import { type Command, CommanderError } from 'commander';
 import { expect, test } from 'vitest';
 import { pages } from '../../scripts/docs-pages.ts';
 import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
 import { OPERATOR_ROUTES } from '../../src/api/routes.ts';
 import { ERRORS } from '../../src/base/errors.ts';
-import { registerAddons } from '../../src/cli/addon/addon.ts';
-import { registerArtifacts } from '../../src/cli/artifacts/artifacts.ts';
-import { registerImage } from '../../src/cli/image/image.ts';
-import { registerLab } from '../../src/cli/lab.ts';
-import { buildProgram, CommanderError } from '../../src/cli/program.ts';
+import { buildProgram } from '../../src/cli/program.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
 import { parseDocuments } from '../../src/resources/document.ts';
 import { ROOT, read, sources, trackedFiles, withoutComments } from './tree.ts';
@@ -115,10 +111,12 @@ function commandTree(): Command {
     err: () => {},
     env: {},
     color: false,
+    colorErr: false,
+    columns: undefined,
     signal: new AbortController().signal,
     pause: async () => {},
   };
-  const program = buildProgram(io, () => {}, [registerImage, registerArtifacts, registerAddons, registerLab]);
+  const program = buildProgram(io, () => {});
   const still = (command: Command): void => {
     command.exitOverride().configureOutput({ writeOut: () => {}, writeErr: () => {}, outputError: () => {} });
     if (command.commands.length === 0) command.action(() => {});
@@ -154,22 +152,17 @@ interface ShownCommand {
 function commandsIn(page: string): readonly ShownCommand[] {
   const text = read(page);
   const shown: ShownCommand[] = [];
-  const starts = /(?<![\w./-])(?:(?:sudo )?(?:bin\/)?muster) (?=[a-z-])([\s\S]*)/;
+  // At the beginning of a command: not as a word of another one, and not in a comment.
+  const begins = /(?:^\s*(?:\$ )?|[|;&(]\s*)(?:sudo )?(?:bin\/)?muster (?=[a-z-])(.*)/;
   for (const [, body] of text.matchAll(/^ *```(?:sh|console)\n([\s\S]*?)^ *```/gm))
     for (const line of body!.replaceAll('\\\n', ' ').split('\n')) {
-      // A comment may quote a command; a redirection may name a file that is called so.
-      const found = starts.exec(line.replace(/(^|\s)# .*$/, ''));
-      if (
-        found &&
-        !/(?:mkdir|cp|cd|rm|git|stop|start|restart|reload|enable|disable)\b[^|;&]*$/.test(
-          line.slice(0, found.index),
-        )
-      )
-        shown.push({ page, text: found[1]!, inText: false });
+      const found = begins.exec(line.replace(/(^|\s)# .*$/, ''));
+      if (found) shown.push({ page, text: found[1]!, inText: false });
     }
   for (const [, code] of text.replace(/^ *```[\s\S]*?^ *```/gm, '').matchAll(/`([^`]+)`/g)) {
     const found = /^(?:sudo )?(?:bin\/)?muster ([a-z][\s\S]*)$/.exec(code!.replace(/\s+/g, ' '));
-    if (found) shown.push({ page, text: found[1]!, inText: true });
+    // `[options]` is a line of usage, which docs/cli.md has from the tree itself.
+    if (found && !code!.includes('[options]')) shown.push({ page, text: found[1]!, inText: true });
   }
   return shown;
 }
@@ -185,12 +178,7 @@ const NAMES_A_VERB = new Set([
 /** What the command line does not understand of it; undefined when all is well. */
 async function misunderstood({ text, inText }: ShownCommand): Promise<string | undefined> {
   // `[--wait]` and `pull|import` show choices, `…` stands for more of the same.
-  const words = wordsOf(
-    text
-      .replace(' [options]', '')
-      .replace(/[[\]]/g, '')
-      .replaceAll('|', inText ? '/' : '|'),
-  )
+  const words = wordsOf(text.replace(/[[\]]/g, '').replaceAll('|', inText ? '/' : '|'))
     .filter((word) => word !== '…')
     .map((word) => word.replace(/…$/, ''));
   const several = words.find((word, n) => n < 3 && /^[a-z-]+(\/[a-z-]+)+$/.test(word));
