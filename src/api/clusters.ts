@@ -4,6 +4,7 @@
  */
 
 import { MusterError } from '../base/errors.ts';
+import type { FoundingStatus } from '../cluster/etcd/status.ts';
 import { type AddonState, addonsPart } from '../cluster/objects/addons/library.ts';
 import { previewText } from '../cluster/plan/preview.ts';
 import type { AddonManifest } from '../cluster/spec/addon.ts';
@@ -15,6 +16,7 @@ import { machineNames } from '../resources/membership.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
+import { type FoundingRecordView, foundingView } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
@@ -113,9 +115,23 @@ export const showAddons: H = async (request, deps) => {
   return json({ items: (await deps.addons.of(resolved)).map(viewOf) });
 };
 
-/** What is known of a cluster's founding, and what each member was told last. */
-export const showFounding: H = async ({ params: { name = '' } }, { founding, waiting }) =>
-  json({ ...(await founding.status(name)), leaving: waiting(name) });
+/** A founding as the API shows it. */
+export type FoundingView = Omit<FoundingStatus, 'record'> & {
+  readonly record?: FoundingRecordView;
+  /** Machine that is being removed → why it is still where it is. */
+  readonly leaving: Readonly<Record<string, string>>;
+};
+
+/** What is known of a cluster's founding, and each member's last decision. */
+export const showFounding: H = async ({ params: { name = '' } }, { founding, waiting }) => {
+  const { record, ...status } = await founding.status(name);
+  const view: FoundingView = {
+    ...status,
+    ...(record && { record: foundingView(record) }),
+    leaving: waiting(name),
+  };
+  return json(view);
+};
 
 /** Body: `{confirm}`, the cluster's name once more. */
 export const foundCluster: H = async (request, { founding }) => {
@@ -126,7 +142,7 @@ export const foundCluster: H = async (request, { founding }) => {
       'E_USAGE',
       `to found the etcd of ${name}, confirm it by its name: {"confirm": "${name}"}`,
     );
-  return json(await founding.order(name));
+  return json(foundingView(await founding.order(name)));
 };
 
 /**

@@ -18,6 +18,7 @@ import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
+import type { Timestamp } from './times.ts';
 
 /** A text with documents, and how its faults name it. */
 export interface DocumentSource {
@@ -33,7 +34,7 @@ export interface LeaseView {
   readonly state: string;
   readonly machine?: string;
   readonly hostname?: string;
-  readonly expiresAt: Millis;
+  readonly expiresAt: Timestamp;
 }
 
 export interface Readiness {

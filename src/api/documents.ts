@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Fault, MusterError } from '../base/errors.ts';
 import { checkGoing } from '../cluster/spec/deletion-guard.ts';
-import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
+import type { KnownMachine } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/boot-context.ts';
 import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
@@ -11,11 +11,12 @@ import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
 import { checkImagesInUse } from './in-use.ts';
 import { clusterOutlook, imageOutlook, leasedAddresses, machineOutlook, type Outlook } from './outlook.ts';
+import { type StatusView, statusView } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
 /** A machine's status as it is shown; `profile` is the one that it has, named or selected. */
-export type MachineShown = Omit<MachineStatus, 'v'> & { readonly profile?: string };
+export type MachineShown = StatusView & { readonly profile?: string };
 
 /**
  * A document as the API shows it: what the operator wrote, and under `status` what the server
@@ -54,9 +55,6 @@ export function etagOf(entry: Entry): string {
   return `"f${createHash('sha256').update(JSON.stringify(entry.document)).digest('base64url').slice(0, 22)}"`;
 }
 
-/** Without the version of its stored shape. */
-const shownStatus = ({ v: _, ...status }: MachineStatus): Omit<MachineStatus, 'v'> => status;
-
 /**
  * The profile that each machine has: the one that its document names, or that selects it. Profiles
  * are listed once.
@@ -79,7 +77,7 @@ function statusOf(
   const member = roster.get(name);
   if (member === undefined) return undefined;
   const profile = selected(member);
-  return { ...shownStatus(roster.view(member).status), ...(profile === undefined ? {} : { profile }) };
+  return { ...statusView(roster.view(member).status), ...(profile === undefined ? {} : { profile }) };
 }
 
 const NO_LEASES: ReadonlyMap<string, string> = new Map();
@@ -118,7 +116,7 @@ function shownUnwritten(
     apiVersion: API_VERSION,
     kind: 'Machine',
     metadata: { name },
-    status: { ...shownStatus(status), ...machineOutlook(name, deps, leased) },
+    status: { ...statusView(status), ...machineOutlook(name, deps, leased) },
   };
 }
 

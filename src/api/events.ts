@@ -8,6 +8,7 @@ import type { EventLog, MusterEvent } from '../events/event.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handler.ts';
+import { eventView } from './times.ts';
 
 /**
  * A reader that lags by more events than this is cut off; it comes back with Last-Event-ID and
@@ -33,7 +34,7 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
   const after = resumePoint(request, deps.events);
   const filter: Filter = { subjects, after, limit };
   if (!flag(query, 'follow') && !request.headers.accept?.includes(EVENT_STREAM))
-    return json({ kind: 'EventList', items: kept(deps.events, filter) });
+    return json({ kind: 'EventList', items: kept(deps.events, filter).map(eventView) });
   return {
     status: 200,
     headers: { 'content-type': EVENT_STREAM, 'cache-control': 'no-store' },
@@ -132,8 +133,8 @@ function resumePoint(request: ApiRequest, events: EventLog): number | undefined 
   return after > newest ? undefined : after;
 }
 
-function frame(event: MusterEvent, text = JSON.stringify(event)): string {
-  return `id: ${event.sequence}\nevent: ${event.kind}\ndata: ${text}\n\n`;
+function frame(event: MusterEvent): string {
+  return `id: ${event.sequence}\nevent: ${event.kind}\ndata: ${JSON.stringify(eventView(event))}\n\n`;
 }
 
 async function* follow(
@@ -147,10 +148,10 @@ async function* follow(
   let lagged = false;
   // Subscribing before listing: what happens in between comes twice at most, never not at all.
   let sent = filter.after ?? 0;
-  const unsubscribe = events.subscribe((event, text) => {
+  const unsubscribe = events.subscribe((event) => {
     if (filter.subjects && !filter.subjects.has(event.subject)) return;
     if (queue.length >= MAX_QUEUED) lagged = true;
-    else queue.push(frame(event, text));
+    else queue.push(frame(event));
     wake();
   });
   const onAbort = (): void => wake();

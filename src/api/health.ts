@@ -4,6 +4,7 @@
  */
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json, type Route, text } from './handler.ts';
+import { timestamp } from './times.ts';
 
 export type HealthDeps = Pick<ApiDeps, 'daemon' | 'metrics'>;
 type H = Handler<HealthDeps>;
@@ -25,7 +26,7 @@ const metricsText: H = async (_request, { metrics }) =>
   text(await metrics.text(), 'text/plain; version=0.0.4; charset=utf-8');
 
 const version: H = (_request, { daemon }) =>
-  json({ version: daemon.version, node: process.versions.node, startedAt: daemon.startedAt });
+  json({ version: daemon.version, node: process.versions.node, startedAt: timestamp(daemon.startedAt) });
 
 /** Also the whole of what `--metrics-listen` serves. */
 export const HEALTH_ROUTES: readonly Route<HealthDeps>[] = [

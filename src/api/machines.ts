@@ -8,6 +8,7 @@ import type { ExplainQuestion } from '../pxe/decide/explain.ts';
 import { API_VERSION } from '../resources/kinds.ts';
 import type { ApiDeps, LeaseView } from './deps.ts';
 import { type ApiRequest, type Handler, json, readText } from './handler.ts';
+import { machineView, timestamp } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
@@ -89,7 +90,7 @@ export const addMachine: H = async (request, deps) => {
 export const acceptMachine: H = async (request, deps) => {
   const given = await fieldsOf(request, ['profile', 'name', 'cluster']);
   const machine = findMachine(request.params.name ?? '', deps);
-  return json(await deps.accept(machine.name, given));
+  return json(machineView(await deps.accept(machine.name, given)));
 };
 
 const ARCHES = ['x86_64', 'aarch64'] as const;
@@ -163,7 +164,7 @@ export const listLeases: H = (request, deps) => {
       state: view.state,
       ...(view.lease?.machine === undefined ? {} : { machine: view.lease.machine }),
       ...(view.lease?.hostname === undefined ? {} : { hostname: view.lease.hostname }),
-      expiresAt: view.expires,
+      expiresAt: timestamp(view.expires),
     }),
   );
   return json({ kind: 'LeaseList', items });

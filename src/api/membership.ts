@@ -6,6 +6,7 @@ import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
+import { foundingView } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
@@ -69,7 +70,7 @@ function memberOf({ member }: { readonly member?: string }): string {
   return member;
 }
 
-const shown = (record: FoundingRecord) => json({ record });
+const shown = (record: FoundingRecord) => json({ record: foundingView(record) });
 
 /** Body: `{confirm}`. */
 export const resetCluster: H = async (request, { founding }) => {

@@ -30,6 +30,7 @@ import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
 import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreCluster } from './membership.ts';
 import { incompleteImages } from './outlook.ts';
+import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
 
 const index: Handler<ApiDeps> = () =>
@@ -38,7 +39,7 @@ const index: Handler<ApiDeps> = () =>
 const status: Handler<ApiDeps> = (_request, deps) =>
   json({
     version: deps.daemon.version,
-    startedAt: deps.daemon.startedAt,
+    startedAt: timestamp(deps.daemon.startedAt),
     ...deps.daemon.readiness(),
     faults: deps.catalog.faults(),
     warnings: deps.catalog.warnings(),

@@ -9,6 +9,7 @@ import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, text } from './handler.ts';
 import { findMachine } from './machines.ts';
+import { machineView } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
@@ -80,5 +81,5 @@ export const etcdClient: H = async (request, deps) => {
 
 export const rearmMachine: H = async (request, deps) => {
   const { name } = findMachine(request.params.name ?? '', deps);
-  return json(await deps.agents.rearm(name, { keep: flag(request.query, 'keep') }));
+  return json(machineView(await deps.agents.rearm(name, { keep: flag(request.query, 'keep') })));
 };

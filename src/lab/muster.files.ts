@@ -7,6 +7,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { dump } from 'js-yaml';
 import type { LeaseView } from '../api/deps.ts';
+import type { EventView } from '../api/times.ts';
+import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { MusterEvent } from '../events/event.ts';
 import { type Output, type Running, run, start } from './process.files.ts';
@@ -66,7 +68,8 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
   let last = 0;
   /** A later life of the server tells of earlier ones too. */
   const onLine = (line: string): void => {
-    const event = JSON.parse(line) as MusterEvent;
+    const view = JSON.parse(line) as EventView;
+    const event: MusterEvent = { ...view, at: Date.parse(view.at) as Millis };
     if (event.sequence <= last) return;
     last = event.sequence;
     options.onEvent(event);

@@ -6,10 +6,10 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
+import type { EventView } from '../api/times.ts';
 import { systemClock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
-import type { MusterEvent } from '../events/event.ts';
 import { openClusters } from './clusters.ts';
 import { verdictOf } from './expectations.ts';
 import { withFacts } from './facts.ts';
@@ -238,7 +238,7 @@ async function addImages(images: readonly BuiltImage[], host: BootHost): Promise
  */
 async function allTaken(host: BootHost): Promise<void> {
   const { out } = await host.muster(['events', '-o', 'json']);
-  const refused = (JSON.parse(out) as MusterEvent[]).find(({ kind }) => kind === 'document.invalid');
+  const refused = (JSON.parse(out) as EventView[]).find(({ kind }) => kind === 'document.invalid');
   if (refused)
     throw new MusterError('E_LAB_SERVE', `a document of the scenario is refused: ${refused.reason?.text}`);
 }

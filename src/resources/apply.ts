@@ -86,11 +86,17 @@ export function plan(
   return { results, warnings: warnings.map((one) => one.fault) };
 }
 
-/** A reference that a deletion would break, told from the side of what is deleted. */
-function neededFault({ fault, document, missing }: CrossFault, drop: readonly Document[]): Fault {
-  const ofKind = drop.filter(({ kind }) => kind === missing);
-  const named = ofKind.filter(({ metadata }) => fault.message.includes(`"${metadata.name}"`));
-  const dropped = (named.length > 0 ? named : ofKind).map(idOf);
+/**
+ * A reference that a deletion would break, reported for the deleted document. An address names no
+ * network: any deleted Network may be the one that it needs.
+ */
+function neededFault(
+  { fault, document, missing, missingName }: CrossFault,
+  drop: readonly Document[],
+): Fault {
+  const dropped = drop
+    .filter(({ kind, metadata }) => kind === missing && (missingName ?? metadata.name) === metadata.name)
+    .map(idOf);
   if (dropped.length === 0) return fault;
   const how = fault.path?.startsWith('spec.addresses') ? 'holds an address of' : 'is named by';
   const message = `${dropped.join(' or ')} ${how} ${document}; change or delete that first`;

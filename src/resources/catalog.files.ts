@@ -2,14 +2,12 @@
  * The live catalogue: files of a directory and documents of the store, one view, changed all or
  * nothing.
  */
-import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
-import { fieldsOf, parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
-import { KEYS } from '../store/keys.ts';
-import { MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
+import type { EventSink } from '../events/event.ts';
+import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
 import { fileOwned, type Plan, plan, type Wanted, wantedOf } from './apply.ts';
 import { type CandidateSet, type CrossFault, type DocumentId, idOf } from './candidate.ts';
 import type {
@@ -24,25 +22,18 @@ import type {
 } from './catalog.ts';
 import { CatalogView, KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments } from './check.ts';
-import {
-  readText,
-  type Scan,
-  type Stamp,
-  sameStamp,
-  scan,
-  type Watching,
-  watchDirectories,
-} from './directory.files.ts';
-import { parseDocuments, validate } from './document.ts';
-import { type FileChanges, type Files, type Placed, reconcile, told } from './file-layer.ts';
+import { ConfigDirectory } from './config-directory.files.ts';
+import { parseDocuments } from './document.ts';
+import { FaultReporter, type FaultsBySubject } from './fault-reporter.ts';
+import { differences, type FileChanges, type Files, reconcile, told } from './file-layer.ts';
 import type { Document, Kind } from './kinds.ts';
-import type { DocumentEvents } from './ports.ts';
+import { deleteDocument, loadDocuments, putDocument } from './stored-documents.ts';
 
 export interface CatalogOptions {
   /** The configuration directory; without it there are only documents of the API. */
   readonly directory?: string;
   readonly store: Store;
-  readonly events: DocumentEvents;
+  readonly events: EventSink;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics?: Pick<Metrics, 'set'>;
@@ -52,52 +43,47 @@ export interface CatalogOptions {
   readonly checkConfig?: ConfigCheck;
 }
 
-/** Version of a stored document's shape. */
-const STORED_VERSION = 1;
-
 /**
- * Opens the catalogue: reads the store and the directory, then watches the directory. Faults of
- * files do not fail this; see {@link LiveCatalog.faults}. Throws E_UNREADABLE when there is no such
- * directory, E_STORE_NEWER.
+ * Opens the catalogue: reads the store and the directory, then watches the directory. Faults in
+ * files do not fail this; see {@link LiveCatalog.faults}.
+ *
+ * @throws {MusterError} E_UNREADABLE when there is no such directory, E_STORE_NEWER when a newer
+ *   version of Muster wrote to the store.
  */
 export async function openCatalog(options: CatalogOptions): Promise<LiveCatalog> {
-  const catalog = new FilesAndStore(options);
+  const catalog = new MergedCatalog(options);
   await catalog.open();
   return catalog;
 }
 
-class FilesAndStore implements LiveCatalog {
+class MergedCatalog implements LiveCatalog {
   readonly #options: CatalogOptions;
   readonly #view = new CatalogView();
+  readonly #reporter: FaultReporter;
+  readonly #directory: ConfigDirectory | undefined;
   #files: Files = new Map();
-  #stamps = new Map<string, Stamp>();
-  /** Faults between documents; undefined after a change, until somebody asks. */
+  /** Faults between documents; undefined after a change, until they are needed. */
   #cross: readonly CrossFault[] | undefined = [];
   #storeFaults: readonly Fault[] = [];
-  #told = new Map<string, string>();
   #queue: Promise<unknown> = Promise.resolve();
-  #watching: Watching | undefined;
-  /** Why the configuration directory cannot be read, when it cannot. */
-  #unreadable: readonly Fault[] = [];
 
   constructor(options: CatalogOptions) {
+    const { directory, clock, log } = options;
     this.#options = options;
+    this.#reporter = new FaultReporter(options);
+    if (directory === undefined) return;
+    const changed = () => void this.#next(async () => this.#readAgain());
+    this.#directory = new ConfigDirectory({ directory, clock, log, changed });
   }
 
   async open(): Promise<void> {
-    const { directory, clock, log, signal } = this.#options;
-    await this.#loadStore();
-    if (directory === undefined) {
-      this.#recheck();
-      return;
-    }
-    const changed = () => void this.#next(async () => this.#readAgain(directory));
-    this.#watching = watchDirectories({ directory, clock, log, changed });
-    const close = () => this.#watching?.close();
-    // Watched before read: a change in between is then seen twice, not never.
-    const first = scan(directory);
-    this.#watching.set(first);
-    this.#readFiles(first, true);
+    const { log, signal } = this.#options;
+    const { changes, faults } = await loadDocuments(this.#options.store);
+    this.#storeFaults = faults;
+    for (const { code, message } of faults) log.error({ code }, message);
+    this.#view.put(changes);
+    this.#takeFiles(this.#directory?.open() ?? new Map(), true);
+    const close = () => this.#directory?.close();
     signal?.addEventListener('abort', close, { once: true });
     if (signal?.aborted) close();
   }
@@ -119,7 +105,7 @@ class FilesAndStore implements LiveCatalog {
     const between = told(this.#faultsBetween(), this.#files)
       .filter((one) => one.severity === 'error')
       .map((one) => one.fault);
-    return [...this.#storeFaults, ...this.#unreadable, ...ofFiles, ...between];
+    return [...this.#storeFaults, ...this.#unreadable(), ...ofFiles, ...between];
   }
 
   warnings(): readonly Fault[] {
@@ -174,24 +160,22 @@ class FilesAndStore implements LiveCatalog {
       );
       this.#refuseTooMany(entries.length, options);
       const planned = this.#plan({ drop: entries.map(({ document }) => document) });
-      const writes = entries.map((entry): Write => {
-        const { kind, metadata } = entry.document;
-        // a document of the API has a revision
-        const expect = this.#expected(entry, options) as number;
-        return { key: KEYS.document.key(kind, metadata.name), delete: true, expect };
-      });
+      // A document of the API has a revision.
+      const writes = entries.map((entry) =>
+        deleteDocument(entry.document, this.#expected(entry, options) as number),
+      );
       return this.#commit(planned, writes, options);
     });
   }
 
   reload(): Promise<void> {
     return this.#next(async () => {
-      if (this.#options.directory !== undefined) this.#readAgain(this.#options.directory);
+      this.#readAgain();
     });
   }
 
   async close(): Promise<void> {
-    this.#watching?.close();
+    this.#directory?.close();
     await this.#queue;
   }
 
@@ -202,27 +186,17 @@ class FilesAndStore implements LiveCatalog {
     return result;
   }
 
-  /**
-   * What the directory says now; while it cannot be read, that is a fault and what it said stays in
-   * force.
-   */
-  #readAgain(directory: string): void {
-    let found: Scan;
-    try {
-      found = scan(directory);
-    } catch (error) {
-      if (!(error instanceof MusterError)) throw error;
-      this.#watching?.set(undefined);
-      const at = { file: directory, line: 1, column: 1 };
-      this.#unreadable = [{ code: error.code, message: error.message, at }];
-      this.#tellFaults();
-      return;
-    }
-    this.#watching?.set(found);
-    const healed = this.#unreadable.length > 0;
-    this.#unreadable = [];
-    this.#readFiles(found, false);
-    if (healed) this.#tellFaults();
+  /** Takes what changed in the directory; while it cannot be read, its documents stay in force. */
+  #readAgain(): void {
+    if (this.#directory === undefined) return;
+    const wasUnreadable = this.#unreadable().length > 0;
+    const changes = this.#directory.read(this.#files);
+    if (changes !== undefined && changes.size > 0) this.#takeFiles(changes, false);
+    if (changes === undefined || wasUnreadable) this.#reportFaults();
+  }
+
+  #unreadable(): readonly Fault[] {
+    return this.#directory?.unreadable ?? [];
   }
 
   async #apply(wanted: readonly Wanted[], options: ChangeOptions): Promise<ApplyResult> {
@@ -233,8 +207,7 @@ class FilesAndStore implements LiveCatalog {
       const entry = this.#view.get(kind, name) as Entry | undefined;
       const expect = this.#expected(entry, options);
       if (action === 'unchanged') continue;
-      const put = JSON.stringify({ v: STORED_VERSION, document: after });
-      writes.push({ key: KEYS.document.key(kind, name), put, expect });
+      writes.push(putDocument(after!, expect));
     }
     return this.#commit(planned, writes, options);
   }
@@ -275,39 +248,13 @@ class FilesAndStore implements LiveCatalog {
     this.#cross = undefined;
     this.#announce(changes);
     this.#count();
-    // A change may heal what files lack; it never adds a fault.
-    if (this.#told.size > 0) this.#tellFaults();
+    // A change can supply what files lack; it never adds a fault.
+    if (this.#reporter.reported) this.#reportFaults();
     return { results, warnings, revision: committed.revision };
   }
 
-  async #loadStore(): Promise<void> {
-    const { records } = await this.#options.store.list(KEYS.document.prefix());
-    const changes: CatalogChange[] = [];
-    const faults: Fault[] = [];
-    for (const record of records) {
-      const read = readStored(record);
-      if ('fault' in read) faults.push(read.fault);
-      else changes.push(read.change);
-    }
-    this.#storeFaults = faults;
-    for (const fault of faults) this.#options.log.error({ code: fault.code }, fault.message);
-    this.#view.put(changes);
-  }
-
-  /** Reads what changed since the last time, and what was wrong then. */
-  #readFiles(found: Scan, first: boolean): void {
-    const changes = new Map<string, { readonly text: string } | { readonly fault: Fault } | 'gone'>();
-    for (const [file, stamp] of found.files) {
-      const old = this.#stamps.get(file);
-      const faulty = (this.#files.get(file)?.faults.length ?? 0) > 0;
-      if (faulty || !old || !sameStamp(old, stamp)) changes.set(file, readText(file));
-    }
-    for (const file of this.#files.keys()) if (!found.files.has(file)) changes.set(file, 'gone');
-    this.#stamps = new Map(found.files);
-    if (changes.size > 0 || first) this.#take(changes, first);
-  }
-
-  #take(changes: FileChanges, first: boolean): void {
+  /** Puts changed files into force as far as they are valid; `first` makes no events. */
+  #takeFiles(changes: FileChanges, first: boolean): void {
     const api = new Map<DocumentId, Document>();
     for (const kind of KIND_NAMES)
       for (const { document, origin } of this.#view.list(kind) as readonly Entry[])
@@ -327,7 +274,7 @@ class FilesAndStore implements LiveCatalog {
     const fresh = put.filter((one) => one.fresh);
     this.#view.put(fresh);
     if (!first) this.#announce(fresh);
-    this.#tellFaults();
+    this.#reportFaults();
     this.#count();
   }
 
@@ -335,6 +282,7 @@ class FilesAndStore implements LiveCatalog {
     return this.#options.checkConfig?.(set, undefined) ?? [];
   }
 
+  /** Documents of files that are in force. */
   #inForce(): ReadonlyMap<DocumentId, Entry> {
     const found = new Map<DocumentId, Entry>();
     for (const kind of KIND_NAMES)
@@ -343,44 +291,19 @@ class FilesAndStore implements LiveCatalog {
     return found;
   }
 
-  #recheck(): void {
-    this.#take(new Map(), true);
+  #reportFaults(): void {
+    this.#reporter.report(this.#faultsBySubject());
   }
 
-  /** One event and one log line when a file becomes invalid, or invalid in another way. */
-  #tellFaults(): void {
-    const now = new Map<string, string>();
-    for (const [subject, faults] of this.#faultsBySubject()) {
-      const text = faults
-        .map((one) => `${one.at?.line ?? 1}:${one.at?.column ?? 1} ${one.message}`)
-        .join('; ');
-      now.set(subject, text);
-      if (this.#told.get(subject) === text) continue;
-      const { code } = faults[0]!;
-      this.#options.log.error({ file: subject, faults: faults.length, code }, text.slice(0, 2000));
-      this.#options.events.record({
-        kind: 'document.invalid',
-        subject,
-        reason: { code, text: text.slice(0, 500) },
-        fields: { faults: faults.length },
-      });
-    }
-    this.#told = now;
-    this.#options.metrics?.set('muster_document_faults', {}, now.size);
-  }
-
-  /**
-   * Faults by the file that they are in; of a document of the API by its kind and name. Those of
-   * the store were told.
-   */
-  #faultsBySubject(): ReadonlyMap<string, readonly Fault[]> {
+  /** All faults except those of stored records, which were logged when the catalogue opened. */
+  #faultsBySubject(): FaultsBySubject {
     const found = new Map<string, Fault[]>();
     const add = (subject: string, fault: Fault) => {
       const faults = found.get(subject);
       if (faults) faults.push(fault);
       else found.set(subject, [fault]);
     };
-    for (const fault of this.#unreadable) add(fault.at!.file, fault);
+    for (const fault of this.#unreadable()) add(fault.at!.file, fault);
     for (const [file, { faults }] of this.#files) for (const fault of faults) add(file, fault);
     for (const { severity, fault, document } of this.#faultsBetween())
       if (severity === 'error') add(fault.at?.file ?? document, fault);
@@ -402,56 +325,4 @@ class FilesAndStore implements LiveCatalog {
     for (const kind of KIND_NAMES)
       this.#options.metrics?.set('muster_documents', { kind }, this.#view.all()[kind].size);
   }
-}
-
-type FileChange = CatalogChange & { readonly fresh: boolean };
-
-/**
- * From what files had in force to what they have now. `fresh`: the document itself changed, not
- * only its line.
- */
-function differences(
-  before: ReadonlyMap<DocumentId, Entry>,
-  now: ReadonlyMap<DocumentId, Placed>,
-): readonly FileChange[] {
-  const changes: FileChange[] = [];
-  for (const [id, { document }] of before)
-    if (!now.has(id))
-      changes.push({ kind: document.kind, name: document.metadata.name, entry: undefined, fresh: true });
-  for (const [id, { document, at, spot }] of now) {
-    const old = before.get(id)?.document;
-    const same = old !== undefined && (old === document || isDeepStrictEqual(old, document));
-    // The old object stays, so that whoever remembers something of it by identity still finds it.
-    const entry: Entry = { document: same ? old : document, origin: { from: 'file', at }, spot };
-    changes.push({ kind: document.kind, name: document.metadata.name, entry, fresh: !same });
-  }
-  return changes;
-}
-
-/** A document as the store has it, or why it is left out. Throws E_STORE_NEWER. */
-export function readStored(
-  record: StoredRecord,
-): { readonly change: CatalogChange } | { readonly fault: Fault } {
-  const value = parsed(record.value);
-  if (value === undefined)
-    return { fault: { code: 'E_SCHEMA', message: `${record.key} in the store is not JSON; it is left out` } };
-  const { v, document: written } = fieldsOf(value);
-  if (typeof v === 'number' && v > STORED_VERSION)
-    throw new MusterError(
-      'E_STORE_NEWER',
-      `${record.key} has version ${v}, this version knows ${STORED_VERSION}`,
-    );
-  const result = validate(written);
-  if (!result.ok) {
-    const first = result.faults[0]!;
-    return {
-      fault: {
-        ...first,
-        message: `${record.key} in the store is left out: ${first.path ?? ''} ${first.message}`,
-      },
-    };
-  }
-  const { document } = result;
-  const entry: Entry = { document, origin: { from: 'api', revision: record.revision } };
-  return { change: { kind: document.kind, name: document.metadata.name, entry } };
 }

@@ -6,6 +6,7 @@
  * its last good version stays. A file that was never good (at start) gives those of its documents
  * that are good by themselves, so that one bad document does not hide the rest.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import {
   type Candidate,
@@ -15,6 +16,7 @@ import {
   faultKey,
   idOf,
 } from './candidate.ts';
+import type { CatalogChange, Entry } from './catalog.ts';
 import { KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments } from './check.ts';
 import { type Located, parseDocuments } from './document.ts';
@@ -267,4 +269,28 @@ function blame(
     return true;
   }
   return false;
+}
+
+/** `fresh`: the document itself changed, not only its place in the file. */
+export type FileChange = CatalogChange & { readonly fresh: boolean };
+
+/**
+ * The changes from the files' documents that were in force to those that are now. An unchanged
+ * document keeps its object, so that what is remembered about it by identity stays valid.
+ */
+export function differences(
+  before: ReadonlyMap<DocumentId, Entry>,
+  now: ReadonlyMap<DocumentId, Placed>,
+): readonly FileChange[] {
+  const changes: FileChange[] = [];
+  for (const [id, { document }] of before)
+    if (!now.has(id))
+      changes.push({ kind: document.kind, name: document.metadata.name, entry: undefined, fresh: true });
+  for (const [id, { document, at, spot }] of now) {
+    const old = before.get(id)?.document;
+    const same = old !== undefined && (old === document || isDeepStrictEqual(old, document));
+    const entry: Entry = { document: same ? old : document, origin: { from: 'file', at }, spot };
+    changes.push({ kind: document.kind, name: document.metadata.name, entry, fresh: !same });
+  }
+  return changes;
 }

@@ -25,7 +25,7 @@ import { decodeIssued, decodeKeyset, encodeKeyset } from '../../src/pki/records.
 import { openSecrets } from '../../src/pki/secrets.ts';
 import { readServerCertificate, serverCertificate } from '../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
-import { readStored } from '../../src/resources/catalog.files.ts';
+import { readStored } from '../../src/resources/stored-documents.ts';
 import { KEYS } from '../../src/store/keys.ts';
 import { resolved } from './cluster/kit.ts';
 import { damagedOctets, damagedRecords, damagedTexts, unless } from './fuzzing.ts';

@@ -1,7 +1,10 @@
 /** `muster cluster plan`, `muster cluster founding`, `muster cluster found` */
+
+import type { FoundingView } from '../../api/clusters.ts';
+import type { FoundingRecordView } from '../../api/times.ts';
 import { millis, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import type { EtcdDecision, FoundingRecord } from '../../cluster/etcd/founding.ts';
+import type { EtcdDecision } from '../../cluster/etcd/founding.ts';
 import type { FoundingStatus } from '../../cluster/etcd/status.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -30,10 +33,7 @@ export async function plan(machine: string, options: ServerOptions, io: Io): Pro
 export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const api = openClient(options, io);
-  const status = await api.call<FoundingStatus & { readonly leaving?: Readonly<Record<string, string>> }>(
-    'GET',
-    pathOf(cluster, 'founding'),
-  );
+  const status = await api.call<FoundingView>('GET', pathOf(cluster, 'founding'));
   if (format !== 'table') {
     io.out(format === 'json' ? jsonText(status) : yamlText(status));
     return EXIT.ok;
@@ -74,7 +74,7 @@ function memberText({
 
 /** What people ordered, and how far it is. */
 function orderLines(
-  { leaving = {}, reset, restoring }: FoundingRecord,
+  { leaving = {}, reset, restoring }: FoundingRecordView,
   waiting: Readonly<Record<string, string>> = {},
 ): readonly string[] {
   const machines = Object.entries(leaving).map(

@@ -1,7 +1,8 @@
 /** `muster cluster add-node`, `remove-node`, `reset`, `restore`, `adopt`, `call-off` */
+
+import type { FoundingRecordView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { MembershipChange } from '../../cluster/change/membership.ts';
-import type { FoundingRecord } from '../../cluster/etcd/founding.ts';
 import type { FoundingStatus } from '../../cluster/etcd/status.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -149,7 +150,7 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
         `The original stays on its disk. If that is right, add --confirm ${cluster}`,
       ].join(' '),
     );
-  const { record } = await order<{ record: FoundingRecord }>(
+  const { record } = await order<{ record: FoundingRecordView }>(
     cluster,
     'restore',
     { confirm, member: from, without: without.join(',') },
@@ -173,7 +174,7 @@ export async function adopt(
       'E_USAGE',
       `this takes the disk that ${member} has now for its own, whatever this store knows; if that is right, add --confirm ${cluster}`,
     );
-  const { record } = await order<{ record: FoundingRecord }>(
+  const { record } = await order<{ record: FoundingRecordView }>(
     cluster,
     'adopt',
     { confirm: options.confirm, member },

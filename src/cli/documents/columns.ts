@@ -2,9 +2,9 @@
 
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
+import type { EventView } from '../../api/times.ts';
 import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';
-import type { MusterEvent } from '../../events/event.ts';
 import type {
   ClusterSpec,
   ImageSpec,
@@ -165,16 +165,16 @@ export const LEASE_COLUMNS: readonly Column<LeaseView>[] = [
  * The subject of an event; a machine has one spelling, whether the event is about itself or about
  * its document.
  */
-export const subjectText = ({ subject }: Pick<MusterEvent, 'subject'>): string =>
+export const subjectText = ({ subject }: Pick<EventView, 'subject'>): string =>
   subject.replace(/^Machine\//, '');
 
 /** The message of an event: its reason, then its fields. */
-export function eventMessage(event: MusterEvent): string {
+export function eventMessage(event: EventView): string {
   const fields = Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${value}`);
   return [event.reason?.text, ...fields].filter((part) => part).join(' ');
 }
 
-export const EVENT_COLUMNS: readonly Column<MusterEvent>[] = [
+export const EVENT_COLUMNS: readonly Column<EventView>[] = [
   { heading: 'TIME', cell: (event) => timeText(event.at) },
   { heading: 'SUBJECT', cell: subjectText },
   { heading: 'EVENT', cell: (event) => event.kind },

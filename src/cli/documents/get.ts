@@ -2,10 +2,10 @@
 import type { FullView } from '../../api/clusters.ts';
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
+import type { EventView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import { taintText } from '../../cluster/spec/nodes.ts';
-import type { MusterEvent } from '../../events/event.ts';
 import { type Kind, PLURAL } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { events, subjectOf } from '../events/events.ts';
@@ -284,7 +284,7 @@ async function getLeases(client: ApiClient, names: readonly string[], look: Look
 async function getEvents(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
   const { format } = look;
   if (names.length > 1) throw new MusterError('E_USAGE', 'one subject at a time');
-  const { items } = await client.call<{ items: MusterEvent[] }>('GET', '/v1/events', {
+  const { items } = await client.call<{ items: EventView[] }>('GET', '/v1/events', {
     query: { subject: names[0] === undefined ? undefined : subjectOf(names[0]) },
   });
   if (format === 'name') io.out(items.map((event) => `event/${event.sequence}\n`).join(''));

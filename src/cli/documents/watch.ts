@@ -3,9 +3,9 @@
  * does.
  */
 import type { Shown } from '../../api/documents.ts';
+import type { EventView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
-import type { MusterEvent } from '../../events/event.ts';
 import { type Kind, PLURAL } from '../../resources/kinds.ts';
 import type { ApiClient } from '../client.socket.ts';
 import { eventFrames, eventOf } from '../events/events.ts';
@@ -66,7 +66,7 @@ function tell(
  * The document or machine of this kind that an event is about, if it is one of those that are
  * watched.
  */
-function nameIn({ subject }: MusterEvent, { kind, names }: Watched): string | undefined {
+function nameIn({ subject }: EventView, { kind, names }: Watched): string | undefined {
   const machine = kind === 'Machine' && !subject.includes('/') && parseMac(subject) === undefined;
   const name = subject.startsWith(`${kind}/`)
     ? subject.slice(kind.length + 1)

@@ -1,6 +1,7 @@
 /** `muster events [SUBJECT] [--follow]` */
+
+import type { EventView } from '../../api/times.ts';
 import { systemClock } from '../../base/clock.ts';
-import type { MusterEvent } from '../../events/event.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
 import { EVENT_COLUMNS, eventMessage, subjectText } from '../documents/columns.ts';
@@ -37,7 +38,7 @@ export async function events(subject: string | undefined, options: EventsOptions
       );
     return EXIT.ok;
   }
-  const { items } = await client.call<{ items: MusterEvent[] }>('GET', '/v1/events', { query });
+  const { items } = await client.call<{ items: EventView[] }>('GET', '/v1/events', { query });
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
   else if (items.length === 0) io.err('No events found.\n');
@@ -53,7 +54,7 @@ export function subjectOf(text: string): string {
 }
 
 /** One event as a line, with the date when `now` is on another day. */
-export function eventLine(event: MusterEvent, color: boolean, now: Time): string {
+export function eventLine(event: EventView, color: boolean, now: Time): string {
   const bad = /failed|held|conflict|invalid|exhausted|disbelieved|refused|nak/.test(event.kind);
   const message = eventMessage(event).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
   const line = [
@@ -69,7 +70,7 @@ export function eventLine(event: MusterEvent, color: boolean, now: Time): string
  * Reads server-sent events (WHATWG HTML §9.2) from pieces of text, as far as our server uses them:
  * `data` of one line.
  */
-export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator<MusterEvent> {
+export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator<EventView> {
   for await (const frame of eventFrames(pieces)) {
     const event = eventOf(frame);
     if (event) yield event;
@@ -90,7 +91,7 @@ export async function* eventFrames(pieces: AsyncIterable<string>): AsyncGenerato
 }
 
 /** The event of a frame; undefined for a comment. */
-export function eventOf(frame: string): MusterEvent | undefined {
+export function eventOf(frame: string): EventView | undefined {
   const data = frame.split('\n').find((line) => line.startsWith('data: '));
-  return data === undefined ? undefined : (JSON.parse(data.slice('data: '.length)) as MusterEvent);
+  return data === undefined ? undefined : (JSON.parse(data.slice('data: '.length)) as EventView);
 }

@@ -1,10 +1,10 @@
 import http from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { EventView } from '../../../src/api/times.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { parseMac } from '../../../src/base/mac.ts';
 import { readEvents } from '../../../src/cli/events/events.ts';
-import type { MusterEvent } from '../../../src/events/event.ts';
 import { openWorld, type World } from './world.ts';
 
 let world: World;
@@ -329,7 +329,7 @@ describe('machines', () => {
         mac,
         state: 'bound',
         machine: 'node-1',
-        expiresAt: now + 60_000,
+        expiresAt: new Date(now + 60_000).toISOString(),
       },
     ]);
     expect((await ask('GET', '/v1/leases?network=other')).json.items).toEqual([]);
@@ -344,8 +344,8 @@ describe('events', () => {
     record('b');
     record('a');
     const { json } = await ask('GET', '/v1/events?subject=a');
-    expect((json.items as MusterEvent[]).map((event) => event.subject)).toEqual(['a', 'a']);
-    expect(((await ask('GET', '/v1/events?limit=1')).json.items as MusterEvent[]).length).toBe(1);
+    expect((json.items as EventView[]).map((event) => event.subject)).toEqual(['a', 'a']);
+    expect(((await ask('GET', '/v1/events?limit=1')).json.items as EventView[]).length).toBe(1);
     expect((await ask('GET', '/v1/events?limit=-1')).status).toBe(400);
   });
 
@@ -357,12 +357,12 @@ describe('events', () => {
     for (const asked of ['node-1', '5254.00aa.0001', 'm-525400aa0001']) {
       const { json } = await ask('GET', `/v1/events?subject=${asked}`);
       const expected = ['52:54:00:aa:00:01', 'm-525400aa0001', 'node-1'];
-      expect((json.items as MusterEvent[]).map((event) => event.subject)).toEqual(
+      expect((json.items as EventView[]).map((event) => event.subject)).toEqual(
         asked.startsWith('m-') ? ['m-525400aa0001'] : expected,
       );
     }
     const { json } = await ask('GET', '/v1/events?subject=node-1&limit=1');
-    expect((json.items as MusterEvent[]).map((event) => event.subject)).toEqual(['node-1']);
+    expect((json.items as EventView[]).map((event) => event.subject)).toEqual(['node-1']);
   });
 
   /** The first `count` events of a stream. */
@@ -373,7 +373,7 @@ describe('events', () => {
       signal: stop.signal,
       ...options,
     });
-    const events: MusterEvent[] = [];
+    const events: EventView[] = [];
     for await (const event of readEvents(stream)) {
       events.push(event);
       if (events.length === count) break;

@@ -10,15 +10,15 @@ import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { MetricName } from '../../../src/base/metrics.ts';
+import type { NewEvent } from '../../../src/events/event.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import type { LiveCatalog } from '../../../src/resources/catalog.ts';
-import type { DocumentEvents } from '../../../src/resources/ports.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 
 let root: string;
 let directory: string;
 let clock: ManualClock;
-let events: Parameters<DocumentEvents['record']>[0][];
+let events: NewEvent[];
 let logged: string[];
 let metrics: Map<MetricName, number>;
 let open: LiveCatalog[];

@@ -7,14 +7,14 @@ import { checkedLayer } from '../../../src/agent/machine-layer.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import type { NewEvent } from '../../../src/events/event.ts';
 import { configurationCheck } from '../../../src/ignition/check.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import type { CatalogChange, ConfigCheck, LiveCatalog } from '../../../src/resources/catalog.ts';
-import type { DocumentEvents } from '../../../src/resources/ports.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
 
-type Told = Parameters<DocumentEvents['record']>[0];
+type Told = NewEvent;
 
 let directory: string;
 let store: Store;

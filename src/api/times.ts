@@ -1,0 +1,79 @@
+/**
+ * Times in the API's answers: RFC 3339 in UTC, for example `2026-11-26T04:27:12.123Z`. Records in
+ * the store keep milliseconds since 1970.
+ */
+import type { FoundingRecord } from '../cluster/etcd/founding.ts';
+import type { MusterEvent } from '../events/event.ts';
+import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
+
+/** An RFC 3339 time in UTC. */
+export type Timestamp = string;
+
+/** `T`, with timestamps instead of milliseconds in the fields `K`. */
+export type WithTimestamps<T, K extends keyof T> = {
+  [P in keyof T]: P extends K ? Timestamp | Extract<T[P], undefined> : T[P];
+};
+
+/** Milliseconds since 1970 as the API shows them. */
+export const timestamp = (milliseconds: number): Timestamp => new Date(milliseconds).toISOString();
+
+/** A copy of `value` with timestamps in those of `fields` that are present. */
+export function withTimestamps<T extends object, K extends keyof T>(
+  value: T,
+  ...fields: readonly K[]
+): WithTimestamps<T, K> {
+  const times = fields
+    .filter((field) => value[field] !== undefined)
+    .map((field) => [field, timestamp(value[field] as number)]);
+  return { ...value, ...Object.fromEntries(times) };
+}
+
+/** An event as the API shows it. */
+export type EventView = WithTimestamps<MusterEvent, 'at'>;
+export const eventView = (event: MusterEvent): EventView => withTimestamps(event, 'at');
+
+type Agent = NonNullable<MachineStatus['agent']>;
+type Alarm = NonNullable<MachineStatus['alarm']>;
+
+/** A machine's status as the API shows it, without the version of its stored shape. */
+export type StatusView = Omit<
+  WithTimestamps<MachineStatus, 'since' | 'firstSeen' | 'lastSeen'>,
+  'v' | 'agent' | 'alarm'
+> & {
+  readonly agent?: WithTimestamps<Agent, 'since'>;
+  readonly alarm?: WithTimestamps<Alarm, 'at'>;
+};
+
+export function statusView({ v: _, agent, alarm, ...status }: MachineStatus): StatusView {
+  return {
+    ...withTimestamps(status, 'since', 'firstSeen', 'lastSeen'),
+    ...(agent && { agent: withTimestamps(agent, 'since') }),
+    ...(alarm && { alarm: withTimestamps(alarm, 'at') }),
+  };
+}
+
+/** A machine as the API shows it after an order. */
+export const machineView = ({ status, ...machine }: KnownMachine) => ({
+  ...machine,
+  status: statusView(status),
+});
+
+/** The record of a founding as the API shows it. */
+export type FoundingRecordView = ReturnType<typeof foundingView>;
+
+export function foundingView({ founded, leaving, reset, restoring, ...record }: FoundingRecord) {
+  return {
+    ...withTimestamps(record, 'openedAt'),
+    ...(founded && { founded: withTimestamps(founded, 'at') }),
+    ...(leaving && {
+      leaving: Object.fromEntries(
+        Object.entries(leaving).map(([machine, one]) => [
+          machine,
+          withTimestamps(one, 'since', 'drainUntil'),
+        ]),
+      ),
+    }),
+    ...(reset && { reset: withTimestamps(reset, 'at') }),
+    ...(restoring && { restoring: withTimestamps(restoring, 'at') }),
+  };
+}
