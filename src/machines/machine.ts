@@ -90,15 +90,12 @@ export interface KnownMachine {
   readonly status: MachineStatus;
 }
 
-export const SESSION_STEPS = [
-  'opened',
-  'loader',
-  'script',
-  'kernel',
-  'configured',
-  'ready',
-  'failed',
-] as const;
+/** The steps that a machine reports, in the order in which they happen. */
+export const REPORT_STEPS = ['kernel', 'configured', 'ready', 'failed'] as const;
+export type ReportStep = (typeof REPORT_STEPS)[number];
+
+/** The steps of a boot session, in the order in which they happen. */
+export const SESSION_STEPS = ['opened', 'loader', 'script', ...REPORT_STEPS] as const;
 export type SessionStep = (typeof SESSION_STEPS)[number];
 
 export const SESSION_ENDS = ['ready', 'failed', 'superseded', 'expired'] as const;
@@ -139,7 +136,7 @@ export interface BootSession {
  * What a machine reports: POST to {@link import('../pxe/http/routes.ts').MACHINE_ROUTES} `report`.
  */
 export interface MachineReport {
-  readonly step: 'kernel' | 'configured' | 'ready' | 'failed';
+  readonly step: ReportStep;
   readonly detail?: string;
   /** Only with `failed`. */
   readonly logTail?: string;

@@ -20,11 +20,6 @@ export interface Member {
   /** Increases whenever document or status changed: what was derived from them is then stale. */
   readonly version: number;
   readonly lastSeen: Millis | undefined;
-  /**
-   * A place for what the boot service derived from document and status; the roster does not look at
-   * it.
-   */
-  derived?: { readonly version: number };
 }
 
 export interface StatusChange {

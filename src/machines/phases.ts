@@ -7,7 +7,7 @@
  * own decisions; all others are reports of a live boot session (src/machines/reports.ts judges
  * those first). From `ready` no report leads back: only a new boot does.
  */
-import type { Phase } from './machine.ts';
+import { type Phase, REPORT_STEPS, type ReportStep } from './machine.ts';
 
 /**
  * `accepted` a document appeared, or an operator accepted it again · `removed` its document went ·
@@ -15,22 +15,12 @@ import type { Phase } from './machine.ts';
  * · `kernel`, `configured`, `ready`, `failed` as reported · `timeout` it fell silent for longer
  * than its configTimeout.
  */
-export const PHASE_EVENTS = [
-  'accepted',
-  'removed',
-  'booted',
-  'held',
-  'kernel',
-  'configured',
-  'ready',
-  'failed',
-  'timeout',
-] as const;
+export const PHASE_EVENTS = ['accepted', 'removed', 'booted', 'held', ...REPORT_STEPS, 'timeout'] as const;
 export type PhaseEvent = (typeof PHASE_EVENTS)[number];
 
 type Row = Readonly<Record<PhaseEvent, Phase | null>>;
 
-const never: Pick<Row, 'kernel' | 'configured' | 'ready' | 'failed' | 'timeout'> = {
+const never: Pick<Row, ReportStep | 'timeout'> = {
   kernel: null,
   configured: null,
   ready: null,

@@ -1,6 +1,6 @@
 /** Whether a machine's report is believed, and what it becomes. Pure. */
 import type { Reason } from '../events/event.ts';
-import type { BootSession, MachineReport, Phase, SessionStep } from './machine.ts';
+import { type BootSession, type Phase, REPORT_STEPS, type ReportStep, SESSION_STEPS } from './machine.ts';
 import { transition } from './phases.ts';
 
 /** At most this many octets of a failed boot's log are kept: its end. */
@@ -36,17 +36,6 @@ export type Judgement =
   | { readonly believed: true; readonly repeat: boolean }
   | { readonly believed: false; readonly reason: Disbelief };
 
-const ORDER: readonly SessionStep[] = [
-  'opened',
-  'loader',
-  'script',
-  'kernel',
-  'configured',
-  'ready',
-  'failed',
-];
-export const REPORT_STEPS: readonly MachineReport['step'][] = ['kernel', 'configured', 'ready', 'failed'];
-
 /**
  * Judges a report. Believed is what comes in a live session that was given a boot, from an address
  * that is the machine's (`expected`; empty when none is known), in order. Everything else, a replay
@@ -67,7 +56,7 @@ export function judgeReport(facts: {
     reason: { code, text: DISBELIEF[code] },
   });
   const { session, step } = facts;
-  if (!REPORT_STEPS.includes(step as MachineReport['step'])) return no('bad_step');
+  if (!isReportStep(step)) return no('bad_step');
   if (session === undefined) return no('session_unknown');
   const known = facts.expected.size === 0 || facts.expected.has(plainAddress(facts.peer));
   if (session.closed !== undefined) {
@@ -78,12 +67,13 @@ export function judgeReport(facts: {
   if (session.profile === undefined) return no('no_boot');
   if (!facts.documented) return no('machine_gone');
   if (!known) return no('foreign_address');
-  const furthest = Math.max(...session.steps.map((one) => ORDER.indexOf(one.step)));
-  if (ORDER.indexOf(step as SessionStep) < furthest) return no('out_of_order');
-  if (facts.phase === undefined || transition(facts.phase, step as MachineReport['step']) === null)
-    return no('impossible');
+  const furthest = Math.max(...session.steps.map((one) => SESSION_STEPS.indexOf(one.step)));
+  if (SESSION_STEPS.indexOf(step) < furthest) return no('out_of_order');
+  if (facts.phase === undefined || transition(facts.phase, step) === null) return no('impossible');
   return { believed: true, repeat: false };
 }
+
+const isReportStep = (step: string): step is ReportStep => (REPORT_STEPS as readonly string[]).includes(step);
 
 /** `::ffff:10.77.0.10`, as a dual-stack socket shows IPv4 peers, as `10.77.0.10`. */
 export function plainAddress(peer: string): string {

@@ -1,47 +1,42 @@
 /**
  * All machines in memory: those of the documents and those that were only seen, with status,
- * sessions and an index by identity. Constant time for a packet, whatever is known. The store
- * follows: what must not be lost is committed by the caller ({@link Roster.commit}); the rest
+ * sessions and an index by identity. A packet is answered in constant time, whatever is known. The
+ * store follows: what must not be lost is committed by the caller ({@link Roster.commit}); the rest
  * (sightings) is written behind, in batches.
  */
-import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Millis } from '../base/duration.ts';
-import { type Ipv4, parseIpv4 } from '../base/ipv4.ts';
+import { duration, type Millis } from '../base/duration.ts';
+import type { Ipv4 } from '../base/ipv4.ts';
 import type { Log } from '../base/log.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventSink } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
-import { KEYS, type Keys } from '../store/keys.ts';
 import type { Store, Write } from '../store/store.ts';
 import { DiscoveryRate } from './discovery-rate.ts';
 import { createHeartbeats, type Heartbeats } from './heartbeats.ts';
-import { type KnownMachine, type MachineStatus, PHASES, type Phase } from './machine.ts';
+import type { KnownMachine } from './machine.ts';
 import type { Member, Roster, StatusChange } from './member.ts';
-import { prune, statusWrite, viewOf } from './member-record.ts';
+import { prune, viewOf } from './member-record.ts';
+import { MemberTable, type MutableMember } from './members.ts';
 import { type PhaseEvent, transition } from './phases.ts';
-import { createRecognitionIndex, type Evidence, type Recognition } from './recognition.ts';
+import type { Evidence, Recognition } from './recognition.ts';
+import { RosterRecords, readRecords, type StoredMachine, sessionWrite } from './roster-records.ts';
 import { createSessions, type LiveSession, type Sessions } from './sessions.ts';
-import {
-  addsNothing,
-  foldSeen,
-  mergeSighting,
-  newStatus,
-  readSession,
-  readStatus,
-  type Sighting,
-} from './status.ts';
-import { createWriteBehind, type WriteBehind } from './write-behind.ts';
+import { addsNothing, foldSeen, mergeSighting, newStatus, type Sighting } from './status.ts';
 
 export type { Member, Roster, StatusChange } from './member.ts';
 
-/** At most this many machines that have no document; the one not seen for longest is dropped. */
+/**
+ * How many machines without a document are kept. One more drops the one that was not seen for
+ * longest.
+ */
 export const MAX_DISCOVERED = 20_000;
 
-type Own = { -readonly [K in keyof Member]: Member[K] };
+/** How often a machine without a document that keeps asking is moved behind the others. */
+const REFRESH_EVERY = duration('1m');
 
-export interface RosterDeps {
+interface RosterDeps {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly events: EventSink;
@@ -52,19 +47,10 @@ export interface RosterDeps {
 
 /** Reads statuses and sessions from the store, joins them with the documents, and follows both. */
 export async function openRoster(deps: RosterDeps): Promise<Roster> {
-  const { store, log } = deps;
+  const { machines, sessions } = await readRecords(deps);
   const roster = new MemoryRoster(deps);
-  const read = async <T>(keys: Keys<[string]>, parse: (text: string) => T | undefined) => {
-    const found: { name: string; value: T }[] = [];
-    for (const { key, value } of (await store.list(keys.prefix())).records) {
-      const parsed = parse(value);
-      if (parsed === undefined) log.warn({ key }, 'a stored record cannot be read and is passed over');
-      else found.push({ name: keys.parse(key)![0], value: parsed });
-    }
-    return found;
-  };
-  roster.sessions.load((await read(KEYS.session, readSession)).map(({ value }) => value));
-  roster.start(await read(KEYS.machine, readStatus));
+  roster.sessions.load(sessions);
+  roster.start(machines);
   return roster;
 }
 
@@ -72,13 +58,8 @@ class MemoryRoster implements Roster {
   readonly sessions: Sessions;
   readonly heartbeats: Heartbeats;
   readonly #deps: RosterDeps;
-  readonly #members = new Map<string, Own>();
-  /** Those without document, the one not seen for longest first. */
-  readonly #discovered = new AgedMap<string, Own>();
-  readonly #addresses = new Map<Ipv4, Own>();
-  readonly #index = createRecognitionIndex();
-  readonly #phases = new Map<Phase, number>(PHASES.map((phase) => [phase, 0]));
-  readonly #behind: WriteBehind;
+  readonly #table: MemberTable;
+  readonly #records: RosterRecords;
   readonly #rate: DiscoveryRate;
   #unsubscribe: () => void = () => {};
   #started = false;
@@ -88,33 +69,38 @@ class MemoryRoster implements Roster {
     this.sessions = createSessions(deps);
     this.heartbeats = createHeartbeats(deps);
     this.#rate = new DiscoveryRate(deps.clock);
-    this.#behind = createWriteBehind({ ...deps, writeOf: (key) => this.#writeOf(key) });
+    this.#table = new MemberTable((name) => this.#records.memberLater(name));
+    this.#records = new RosterRecords({
+      ...deps,
+      member: (name) => this.#table.get(name),
+      session: (id) => this.sessions.get(id),
+    });
   }
 
-  start(stored: readonly { readonly name: string; readonly value: MachineStatus }[]): void {
+  start(stored: readonly StoredMachine[]): void {
     const { catalog, metrics } = this.#deps;
     const longest = [...stored].sort((a, b) => (a.value.lastSeen ?? 0) - (b.value.lastSeen ?? 0));
     for (const { name, value } of longest)
-      this.#add({ name, entry: undefined, status: value, version: 0, lastSeen: value.lastSeen });
+      this.#table.add({ name, entry: undefined, status: value, version: 0, lastSeen: value.lastSeen });
     for (const entry of catalog.list('Machine')) this.#registered(entry);
-    // Documents that went while the server was down.
-    for (const [, member] of [...this.#discovered])
+    // Their documents were removed while the server was down.
+    for (const member of this.#table.allDiscovered())
       if (member.status.phase !== 'discovered') this.#withoutDocument(member);
     this.#unsubscribe = catalog.subscribe((changes) => this.#follow(changes));
     this.#started = true;
-    for (const [phase, n] of this.#phases) metrics?.set('muster_machines', { phase }, n);
+    this.#table.countPhases((phase, count) => metrics?.set('muster_machines', { phase }, count));
   }
 
   get size(): number {
-    return this.#members.size;
+    return this.#table.size;
   }
 
   get(name: string): Member | undefined {
-    return this.#members.get(name);
+    return this.#table.get(name);
   }
 
   list(): readonly KnownMachine[] {
-    return [...this.#members.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(viewOf);
+    return [...this.#table.all()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(viewOf);
   }
 
   view(member: Member): KnownMachine {
@@ -122,35 +108,35 @@ class MemoryRoster implements Roster {
   }
 
   recognise(evidence: Evidence): Recognition {
-    return this.#index.recognise(evidence);
+    return this.#table.recognise(evidence);
   }
 
   byMac(mac: Mac): Member | undefined {
-    const name = this.#index.owner(mac);
-    return name === undefined ? undefined : this.#members.get(name);
+    return this.#table.byMac(mac);
   }
 
   byAddress(address: Ipv4): Member | undefined {
-    return this.#addresses.get(address);
+    return this.#table.byAddress(address);
   }
 
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined {
     if (!this.#rate.take()) return undefined;
-    if (this.#discovered.size >= MAX_DISCOVERED) this.#remove(this.#discovered.oldest()!.value);
+    const table = this.#table;
+    if (table.discoveredSize >= MAX_DISCOVERED) table.remove(table.oldestDiscovered()!);
     const now = this.#deps.clock.now();
     const plain = `m-${sighting.bootMac.replaceAll(':', '')}`;
     let name = plain;
-    for (let n = 2; this.#members.has(name); n++) name = `${plain}-${n}`;
+    for (let n = 2; table.get(name) !== undefined; n++) name = `${plain}-${n}`;
     const status = newStatus('discovered', now);
     const seen = mergeSighting(status.seen, sighting);
-    const member = this.#add({
+    const member = table.add({
       name,
       entry: undefined,
       status: { ...status, firstSeen: now, seen },
       version: 0,
       lastSeen: now,
     });
-    this.#touched(member);
+    table.touch(member);
     this.#deps.events.record({
       kind: 'machine.discovered',
       subject: name,
@@ -161,57 +147,60 @@ class MemoryRoster implements Roster {
   }
 
   see(member: Member, sighting: Sighting): void {
-    const own = member as Own;
+    const own = mutable(member);
     const now = this.#deps.clock.now();
-    if (!own.entry && now - (own.lastSeen ?? 0) > 60_000 && this.#discovered.has(own.name))
-      this.#discovered.set(own.name, own);
+    if (!own.entry && now - (own.lastSeen ?? 0) > REFRESH_EVERY) this.#table.refresh(own);
     own.lastSeen = now;
     const { seen, firstSeen } = own.status;
     if (firstSeen !== undefined && addsNothing(seen, sighting)) return;
-    this.#setStatus(own, { ...own.status, seen: mergeSighting(seen, sighting), firstSeen: firstSeen ?? now });
-    this.#claim(own);
+    this.#table.setStatus(own, {
+      ...own.status,
+      seen: mergeSighting(seen, sighting),
+      firstSeen: firstSeen ?? now,
+    });
+    this.#table.claim(own);
   }
 
   fold(member: Member, names: readonly string[]): void {
-    const into = member as Own;
+    const into = mutable(member);
     for (const name of names) {
-      const other = this.#discovered.get(name);
+      const other = this.#table.discovered(name);
       if (!other || other === into) continue;
       const { status } = other;
-      this.#remove(other);
+      this.#table.remove(other);
       this.sessions.rebind(name, into.name);
       const firstSeen = Math.min(into.status.firstSeen ?? Infinity, status.firstSeen ?? Infinity);
-      this.#setStatus(into, {
+      this.#table.setStatus(into, {
         ...into.status,
         seen: foldSeen(into.status.seen, status.seen),
         ...(Number.isFinite(firstSeen) ? { firstSeen: firstSeen as Millis } : {}),
       });
       if ((other.lastSeen ?? 0) > (into.lastSeen ?? 0)) into.lastSeen = other.lastSeen;
     }
-    this.#claim(into);
+    this.#table.claim(into);
   }
 
   move(member: Member, event: PhaseEvent, change: StatusChange = {}): boolean {
-    const own = member as Own;
     const { events, clock } = this.#deps;
-    const before = own.status.phase;
+    const { name, status } = member;
+    const before = status.phase;
     const phase = transition(before, event);
     if (phase === null) {
       events.record({
         kind: 'machine.phase',
-        subject: own.name,
+        subject: name,
         reason: { code: 'impossible', text: `"${event}" cannot happen to a machine that is ${before}` },
         fields: { phase: before, event, applied: false },
       });
       return false;
     }
-    const { reason: _, ...rest } = own.status;
-    const since = phase === before ? own.status.since : clock.now();
-    this.#setStatus(own, prune({ ...rest, ...change, phase, since }));
+    const { reason: _, ...rest } = status;
+    const since = phase === before ? status.since : clock.now();
+    this.#table.setStatus(mutable(member), prune({ ...rest, ...change, phase, since }));
     if (phase !== before)
       events.record({
         kind: 'machine.phase',
-        subject: own.name,
+        subject: name,
         ...(change.session ? { session: change.session } : {}),
         ...(change.reason ? { reason: change.reason } : {}),
         fields: { from: before, to: phase },
@@ -220,128 +209,44 @@ class MemoryRoster implements Roster {
   }
 
   change(member: Member, change: StatusChange): void {
-    this.#setStatus(member as Own, prune({ ...member.status, ...change }));
+    this.#table.setStatus(mutable(member), prune({ ...member.status, ...change }));
   }
 
   forget(name: string): boolean {
-    const member = this.#discovered.get(name);
+    const member = this.#table.discovered(name);
     if (!member) return false;
-    this.#remove(member);
+    this.#table.remove(member);
     return true;
   }
 
-  async commit(
+  commit(
     members: readonly Member[],
     sessions: readonly LiveSession[],
     also: readonly Write[] = [],
   ): Promise<void> {
-    const versions = members.map(({ version }) => version);
-    const writes = [...also, ...members.map(statusWrite), ...sessions.map((live) => this.sessionWrite(live))];
-    // Until it is known that this took effect, it waits to be written again.
-    for (const { name } of members) this.#behind.later(KEYS.machine.key(name));
-    for (const { session } of sessions) this.#behind.later(KEYS.session.key(session.id));
-    await this.#deps.store.commit(writes);
-    for (const [n, { name, version }] of members.entries())
-      if (version === versions[n]) this.#behind.done(KEYS.machine.key(name));
-    for (const live of sessions) this.#behind.done(KEYS.session.key(live.session.id));
+    return this.#records.commit(members, sessions, also);
   }
 
   sessionWrite(live: LiveSession): Write {
-    live.stored = true;
-    return { key: KEYS.session.key(live.session.id), put: JSON.stringify(live.session) };
+    return sessionWrite(live);
   }
 
   saveLater(live: LiveSession): void {
     live.stored = true;
-    this.#behind.later(KEYS.session.key(live.session.id));
+    this.#records.sessionLater(live.session.id);
   }
 
   flush(): Promise<void> {
-    return this.#behind.flush();
+    return this.#records.flush();
   }
 
   sweep(): void {
-    for (const id of this.sessions.sweep()) this.#behind.later(KEYS.session.key(id));
+    for (const id of this.sessions.sweep()) this.#records.sessionLater(id);
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#unsubscribe();
-    this.#behind.stop();
-    await this.#behind.flush().catch((error: unknown) => {
-      // What was seen is seen again; what mattered was committed when it happened.
-      this.#deps.log.warn({ error: String(error) }, 'machine records could not be written');
-    });
-  }
-
-  #writeOf(key: string): Write {
-    const session = KEYS.session.parse(key);
-    if (session) {
-      const live = this.sessions.get(session[0]);
-      return live ? this.sessionWrite(live) : { key, delete: true };
-    }
-    const member = this.#members.get(KEYS.machine.parse(key)![0]);
-    return member ? statusWrite(member) : { key, delete: true };
-  }
-
-  #count(phase: Phase, by: number): void {
-    const n = this.#phases.get(phase)! + by;
-    this.#phases.set(phase, n);
-    if (this.#started) this.#deps.metrics?.set('muster_machines', { phase }, n);
-  }
-
-  #touched(member: Own): void {
-    member.version++;
-    this.#behind.later(KEYS.machine.key(member.name));
-  }
-
-  #setStatus(member: Own, status: MachineStatus): void {
-    if (status.phase !== member.status.phase) {
-      this.#count(member.status.phase, -1);
-      this.#count(status.phase, 1);
-    }
-    member.status = status;
-    this.#touched(member);
-  }
-
-  /** Tells the index what document and sightings say of the machine. */
-  #claim(member: Own): void {
-    const spec = member.entry?.document.spec;
-    const { seen } = member.status;
-    this.#index.set({
-      name: member.name,
-      documented: spec !== undefined,
-      macs: (spec?.macs ?? []) as Mac[],
-      seenMacs: seen.macs,
-      uuid: spec?.uuid ?? seen.uuid,
-      serial: spec?.serial ?? seen.serial,
-    });
-  }
-
-  #reserve(member: Own, yes: boolean): void {
-    for (const text of member.entry?.document.spec.addresses ?? []) {
-      const address = parseIpv4(text);
-      if (address === undefined) continue;
-      if (yes) this.#addresses.set(address, member);
-      else if (this.#addresses.get(address) === member) this.#addresses.delete(address);
-    }
-  }
-
-  #add(member: Own): Own {
-    this.#members.set(member.name, member);
-    if (!member.entry) this.#discovered.set(member.name, member);
-    this.#reserve(member, true);
-    this.#count(member.status.phase, 1);
-    this.#claim(member);
-    return member;
-  }
-
-  #remove(member: Own): void {
-    this.#members.delete(member.name);
-    this.#discovered.delete(member.name);
-    this.#reserve(member, false);
-    this.#index.remove(member.name);
-    this.#count(member.status.phase, -1);
-    this.#behind.later(KEYS.machine.key(member.name));
+    return this.#records.close();
   }
 
   #follow(changes: readonly CatalogChange[]): void {
@@ -356,47 +261,45 @@ class MemoryRoster implements Roster {
   #registered(entry: Entry<'Machine'>): void {
     const { name } = entry.document.metadata;
     const { macs } = entry.document.spec;
-    const before = this.#members.get(name);
-    const fresh = before?.entry === undefined;
-    const member = before ?? this.#new(name, entry);
+    const before = this.#table.get(name);
+    const isNew = before?.entry === undefined;
+    const member = before ?? this.#newMember(name, entry);
     if (before) {
-      this.#reserve(before, false);
-      before.entry = entry;
-      this.#discovered.delete(name);
-      this.#reserve(before, true);
+      this.#table.setEntry(before, entry);
       if (before.status.phase === 'discovered') this.move(before, 'accepted');
-      else this.#touched(before);
+      else this.#table.touch(before);
     }
     this.fold(
       member,
-      macs.flatMap((mac) => this.#index.seenWith(mac as Mac)),
+      macs.flatMap((mac) => this.#table.seenWith(mac as Mac)),
     );
-    if (fresh && this.#started && member.status.firstSeen !== undefined)
+    if (isNew && this.#started && member.status.firstSeen !== undefined)
       this.#deps.events.record({ kind: 'machine.accepted', subject: name, fields: { macs: macs.join(' ') } });
   }
 
-  #new(name: string, entry: Entry<'Machine'>): Own {
+  #newMember(name: string, entry: Entry<'Machine'>): MutableMember {
     const status = newStatus('registered', this.#deps.clock.now());
-    const member = this.#add({ name, entry, status, version: 0, lastSeen: undefined });
-    this.#touched(member);
+    const member = this.#table.add({ name, entry, status, version: 0, lastSeen: undefined });
+    this.#table.touch(member);
     return member;
   }
 
   #unregistered(name: string): void {
-    const member = this.#members.get(name);
+    const member = this.#table.get(name);
     if (!member?.entry) return;
-    this.#reserve(member, false);
-    member.entry = undefined;
-    this.#discovered.set(name, member);
+    this.#table.setEntry(member, undefined);
     this.#withoutDocument(member);
   }
 
-  /** A machine that was seen goes on as discovered; one that was only written down is gone. */
-  #withoutDocument(member: Own): void {
-    if (member.status.firstSeen === undefined) this.#remove(member);
+  /** A machine that was seen stays, as discovered; one that was only documented is dropped. */
+  #withoutDocument(member: MutableMember): void {
+    if (member.status.firstSeen === undefined) this.#table.remove(member);
     else {
       this.move(member, 'removed', { bootsWithoutReady: 0 });
-      this.#claim(member);
+      this.#table.claim(member);
     }
   }
 }
+
+/** Every member was made by this roster, which alone may change it. */
+const mutable = (member: Member): MutableMember => member as MutableMember;

@@ -12,33 +12,33 @@ import { randomId } from '../base/ids.ts';
 import type { Mac } from '../base/mac.ts';
 import type { BootSession, SessionStep } from './machine.ts';
 
-/** A boot that is not ready by then is over: its id is believed no longer. */
+/** A boot that is not ready at this age is over: its id is no longer believed. */
 export const MAX_SESSION_AGE = duration('6h');
 /** How long a closed or expired session is kept for `muster explain`. */
 const KEEP_CLOSED = duration('1h');
 /**
- * A DISCOVER this soon after the last sign of an opening belongs to it: ROM, loader and iPXE each
- * ask anew.
+ * A DISCOVER this soon after the last packet of an opening session belongs to that session: ROM,
+ * loader and iPXE each send one.
  */
 export const OPENING_WINDOW = duration('5m');
 /**
- * From script to kernel, and from kernel to ready, unless a document's configTimeout says
- * otherwise.
+ * How long a machine may take from script to kernel, and from kernel to ready, unless its document
+ * has a `configTimeout`.
  */
 export const CONFIG_TIMEOUT = duration('15m');
 /**
- * At most this many sessions in memory; the oldest of those that were given no boot go first: a
+ * How many sessions are kept in memory. One more drops the oldest that was given no boot, so that a
  * flood of DISCOVERs ends no boot.
  */
-export const MAX_SESSIONS = 50_000;
+const MAX_SESSIONS = 50_000;
 
 /**
- * So many sessions are looked at in one go, at most: where a rack fell silent all at once, packets
- * need not wait for all of it.
+ * How many sessions one call of `overdue` or `sweep` examines: when a whole rack falls silent,
+ * packets do not wait for all of it.
  */
 const LOOKED_AT = 250;
 
-/** A session with what only this process needs to know of it. */
+/** A session with what only this process needs to know about it. */
 export interface LiveSession {
   session: BootSession;
   /** Monotonic. */
@@ -50,23 +50,23 @@ export interface LiveSession {
   /** A script that boots or leaves to the disk was served. */
   given: boolean;
   /**
-   * To which stage of client the loader was last handed, first when (monotonic), and whether a
-   * REQUEST confirmed it.
+   * The client's stage that a loader was last handed to, when that was first (monotonic), and
+   * whether a REQUEST confirmed it.
    */
   loader?: { readonly stage: string; readonly at: Millis; readonly acked: boolean };
-  /** What the last OFFER took for granted: the ACK repeats it. */
+  /** What the last OFFER assumed; the ACK repeats it. */
   offered?: { readonly stage: string; readonly loaderRan: boolean };
   /** The last decision that became an event. */
   decided?: { readonly subject: string; readonly at: string; readonly kind: string; readonly code: string };
   /** When silence becomes failure; monotonic. Set by {@link Sessions.expect}. */
   deadline?: Millis;
   /**
-   * When it is looked at next; monotonic. Other places that it has in the queue count for nothing.
+   * When the session is examined next; monotonic. Its other places in the queue are ignored.
    */
   lookAt?: Millis | undefined;
   /** When its configuration first carried a ticket; monotonic. */
   ticketAt?: Millis;
-  /** How its machine reaches us, for what is rendered without a request at hand. */
+  /** How its machine reaches us; for configurations that are rendered without a request. */
   baseUrl?: string;
 }
 
@@ -81,8 +81,8 @@ export interface Sessions {
   isLive(live: LiveSession): boolean;
   touch(live: LiveSession): void;
   /**
-   * Notes that its configuration carries a ticket; `again`: its time begins anew. True when that
-   * changed something.
+   * Records that the session's configuration carries a ticket; with `again` the ticket's time starts
+   * again. True when that changed something.
    */
   ticketed(live: LiveSession, again?: boolean): boolean;
   /** Adds the step if it is not there yet. */
@@ -94,236 +94,276 @@ export interface Sessions {
   /** Makes it its machine's current one; returns the one that this superseded. */
   promote(live: LiveSession): LiveSession | undefined;
   close(live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void;
-  /** From `deadline` (monotonic) on, its silence is a failure. */
+  /** Sets when (monotonic) the machine's silence becomes a failure. */
   expect(live: LiveSession, deadline: Millis): void;
   /**
-   * The session turns out to be another machine's: a discovered record was one of a known machine's
-   * interfaces.
+   * Gives the sessions of one machine to another: a discovered record turned out to be an interface
+   * of a known machine.
    */
   rebind(from: string, to: string): void;
-  /** Sessions whose deadline has passed, each once; of many at a time some in the next call. */
+  /** Sessions whose deadline has passed, each once. Of many, some come with the next call. */
   overdue(): readonly LiveSession[];
   /**
-   * Expires what is too old and drops what is long over, some in the next call; returns ids whose
-   * records are to be deleted.
+   * Expires sessions that are too old and drops those that are long over; of many, some with the
+   * next call. Returns the ids whose records are to be deleted.
    */
   sweep(): readonly string[];
-  /** Takes over records of the store. */
+  /** Takes over the store's records when the server starts. */
   load(records: readonly BootSession[]): void;
 }
 
-export function createSessions({
-  clock,
-  max = MAX_SESSIONS,
-}: {
-  readonly clock: Clock;
-  readonly max?: number;
-}): Sessions {
-  const all = new Map<string, LiveSession>();
-  const openings = new Map<string, LiveSession>();
-  const currents = new Map<string, LiveSession>();
+export function createSessions(options: { readonly clock: Clock; readonly max?: number }): Sessions {
+  return new MemorySessions(options.clock, options.max ?? MAX_SESSIONS);
+}
+
+type Why = NonNullable<BootSession['closed']>['why'];
+
+class MemorySessions implements Sessions {
+  readonly #clock: Clock;
+  readonly #max: number;
+  readonly #all = new Map<string, LiveSession>();
+  /** By machine: the session that its next packet belongs to. */
+  readonly #openings = new Map<string, LiveSession>();
+  /** By machine: the session in which it was last given a boot. */
+  readonly #currents = new Map<string, LiveSession>();
   /**
-   * By when something about it can end. A session that was heard of since is queued again when its
-   * turn comes.
+   * Sessions by the time when something about them can end. A session that was heard of since is
+   * queued again when its turn comes.
    */
-  const due = new ExpiryQueue<LiveSession>();
-  /** Those that were given no boot, oldest first. */
-  const tentative = new AgedMap<string, LiveSession>();
-  const dropped: string[] = [];
-  const silent: LiveSession[] = [];
+  readonly #due = new ExpiryQueue<LiveSession>();
+  /** Sessions that were given no boot, oldest first. */
+  readonly #tentative = new AgedMap<string, LiveSession>();
+  /** Ids of dropped sessions whose records are still in the store. */
+  readonly #dropped: string[] = [];
+  /** Sessions whose deadline has passed, not yet returned by `overdue`. */
+  readonly #silent: LiveSession[] = [];
 
-  const isLive = (live: LiveSession): boolean =>
-    live.session.closed === undefined && clock.monotonic() - live.openedAt < MAX_SESSION_AGE;
+  constructor(clock: Clock, max: number) {
+    this.#clock = clock;
+    this.#max = max;
+  }
 
-  /** When an open session is over for want of a boot, or because it is too old. */
-  const expiryOf = (live: LiveSession): number =>
-    Math.min(live.openedAt + MAX_SESSION_AGE, live.given ? Infinity : live.touchedAt + OPENING_WINDOW + 1);
+  get size(): number {
+    return this.#all.size;
+  }
+
+  get(id: string): LiveSession | undefined {
+    return this.#all.get(id);
+  }
+
+  opening(machine: string): LiveSession | undefined {
+    const live = this.#openings.get(machine);
+    if (live === undefined) return undefined;
+    const recent = this.#clock.monotonic() - live.touchedAt <= OPENING_WINDOW;
+    return recent && this.isLive(live) ? live : undefined;
+  }
+
+  current(machine: string): LiveSession | undefined {
+    return this.#currents.get(machine);
+  }
+
+  open(of: { readonly machine: string; readonly mac: Mac; readonly network: string }): LiveSession {
+    const { machine, mac, network } = of;
+    const now = this.#clock.monotonic();
+    const before = this.#openings.get(machine);
+    if (before) this.close(before, 'superseded');
+    const at = this.#clock.now();
+    const steps = [{ step: 'opened', at }] as const;
+    const live: LiveSession = {
+      session: { v: 1, id: randomId(), machine, mac, network, openedAt: at, steps },
+      openedAt: now,
+      touchedAt: now,
+      stored: false,
+      given: false,
+    };
+    this.#admit(live);
+    this.#openings.set(machine, live);
+    return live;
+  }
+
+  isLive({ session, openedAt }: LiveSession): boolean {
+    return session.closed === undefined && this.#clock.monotonic() - openedAt < MAX_SESSION_AGE;
+  }
+
+  touch(live: LiveSession): void {
+    live.touchedAt = this.#clock.monotonic();
+  }
+
+  ticketed(live: LiveSession, again = false): boolean {
+    if (live.ticketAt !== undefined && !again) return false;
+    live.ticketAt = this.#clock.monotonic();
+    live.session = { ...live.session, ticketAt: this.#clock.now() };
+    return true;
+  }
+
+  mark(live: LiveSession, step: SessionStep): void {
+    const { steps } = live.session;
+    if (steps.some((one) => one.step === step)) return;
+    live.session = { ...live.session, steps: [...steps, { step, at: this.#clock.now() }] };
+  }
+
+  set(live: LiveSession, patch: Parameters<Sessions['set']>[1]): void {
+    live.session = { ...live.session, ...patch };
+  }
+
+  promote(live: LiveSession): LiveSession | undefined {
+    const { machine } = live.session;
+    live.given = true;
+    this.#tentative.delete(live.session.id);
+    if (this.#openings.get(machine) === live) this.#openings.delete(machine);
+    const before = this.#currents.get(machine);
+    this.#currents.set(machine, live);
+    if (before === undefined || before === live) return undefined;
+    this.close(before, 'superseded');
+    // It may have been closed already, and was kept as the current one until now.
+    this.#watch(before);
+    return before;
+  }
+
+  close(live: LiveSession, why: Why): void {
+    const { session } = live;
+    if (session.closed !== undefined) return;
+    live.session = { ...session, closed: { at: this.#clock.now(), why } };
+    live.closedAt = this.#clock.monotonic();
+    delete live.deadline;
+    if (this.#openings.get(session.machine) === live) this.#openings.delete(session.machine);
+    this.#watch(live);
+  }
+
+  expect(live: LiveSession, deadline: Millis): void {
+    live.deadline = deadline;
+    this.#watch(live);
+  }
+
+  rebind(from: string, to: string): void {
+    const opening = this.#openings.get(from);
+    const current = this.#currents.get(from);
+    if (opening !== undefined) this.#rebind(this.#openings, opening, { from, to });
+    if (current !== undefined) this.#rebind(this.#currents, current, { from, to });
+  }
+
+  overdue(): readonly LiveSession[] {
+    this.#look();
+    return this.#silent.splice(0);
+  }
+
+  sweep(): readonly string[] {
+    this.#look();
+    return this.#dropped.splice(0);
+  }
+
+  load(records: readonly BootSession[]): void {
+    const now = this.#clock.monotonic();
+    for (const session of [...records].sort((a, b) => a.openedAt - b.openedAt)) {
+      const live = this.#restored(session, now);
+      this.#admit(live);
+      if (live.given) {
+        const before = this.#currents.get(session.machine);
+        if (before) this.close(before, 'superseded');
+        this.#currents.set(session.machine, live);
+        // Nothing could be heard while this server was down: its time starts again.
+        if (session.closed === undefined) this.expect(live, (now + CONFIG_TIMEOUT) as Millis);
+      } else if (session.closed === undefined) this.#openings.set(session.machine, live);
+    }
+  }
+
+  /** A stored session with what this process knows of it; its age is taken by the wall clock. */
+  #restored(session: BootSession, now: Millis): LiveSession {
+    const wall = this.#clock.now();
+    const age = Math.min(Math.max(wall - session.openedAt, 0), 2 * MAX_SESSION_AGE);
+    const openedAt = (now - age) as Millis;
+    const given = session.steps.some((one) => one.step === 'script') && session.profile !== undefined;
+    const live: LiveSession = { session, openedAt, touchedAt: openedAt, stored: true, given };
+    // Where nothing is recorded, a configuration may have left just before this server went down.
+    if (session.ticketAt !== undefined)
+      live.ticketAt = (now - Math.max(0, wall - session.ticketAt)) as Millis;
+    else if (given) live.ticketAt = now;
+    if (session.closed) live.closedAt = openedAt;
+    else if (!given) live.touchedAt = now;
+    return live;
+  }
+
+  #rebind(
+    index: Map<string, LiveSession>,
+    live: LiveSession,
+    { from, to }: { readonly from: string; readonly to: string },
+  ): void {
+    index.delete(from);
+    const there = index.get(to);
+    live.session = { ...live.session, machine: to };
+    if (there !== undefined && index === this.#currents) {
+      this.close(live, 'superseded');
+      this.#watch(live);
+    } else {
+      if (there !== undefined) this.close(there, 'superseded');
+      index.set(to, live);
+    }
+  }
+
+  #admit(live: LiveSession): void {
+    if (this.#all.size >= this.#max)
+      this.#drop(this.#tentative.oldest()?.value ?? this.#all.values().next().value!);
+    this.#all.set(live.session.id, live);
+    if (!live.given) this.#tentative.set(live.session.id, live);
+    this.#watch(live);
+  }
+
+  #drop(live: LiveSession): void {
+    const { id, machine } = live.session;
+    this.#all.delete(id);
+    live.lookAt = undefined;
+    this.#tentative.delete(id);
+    if (this.#openings.get(machine) === live) this.#openings.delete(machine);
+    if (this.#currents.get(machine) === live) this.#currents.delete(machine);
+    if (live.stored) this.#dropped.push(id);
+  }
+
+  /** When an open session is over because no boot was given, or because it is too old. */
+  #expiryOf(live: LiveSession): number {
+    return Math.min(
+      live.openedAt + MAX_SESSION_AGE,
+      live.given ? Infinity : live.touchedAt + OPENING_WINDOW + 1,
+    );
+  }
 
   /**
    * When a closed session is forgotten. A machine's current one stays: it says how its last boot
    * went.
    */
-  const endOf = (live: LiveSession): number =>
-    currents.get(live.session.machine) === live ? Infinity : live.closedAt! + KEEP_CLOSED;
+  #endOf(live: LiveSession): number {
+    return this.#currents.get(live.session.machine) === live ? Infinity : live.closedAt! + KEEP_CLOSED;
+  }
 
-  const watch = (live: LiveSession): void => {
+  /** Queues the session for the next time when something about it can end. */
+  #watch(live: LiveSession): void {
     const at = (
-      live.closedAt === undefined ? Math.min(expiryOf(live), live.deadline ?? Infinity) : endOf(live)
+      live.closedAt === undefined
+        ? Math.min(this.#expiryOf(live), live.deadline ?? Infinity)
+        : this.#endOf(live)
     ) as Millis;
     if (at === Infinity || (live.lookAt !== undefined && live.lookAt <= at)) return;
     live.lookAt = at;
-    due.add(live, at);
-  };
-
-  const close = (live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void => {
-    if (live.session.closed !== undefined) return;
-    live.session = { ...live.session, closed: { at: clock.now(), why } };
-    live.closedAt = clock.monotonic();
-    delete live.deadline;
-    if (openings.get(live.session.machine) === live) openings.delete(live.session.machine);
-    watch(live);
-  };
-
-  const drop = (live: LiveSession): void => {
-    const { id, machine } = live.session;
-    all.delete(id);
-    live.lookAt = undefined;
-    tentative.delete(id);
-    if (openings.get(machine) === live) openings.delete(machine);
-    if (currents.get(machine) === live) currents.delete(machine);
-    if (live.stored) dropped.push(id);
-  };
-
-  const admit = (live: LiveSession): void => {
-    if (all.size >= max) drop(tentative.oldest()?.value ?? all.values().next().value!);
-    all.set(live.session.id, live);
-    if (!live.given) tentative.set(live.session.id, live);
-    watch(live);
-  };
+    this.#due.add(live, at);
+  }
 
   /** Ends what has come to its end. */
-  const look = (): void => {
-    const now = clock.monotonic();
+  #look(): void {
+    const now = this.#clock.monotonic();
     for (let looked = 0; looked < LOOKED_AT; looked++) {
-      const live = due.take(now);
+      const live = this.#due.take(now);
       if (live === undefined) return;
-      // It has an earlier place in the queue, or was dropped.
+      // It has another place in the queue, or was dropped.
       if (live.lookAt === undefined || live.lookAt > now) continue;
       live.lookAt = undefined;
       if (live.closedAt === undefined) {
         if (live.deadline !== undefined && live.deadline <= now) {
           delete live.deadline;
-          silent.push(live);
+          this.#silent.push(live);
         }
-        if (expiryOf(live) <= now) close(live, 'expired');
-        else watch(live);
-      } else if (endOf(live) <= now) drop(live);
-      else watch(live);
+        if (this.#expiryOf(live) <= now) this.close(live, 'expired');
+        else this.#watch(live);
+      } else if (this.#endOf(live) <= now) this.#drop(live);
+      else this.#watch(live);
     }
-  };
-
-  return {
-    get size() {
-      return all.size;
-    },
-    get: (id) => all.get(id),
-    opening(machine) {
-      const live = openings.get(machine);
-      if (live === undefined) return undefined;
-      return clock.monotonic() - live.touchedAt <= OPENING_WINDOW && isLive(live) ? live : undefined;
-    },
-    current: (machine) => currents.get(machine),
-    open({ machine, mac, network }) {
-      const now = clock.monotonic();
-      const before = openings.get(machine);
-      if (before) close(before, 'superseded');
-      const at = clock.now();
-      const live: LiveSession = {
-        session: {
-          v: 1,
-          id: randomId(),
-          machine,
-          mac,
-          network,
-          openedAt: at,
-          steps: [{ step: 'opened', at }],
-        },
-        openedAt: now,
-        touchedAt: now,
-        stored: false,
-        given: false,
-      };
-      admit(live);
-      openings.set(machine, live);
-      return live;
-    },
-    isLive,
-    touch(live) {
-      live.touchedAt = clock.monotonic();
-    },
-    ticketed(live, again = false) {
-      if (live.ticketAt !== undefined && !again) return false;
-      live.ticketAt = clock.monotonic();
-      live.session = { ...live.session, ticketAt: clock.now() };
-      return true;
-    },
-    mark(live, step) {
-      if (live.session.steps.some((one) => one.step === step)) return;
-      live.session = { ...live.session, steps: [...live.session.steps, { step, at: clock.now() }] };
-    },
-    set(live, patch) {
-      live.session = { ...live.session, ...patch };
-    },
-    promote(live) {
-      const { machine } = live.session;
-      live.given = true;
-      tentative.delete(live.session.id);
-      if (openings.get(machine) === live) openings.delete(machine);
-      const before = currents.get(machine);
-      currents.set(machine, live);
-      if (before === undefined || before === live) return undefined;
-      close(before, 'superseded');
-      // One that was closed already stayed as the current one until now.
-      watch(before);
-      return before;
-    },
-    close,
-    expect(live, deadline) {
-      live.deadline = deadline;
-      watch(live);
-    },
-    rebind(from, to) {
-      for (const [index, live] of [
-        [openings, openings.get(from)],
-        [currents, currents.get(from)],
-      ] as const) {
-        if (live === undefined) continue;
-        index.delete(from);
-        const there = index.get(to);
-        live.session = { ...live.session, machine: to };
-        if (there !== undefined && index === currents) {
-          close(live, 'superseded');
-          watch(live);
-        } else {
-          if (there !== undefined) close(there, 'superseded');
-          index.set(to, live);
-        }
-      }
-    },
-    overdue() {
-      look();
-      return silent.splice(0);
-    },
-    sweep() {
-      look();
-      return dropped.splice(0);
-    },
-    load(records) {
-      const now = clock.monotonic();
-      const wall = clock.now();
-      for (const session of [...records].sort((a, b) => a.openedAt - b.openedAt)) {
-        const age = Math.min(Math.max(wall - session.openedAt, 0), 2 * MAX_SESSION_AGE);
-        const openedAt = (now - age) as Millis;
-        const given = session.steps.some((one) => one.step === 'script') && session.profile !== undefined;
-        const live: LiveSession = { session, openedAt, touchedAt: openedAt, stored: true, given };
-        // A document may have left just before this server went down.
-        if (session.ticketAt !== undefined)
-          live.ticketAt = (now - Math.max(0, wall - session.ticketAt)) as Millis;
-        else if (given) live.ticketAt = now;
-        if (session.closed) live.closedAt = openedAt;
-        else if (!given) live.touchedAt = now;
-        admit(live);
-        if (given) {
-          const before = currents.get(session.machine);
-          if (before) close(before, 'superseded');
-          currents.set(session.machine, live);
-          if (session.closed === undefined) {
-            // Nothing could be heard while this server was down: its time starts anew.
-            live.deadline = (now + CONFIG_TIMEOUT) as Millis;
-            watch(live);
-          }
-        } else if (session.closed === undefined) openings.set(session.machine, live);
-      }
-    },
-  };
+  }
 }

@@ -3,6 +3,7 @@
  * the ledger before it leaves.
  */
 import type { Clock } from '../base/clock.ts';
+import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import type { Store, StoredRecord, Write } from '../store/store.ts';
@@ -109,172 +110,191 @@ function rewrapped(key: string, value: string, vault: Vault): string | undefined
   return KEYS.encryption.parse(key) ? rewrapEncryption(key, value, vault) : undefined;
 }
 
-export function openPki({ store, vault, clock }: PkiDeps): Pki {
+export function openPki(deps: PkiDeps): Pki {
+  return new StorePki(deps);
+}
+
+class StorePki implements Pki {
+  readonly #store: Store;
+  readonly #vault: Vault;
+  readonly #clock: Clock;
   /** By generation; a generation never changes. */
-  const signers = new Map<string, Signer>();
+  readonly #signers = new Map<string, Signer>();
   /** Opened keysets by record: unsealing and checking one costs as much as a signature. */
-  const opened = new Map<string, { readonly revision: number; readonly keyset: Keyset }>();
+  readonly #opened = new Map<string, { readonly revision: number; readonly keyset: Keyset }>();
 
-  const keysetOf = ({ key, value, revision }: StoredRecord): Keyset => {
-    const known = opened.get(key);
-    if (known?.revision === revision) return known.keyset;
-    const keyset = decodeKeyset(key, value, vault);
-    opened.set(key, { revision, keyset });
-    return keyset;
-  };
+  constructor({ store, vault, clock }: PkiDeps) {
+    this.#store = store;
+    this.#vault = vault;
+    this.#clock = clock;
+  }
 
-  const read = async (scope: string): Promise<Keysets> => {
-    const { records } = await store.list(KEYS.keyset.prefix(scope));
-    return new Map(records.map(keysetOf).map((keyset) => [keyset.name, keyset]));
-  };
-
-  const keysets = async (scope: string): Promise<Keysets> => {
-    const found = await read(scope);
+  async keysets(scope: string): Promise<Keysets> {
+    const found = await this.#read(scope);
     if (found.size === 0) throw new MusterError('E_NO_KEYS', `${scope} has no keys yet`);
     return found;
-  };
+  }
 
-  /** One record through one step, unless somebody else wrote it meanwhile. */
-  const changed = async <K>(
+  async isFounded(scope: string): Promise<boolean> {
+    return (await this.#store.list(KEYS.keyset.prefix(scope))).records.length > 0;
+  }
+
+  async found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets> {
+    const there = await this.#read(scope);
+    if (there.size > 0) return there;
+    const now = this.#clock.now();
+    const names: readonly KeysetName[] = scope === MUSTER_SCOPE ? MUSTER_KEYSETS : CLUSTER_KEYSETS;
+    const made = await Promise.all(
+      names.map(async (name) =>
+        foundKeyset(name, await newGeneration(name, { now, ...(algorithm && { algorithm }) })),
+      ),
+    );
+    const writes = made.map((keyset) => ({
+      key: KEYS.keyset.key(scope, keyset.name),
+      put: encodeKeyset(scope, keyset, this.#vault),
+      expect: 'absent' as const,
+    }));
+    const encryption = scope === MUSTER_SCOPE ? [] : [this.#foundEncryption(scope, now)];
+    const result = await this.#store.commit([...writes, ...encryption]);
+    // Another call founded it at the same moment: its keys count.
+    return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : this.keysets(scope);
+  }
+
+  change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset> {
+    return this.#changed(
+      KEYS.keyset.key(scope, name),
+      step,
+      (key, value) => decodeKeyset(key, value, this.#vault),
+      (after) => encodeKeyset(scope, after, this.#vault),
+    );
+  }
+
+  async encryption(scope: string): Promise<EncryptionKeyset | undefined> {
+    const record = await this.#store.get(KEYS.encryption.key(scope));
+    return record && decodeEncryption(record.key, record.value, this.#vault);
+  }
+
+  changeEncryption(
+    scope: string,
+    step: (keyset: EncryptionKeyset) => EncryptionKeyset,
+  ): Promise<EncryptionKeyset> {
+    return this.#changed(
+      KEYS.encryption.key(scope),
+      step,
+      (key, value) => decodeEncryption(key, value, this.#vault),
+      (after) => encodeEncryption(KEYS.encryption.key(scope), after, this.#vault),
+    );
+  }
+
+  async issue(
+    scope: string,
+    { leaf, holder, cluster, publicKey, also }: IssueOrder,
+  ): Promise<IssuedCertificate> {
+    const row = leafOf(leaf);
+    const { signs, generation } = await this.#signerOf(scope, row.parent);
+    const now = this.#clock.now();
+    const made = await issueLeaf(signs, { leaf, holder, cluster, publicKey, now });
+    const issued: IssuedCertificate = {
+      serial: made.serial,
+      leaf,
+      subject: subjectText(row.subject(holder)),
+      to: holder.name,
+      issuer: { keyset: row.parent, generation },
+      publicKey: publicKey.pin(),
+      notBefore: made.notBefore,
+      notAfter: made.notAfter,
+      issuedAt: now,
+      certificate: made.pem,
+    };
+    const write: Write = {
+      key: KEYS.issued.key(scope, made.serial),
+      put: encodeIssued(issued),
+      expect: 'absent',
+    };
+    const result = await this.#store.commit([write, ...(also?.(issued) ?? [])]);
+    if (result.ok) return issued;
+    const keys = result.conflicts.map(({ key }) => key).join(', ');
+    throw new MusterError('E_CONFLICT', `somebody else was first: ${keys}`);
+  }
+
+  async scopes(): Promise<readonly string[]> {
+    const { records } = await this.#store.list(PKI_PREFIX);
+    const scopes = records.flatMap(({ key }) => KEYS.keyset.parse(key)?.[0] ?? []);
+    return [...new Set(scopes)];
+  }
+
+  async issuedOne(scope: string, serial: string): Promise<IssuedCertificate | undefined> {
+    const record = await this.#store.get(KEYS.issued.key(scope, serial));
+    return record && decodeIssued(record.key, record.value);
+  }
+
+  async issued(scope: string): Promise<readonly IssuedCertificate[]> {
+    const { records } = await this.#store.list(KEYS.issued.prefix(scope));
+    return records.map(({ key, value }) => decodeIssued(key, value));
+  }
+
+  async rewrap(): Promise<number> {
+    let written = 0;
+    const { records } = await this.#store.list(PKI_PREFIX);
+    for (const { key, value, revision } of records) {
+      const put = rewrapped(key, value, this.#vault);
+      if (put === undefined) continue;
+      const result = await this.#store.commit([{ key, put, expect: revision }]);
+      if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile; repeat`);
+      written++;
+    }
+    return written;
+  }
+
+  /** The write of a cluster's first encryption keyset. */
+  #foundEncryption(scope: string, now: Millis) {
+    const key = KEYS.encryption.key(scope);
+    const put = encodeEncryption(key, foundEncryption(now), this.#vault);
+    return { key, put, expect: 'absent' as const };
+  }
+
+  #keysetOf({ key, value, revision }: StoredRecord): Keyset {
+    const known = this.#opened.get(key);
+    if (known?.revision === revision) return known.keyset;
+    const keyset = decodeKeyset(key, value, this.#vault);
+    this.#opened.set(key, { revision, keyset });
+    return keyset;
+  }
+
+  async #read(scope: string): Promise<Keysets> {
+    const { records } = await this.#store.list(KEYS.keyset.prefix(scope));
+    const keysets = records.map((record) => this.#keysetOf(record));
+    return new Map(keysets.map((keyset) => [keyset.name, keyset]));
+  }
+
+  /** Applies `step` to one record, and fails if another call wrote it meanwhile. */
+  async #changed<K>(
     key: string,
     step: (before: K) => K,
     decode: (key: string, value: string) => K,
     encode: (after: K) => string,
-  ): Promise<K> => {
-    const record = await store.get(key);
+  ): Promise<K> {
+    const record = await this.#store.get(key);
     if (record === undefined) throw new MusterError('E_PKI', `there is no ${key}`);
     const after = step(decode(key, record.value));
-    const result = await store.commit([{ key, put: encode(after), expect: record.revision }]);
+    const result = await this.#store.commit([{ key, put: encode(after), expect: record.revision }]);
     if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile`);
     return after;
-  };
+  }
 
-  const signerOf = async (scope: string, name: AuthorityName) => {
-    const record = await store.get(KEYS.keyset.key(scope, name));
+  async #signerOf(
+    scope: string,
+    name: AuthorityName,
+  ): Promise<{ readonly signs: Signer; readonly generation: string }> {
+    const record = await this.#store.get(KEYS.keyset.key(scope, name));
     if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
-    const keyset = keysetOf(record);
-    const ready = signers.get(keyset.primary);
-    if (ready) return { ready, generation: keyset.primary };
+    const keyset = this.#keysetOf(record);
+    const generation = keyset.primary;
+    const known = this.#signers.get(generation);
+    if (known) return { signs: known, generation };
     const { certificate, key } = signingPair(keyset);
-    const made = signer(certificate, key);
-    signers.set(keyset.primary, made);
-    return { ready: made, generation: keyset.primary };
-  };
-
-  return {
-    keysets,
-
-    async isFounded(scope) {
-      return (await store.list(KEYS.keyset.prefix(scope))).records.length > 0;
-    },
-
-    async found(scope, algorithm) {
-      const there = await read(scope);
-      if (there.size > 0) return there;
-      const now = clock.now();
-      const names: readonly KeysetName[] = scope === MUSTER_SCOPE ? MUSTER_KEYSETS : CLUSTER_KEYSETS;
-      const made = await Promise.all(
-        names.map(async (name) =>
-          foundKeyset(name, await newGeneration(name, { now, ...(algorithm && { algorithm }) })),
-        ),
-      );
-      const encryption = KEYS.encryption.key(scope);
-      const result = await store.commit([
-        ...made.map((keyset) => ({
-          key: KEYS.keyset.key(scope, keyset.name),
-          put: encodeKeyset(scope, keyset, vault),
-          expect: 'absent' as const,
-        })),
-        ...(scope === MUSTER_SCOPE
-          ? []
-          : [
-              {
-                key: encryption,
-                put: encodeEncryption(encryption, foundEncryption(now), vault),
-                expect: 'absent' as const,
-              },
-            ]),
-      ]);
-      // Somebody else founded it at the same moment: theirs are the keys.
-      return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : keysets(scope);
-    },
-
-    change: (scope, name, step) =>
-      changed(
-        KEYS.keyset.key(scope, name),
-        step,
-        (key, value) => decodeKeyset(key, value, vault),
-        (after) => encodeKeyset(scope, after, vault),
-      ),
-
-    async encryption(scope) {
-      const record = await store.get(KEYS.encryption.key(scope));
-      return record && decodeEncryption(record.key, record.value, vault);
-    },
-
-    changeEncryption: (scope, step) =>
-      changed(
-        KEYS.encryption.key(scope),
-        step,
-        (key, value) => decodeEncryption(key, value, vault),
-        (after) => encodeEncryption(KEYS.encryption.key(scope), after, vault),
-      ),
-
-    async issue(scope, { leaf, holder, cluster, publicKey, also }) {
-      const row = leafOf(leaf);
-      const { ready, generation } = await signerOf(scope, row.parent);
-      const now = clock.now();
-      const made = await issueLeaf(ready, { leaf, holder, cluster, publicKey, now });
-      const issued: IssuedCertificate = {
-        serial: made.serial,
-        leaf,
-        subject: subjectText(row.subject(holder)),
-        to: holder.name,
-        issuer: { keyset: row.parent, generation },
-        publicKey: publicKey.pin(),
-        notBefore: made.notBefore,
-        notAfter: made.notAfter,
-        issuedAt: now,
-        certificate: made.pem,
-      };
-      const write: Write = {
-        key: KEYS.issued.key(scope, made.serial),
-        put: encodeIssued(issued),
-        expect: 'absent',
-      };
-      const result = await store.commit([write, ...(also?.(issued) ?? [])]);
-      if (result.ok) return issued;
-      const keys = result.conflicts.map(({ key }) => key).join(', ');
-      throw new MusterError('E_CONFLICT', `somebody else was first: ${keys}`);
-    },
-
-    async scopes() {
-      const { records } = await store.list(PKI_PREFIX);
-      const scopes = records.flatMap(({ key }) => KEYS.keyset.parse(key)?.[0] ?? []);
-      return [...new Set(scopes)];
-    },
-
-    async issuedOne(scope, serial) {
-      const record = await store.get(KEYS.issued.key(scope, serial));
-      return record && decodeIssued(record.key, record.value);
-    },
-
-    async issued(scope) {
-      const { records } = await store.list(KEYS.issued.prefix(scope));
-      return records.map(({ key, value }) => decodeIssued(key, value));
-    },
-
-    async rewrap() {
-      let written = 0;
-      const { records } = await store.list(PKI_PREFIX);
-      for (const { key, value, revision } of records) {
-        const again = rewrapped(key, value, vault);
-        if (again === undefined) continue;
-        const result = await store.commit([{ key, put: again, expect: revision }]);
-        if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile; repeat`);
-        written++;
-      }
-      return written;
-    },
-  };
+    const signs = signer(certificate, key);
+    this.#signers.set(generation, signs);
+    return { signs, generation };
+  }
 }

@@ -101,6 +101,7 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, roster, events, metrics } = deps;
   const configurations = createConfigurations(deps);
+  const answers = new WeakMap<Member, MachineAnswer>();
   let generation = 1;
   let profiles: readonly NamedProfile[] | undefined;
   let needed: ReadonlySet<string> | undefined;
@@ -130,7 +131,7 @@ export function createBootContext(deps: BootDeps): BootContext {
       return needed;
     },
     standing(member, network) {
-      const found = member.derived as MachineAnswer | undefined;
+      const found = answers.get(member);
       if (
         found !== undefined &&
         found.generation === generation &&
@@ -139,7 +140,7 @@ export function createBootContext(deps: BootDeps): BootContext {
       )
         return found;
       const made = standingOf(member, network, allProfiles(), generation);
-      member.derived = made;
+      answers.set(member, made);
       return made;
     },
     pxeFor(machine, network, vendorClass) {

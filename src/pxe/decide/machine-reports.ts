@@ -3,15 +3,8 @@ import type { Plan } from '../../agent/plan.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Mac } from '../../base/mac.ts';
 import { printable } from '../../machines/identity.ts';
-import type { MachineReport } from '../../machines/machine.ts';
-import {
-  type Disbelief,
-  judgeReport,
-  logTail,
-  MAX_DETAIL,
-  plainAddress,
-  REPORT_STEPS,
-} from '../../machines/reports.ts';
+import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
+import { type Disbelief, judgeReport, logTail, MAX_DETAIL, plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession, MAX_SESSION_AGE } from '../../machines/sessions.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
