@@ -61,8 +61,15 @@ export const showPlan: H = async (request, deps) => {
   const cluster = deps.catalog
     .list('Cluster')
     .find(({ document: { spec } }) => spec.kubernetes && machineNames(spec.kubernetes).has(name));
-  if (cluster === undefined)
-    throw new MusterError('E_NOT_FOUND', `no Cluster gives the machine "${name}" a role`);
+  if (cluster === undefined) {
+    const spec = deps.catalog.get('Cluster', name)?.document.spec.kubernetes;
+    throw new MusterError(
+      'E_NOT_FOUND',
+      spec === undefined
+        ? `no Cluster gives the machine "${name}" a role; \`muster get clusters\` lists clusters`
+        : `"${name}" is a Cluster, and plans are those of machines: write \`muster cluster plan ${spec.controlPlanes[0]}\`, or \`muster artifacts plan ${name}\` for the files that it needs`,
+    );
+  }
   const { resolved, faults } = completedOf(deps, cluster.document.metadata.name);
   const machine = resolved?.machines.find((one) => one.name === name);
   if (resolved === undefined || machine === undefined)

@@ -1,6 +1,7 @@
 /** Handlers for the documents of all kinds: list, get, put, delete, apply. */
 import { createHash } from 'node:crypto';
 import { type Fault, MusterError } from '../base/errors.ts';
+import { didYouMean } from '../base/suggest.ts';
 import { checkGoing } from '../cluster/spec/deletion-guard.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
@@ -169,7 +170,11 @@ export const getDocument: H = (request, deps) => {
   const entry = deps.catalog.get(kind, name);
   if (entry) return json(shown(entry, deps), 200, { etag: etagOf(entry) });
   const seen = kind === 'Machine' ? deps.roster.get(name) : undefined;
-  if (!seen) throw new MusterError('E_NOT_FOUND', `there is no ${kind} "${name}"`);
+  if (!seen)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no ${kind} "${name}"${didYouMean(name, namesOf(kind, deps))}; \`muster get ${PLURAL[kind]}\` lists them`,
+    );
   return json(shownUnwritten(deps.roster.view(seen), deps));
 };
 

@@ -57,7 +57,12 @@ export const pkiStatus: H = async (request, deps) => {
   const scopes = await deps.pki.scopes();
   const wanted = cluster === undefined ? scopes : scopes.filter((one) => one === cluster);
   if (cluster !== undefined && wanted.length === 0)
-    throw new MusterError('E_NOT_FOUND', `there are no keys of a cluster "${cluster}" here`);
+    throw deps.catalog.get('Cluster', cluster)
+      ? new MusterError('E_NO_KEYS', `${cluster} has no keys yet`)
+      : new MusterError(
+          'E_NOT_FOUND',
+          `there is no Cluster "${cluster}", and no keys of one; \`muster pki status\` lists all keys`,
+        );
   return json({ kind: 'PkiStatus', items: await Promise.all(wanted.map((scope) => statusOf(scope, deps))) });
 };
 

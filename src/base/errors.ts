@@ -45,7 +45,7 @@ export const ERRORS = {
     title: "A machine's configuration does not render.",
     who: 'operator',
     http: 422,
-    fix: 'Correct the field that the message names; `muster render MACHINE` shows the result.',
+    fix: 'Correct the document that the message names; `muster explain MACHINE` shows what the machine would get.',
   },
   E_UNREADABLE: {
     title: 'A file or directory of the configuration cannot be read.',
@@ -63,7 +63,7 @@ export const ERRORS = {
     title: 'There is nothing of that name.',
     who: 'operator',
     http: 404,
-    fix: 'List what exists with `muster get KIND`.',
+    fix: '`muster get KIND` lists documents, `muster image ls` and `muster artifacts ls` files.',
   },
   E_CONFLICT: {
     title: 'The document was changed by somebody else meanwhile.',
@@ -279,7 +279,7 @@ export const ERRORS = {
     title: 'A file cannot be fetched from its URL.',
     who: 'operator',
     http: 502,
-    fix: 'Check the URL and the way there; the same command goes on where it stopped if it was given the SHA-256.',
+    fix: 'Check the URL and the network; --mirror fetches from elsewhere, and `muster image add` and `muster artifacts import` take files. With a SHA-256, the same command continues where it stopped.',
   },
   E_FETCH_REFUSED: {
     title: 'A URL cannot be asked, or its server refuses the file or is not believed.',

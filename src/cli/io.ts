@@ -82,7 +82,7 @@ export function errorText(error: unknown, path = 'muster'): string {
 /** What to do about an error, as a line; empty where the message says it already. */
 function fixText({ code, message }: MusterError, path: string): string {
   if (code === 'E_USAGE') return `  See \`${path} --help\`.\n`;
-  if (SAYS_FIX.has(code) && saysFix(message)) return '';
+  if (SAYS_FIX.has(code) && /; [^;]+$/.test(message)) return '';
   return `  ${ERRORS[code].fix}\n`;
 }
 

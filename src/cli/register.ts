@@ -36,6 +36,12 @@ export function withExamples(
   return command.addHelpText('after', `\nExamples:\n${lines.join('\n\n')}`);
 }
 
+/** Refuses an empty value of an option. */
+export const notEmpty = (value: string): string => {
+  if (value !== '') return value;
+  throw new InvalidArgumentError('It must not be empty.');
+};
+
 /** Collects the values of an option that may be given several times. */
 export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,

@@ -92,5 +92,6 @@ export const addon = z
     }),
   })
   .refine(({ manifests, objects }) => (manifests?.length ?? 0) + (objects?.length ?? 0) > 0, {
-    message: 'an add-on needs manifests or objects',
+    message:
+      'an add-on needs manifests or objects; `muster addon pin NAME` prints an entry of the catalogue with its manifests',
   });

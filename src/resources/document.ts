@@ -169,6 +169,7 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
       return `must be ${wanted.replace(/^(?=list|mapping|number)/, 'a ')}, found ${nameOf(value)}`;
     case 'invalid_value': {
       const values = issue.values.map(String);
+      if (!issue.message.startsWith('Invalid ')) return issue.message;
       if (value === undefined) return `is missing: ${wanted}`;
       return `"${short(value)}" is none of ${values.join(', ')}${didYouMean(String(value), values)}`;
     }

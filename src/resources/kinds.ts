@@ -215,6 +215,12 @@ export const machineSpec = z.strictObject({
 const machineNames = (description: string) => z.array(name).optional().meta({ description });
 const networks = (description: string) => z.array(networkText).optional().meta({ description });
 
+const CNIS = ['flannel', 'kube-router', 'none'] as const;
+
+/** Other networks are add-ons: what to write instead of their names. */
+const cniError = ({ input }: { readonly input?: unknown }): string =>
+  `"${String(input).slice(0, 40)}" is none of ${CNIS.join(', ')}; for another network write "cni: none" and add it as an add-on: \`muster addon ls\``;
+
 /** The few facts that a person decides; src/cluster/spec/values.ts derives the rest. */
 export const kubernetesSpec = z.strictObject({
   version: z
@@ -308,7 +314,7 @@ export const kubernetesSpec = z.strictObject({
       "The Pod Security Standard of namespaces that name none themselves, enforced. Default baseline; privileged is Kubernetes' own.",
   }),
   registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
-  cni: z.enum(['flannel', 'kube-router', 'none']).optional().meta({
+  cni: z.enum(CNIS, { error: cniError }).optional().meta({
     description: 'The network between pods. Default flannel; none: an add-on or you bring one.',
   }),
   networkPolicy: z

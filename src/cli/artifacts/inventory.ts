@@ -57,7 +57,11 @@ function chosen(items: readonly ArtifactView[], names: readonly string[]): reado
   if (names.length === 0) return items;
   return names.flatMap((name) => {
     const found = items.filter((item) => item.name === name || item.name === `image/${name}`);
-    if (found.length === 0) throw new MusterError('E_NOT_FOUND', `there is no artifact "${name}"`);
+    if (found.length === 0)
+      throw new MusterError(
+        'E_NOT_FOUND',
+        `there is no artifact "${name}"; \`muster artifacts ls\` lists them`,
+      );
     return found;
   });
 }

@@ -1,7 +1,15 @@
 /** Registers `muster cluster …`. */
 import type { Command } from 'commander';
 import type { Io } from '../io.ts';
-import { CONFIRM, type Finish, outputOption, type Register, withExamples, withServer } from '../register.ts';
+import {
+  CONFIRM,
+  type Finish,
+  notEmpty,
+  outputOption,
+  type Register,
+  withExamples,
+  withServer,
+} from '../register.ts';
 
 export const registerCluster: Register = (program, io, finish) => {
   const cluster = program
@@ -109,7 +117,11 @@ function foundingVerbs(cluster: Command, io: Io, finish: Finish): void {
       )
       .argument('<cluster>', 'name of the Cluster')
       .argument('[directory]', 'directory for the files; created when missing')
-      .option('--user <name>', "who it is for, as the certificate's subject (default: the calling user)")
+      .option(
+        '--user <name>',
+        "who it is for, as the certificate's subject (default: the calling user)",
+        notEmpty,
+      )
       .addOption(outputOption('json', 'yaml')),
   ).action(async (name: string, directory: string | undefined, options) =>
     finish(await (await import('./etcd-client.files.ts')).etcdClient(name, directory, options, io)),

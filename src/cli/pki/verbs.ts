@@ -1,5 +1,5 @@
 /** Registers `muster kubeconfig` and `muster pki status`. */
-import { outputOption, type Register, withExamples, withServer } from '../register.ts';
+import { notEmpty, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerPki: Register = (program, io, finish) => {
   const kubeconfig = withServer(
@@ -10,7 +10,11 @@ export const registerPki: Register = (program, io, finish) => {
         'Prints a kubeconfig for the endpoint of a cluster, with an admin certificate and key that are made for this call and valid for 12 hours. It is secret.',
       )
       .argument('<cluster>', 'name of the Cluster')
-      .option('--user <name>', 'who it is for, as audit logs will show it (default: the calling user)'),
+      .option(
+        '--user <name>',
+        'who it is for, as audit logs will show it (default: the calling user)',
+        notEmpty,
+      ),
   ).action(async (cluster: string, options) =>
     finish(await (await import('./trust.ts')).kubeconfig(cluster, options, io)),
   );

@@ -86,7 +86,12 @@ async function incomplete(
 ): Promise<readonly Finding[]> {
   const errors = faults.filter(({ severity }) => severity === 'error');
   const found = errors.map(({ fault }) =>
-    bad('cluster', cluster, fault.message, `correct ${fault.path ?? 'the Cluster'} and apply it`),
+    bad(
+      'cluster',
+      cluster,
+      fault.message,
+      `correct ${fault.path ?? 'the Cluster'}, or add or correct the Machine that it names, and apply that`,
+    ),
   );
   const names = new Set(access?.machines.map(({ name }) => name));
   const [founding, issued] = await Promise.all([recorded(deps, cluster), issuedOf(deps, cluster)]);

@@ -83,7 +83,10 @@ function rendered(deps: ConfigurationDeps, wanted: ConfigurationOf): Configurati
   const { member, mac, session, baseUrl, address } = wanted;
   const parts = partsOf(deps, wanted);
   const image = parts.image?.spec;
-  if (image === undefined) return reference(`Image "${wanted.image}" does not exist`);
+  if (image === undefined)
+    return reference(
+      `Image "${wanted.image}" does not exist; \`muster image build\` or \`muster image add\` makes one`,
+    );
   const agentLayer = agentLayerOf(deps, parts, wanted);
   if (agentLayer !== undefined && 'ok' in agentLayer) return agentLayer;
   const { seen } = member.status;

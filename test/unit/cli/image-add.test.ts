@@ -272,7 +272,7 @@ describe('muster image add --trust-on-first-use', () => {
     answers = Array.from({ length: 9 }, () => status(503));
     const { code, err } = await trusting();
     expect(code).toBe(1);
-    expect(err).toContain('the same command goes on where it stopped if it was given the SHA-256');
+    expect(err).toContain('With a SHA-256, the same command continues where it stopped');
   });
 });
 

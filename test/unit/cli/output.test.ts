@@ -135,7 +135,7 @@ describe('errors on the terminal', () => {
 
   it('say what to do where there is no place', () => {
     expect(errorText(new MusterError('E_NOT_FOUND', 'there is no Machine "x"'))).toBe(
-      'muster: there is no Machine "x" (E_NOT_FOUND)\n  List what exists with `muster get KIND`.\n',
+      'muster: there is no Machine "x" (E_NOT_FOUND)\n  `muster get KIND` lists documents, `muster image ls` and `muster artifacts ls` files.\n',
     );
   });
 
