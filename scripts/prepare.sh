@@ -24,8 +24,8 @@ write_list() {
       }
     done
   fi
-  # Any npm will do: it brings Node 24 from package-lock.json.
-  command -v npm >/dev/null 2>&1 || echo 'npm stable install brings Node 24' >>"$list"
+  # Any npm will do: it brings Node 26 from package-lock.json.
+  command -v npm >/dev/null 2>&1 || echo 'npm stable install brings Node 26' >>"$list"
 }
 
 # Prints the missing packages with the purpose that debian-packages.txt gives for each.
@@ -85,7 +85,7 @@ install_node_modules() {
   if [ -x node_modules/.bin/node ] && [ -z "$(find package-lock.json -newer node_modules)" ]; then
     return 0
   fi
-  echo 'Bringing Node 24 and the packages of package-lock.json into node_modules (npm ci) ...'
+  echo 'Bringing Node 26 and the packages of package-lock.json into node_modules (npm ci) ...'
   npm ci --no-audit --no-fund
   touch node_modules
 }

@@ -16,6 +16,7 @@ import { formatIpv4 } from './base/ipv4.ts';
 import { createMetrics, type Metrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
 import { createLog, type DaemonLog } from './base/pino.files.ts';
+import { openSystemCalls } from './base/system-calls.socket.ts';
 import { VERSION } from './base/version.ts';
 import type { ServeOptions } from './cli/serve/options.ts';
 import { createDepartures } from './cluster/change/departures.ts';
@@ -343,6 +344,7 @@ async function listen(
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
     deps: {
       ...common,
+      systemCalls: openSystemCalls({ env: process.env, log: common.log }),
       catalog,
       roster,
       leases,

@@ -36,7 +36,7 @@ export async function serveDisk(disk: VolatileDisk, path: string): Promise<DiskS
   const server: Server = createServer((socket) => {
     sockets.add(socket);
     const session = new Session(disk, socket, () => frozen);
-    socket.on('data', (data) => session.take(data));
+    socket.on('data', (data: Buffer) => session.take(data));
     socket.on('error', () => {});
     socket.on('close', () => sockets.delete(socket));
   });

@@ -7,6 +7,7 @@ import express from 'express';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import type { SystemCalls } from '../base/system-calls.socket.ts';
 import type { ApiDeps } from './deps.ts';
 import type { ApiRequest, ApiResponse, Route } from './handler.ts';
 import { HEALTH_ROUTES, type HealthDeps } from './health.ts';
@@ -103,6 +104,8 @@ function closeServer(server: http.Server): Promise<void> {
 interface ServerDeps {
   readonly log: Log;
   readonly metrics: Pick<Metrics, 'add'>;
+  /** Absent: it is not known who asks. */
+  readonly systemCalls?: SystemCalls | undefined;
 }
 
 /**
@@ -153,6 +156,7 @@ async function answer<D extends ServerDeps>(
 ): Promise<void> {
   const gone = new AbortController();
   res.once('close', () => gone.abort());
+  const peer = context.deps.systemCalls?.peerCredentials(req.socket);
   const request: ApiRequest = {
     method: req.method,
     params: req.params as Record<string, string>,
@@ -161,6 +165,7 @@ async function answer<D extends ServerDeps>(
     // A handler that stops reading must still be able to answer: the connection stays.
     body: req.iterator({ destroyOnReturn: false }),
     signal: AbortSignal.any([gone.signal, context.stop]),
+    ...(peer && { peer }),
   };
   let response: ApiResponse;
   try {
@@ -175,6 +180,11 @@ async function answer<D extends ServerDeps>(
     response = problemResponse(problemFor(error, request, route.path, context.deps.log));
   }
   count(context.deps, `${route.method} ${route.path}`, response.status);
+  if (route.method !== 'GET') {
+    const { method, path } = req;
+    const by = peer ? { uid: peer.uid, pid: peer.pid } : {};
+    context.deps.log.info({ method, path, status: response.status, ...by }, 'an operator asked for a change');
+  }
   await send(res, response);
   // What the handler did not read must not stand before the next request on this connection.
   if (!req.readableEnded) req.resume();

@@ -5,6 +5,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import type { SystemCalls } from '../base/system-calls.socket.ts';
 import type { Membership } from '../cluster/change/membership.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
@@ -55,6 +56,8 @@ export interface Daemon {
 }
 
 export interface ApiDeps {
+  /** Says which process asks; absent where system calls cannot be used. */
+  readonly systemCalls?: SystemCalls | undefined;
   readonly catalog: LiveCatalog;
   readonly roster: Pick<Roster, 'get' | 'list' | 'view' | 'byMac' | 'forget'>;
   /**

@@ -3,6 +3,7 @@
  * table.
  */
 import { MusterError } from '../base/errors.ts';
+import type { PeerCredentials } from '../base/system-calls.socket.ts';
 
 /** A request as handlers see it. */
 export interface ApiRequest {
@@ -16,6 +17,8 @@ export interface ApiRequest {
   readonly body: AsyncIterable<Uint8Array>;
   /** Aborts when the client goes away or the server stops. */
   readonly signal: AbortSignal;
+  /** The process that asks, where the kernel can say it: not by TCP, not with `MUSTER_NATIVE=0`. */
+  readonly peer?: PeerCredentials;
 }
 
 /** What goes back: a whole text, or pieces of text as they come (events). */

@@ -182,7 +182,7 @@ async function cutting(port: number) {
       near.destroy();
       far.destroy();
     };
-    far.on('data', (octets) => {
+    far.on('data', (octets: Buffer) => {
       const part = octets.subarray(0, left);
       left -= part.length;
       near.write(part, () => left <= 0 && cut());

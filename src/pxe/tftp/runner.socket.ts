@@ -103,7 +103,7 @@ export function threadRunner({
       place.running.delete(message.id);
       onEnd?.(message.end);
     });
-    worker.on('error', (error) => log.error({ error: error.message }, 'a TFTP thread died'));
+    worker.on('error', (error: Error) => log.error({ error: error.message }, 'a TFTP thread died'));
     worker.on('exit', () => {
       if (closing) return;
       // the next transfer brings another one up

@@ -152,7 +152,7 @@ export function raw(port: number, request: string | Buffer): Promise<RawAnswer> 
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     const socket = net.connect(port, '127.0.0.1', () => socket.write(request));
-    socket.on('data', (part) => parts.push(part));
+    socket.on('data', (part: Buffer) => parts.push(part));
     socket.on('error', reject);
     socket.on('close', () => {
       const all = Buffer.concat(parts);

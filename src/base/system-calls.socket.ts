@@ -1,0 +1,105 @@
+/**
+ * System calls that Node has no function for, made through `node:ffi`. This is the only file that
+ * passes addresses of memory to the kernel: a wrong one ends the whole process. So every buffer has a
+ * fixed size that is set here, and nothing that came from a network is used as a size or an address.
+ *
+ * `node:ffi` is experimental (docs/decisions/0044-node-26-and-its-ffi.md). Everything that needs it
+ * has a fallback, and `MUSTER_NATIVE=0` turns it off.
+ */
+import { createRequire } from 'node:module';
+import type { Socket } from 'node:net';
+import type { Log } from './log.ts';
+
+/** The process at the other end of a unix socket, as the kernel knew it when it connected. */
+export interface PeerCredentials {
+  readonly pid: number;
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export interface SystemCalls {
+  /**
+   * Who connected `socket` (SO_PEERCRED, unix(7)).
+   * @returns undefined when the socket is closed or is not a unix socket.
+   */
+  peerCredentials(socket: Socket): PeerCredentials | undefined;
+}
+
+type Ffi = typeof import('node:ffi');
+
+/** The parts of libc that are used, as `node:ffi` wants them described. */
+const LIBC = {
+  getppid: { arguments: [], return: 'int32' },
+  getsockopt: { arguments: ['int32', 'int32', 'int32', 'pointer', 'pointer'], return: 'int32' },
+} as const;
+
+/** From asm-generic/socket.h; the same on x86-64 and arm64. */
+const SOL_SOCKET = 1;
+const SO_PEERCRED = 17;
+/** `struct ucred`: pid, uid and gid, 32 bits each. */
+const UCRED_BYTES = 12;
+
+/**
+ * Loads the system calls and tries one of them.
+ * @param env `MUSTER_NATIVE=0` turns them off.
+ * @returns undefined when they are turned off, when this Node has no `node:ffi`, or when the trial
+ * fails; the log says which.
+ */
+export function openSystemCalls({
+  env,
+  log,
+}: {
+  readonly env: { readonly MUSTER_NATIVE?: string | undefined };
+  readonly log: Log;
+}): SystemCalls | undefined {
+  if (env.MUSTER_NATIVE === '0') {
+    log.info({}, 'system calls are not used (MUSTER_NATIVE=0): the uid of operators is not known');
+    return undefined;
+  }
+  try {
+    // A static import would keep a Node without the module from starting at all.
+    const ffi = createRequire(import.meta.url)('node:ffi') as Ffi;
+    const libc = ffi.dlopen('libc.so.6', LIBC).functions;
+    const parent = libc.getppid();
+    if (parent !== process.ppid) throw new Error(`getppid() gave ${parent}, not ${process.ppid}`);
+    return systemCalls(ffi, libc);
+  } catch (error) {
+    const cause = (error as Error).message;
+    log.warn({ cause }, 'system calls cannot be used: the uid of operators is not known');
+    return undefined;
+  }
+}
+
+type Libc = ReturnType<Ffi['dlopen']>['functions'];
+
+function systemCalls(ffi: Ffi, libc: Libc): SystemCalls {
+  // The kernel writes here during a call and at no other time. `ArrayBuffer`s do not move.
+  const ucred = new ArrayBuffer(UCRED_BYTES);
+  const length = new ArrayBuffer(4);
+  const ucredAddress = ffi.getRawPointer(ucred);
+  const lengthAddress = ffi.getRawPointer(length);
+  const view = new DataView(ucred);
+  const lengthView = new Int32Array(length);
+  return {
+    peerCredentials(socket) {
+      const fd = descriptorOf(socket);
+      if (fd === undefined) return undefined;
+      lengthView[0] = UCRED_BYTES;
+      const failed = libc.getsockopt!(fd, SOL_SOCKET, SO_PEERCRED, ucredAddress, lengthAddress) as number;
+      if (failed !== 0 || lengthView[0] !== UCRED_BYTES) return undefined;
+      const [pid, uid, gid] = [0, 4, 8].map((offset) => view.getUint32(offset, true)) as [
+        number,
+        number,
+        number,
+      ];
+      // A TCP socket has no peer process: the kernel answers 0 and -1, -1.
+      return pid === 0 ? undefined : { pid, uid, gid };
+    },
+  };
+}
+
+/** The descriptor of an open socket. Node has it, but gives it no public name. */
+function descriptorOf(socket: Socket): number | undefined {
+  const fd = (socket as { _handle?: { fd?: number } | null })._handle?.fd;
+  return fd !== undefined && Number.isInteger(fd) && fd >= 0 ? fd : undefined;
+}
