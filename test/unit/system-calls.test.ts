@@ -25,7 +25,8 @@ function logged(): { log: Log; lines: string[] } {
 /** A server that listens at `where`, and the server's side of one connection of this process. */
 async function accepted(where: string | number): Promise<net.Socket> {
   const server = net.createServer();
-  server.listen(where);
+  if (typeof where === 'string') server.listen(where);
+  else server.listen(where);
   await once(server, 'listening');
   const arrived = once(server, 'connection') as Promise<[net.Socket]>;
   const client = net.connect(typeof where === 'string' ? where : (server.address() as net.AddressInfo).port);
