@@ -29,7 +29,9 @@ async function accepted(where: string | number): Promise<net.Socket> {
   else server.listen(where);
   await once(server, 'listening');
   const arrived = once(server, 'connection') as Promise<[net.Socket]>;
-  const client = net.connect(typeof where === 'string' ? where : (server.address() as net.AddressInfo).port);
+  const client = net.connect(
+    (typeof where === 'string' ? where : (server.address() as net.AddressInfo).port) as string,
+  );
   const [socket] = await arrived;
   closing.push(() => {
     client.destroy();
