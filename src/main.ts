@@ -250,11 +250,17 @@ async function listen(
   });
   const { subjectOf, leasedAddresses } = createAddressOwners({ networks: networks.served, leases, roster });
   const boot = createBootService({
-    ...common,
-    ...state,
+    catalog,
+    memberships,
+    roster,
+    assets,
     networks: networks.served,
-    leasedAddresses,
     render,
+    events,
+    metrics: common.metrics,
+    clock: common.clock,
+    agents,
+    leasedAddresses,
   });
   closing.defer(() => boot.close());
 

@@ -101,11 +101,9 @@ export async function openLocal(options: {
     assets,
     networks,
     render,
-    store,
     events,
     metrics,
     clock,
-    log,
   });
   return {
     catalog,

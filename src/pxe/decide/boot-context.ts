@@ -1,12 +1,11 @@
 /**
- * What the boot service keeps at hand: per machine, what follows from documents and status,
- * computed once per change.
+ * What the boot service holds, and what follows for each machine from documents and status: computed
+ * once per change.
  */
 import type { AgentBoot } from '../../agent/agents.ts';
 import { deliveryOf } from '../../agent/machine-layer.ts';
 import type { Clock } from '../../base/clock.ts';
 import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
-import type { Log } from '../../base/log.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventLog, EventSink } from '../../events/event.ts';
@@ -18,7 +17,6 @@ import { type NamedProfile, type Selection, select } from '../../machines/select
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import type { PxeOptions } from '../../resources/kinds.ts';
-import type { Store } from '../../store/store.ts';
 import { type AssetStore, assetsOf } from '../assets/assets.ts';
 import type { BootAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
@@ -26,64 +24,74 @@ import { type Configurations, createConfigurations } from './configuration.ts';
 import { judge, type Recognised, reason, type Verdict } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 
+/**
+ * What the boot service needs. It answers machines that nobody has authenticated, so it holds these
+ * and nothing else: pass each by name, never a spread of a larger state.
+ */
 export interface BootDeps {
   readonly catalog: Catalog;
   readonly memberships: Memberships;
   readonly roster: Roster;
-  readonly assets: AssetStore;
+  readonly assets: Pick<AssetStore, 'find' | 'loader'>;
   /** The networks that are served; a function where they can change. */
   readonly networks: readonly ServedNetwork[] | (() => readonly ServedNetwork[]);
   readonly render: Render;
-  readonly store: Store;
-  /** With `list`, explanations tell the last events. */
+  /** With `list`, explanations show the last events. */
   readonly events: EventSink & Partial<Pick<EventLog, 'list'>>;
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, 'add'>;
   readonly clock: Clock;
-  readonly log: Log;
-  /** Machines of clusters; absent: there are none. */
+  /** Machines of clusters. Absent: there are none. */
   readonly agents?: AgentBoot;
-  /** Addresses that a hardware address holds a lease on, to know a machine's reports by. */
+  /** The addresses that a MAC holds leases on; a machine's reports must come from one of them. */
   readonly leasedAddresses?: (mac: Mac) => readonly string[];
 }
 
-/** What follows for a machine on a network, as long as neither it nor a document changes. */
-export interface MachineAnswer {
+/** What a machine's document and status give on a network. Valid until one of the three changes. */
+interface MachineAnswer {
   readonly network: ServedNetwork;
+  /** The generation of the documents (Machines aside) that it was computed from. */
   readonly generation: number;
+  /** The version of the machine that it was computed from. */
   readonly version: number;
   readonly recognised: Extract<Recognised, { kind: 'known' }> | { readonly kind: 'unknown' };
-  /** Without images and configuration looked at: what DHCP goes by. */
+  /** The verdict without a look at images and configuration. DHCP uses it. */
   readonly outline: Verdict;
   readonly address: Ipv4 | undefined;
   readonly hostname: string | undefined;
   readonly machinePxe: PxeOptions | undefined;
-  /** For an ordinary DHCP client. */
+  /** The answer to an ordinary DHCP client. */
   readonly ordinary: BootAnswer;
 }
 
-export interface BootContext extends BootDeps {
+/** What the functions of this folder read and record through. */
+export interface BootContext
+  extends Pick<
+    BootDeps,
+    'catalog' | 'roster' | 'assets' | 'events' | 'metrics' | 'clock' | 'agents' | 'leasedAddresses'
+  > {
   readonly configurations: Configurations;
   servedNetworks(): readonly ServedNetwork[];
   profiles(): readonly NamedProfile[];
-  /** The hashes that Images name. */
+  /** The hashes of all files that Images name. */
   needed(): ReadonlySet<string>;
-  standing(member: Member, network: ServedNetwork): MachineAnswer;
-  /** Merged from network, longest vendor class, machine: the narrower wins. */
+  /** What a machine gets on a network; computed again only when one of the two changed. */
+  answerFor(member: Member, network: ServedNetwork): MachineAnswer;
+  /** PXE options merged from network, longest matching vendor class and machine; the last wins. */
   pxeFor(
     machine: PxeOptions | undefined,
     network: ServedNetwork,
     vendorClass: string | undefined,
   ): PxeOptions;
+  /** Turns a recognition into a machine. Discovered records of a known machine are merged into it. */
+  identify(found: Recognition): Identified;
   /**
-   * The one machine that was recognised; a conflict with its names; or nobody. Folds discovered
-   * records into a known machine.
+   * Counts a decision and records it as an event, unless the session's last decision was the same.
+   * Returns whether it did.
    */
-  whois(found: Recognition): Whois;
-  /** Records and counts a decision once per change within a session. */
   decided(
     subject: string,
     live: LiveSession,
-    at: string,
+    stage: string,
     network: string | undefined,
     decision: BootDecision,
     fields?: Readonly<Record<string, string>>,
@@ -91,16 +99,24 @@ export interface BootContext extends BootDeps {
   close(): void;
 }
 
-export type Whois =
+export type Identified =
   | { readonly kind: 'known'; readonly member: Member }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'conflict'; readonly machines: readonly string[] };
 
 const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_boot_client') };
 
+/** Opens the context; it follows the documents until `close`. */
 export function createBootContext(deps: BootDeps): BootContext {
-  const { catalog, roster, events, metrics } = deps;
-  const configurations = createConfigurations(deps);
+  const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
+  const { leasedAddresses } = deps;
+  const agents = deps.agents && bootPart(deps.agents);
+  const configurations = createConfigurations({
+    catalog,
+    memberships,
+    render,
+    ...(agents && { agents }),
+  });
   const answers = new WeakMap<Member, MachineAnswer>();
   let generation = 1;
   let profiles: readonly NamedProfile[] | undefined;
@@ -122,15 +138,22 @@ export function createBootContext(deps: BootDeps): BootContext {
   };
 
   return {
-    ...deps,
+    catalog,
+    roster,
+    assets,
+    events,
+    metrics,
+    clock,
+    ...(agents && { agents }),
+    ...(leasedAddresses && { leasedAddresses }),
     configurations,
-    servedNetworks: () => (typeof deps.networks === 'function' ? deps.networks() : deps.networks),
+    servedNetworks: () => (typeof networks === 'function' ? networks() : networks),
     profiles: allProfiles,
     needed() {
       needed ??= new Set(catalog.list('Image').flatMap(({ document }) => assetsOf(document.spec)));
       return needed;
     },
-    standing(member, network) {
+    answerFor(member, network) {
       const found = answers.get(member);
       if (
         found !== undefined &&
@@ -139,21 +162,21 @@ export function createBootContext(deps: BootDeps): BootContext {
         found.network === network
       )
         return found;
-      const made = standingOf(member, network, allProfiles(), generation);
+      const made = machineAnswer(member, network, allProfiles(), generation);
       answers.set(member, made);
       return made;
     },
     pxeFor(machine, network, vendorClass) {
       let pxe = network.pxe;
       if (vendorClass !== undefined && network.vendorClasses.length > 0) {
-        const fitting = network.vendorClasses
+        const longest = network.vendorClasses
           .filter(({ prefix }) => vendorClass.startsWith(prefix))
           .sort((a, b) => b.prefix.length - a.prefix.length)[0];
-        if (fitting) pxe = { ...pxe, ...fitting.pxe };
+        if (longest) pxe = { ...pxe, ...longest.pxe };
       }
       return machine ? { ...pxe, ...machine } : pxe;
     },
-    whois(found) {
+    identify(found) {
       if (found.kind === 'unknown') return found;
       if (found.kind === 'conflict')
         return { kind: 'conflict', machines: found.matches.map((match) => match.name).sort() };
@@ -161,12 +184,12 @@ export function createBootContext(deps: BootDeps): BootContext {
       if (found.same.length > 0) roster.fold(member, found.same);
       return { kind: 'known', member };
     },
-    decided(subject, live, at, network, decision, fields = {}) {
+    decided(subject, live, stage, network, decision, fields = {}) {
       const { kind, reason } = decision;
       const last = live.decided;
-      if (last?.subject === subject && last.at === at && last.kind === kind && last.code === reason.code)
+      if (last?.subject === subject && last.at === stage && last.kind === kind && last.code === reason.code)
         return false;
-      live.decided = { subject, at, kind, code: reason.code };
+      live.decided = { subject, at: stage, kind, code: reason.code };
       metrics.add('muster_boot_decisions_total', { kind, reason: reason.code });
       events.record({
         kind: 'boot.decision',
@@ -175,7 +198,7 @@ export function createBootContext(deps: BootDeps): BootContext {
         ...(network ? { network } : {}),
         reason,
         fields: {
-          stage: at,
+          stage,
           decision: kind,
           ...fields,
           ...(decision.kind === 'loader' ? { loader: decision.loader } : {}),
@@ -188,11 +211,28 @@ export function createBootContext(deps: BootDeps): BootContext {
   };
 }
 
-/** Whether the secrets of a machine come with its first configuration. */
-export const isInline = ({ agents, catalog }: BootDeps, machine: string): boolean =>
+/** The part of `agents` that boots use. The object that is passed also holds identities and keys. */
+function bootPart(agents: AgentBoot): AgentBoot {
+  return {
+    agentCluster: (machine) => agents.agentCluster(machine),
+    inline: (machine) => agents.inline(machine),
+    alarm: (machine, why, address) => agents.alarm(machine, why, address),
+    layer: (of) => agents.layer(of),
+    get version() {
+      return agents.version;
+    },
+  };
+}
+
+/** Whether the machine's first configuration carries its secrets (`delivery: inline`). */
+export const isInline = (
+  { agents, catalog }: Pick<BootContext, 'agents' | 'catalog'>,
+  machine: string,
+): boolean =>
   agents?.agentCluster(machine) !== undefined &&
   deliveryOf(catalog.get('Machine', machine)?.document) === 'inline';
 
+/** The profile that a machine gets on a network. */
 export function selectionOf(
   member: Member,
   network: string | undefined,
@@ -225,7 +265,7 @@ export function reservedAddress(member: Member, { subnet }: ServedNetwork): Ipv4
   return undefined;
 }
 
-/** The machine's address for templates: reserved, else the one it asks from. */
+/** The machine's address for templates: the reserved one, else `peer`, the one that it asks from. */
 export function addressOf(
   member: Member,
   network: ServedNetwork | undefined,
@@ -235,7 +275,7 @@ export function addressOf(
   return reserved === undefined ? peer : formatIpv4(reserved);
 }
 
-function standingOf(
+function machineAnswer(
   member: Member,
   network: ServedNetwork,
   profiles: readonly NamedProfile[],
@@ -271,10 +311,7 @@ function standingOf(
   };
 }
 
-/**
- * The document's host name where it is a plain one (templates need a session), else the machine's
- * name.
- */
+/** The document's host name unless it is a template, which needs a session; else the machine's name. */
 function hostnameOf(member: Member): string {
   const hostname = member.entry?.document.spec.config?.hostname;
   return hostname !== undefined && !hostname.includes('${') ? hostname : member.name;

@@ -16,7 +16,7 @@ import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import { suits } from '../firmware/loaders.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
-import type { BootContext, Whois } from './boot-context.ts';
+import type { BootContext, Identified } from './boot-context.ts';
 import { addressOf, selectionOf } from './boot-context.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
@@ -50,7 +50,7 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   const alive = verdictOnAlive(context, asker);
   if (alive !== undefined) return turnAway(context, asker, alive);
   const request = { ...asked, network: asked.network ?? networkOf(context, told) };
-  const who = context.whois(asker.found);
+  const who = context.identify(asker.found);
   const member = recorded(context, who, request, identity, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
   const live = sessionOf(context, subject, told, request, bootMac);
@@ -103,7 +103,7 @@ function networkOf(context: BootContext, told: LiveSession | undefined): ScriptR
  */
 function recorded(
   context: BootContext,
-  who: Whois,
+  who: Identified,
   request: ScriptRequest,
   identity: Identity,
   bootMac: Mac | undefined,
@@ -163,7 +163,7 @@ function sessionOf(
 /** The verdict with everything looked at that a boot needs. */
 function prepare(
   context: BootContext,
-  who: Whois,
+  who: Identified,
   live: LiveSession,
   request: ScriptRequest,
   member: Member | undefined,

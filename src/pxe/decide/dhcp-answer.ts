@@ -42,7 +42,7 @@ export function answer(
   if (client.stage === 'none') return ordinary(context, client, network);
   const asker = recognise(context, client, network);
   const { member, subject } = asker;
-  const standing = member && context.standing(member, network);
+  const standing = member && context.answerFor(member, network);
   const pxe = context.pxeFor(standing?.machinePxe, network, client.vendorClass);
   const live = sessionOf(context, asker.opens, client, network);
   const ran = loaderRan(context, live, client, step);
@@ -90,14 +90,14 @@ function ordinary(context: BootContext, client: BootClient, network: ServedNetwo
       writes: NO_WRITES,
     };
   context.roster.see(member, {});
-  return context.standing(member, network).ordinary;
+  return context.answerFor(member, network).ordinary;
 }
 
 function recognise(context: BootContext, client: BootClient, network: ServedNetwork): Asker {
   const { roster } = context;
   let member = roster.byMac(client.mac);
   if (member === undefined) {
-    const who = context.whois(
+    const who = context.identify(
       context.roster.recognise({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid }),
     );
     if (who.kind === 'conflict') {
@@ -112,7 +112,7 @@ function recognise(context: BootContext, client: BootClient, network: ServedNetw
   // more.
   const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
   roster.see(member, sightingOf(client, network, known === undefined ? client.uuid : undefined));
-  const { outline, recognised } = context.standing(member, network);
+  const { outline, recognised } = context.answerFor(member, network);
   if (
     recognised.kind === 'known' &&
     outline.kind !== 'ignore' &&

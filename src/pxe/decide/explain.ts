@@ -245,7 +245,7 @@ function answersTo(context: BootContext, one: Case): Record<string, BootDecision
   if (!network) return {};
   const outline =
     recognition.kind === 'known' && member && prepared.verdict.reason.code !== 'alive'
-      ? context.standing(member, network).outline
+      ? context.answerFor(member, network).outline
       : prepared.verdict;
   const facts = {
     mode: network.mode,

@@ -119,7 +119,6 @@ export async function openWorld(
     assets: {
       find: (sha256) => (lacking.has(sha256) ? undefined : file),
       loader: () => file,
-      loaders: () => [],
     },
     networks: () =>
       joinNetworks({
@@ -128,11 +127,9 @@ export async function openWorld(
         httpPort: 8080,
       }).networks,
     render,
-    store,
     events,
     metrics,
     clock,
-    log,
   });
   const vault = vaultFrom(newVaultKey(), 'test');
   const pki = openPki({ store, vault, clock });

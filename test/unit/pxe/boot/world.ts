@@ -141,11 +141,9 @@ export async function world(
     assets: store_,
     networks,
     render,
-    store,
     events,
     metrics,
     clock,
-    log,
     leasedAddresses: (mac) => [leases.get(mac) ?? []].flat(),
   });
   const ask = (client: Partial<BootClient> & { readonly mac: Mac }, step: BootStep = 'offer') =>
