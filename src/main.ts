@@ -51,6 +51,7 @@ import { openSecrets } from './pki/secrets.ts';
 import { startVault } from './pki/vault-key.files.ts';
 import { createAddressOwners } from './pxe/address-owners.ts';
 import { openAssets } from './pxe/assets/assets.files.ts';
+import { watchSpace } from './pxe/assets/space.files.ts';
 import { createBootService } from './pxe/decide/boot-service.ts';
 import { startDhcp } from './pxe/dhcp/dhcp.socket.ts';
 import { openLeaseBook } from './pxe/dhcp/leases.ts';
@@ -169,6 +170,7 @@ async function openState(
     loaderDirectories: options.loaders,
     log,
   });
+  closing.defer(watchSpace({ directory: options.state, metrics, clock, log }));
   const artifacts = await openArtifactBook(store);
   const addons = openAddons(assets.read);
   const leases = await openLeaseBook({ store, clock, events, metrics });

@@ -23,6 +23,16 @@ export interface AssetView {
   readonly artifacts: readonly string[];
 }
 
+/** An incomplete upload as the API shows it. */
+export interface UploadView {
+  readonly sha256: string;
+  /** Octets that are here. */
+  readonly received: number;
+  readonly modified: string;
+  /** It is being sent now. */
+  readonly active: boolean;
+}
+
 /** Names of the images that need each hash. */
 export function imagesByAsset(
   catalog: Pick<ApiDeps['catalog'], 'list'>,
@@ -48,6 +58,11 @@ export function uploadRange(header: string | undefined): Pick<Upload, 'offset' |
   return { offset: first, total };
 }
 
+/** Octets of the body, where the client says so. */
+function contentLength(header: string | undefined): number | undefined {
+  return header !== undefined && /^[0-9]{1,15}$/.test(header) ? Number(header) : undefined;
+}
+
 /** The rows of the API's table that are about files, each with the name of its handler below. */
 export const ASSET_ROUTES = [
   {
@@ -55,6 +70,12 @@ export const ASSET_ROUTES = [
     method: 'GET',
     path: '/v1/assets',
     summary: 'Verified files, and the images that name them.',
+  },
+  {
+    name: 'uploads',
+    method: 'GET',
+    path: '/v1/uploads',
+    summary: 'Uploads that are not complete: how much of each file is here, and since when.',
   },
   {
     name: 'get',
@@ -79,7 +100,7 @@ export const ASSET_ROUTES = [
     name: 'remove',
     method: 'DELETE',
     path: '/v1/assets/:sha256',
-    summary: 'Removes a file. Query: force, although an image or artifact names it.',
+    summary: 'Removes a file or an incomplete upload. Query: force, although an image or artifact names it.',
   },
 ] as const;
 
@@ -103,11 +124,19 @@ export function assetRoutes(
       ),
     });
   };
+  const uploads: Handler<ApiDeps> = async () =>
+    json({
+      items: (await assets.partials()).map(
+        ({ modified, ...upload }): UploadView => ({ ...upload, modified: modified.toISOString() }),
+      ),
+    });
   const get: Handler<ApiDeps> = async ({ params }) => json(await assets.progress(params.sha256!));
   const put: Handler<ApiDeps> = async ({ params, headers, body }) => {
+    const length = contentLength(headers['content-length']);
     const { complete, ...rest } = await assets.receive({
       sha256: params.sha256!,
       ...uploadRange(headers['content-range']),
+      ...(length !== undefined && { length }),
       body,
     });
     return json({ ...rest, complete }, complete ? 200 : 202);
@@ -121,11 +150,13 @@ export function assetRoutes(
       ...(imagesByAsset(catalog).get(params.sha256!) ?? []).map((name) => `image ${name}`),
       ...(artifacts.users().get(params.sha256!) ?? []).map((name) => `artifact ${name}`),
     ];
-    if (users.length > 0 && !flag(query, 'force'))
+    // Nothing uses an incomplete upload, whatever names its hash.
+    const complete = assets.find(params.sha256!) !== undefined;
+    if (complete && users.length > 0 && !flag(query, 'force'))
       throw new MusterError('E_ASSET_USED', `${params.sha256} is needed by ${users.join(', ')}`);
     await assets.remove(params.sha256!);
     return json({ sha256: params.sha256! });
   };
-  const handlers = { list, get, put, verify, remove };
+  const handlers = { list, uploads, get, put, verify, remove };
   return ASSET_ROUTES.map(({ name, ...route }) => ({ ...route, handler: handlers[name] }));
 }

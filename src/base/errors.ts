@@ -173,7 +173,13 @@ export const ERRORS = {
     title: 'The asset store could not write.',
     who: 'operator',
     http: 507,
-    fix: 'Free space on the file system of the state directory; the upload goes on where it stopped.',
+    fix: 'Make the state directory writable (permissions, quota, a failing disk); the upload then resumes where it stopped.',
+  },
+  E_ASSET_SPACE: {
+    title: 'The state directory has no room for a file.',
+    who: 'operator',
+    http: 507,
+    fix: 'Remove what nothing uses (muster image ls --unused, muster image rm --unused) or free space otherwise, then send the file again. A reserve stays free for the store.',
   },
   // clusters
   E_CLUSTER: {

@@ -51,6 +51,16 @@ export const METRICS = {
     help: 'Reports of machines by step and whether they were believed.',
     labels: ['step', 'outcome'],
   },
+  muster_state_free_bytes: {
+    type: 'gauge',
+    help: 'Free octets of the file system of the state directory.',
+    labels: [],
+  },
+  muster_state_reserve_bytes: {
+    type: 'gauge',
+    help: 'Octets of it that uploads leave free for the store.',
+    labels: [],
+  },
   muster_store_commits_total: { type: 'counter', help: 'Commits by outcome.', labels: ['outcome'] },
   muster_store_commit_seconds: {
     type: 'histogram',

@@ -1,5 +1,5 @@
 /** What `muster image ls|verify|rm` do. */
-import { type AssetView, assetsOf } from '../../api/assets.ts';
+import { type AssetView, assetsOf, type UploadView } from '../../api/assets.ts';
 import type { Shown } from '../../api/documents.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Document, ImageSpec } from '../../resources/kinds.ts';
@@ -48,6 +48,10 @@ async function assets(client: ApiClient): Promise<ReadonlyMap<string, AssetView>
   return new Map(items.map((item) => [item.sha256, item]));
 }
 
+async function uploads(client: ApiClient): Promise<readonly UploadView[]> {
+  return (await client.call<{ items: readonly UploadView[] }>('GET', '/v1/uploads')).items;
+}
+
 /** The files of an image with what they are to it. */
 export function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
   const initrds = image.initrds ?? [];
@@ -89,6 +93,8 @@ export async function list(
   if (options.unused) {
     const unused = [...here.values()].filter((asset) => asset.images.length + asset.artifacts.length === 0);
     for (const { sha256, size } of unused) io.out(`${sha256}  ${sizeText(size)}\n`);
+    for (const { sha256, received, active } of await uploads(client))
+      io.out(`${sha256}  ${sizeText(received)}  ${active ? 'being uploaded' : 'incomplete upload'}\n`);
     return EXIT.ok;
   }
   const lines = imageLines(await images(client), here);
@@ -176,5 +182,11 @@ export async function remove(
     await client.call('DELETE', `/v1/assets/${asset.sha256}`);
     io.out(`asset/${asset.sha256.slice(0, 12)} deleted (${sizeText(asset.size)})\n`);
   }
+  if (options.unused)
+    for (const { sha256, received, active } of await uploads(client)) {
+      if (active) continue;
+      await client.call('DELETE', `/v1/assets/${sha256}`);
+      io.out(`upload/${sha256.slice(0, 12)} deleted (${sizeText(received)}, incomplete)\n`);
+    }
   return EXIT.ok;
 }

@@ -98,7 +98,7 @@ function inventoryVerbs(image: Command, io: Io, finish: Finish): void {
       .summary('list images and whether they are complete')
       .description('Lists images and whether their files are here.')
       .addOption(outputOption('table', 'wide', 'json', 'yaml'))
-      .option('--unused', 'list files that no image needs instead'),
+      .option('--unused', 'list files that no image needs, and incomplete uploads, instead'),
   ).action(async (options) => finish(await (await import('./inventory.ts')).list(options, io)));
   withExamples(list, ['muster image ls', 'see which images can be booted']);
   const verify = withServer(
@@ -121,7 +121,7 @@ function inventoryVerbs(image: Command, io: Io, finish: Finish): void {
       .argument('[name...]', 'names of images')
       .option('--keep-files', 'remove only the documents')
       .option('--force', 'also an image that a Profile names: its machines are held at their next boot')
-      .option('--unused', 'also remove all other files that no image needs'),
+      .option('--unused', 'also remove all other files that no image needs, and incomplete uploads'),
   ).action(async (names: string[], options) =>
     finish(await (await import('./inventory.ts')).remove(names, options, io)),
   );

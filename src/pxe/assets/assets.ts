@@ -1,35 +1,30 @@
-/**
- * Files that machines fetch, found by hash or loader name. The implementation is `assets.files.ts`.
- */
+/** Files that machines fetch, found by hash or by loader name; implemented by `assets.files.ts`. */
 import type { ImageSpec } from '../../resources/kinds.ts';
 
-/** A file ready to be served. */
+/** A file that can be served. */
 export interface ServedFile {
-  /** Absolute path on this host, resolved, inside its root. */
+  /** Absolute path on this host, with links resolved. */
   readonly path: string;
   readonly size: number;
   readonly modified: Date;
 }
 
 export interface AssetStore {
-  /** The verified file of that hash, or undefined when it is not (completely) there. */
+  /** The verified file with that hash; undefined when it is missing or incomplete. */
   find(sha256: string): ServedFile | undefined;
-  /** A boot loader by the name that DHCP advertises; no path separators. */
+  /** A boot loader by the name that DHCP advertises. */
   loader(name: string): ServedFile | undefined;
-  /** Names of all loaders that are there. */
+  /** Names of all loaders. */
   loaders(): readonly string[];
 }
 
-/** What whoever opens the files needs besides. */
+/** An asset store for servers that open the files. */
 export interface OpenedAssets extends AssetStore {
-  /**
-   * Says that `file`, which `find` gave for that hash, was not on disk: from now on it is not
-   * there, and can be added again.
-   */
+  /** Reports that `file`, which `find` returned for that hash, is not on disk. It is then not found. */
   lost(sha256: string, file: ServedFile): void;
 }
 
-/** Hashes of an image's files, each once. */
+/** The hashes of an image's files, each once. */
 export function assetsOf(image: ImageSpec): readonly string[] {
   const all = [image.kernel, ...(image.initrds ?? []), ...(image.root ? [image.root] : [])];
   return [...new Set(all.map(({ sha256 }) => sha256))];

@@ -1,7 +1,7 @@
 /**
- * Boot loaders: plain files of a few directories, found once, served by name. The list is flat; a
- * name can only be one that was there when the directories were read, so no request can lead
- * anywhere else.
+ * Boot loaders: plain files of a few directories, read once and served by name. The list is flat and
+ * contains only names that were found when the directories were read, so no request can reach any
+ * other file.
  */
 import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
@@ -10,13 +10,13 @@ import { LOADER_NAME } from '../../resources/fields.ts';
 import type { ServedFile } from './assets.ts';
 
 /**
- * The loaders of `directories`; where two have the same name, the earlier directory's counts.
+ * The loaders of `directories`. Of two with the same name, the one in the earlier directory is used.
  * Missing directories are logged.
  *
  * Debian keeps some of its loaders as links (`/usr/lib/ipxe/ipxe.efi` → `/boot/ipxe.efi`), so links
- * are followed, once, here. A link out of its directory is followed only if its owner is the
- * directory's owner or root, and to a file that everybody on this host may read and nobody but its
- * owner write: whoever can make such a link can already publish the file.
+ * are followed here. A link that leads out of its directory is followed only if it belongs to the
+ * directory's owner or to root, and its target can be read by all users and written by its owner
+ * only. A user who can make such a link could publish the file anyway.
  */
 export function readLoaders(directories: readonly string[], log: Log): ReadonlyMap<string, ServedFile> {
   const found = new Map<string, ServedFile>();
@@ -45,7 +45,7 @@ export function readLoaders(directories: readonly string[], log: Log): ReadonlyM
   return found;
 }
 
-/** The file, or why not; undefined for what is plainly none (a directory). */
+/** The file, or why it is not served; undefined for anything but a regular file. */
 function loaderFile(root: string, path: string): ServedFile | string | undefined {
   const link = lstatSync(path);
   const real = realpathSync(path);

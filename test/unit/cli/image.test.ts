@@ -14,6 +14,7 @@ import { run } from './run.ts';
 
 const octets = Buffer.from('a kernel');
 const sha256 = createHash('sha256').update(octets).digest('hex');
+const unused = 'c'.repeat(64);
 const IMAGE = `apiVersion: muster/v1
 kind: Image
 metadata: {name: small}
@@ -77,5 +78,36 @@ describe('muster image', () => {
       code: 1,
       out: expect.stringContaining('missing'),
     });
+  });
+
+  it('lists an incomplete upload as unused and removes it, but not one that is still running', async () => {
+    await assets.receive({
+      sha256: unused,
+      offset: 0,
+      total: 5000,
+      body: (async function* () {
+        yield Buffer.alloc(2000);
+      })(),
+    });
+    const gate = Promise.withResolvers<void>();
+    const running = assets.receive({
+      sha256,
+      offset: 0,
+      body: (async function* () {
+        yield octets.subarray(0, 1);
+        await gate.promise;
+        yield octets.subarray(1);
+      })(),
+    });
+    await expect.poll(async () => (await assets.partials()).filter(({ active }) => active).length).toBe(1);
+    const listed = (await muster('image', 'ls', '--unused')).out;
+    expect(listed).toContain(`${unused}  2.0 KiB  incomplete upload\n`);
+    expect(listed).toMatch(new RegExp(`^${sha256}  .*  being uploaded$`, 'm'));
+    expect((await muster('image', 'rm', '--unused')).out).toBe(
+      `upload/${unused.slice(0, 12)} deleted (2.0 KiB, incomplete)\n`,
+    );
+    gate.resolve();
+    expect(await running).toMatchObject({ complete: true });
+    expect((await muster('image', 'ls', '--unused')).out).toBe('');
   });
 });
