@@ -13,6 +13,7 @@ import { MusterError } from '../base/errors.ts';
 import {
   closeGracefully,
   type HttpLimits,
+  LISTEN_BACKLOG,
   limitConnections,
   MACHINE_HTTP_LIMITS,
 } from '../base/limits.server.ts';
@@ -95,7 +96,7 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
   limitConnections(server, limits, log);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options.listen)));
-    server.listen({ ...options.listen, backlog: 4096 }, resolve);
+    server.listen({ ...options.listen, backlog: LISTEN_BACKLOG }, resolve);
   });
   server.on('error', (error) => log.error({ error: error.message }, "the agents' listener failed"));
   return {

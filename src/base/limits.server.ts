@@ -11,6 +11,13 @@ import type { Log } from './log.ts';
 
 type Server = HttpServer | HttpsServer;
 
+/**
+ * Connections that the kernel queues until they are accepted (it caps this at
+ * net.core.somaxconn, 4096 by default). A rack that is powered on at once fills Node's default of
+ * 511.
+ */
+export const LISTEN_BACKLOG = 4096;
+
 export interface HttpLimits {
   readonly connections: number;
   /** By client address. */

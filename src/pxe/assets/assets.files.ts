@@ -1,7 +1,7 @@
 /**
- * The asset store: files named by their SHA-256 under `DIRECTORY/sha256/`. A file gets that name only
- * when it is complete, its hash is right and it is synced to disk, so every file found there was
- * verified, even after a power cut. Incomplete uploads are kept under `DIRECTORY/partial/` and
+ * The asset store: files named by their SHA-256 under `DIRECTORY/sha256/`. A file gets that name
+ * only when it is complete, its hash is right and it is synced to disk, so every file found there
+ * was verified, even after a power cut. Incomplete uploads are kept under `DIRECTORY/partial/` and
  * resume where they stopped. A file that was deleted from outside is noticed when it is opened,
  * listed, verified or added again, and is then no longer listed.
  */
@@ -62,12 +62,12 @@ export interface Assets extends OpenedAssets {
   partials(): Promise<readonly PartialUpload[]>;
   progress(sha256: string): Promise<AssetProgress>;
   /**
-   * Receives octets of a file from `offset` on. When `body` breaks off, the octets that came are kept
-   * for another attempt, and its error is thrown.
+   * Receives octets of a file from `offset` on. When `body` breaks off, the octets that came are
+   * kept for another attempt, and its error is thrown.
    *
    * @throws {MusterError} E_ASSET_HASH when the octets are another file, and E_ASSET_SPACE when the
-   * disk has no room for them above the reserve: nothing is kept in both cases. E_ASSET_OFFSET,
-   * E_ASSET_BUSY, E_ASSET_WRITE.
+   *   disk has no room for them above the reserve: nothing is kept in both cases. E_ASSET_OFFSET,
+   *   E_ASSET_BUSY, E_ASSET_WRITE.
    */
   receive(upload: Upload): Promise<AssetProgress>;
   /**

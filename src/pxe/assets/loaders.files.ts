@@ -1,7 +1,7 @@
 /**
- * Boot loaders: plain files of a few directories, read once and served by name. The list is flat and
- * contains only names that were found when the directories were read, so no request can reach any
- * other file.
+ * Boot loaders: plain files of a few directories, read once and served by name. The list is flat
+ * and contains only names that were found when the directories were read, so no request can reach
+ * any other file.
  */
 import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
@@ -10,8 +10,8 @@ import { LOADER_NAME } from '../../resources/fields.ts';
 import type { ServedFile } from './assets.ts';
 
 /**
- * The loaders of `directories`. Of two with the same name, the one in the earlier directory is used.
- * Missing directories are logged.
+ * The loaders of `directories`. Of two with the same name, the one in the earlier directory is
+ * used. Missing directories are logged.
  *
  * Debian keeps some of its loaders as links (`/usr/lib/ipxe/ipxe.efi` → `/boot/ipxe.efi`), so links
  * are followed here. A link that leads out of its directory is followed only if it belongs to the

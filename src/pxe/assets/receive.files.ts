@@ -13,8 +13,8 @@ export interface Upload {
   /** Where `body` begins in the file: 0, or the number of octets that were received before. */
   readonly offset: number;
   /**
-   * Size of the whole file in octets. With it, `body` may be a piece of the file; without it, `body`
-   * ends with the file.
+   * Size of the whole file in octets. With it, `body` may be a piece of the file; without it,
+   * `body` ends with the file.
    */
   readonly total?: number;
   /** Octets of `body`, where they are known. */
@@ -22,7 +22,9 @@ export interface Upload {
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Hashes of partial files, so that a file that comes in pieces is not read again for each piece. */
+/**
+ * Hashes of partial files, so that a file that comes in pieces is not read again for each piece.
+ */
 export type PartialHashes = Map<string, { readonly hash: Hash; readonly size: number }>;
 
 /** Number of hashes that are kept. The oldest is forgotten and made again from its partial file. */

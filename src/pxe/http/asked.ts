@@ -1,16 +1,17 @@
 /**
- * What a machine says of itself over HTTP: the script's query and the report's form, as values.
- * Pure.
+ * Reads what a machine says about itself over HTTP: the script's query and the report's form. Pure.
  */
 import { type Mac, parseMac } from '../../base/mac.ts';
 import { MAX_MACS, readIdentity } from '../../machines/identity.ts';
 import type { Identity, MachineReport } from '../../machines/machine.ts';
 import { fields, fieldsOf } from './target.ts';
 
+/** Characters of a report's detail that are kept. */
 const MAX_DETAIL = 1024;
-/** As much of a failed boot's log as is kept. */
+/** Characters of a failed boot's log that are kept, its last ones. */
 export const MAX_LOG_TAIL = 16 * 1024;
 
+/** What a script's query says about the machine. */
 export interface Asked {
   readonly identity: Identity;
   readonly bootMac: Mac | undefined;
@@ -18,18 +19,17 @@ export interface Asked {
   readonly firmware?: 'bios' | 'uefi';
 }
 
-/** The questions of the first script. */
+/** Query parameters of the first script (QUESTIONS in `../script/script.ts`). */
 const KEYS = ['mac', 'macs', 'uuid', 'arch', 'platform', 'serial', 'manufacturer', 'product', 'asset'];
 
-/** iPXE's `${buildarch}`; its BIOS builds say i386 on any processor, so that says nothing. */
+/**
+ * iPXE's `${buildarch}`. Its BIOS builds say i386 on any processor, so i386 is not in the table.
+ */
 const ARCH: Readonly<Record<string, Asked['arch']>> = { x86_64: 'x86_64', arm64: 'aarch64' };
 /** iPXE's `${platform}`. */
 const FIRMWARE: Readonly<Record<string, Asked['firmware']>> = { pcbios: 'bios', efi: 'uefi' };
 
-/**
- * Reads the query of the script route. What is missing or malformed is left out; nothing is
- * refused.
- */
+/** Reads the query of the script route. Missing and malformed values are left out. Never throws. */
 export function askedBy(query: string): Asked {
   const given = fieldsOf(query, KEYS);
   const bootMac = hardwareAddress(given.get('mac') ?? '');
@@ -57,7 +57,7 @@ export function askedBy(query: string): Asked {
   };
 }
 
-/** A unicast address that is not all zero. */
+/** The hardware address in `text`, if it is a unicast address and not all zero. */
 function hardwareAddress(text: string): Mac | undefined {
   const mac = parseMac(text);
   return mac === undefined || mac === '00:00:00:00:00:00' || (Number.parseInt(mac.slice(0, 2), 16) & 1) === 1
@@ -65,7 +65,7 @@ function hardwareAddress(text: string): Mac | undefined {
     : mac;
 }
 
-/** All zero and all one are what boards without a UUID say. */
+/** Boards without a UUID say all zero or all one. */
 function saysNothing(uuid: string): boolean {
   return /^(0|-)*$|^(f|-)*$/i.test(uuid);
 }
@@ -73,8 +73,8 @@ function saysNothing(uuid: string): boolean {
 const STEPS = new Set<string>(['kernel', 'configured', 'ready', 'failed'] satisfies MachineReport['step'][]);
 
 /**
- * Reads a report's form; a text instead says what is wrong with it. Long texts are cut: the log at
- * its beginning.
+ * Reads a report's form; returns what is wrong with it as text. Long values are cut: the detail at
+ * its end, the log at its beginning.
  */
 export function reportIn(body: string): MachineReport | string {
   const given = fields(body, { form: true });

@@ -1,8 +1,8 @@
 /**
- * What machines fetch, over plain HTTP/1.1: request → which route? → whose network? → ask the boot
- * service or the assets → answer. Firmware decides the manners: always Content-Length, HEAD like
- * GET, no redirects, connections kept, short texts that say what to do (netboot-protocols §B.4).
- * Every client is bounded in time, in size and in number of connections.
+ * The HTTP/1.1 listener for machines: finds the route and the network of a request, asks the boot
+ * service or the assets, and answers. Firmware (EDK2's HttpBootDxe, the Raspberry Pi's, iPXE)
+ * demands some habits: Content-Length always, HEAD like GET, no redirects, kept connections (quirks
+ * http-*). Every client is limited in time, size and number of connections.
  */
 import http from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -11,6 +11,7 @@ import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import {
   closeGracefully,
   type HttpLimits,
+  LISTEN_BACKLOG,
   limitConnections,
   MACHINE_HTTP_LIMITS,
 } from '../../base/limits.server.ts';
@@ -18,17 +19,27 @@ import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Answer, textAnswer, wait } from './answer.ts';
-import type { MachineHttpOptions } from './options.ts';
 import { send } from './reply.server.ts';
 import { MACHINE_ROUTES } from './routes.ts';
-import { type ServeContext, serve } from './serve.server.ts';
+import { type ServeContext, type ServeDeps, serve } from './serve.server.ts';
 import { parseTarget } from './target.ts';
 
-export interface MachineHttp {
+export interface MachineHttpOptions extends ServeDeps {
+  /** An inherited, listening socket, or an address to listen on; port 0 picks a free one. */
+  readonly listen: { readonly fd: number } | { readonly host: string; readonly port: number };
+  /** The networks in force: they give a machine's network and the URL under which it reaches us. */
+  readonly networks: () => readonly ServedNetwork[];
+  /** While it returns false, every request gets 503 with Retry-After. Default: always ready. */
+  readonly ready?: () => boolean;
+  readonly log: Log;
+  readonly limits?: Partial<HttpLimits>;
+}
+
+interface MachineHttp {
   readonly port: number;
   /**
-   * Takes no new connections, lets transfers end for a bounded time, then cuts them. Resolves when
-   * all is closed.
+   * Accepts no new connections, lets running transfers end for a limited time, then cuts them.
+   * Resolves when all connections are closed.
    */
   close(): Promise<void>;
 }
@@ -53,9 +64,9 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
       handle(request, response, own, limits);
     },
   );
-  // a client that stops taking what it asked for
+  // Cuts a client that stops reading what it asked for.
   server.setTimeout(limits.stalled);
-  // "Expect: 100-continue": a body that would be refused is refused before it is sent
+  // "Expect: 100-continue": a body that is too large is refused before it is sent.
   server.on('checkContinue', (request, response) => {
     if (Number(request.headers['content-length'] ?? 0) <= limits.bodyBytes) response.writeContinue();
     handle(request, response, own, limits);
@@ -66,9 +77,9 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   limitConnections(server, limits, log);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    // As an argument: for a descriptor, Node does not look at `backlog` among the options and
-    // shortens the queue to 511.
-    server.listen(options.listen, 4096, () => {
+    // The backlog is an argument, because Node ignores the option `backlog` for a descriptor, and
+    // would shorten the queue to 511.
+    server.listen(options.listen, LISTEN_BACKLOG, () => {
       server.off('error', reject);
       resolve();
     });
@@ -105,7 +116,7 @@ function handle(
     .then((status) => done(status));
 }
 
-/** Answers that need no route's own work. */
+/** The answer to a request that no route handles: not ready, malformed, unknown path or method. */
 function refuseEarly(
   target: ReturnType<typeof parseTarget>,
   request: http.IncomingMessage,
@@ -137,27 +148,40 @@ function contextOf(
 ): ServeContext {
   const { socket } = request;
   const networks = options.networks();
-  const before = contexts.get(socket);
+  const before = memoContexts.get(socket);
   if (before?.networks === networks) return before.context;
   const peer = plainAddress(socket.remoteAddress);
   const local = plainAddress(socket.localAddress);
   const network = networkOf(networks, parseIpv4(peer), parseIpv4(local));
-  // not the Host header: firmware leaves the port out of it (§B.4), and it is the client's text
+  // Not from the Host header: firmware omits its port (http-host-without-port), and clients forge
+  // it.
   const baseUrl = network
     ? `http://${formatIpv4(network.serverAddress)}:${network.httpPort}`
     : `http://${local}:${socket.localPort}`;
-  const context = { ...options, peer, network, baseUrl, limits };
-  contexts.set(socket, { networks, context });
+  const { boot, assets, subjectOf, events, metrics, clock } = options;
+  const context: ServeContext = {
+    boot,
+    assets,
+    ...(subjectOf && { subjectOf }),
+    events,
+    metrics,
+    clock,
+    peer,
+    network,
+    baseUrl,
+    limits,
+  };
+  memoContexts.set(socket, { networks, context });
   return context;
 }
 
-/** A connection's ends do not change; its network can, with the documents. */
-const contexts = new WeakMap<
+/** By connection. Its addresses do not change; its network changes with the documents. */
+const memoContexts = new WeakMap<
   Socket,
   { readonly networks: readonly ServedNetwork[]; readonly context: ServeContext }
 >();
 
-/** IPv4 in its own spelling, also when it came over a dual-stack socket. */
+/** An IPv4 address without the prefix that a dual-stack socket adds. */
 function plainAddress(address: string | undefined): string {
   return address?.startsWith('::ffff:') ? address.slice(7) : (address ?? '');
 }
@@ -173,7 +197,7 @@ function networkOf(
   );
 }
 
-/** Turns what a route threw into an answer, if one can still be sent. Returns the status. */
+/** Answers a request whose route threw, unless the answer has begun. Returns the status. */
 function failure(error: unknown, response: http.ServerResponse, log: Log): number {
   const known = error instanceof MusterError;
   if (known) log.warn({ code: error.code, error: error.message }, 'a machine could not be answered');
@@ -182,8 +206,8 @@ function failure(error: unknown, response: http.ServerResponse, log: Log): numbe
     response.destroy();
     return 500;
   }
-  // a store that cannot write now will again; the rest is our fault and no reason for a machine to
-  // give up either
+  // A store that cannot write now may write later, and a fault of ours may pass: 503 makes the
+  // machine ask again.
   const code = known ? error.code : 'E_INTERNAL';
   return send(
     response,
@@ -191,7 +215,7 @@ function failure(error: unknown, response: http.ServerResponse, log: Log): numbe
   );
 }
 
-/** What is no HTTP, or too slow, or too large to be looked at. */
+/** Answers and closes a connection whose request is not HTTP, too slow or too large. */
 function refuseNoise(error: NodeJS.ErrnoException, socket: Socket, metrics: Metrics): void {
   const status =
     error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
@@ -201,6 +225,6 @@ function refuseNoise(error: NodeJS.ErrnoException, socket: Socket, metrics: Metr
     socket.end(
       `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`,
     );
-  // end() alone would leave a client that sends on for ever connected
+  // With end() alone, a client that never stops sending would stay connected.
   socket.destroySoon();
 }

@@ -1,16 +1,16 @@
-/** Range requests (RFC 9110 §14): one range; pure. */
+/** Range requests with one range (RFC 9110 §14). Pure. */
 
-export type RangeAnswer =
-  /** No range, or one that may be ignored: the whole file, 200. */
+type RangeAnswer =
+  /** There is no range, or it is ignored: the whole file, 200. */
   | { readonly kind: 'whole' }
-  /** First and last octet, both included: 206. */
+  /** From octet `first` to octet `last`, both included: 206. */
   | { readonly kind: 'part'; readonly first: number; readonly last: number }
-  /** Nothing of the file lies in it: 416. */
+  /** The range is outside the file: 416. */
   | { readonly kind: 'unsatisfiable' };
 
 /**
- * What to send of `size` octets. Several ranges, other units and malformed ones are ignored, as the
- * RFC allows: the client then gets the whole file, which it must cope with.
+ * Which octets of a file of `size` octets a Range header asks for. Several ranges, other units and
+ * malformed headers are ignored, as the RFC allows; the client then gets the whole file.
  */
 export function selectRange(header: string | undefined, size: number): RangeAnswer {
   const found = header === undefined ? null : /^bytes=([0-9]{0,15})-([0-9]{0,15})$/.exec(header.trim());

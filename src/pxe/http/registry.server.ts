@@ -1,6 +1,6 @@
 /**
- * Container images out of the asset store, on any of Node's HTTP or HTTPS servers:
- * `src/artifacts/registry.ts` decides.
+ * Serves container images from the asset store, on any HTTP or HTTPS server of Node. What a request
+ * means is decided in `src/artifacts/registry.ts`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ArtifactBook } from '../../artifacts/book.ts';
@@ -10,15 +10,15 @@ import type { OpenedAssets } from '../assets/assets.ts';
 import type { Answer } from './answer.ts';
 import { send, sendFile } from './reply.server.ts';
 
-export interface RegistryDeps {
+interface RegistryDeps {
   readonly book: Pick<ArtifactBook, 'repository'>;
   readonly assets: Pick<OpenedAssets, 'find' | 'lost'>;
   readonly metrics: Metrics;
 }
 
 /**
- * Answers a request for an image. Resolves to the status sent, or to undefined when the path is
- * none of a registry's (`/v2/…`) and nothing was sent; never rejects.
+ * Answers a request for an image. Resolves to the status that was sent, or to undefined when the
+ * path is not a registry's (`/v2/…`) and nothing was sent. Never rejects.
  */
 export async function serveRegistry(
   request: IncomingMessage,

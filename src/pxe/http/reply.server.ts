@@ -1,4 +1,4 @@
-/** Sending answers and files to machines. */
+/** Sends answers and files to machines. */
 import { close, createReadStream, fstat, open } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
@@ -7,48 +7,48 @@ import { type Answer, wait } from './answer.ts';
 import { selectRange } from './range.ts';
 
 /**
- * Read ahead of the socket, per transfer: from 256 KiB on one core fills 10 GbE (netboot-protocols
- * §E.4).
+ * Octets that are read ahead of the socket for each transfer. From 256 KiB on, one core fills 10
+ * GbE (1.2 to 1.9 GB/s measured over loopback; 0.8 to 1.4 GB/s with 64 KiB).
  */
 const READ_AHEAD = 512 * 1024;
 
 /**
- * Sends `answer`, always with Content-Length, never with an empty header value (edk2#7443 hangs at
- * one). To HEAD the same without the body. Returns the status.
+ * Sends `answer`, always with Content-Length and never with an empty header value (quirk
+ * http-empty-header). HEAD gets the same without the body. Returns the status.
  */
 export function send(response: ServerResponse, answer: Answer): number {
   const length = Buffer.byteLength(answer.body, 'utf8');
   const headers = ['content-type', answer.contentType, 'content-length', String(length)];
   for (const [name, value] of answer.headers ?? []) headers.push(name, value);
   response.writeHead(answer.status, headers);
-  // As text: Node then writes head and body at once, and of plain ASCII it copies the octets.
+  // Node writes head and body of a text in one call, and copies a Latin-1 text octet by octet.
   if (response.req.method === 'HEAD') response.end();
   else response.end(answer.body, length === answer.body.length ? 'latin1' : 'utf8');
   return answer.status;
 }
 
-/** How sending a file went. `octets` of its body left for the socket. */
+/** How sending a file went. `octets`: octets of its body that were passed to the socket. */
 export interface Sent {
   readonly status: number;
   readonly octets: number;
-  /** All octets of the whole file went out, to a GET without a range. */
+  /** The whole file was sent, to a GET without a range. */
   readonly whole: boolean;
 }
 
 export interface FileReply {
   readonly file: ServedFile;
   readonly contentType: string;
-  /** A strong validator, quotes included; undefined: made from size and time. */
+  /** A strong validator with its quotes. Default: made from size and modification time. */
   readonly etag?: string;
-  /** More headers, with the file as with 304. */
+  /** More headers, for the file and for 304. */
   readonly headers?: Answer['headers'];
-  /** What is said when the file is not on disk any more. */
+  /** The answer when the file is no longer on disk. */
   readonly gone: () => Answer;
 }
 
 /**
- * Sends a file: HEAD, one range, If-None-Match, If-Range. Opens it once and looks nothing else up;
- * the size is that of the open file. Resolves when the client has it or is gone; never rejects.
+ * Sends a file, with HEAD, one range, If-None-Match and If-Range. Opens it once; the size is that
+ * of the open file. Resolves when the client has it or is gone. Never rejects.
  */
 export async function sendFile(
   request: IncomingMessage,
@@ -89,23 +89,19 @@ export async function sendFile(
   return { status, octets, whole: range.kind === 'whole' && octets === length };
 }
 
-/**
- * Streams octets `first` to `last` of `fd` and closes it; resolves to how many were handed to the
- * socket.
- */
+/** Sends octets `first` to `last` of `fd` and closes it. Resolves to how many the socket got. */
 async function stream(fd: number, first: number, last: number, response: ServerResponse): Promise<number> {
   const source = createReadStream('', { fd, start: first, end: last, highWaterMark: READ_AHEAD });
-  // Once it has ended, a response knows its connection no more.
+  // A response that has ended no longer knows its connection.
   const { socket } = response;
   try {
     await pipeline(source, response);
-    // The file became shorter meanwhile: its client would wait on a connection that is kept for
-    // octets that never come.
+    // The file has become shorter: its client would wait for octets that never come.
     if (source.bytesRead <= last - first) socket?.destroy();
     return source.bytesRead;
   } catch {
-    // the client went away, or the disk failed: the connection is cut, so that no short file passes
-    // for a whole one
+    // The client is gone or the disk failed. Cutting the connection tells the client that the file
+    // is incomplete.
     response.destroy();
     return Math.max(0, source.bytesRead - response.writableLength);
   }
@@ -132,7 +128,7 @@ function openFile(path: string): Promise<Opened> {
 
 function openFailure(error: NodeJS.ErrnoException, gone: FileReply['gone']): Answer {
   if (error.code === 'ENOENT') return gone();
-  return wait(`E_INTERNAL: the file cannot be opened now (${error.code ?? 'no regular file'}).`);
+  return wait(`E_INTERNAL: the file cannot be opened now (${error.code ?? 'not a regular file'}).`);
 }
 
 function matches(header: string | undefined, etag: string): boolean {

@@ -1,22 +1,20 @@
 /**
- * What machines fetch, as a table: the HTTP server matches on it, scripts and configs build their
- * URLs from it, `docs/ports.md` is generated from it. `:session` is a boot session's id.
+ * The routes of the listener for machines. The HTTP server matches requests against this table,
+ * scripts and configurations build their URLs from it, and `make docs` writes docs/ports.md from
+ * it. `:session` is the id of a boot session.
  */
 export const MACHINE_ROUTES = {
-  /**
-   * The same for everybody: asks iPXE who it is and chains to `script`. For loaders configured by
-   * hand.
-   */
+  /** The same for every machine. For loaders that are configured by hand. */
   entry: {
     method: 'GET',
     path: '/boot.ipxe',
-    about: 'Boot script for any machine: asks iPXE who it is, chains on.',
+    about: 'Boot script for any machine: sends what iPXE knows about it to `anyScript`.',
   },
-  /** The same for everybody, bound to a session by its URL; constant time. */
+  /** The same for every machine but for the session in its URL. Takes constant time. */
   start: {
     method: 'GET',
     path: '/boot/:session/start.ipxe',
-    about: 'First script of a session: asks iPXE who it is, chains on.',
+    about: 'First script of a session: sends what iPXE knows about the machine to `script`.',
   },
   script: {
     method: 'GET',
@@ -27,7 +25,7 @@ export const MACHINE_ROUTES = {
   anyScript: {
     method: 'GET',
     path: '/script.ipxe',
-    about: 'As `script`, for a machine whose DHCP answer was not ours: opens a session by what iPXE says.',
+    about: 'As `script`, for a machine that another DHCP server answered: opens a session by what iPXE says.',
   },
   userData: { method: 'GET', path: '/boot/:session/user-data', about: 'cloud-init user-data.' },
   metaData: { method: 'GET', path: '/boot/:session/meta-data', about: 'cloud-init meta-data.' },
@@ -46,35 +44,36 @@ export const MACHINE_ROUTES = {
   asset: {
     method: 'GET',
     path: '/assets/:sha256/:name',
-    about: 'A file of an image, by its hash. HEAD, Range.',
+    about: 'A file of an image, by its hash. HEAD and Range work.',
   },
   loader: {
     method: 'GET',
     path: '/loaders/:name',
-    about: 'A boot loader, the same files as by TFTP. HEAD, Range.',
+    about: 'A boot loader; the same files as by TFTP. HEAD and Range work.',
   },
 } as const;
 
-/** Kernel arguments that Muster itself adds; images and agents read them from /proc/cmdline. */
+/** Kernel arguments that Muster adds. Images and agents read them from /proc/cmdline. */
 export const KERNEL_ARGUMENTS = {
   'muster.url': 'Base URL of this session, e.g. http://10.77.0.1:8080/boot/SESSION',
   'muster.root': 'URL of the root image (squashfs).',
-  'muster.root.sha256': 'Its SHA-256; our images check it before they mount it.',
+  'muster.root.sha256': 'SHA-256 of the root image; Muster images check it before they mount it.',
   'muster.time':
-    "The server's time, seconds since 1970, when the script was served; our initrd sets the clock forward to it.",
+    "The server's time when the script was served, in seconds since 1970; the initrd of Muster images sets the clock forward to it.",
   BOOTIF: 'The interface that booted, as PXELINUX writes it: 01-52-54-00-aa-00-01.',
 } as const;
 
 export type MachineRoute = keyof typeof MACHINE_ROUTES;
 
-/** The routes' paths, cut at their parameters once: `['/boot/', 'session', '/user-data']`. */
+/** The paths, split at their parameters: `['/boot/', 'session', '/user-data']`. */
 const PIECES = new Map(
   Object.entries(MACHINE_ROUTES).map(([route, { path }]) => [route, path.split(/:([a-z0-9]+)/)] as const),
 );
 
 /**
- * The path of a route with its parameters filled in, each percent-encoded; `/boot/ID/user-data`.
- * Throws when one is missing.
+ * The path of a route with its parameters filled in and percent-encoded, e.g. `/boot/ID/user-data`.
+ *
+ * @throws {RangeError} when a parameter is missing.
  */
 export function machinePath(route: MachineRoute, params: Readonly<Record<string, string>> = {}): string {
   let path = '';

@@ -1,32 +1,54 @@
-/** One function a route: what a machine asked for, from the boot service or the assets. */
+/** One function per route: answers from the boot service or the assets. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { HttpLimits } from '../../base/limits.server.ts';
-import type { ConfigFile } from '../boot.ts';
+import type { Metrics } from '../../base/metrics.ts';
+import type { EventSink } from '../../events/event.ts';
+import type { OpenedAssets } from '../assets/assets.ts';
+import type { BootService, ConfigFile } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { entryScript, startScript } from '../script/script.ts';
 import { type Answer, script, TEXT, textAnswer, wait } from './answer.ts';
 import { askedBy, reportIn } from './asked.ts';
-import type { MachineHttpOptions } from './options.ts';
 import { type FileReply, send, sendFile } from './reply.server.ts';
 import type { Target } from './target.ts';
 
-export interface ServeContext extends Omit<MachineHttpOptions, 'limits'> {
+/** What the routes need. */
+export interface ServeDeps {
+  readonly boot: Pick<BootService, 'script' | 'config' | 'inline' | 'report' | 'needs'>;
+  readonly assets: OpenedAssets;
+  /** The machine that has an address, for events about files. */
+  readonly subjectOf?: (
+    address: string,
+  ) => { readonly subject: string; readonly session?: string } | undefined;
+  readonly events: EventSink;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+}
+
+/** The same, with what a connection adds. */
+export interface ServeContext extends ServeDeps {
+  /** The client's address. */
   readonly peer: string;
   readonly network: ServedNetwork | undefined;
+  /** The URL under which this client reaches us, without a slash at its end. */
   readonly baseUrl: string;
   readonly limits: HttpLimits;
 }
 
 type Routed = Extract<Target, { kind: 'route' }>;
 
-/** What a session's id can look like; whether there is such a session, the boot service knows. */
+/** What a session id looks like. Whether it exists, only the boot service knows. */
 const SESSION = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Of a report that is too large, so many times the limit is read and dropped. */
+/**
+ * A report that is too large is read and dropped up to this many times the limit, so that its
+ * client sees the answer instead of a reset. Beyond that it gets the answer at once.
+ */
 const DRAIN = 16;
 
-/** Answers a request whose method fits its route. Resolves to the status sent. */
+/** Answers a request whose method fits its route. Resolves to the status that was sent. */
 export async function serve(
   target: Routed,
   request: IncomingMessage,
@@ -43,7 +65,7 @@ export async function serve(
       return send(response, script(startScript({ baseUrl: context.baseUrl, session: params.session! })));
     case 'script':
     case 'anyScript':
-      // To be asked for its head makes no boot: one that counts, and may be given once only.
+      // HEAD gives no boot: a boot is counted, and some may be given once only.
       if (request.method === 'HEAD') return head(response);
       return send(response, await bootScript(target, context));
     case 'userData':
@@ -65,7 +87,7 @@ export async function serve(
   }
 }
 
-/** What can be said of a script that was not made: not its length. */
+/** The answer to HEAD of a script: without a length, because no script was made. */
 function head(response: ServerResponse): number {
   response.writeHead(200, ['content-type', TEXT]);
   response.end();
@@ -115,7 +137,7 @@ async function report(
   const given = reportIn(body);
   if (typeof given === 'string') return textAnswer(400, `E_USAGE: ${given}.`);
   const answer = await context.boot.report(session, given, context.peer);
-  // below 500: the machine need not say it again
+  // A status below 500 tells the machine not to repeat the report.
   return answer.believed
     ? textAnswer(200, 'recorded')
     : textAnswer(409, `recorded, not believed: ${answer.why}`);
@@ -124,7 +146,7 @@ async function report(
 /** The body as text, or undefined when it is larger than `limit`. */
 function readBody(request: IncomingMessage, limit: number): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
-    // a client that waits for "100 Continue" has not sent its body, and will not
+    // A client that waits for "100 Continue" has not sent its body, and will not send it.
     if (request.headers.expect !== undefined && Number(request.headers['content-length'] ?? 0) > limit) {
       resolve(undefined);
       return;
@@ -135,13 +157,11 @@ function readBody(request: IncomingMessage, limit: number): Promise<string | und
       octets += part.length;
       if (octets <= limit) parts.push(part);
       else parts.length = 0;
-      // what is too large is read to its end, or the client would meet a reset instead of the
-      // answer; but not for ever
       if (octets > limit * DRAIN) resolve(undefined);
     });
     request.on('end', () => resolve(octets > limit ? undefined : Buffer.concat(parts).toString('utf8')));
     request.on('error', reject);
-    request.on('close', () => reject(new MusterError('E_USAGE', 'the report broke off')));
+    request.on('close', () => reject(new MusterError('E_USAGE', 'the report ended early')));
   });
 }
 
@@ -163,12 +183,15 @@ async function asset(
 }
 
 /**
- * A file that an Image names is not ready, whatever the reason; one that none names does not exist.
+ * A missing file that an Image names is not ready (503); one that no Image names does not exist
+ * (404).
  */
 function absent(hash: string, { boot }: ServeContext): Answer {
   const what = `no verified file with SHA-256 ${hash.slice(0, 64)} is here`;
   return boot.needs(hash)
-    ? wait(`${what}, but an Image names it. Add it with \`muster image add\`, then this goes on by itself.`)
+    ? wait(
+        `${what}, but an Image names it. Add it with \`muster image add\`; the machine then continues by itself.`,
+      )
     : textAnswer(404, `E_NOT_FOUND: ${what}. Add it with \`muster image add\`.`);
 }
 
@@ -185,7 +208,7 @@ async function loader(
       `E_NOT_FOUND: there is no boot loader "${name.slice(0, 100)}" on this boot host. Install Debian's package ipxe, or name its directory with --loaders; muster reload reads the directories again.`,
     );
   if (!file) return send(response, gone());
-  // EDK2 takes the type, else the extension, for what it got (§B.4)
+  // EDK2 (HttpBootCheckImageType) goes by the content type, else by the extension.
   const contentType = /\.efi$/i.test(name) ? 'application/efi' : 'application/octet-stream';
   return sent({ file, contentType, gone }, name, request, response, context);
 }

@@ -1,10 +1,7 @@
-/**
- * From a request line to a route: pure, and the only place that looks at what a machine wrote as a
- * path.
- */
+/** Finds the route of a request line. Pure, and the only place that reads a path from a machine. */
 import { MACHINE_ROUTES, type MachineRoute } from './routes.ts';
 
-/** Longest request target that is looked at; scripts ask with about 1 KiB. */
+/** Longer request targets are malformed. A script's query has about 1 KiB. */
 const MAX_TARGET = 8192;
 
 export type Target =
@@ -12,11 +9,11 @@ export type Target =
       readonly kind: 'route';
       readonly route: MachineRoute;
       readonly params: Readonly<Record<string, string>>;
-      /** After the `?`, undecoded. */
+      /** The part behind `?`, undecoded. */
       readonly query: string;
     }
   | { readonly kind: 'nowhere'; readonly path: string }
-  /** Not a path at all, or one that tries to leave. */
+  /** Not a path, or one that no file name could have. */
   | { readonly kind: 'malformed'; readonly why: string };
 
 /** The routes by number of segments: `['boot', ':session', 'user-data']`. */
@@ -29,11 +26,11 @@ for (const [route, { path }] of Object.entries(MACHINE_ROUTES) as [MachineRoute,
 }
 
 /**
- * What `url` (the request target as sent) asks for. Doubled slashes count as one (firmware joins
- * URLs carelessly and does not follow a redirect to the right spelling); the absolute form
- * `http://host/path` is taken for its path (RFC 9112 §3.2.2). A segment that is `.` or `..`, or
- * holds a slash, a backslash or a control character once decoded, is malformed: no file name has
- * one. Never throws.
+ * Finds what `url` (the request target as sent) asks for. Never throws. Doubled slashes count as
+ * one, because firmware joins URLs carelessly and does not follow redirects (quirk
+ * http-no-redirect). Of the absolute form `http://host/path` only the path is read (RFC 9112
+ * §3.2.2). A segment that is `.` or `..`, or that has a slash, a backslash or a control character
+ * when it is decoded, is malformed.
  */
 export function parseTarget(url: string): Target {
   if (url.length > MAX_TARGET) return { kind: 'malformed', why: 'the path is too long' };
@@ -52,7 +49,8 @@ export function parseTarget(url: string): Target {
   for (const raw of path.split('/')) {
     if (raw === '') continue;
     const segment = decodeSegment(raw);
-    if (segment === undefined) return { kind: 'malformed', why: 'the path holds what no file name has' };
+    if (segment === undefined)
+      return { kind: 'malformed', why: 'the path has a character that no file name may have' };
     segments.push(segment);
   }
   for (const { route, segments: wanted } of BY_LENGTH.get(segments.length) ?? []) {
@@ -85,9 +83,9 @@ function matched(wanted: readonly string[], given: readonly string[]): Record<st
 }
 
 /**
- * The fields of a query or of a form: percent-decoded, the first of equal names counts. Octets that
- * are not UTF-8 are read as Latin-1 (SMBIOS texts are whatever a vendor typed). `form`: `+` is a
- * blank; otherwise it is a plus.
+ * The fields of a query or form, percent-decoded. Of equal names the first counts. Octets that are
+ * not UTF-8 are read as Latin-1, because SMBIOS texts are whatever a vendor typed. `form`: `+`
+ * means a blank; otherwise it means a plus.
  */
 export function fields(text: string, options: { readonly form: boolean }): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
@@ -101,8 +99,8 @@ export function fields(text: string, options: { readonly form: boolean }): Reado
 }
 
 /**
- * As {@link fields}, for a query that iPXE put together: a value goes on until the next of `keys`
- * that has not come yet, because iPXE does not encode the `&` of a serial number.
+ * As {@link fields}, for a query that iPXE has built: a value extends to the next of `keys` that
+ * was not found yet, because iPXE does not encode the `&` of a serial number.
  */
 export function fieldsOf(text: string, keys: readonly string[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>();

@@ -17,7 +17,7 @@ import type { MachineReport } from '../../../../src/machines/machine.ts';
 import { type Assets, openAssets } from '../../../../src/pxe/assets/assets.files.ts';
 import type { ScriptRequest } from '../../../../src/pxe/boot.ts';
 import { startMachineHttp } from '../../../../src/pxe/http/machines.server.ts';
-import type { MachineHttpOptions } from '../../../../src/pxe/http/options.ts';
+import type { MachineHttpOptions } from '../../../../src/pxe/http/machines.server.ts';
 import type { ServedNetwork } from '../../../../src/pxe/network.ts';
 
 export interface Rig {
