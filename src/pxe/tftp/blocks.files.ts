@@ -1,39 +1,33 @@
 /**
- * A file as DATA packets. Few large reads, straight into the memory of the packets: nothing is
- * allocated per block. Files are opened and read synchronously: transfers have threads of their own
- * (`runner.socket.ts`), loaders are in the page cache after the first machine, and a hand-over to
- * another thread costs more than the read (a quarter of the rate with fifty clients).
+ * Reads a file as DATA packets: few large reads, straight into the memory of the packets, and no
+ * allocation per block. Files are opened and read synchronously. Transfers run in threads
+ * (`runner.socket.ts`), loaders are in the page cache after the first machine, and asynchronous
+ * reads cost more than they save (a quarter of the rate with fifty clients).
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { DATA_HEADER, writeDataHeader } from './codec.ts';
 import { toNetascii } from './request.ts';
 
-/**
- * An open regular file, or its translation. `read` fills all of `into` from `position` on, or
- * throws.
- */
+/** An open regular file or its translation. `read` fills `into` from `position` on, or throws. */
 export interface ByteSource {
   readonly size: number;
   read(into: Buffer, position: number): void;
 }
 
-/**
- * Larger texts are not translated: netascii is for people, and it has to be translated in memory.
- */
-export const MAX_NETASCII = 4 * 1024 * 1024;
+/** Larger files are refused in netascii mode, because they would be translated in memory. */
+const MAX_NETASCII = 4 * 1024 * 1024;
 
-/** Files open for transfers, each once however many transfers read it. */
+/** Open files. Each is open once, however many transfers read it. */
 export class OpenFiles {
   readonly #open = new Map<string, { readonly fd: number; readonly size: number; users: number }>();
 
-  /** How many descriptors are in use. */
+  /** Number of open descriptors. */
   get size(): number {
     return this.#open.size;
   }
 
   /**
-   * Opens `path` for reading. `release` must be called once. Throws the system's error, or when it
-   * is no regular file.
+   * Opens `path`. `release` must be called once. Throws when it cannot be opened as a regular file.
    */
   acquire(path: string): { readonly source: ByteSource; readonly release: () => void } {
     const held = this.#open.get(path) ?? { ...openRegular(path), users: 0 };
@@ -53,7 +47,7 @@ export class OpenFiles {
 }
 
 function openRegular(path: string): { fd: number; size: number } {
-  // a pipe would keep the thread waiting for its writer
+  // O_NONBLOCK: opening a pipe would block the thread until there is a writer.
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const stat = fstatSync(fd);
   if (stat.isFile()) return { fd, size: stat.size };
@@ -86,7 +80,7 @@ function memorySource(octets: Buffer): ByteSource {
 /** The empty file. */
 export const emptySource: ByteSource = memorySource(Buffer.alloc(0));
 
-/** The file's text as netascii. Throws when it is larger than {@link MAX_NETASCII}. */
+/** The file translated into netascii. Throws when it is larger than {@link MAX_NETASCII}. */
 export function netasciiSource(source: ByteSource): ByteSource {
   if (source.size > MAX_NETASCII)
     throw new Error(`netascii is for texts up to ${MAX_NETASCII} octets; ask for octet`);
@@ -96,22 +90,21 @@ export function netasciiSource(source: ByteSource): ByteSource {
 }
 
 /**
- * About this much is read at once: many transfers' packets together stay in the processor's cache.
+ * About this many octets are read in one call, so that the packets stay in the processor's cache.
  */
 const CHUNK_BYTES = 48 * 1024;
 
 interface Chunk {
-  /** First block it holds, absolute; 0 while it holds none. */
+  /** Number of its first block; 0 while it is empty. */
   first: number;
   readonly memory: Buffer;
-  /** Views of `memory`, one a packet, made once. */
+  /** Views of `memory`, one per packet. */
   readonly packets: readonly Buffer[];
 }
 
 /**
- * Two chunks of packets, because a window may straddle two. A block can be had as long as none is
- * asked for that is two chunks further on: a chunk is at least as long as two windows, so those
- * that a client may still ask for again are there.
+ * Gives the packets of a transfer, from two chunks, because a window may span two. A chunk is at
+ * least as long as two windows, so every block that a client may still ask for again is in memory.
  */
 export class BlockReader {
   readonly #source: ByteSource;
@@ -137,7 +130,7 @@ export class BlockReader {
     );
   }
 
-  /** DATA `block` (absolute, from 1) as it goes out. Throws when the file cannot be read. */
+  /** The DATA packet of `block` (from 1). Throws when the file cannot be read. */
   packet(block: number): Buffer {
     const index = Math.floor((block - 1) / this.#perChunk);
     const first = index * this.#perChunk + 1;
@@ -152,9 +145,9 @@ export class BlockReader {
     const count = Math.min(this.#perChunk, this.#blocks - first + 1);
     const position = (first - 1) * this.#blockSize;
     const octets = Math.min(count * this.#blockSize, this.#source.size - position);
-    // the file's octets go to the end of the memory, in one read, and are then moved to their
-    // packets, first to last: no packet reaches beyond the octets that are still to be moved, as
-    // each is ahead of its place by the headers left
+    // One read puts the file's octets at the end of the memory; they are then moved to their
+    // packets, first to last. No packet overwrites octets that are still to be moved, because these
+    // are ahead of their place by the headers that are left.
     const from = count * DATA_HEADER;
     chunk.first = 0;
     if (octets > 0) this.#source.read(chunk.memory.subarray(from, from + octets), position);
@@ -164,13 +157,12 @@ export class BlockReader {
 }
 
 /**
- * Moves `octets` from `from` on into packets from the memory's beginning on, each behind its
- * header.
+ * Moves `octets` that begin at `from` into packets at the beginning of `memory`, behind headers.
  */
 function spread(memory: Buffer, from: number, octets: number, first: number, blockSize: number): void {
   let packet = 0;
   let block = first;
-  // also when nothing is left for the last block: it is a header alone
+  // Also when nothing is left for the last block, which is then only a header.
   for (let at = 0; at <= octets && packet + DATA_HEADER <= memory.length; at += blockSize) {
     memory.copyWithin(packet + DATA_HEADER, from + at, from + Math.min(at + blockSize, octets));
     writeDataHeader(memory, packet, block++);

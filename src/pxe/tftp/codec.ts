@@ -1,10 +1,10 @@
 /**
- * TFTP on the wire: RFC 1350 (packets), RFC 2347 (options, OACK). Decoding never throws: what is no
- * packet is a value with a reason. DATA is written by the block reader in place
- * (`blocks.files.ts`), so it has no encoder of its own but {@link writeDataHeader}.
+ * TFTP on the wire: RFC 1350 (packets) and RFC 2347 (options, OACK). Decoding never throws: a
+ * datagram that is not a packet gives a reason. The block reader writes DATA packets in place
+ * (`blocks.files.ts`), so DATA has only {@link writeDataHeader}.
  */
 
-/** RFC 1350 §5 and RFC 2347; the messages are the RFC's own. */
+/** Error codes of RFC 1350 §5 and RFC 2347. */
 export const TFTP_ERROR = {
   undefined: 0,
   notFound: 1,
@@ -23,37 +23,34 @@ const OPCODE = { read: 1, write: 2, data: 3, ack: 4, error: 5, oack: 6 } as cons
 /** Octets before the data of a DATA packet. */
 export const DATA_HEADER = 4;
 /**
- * RFC 2347: a request with its options fits 512 octets; some firmware writes more, an Ethernet
- * frame bounds all of it.
+ * Longer requests are malformed. RFC 2347 says 512 octets; some firmware sends more, up to an
+ * Ethernet frame.
  */
-export const MAX_REQUEST = 1500;
+const MAX_REQUEST = 1500;
 
 export interface TftpRequest {
   readonly kind: 'read' | 'write';
-  /** As sent, octets as Latin-1. */
+  /** As sent, read as Latin-1. */
   readonly filename: string;
-  /** Lower case: `octet`, `netascii`, `mail` or anything. */
+  /** In lower case: `octet`, `netascii`, `mail` or any other text. */
   readonly mode: string;
-  /**
-   * Names in lower case (RFC 2347: case-insensitive), values as sent; the first of equal names
-   * counts.
-   */
+  /** Names in lower case (RFC 2347), values as sent. Of equal names the first counts. */
   readonly options: ReadonlyMap<string, string>;
 }
 
-export type TftpPacket =
+type TftpPacket =
   | TftpRequest
   | { readonly kind: 'ack'; readonly block: number }
   | { readonly kind: 'error'; readonly code: number; readonly message: string }
   | { readonly kind: 'data' | 'oack' }
   | { readonly kind: 'malformed'; readonly why: MalformedReason };
 
-/** Why a datagram is no TFTP packet. A closed list: it is a label of a metric. */
-export type MalformedReason = 'short' | 'opcode' | 'request' | 'long';
+/** Why a datagram is not a TFTP packet. */
+type MalformedReason = 'short' | 'opcode' | 'request' | 'long';
 
 const malformed = (why: MalformedReason): TftpPacket => ({ kind: 'malformed', why });
 
-/** What a datagram says. Never throws, whatever the octets. */
+/** Decodes a datagram. Never throws. */
 export function decodeTftp(datagram: Buffer): TftpPacket {
   if (datagram.length < 4) return malformed('short');
   if (datagram[0] !== 0) return malformed('opcode');
@@ -81,7 +78,7 @@ function decodeRequest(kind: 'read' | 'write', datagram: Buffer): TftpPacket {
   let at = 2;
   while (at < datagram.length) {
     const end = datagram.indexOf(0, at);
-    // some ROMs forget the last NUL; without one the rest is the last word
+    // Some ROMs omit the last NUL; the last word then extends to the end.
     words.push(datagram.toString('latin1', at, end < 0 ? datagram.length : end));
     at = end < 0 ? datagram.length : end + 1;
   }
@@ -96,7 +93,7 @@ function decodeRequest(kind: 'read' | 'write', datagram: Buffer): TftpPacket {
   return { kind, filename, mode: mode.toLowerCase(), options };
 }
 
-/** A peer's error message as it may stand in a log: printable ASCII, at most 100 characters. */
+/** A peer's error message for logs: printable ASCII, at most 100 characters. */
 function errorText(octets: Buffer): string {
   const end = octets.indexOf(0);
   return octets
@@ -104,17 +101,18 @@ function errorText(octets: Buffer): string {
     .replace(/[^\x20-\x7e]/g, '?');
 }
 
-/** An OACK with `options` in their order. */
+/** An OACK with `options` in this order. */
 export function encodeOack(options: Iterable<readonly [string, string]>): Buffer {
   const words = [...options].map(([name, value]) => `${name}\0${value}\0`).join('');
   return Buffer.from(`\0\x06${words}`, 'latin1');
 }
 
+/** An ERROR packet. */
 export function encodeError(code: TftpErrorCode, message: string): Buffer {
   return Buffer.from(`\0\x05\0${String.fromCharCode(code)}${message}\0`, 'latin1');
 }
 
-/** A request, as clients send it; for tests and benchmarks. */
+/** A read request; for tests and benchmarks. */
 export function encodeRead(
   filename: string,
   mode = 'octet',
@@ -124,11 +122,14 @@ export function encodeRead(
   return Buffer.from(`\0\x01${filename}\0${mode}\0${words}`, 'latin1');
 }
 
+/** An ACK; for tests and benchmarks. */
 export function encodeAck(block: number): Buffer {
   return Buffer.from([0, OPCODE.ack, (block >>> 8) & 255, block & 255]);
 }
 
-/** The header of DATA `block` (an absolute number: it rolls over to 0 after 65535) at `at`. */
+/**
+ * Writes the header of DATA `block` at `at`. The number grows without limit; it rolls over here.
+ */
 export function writeDataHeader(packet: Buffer, at: number, block: number): void {
   packet[at] = 0;
   packet[at + 1] = OPCODE.data;

@@ -1,26 +1,21 @@
-/**
- * From a read request to what will be sent: the loader's name, and the options agreed on. Pure.
- */
+/** Reads a TFTP request: the loader that it means, and the options that are accepted. Pure. */
 import type { Millis } from '../../base/duration.ts';
 import type { TftpRequest } from './codec.ts';
 
-/** RFC 1350: without options a block has 512 octets. */
-export const DEFAULT_BLOCK = 512;
-/**
- * IPv4, UDP and TFTP headers: what a block has not of the MTU. Netboot ROMs cannot cope with
- * fragments.
- */
+/** Octets of a block without option blksize (RFC 1350). */
+const DEFAULT_BLOCK = 512;
+/** Octets of the IPv4, UDP and TFTP headers. Netboot ROMs cannot reassemble fragments. */
 const HEADERS = 32;
 /**
- * RFC 7440 lets a client ask for 65535; 64 blocks fill a gigabit at any distance of one building.
+ * Largest window. RFC 7440 allows 65535; 64 blocks fill a gigabit at any distance in a building.
  */
 export const MAX_WINDOW = 64;
 
 /**
- * The flat loader name that a request means, or undefined when it can mean none. Firmware writes
- * names in many ways: `\` for `/`, leading and doubled slashes (both from URLs and Windows
- * servers), a trailing 0xff where DHCP option 67 had no NUL. Directories lead nowhere: loaders are
- * a flat list, so any name that still has one, and any `..`, is nobody's.
+ * The loader name that a request means; undefined when it can mean none. Firmware writes names in
+ * many ways: `\` for `/`, leading and doubled slashes, a trailing 0xff where DHCP option 67 had no
+ * NUL (quirks tftp-backslash and tftp-name-0xff). Loaders are a flat list, so a name with a
+ * directory or `..` means none.
  */
 export function loaderName(filename: string): string | undefined {
   const plain = filename
@@ -33,28 +28,29 @@ export function loaderName(filename: string): string | undefined {
 }
 
 /**
- * Files that GRUB asks for in its prefix and takes a refusal of badly (it waits for the time-out of
- * each): answered empty, whatever the directory (MAAS `tftp.py`). PXELINUX asks for none of these,
- * and wants real refusals.
+ * Files that GRUB asks for in its prefix. It waits for a time-out when one is refused, so they are
+ * empty files in every directory (quirk grub-lists; MAAS `tftp.py` does the same).
  */
 const EMPTY_FILES = new Set(['command.lst', 'crypto.lst', 'fs.lst', 'terminal.lst']);
 
+/** Whether a request is for one of these files. */
 export function isEmptyFile(filename: string): boolean {
   return EMPTY_FILES.has(filename.replaceAll('\\', '/').split('/').at(-1)!.toLowerCase());
 }
 
+/** The options of a transfer. */
 export interface Agreed {
   /** Octets of a full block. */
   readonly blockSize: number;
-  /** Blocks sent before an ACK is waited for. */
+  /** Number of blocks that are sent before an ACK is awaited. */
   readonly window: number;
-  /** The client's own time-out (RFC 2349), kept to exactly; undefined: measured. */
+  /** The client's time-out (RFC 2349); undefined: the time-out is measured. */
   readonly timeout: Millis | undefined;
-  /** Options to acknowledge, in the client's order; empty: no OACK, block 1 goes out at once. */
+  /** Options to acknowledge, in the client's order. Empty: no OACK; block 1 is sent first. */
   readonly acknowledged: readonly (readonly [string, string])[];
 }
 
-/** A decimal number in `from`..`to`; a number beyond `to` is `to` when `clamp`; else undefined. */
+/** A decimal number from `from` to `to`, else undefined. `clamp`: a larger number gives `to`. */
 function number(value: string, from: number, to: number, clamp: boolean): number | undefined {
   if (!/^[0-9]{1,10}$/.test(value)) return undefined;
   const n = Number(value);
@@ -63,11 +59,11 @@ function number(value: string, from: number, to: number, clamp: boolean): number
 }
 
 /**
- * Which of the request's options are agreed to. Only those asked for are acknowledged (EDK2 aborts
- * at others); unknown and malformed ones are left out, as RFC 2347 wants, not answered with an
- * error. `blksize` (RFC 2348) at most what the MTU carries · `timeout` (RFC 2349) echoed unchanged,
- * 1–255 s · `tsize` the size in octets, in octet mode only: translated text has another length ·
- * `windowsize` (RFC 7440) at most {@link MAX_WINDOW}.
+ * Decides which options of a request for a file of `size` octets are accepted. Only requested
+ * options are acknowledged, because EDK2 aborts at others. Unknown and malformed options are
+ * ignored (RFC 2347). `blksize` (RFC 2348) is at most what the MTU carries. `timeout` (RFC 2349, 1
+ * to 255 s) is echoed unchanged. `tsize` is acknowledged in mode octet only, because translated
+ * text has another length. `windowsize` (RFC 7440) is at most {@link MAX_WINDOW}.
  */
 export function agree(request: TftpRequest, size: number, mtu: number): Agreed {
   let blockSize = DEFAULT_BLOCK;
@@ -77,7 +73,7 @@ export function agree(request: TftpRequest, size: number, mtu: number): Agreed {
   for (const [name, value] of request.options) {
     switch (name) {
       case 'blksize': {
-        // RFC 2348: from 8 to 65464
+        // RFC 2348 allows 8 to 65464.
         const asked = number(value, 8, 65_464, true);
         if (asked === undefined) break;
         blockSize = Math.min(asked, Math.max(mtu - HEADERS, DEFAULT_BLOCK));
@@ -99,7 +95,7 @@ export function agree(request: TftpRequest, size: number, mtu: number): Agreed {
         break;
       }
       case 'tsize':
-        // not for an empty file: curl takes a size of 0 for a fault and gives up
+        // Not for an empty file (quirk curl-tsize-0).
         if (request.mode === 'octet' && size > 0 && number(value, 0, 2 ** 32, true) !== undefined)
           acknowledged.push([name, String(size)]);
         break;
@@ -109,14 +105,14 @@ export function agree(request: TftpRequest, size: number, mtu: number): Agreed {
 }
 
 /**
- * Blocks of a file: the last one is shorter than the others, empty if the size is a multiple (RFC
- * 1350 §6).
+ * Number of blocks of a file. The last block is shorter than the others; it is empty if the size is
+ * a multiple of the block size (RFC 1350 §6).
  */
 export function blockCount(size: number, blockSize: number): number {
   return Math.floor(size / blockSize) + 1;
 }
 
-/** Text as netascii has it (RFC 764): LF becomes CR LF, CR becomes CR NUL. */
+/** Text in netascii (RFC 764): LF becomes CR LF, CR becomes CR NUL. */
 export function toNetascii(text: Buffer): Buffer {
   const out = Buffer.allocUnsafe(text.length * 2);
   let at = 0;

@@ -1,6 +1,6 @@
 /**
- * Who does the transfers: threads of their own, so that a storm of loaders takes all cores and no
- * DHCP packet waits behind a window of data; or this thread, for tests that own the clock.
+ * Runs transfers in threads, so that many loaders use all cores and no DHCP packet waits behind a
+ * window of data; or in this thread, for tests that control the clock.
  */
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../base/clock.ts';
@@ -11,22 +11,22 @@ import { Transfer, type TransferEnd, type TransferJob } from './transfer.socket.
 
 export interface RunningTransfer {
   /**
-   * The same request came again; `anew` is called when it wants a transfer of its own ({@link
+   * Handles a repeated request. `restart` is called when it needs a new transfer ({@link
    * Transfer.again}).
    */
-  again(anew: () => void): void;
+  again(restart: () => void): void;
   supersede(): void;
   shutDown(): void;
 }
 
 export interface TransferRunner {
-  /** Begins a transfer; `onEnd` is called once, never before `start` returned. */
+  /** Begins a transfer. `onEnd` is called once, and never before `start` has returned. */
   start(job: TransferJob, onEnd: (end: TransferEnd) => void): RunningTransfer;
-  /** When no transfer runs any more. */
+  /** To be called when no transfer runs any more. */
   close(): Promise<void>;
 }
 
-/** Transfers in this thread. */
+/** Runs transfers in this thread. */
 export function inlineRunner(clock: Clock): TransferRunner {
   const files = new OpenFiles();
   return {
@@ -34,8 +34,8 @@ export function inlineRunner(clock: Clock): TransferRunner {
       const transfer = new Transfer({ ...job, files, clock, onEnd });
       transfer.start();
       return {
-        again: (anew) => {
-          if (!transfer.again()) anew();
+        again: (restart) => {
+          if (!transfer.again()) restart();
         },
         supersede: () => transfer.supersede(),
         shutDown: () => transfer.shutDown(),
@@ -45,20 +45,17 @@ export function inlineRunner(clock: Clock): TransferRunner {
   };
 }
 
-/** To a thread. */
+/** Messages to a thread. */
 export type ToThread =
   | { readonly do: 'start'; readonly id: number; readonly job: TransferJob }
   | { readonly do: 'again' | 'supersede' | 'shutDown'; readonly id: number };
 
-/** From a thread: a transfer ended, or whether a repeated request wants one of its own. */
+/** Messages from a thread: a transfer ended, or whether a repeated request needs a new transfer. */
 export type FromThread =
   | { readonly id: number; readonly end: TransferEnd }
-  | { readonly id: number; readonly anew: boolean };
+  | { readonly id: number; readonly restart: boolean };
 
-/**
- * A thread that dies takes its transfers with it: their clients' time-outs begin anew with another
- * request.
- */
+/** How transfers end whose thread has died. Their clients time out and ask again. */
 const DIED: TransferEnd = {
   outcome: 'failed',
   why: 'the thread that sent the file died',
@@ -66,14 +63,15 @@ const DIED: TransferEnd = {
   elapsed: 0 as Millis,
 };
 
+/** One thread and its transfers. */
 interface Place {
   worker: Worker | undefined;
   readonly running: Map<number, (end: TransferEnd) => void>;
-  /** What to do if a repeated request wants a transfer of its own. */
+  /** What to call when a repeated request needs a new transfer. */
   readonly repeats: Map<number, () => void>;
 }
 
-/** Transfers in `threads` threads, each job to the one with the fewest. */
+/** Runs transfers in `threads` threads; each transfer goes to the thread with the fewest. */
 export function threadRunner({
   threads,
   log,
@@ -90,13 +88,13 @@ export function threadRunner({
   }));
   const spawn = (place: Place): Worker => {
     const worker = new Worker(new URL('./thread.socket.ts', import.meta.url));
-    // sockets of the main thread keep the process alive, not these
+    // The sockets of the main thread keep the process alive.
     worker.unref();
     worker.on('message', (message: FromThread) => {
-      if ('anew' in message) {
-        const anew = place.repeats.get(message.id);
+      if ('restart' in message) {
+        const restart = place.repeats.get(message.id);
         place.repeats.delete(message.id);
-        if (message.anew) anew?.();
+        if (message.restart) restart?.();
         return;
       }
       const onEnd = place.running.get(message.id);
@@ -106,7 +104,7 @@ export function threadRunner({
     worker.on('error', (error: Error) => log.error({ error: error.message }, 'a TFTP thread died'));
     worker.on('exit', () => {
       if (closing) return;
-      // the next transfer brings another one up
+      // The next transfer starts another thread.
       place.worker = undefined;
       const lost = [...place.running.values()];
       place.running.clear();
@@ -126,8 +124,8 @@ export function threadRunner({
       const tell = (message: ToThread) => worker.postMessage(message);
       tell({ do: 'start', id, job });
       return {
-        again(anew) {
-          place.repeats.set(id, anew);
+        again(restart) {
+          place.repeats.set(id, restart);
           tell({ do: 'again', id });
         },
         supersede: () => tell({ do: 'supersede', id }),

@@ -1,17 +1,17 @@
-/** UDP sockets for TFTP: the inherited ones that requests come to, and one for each transfer. */
+/** UDP sockets for TFTP: the inherited ones that receive requests, and two for each transfer. */
 import { createSocket, type Socket } from 'node:dgram';
 
 /**
- * Where requests arrive: an inherited socket (bound to its device before we started), or an address
- * of our own, for tests.
+ * Where requests arrive: an inherited socket, bound to its device before the start; or, in tests,
+ * an address.
  */
 export type TftpListener =
   | { readonly fd: number; readonly interface?: string }
   | { readonly address: string; readonly port: number; readonly interface?: string };
 
 /**
- * dgram looks up every destination, even a literal address, and does so one turn of the event loop
- * later. Here all are literals: answering at once saves a quarter of the cost of sending.
+ * Replaces dgram's look-up of destinations. It would take a turn of the event loop even for a
+ * literal address, which all are here; this saves a quarter of the cost of sending.
  */
 function literal(
   host: string,
@@ -25,7 +25,9 @@ function create(reusePort = false): Socket {
   return createSocket({ type: 'udp4', lookup: literal as never, reusePort });
 }
 
-/** Resolves to `socket` at its event `done`, which `begin` leads to; closes it when that fails. */
+/**
+ * Calls `begin` and resolves to `socket` at its event `done`. Closes the socket when that fails.
+ */
 function when(done: 'listening' | 'connect', socket: Socket, begin: () => void): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const failed = (error: Error): void => {
@@ -45,7 +47,7 @@ const bind = (socket: Socket, address: string, port: number): Promise<Socket> =>
   when('listening', socket, () => socket.bind({ address, port, exclusive: true }));
 
 /**
- * Takes over a listener. Rejects when the descriptor is no UDP socket or the address is not ours.
+ * Opens a listener. Rejects when the descriptor is not a UDP socket or the address is not local.
  */
 export function adopt(listener: TftpListener): Promise<Socket> {
   const socket = create();
@@ -53,20 +55,20 @@ export function adopt(listener: TftpListener): Promise<Socket> {
   return when('listening', socket, () => socket.bind({ fd: listener.fd }));
 }
 
-/** A socket on `address` and a port that the kernel picks. */
+/** Opens a socket on `address` and a port that the kernel picks. */
 export const bound = (address: string): Promise<Socket> => bind(create(), address, 0);
 
-/** The sockets of a transfer's TID, see {@link boundFor}. */
+/** The two sockets of a transfer, see {@link boundFor}. */
 export interface TransferSockets {
   readonly client: Socket;
   readonly strangers: Socket;
 }
 
 /**
- * On `address` and a port that the kernel picks, a transfer's TID (RFC 1350 §4): a socket that is
- * connected to the client, so that the way there is looked up once and not for each packet, and one
- * that hears everybody else, who has to be answered with error 5. The kernel prefers the connected
- * one. It may give two transfers one port, and tells them apart by their clients.
+ * Opens a transfer's sockets on `address` and one port that the kernel picks, its TID (RFC 1350
+ * §4). `client` is connected to the client, so that the route is looked up once and not for each
+ * packet. `strangers` receives from everyone else, who must get error 5. The kernel prefers the
+ * connected socket. It may give two transfers the same port, and tells them apart by their clients.
  */
 export async function boundFor(
   address: string,

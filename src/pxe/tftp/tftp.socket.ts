@@ -1,7 +1,6 @@
 /**
- * TFTP's sockets: receive a request → is it one? → which file? → open → a transfer with a socket of
- * its own. Each transfer's loop: receive → from its client? → step → do what the step says. All
- * decisions are in `request.ts` and `transfer.ts`.
+ * The TFTP server: receives requests, finds their files, and starts transfers, each with its own
+ * sockets (`transfer.socket.ts`). Decisions about requests are in `request.ts`.
  */
 import type { RemoteInfo, Socket } from 'node:dgram';
 import { availableParallelism } from 'node:os';
@@ -21,38 +20,31 @@ import type { TransferEnd } from './transfer.socket.ts';
 
 export type { TftpListener } from './sockets.socket.ts';
 
-/** Bounds on what clients can make us hold; a transfer costs about 300 KiB while it runs. */
-export interface TftpLimits {
+/** Limits on transfers that run at the same time; each takes about 300 KiB of memory. */
+interface TftpLimits {
+  /** All transfers together. */
   readonly transfers: number;
   /**
-   * By client address. Firmware needs two at once; behind a relay that rewrites addresses, more.
+   * Transfers of one client address. Firmware needs two; clients behind address translation share.
    */
   readonly perClient: number;
 }
 
-export const TFTP_LIMITS: TftpLimits = { transfers: 1024, perClient: 64 };
+const TFTP_LIMITS: TftpLimits = { transfers: 1024, perClient: 64 };
 
-/** Ethernet's, where a network says nothing else. */
+/** The MTU of a network whose document names none. */
 const DEFAULT_MTU = 1500;
-/**
- * One thread sends some 100 MB/s; more than four would only compete with the rest of the boot host.
- */
+/** One thread sends about 100 MB/s; more than four would compete with the rest of the boot host. */
 const MAX_THREADS = 4;
-/** How long running transfers may take to end after `signal`. */
+/** How long running transfers may continue after `signal`. */
 const GRACE = 10_000 as Millis;
 
 export interface TftpOptions {
   readonly sockets: readonly TftpListener[];
   readonly assets: Pick<AssetStore, 'loader'>;
-  /**
-   * The networks in force now. Decides from which of our addresses a client is answered, and how
-   * large a block may be.
-   */
+  /** The networks in force: they give the local address of a transfer, and the MTU. */
   readonly networks?: () => readonly ServedNetwork[];
-  /**
-   * Who has this address, for events; without it, or when it is unknown, the address stands for
-   * itself.
-   */
+  /** The machine that has an address, for events. Default, and for unknown ones: the address. */
   readonly subjectOf?: (
     address: string,
   ) => { readonly subject: string; readonly session?: string } | undefined;
@@ -62,9 +54,9 @@ export interface TftpOptions {
   readonly clock: Clock;
   readonly limits?: TftpLimits;
   readonly grace?: Millis;
-  /** Threads that do the transfers; 0: this one, by `clock`. Default: one a core, at most four. */
+  /** Threads for transfers; 0: this thread, with `clock`. Default: one per core, at most four. */
   readonly threads?: number;
-  /** Stops the server: no new transfers, running ones may end within `grace`. */
+  /** Stops the server: it accepts no new transfers, and running ones may end within `grace`. */
   readonly signal: AbortSignal;
 }
 
@@ -73,9 +65,7 @@ export interface TftpServer {
   readonly addresses: readonly { readonly address: string; readonly port: number }[];
   /** Transfers running now. */
   active(): number;
-  /**
-   * Resolves when the server has stopped, after `signal`: all transfers over, all sockets closed.
-   */
+  /** Resolves after `signal`, when all transfers are over and all sockets are closed. */
   readonly stopped: Promise<void>;
 }
 
@@ -98,13 +88,13 @@ class Server implements TftpServer {
   readonly #log: Log;
   readonly #limits: TftpLimits;
   readonly #runner: TransferRunner;
-  /** By `address:port` of the client; with the request, to know it again. */
+  /** By `address:port` of the client, with the request, so that a repeated one is recognised. */
   readonly #transfers = new Map<string, { readonly datagram: Buffer; readonly transfer: RunningTransfer }>();
   readonly #perClient = new Map<string, number>();
-  /** Transfers, those included that a newer one from the same port has taken the place of. */
+  /** Number of running transfers, including those that a newer one replaces. */
   #running = 0;
   readonly #listening: Socket[] = [];
-  /** For errors outside of transfers, by the local address they leave from. */
+  /** Sockets for errors outside transfers, by local address. */
   readonly #errorSockets = new Map<string, Promise<Socket>>();
   readonly addresses: { address: string; port: number }[] = [];
   readonly stopped: Promise<void>;
@@ -150,11 +140,11 @@ class Server implements TftpServer {
   #request(datagram: Buffer, peer: RemoteInfo, listener: TftpListener, local: string): void {
     const packet = decodeTftp(datagram);
     if (packet.kind !== 'read' && packet.kind !== 'write') {
-      // answering strays or noise would only help whoever forges their sender
+      // No answer: it would go to whoever the forged sender of such a packet is.
       this.#count(packet.kind === 'malformed' ? 'malformed' : 'stray');
       return;
     }
-    // port 0 cannot be answered
+    // Port 0 cannot be answered.
     if (peer.port === 0) return;
     const network = this.#networkOf(peer.address, listener);
     const from = local !== '0.0.0.0' ? local : network ? formatIpv4(network.serverAddress) : local;
@@ -170,7 +160,7 @@ class Server implements TftpServer {
       running.transfer.again(begin);
       return;
     }
-    // some firmware uses one port for all: it has given up the former transfer
+    // Some firmware uses one port for all transfers; it has given up the former one.
     running?.transfer.supersede();
     begin();
   }
@@ -190,8 +180,7 @@ class Server implements TftpServer {
     const found = isEmptyFile(request.filename) ? { path: undefined } : this.#find(request.filename);
     if (this.#stopping || !found) return;
     if (this.#running >= this.#limits.transfers || ofClient >= this.#limits.perClient) {
-      // silence, not an error: clients ask again after a second or so, and an error would end their
-      // boot
+      // No error packet: clients ask again after about a second, and an error would end their boot.
       this.#count('busy');
       return;
     }
@@ -219,7 +208,7 @@ class Server implements TftpServer {
   #find(filename: string): { readonly path: string } | undefined {
     const name = loaderName(filename);
     if (name === undefined) return undefined;
-    // names are case-insensitive to firmware that grew up with Windows servers; the exact one wins
+    // Firmware that expects Windows servers ignores the case of names. The exact name is preferred.
     return this.#options.assets.loader(name) ?? this.#options.assets.loader(name.toLowerCase());
   }
 
@@ -259,7 +248,7 @@ class Server implements TftpServer {
     this.#errorSockets.set(from, opening);
     opening.then(
       (socket) => socket.on('error', () => {}).unref(),
-      // the address may come back: try again with the next error
+      // The address may come back: the next error tries again.
       () => this.#errorSockets.delete(from),
     );
     return opening;
@@ -278,7 +267,7 @@ class Server implements TftpServer {
     const { outcome, why, octets, elapsed } = end;
     this.#count(outcome);
     this.#options.metrics.add('muster_tftp_sent_bytes_total', {}, octets);
-    // a probe is how EDK2 and BIOS ROMs learn the size: neither a download nor a failure
+    // A probe is neither a download nor a failure (quirk tftp-probe).
     if (outcome === 'probed') {
       this.#log.debug({ peer: peer.address, file: request.filename }, 'TFTP: options probed');
       return;

@@ -1,4 +1,4 @@
-/** The entry of a thread that does transfers; it is told by `runner.socket.ts`. */
+/** Entry of a thread that runs transfers; `runner.socket.ts` starts it and sends it messages. */
 import { parentPort } from 'node:worker_threads';
 import { systemClock } from '../../base/clock.ts';
 import { OpenFiles } from './blocks.files.ts';
@@ -25,8 +25,8 @@ port.on('message', (message: ToThread) => {
       break;
     }
     case 'again': {
-      const anew = !(transfers.get(id)?.again() ?? false);
-      port.postMessage({ id, anew } satisfies FromThread);
+      const restart = !(transfers.get(id)?.again() ?? false);
+      port.postMessage({ id, restart } satisfies FromThread);
       break;
     }
     case 'supersede':

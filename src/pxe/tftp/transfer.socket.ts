@@ -1,6 +1,4 @@
-/**
- * One transfer at work: its sockets, its file, its timer around the state machine of `transfer.ts`.
- */
+/** One running transfer: sockets, file and timer around the state machine of `transfer.ts`. */
 import type { RemoteInfo } from 'node:dgram';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -17,13 +15,13 @@ import {
   type TransferState,
 } from './transfer.ts';
 
-/** What to send to whom; plain data, so that it can be handed to another thread. */
+/** What to send to whom. Plain data, because it is passed to another thread. */
 export interface TransferJob {
   readonly request: TftpRequest;
   readonly peer: { readonly address: string; readonly port: number };
-  /** The file; undefined: the empty one. */
+  /** The file; undefined: an empty file. */
   readonly path: string | undefined;
-  /** Our address. */
+  /** The local address to send from. */
   readonly from: string;
   readonly mtu: number;
 }
@@ -32,12 +30,12 @@ export interface TransferJob {
 export interface TransferEnd {
   readonly outcome: Outcome;
   readonly why: string;
-  /** Octets of the file that the client has confirmed. */
+  /** Octets of the file that the client has acknowledged. */
   readonly octets: number;
   readonly elapsed: Millis;
 }
 
-export interface TransferOptions extends TransferJob {
+interface TransferOptions extends TransferJob {
   readonly files: OpenFiles;
   readonly clock: Clock;
   /** Called once. */
@@ -45,12 +43,12 @@ export interface TransferOptions extends TransferJob {
 }
 
 /**
- * A request that comes again later than this, from a client that had already answered, is a client
- * that began anew.
+ * A repeated request within this many ms after the start, from a client that has already answered,
+ * is a duplicate of the network; a later one means that the client has started over.
  */
 const DOUBLED_WITHIN = 1000;
 
-/** What exists once socket and file are open. */
+/** What exists once sockets and file are open. */
 interface Running extends TransferSockets {
   readonly reader: BlockReader;
   readonly plan: TransferPlan;
@@ -68,7 +66,7 @@ export class Transfer {
   /** When the timer fires. */
   #timerDue = Number.POSITIVE_INFINITY as Millis;
   #ended = false;
-  /** What went wrong here; the client is told less. */
+  /** What went wrong on this side, for the log; the client gets a shorter message. */
   #fault: string | undefined;
 
   constructor(options: TransferOptions) {
@@ -76,17 +74,15 @@ export class Transfer {
     this.#startedAt = options.clock.monotonic();
   }
 
-  /**
-   * Opens file and socket and sends the first packet. Never rejects: what fails ends the transfer.
-   */
+  /** Opens file and sockets and sends the first packet. A failure ends the transfer. */
   start(): void {
     this.#open().catch((error: Error) => this.#fail(error));
   }
 
   /**
-   * The same request came again. True: it is dealt with, by the first packet once more, or by
-   * nothing because the network may well have doubled it. False: this transfer is over, or the
-   * client began anew; the request wants a transfer of its own.
+   * Handles a repeated request. Returns true when this transfer did (by sending the first packet
+   * again, or by ignoring a duplicate), and false when it is over or the client has started over:
+   * the request then needs a new transfer.
    */
   again(): boolean {
     if (this.#ended) return false;
@@ -100,13 +96,13 @@ export class Transfer {
     return true;
   }
 
-  /** The client asked for something else from its port. */
+  /** Ends the transfer: the client asked for something else from the same port. */
   supersede(): void {
     if (this.#running) this.#step({ kind: 'superseded' });
     else this.#end('superseded', 'another request came from the same port');
   }
 
-  /** The server stops. */
+  /** Ends the transfer: the server stops. */
   shutDown(): void {
     const message = 'the server is shutting down';
     if (this.#running) this.#step({ kind: 'stop', outcome: 'shutdown', code: TFTP_ERROR.undefined, message });
@@ -142,23 +138,23 @@ export class Transfer {
     this.#running = { ...sockets, reader, plan, agreed, size: source.size };
     client.on('message', (datagram) => this.#receive(datagram));
     strangers.on('message', (datagram, peer) => this.#stranger(datagram, peer));
-    // e.g. the client's host went away: its silence will end the transfer
+    // For example ICMP errors of a client that is gone: its silence will end the transfer.
     for (const socket of [client, strangers]) socket.on('error', () => {});
     this.#step({ kind: 'start' });
   }
 
   #stranger(datagram: Buffer, peer: RemoteInfo): void {
     const { peer: client } = this.#options;
-    // What came before the other socket was there.
+    // A packet of the client that came before the connected socket was open.
     if (peer.port === client.port && peer.address === client.address) {
       this.#receive(datagram);
       return;
     }
     const { kind } = decodeTftp(datagram);
-    // An error is never answered by one: with a forged sender two transfers would tell each other
-    // off for ever.
+    // An error is never answered with an error: with a forged sender, two transfers would send each
+    // other errors for ever.
     if (kind === 'error' || kind === 'oack' || kind === 'malformed') return;
-    // RFC 1350 §4: told off, and the transfer goes on undisturbed
+    // RFC 1350 §4: the stranger gets an error, and the transfer continues undisturbed.
     this.#running?.strangers.send(
       encodeError(TFTP_ERROR.unknownTid, 'this port belongs to another transfer'),
       peer.port,
@@ -204,14 +200,13 @@ export class Transfer {
   }
 
   #put(running: Running, packet: Buffer): void {
-    // without a callback a packet that cannot be sent is a lost packet, which is what TFTP is made
-    // for
+    // No callback: a packet that cannot be sent is a lost packet, which TFTP repairs.
     running.client.send(packet);
   }
 
   /**
-   * One timer: deadlines move on with every packet, and it then finds out when it fires. Only one
-   * that moves back sets it anew.
+   * Sets the one timer. Every packet moves the deadline forward; the timer finds that out when it
+   * fires. Only a deadline that moves back sets the timer again.
    */
   #watch(): void {
     this.#cancelTimer();
@@ -235,9 +230,7 @@ export class Transfer {
     }
   }
 
-  /**
-   * The transfer could not begin: the client is told from a socket of its own, if one can be had.
-   */
+  /** Sends an error to the client of a transfer that could not begin, from a new socket. */
   #refuse(): void {
     const { peer, from } = this.#options;
     bound(from).then(
@@ -258,7 +251,7 @@ export class Transfer {
     this.#cancelTimer();
     this.#releaseFile();
     const running = this.#running;
-    // after the turn: an error packet that is on its way out still leaves
+    // In the next turn, so that an error packet that is being sent still leaves.
     if (running)
       setImmediate(() => {
         running.client.close();

@@ -1,34 +1,35 @@
 /**
  * One TFTP transfer as a pure state machine: `step(plan, state, event, now)` gives the next state
- * and what to do. No socket, no file, no clock: the loop in `tftp.socket.ts` has those.
+ * and what to do. Socket, file and clock are in `transfer.socket.ts`.
  *
- * Rules: RFC 1350; RFC 2347 (OACK is confirmed by ACK 0); RFC 7440 (a window, restarted after the
- * last block that arrived); RFC 1123 §4.2.3.1 (a duplicate ACK never makes DATA go out twice: no
- * Sorcerer's Apprentice) and §4.2.3.2 (time-outs back off exponentially). Blocks are counted
- * without end here; on the wire they roll over to 0.
+ * Rules: RFC 1350; RFC 2347 (ACK 0 confirms an OACK); RFC 7440 (a window restarts after the last
+ * block that arrived); RFC 1123 §4.2.3.1 (a duplicate ACK never makes DATA be sent twice, the
+ * Sorcerer's Apprentice bug) and §4.2.3.2 (time-outs back off exponentially). Block numbers grow
+ * without limit here and roll over to 0 on the wire.
  */
 import type { Millis } from '../../base/duration.ts';
 import type { TftpErrorCode } from './codec.ts';
 
-/** What does not change during a transfer. */
+/** The parameters of a transfer, which do not change. */
 export interface TransferPlan {
   /** Number of blocks, at least 1. */
   readonly blocks: number;
   readonly window: number;
-  /** Whether an OACK opens the transfer. */
+  /** Whether the transfer begins with an OACK. */
   readonly oack: boolean;
-  /** The client's own time-out, if it gave one. */
+  /** The client's time-out (option `timeout`), if it asked for one. */
   readonly timeout: Millis | undefined;
 }
 
 /**
- * How a transfer ended; the value is the metric's label. `served` the last block was acknowledged ·
- * `unconfirmed` all was sent, the last acknowledgement never came (a client may leave at once) ·
- * `probed` the client only asked for size and options (EDK2 sends ERROR 8, BIOS ROMs ERROR 0, then
- * ask again) · `aborted` the client gave up · `timeout` it fell silent · `failed` we could not go
- * on · `superseded` it asked for something else from the same port · `shutdown`.
+ * How a transfer ended; the value is the metric's label. `served`: the last block was acknowledged.
+ * `unconfirmed`: all blocks were sent, the last acknowledgement did not come (a client that has the
+ * file may leave). `probed`: the client only asked for size and options (quirk tftp-probe).
+ * `aborted`: the client gave up. `timeout`: the client fell silent. `failed`: the file could not be
+ * read. `superseded`: the client asked for something else from the same port. `shutdown`: the
+ * server stopped.
  */
-export const OUTCOMES = [
+const OUTCOMES = [
   'served',
   'unconfirmed',
   'probed',
@@ -42,23 +43,23 @@ export type Outcome = (typeof OUTCOMES)[number];
 
 export interface TransferState {
   readonly phase: 'new' | 'oack' | 'data' | 'ended';
-  /** Blocks acknowledged, in order. */
+  /** Number of the last acknowledged block. */
   readonly acked: number;
-  /** Highest block handed out for sending. */
+  /** Number of the last block that was sent. */
   readonly sent: number;
-  /** Time-outs since the last progress. */
+  /** Number of time-outs since the last progress. */
   readonly silent: number;
-  /** When to step with `timeout`. */
+  /** When the event `timeout` is due. */
   readonly deadline: Millis;
-  /** When the present window went out. */
+  /** When the present window was sent. */
   readonly sentAt: Millis;
-  /** When the client last moved on. */
+  /** When the client last made progress. */
   readonly movedAt: Millis;
-  /** The window went out once only: its round trip may be measured (Karn). */
+  /** The window was sent once only, so its round trip can be measured (Karn's algorithm). */
   readonly clean: boolean;
   /** This window was already repeated because of a duplicate ACK. */
   readonly repaired: boolean;
-  /** Smoothed round trip and its variation, ms (RFC 6298); 0: not yet measured. */
+  /** Smoothed round trip and its variation in ms (RFC 6298); 0: not measured yet. */
   readonly roundTrip: number;
   readonly variation: number;
 }
@@ -69,11 +70,11 @@ export type TransferEvent =
   /** The client's ERROR packet. */
   | { readonly kind: 'error'; readonly code: number; readonly message: string }
   | { readonly kind: 'timeout' }
-  /** The client's request came once more: our first packet was lost, or is on its way. */
+  /** The client repeated its request: our first packet was lost or is still on its way. */
   | { readonly kind: 'again' }
   /** The client asked for something else from the same port. */
   | { readonly kind: 'superseded' }
-  /** We cannot go on. */
+  /** The server cannot continue. */
   | {
       readonly kind: 'stop';
       readonly outcome: 'failed' | 'shutdown';
@@ -87,32 +88,29 @@ export type Effect =
   | { readonly do: 'error'; readonly code: TftpErrorCode; readonly message: string }
   | { readonly do: 'end'; readonly outcome: Outcome; readonly why: string };
 
-export interface Stepped {
+interface Stepped {
   readonly state: TransferState;
   readonly effects: readonly Effect[];
 }
 
-/** Before a round trip was measured. RFC 7440 suggests a second. */
+/** Time-out in ms until a round trip was measured. RFC 7440 suggests a second. */
 const FIRST_TIMEOUT = 1000;
-/** A client that writes to flash or polls its card may think this long between blocks. */
+/** Shortest time-out in ms. A client that writes to flash may need this long for a block. */
 const LEAST_TIMEOUT = 250;
+/** Longest time-out in ms, unless the client asked for a longer one. */
 const LONGEST_TIMEOUT = 16_000;
-/**
- * Time-outs without progress until a client counts as gone: with 1 s doubling to 16 s about a
- * minute.
- */
+/** Time-outs without progress after which a client counts as gone: about a minute. */
 const MAX_SILENT = 6;
 /**
- * Fewer before the first sign of life: the sender's address may be forged, and each answer goes to
- * a stranger.
+ * Fewer before the first ACK: the sender's address may be forged, and a stranger gets the packets.
  */
 const MAX_SILENT_AT_FIRST = 4;
-/** Fewer for the last block: a client that has the file often leaves before we hear of it. */
+/** Fewer for the last block: a client that has the file often leaves without acknowledging it. */
 const MAX_SILENT_AT_LAST = 4;
-/** However slow the client's own time-out is. */
+/** A silent client counts as gone after this many ms, however long its own time-out is. */
 const LONGEST_SILENCE = 300_000;
 
-/** A repeated request sooner than this after the first packet changes nothing. */
+/** A repeated request within this many ms after the first packet is ignored. */
 const REPEAT_AFTER = 500;
 
 const NOTHING: readonly Effect[] = [];
@@ -132,8 +130,13 @@ export const newTransfer: TransferState = {
 };
 
 /**
- * Advances a transfer by one event at monotonic time `now`. Never throws; an ended transfer stays
- * as it is.
+ * Advances a transfer by one event at monotonic time `now`. Never throws. An ended transfer does
+ * not change.
+ *
+ * @example
+ * let { state, effects } = step(plan, newTransfer, { kind: 'start' }, now); // effects: [{ do:
+ * 'oack' }], or the first window: [{ do: 'data', from: 1, to: 4 }] ({ state, effects } = step(plan,
+ * state, { kind: 'ack', block: 4 }, now));
  */
 export function step(plan: TransferPlan, state: TransferState, event: TransferEvent, now: Millis): Stepped {
   if (state.phase === 'ended') return { state, effects: NOTHING };
@@ -147,8 +150,8 @@ export function step(plan: TransferPlan, state: TransferState, event: TransferEv
     case 'timeout':
       return silence(plan, state, now);
     case 'again':
-      // repeats that waited together with the first request are answered already, and atftp aborts
-      // at a second OACK
+      // Repeats that were queued with the first request are answered already, and atftp aborts at a
+      // second OACK.
       return state.phase !== 'new' && state.acked === 0 && now - state.sentAt >= REPEAT_AFTER
         ? { state, effects: [firstPacket(plan, state)] }
         : { state, effects: NOTHING };
@@ -161,9 +164,9 @@ export function step(plan: TransferPlan, state: TransferState, event: TransferEv
       );
     }
     case 'superseded':
-      // not a word to the client: it would take it for the answer to its new request
+      // The client gets no packet: it would take it for the answer to its new request.
       return state.phase === 'data' && state.sent === plan.blocks
-        ? ended(state, 'unconfirmed', 'all was sent; the client asked for something else')
+        ? ended(state, 'unconfirmed', 'all blocks were sent; the client then asked for something else')
         : ended(state, 'superseded', 'another request came from the same port');
     case 'stop': {
       const over = ended(state, event.outcome, event.message);
@@ -187,7 +190,7 @@ function firstPacket(plan: TransferPlan, state: TransferState): Effect {
     : { do: 'data', from: 1, to: Math.min(plan.window, plan.blocks) };
 }
 
-/** The window after `from - 1` goes out; `clean` when none of it did before. */
+/** Sends the window that begins with block `from`. `clean`: none of it was sent before. */
 function windowFrom(
   plan: TransferPlan,
   state: TransferState,
@@ -218,8 +221,8 @@ function acknowledged(plan: TransferPlan, state: TransferState, block: number, n
       ? windowFrom(plan, moved(measured(state, now), now), 1, now, true)
       : { state, effects: NOTHING };
   if (state.phase !== 'data') return { state, effects: NOTHING };
-  // the wire has 16 bits; the window is far smaller, so the distance from the last acknowledged
-  // block is unambiguous
+  // The wire has 16 bits. The window is far smaller, so the distance from the last acknowledged
+  // block is unambiguous.
   const ahead = (block - state.acked) & 0xffff;
   if (ahead === 0) return duplicate(plan, state, now);
   const acked = state.acked + ahead;
@@ -227,16 +230,16 @@ function acknowledged(plan: TransferPlan, state: TransferState, block: number, n
   if (acked === plan.blocks) return ended({ ...state, acked }, 'served', 'the last block was acknowledged');
   const whole = acked === state.sent;
   const next = moved(whole && state.clean ? measured(state, now) : state, now);
-  // a part of the window: the client misses the block after it and threw away the rest (RFC 7440
-  // §4)
+  // An ACK inside the window: the client lacks the next block and has dropped the rest (RFC 7440
+  // §4).
   return windowFrom(plan, next, acked + 1, now, whole);
 }
 
 /**
- * The same ACK again. With a window of one it is never answered: the packet that it would ask for
- * is on its way, and answering doubles every packet from then on. With a larger window it may say
- * that the window's first block was lost; then the window goes out once more, once only, and not
- * before an answer to it could have come back.
+ * The same ACK again. With a window of one it is ignored: the next block is on its way, and an
+ * answer would double every packet from then on. With a larger window it may mean that the window's
+ * first block was lost. The window is then sent again, once only, and not before an answer to it
+ * could have come back.
  */
 function duplicate(plan: TransferPlan, state: TransferState, now: Millis): Stepped {
   const early = now - state.sentAt < state.roundTrip / 2;
@@ -256,7 +259,7 @@ function silence(plan: TransferPlan, state: TransferState, now: Millis): Stepped
         : MAX_SILENT;
   if (state.silent >= most || (state.silent > 0 && now - state.movedAt > LONGEST_SILENCE)) {
     if (atLast && state.acked > 0)
-      return ended(state, 'unconfirmed', 'all was sent; the last acknowledgement did not come');
+      return ended(state, 'unconfirmed', 'all blocks were sent; the last acknowledgement did not come');
     return ended(state, 'timeout', `the client fell silent after block ${state.acked} of ${plan.blocks}`);
   }
   const next = { ...state, silent: state.silent + 1, clean: false };
@@ -269,12 +272,12 @@ function ended(state: TransferState, outcome: Outcome, why: string): Stepped {
   return { state: { ...state, phase: 'ended' }, effects: [{ do: 'end', outcome, why }] };
 }
 
-/** The client moved on: its silence is over. */
+/** The client made progress. */
 function moved(state: TransferState, now: Millis): TransferState {
   return { ...state, silent: 0, movedAt: now };
 }
 
-/** RFC 6298 §2, in ms. */
+/** Updates the round trip from the window that is now acknowledged (RFC 6298 §2). */
 function measured(state: TransferState, now: Millis): TransferState {
   if (!state.clean) return state;
   const sample = now - state.sentAt;
@@ -284,8 +287,8 @@ function measured(state: TransferState, now: Millis): TransferState {
 }
 
 /**
- * When the answer to what goes out now is overdue: the client's own time-out, else a measured one,
- * doubled per silence.
+ * When the answer to a packet sent at `now` is overdue: after the client's time-out, else the
+ * measured one, doubled for each time-out without progress.
  */
 function due(plan: TransferPlan, state: TransferState, now: Millis): Millis {
   const base =
