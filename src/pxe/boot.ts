@@ -1,7 +1,7 @@
 /**
- * The seam between the protocol servers (DHCP, TFTP, HTTP) and what is known of machines. The
- * servers ask; the answer is computed in memory, in constant time, and carries its reason.
- * Implemented in `src/pxe/decide/boot-service.ts`.
+ * The interface between the protocol servers (DHCP, TFTP, HTTP) and what is known about machines.
+ * Answers to DHCP are computed in memory, in constant time, and have a reason. Implemented in
+ * `src/pxe/decide/boot-service.ts`.
  */
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
@@ -13,29 +13,29 @@ import type { BootDecision } from './decide/decision.ts';
 import type { ServedNetwork } from './network.ts';
 
 /**
- * Which packet asks: an OFFER is memory only; an ACK becomes durable; `boot-server` is PXE's own
- * request to port 4011.
+ * The packet that is answered: an OFFER stays in memory, an ACK becomes durable, `boot-server` is
+ * the PXE request to port 4011.
  */
 export type BootStep = 'offer' | 'ack' | 'boot-server';
 
-/** What DHCP puts into its reply. */
+/** What DHCP writes into its reply. */
 export interface BootAnswer {
   readonly decision: BootDecision;
-  /** Machine name when recognised or recorded, else the MAC: subject of events. */
+  /** Subject of events: the machine's name, or the MAC when there is no record. */
   readonly subject: string;
-  /** File name (TFTP) or URL (HTTP) for siaddr/file/66/67; absent when the decision gives none. */
+  /** File name (TFTP) or URL (HTTP) for siaddr, file, 66 and 67; absent when there is none. */
   readonly bootFile?: string;
   readonly session?: string;
-  /** Reply style for this client, merged from machine, vendor class and network. */
+  /** PXE options for this client, merged from network, vendor class and machine. */
   readonly pxe: PxeOptions;
-  /** The machine's own address on this network. */
+  /** The machine's reserved address on this network. */
   readonly reservedAddress?: Ipv4;
   readonly hostname?: string;
-  /** To be committed in the same transaction as the lease, before the ACK leaves. */
+  /** To be committed in one transaction with the lease, before the ACK is sent. */
   readonly writes: readonly Write[];
 }
 
-/** Facts that a loader's HTTP request adds to what DHCP knew. */
+/** What a loader's HTTP request adds to what DHCP knew. */
 export interface ScriptRequest {
   readonly session: string | undefined;
   readonly identity: Identity;
@@ -45,62 +45,63 @@ export interface ScriptRequest {
   readonly firmware?: 'bios' | 'uefi';
   /** The machine's address as the connection shows it. */
   readonly peer: string;
-  /** Base URL as the client reached us, e.g. `http://10.77.0.1:8080`. */
+  /** The URL at which the client reaches us, e.g. `http://10.77.0.1:8080`. */
   readonly baseUrl: string;
   readonly network: ServedNetwork | undefined;
 }
 
-/**
- * The boot script to send, already text. `retryAfter` is set when the machine must come back: 503.
- */
+/** The boot script to send, and the decision that it carries out. */
 export interface ScriptAnswer {
   readonly decision: BootDecision;
   readonly session?: BootSession;
   readonly script: string;
 }
 
-/** Documents of a first boot, by the name under which they are fetched. */
+/** Documents of a first boot, by the names under which they are fetched. */
 export type ConfigFile = 'user-data' | 'meta-data' | 'vendor-data' | 'network-config' | 'ignition';
 
+/** A first-boot document, or why there is none. */
 export type ConfigAnswer =
   | { readonly ok: true; readonly contentType: string; readonly body: string; readonly subject: string }
-  /** `wait`: 503 with Retry-After (not ready yet). `gone`: 404, the session is unknown or over. */
+  /** `wait`: not ready, 503 with Retry-After. `gone`: 404, the session is unknown or over. */
   | { readonly ok: false; readonly status: 'wait' | 'gone'; readonly why: string; readonly subject?: string };
 
+/** Whether a report was believed, and if not, why. */
 export type ReportAnswer =
   | { readonly believed: true; readonly subject: string }
   | { readonly believed: false; readonly why: string };
 
+/** Answers the protocol servers. */
 export interface BootService {
   /**
-   * For each DHCP packet of a boot client, and of ordinary clients (their reservation and host
-   * name). Synchronous, memory only.
+   * Answers a DHCP packet. Ordinary clients get their reservation and host name. Synchronous and in
+   * memory.
    */
   answer(client: BootClient, network: ServedNetwork, step: BootStep): BootAnswer;
   /**
-   * Whose document reserves this address on this network: a machine name, or undefined. Constant
-   * time; DHCP asks it before an address of a pool is given to somebody else.
+   * The name of the machine whose document reserves this address on this network, if any. Constant
+   * time: DHCP asks before it gives out an address of a pool.
    */
   reservedFor?(address: Ipv4, network: ServedNetwork): string | undefined;
   /**
-   * For the script: opens or continues the session, records what iPXE said; resolves when the
-   * session is durable.
+   * Makes the boot script: opens or continues the session and records what iPXE sent. Resolves when
+   * the session is durable.
    */
   script(request: ScriptRequest): Promise<ScriptAnswer>;
-  /** A first-boot document of a live session, rendered. Synchronous, memory only. */
+  /** Renders a first-boot document of a live session. Synchronous and in memory. */
   config(session: string, file: ConfigFile, baseUrl: string): ConfigAnswer;
   /**
-   * As {@link config}, for the one document that carries secrets (`delivery: inline`): once for
-   * each session, and only to an address of the machine's own; resolves when it is durable that it
-   * was served. Undefined for every other document and machine.
+   * As {@link config}, for the one document that contains secrets (`delivery: inline`). It is
+   * served once per session, and only to an address of the machine; resolves when that is durable.
+   * Undefined for every other document and machine.
    */
   inline?(
     session: string,
     file: ConfigFile,
     asked: { readonly baseUrl: string; readonly peer: string },
   ): Promise<ConfigAnswer> | undefined;
-  /** Whether an Image names this file. Constant time. */
+  /** Whether an Image names the file with this hash. Constant time. */
   needs(sha256: string): boolean;
-  /** A report; resolves when what it changed is durable. */
+  /** Takes a report of a machine. Resolves when its changes are durable. */
   report(session: string, report: MachineReport, peer: string): Promise<ReportAnswer>;
 }

@@ -1,12 +1,10 @@
-/**
- * The IPv4 addresses of this host's interfaces, and the kernel's numbers of them, as they are now.
- */
+/** Reads the IPv4 addresses and indexes of this host's interfaces. */
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { parseIpv4 } from '../base/ipv4.ts';
 import type { HostAddress } from './networks.ts';
 
-/** In the kernel's order; loopback is left out unless it is asked for (tests serve on it). */
+/** All IPv4 addresses in the kernel's order. `loopback`: with those of lo, for tests. */
 export function hostAddresses(options: { readonly loopback?: boolean } = {}): readonly HostAddress[] {
   return Object.entries(networkInterfaces()).flatMap(([name, addresses]) =>
     (addresses ?? []).flatMap((one) => {
@@ -19,8 +17,8 @@ export function hostAddresses(options: { readonly loopback?: boolean } = {}): re
 }
 
 /**
- * The kernel's number of an interface, another one each time that it is made; undefined where there
- * is none of that name.
+ * The kernel's index of an interface, a new one each time it is created; undefined if it is
+ * missing.
  */
 export function interfaceIndex(name: string): number | undefined {
   try {

@@ -1,7 +1,4 @@
-/**
- * The networks that are served, kept current: documents change, and interfaces get their addresses
- * late or lose them.
- */
+/** Keeps the served networks current: documents change, and interfaces get and lose addresses. */
 import type { Clock } from '../base/clock.ts';
 import { millis } from '../base/duration.ts';
 import type { Fault } from '../base/errors.ts';
@@ -11,26 +8,28 @@ import type { ServedNetwork } from './network.ts';
 import { type HostAddress, joinNetworks } from './networks.ts';
 
 export interface LiveNetworks {
-  /** The same array until something changes. */
+  /** The networks in force; the same array until something changes. */
   served(): readonly ServedNetwork[];
   /** Networks that cannot be served as their documents say. */
   faults(): readonly Fault[];
-  /** Looks at the interfaces now. */
+  /** Reads the interfaces now. */
   refresh(): void;
 }
 
-/** Interfaces are looked at this often: Node is told of no change. */
-const LOOK_EVERY = millis(5_000);
+/** How often interfaces are read, because Node has no event for their changes. */
+const READ_EVERY = millis(5_000);
 
 /**
- * Follows documents and interfaces until `signal` aborts. A fault is logged once, when it appears.
- * `interfaces`: those that Muster listens on.
+ * Follows documents and interfaces until `signal` aborts. Logs each fault once. `interfaces`: the
+ * interfaces that Muster listens on.
  */
 export function followNetworks(options: {
   readonly catalog: Catalog;
   readonly addresses: () => readonly HostAddress[];
   readonly interfaces: readonly string[];
-  /** The kernel's number of an interface now; sockets are bound to that, not to the name. */
+  /**
+   * The kernel's present index of an interface. Sockets are bound to the index, not to the name.
+   */
   readonly indexOf: (name: string) => number | undefined;
   readonly httpPort: number;
   readonly clock: Clock;
@@ -42,12 +41,9 @@ export function followNetworks(options: {
   let faults: readonly Fault[] = [];
   let seen = '';
 
-  // As they are when the sockets have just been opened.
+  // The indexes when the sockets were opened.
   const indexes = new Map(options.interfaces.map((name) => [name, options.indexOf(name)]));
-  /**
-   * Deleted and made again under the same name: nothing arrives on the sockets of the former one,
-   * ever.
-   */
+  /** Interfaces that were deleted and created again. Their sockets never receive anything. */
   const remade = (): readonly string[] =>
     options.interfaces.filter((name) => {
       const now = options.indexOf(name);
@@ -62,7 +58,8 @@ export function followNetworks(options: {
       interfaces: options.interfaces,
       httpPort: options.httpPort,
     });
-    // Compared as text: documents are few, and who holds the array may compare by identity.
+    // Compared as text, so that the array changes only with its content: others compare its
+    // identity.
     const text = JSON.stringify(joined);
     if (text === seen) return;
     seen = text;
@@ -80,7 +77,7 @@ export function followNetworks(options: {
   let cancel: () => void = () => {};
   const look = (): void => {
     refresh();
-    cancel = clock.after(LOOK_EVERY, look);
+    cancel = clock.after(READ_EVERY, look);
   };
   look();
   const stop = (): void => {

@@ -1,4 +1,4 @@
-/** A Network document joined with the interface that it is served on. */
+/** A Network document, joined with the interface that it is served on. */
 
 import type { Millis } from '../base/duration.ts';
 import type { Cidr, Ipv4 } from '../base/ipv4.ts';
@@ -8,11 +8,11 @@ export interface ServedNetwork {
   readonly name: string;
   readonly subnet: Cidr;
   readonly mode: NetworkSpec['dhcp']['mode'];
-  /** Muster's address as this network's machines reach it: siaddr, option 54, host part of URLs. */
+  /** The address at which this network's machines reach Muster: siaddr, option 54, host of URLs. */
   readonly serverAddress: Ipv4;
   /** Port of the HTTP listener for machines. */
   readonly httpPort: number;
-  /** Interface, when the segment is attached and not only relayed. */
+  /** The interface; absent when the network is only reached through relays. */
   readonly interface?: string;
   readonly leaseTime: Millis;
   readonly bootLeaseTime: Millis;

@@ -1,7 +1,4 @@
-/**
- * Network documents joined with the interfaces of this host: what is served where, and what cannot
- * be.
- */
+/** Joins Network documents with the interfaces of this host: which are served, and where. */
 import { duration } from '../base/duration.ts';
 import type { Fault } from '../base/errors.ts';
 import { type Cidr, cidr, contains, formatIpv4, type Ipv4, ipv4 } from '../base/ipv4.ts';
@@ -15,26 +12,29 @@ export interface HostAddress {
   readonly address: Ipv4;
 }
 
-export const DEFAULT_LEASE_TIME = duration('1h');
-export const DEFAULT_BOOT_LEASE_TIME = duration('2m');
+const DEFAULT_LEASE_TIME = duration('1h');
+/** For firmware and loaders; the system then asks for its own lease. */
+const DEFAULT_BOOT_LEASE_TIME = duration('2m');
 
-export interface JoinedNetworks {
+interface JoinedNetworks {
   readonly networks: readonly ServedNetwork[];
-  /** Networks that are not served, or not as their documents say; each names its document. */
+  /**
+   * Networks that are not served, or not as their documents say. Each message names its document.
+   */
   readonly faults: readonly Fault[];
 }
 
 /**
- * Joins documents and addresses. A network is served through the interface that its document names,
- * else through the one with an address inside its subnet; behind relays only, its document says
- * under which address of this host. `interfaces`, if given, are the only ones that Muster listens
- * on. Networks that cannot be served are faults, the others are served.
+ * Joins documents and addresses. A network is served on the interface that its document names, else
+ * on the one that has an address inside its subnet. The document of a network that is only reached
+ * through relays names the address of this host. `interfaces`: the interfaces that Muster listens
+ * on; default: all. Networks that cannot be served become faults.
  */
 export function joinNetworks(options: {
   readonly documents: readonly Entry<'Network'>[];
   readonly addresses: readonly HostAddress[];
   readonly interfaces?: readonly string[];
-  /** Those of them that were made anew since they are listened on: nothing is heard there. */
+  /** Interfaces that were deleted and created again since Muster opened its sockets on them. */
   readonly remade?: readonly string[];
   readonly httpPort: number;
 }): JoinedNetworks {
@@ -43,7 +43,7 @@ export function joinNetworks(options: {
   for (const { document, origin } of options.documents) {
     const { name } = document.metadata;
     const { spec } = document;
-    const found = heard(locate(spec, options.addresses, options.interfaces), options.remade ?? []);
+    const found = reachable(locate(spec, options.addresses, options.interfaces), options.remade ?? []);
     if ('fault' in found) {
       faults.push({
         code: 'E_NETWORK_UNSERVED',
@@ -57,19 +57,20 @@ export function joinNetworks(options: {
   return { networks, faults: [...faults, ...sharing(networks)] };
 }
 
+/** Where a network is served. */
 interface Place {
   readonly address: Ipv4;
   readonly interface?: string;
 }
 
-/** The place, unless it is an interface that was made anew. */
-function heard(
+/** The place, unless its interface was created again. */
+function reachable(
   place: Place | { readonly fault: string },
   remade: readonly string[],
 ): Place | { readonly fault: string } {
   if ('fault' in place || place.interface === undefined || !remade.includes(place.interface)) return place;
   return {
-    fault: `interface ${place.interface} was made anew, and what Muster opened on the former one hears nothing any more; restart Muster (systemctl restart muster)`,
+    fault: `interface ${place.interface} was deleted and created again, and the sockets on the former one receive nothing; restart Muster (systemctl restart muster)`,
   };
 }
 
@@ -104,8 +105,7 @@ function locate(
     return { address: wanted ?? chosen.address, interface: chosen.interface };
   }
   if (spec.interface !== undefined) return withoutAddress(spec, spec.interface, addresses, wanted, listening);
-  // Not attached: its machines speak through relays, and must be told an address that they can
-  // route to.
+  // Not attached: its machines come through relays and need an address that they can route to.
   if (wanted !== undefined) return { address: wanted };
   return {
     fault: `no interface of this host has an address inside ${spec.subnet}; give one that has a link an address there, or, for a subnet behind relays, name this host's address with spec.address`,
@@ -113,8 +113,7 @@ function locate(
 }
 
 /**
- * The document names an interface that has no address inside the subnet: served if it says which
- * address to use.
+ * The place of a network whose interface has no address inside the subnet: needs `spec.address`.
  */
 function withoutAddress(
   spec: NetworkSpec,
@@ -158,10 +157,7 @@ function served(name: string, spec: NetworkSpec, place: Place, httpPort: number)
   };
 }
 
-/**
- * Two networks that give addresses on one segment: which of them a new client belongs to is not
- * known.
- */
+/** Faults for networks that share an interface: a new client could belong to either. */
 function sharing(networks: readonly ServedNetwork[]): readonly Fault[] {
   const first = new Map<string, ServedNetwork>();
   const faults: Fault[] = [];

@@ -1,6 +1,6 @@
 /**
- * What this boot host supplies a cluster's machine with, and under which addresses the machine
- * finds it.
+ * The binaries and container images that this boot host serves to cluster machines, with their
+ * URLs.
  */
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
@@ -10,19 +10,19 @@ import type { Roster } from '../machines/roster.ts';
 import { machinePath } from './http/routes.ts';
 import type { ServedNetwork } from './network.ts';
 
-export interface SuppliesDeps {
+interface SuppliesDeps {
   readonly networks: () => readonly ServedNetwork[];
   readonly roster: Pick<Roster, 'get'>;
   readonly book: Pick<ArtifactBook, 'binary' | 'image'>;
-  /** Of the agents' listener, where the registry is. */
+  /** Port of the agents' listener, which also serves the registry. */
   readonly agentPort: () => number | undefined;
 }
 
 const NOTHING: Supplies = { binaries: [], mirrors: [], digestOf: () => undefined };
 
 /**
- * Nothing for a machine that has no address on a network that is served here: it could not reach us
- * by any address that we know.
+ * Returns what a machine is supplied with. A machine without an address on a served network gets
+ * nothing, because no address is known at which it could reach this host.
  */
 export function createSupplies({
   networks,
@@ -42,7 +42,7 @@ export function createSupplies({
     return {
       binaries: binaryLines({ resolved, machine, arch, book, urlOf }),
       mirrors: port === undefined ? [] : [`https://${host}:${port}`],
-      // Only of what the machine can have from here under that digest.
+      // Only digests of images that the machine can fetch from here.
       digestOf: (reference) => (port === undefined ? undefined : book.image(reference)?.digest),
     };
   };

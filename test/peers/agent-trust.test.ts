@@ -67,7 +67,7 @@ describe('a machine that lost its power', () => {
       expect.objectContaining({
         step: 'agent',
         result: expect.stringContaining(
-          `heard 15 s ago from 127.0.0.1, taken for running for ${left} s more`,
+          `heard 15 s ago from 127.0.0.1, counts as running for ${left} s more`,
         ),
       }),
     );

@@ -1,6 +1,6 @@
 /**
- * What the boot service holds, and what follows for each machine from documents and status: computed
- * once per change.
+ * What the boot service holds, and what follows for each machine from documents and status:
+ * computed once per change.
  */
 import type { AgentBoot } from '../../agent/agents.ts';
 import { deliveryOf } from '../../agent/machine-layer.ts';
@@ -82,7 +82,9 @@ export interface BootContext
     network: ServedNetwork,
     vendorClass: string | undefined,
   ): PxeOptions;
-  /** Turns a recognition into a machine. Discovered records of a known machine are merged into it. */
+  /**
+   * Turns a recognition into a machine. Discovered records of a known machine are merged into it.
+   */
   identify(found: Recognition): Identified;
   /**
    * Counts a decision and records it as an event, unless the session's last decision was the same.
@@ -211,7 +213,9 @@ export function createBootContext(deps: BootDeps): BootContext {
   };
 }
 
-/** The part of `agents` that boots use. The object that is passed also holds identities and keys. */
+/**
+ * The part of `agents` that boots use. The object that is passed also holds identities and keys.
+ */
 function bootPart(agents: AgentBoot): AgentBoot {
   return {
     agentCluster: (machine) => agents.agentCluster(machine),
@@ -265,7 +269,9 @@ export function reservedAddress(member: Member, { subnet }: ServedNetwork): Ipv4
   return undefined;
 }
 
-/** The machine's address for templates: the reserved one, else `peer`, the one that it asks from. */
+/**
+ * The machine's address for templates: the reserved one, else `peer`, the one that it asks from.
+ */
 export function addressOf(
   member: Member,
   network: ServedNetwork | undefined,
@@ -311,7 +317,9 @@ function machineAnswer(
   };
 }
 
-/** The document's host name unless it is a template, which needs a session; else the machine's name. */
+/**
+ * The document's host name unless it is a template, which needs a session; else the machine's name.
+ */
 function hostnameOf(member: Member): string {
   const hostname = member.entry?.document.spec.config?.hostname;
   return hostname !== undefined && !hostname.includes('${') ? hostname : member.name;

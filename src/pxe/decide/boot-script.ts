@@ -1,6 +1,6 @@
 /**
- * The script's question: who is it really, may it boot, and is everything there? Only here is a
- * boot given and counted.
+ * Answers the request for a script: recognises the machine by everything that iPXE knows, checks
+ * that it may boot and that all files are there. Boots are given and counted only here.
  */
 
 import { type Millis, parseDuration } from '../../base/duration.ts';
@@ -21,39 +21,41 @@ import { addressOf, selectionOf } from './boot-context.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
 
-/** In the session of one who did not say from which address it boots. */
+/** MAC of a session whose client did not name its boot interface. */
 const NO_MAC = '00:00:00:00:00:00' as Mac;
 
+/** A boot that can be given. */
 export interface Boot {
   readonly rendered: Rendered;
   readonly script: string;
 }
 
-/** A verdict with what it comes from. */
+/** A verdict, with the boot or the faults behind it. */
 export interface Preparation {
   readonly verdict: Verdict;
   readonly image?: ImageSpec;
-  /** Of one that boots. */
+  /** Present when the verdict is to boot. */
   readonly boot?: Boot;
   readonly faults?: readonly Fault[];
 }
 
+/** Makes the script for one request; see {@link import('../boot.ts').BootService.script}. */
 export async function script(context: BootContext, asked: ScriptRequest): Promise<ScriptAnswer> {
   const { roster } = context;
   const { identity } = asked;
   const bootMac = asked.bootMac ?? identity.macs[0];
-  const told = asked.session === undefined ? undefined : roster.sessions.get(asked.session);
-  const mac = bootMac ?? (told?.session.mac === NO_MAC ? undefined : told?.session.mac);
+  const named = asked.session === undefined ? undefined : roster.sessions.get(asked.session);
+  const mac = bootMac ?? (named?.session.mac === NO_MAC ? undefined : named?.session.mac);
   const evidence = { ...identity, bootMac: mac };
-  const asker = { request: asked, told, mac, found: roster.recognise(evidence) };
+  const asker = { request: asked, named, mac, found: roster.recognise(evidence) };
   if (isForeign(context, asker)) return turnAway(context, asker, verdictOnForeign(context, asker));
   const alive = verdictOnAlive(context, asker);
   if (alive !== undefined) return turnAway(context, asker, alive);
-  const request = { ...asked, network: asked.network ?? networkOf(context, told) };
+  const request = { ...asked, network: asked.network ?? networkOf(context, named) };
   const who = context.identify(asker.found);
   const member = recorded(context, who, request, identity, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
-  const live = sessionOf(context, subject, told, request, bootMac);
+  const live = sessionOf(context, subject, named, request, bootMac);
   const prepared = prepare(context, who, live, request, member);
   const { verdict } = prepared;
   const fresh = context.decided(subject, live, 'script', request.network?.name, verdict);
@@ -75,9 +77,9 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
 }
 
 /**
- * Holds one whose address is not the machine's, or whose machine runs, and leaves the machine
- * alone: nothing of what the request says is noted, and it learns no session of the machine's. It
- * waits in a session of its own address's.
+ * Holds a client whose address is not the machine's, or whose machine is running. Nothing of its
+ * request is recorded for the machine, and it does not get the machine's session: it waits in a
+ * session of its own address.
  */
 function turnAway(context: BootContext, asker: Asker, verdict: Verdict): ScriptAnswer {
   const { request, mac, found } = asker;
@@ -92,15 +94,12 @@ function turnAway(context: BootContext, asker: Asker, verdict: Verdict): ScriptA
   return refuse(context, live, undefined, subject, request, verdict, false);
 }
 
-/** The network of the DHCP answer, for a request whose address does not say which. */
-function networkOf(context: BootContext, told: LiveSession | undefined): ScriptRequest['network'] {
-  return told && context.servedNetworks().find(({ name }) => name === told.session.network);
+/** The network of the session's DHCP answer, for a request from an address on no network. */
+function networkOf(context: BootContext, named: LiveSession | undefined): ScriptRequest['network'] {
+  return named && context.servedNetworks().find(({ name }) => name === named.session.network);
 }
 
-/**
- * The record of who asks: the known machine, or a discovered one, with what it said of itself
- * added.
- */
+/** The record of the machine that asks, known or discovered, with what the request says added. */
 function recorded(
   context: BootContext,
   who: Identified,
@@ -124,7 +123,7 @@ function recorded(
   if (bootMac === undefined) return undefined;
   const seen = roster.byMac(bootMac);
   if (seen !== undefined) {
-    // In a conflict what it says must not become what is known of a documented machine.
+    // In a conflict, a documented machine must not take over what the request says.
     if (!seen.entry) roster.see(seen, sighting);
     return seen.entry ? undefined : seen;
   }
@@ -132,27 +131,27 @@ function recorded(
 }
 
 /**
- * Continues the session of the URL if it is this machine's and still live; else opens one (a forged
- * or outdated id gets that).
+ * Continues the session of the URL if it is this machine's and still live; else opens a new one,
+ * also for a forged or outdated id.
  */
 function sessionOf(
   context: BootContext,
   subject: string,
-  told: LiveSession | undefined,
+  named: LiveSession | undefined,
   request: ScriptRequest,
   bootMac: Mac | undefined,
 ): LiveSession {
   const { sessions } = context.roster;
-  const own = told !== undefined && sessions.isLive(told) && told.session.machine === subject;
-  const reported = own && told.session.steps.some(({ step }) => step === 'kernel' || step === 'configured');
+  const own = named !== undefined && sessions.isLive(named) && named.session.machine === subject;
+  const reported = own && named.session.steps.some(({ step }) => step === 'kernel' || step === 'configured');
   const opening = sessions.opening(subject);
   const live =
     own && !reported
-      ? told
+      ? named
       : (opening ??
         sessions.open({
           machine: subject,
-          mac: bootMac ?? told?.session.mac ?? NO_MAC,
+          mac: bootMac ?? named?.session.mac ?? NO_MAC,
           network: request.network?.name ?? '',
         }));
   sessions.touch(live);
@@ -160,7 +159,7 @@ function sessionOf(
   return live;
 }
 
-/** The verdict with everything looked at that a boot needs. */
+/** The verdict for the machine that asks, with everything that a boot needs. */
 function prepare(
   context: BootContext,
   who: Identified,
@@ -170,8 +169,7 @@ function prepare(
 ): Preparation {
   if (who.kind === 'conflict') return { verdict: judge({ kind: 'conflict', machines: who.machines }) };
   if (who.kind === 'unknown' || !member?.entry) return { verdict: judge({ kind: 'unknown' }) };
-  // A script asked for again within one session (a lost answer, a retry) is the same boot, not
-  // another.
+  // A script that is requested again within one session (a lost answer, a retry) is the same boot.
   const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);
   return prepareFor(context, member, {
     arch: request.arch ?? member.status.seen.arch,
@@ -185,6 +183,7 @@ function prepare(
   });
 }
 
+/** The circumstances of a boot. */
 export interface PrepareFor {
   readonly arch: 'x86_64' | 'aarch64' | undefined;
   readonly firmware: 'bios' | 'uefi' | undefined;
@@ -194,13 +193,13 @@ export interface PrepareFor {
   readonly session: string;
   readonly baseUrl: string;
   readonly peer: string | undefined;
-  /** Its agent was heard moments ago. */
+  /** Its agent was heard so recently that it cannot be the one that boots. */
   readonly alive?: boolean;
 }
 
 /**
- * For a documented machine: selection, image, assets, configuration. Also what explain and preview
- * go by.
+ * The verdict for a documented machine: selects its profile, then checks image, files, loader and
+ * configuration. `muster explain` and `render` use it as well.
  */
 export function prepareFor(context: BootContext, member: Member, on: PrepareFor): Preparation {
   const selection = selectionOf(member, on.network?.name, context.profiles());
@@ -245,7 +244,7 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   }
 }
 
-/** A loader that documents demand for this firmware and that is not installed. */
+/** A loader that documents demand for this firmware, and that is not installed. */
 function missingLoader(
   context: BootContext,
   member: Member,
@@ -270,6 +269,7 @@ export function missingAsset(context: BootContext, name: string, image: ImageSpe
     : `Image "${name}" lacks its ${lacking.map(([what]) => what).join(' and ')}.`;
 }
 
+/** The first fault in words, and the number of the others. */
 export function faultText(faults: readonly Fault[]): string {
   const [first, ...rest] = faults;
   const where = first?.path ? `${first.path}: ` : '';
@@ -277,8 +277,9 @@ export function faultText(faults: readonly Fault[]): string {
 }
 
 /**
- * The boot script's text. Throws E_KERNEL_ARGUMENT when its kernel command line cannot be passed
- * on.
+ * The boot script's text.
+ *
+ * @throws {MusterError} E_KERNEL_ARGUMENT when iPXE cannot pass the kernel command line.
  */
 function textOf(
   context: BootContext,
@@ -307,8 +308,8 @@ function textOf(
 }
 
 /**
- * Hands out a boot: the session becomes the machine's current one, the boot is counted once, all of
- * it durable before the answer.
+ * Gives a boot: the session becomes the machine's current one and the boot is counted once. Both
+ * are durable before the answer is sent.
  */
 async function give(
   context: BootContext,
@@ -344,12 +345,13 @@ async function give(
   return { decision: verdict, session: live.session, script };
 }
 
+/** How long a machine with this configuration may be silent before it counts as failed. */
 export function configTimeout(rendered: Rendered): Millis {
   const text = rendered.merged.configTimeout;
   return (text === undefined ? undefined : parseDuration(text)) ?? CONFIG_TIMEOUT;
 }
 
-/** Tells of a conflict where each of those concerned is looked at. */
+/** Records a conflict as an event of every machine that it concerns. */
 function conflicting(
   context: BootContext,
   subject: string,
@@ -367,7 +369,7 @@ function conflicting(
     });
 }
 
-/** A script that waits, saying why. */
+/** The script of a held machine, which says why. */
 function refuse(
   context: BootContext,
   live: LiveSession,
@@ -386,7 +388,7 @@ function refuse(
     baseUrl: request.baseUrl,
     session: live.session.id,
     machine: subject,
-    identity: what === '' ? 'it did not say what it is' : what,
+    identity: what === '' ? 'it sent no identity' : what,
     reason: verdict.reason.text,
     remedy: remedy(verdict.reason, { subject, recorded, mac }) ?? 'nothing to do',
     ...(verdict.reason.code === 'alive' && {
@@ -396,7 +398,9 @@ function refuse(
   return { decision: verdict, session: live.session, script: text };
 }
 
-/** Says once that, and why, a machine is held; what an operator decided shows in its phase too. */
+/**
+ * Records once why a machine is held. A hold that an operator must end changes its phase as well.
+ */
 function held(context: BootContext, member: Member, live: LiveSession, decision: Verdict): void {
   if (member.status.reason?.code === decision.reason.code) return;
   const stops = decision.reason.code === 'boot_loop' || decision.reason.code === 'profile_holds';

@@ -1,4 +1,4 @@
-/** The boot service: what the protocol servers ask, wired to roster, documents and store. */
+/** The boot service: answers the protocol servers from machines and documents. */
 import { duration } from '../../base/duration.ts';
 import type { Reason } from '../../events/event.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
@@ -15,34 +15,37 @@ import { missingFiles, outlook } from './outlook.ts';
 
 export type { BootDeps } from './boot-context.ts';
 
-/**
- * How often it is looked what came to its end: sessions wait in a queue for that, so it costs
- * nothing when nothing did.
- */
+/** Interval at which expired sessions and silent machines are handled. Both wait in queues. */
 const TICK = duration('1s');
 
 export interface RunningBootService extends BootService {
-  /**
-   * Ends what is overdue: machines that fell silent, sessions that are too old. Called by a timer.
-   */
+  /** Handles machines that fell silent and sessions that are too old. Called by a timer. */
   tick(): void;
   /**
-   * What a machine would get now, and why. Throws E_NOT_FOUND for a machine or network that nobody
-   * has.
+   * What a machine would get now, and why.
+   *
+   * @throws {MusterError} E_NOT_FOUND for an unknown machine or network, E_USAGE when the question
+   * names neither a machine nor an address.
    */
   explain(question: ExplainQuestion): Explanation;
-  /** What a ticket of this boot session is good for; undefined when there is no such session. */
+  /** What a ticket of this boot session permits; undefined when there is no such session. */
   ticketed(session: string): TicketFacts | undefined;
-  /** The configuration that a machine would get. Throws E_NOT_FOUND, E_REFERENCE, E_CONFIG. */
+  /**
+   * The configuration that a machine would get now.
+   *
+   * @throws {MusterError} E_NOT_FOUND, E_REFERENCE without profile or image, E_CONFIG when it does
+   * not render.
+   */
   render(machine: string): Rendered;
   /** Why a machine would be held if it booted now, for lists; see {@link outlook}. */
   outlook(machine: string): Reason | undefined;
   /** The hashes of an image's files that are not here. */
   missingFiles(image: ImageSpec): readonly string[];
-  /** Stops the timer and following the documents. */
+  /** Stops the timer, and no longer follows the documents. */
   close(): void;
 }
 
+/** Starts the boot service. It answers until `close`. */
 export function createBootService(deps: BootDeps): RunningBootService {
   const context = createBootContext(deps);
   let stop: () => void = () => {};

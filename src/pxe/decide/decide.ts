@@ -1,8 +1,8 @@
 /**
- * What a booting machine gets: two pure functions. {@link judge} says what its script will do
- * (boot, disk, hold) or that it is ignored; {@link decide} says what its DHCP answer is, given how
- * far its software can go. Unknown machines go the same way as known ones, up to a script that only
- * waits: so the reason stands on their console.
+ * Decides what a booting machine gets, with two pure functions. {@link judge} decides what its
+ * script does (boot, disk, hold), or that the machine is ignored. {@link decide} decides its DHCP
+ * answer, given what its software can do. Unknown machines are led to a script as well, which only
+ * waits and shows the reason on their console.
  */
 
 import type { Mac } from '../../base/mac.ts';
@@ -16,11 +16,12 @@ import { type BootDecision, type DecisionReason, REASONS, type ReasonCode } from
 /** After this many boots without a ready report between, the machine is held. */
 export const BOOT_LIMIT = 5;
 
+/** A reason from the table, with its particulars appended. */
 export function reason(code: ReasonCode, particulars?: string): DecisionReason {
   return { code, text: particulars === undefined ? REASONS[code] : `${REASONS[code]} ${particulars}` };
 }
 
-/** What is known of the machine that asks. */
+/** What is known about the machine that asks. */
 export type Recognised =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'conflict'; readonly machines: readonly string[] }
@@ -28,18 +29,15 @@ export type Recognised =
       readonly kind: 'known';
       readonly selection: Selection;
       readonly bootsWithoutReady: number;
-      /** Its agent was heard so lately that it cannot be the one that boots. */
+      /** Its agent was heard so recently that it cannot be the one that boots. */
       readonly alive?: boolean;
     };
 
-/**
- * What the script's verdict needs beyond that. `undefined` means: not looked at (DHCP does not ask
- * for it).
- */
+/** What the verdict about a script needs as well. `undefined`: not checked, as for DHCP. */
 export interface Readiness {
-  /** The machine's processor; undefined when it did not say. */
+  /** The machine's processor; undefined when it is not known. */
   readonly arch?: 'x86_64' | 'aarch64' | undefined;
-  /** Of the profile's image: its processor, or why it cannot be booted. */
+  /** The processor of the profile's image, or why it cannot be booted. */
   readonly image?: { readonly arch: 'x86_64' | 'aarch64' } | { readonly missing: string } | undefined;
   /** Why the configuration does not render. */
   readonly configFault?: string | undefined;
@@ -49,7 +47,7 @@ export interface Readiness {
 
 export type Verdict = Exclude<BootDecision, { kind: 'loader' }>;
 
-/** What the machine's script does. Total and deterministic. */
+/** Decides what the machine's script does. */
 export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
   const hold = (code: ReasonCode, particulars?: string): Verdict => ({
     kind: 'hold',
@@ -60,7 +58,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
     return hold(
       'identity_conflict',
       machine.machines.length === 1
-        ? `It has UUID and serial of ${machine.machines[0]}, but none of the addresses known of it.`
+        ? `It has the UUID and serial of ${machine.machines[0]}, but none of its known addresses.`
         : `They are ${machine.machines.join(', ')}.`,
     );
   const { selection } = machine;
@@ -87,7 +85,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
   return { kind: 'script', profile: profile.name, image, reason: reason('boots_profile') };
 }
 
-/** What DHCP's decision looks at. */
+/** What the DHCP decision depends on. */
 export interface BootFacts {
   readonly stage: BootStage;
   readonly archCode?: number | undefined;
@@ -97,17 +95,18 @@ export interface BootFacts {
   readonly installed: (loader: string) => boolean;
   /** `pxe.loader` of machine, vendor class or network. */
   readonly loaderOverride?: string | undefined;
-  /**
-   * In this session the loader was already handed out and has had time to run: what asks now may be
-   * that loader.
-   */
+  /** This session's loader has had time to run, so the client may be that loader. */
   readonly loaderRan: boolean;
 }
 
 /**
- * The DHCP decision: `loader` for firmware, the verdict itself (as a script's URL) for an iPXE that
- * can fetch scripts, `ignore` where no boot file helps. Loop-proof: in one session a loader is
- * handed to an iPXE at most once.
+ * Decides the DHCP answer: `loader` for firmware; the verdict (as a script's URL) for an iPXE that
+ * can fetch scripts; `ignore` where no boot file helps. It cannot loop, because an iPXE gets a
+ * loader at most once in a session.
+ *
+ * @example
+ * decide({ stage: 'pxe', archCode: 7, mode: 'server', verdict, installed, loaderRan: false }); // {
+ * kind: 'loader', loader: 'ipxe.efi', reason: { code: 'chainload', text: … } }
  */
 export function decide(asked: BootFacts): BootDecision {
   const { loaderOverride } = asked;
@@ -153,25 +152,25 @@ function load(facts: BootFacts, code: ReasonCode): BootDecision {
 }
 
 /**
- * Who names no architecture is what its kind of client was before there was option 93: a BIOS ROM;
- * a U-Boot may be anything.
+ * The option 93 code to assume for a client that sends none: x86 BIOS, or x64 UEFI for HTTP boot.
+ * U-Boot and the Raspberry Pi are unknown.
  */
 function supposedArch({ stage, family }: Pick<BootFacts, 'stage' | 'family'>): number | undefined {
   if (family !== undefined) return undefined;
   return stage === 'http' ? 16 : 0;
 }
 
-/** Whom a remedy is about. */
-export interface Remedied {
+/** The machine that a remedy is for. */
+interface Remedied {
   readonly subject: string;
-  /** The subject is the name of a machine in the roster: only that can be accepted. */
+  /** The subject is the name of a machine in the roster; only such a machine can be accepted. */
   readonly recorded: boolean;
   readonly mac?: Mac | undefined;
 }
 
 /**
- * What ends the state that a reason names, as something to do; undefined when nothing has to be
- * done. A command in it can be run as it stands, PROFILE aside (and MAC, where it is not known).
+ * What an operator does to end the state that a reason names; undefined when there is nothing to
+ * do. Its commands can be run as written, except for PROFILE, and MAC where it is not known.
  */
 export function remedy(why: Reason, { subject, recorded, mac }: Remedied): string | undefined {
   switch (why.code as ReasonCode) {
@@ -181,7 +180,7 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
         ? `muster machine accept ${subject} --profile PROFILE`
         : `muster machine add ${mac ?? 'MAC'} --profile PROFILE`;
     case 'alive':
-      return `nothing if ${subject} is rebooting: it goes on within a minute; else somebody asks in its name (muster events ${subject})`;
+      return `nothing if ${subject} is rebooting: it continues within a minute; otherwise something else uses its identity (muster events ${subject})`;
     case 'boot_loop':
       return `muster machine accept ${subject}`;
     case 'address_mismatch':
@@ -189,7 +188,7 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
     case 'profile_missing':
       return 'create the profile, or name another one in the Machine document';
     case 'image_missing':
-      return 'muster image build debian or muster image add, then it goes on by itself';
+      return 'muster image build debian or muster image add; it then continues by itself';
     case 'profile_holds':
     case 'profile_ignores':
       return `change boot in the profile, or give ${subject} another profile`;
@@ -217,8 +216,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
 }
 
 /**
- * How a client's loader file is named to it: bare for firmware by TFTP, a URL where bare names fail
- * or HTTP was asked for.
+ * The name under which a client gets its loader: a bare name for firmware that uses TFTP, a URL for
+ * an iPXE and for HTTP boot.
  */
 export function loaderFile(
   client: Pick<BootClient, 'stage'>,
@@ -227,7 +226,7 @@ export function loaderFile(
   port: number,
 ): string {
   if (client.stage === 'http') return `http://${server}:${port}/loaders/${encodeURIComponent(loader)}`;
-  // VirtualBox's iPXE does not put next-server and a bare name together (netboot-protocols §C.22).
+  // VirtualBox's iPXE cannot boot from siaddr and a bare name (quirk ipxe-needs-url).
   if (client.stage === 'ipxe' || client.stage === 'ipxe-tftp') return `tftp://${server}/${loader}`;
   return loader;
 }

@@ -1,13 +1,10 @@
 /**
- * What a booting machine gets. A decision is a value with a reason: logged, counted, explained and
- * tested as it is.
+ * What a booting machine gets. A decision is a value with a reason, which is logged, counted, shown
+ * by `muster explain` and compared in tests.
  */
 import type { Reason } from '../../events/event.ts';
 
-/**
- * Every reason a decision can have; the texts say what ends the state. Printed by `muster explain`,
- * counted in metrics.
- */
+/** All reasons of decisions, for `muster explain`, events and metrics. */
 export const REASONS = {
   boots_profile: 'The machine has a profile and everything it needs is there.',
   chainload: 'The firmware needs a loader that can fetch scripts over HTTP.',
@@ -24,12 +21,12 @@ export const REASONS = {
   profile_disk: 'The profile says to boot from disk.',
   boot_loop:
     'The machine booted too often without ever reporting ready. `muster machine accept` resets the count.',
-  loader_loop: 'The loader that was handed out came back without being able to fetch a script.',
+  loader_loop: 'The loader that the machine got asked for a loader again: it cannot fetch a script.',
   config_invalid: "The machine's configuration does not render.",
   identity_conflict: 'The identity fits several machines.',
-  alive: 'The machine runs: its agent was heard moments ago. Who asks in its name gets nothing.',
+  alive: 'The machine is running: its agent was heard moments ago. A request in its name gets no boot.',
   address_mismatch:
-    "The request came from an address that is not this machine's, and in none of its boot sessions.",
+    "The request came from an address that is not this machine's, and outside its boot sessions.",
   network_off: 'DHCP is off on this network.',
   loader_missing: 'The loader for this architecture is not installed on the boot host.',
 } as const;
@@ -41,9 +38,8 @@ export interface DecisionReason extends Reason {
 }
 
 /**
- * `ignore` no boot file · `loader` a file from the loader directory · `script` a URL of a boot
- * script · `disk` the script leaves to the firmware's next entry · `hold` the script waits and asks
- * again.
+ * `ignore`: no boot file. `loader`: a file from the loader directory. `script`: a boot script that
+ * boots. `disk`: a script that boots from disk. `hold`: a script that waits and asks again.
  */
 export type BootDecision =
   | { readonly kind: 'ignore'; readonly reason: DecisionReason }

@@ -1,6 +1,6 @@
 /**
- * DHCP's question, answered in memory: recognise, select, decide; no waiting, the same cost however
- * many machines are known.
+ * Answers DHCP in memory: recognises the machine, selects its profile, decides. It never waits, and
+ * the number of machines does not change its cost.
  */
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Member } from '../../machines/roster.ts';
@@ -14,25 +14,27 @@ import { decide, judge, loaderFile, reason, type Verdict } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 
 /**
- * An iPXE that asks again this long after it was offered a loader is that loader (or was not able
- * to load it). Before, it is a retransmission: iPXE repeats after 1, 2, 4 s (netboot-protocols
- * §B.3).
+ * An iPXE that asks this many ms after it was offered a loader is that loader, or could not load
+ * it. Before, it is a retransmission: iPXE repeats a DISCOVER after 1, 2 and 4 s (config/dhcp.h).
  */
 const LOADER_STARTS_MS = 10_000;
-/** Longer ago than this it was another boot: whoever asks now did not come from that loader. */
+/** After this many ms, a client did not come from that loader: it is another boot. */
 const LOADER_FORGOTTEN_MS = 60_000;
 
 const UNKNOWN: Verdict = judge({ kind: 'unknown' });
 
-/** Who asks, what its script would do, and what its documents say. */
+/** The machine that asks. */
 interface Asker {
+  /** Its name, or its MAC. */
   readonly subject: string;
-  /** Whose the session is. */
+  /** The owner of the session that is opened. */
   readonly opens: string;
   readonly member: Member | undefined;
+  /** What its script would do. */
   readonly outline: Verdict;
 }
 
+/** Answers one DHCP packet; see {@link import('../boot.ts').BootService.answer}. */
 export function answer(
   context: BootContext,
   client: BootClient,
@@ -42,8 +44,8 @@ export function answer(
   if (client.stage === 'none') return ordinary(context, client, network);
   const asker = recognise(context, client, network);
   const { member, subject } = asker;
-  const standing = member && context.answerFor(member, network);
-  const pxe = context.pxeFor(standing?.machinePxe, network, client.vendorClass);
+  const known = member && context.answerFor(member, network);
+  const pxe = context.pxeFor(known?.machinePxe, network, client.vendorClass);
   const live = sessionOf(context, asker.opens, client, network);
   const ran = loaderRan(context, live, client, step);
   const decision = decide({
@@ -65,9 +67,9 @@ export function answer(
     pxe,
     session: live.session.id,
     ...(bootFile === undefined ? {} : { bootFile }),
-    ...(standing?.address === undefined ? {} : { reservedAddress: standing.address }),
-    ...(standing?.hostname === undefined ? {} : { hostname: standing.hostname }),
-    // An unknown machine has nothing that a restart may not forget: its session starts over.
+    ...(known?.address === undefined ? {} : { reservedAddress: known.address }),
+    ...(known?.hostname === undefined ? {} : { hostname: known.hostname }),
+    // The session of an unknown machine is not stored: after a restart it starts over.
     writes:
       step !== 'offer' && member?.entry && asker.opens === subject && !live.stored
         ? [context.roster.sessionWrite(live)]
@@ -77,9 +79,7 @@ export function answer(
 
 const NO_WRITES: readonly never[] = [];
 
-/**
- * A client that does not boot: its reservation and host name, and no trace beyond that it is alive.
- */
+/** The answer to a client that does not boot: reservation and host name. Only its time is noted. */
 function ordinary(context: BootContext, client: BootClient, network: ServedNetwork): BootAnswer {
   const member = context.roster.byMac(client.mac);
   if (member === undefined)
@@ -108,8 +108,8 @@ function recognise(context: BootContext, client: BootClient, network: ServedNetw
     if (member === undefined)
       return { subject: client.mac, opens: client.mac, member: undefined, outline: UNKNOWN };
   }
-  // A UUID is learned once from DHCP; one that differs later is settled by the script, which knows
-  // more.
+  // DHCP notes a UUID only if none is known; the script, which knows more, decides about another
+  // one.
   const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
   roster.see(member, sightingOf(client, network, known === undefined ? client.uuid : undefined));
   const { outline, recognised } = context.answerFor(member, network);
@@ -118,7 +118,7 @@ function recognise(context: BootContext, client: BootClient, network: ServedNetw
     outline.kind !== 'ignore' &&
     roster.heartbeats.alive(member.name) !== undefined
   )
-    // A machine that runs is given no session; who asks in its name waits in one of its address.
+    // A running machine gets no session. A client with its identity waits in a session of its MAC.
     return {
       subject: member.name,
       opens: client.mac,
@@ -138,7 +138,7 @@ function sightingOf(client: BootClient, network: ServedNetwork, uuid: string | u
   };
 }
 
-/** The session that this packet belongs to: that which is opening, or a new one. */
+/** The session of this packet: the one that is opening, or a new one. */
 function sessionOf(
   context: BootContext,
   subject: string,
@@ -170,8 +170,8 @@ function sessionOf(
 }
 
 /**
- * Whether what asks now has to be taken for the loader that this session was given. The ACK repeats
- * what the OFFER assumed.
+ * Whether the client may be the loader that this session got before. The ACK repeats what the OFFER
+ * assumed.
  */
 function loaderRan(context: BootContext, live: LiveSession, client: BootClient, step: BootStep): boolean {
   const { stage } = client;
@@ -187,6 +187,7 @@ function loaderRan(context: BootContext, live: LiveSession, client: BootClient, 
   return ran;
 }
 
+/** Notes that the session got a loader. */
 function handed(
   context: BootContext,
   live: LiveSession,

@@ -1,6 +1,6 @@
 /**
- * What a machine would get now, and why: the same functions that answer it, asked without a packet.
- * Nothing is recorded, no session is opened.
+ * Explains what a machine would get now, with the functions that answer it. Nothing is recorded and
+ * no session is opened.
  */
 import { MusterError } from '../../base/errors.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
@@ -27,13 +27,13 @@ export interface ExplainQuestion {
   readonly firmware?: Firmware | undefined;
 }
 
-export interface ExplainStep {
+interface ExplainStep {
   readonly step: string;
   readonly result: string;
   readonly reason?: Reason;
 }
 
-/** The steps are for people; the other fields say the same to programs. */
+/** The steps are for people, the other fields for programs. */
 export interface Explanation {
   readonly subject: string;
   readonly steps: readonly ExplainStep[];
@@ -42,7 +42,7 @@ export interface Explanation {
   readonly image?: string;
   /** What its script does. */
   readonly decision: BootDecision;
-  /** What DHCP answers, by what asks, e.g. `firmware (bios)` or `iPXE`. */
+  /** What DHCP answers, by the software that asks, e.g. `firmware (bios)` or `iPXE`. */
   readonly answers: Readonly<Record<string, BootDecision>>;
   readonly phase?: string;
   readonly bootsWithoutReady: number;
@@ -56,10 +56,10 @@ export interface Explanation {
 type Arch = NonNullable<PrepareFor['arch']>;
 type Firmware = NonNullable<PrepareFor['firmware']>;
 
-/** How many of the last events are told. */
-const EVENTS_TOLD = 8;
+/** Number of the last events that are shown. */
+const EVENTS_SHOWN = 8;
 
-/** What is asked about, found. */
+/** The machine in question, and everything that was found about it. */
 interface Case {
   readonly subject: string;
   readonly member: Member | undefined;
@@ -72,15 +72,17 @@ interface Case {
 }
 
 /**
- * Throws E_NOT_FOUND for a machine or network that nobody has, E_USAGE when neither machine nor
- * address is named.
+ * Answers a question about a machine.
+ *
+ * @throws {MusterError} E_NOT_FOUND for an unknown machine or network, E_USAGE when the question
+ * names neither a machine nor an address.
  */
 export function explain(context: BootContext, question: ExplainQuestion): Explanation {
   const one = caseOf(context, question);
   const { member, prepared, recognition } = one;
   const answers = answersTo(context, one);
   const all = context.events.list?.({ subject: one.subject }) ?? [];
-  const events = all.slice(-EVENTS_TOLD);
+  const events = all.slice(-EVENTS_SHOWN);
   const refused = refusal({
     firmware: one.firmware && answers[firmwareName(one.firmware)],
     events: all,
@@ -102,7 +104,7 @@ export function explain(context: BootContext, question: ExplainQuestion): Explan
       ...Object.entries(answers).map(([step, decision]) => decisionStep(step, decision)),
       decisionStep('script', verdict),
       ...stateSteps(context, one),
-      ...(ends === undefined ? [] : [{ step: 'to go on', result: ends }]),
+      ...(ends === undefined ? [] : [{ step: 'to continue', result: ends }]),
       ...events.map(eventStep),
     ],
     recognised: { kind: recognition.kind, matches: matchesOf(recognition) },
@@ -168,10 +170,7 @@ function caseOf(context: BootContext, question: ExplainQuestion): Case {
   };
 }
 
-/**
- * The one that is asked about, else the one that was seen, if the architecture that is asked about
- * has it.
- */
+/** The firmware that the question names, else the one that was seen, if the architecture has it. */
 function firmwareOf(
   arch: Arch | undefined,
   { firmware: asked }: ExplainQuestion,
@@ -207,8 +206,8 @@ function baseUrlOf(network: ServedNetwork | undefined): string {
 }
 
 /**
- * The network that is named, else that on which the machine was seen, else that of its reserved
- * address, else the first.
+ * The network that the question names; else the one on which the machine was seen, the one of its
+ * reserved address, or the first.
  */
 function networkOf(
   context: BootContext,
@@ -228,7 +227,7 @@ function networkOf(
   );
 }
 
-/** An architecture that nobody named or saw is the usual one. */
+/** An unknown architecture is taken for x86_64. */
 const codesOf = (arch: Arch = 'x86_64') => firmwareCodes(arch);
 
 const firmwareName = (firmware: string): string => `firmware (${firmware})`;
@@ -236,10 +235,7 @@ const firmwareName = (firmware: string): string => `firmware (${firmware})`;
 const pxeOf = (context: BootContext, { member }: Case, network: ServedNetwork) =>
   context.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
 
-/**
- * The DHCP decision for each kind of software that may ask: the firmware that was seen or is asked
- * about, then iPXE.
- */
+/** The DHCP decision for each kind of software that may ask: the machine's firmware, then iPXE. */
 function answersTo(context: BootContext, one: Case): Record<string, BootDecision> {
   const { network, member, recognition, prepared } = one;
   if (!network) return {};
@@ -271,7 +267,7 @@ function recognisedSteps(one: Case): readonly ExplainStep[] {
       .join('; ');
   const who: ExplainStep[] =
     recognition.kind === 'unknown'
-      ? [{ step: 'recognised as', result: `nobody: no document has ${mac ?? 'an address of it'}` }]
+      ? [{ step: 'recognised as', result: `no machine: no document lists ${mac ?? 'one of its addresses'}` }]
       : matches.map((match) => ({
           step: recognition.kind === 'known' ? 'recognised as' : 'could be',
           result: `${match.name} (${match.score} points)`,
@@ -319,7 +315,7 @@ function selectedSteps(context: BootContext, one: Case): readonly ExplainStep[] 
     steps.push({
       step: 'secrets',
       result:
-        'inline: with its first configuration, by plain HTTP, once for each boot; its agent asks nobody',
+        'inline: sent with its first configuration over plain HTTP, once per boot; its agent polls no server',
     });
   for (const fault of prepared.faults ?? [])
     steps.push({
@@ -375,7 +371,7 @@ function stateSteps(context: BootContext, one: Case): readonly ExplainStep[] {
   return steps;
 }
 
-/** What its agent said last, and whether somebody else may speak in its name. */
+/** What its agent said last, and whether the machine counts as running. */
 function agentSteps(context: BootContext, { name, status }: Member): readonly ExplainStep[] {
   const { agent, alarm } = status;
   const beat = context.roster.heartbeats.last(name);
@@ -384,7 +380,7 @@ function agentSteps(context: BootContext, { name, status }: Member): readonly Ex
     beat?.bootId === undefined
       ? 'not heard since this server started'
       : `${beat.left ? 'went down' : 'heard'} ${Math.round((context.clock.monotonic() - beat.at) / 1000)} s ago from ${beat.address}`,
-    ...(runs > 0 ? [`taken for running for ${runs} s more`] : []),
+    ...(runs > 0 ? [`counts as running for ${runs} s more`] : []),
   ].join(', ');
   return [
     ...(agent === undefined
@@ -420,8 +416,10 @@ function eventStep(event: MusterEvent): ExplainStep {
 }
 
 /**
- * The configuration that a machine would get if it booted now, held or not. Throws E_NOT_FOUND,
- * E_REFERENCE when it has no profile or image, E_CONFIG with all faults when it does not render.
+ * The configuration that a machine would get if it booted now, held or not.
+ *
+ * @throws {MusterError} E_NOT_FOUND, E_REFERENCE when it has no profile or image, E_CONFIG with all
+ * faults when it does not render.
  */
 export function renderPreview(context: BootContext, name: string): Rendered {
   const member = context.roster.get(name);
@@ -459,7 +457,7 @@ export function renderPreview(context: BootContext, name: string): Rendered {
   });
 }
 
-/** An explanation as lines of text, a step each, the reason's sentence and code below. */
+/** An explanation as text: a line per step, with the reason's sentence and code below. */
 export function formatExplanation({ subject, steps }: Pick<Explanation, 'subject' | 'steps'>): string {
   const width = Math.max(0, ...steps.map(({ step }) => step.length));
   const lines = steps.flatMap(({ step, result, reason }) => [

@@ -1,7 +1,8 @@
 /**
- * Whether a request for a script can be the machine's own. A script that boots ends the machine's
- * session and counts; anybody who reaches the HTTP port can ask for one with a MAC that he read off
- * a label. Where we give the addresses, the address tells.
+ * Decides whether a request for a script can come from the machine that it names. A script that
+ * boots ends the machine's session and counts as a boot, and anyone who reaches the HTTP port can
+ * request one with a MAC from a label. Where Muster gives the addresses, the client's address
+ * decides.
  */
 import type { Mac } from '../../base/mac.ts';
 import type { Recognition } from '../../machines/recognition.ts';
@@ -13,47 +14,47 @@ import type { ServedNetwork } from '../network.ts';
 import { type BootContext, reservedAddress, selectionOf } from './boot-context.ts';
 import { judge, reason, type Verdict } from './decide.ts';
 
-/** Whether it is we who give the machine its address there. */
+/** Whether Muster gives the machine its address on this network. */
 export function givesAddress(network: ServedNetwork, member: Member | undefined): boolean {
   if (network.mode === 'server') return true;
   if (network.mode !== 'reservations' || member === undefined) return false;
   return reservedAddress(member, network) !== undefined;
 }
 
-/** A request for a script, before anything is done for it. */
+/** A request for a script, before anything is done about it. */
 export interface Asker {
   readonly request: ScriptRequest;
-  /** The session of the URL. */
-  readonly told: LiveSession | undefined;
-  /** The address that boots: as the request says, else as its session does. */
+  /** The session that the URL names. */
+  readonly named: LiveSession | undefined;
+  /** The MAC that boots: from the request, else from the session. */
   readonly mac: Mac | undefined;
   readonly found: Recognition;
 }
 
 /**
- * True when the request is made in no live session of the machine, and from an address that it
- * neither leases nor has reserved. Where another DHCP server gives the addresses nothing can be
- * said: false.
+ * True when the request belongs to no live session of the machine and comes from an address that
+ * the machine neither leases nor has reserved. False where another DHCP server gives the addresses,
+ * because nothing is known about them.
  */
-export function isForeign(context: BootContext, { request, told, mac, found }: Asker): boolean {
+export function isForeign(context: BootContext, { request, named, mac, found }: Asker): boolean {
   const { roster } = context;
   const name = found.kind === 'known' ? found.match.name : undefined;
-  if (told !== undefined && roster.sessions.isLive(told)) {
-    const { session } = told;
+  if (named !== undefined && roster.sessions.isLive(named)) {
+    const { session } = named;
     if (session.machine === name || (mac !== undefined && session.mac === mac)) return false;
   }
   const member = name === undefined ? undefined : roster.get(name);
   const networks = request.network ? [request.network] : context.servedNetworks();
   if (!networks.some((network) => givesAddress(network, member))) return false;
   const peer = plainAddress(request.peer);
-  // what was only seen of its addresses is not asked: a forged request may have said it
+  // Addresses that were only seen do not count: a forged request may have brought them.
   const spec = member?.entry?.document.spec;
   if (spec?.addresses?.includes(peer)) return false;
   const macs = new Set([...(mac ? [mac] : []), ...((spec?.macs ?? []) as Mac[])]);
   return ![...macs].some((one) => context.leasedAddresses?.(one).includes(peer));
 }
 
-/** What such a request is told. */
+/** The verdict for such a request: hold, with the reason that the machine would get. */
 export function verdictOnForeign(context: BootContext, { request, found }: Asker): Verdict {
   if (found.kind === 'conflict')
     return judge({ kind: 'conflict', machines: found.matches.map(({ name }) => name).sort() });
@@ -63,9 +64,9 @@ export function verdictOnForeign(context: BootContext, { request, found }: Asker
 }
 
 /**
- * What one is told who asks in the name of a machine that runs: its agent was heard so lately that
- * it cannot be the one that boots. A machine that was cut off and is back already waits for as
- * long. Undefined for everybody else, and where the profile ignores it.
+ * The verdict for a request in the name of a running machine: its agent was heard so recently that
+ * the machine cannot be booting. A machine that was cut off and is back already waits as long.
+ * Undefined for every other request, and when the profile ignores the machine.
  */
 export function verdictOnAlive(context: BootContext, { request, found }: Asker): Verdict | undefined {
   if (found.kind !== 'known') return undefined;

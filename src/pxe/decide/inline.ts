@@ -1,7 +1,7 @@
 /**
- * The one document that carries a machine's secrets: `delivery: inline`. It is served once for each
- * boot, to an address of the machine's own; who asks again is refused and alarmed. On an open
- * segment that detects a reader at best: docs/security.md.
+ * Serves the one document that contains a machine's secrets (`delivery: inline`): once per boot,
+ * and only to an address of the machine. A second request is refused and raises an alarm. On an
+ * open segment this detects a reader at best, see docs/security.md.
  */
 import { INLINE_REFUSALS, type InlineRefusal, waitsFor } from '../../agent/inline.ts';
 import { plainAddress } from '../../machines/reports.ts';
@@ -61,7 +61,7 @@ async function serveOnce(
   if (first !== undefined) return refused(first);
   const plan = await agents!.inline(subject).catch(waitsFor);
   if (typeof plan === 'string') return { ok: false, status: 'wait', why: plan, subject };
-  // Somebody else may have asked while keys were made.
+  // Another request may have come while keys were made.
   const second = refusal();
   if (second !== undefined) return refused(second);
   const rendered = configurationOf(context, live, baseUrl, plan);
@@ -72,7 +72,7 @@ async function serveOnce(
   try {
     await roster.commit([], [live]);
   } catch (error) {
-    // Nothing left this process: the machine asks again, and that is no alarm.
+    // Nothing was sent, so the machine may ask again without an alarm.
     const { ticketAt: _, ...session } = live.session;
     live.session = session;
     throw error;

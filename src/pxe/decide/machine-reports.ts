@@ -1,4 +1,4 @@
-/** What machines say of their boot: first-boot documents on the way out, reports on the way in. */
+/** Serves first-boot documents of live sessions, and takes the reports of booting machines. */
 import type { Plan } from '../../agent/plan.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Mac } from '../../base/mac.ts';
@@ -14,6 +14,7 @@ import { configTimeout, faultText } from './boot-script.ts';
 import type { ConfigurationResult } from './configuration.ts';
 import { givesAddress } from './foreign.ts';
 
+/** Content type of each first-boot document. */
 export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
   'user-data': 'text/plain; charset=utf-8',
   'meta-data': 'text/yaml; charset=utf-8',
@@ -22,18 +23,15 @@ export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
   ignition: 'application/vnd.coreos.ignition+json',
 };
 
-/** Ends of a boot session that do not end its ticket. */
+/** Reports that close a boot session without ending its ticket. */
 const SAID_BY_MACHINE: readonly string[] = ['ready', 'failed'];
 
-/**
- * Base URL of what is rendered only to be looked into, after a restart and before the machine asked
- * again.
- */
+/** Base URL for a configuration that is rendered only to read its addresses, after a restart. */
 const NOWHERE = 'http://127.0.0.1';
 
 /**
- * A document of a live session. Not ready is `wait`: cloud-init and Ignition take anything else for
- * final.
+ * Renders a first-boot document of a live session. A document that is not ready gives `wait`,
+ * because cloud-init and Ignition treat every other failure as final.
  */
 export function config(context: BootContext, id: string, file: ConfigFile, baseUrl: string): ConfigAnswer {
   const live = context.roster.sessions.get(id);
@@ -52,12 +50,12 @@ export function config(context: BootContext, id: string, file: ConfigFile, baseU
   if (!context.roster.sessions.isLive(live))
     return refused('gone', `the boot session is over (${live.session.closed?.why ?? 'expired'})`);
   const result = configurationOf(context, live, baseUrl);
-  if (result === undefined) return refused('wait', 'no script that boots was served in this session yet');
+  if (result === undefined) return refused('wait', 'this session has not been given a boot yet');
   if (!result.ok) return refused('wait', `the configuration does not render: ${faultText(result.faults)}`);
   const body = result.value.files[file];
   if (body === undefined)
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
-  // From here its ticket's time runs; one of these documents carries it.
+  // One of these documents contains the ticket, so the ticket's time begins now.
   const ticket = context.agents?.agentCluster(subject) !== undefined && !isInline(context, subject);
   if (ticket && file !== 'meta-data' && file !== 'network-config')
     if (context.roster.sessions.ticketed(live)) context.roster.saveLater(live);
@@ -71,7 +69,7 @@ export function config(context: BootContext, id: string, file: ConfigFile, baseU
 }
 
 /**
- * The configuration of a session that was given a boot; undefined when it was not, or its machine
+ * The configuration of a session. Undefined when the session was not given a boot, or its machine
  * has no document.
  */
 export function configurationOf(
@@ -97,9 +95,7 @@ export function configurationOf(
   });
 }
 
-/**
- * Judges, applies and makes durable; an answer `believed` means that it will survive a power cut.
- */
+/** Judges a report and applies it. When the answer is `believed`, its changes are durable. */
 export async function report(
   context: BootContext,
   id: string,
@@ -134,15 +130,14 @@ export async function report(
   metrics.add('muster_reports_total', { step, outcome: judged.repeat ? 'repeated' : 'believed' });
   const subject = live!.session.machine;
   if (!judged.repeat) believe(context, live!, member!, given);
-  // A repeated report may be here because the first one could not be made durable.
+  // A report may be repeated because the first one could not be stored.
   await roster.commit(member ? [member] : [], [live!]);
   return { believed: true, subject };
 }
 
 /**
- * Addresses that this machine's reports may come from: where its script was fetched, what its
- * documents and leases give it. Empty, meaning any, where another DHCP server gives the addresses:
- * it may give the system another one than it gave iPXE.
+ * The addresses from which this machine's reports may come. Empty means any: where another DHCP
+ * server gives the addresses, it may give the system another one than iPXE.
  */
 function expectedPeers(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
   const network = context.servedNetworks().find(({ name }) => name === live.session.network);
@@ -151,8 +146,8 @@ function expectedPeers(context: BootContext, live: LiveSession, member: Member):
 }
 
 /**
- * Addresses of this machine in this boot: where its script was fetched, what its documents,
- * configuration and leases give it.
+ * The addresses of this machine in this boot: the one that fetched its script, and those of its
+ * documents, configuration and leases.
  */
 export function ownAddresses(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
   const expected = new Set<string>();
@@ -169,18 +164,14 @@ export function ownAddresses(context: BootContext, live: LiveSession, member: Me
   return expected;
 }
 
-/**
- * What a ticket of this session is good for; undefined when there is no such session. Wherever the
- * addresses come from, they are told apart.
- */
+/** What a ticket of this session permits; undefined when there is no such session. */
 export function ticketed(context: BootContext, id: string): TicketFacts | undefined {
   const { sessions } = context.roster;
   const live = sessions.get(id);
   if (live === undefined) return undefined;
   const { session } = live;
   const member = context.roster.get(session.machine);
-  // An agent that could not speak to us says so with the report `failed`; once it can, it is still
-  // the machine's present boot.
+  // An agent that cannot reach us reports `failed`. Once it can, this is still the machine's boot.
   const over = session.closed !== undefined && !SAID_BY_MACHINE.includes(session.closed.why);
   const now = context.clock.monotonic();
   return {
@@ -196,6 +187,7 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
   };
 }
 
+/** Applies a report. */
 function believe(context: BootContext, live: LiveSession, member: Member, given: MachineReport): void {
   const { roster } = context;
   const { step } = given;
@@ -223,14 +215,14 @@ function believe(context: BootContext, live: LiveSession, member: Member, given:
   });
 }
 
+/** How long the machine of this session may be silent. */
 function timeoutOf(context: BootContext, live: LiveSession): Millis {
   const rendered = configurationOf(context, live, live.baseUrl ?? NOWHERE);
   return rendered?.ok ? configTimeout(rendered.value) : CONFIG_TIMEOUT;
 }
 
 /**
- * Machines that fell silent become `failed`. Their session stays live: one that was only slow is
- * believed when it speaks.
+ * Moves machines that fell silent to `failed`. A slow machine is still believed: its session stays.
  */
 export function failSilent(context: BootContext): void {
   for (const live of context.roster.sessions.overdue()) {
@@ -240,7 +232,7 @@ export function failSilent(context: BootContext): void {
     context.roster.move(member, 'timeout', {
       reason: {
         code: 'timed_out',
-        text: `Nothing was heard from it since "${last?.step ?? 'opened'}" within its configTimeout.`,
+        text: `It sent no report within its configTimeout after "${last?.step ?? 'opened'}".`,
       },
     });
   }

@@ -1,4 +1,4 @@
-/** What keeps machines from booting, as far as that is known without rendering a configuration. */
+/** Why machines would be held, as far as that is known without rendering a configuration. */
 import type { Reason } from '../../events/event.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import { assetsOf } from '../assets/assets.ts';
@@ -7,8 +7,8 @@ import { missingAsset } from './boot-script.ts';
 import { judge } from './decide.ts';
 
 /**
- * Why the machine would be held if it booted now; undefined when nothing that lists can show is in
- * the way. Cheap enough for a list of ten thousand: no configuration is rendered.
+ * Why the machine would be held if it booted now; undefined when it would not be, as far as is
+ * known without rendering its configuration. Fast enough for a list of ten thousand machines.
  */
 export function outlook(context: BootContext, name: string): Reason | undefined {
   const member = context.roster.get(name);

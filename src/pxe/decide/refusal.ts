@@ -1,19 +1,21 @@
-/** Why a machine's firmware gets no boot file, as far as that is known without a packet of it. */
+/**
+ * Why a machine's firmware gets no boot file, as far as that is known without one of its packets.
+ */
 import type { MusterEvent, Reason } from '../../events/event.ts';
 import type { BootDecision, ReasonCode } from './decision.ts';
 
-/** Nothing further happens on a machine that is answered so, whatever its script would do. */
+/** A machine whose firmware is answered with one of these does not boot, whatever its script is. */
 const REFUSALS = ['loader_missing', 'arch_unsupported', 'loader_loop'] as const satisfies ReasonCode[];
 type Refusal = Reason & { readonly code: (typeof REFUSALS)[number] };
 const isRefusal = (reason: Reason | undefined): reason is Refusal =>
   REFUSALS.includes(reason?.code as Refusal['code']);
 
 /**
- * The answer that the machine's firmware would get now, if that is a refusal; else what it was told
- * last, where that cannot be judged without asking again: the loader of an `arch` that is unknown,
- * no loader for it at all, or one that came back. `firmware` is undefined when nobody saw which it
- * has: what either kind would get is then speculation. `demanded`: a document names its loader, so
- * that its architecture does not matter any more.
+ * The refusal that the machine's firmware would get now; else the last recorded one, if the present
+ * one cannot be computed: when its architecture (`arch`) is unknown or unsupported, or when its
+ * loader came back. `firmware`: the decision for the machine's kind of firmware; undefined when
+ * that kind is unknown. `demanded`: a document names the loader, so the architecture does not
+ * matter.
  */
 export function refusal(facts: {
   readonly firmware: BootDecision | undefined;
@@ -24,12 +26,12 @@ export function refusal(facts: {
   const { firmware, events, arch, demanded } = facts;
   const now = firmware?.reason;
   if (isRefusal(now)) return now;
-  const told = events.findLast(({ kind }) => kind === 'boot.decision')?.reason;
-  if (!isRefusal(told)) return undefined;
+  const last = events.findLast(({ kind }) => kind === 'boot.decision')?.reason;
+  if (!isRefusal(last)) return undefined;
   const holds = {
     loader_missing: arch === undefined,
     arch_unsupported: !demanded,
     loader_loop: true,
-  }[told.code];
-  return holds ? told : undefined;
+  }[last.code];
+  return holds ? last : undefined;
 }

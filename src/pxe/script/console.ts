@@ -1,21 +1,20 @@
 /**
- * Text of foreign origin on its way into an iPXE script. iPXE has no quoting at all: a line is
- * split at blanks, `${…}` is expanded (again and again, while there is something to expand), and
- * the words `&&`, `||`, `;` and any word that begins with `#` are syntax (ipxe `core/exec.c`,
- * `core/settings.c`, the same in 2019 and 2026). So nothing is escaped: what is not plainly
- * harmless is replaced.
+ * Makes text from documents and machines safe inside an iPXE script. iPXE has no quoting: it splits
+ * a line at blanks, expands `${…}` repeatedly, and treats the words `&&`, `||`, `;` and any word
+ * that begins with `#` as syntax (iPXE `core/exec.c` and `core/settings.c`, the same in 2019 and
+ * 2026). So nothing is escaped; characters that could be syntax are replaced.
  */
 
-/** Longest text of one console line; a VGA console has 80 columns, serial ones wrap. */
+/** Longer texts are cut. A VGA console has 80 columns; serial consoles wrap. */
 const MAX_CONSOLE_CHARACTERS = 200;
 
-/** Needs no closer look: words, one blank between them. */
+/** Texts that need no change: harmless words with one blank between them. */
 const PLAIN = /^[A-Za-z0-9.,:/_()+@='"%*<>!-]+( [A-Za-z0-9.,:/_()+@='"%*<>!-]+)*$/;
 
 /**
- * One line of `echo` text: printable ASCII in which nothing is syntax to iPXE. Everything else
- * becomes `?` (backquotes become apostrophes, line breaks blanks). The caller puts a word of its
- * own before it, so that no text is read as an option.
+ * Text for `echo`: printable ASCII in which nothing is syntax to iPXE. Other characters become `?`
+ * (backquotes become apostrophes, line breaks blanks). The caller must write a word before it, so
+ * that iPXE does not read the text as an option.
  */
 export function consoleText(text: string): string {
   if (PLAIN.test(text) && text.length <= MAX_CONSOLE_CHARACTERS) return text;
@@ -29,7 +28,7 @@ export function consoleText(text: string): string {
   return plain.length > MAX_CONSOLE_CHARACTERS ? `${plain.slice(0, MAX_CONSOLE_CHARACTERS - 3)}...` : plain;
 }
 
-/** A line that says something on the machine's console. */
+/** A script line that prints `text` on the machine's console. */
 export function say(text: string): string {
   return `echo Muster: ${consoleText(text)} ||`;
 }

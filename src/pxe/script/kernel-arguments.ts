@@ -1,10 +1,12 @@
-/** The kernel command line as iPXE hands it on. */
+/** The kernel command line in a boot script. */
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { kernelArgumentFault, MAX_COMMAND_LINE } from '../../base/kernel-argument.ts';
 
 /**
- * The arguments as one text. Throws E_KERNEL_ARGUMENT when one cannot be passed on, or when all are
- * too long together.
+ * Joins kernel arguments into a command line.
+ *
+ * @throws {MusterError} E_KERNEL_ARGUMENT when iPXE cannot pass one of them, or when the line is
+ * longer than kernels accept.
  */
 export function kernelCommandLine(list: readonly string[]): string {
   const faults = list.flatMap((argument, index): Fault[] => {
@@ -19,7 +21,7 @@ export function kernelCommandLine(list: readonly string[]): string {
   if (line.length > MAX_COMMAND_LINE)
     throw new MusterError(
       'E_KERNEL_ARGUMENT',
-      `the kernel command line is ${line.length} characters long; kernels take ${MAX_COMMAND_LINE}`,
+      `the kernel command line is ${line.length} characters long; kernels accept ${MAX_COMMAND_LINE}`,
     );
   return line;
 }

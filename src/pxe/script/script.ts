@@ -1,12 +1,12 @@
 /**
- * iPXE scripts, as text. Pure.
+ * Writes iPXE scripts. Pure.
  *
- * Every command here exists in the iPXE of 2019 that Debian 12 ships and QEMU's card ROMs carry
- * (git 36a4c85: `chain`, `set`, `inc`, `iseq`, `isset`, `goto`, `sleep`, `echo`, `kernel`,
- * `initrd`, `imgfree`, `dhcp`, `boot`, `sanboot`, `reboot`, `cpuid`, `exit`; not `poweroff`,
- * `params`, `time`). A line that fails ends a script at once, hence `||` after everything that may
- * fail, `sleep` included: Ctrl-C on the console interrupts it. What machines or people wrote comes
- * in only through {@link say} and {@link kernelCommandLine}.
+ * Every command exists in the iPXE of 2019 that Debian 12 and QEMU's card ROMs have (git 36a4c85:
+ * `chain`, `set`, `inc`, `iseq`, `isset`, `goto`, `sleep`, `echo`, `kernel`, `initrd`, `imgfree`,
+ * `dhcp`, `boot`, `sanboot`, `reboot`, `cpuid`, `exit`; not `poweroff`, `params`, `time`). A line
+ * that fails ends the script, so `||` follows every command that may fail, `sleep` included, which
+ * Ctrl-C interrupts. Texts from documents and machines pass {@link say} or {@link
+ * kernelCommandLine}.
  */
 import type { Millis } from '../../base/duration.ts';
 import type { Asset } from '../../resources/kinds.ts';
@@ -15,43 +15,32 @@ import { say } from './console.ts';
 import { kernelCommandLine } from './kernel-arguments.ts';
 
 /**
- * Interfaces that a script asks after: iPXE numbers them from net0; an absent one is an empty text.
+ * Number of interfaces that a script sends. iPXE numbers them from net0; an absent one is empty.
  */
 const ASKED_INTERFACES = 8;
-/**
- * Attempts at fetching something; the pauses between double from 1 s: 1+2+4+8+16+32+64 s, about two
- * minutes in all.
- */
+/** Attempts to fetch a file. The pauses double from 1 s: about two minutes in all. */
 const ATTEMPTS = 8;
-/**
- * A held machine asks again after 5, 10, 20, 40, 40 … s: soon after the operator acts, and not
- * often for a whole rack.
- */
+/** A held machine asks again after 5, 10, 20, 40, 40 … s: a whole rack of them is no load. */
 const HOLD_FIRST_SECONDS = 5;
 const HOLD_LONGEST_SECONDS = 40;
-/**
- * A held machine that gets no answer this often in a row (20 minutes) starts over from its
- * firmware.
- */
+/** A held machine reboots after this many requests without an answer (20 minutes). */
 const HOLD_ATTEMPTS = 30;
-/** How long a failure stays on the console before the machine starts over. */
+/** How long a failure is shown on the console before the machine reboots. */
 const FAILURE_SECONDS = 30;
 
-/**
- * Where a script's further requests go. `baseUrl` without a slash at its end, e.g.
- * `http://10.77.0.1:8080`.
- */
-export interface ScriptBase {
+/** Where a script sends its requests. */
+interface ScriptBase {
+  /** Without a slash at its end, e.g. `http://10.77.0.1:8080`. */
   readonly baseUrl: string;
-  /** The boot session's id. */
+  /** Id of the boot session. */
   readonly session: string;
 }
 
 /**
- * What iPXE is asked: keys are the query parameters of the script route (`asked.ts` reads them).
- * `netX` is the interface that booted. Addresses as `52-54-00-…` and the UUID need no encoding.
- * Texts that a vendor typed are URI-encoded by iPXE, though not `&` and `;`, which it takes for
- * parts of a query: so they come last, in this order.
+ * The settings that iPXE sends, by query parameter of the script route (`../http/asked.ts` reads
+ * them). `netX` is the interface that booted. Addresses (`52-54-00-…`) and the UUID need no
+ * encoding. iPXE encodes the texts that a vendor typed, but not `&` and `;` in them, so these come
+ * last.
  */
 const QUESTIONS: Readonly<Record<string, string>> = {
   mac: '${netX/mac:hexhyp}',
@@ -65,46 +54,46 @@ const QUESTIONS: Readonly<Record<string, string>> = {
   asset: '${asset:uristring}',
 };
 
-/** How a script ends that cannot go on. */
+/** The end of a script that cannot continue. */
 const STARTING_OVER = [
   say(`this machine starts over in ${FAILURE_SECONDS} seconds`),
   `sleep ${FAILURE_SECONDS} ||`,
   'reboot ||',
-  // no reboot in this iPXE: a non-zero exit lets the firmware try its next entry (0 lands some in
-  // their setup)
+  // An iPXE without `reboot`: after a non-zero exit the firmware tries its next boot entry (after
+  // 0, some firmware opens its setup).
   'exit 1',
 ].join('\n');
 
-/**
- * The last resort of a script: say so, leave time to read it, start over from the firmware, where
- * all is fresh.
- */
+/** Lines that print a failure, leave time to read it, and reboot. */
 function startOver(label: string, what: string): string[] {
   return [`:${label}`, say(what), STARTING_OVER];
 }
 
 /**
- * `command`, tried {@link ATTEMPTS} times with doubling pauses; then on to `failed`. Goes on at the
- * next line. Without `comesBack` the command that works replaces the script and the next line is
- * only for failures.
+ * Lines that try `command` {@link ATTEMPTS} times with doubling pauses, and then go to `failed`.
+ * After success the script continues behind them. `returns` is false for a command that replaces
+ * the script when it succeeds.
  */
-function retried(label: string, command: string, what: string, failed: string, comesBack = true): string[] {
+function retried(label: string, command: string, what: string, failed: string, returns = true): string[] {
   return [
     'set muster-try:int32 1',
     'set muster-pause:int32 1',
     `:${label}`,
-    comesBack ? `${command} && goto ${label}-done ||` : `${command} ||`,
-    // written out, not through say(): the number is a setting
+    returns ? `${command} && goto ${label}-done ||` : `${command} ||`,
+    // Not through say(), because the number is an iPXE setting.
     `echo Muster: attempt \${muster-try} of ${ATTEMPTS} failed: ${what} ||`,
     `iseq \${muster-try} ${ATTEMPTS} && goto ${failed} ||`,
     'inc muster-try ||',
     'sleep ${muster-pause} ||',
     'inc muster-pause ${muster-pause} ||',
     `goto ${label}`,
-    ...(comesBack ? [`:${label}-done`] : []),
+    ...(returns ? [`:${label}-done`] : []),
   ];
 }
 
+/**
+ * A script that sends what iPXE knows about the machine to `url`, and runs the script that it gets.
+ */
 function asking(url: string, baseUrl: string): string {
   const query = Object.entries(QUESTIONS)
     .map(([key, setting]) => `${key}=${setting}`)
@@ -112,10 +101,10 @@ function asking(url: string, baseUrl: string): string {
   return [
     '#!ipxe',
     say(`asking ${baseUrl} what this machine boots`),
-    // a BIOS build of iPXE calls itself i386 on every processor
+    // A BIOS build of iPXE says i386 on every processor.
     'set muster-arch ${buildarch}',
     'iseq ${buildarch} i386 && cpuid --ext 29 && set muster-arch x86_64 ||',
-    // --replace: scripts that call each other for hours must not nest
+    // --replace: scripts that chain to each other for hours must not nest.
     ...retried(
       'ask',
       `chain --autofree --replace ${url}?${query}`,
@@ -132,23 +121,19 @@ function asking(url: string, baseUrl: string): string {
 }
 
 /**
- * First script of a session: constant text; asks iPXE who it is and chains to the session's own
- * script.
+ * First script of a session: sends what iPXE knows about the machine to the session's script URL.
  */
 export function startScript(base: ScriptBase): string {
   return asking(`${base.baseUrl}${machinePath('script', { session: base.session })}`, base.baseUrl);
 }
 
-/**
- * As {@link startScript} for a machine that came without a session, e.g. from an iPXE that is
- * configured by hand.
- */
+/** The same for a machine without a session, e.g. with an iPXE that was configured by hand. */
 export function entryScript(base: { readonly baseUrl: string }): string {
   return asking(`${base.baseUrl}${machinePath('anyScript')}`, base.baseUrl);
 }
 
 export interface BootScriptInput extends ScriptBase {
-  /** Names, for the console. */
+  /** Names of machine, profile and image, for the console. */
   readonly machine: string;
   readonly profile: string;
   readonly image: string;
@@ -156,24 +141,24 @@ export interface BootScriptInput extends ScriptBase {
   readonly initrds: readonly Asset[];
   readonly root?: Asset | undefined;
   /**
-   * The image's, the profile's and the rendered configuration's, in this order; a later one wins
-   * with the kernel.
+   * Those of image, profile and rendered configuration, in this order. Kernels prefer later ones.
    */
   readonly kernelArguments: readonly string[];
   /** The server's wall-clock time. */
   readonly time: Millis;
 }
 
-/** URL of an image's file. */
+/** URL of an image's file. The name in it is for people. */
 export function assetUrl(baseUrl: string, asset: Asset, fallbackName: string): string {
   return `${baseUrl}${machinePath('asset', { sha256: asset.sha256, name: asset.name ?? fallbackName })}`;
 }
 
 /**
- * The script that boots an image: kernel and initrds by HTTP, each retried by itself, then `boot`.
- * The initrds get names of our own, repeated as `initrd=`, because a UEFI kernel opens them by name
- * through iPXE's file system (and each must be there). Throws E_KERNEL_ARGUMENT ({@link
- * kernelCommandLine}).
+ * The script that boots an image: fetches kernel and initrds by HTTP, each with retries, then
+ * boots. Each initrd gets a name, repeated as `initrd=`, because a UEFI kernel opens them by name
+ * through iPXE's file system.
+ *
+ * @throws {MusterError} E_KERNEL_ARGUMENT, see {@link kernelCommandLine}.
  */
 export function bootScript(input: BootScriptInput): string {
   const { baseUrl, session } = input;
@@ -187,7 +172,7 @@ export function bootScript(input: BootScriptInput): string {
     'muster.root': input.root && assetUrl(baseUrl, input.root, 'root'),
     'muster.root.sha256': input.root?.sha256,
     'muster.time': String(Math.floor(input.time / 1000)),
-    // filled in by iPXE: the interface that it booted from
+    // iPXE fills in the interface that it booted from.
     BOOTIF: undefined,
   };
   const line = kernelCommandLine([
@@ -213,40 +198,38 @@ export function bootScript(input: BootScriptInput): string {
   ].join('\n');
 }
 
-/** Stands for a command that is put in later; no script has it. */
+/** Placeholder for the command. No script contains it. */
 const HERE = '\0';
-const surroundings = new Map<string, readonly string[]>();
+/** By label. Bounded by the number of labels: `kernel`, and `initrdN` up to the longest list. */
+const memoSurroundings = new Map<string, readonly string[]>();
 
-/**
- * {@link retried} as one text, on to `failed`. What is around the command is made once, for all
- * machines.
- */
+/** {@link retried} as one text. The lines around the command are the same for all machines. */
 function loading(label: string, what: string, command: string): string {
-  let around = surroundings.get(label);
+  let around = memoSurroundings.get(label);
   if (around === undefined) {
     around = retried(label, HERE, what, 'failed').join('\n').split(HERE);
-    surroundings.set(label, around);
+    memoSurroundings.set(label, around);
   }
   return around.join(command);
 }
 
-export interface HoldScriptInput extends ScriptBase {
-  /** The name under which operators find the machine. */
+interface HoldScriptInput extends ScriptBase {
+  /** The name by which operators find the machine. */
   readonly machine: string;
-  /** Who it is, e.g. its MAC, product and serial: shown beside the name. */
+  /** For example MAC, product and serial; shown with the name. */
   readonly identity: string;
   /** Why it is held. */
   readonly reason: string;
-  /** The command that ends it. */
+  /** The command or change that ends the hold. */
   readonly remedy: string;
-  /** When it is known to be over: asked first after so long. */
+  /** When the hold is known to end: the first request comes after this time. */
   readonly againInSeconds?: number;
 }
 
 /**
- * Says on the console who the machine is, why it waits and what ends that; waits; asks again.
- * Before it asks it renews its address: iPXE never does by itself, and an address that a held
- * machine goes on using after its short lease could by then be another machine's.
+ * The script of a held machine: prints which machine it is, why it waits and what ends that, waits,
+ * and asks again. Before it asks it renews its address, because iPXE never does by itself, and the
+ * address could belong to another machine once its short lease is over.
  */
 export function holdScript(input: HoldScriptInput): string {
   const start = `${input.baseUrl}${machinePath('start', { session: input.session })}`;
@@ -255,7 +238,7 @@ export function holdScript(input: HoldScriptInput): string {
     'imgfree ||',
     say(`this machine is ${input.machine} (${input.identity})`),
     say(`it waits: ${input.reason}`),
-    say(`to go on: ${input.remedy}`),
+    say(`to continue: ${input.remedy}`),
     ...(input.againInSeconds === undefined
       ? []
       : [
@@ -264,7 +247,7 @@ export function holdScript(input: HoldScriptInput): string {
           'dhcp netX ||',
           `chain --autofree --replace ${start} ||`,
         ]),
-    // a setting outlives the script: the pause grows from one answer to the next
+    // A setting outlives the script, so the pause grows from one answer to the next.
     `isset \${muster-hold} || set muster-hold:int32 ${HOLD_FIRST_SECONDS}`,
     'set muster-try:int32 1',
     ':wait',
@@ -277,18 +260,17 @@ export function holdScript(input: HoldScriptInput): string {
     `iseq \${muster-try} ${HOLD_ATTEMPTS} && goto unanswered ||`,
     'inc muster-try ||',
     'goto wait',
-    ...startOver('unanswered', `${input.baseUrl} does not answer any more`),
+    ...startOver('unanswered', `${input.baseUrl} no longer answers`),
     '',
   ].join('\n');
 }
 
 /**
- * Leaves the machine to what is on its disk. BIOS: the first disk's boot sector through iPXE
- * itself, because many ROMs reboot or fall back to the network when a boot ROM returns; if that
- * fails, return. UEFI: `exit 1`, so that the firmware takes the next entry of its boot order; exit
- * status 0 counts as "booted" and lands some firmware in its setup (tinkerbell#984,
- * netboot.xyz#1276), and chainloading a vendor's EFI path from here breaks by vendor and Secure
- * Boot (foreman#9123, #10126).
+ * The script that boots the machine's disk. BIOS: iPXE itself runs the first disk's boot sector,
+ * because many ROMs reboot or return to the network when a boot ROM exits. UEFI: `exit 1`, so that
+ * the firmware tries the next entry of its boot order. Exit status 0 counts as booted, and some
+ * firmware then opens its setup (tinkerbell#984, netboot.xyz#1276). Chainloading a vendor's EFI
+ * path fails with some vendors and with Secure Boot (foreman#9123, #10126).
  */
 export function diskScript(input: { readonly machine: string; readonly reason: string }): string {
   return [

@@ -113,7 +113,7 @@ describe('an explanation', () => {
     w.exchange({ mac: MAC1, archCode: 7, firmware: 'uefi' });
     const told = w.boot.explain({ mac: MAC1 });
     expect(told.answers['firmware (uefi)']?.reason.code).toBe('loader_missing');
-    expect(formatExplanation(told)).toMatch(/to go on +install the loader/);
+    expect(formatExplanation(told)).toMatch(/to continue +install the loader/);
     w.assets.add('ipxe.efi');
     expect(w.boot.explain({ mac: MAC1 })).not.toHaveProperty('remedy');
   });

@@ -133,7 +133,7 @@ describe('networks and interfaces', () => {
     expect(join([network('a', RACK), off], HOST).faults).toEqual([]);
   });
 
-  it('are not served through an interface that was made anew: its sockets are the former one’s', () => {
+  it('are not served on an interface that was created again, because its sockets are those of the former one', () => {
     const documents = [network('rack', RACK), network('office', { subnet: '192.0.2.0/24' })];
     const { networks, faults } = joinNetworks({
       documents,
@@ -146,7 +146,7 @@ describe('networks and interfaces', () => {
       {
         code: 'E_NETWORK_UNSERVED',
         message:
-          'Network/rack: interface eth1 was made anew, and what Muster opened on the former one hears nothing any more; restart Muster (systemctl restart muster)',
+          'Network/rack: interface eth1 was deleted and created again, and the sockets on the former one receive nothing; restart Muster (systemctl restart muster)',
         at: { file: 'rack.yaml', line: 3, column: 1 },
       },
     ]);

@@ -16,8 +16,8 @@ import type { NewEvent } from '../../../../src/events/event.ts';
 import type { MachineReport } from '../../../../src/machines/machine.ts';
 import { type Assets, openAssets } from '../../../../src/pxe/assets/assets.files.ts';
 import type { ScriptRequest } from '../../../../src/pxe/boot.ts';
-import { startMachineHttp } from '../../../../src/pxe/http/machines.server.ts';
 import type { MachineHttpOptions } from '../../../../src/pxe/http/machines.server.ts';
+import { startMachineHttp } from '../../../../src/pxe/http/machines.server.ts';
 import type { ServedNetwork } from '../../../../src/pxe/network.ts';
 
 export interface Rig {
