@@ -16,7 +16,6 @@ const unused = (name: string) =>
 describe('the boot context', () => {
   const agents = {
     agentCluster: () => undefined,
-    deliveryOf: () => 'agent',
     inline: async () => [],
     alarm: async () => {},
     layer: () => ({ layer: 'muster', document: 'muster', config: {} }),
@@ -74,7 +73,6 @@ describe('the boot context', () => {
     expect(Object.keys(context.agents!).sort()).toEqual([
       'agentCluster',
       'alarm',
-      'deliveryOf',
       'inline',
       'layer',
       'version',
