@@ -1,6 +1,6 @@
 /**
- * `bin/muster serve` as it is shipped on a segment of its own, with the documents of one cluster,
- * and the machines of that cluster in a namespace behind it. Inside scripts/in-namespace.sh.
+ * Runs `bin/muster serve` as it is shipped, on a separate segment with the documents of one
+ * cluster, and that cluster's machines in a namespace behind it. Needs scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { MEMBERS, orderOf, SERVER, writeDocuments } from './documents.ts';
 import type { FleetOrder, FleetResult } from './fleet.ts';
 import type { MachineOrder } from './machine.ts';
 
-/** Nothing that is started here takes as long. */
+/** A process that takes longer to start has failed. */
 const PATIENCE_MS = 60_000;
 
 const ip = (...words: string[]): void =>
@@ -19,8 +19,8 @@ const ip = (...words: string[]): void =>
 let segments = 0;
 
 /**
- * A pair of interfaces: ours here, the machines' in a namespace in which every address of theirs
- * counts as local.
+ * A pair of interfaces: the server's, and the machines' in a namespace where all their addresses
+ * are local.
  */
 function openSegment(): { readonly link: string; readonly namespace: string; close(): void } {
   const number = ++segments;
@@ -48,17 +48,20 @@ export interface BootHost {
   readonly namespace: string;
   readonly state: string;
   readonly socket: string;
-  /** In the order of the documents: control planes first. */
+  /** In the order of the documents, control planes first. */
   readonly machines: readonly MachineOrder[];
-  /** `bin/muster` with these words, its output; for operators' commands. */
+  /** Runs `bin/muster` with these arguments and returns its output. */
   muster(...words: readonly string[]): string;
-  /** Powers machines on, `perSecond` of them a second. Rejects when one did not come to rest. */
+  /** Powers machines on, `perSecond` of them a second. Rejects when one did not settle. */
   powerOn(order: Pick<FleetOrder, 'machines' | 'perSecond' | 'keep'>): Promise<FleetResult>;
   log(): string;
   close(): Promise<void>;
 }
 
-/** Starts it for a cluster of `size` machines; `nodeFlags` are for Node alone (a profile). */
+/**
+ * Starts the server for a cluster of `size` machines. `nodeFlags`: flags of Node, e.g. for a
+ * profile.
+ */
 export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHost> {
   const segment = openSegment();
   const home = mkdtempSync(join(tmpdir(), 'muster-simulated-'));
@@ -94,8 +97,7 @@ export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHo
     powerOn: (order) => runFleet(segment.namespace, home, { ...order, members: MEMBERS }, fleets),
     log: () => output,
     async close() {
-      // One that waits for what never comes would outlive the test, and the test's runner waits for
-      // it.
+      // A process that still waits would outlive the test, and the test runner would wait for it.
       for (const fleet of fleets) fleet.kill('SIGKILL');
       server.kill('SIGTERM');
       await ended;
@@ -105,7 +107,7 @@ export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHo
   };
 }
 
-/** Resolves when the process said it; rejects when it ended or took too long. */
+/** Resolves when the process has printed it; rejects when the process ends or takes too long. */
 async function said(server: ChildProcess, wanted: RegExp, output: () => string): Promise<void> {
   const { promise, resolve: done, reject } = Promise.withResolvers<void>();
   const look = (): void => {
@@ -126,7 +128,7 @@ async function said(server: ChildProcess, wanted: RegExp, output: () => string):
 
 let orders = 0;
 
-/** Its process is in `running` for as long as it runs. */
+/** Runs a process, which is in `running` until it ends. */
 async function runFleet(
   namespace: string,
   home: string,

@@ -1,6 +1,5 @@
 /**
- * DHCP of many machines by one socket: what firmware, iPXE and the initrd of each ask, broadcast,
- * in four messages.
+ * DHCP for many machines on one socket: the exchanges of firmware, iPXE and initrd, as broadcasts.
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
@@ -9,7 +8,7 @@ import { type Mac, macToBytes } from '../../src/base/mac.ts';
 import { MESSAGE, OPTION } from '../../src/pxe/dhcp/options.ts';
 import { addressOption, type DhcpPacket, decode, encode, messageType } from '../../src/pxe/dhcp/packet.ts';
 
-/** Which software asks. */
+/** The software that asks. */
 export type Asker = 'firmware' | 'ipxe' | 'initrd';
 
 export interface Lease {
@@ -20,7 +19,7 @@ export interface Lease {
 
 const text = (value: string): Buffer => Buffer.from(value, 'latin1');
 
-/** As UEFI x64 firmware, an iPXE with HTTP, and a dhcpcd say who they are. */
+/** The options by which UEFI x64 firmware, an iPXE with HTTP and dhcpcd identify themselves. */
 const SAYS: Readonly<Record<Asker, readonly (readonly [number, Buffer])[]>> = {
   firmware: [
     [OPTION.vendorClass, text('PXEClient:Arch:00007:UNDI:003016')],
@@ -31,13 +30,13 @@ const SAYS: Readonly<Record<Asker, readonly (readonly [number, Buffer])[]>> = {
     [OPTION.vendorClass, text('PXEClient:Arch:00007:UNDI:003010')],
     [OPTION.architecture, Buffer.from([0, 7])],
     [OPTION.userClass, text('iPXE')],
-    // HTTP is among its features; version 1.21.1.
+    // Its features include HTTP; its version is 1.21.1.
     [OPTION.ipxe, Buffer.from([0x13, 1, 1, 0xeb, 3, 1, 21, 1])],
   ],
   initrd: [[OPTION.vendorClass, text('dhcpcd-10')]],
 };
 
-/** The first retransmission comes after this, each further one after twice as long. */
+/** Time until the first retransmission; each further one takes twice as long. */
 const AGAIN_MS = 1000;
 const ATTEMPTS = 5;
 
@@ -45,7 +44,7 @@ export class DhcpTalk {
   readonly #socket: Socket;
   readonly #waiting = new Map<number, (packet: DhcpPacket) => void>();
   #next = 1;
-  /** Packets that were sent again because no answer came in time. */
+  /** Number of packets that were sent again because no answer came in time. */
   retransmitted = 0;
 
   private constructor(socket: Socket) {
@@ -148,7 +147,7 @@ function addressOctets(address: Ipv4): Buffer {
   return octets;
 }
 
-/** As SMBIOS stores it: the first three fields little-endian. */
+/** The UUID as SMBIOS stores it, with the first three fields little-endian. */
 function uuidOctets(uuid: string): Buffer {
   const octets = Buffer.from(uuid.replaceAll('-', ''), 'hex');
   octets.subarray(0, 4).reverse();

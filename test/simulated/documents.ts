@@ -12,7 +12,7 @@ export const SERVER = '10.92.0.1';
 export const MEMBERS = 3;
 const BEFORE_FIRST = ipv4('10.92.16.0');
 
-/** The n-th machine: three control planes, then workers. */
+/** Name of the n-th machine: three control planes, then workers. */
 export function orderOf(n: number): MachineOrder {
   return {
     name: n < MEMBERS ? `cp${n + 1}` : `worker-${n - MEMBERS + 1}`,
@@ -22,13 +22,14 @@ export function orderOf(n: number): MachineOrder {
 }
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
-/** The files of the image: a few octets each, since fetching large ones is measured elsewhere. */
+/** The files of the image, a few octets each; large files are measured elsewhere. */
 const IMAGE = ['kernel', 'initrd', 'root'] as const;
 
 const USER = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBenchBenchBenchBenchBenchBenchBenchBenchBen ops';
 
 /**
- * Writes them into directory `config`, and the image's files into the asset store below `state`.
+ * Writes the documents into directory `config`, and the image's files into the asset store in
+ * `state`.
  */
 export function writeDocuments(config: string, machines: readonly MachineOrder[], state: string): void {
   const assets = join(state, 'assets/sha256');
@@ -65,7 +66,7 @@ function documentsOf(machines: readonly MachineOrder[]): readonly object[] {
   const kubernetes = {
     version: '1.36',
     endpoint: '10.92.0.250',
-    // Room for a /24 for each of a thousand machines.
+    // Has room for a /24 for each of a thousand machines.
     networks: { machines: ['10.92.0.0/16'], pods: ['172.16.0.0/12'] },
     controlPlanes: names.slice(0, MEMBERS),
     workers: names.slice(MEMBERS),

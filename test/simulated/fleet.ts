@@ -1,10 +1,10 @@
 /**
- * Many simulated machines, run in the machines' network namespace: each is powered on at its time,
- * goes its way, and then keeps polling until the last one has come to rest.
+ * Runs many simulated machines in their network namespace. Each is powered on at its time, joins
+ * the cluster, and then keeps polling until the last one has settled.
  *
  *     node fleet.ts ORDERS.json RESULT.json
  *
- * Exits 1 when a machine did not come to rest; the result says which and why.
+ * Exits 1 when a machine did not settle; the result says which and why.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -25,27 +25,28 @@ export interface FleetOrder {
   readonly members: number;
   /** Power-ons per second. */
   readonly perSecond: number;
-  /** Whether the result holds what each machine got, not only how long it took. */
+  /** Whether the result contains what each machine got, or only how long it took. */
   readonly keep: boolean;
 }
 
-/** What became of one machine. */
+/** The result of one machine. */
 export interface MachineResult {
   readonly name: string;
-  /** Why it did not come to rest. */
+  /** Why it did not settle. */
   readonly error?: string;
   /**
-   * Sum of its requests until it came to rest, ms; pauses that the server asked for are not in it.
+   * Sum of the times of its requests until it settled, ms, without pauses that the server asked
+   * for.
    */
   readonly waitedMs: number;
-  /** From power-on to rest, all pauses included, ms. */
+  /** From power-on until it settled, with all pauses, ms. */
   readonly elapsedMs: number;
   readonly leased: readonly string[];
   readonly hostname: string;
   readonly holds: readonly string[];
   readonly plans: number;
   readonly fetched: number;
-  /** Public key of the agent's certificate request, as SHA-256. */
+  /** SHA-256 of the public key in the agent's certificate request. */
   readonly pin: string;
   readonly certificate: string;
   readonly kept?: {
@@ -60,17 +61,17 @@ export interface MachineResult {
 
 export interface FleetResult {
   readonly machines: readonly MachineResult[];
-  /** Milliseconds of every single request, by kind. */
+  /** Milliseconds of every request, by kind. */
   readonly steps: Readonly<Record<Step, readonly number[]>>;
   /** DHCP packets that were sent again. */
   readonly retransmitted: number;
-  /** Connections that were cut before there was an answer; each was made again. */
+  /** Number of connections that were cut before there was an answer and opened again. */
   readonly cut: number;
-  /** From the first power-on to the last rest, s. */
+  /** From the first power-on until the last machine settled, s. */
   readonly seconds: number;
 }
 
-/** So that two runs are alike. */
+/** A fixed seed, so that two runs are alike. */
 function generator(seed: number): () => number {
   let state = seed;
   return () => {
@@ -103,7 +104,7 @@ async function run(order: FleetOrder): Promise<FleetResult> {
       (reason: unknown) => String((reason as Error).stack ?? reason),
     );
     const result = resultOf(machine, performance.now() - on, error, order.keep);
-    // A machine that is not heard any more is told of at the end.
+    // A machine that stops answering is reported at the end.
     if (error === undefined)
       beating.push(machine.beat().catch((reason: unknown) => void silent.push(`${wanted.name}: ${reason}`)));
     return result;

@@ -1,6 +1,5 @@
 /**
- * Keys that a machine makes, and its requests for certificates (RFC 2986), without starting a
- * program for each.
+ * Makes a machine's keys and certificate requests (RFC 2986) without starting a program for each.
  */
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { element, TAG } from '../../src/pki/der.ts';
@@ -43,10 +42,7 @@ export class MachineKey {
   }
 }
 
-/**
- * PEM of a request by a P-256 or RSA key, in which the machine calls itself `name`; whose it is
- * decides the server.
- */
+/** PEM of a certificate request with a P-256 or RSA key and the subject `name`. */
 export function requestText(key: KeyObject, name: string): string {
   const subject = element(
     TAG.sequence,

@@ -1,8 +1,8 @@
 /**
- * One machine that exists only in memory, from power-on to heartbeats, against a real `muster
- * serve`. What it sends is real: DHCP, HTTP, TLS, keys, requests. What it does with the answers is
- * not: nothing is written to a disk, no kernel is started, etcd and kubectl are words (see {@link
- * Members}). The loader by TFTP is left out.
+ * One machine in memory, from power-on to heartbeats, against a real `muster serve`. Everything
+ * that it sends is real: DHCP, HTTP, TLS, keys, requests. Its actions are not: nothing is written
+ * to a disk, no kernel is started, and etcd and kubectl are simulated (see {@link Members}). It
+ * fetches no loader by TFTP.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import http from 'node:http';
@@ -24,7 +24,7 @@ export interface MachineOrder {
   readonly dataDisk?: boolean;
 }
 
-/** Kinds of requests that are measured apart. */
+/** Kinds of requests that are measured separately. */
 export const STEPS = [
   'dhcp',
   'script',
@@ -39,9 +39,9 @@ export const STEPS = [
 export type Step = (typeof STEPS)[number];
 
 /**
- * The members of etcd of all simulated machines: a member runs from when it has its manifest, and
- * serves when all run. With a majority, as in life, the founding could be over before the last has
- * asked again; that one is then replaced by a client of etcd, and there is none.
+ * The etcd members of all simulated machines. A member runs once it has its manifest, and serves
+ * when all members run. Real members serve with a majority; but then the founding could be over
+ * before the last member polls again, and that one would need a real etcd to join.
  */
 export class Members {
   readonly #running = new Set<string>();
@@ -66,7 +66,7 @@ export interface Surroundings {
   readonly members: Members;
   /** Called with the milliseconds that each request waited for its answer. */
   readonly measured: (step: Step, ms: number) => void;
-  /** Between 0 and 1. */
+  /** Returns a number between 0 and 1. */
   readonly random: () => number;
   readonly signal: AbortSignal;
 }
@@ -79,9 +79,9 @@ interface Asked {
 
 const ETCD_MANIFEST = '/etc/kubernetes/manifests/etcd.yaml';
 const OBJECTS_UNIT = 'muster-objects.service';
-/** So often without an answer, some minutes, there is no server. */
+/** After this many requests without an answer, which takes minutes, there is no server. */
 const MOST_FAILURES = 8;
-/** So many plans without coming to rest are no progress. */
+/** A machine that does not settle within this many plans makes no progress. */
 const MOST_POLLS = 400;
 
 export class SimulatedMachine {
@@ -99,14 +99,14 @@ export class SimulatedMachine {
   #revision = 0;
   /** The agent's certificate, PEM. */
   certificate = '';
-  /** Of the leased addresses, in order. */
+  /** Its leased addresses, in order. */
   readonly leased: string[] = [];
   hostname = '';
-  /** Sum of what it waited for answers, without the pauses that it was told to make. */
+  /** Sum of its waits for answers, without the pauses that the server asked for. */
   waitedMs = 0;
-  /** Connections that were cut before there was an answer. */
+  /** Number of connections that were cut before there was an answer. */
   cut = 0;
-  /** Digest of every plan that was not the one it had. */
+  /** Digests of all plans, each change once. */
   readonly plans: string[] = [];
 
   constructor(order: MachineOrder, of: Surroundings) {
@@ -115,7 +115,7 @@ export class SimulatedMachine {
     this.has = nothingYet(order.dataDisk ?? false);
   }
 
-  /** Codes of the holds that it met on its way, each once. */
+  /** Codes of the holds that it met, each once. */
   get holds(): readonly string[] {
     return [...new Set(this.#holds)];
   }
@@ -124,7 +124,7 @@ export class SimulatedMachine {
     return this.#key.pin;
   }
 
-  /** From power-on until its plan is applied to the end and the server has nothing new. */
+  /** Runs from power-on until its plan is applied completely and the server has no other one. */
   async powerOn(): Promise<void> {
     const session = await this.#boot();
     await this.#configure(session);
@@ -139,7 +139,7 @@ export class SimulatedMachine {
     );
   }
 
-  /** Polls on, as told, until the surroundings end. */
+  /** Keeps polling at the server's intervals until the run ends. */
   async beat(): Promise<void> {
     while (!this.#of.signal.aborted) {
       const { seconds } = await this.#poll('heartbeat');
@@ -147,14 +147,14 @@ export class SimulatedMachine {
     }
   }
 
-  /** As the agent: up to a quarter longer than told. */
+  /** Pauses as the agent does: up to a quarter longer than the server asks. */
   async #pause(seconds: number): Promise<void> {
     await pause(seconds * 1000 * (1 + this.#of.random() / 4), undefined, { signal: this.#of.signal }).catch(
       () => {},
     );
   }
 
-  /** Firmware, iPXE and kernel: the URL of the boot session. */
+  /** Boots as firmware, iPXE and kernel do; returns the URL of the boot session. */
   async #boot(): Promise<string> {
     const mac = this.order.mac as Mac;
     const lease = async (asker: 'firmware' | 'ipxe' | 'initrd') => {
@@ -187,7 +187,7 @@ export class SimulatedMachine {
     await this.#good('report', `${session}/report`, `step=${step}`);
   }
 
-  /** cloud-init: all four documents; of the files what the agent needs. */
+  /** Fetches cloud-init's four documents and reads the agent's files from them. */
   async #configure(session: string): Promise<void> {
     const documents: Record<string, string> = {};
     for (const name of ['meta-data', 'user-data', 'vendor-data', 'network-config'])
@@ -222,7 +222,7 @@ export class SimulatedMachine {
     this.certificate = String(body);
   }
 
-  /** One poll and what it brings: whether there was nothing new, and when to ask again. */
+  /** Polls once. Returns whether there was nothing new, and when to poll again. */
   async #poll(step: 'poll' | 'heartbeat'): Promise<{ readonly rest: boolean; readonly seconds: number }> {
     const { status, headers, body } = await this.#tls(step, '/agent/poll', this.#facts());
     const seconds = Number(headers['retry-after'] ?? 10);
@@ -244,7 +244,7 @@ export class SimulatedMachine {
     this.#applied = this.#hold === undefined ? plan.digest : '';
     if (this.#hold) this.#holds.push(this.#hold.code);
     if (this.has.files.has(ETCD_MANIFEST)) this.#of.members.start(this.order.name);
-    // As the unit does when all objects are there: its credential goes.
+    // The unit that applies the objects deletes its credential when all are there.
     if (this.has.units.has(OBJECTS_UNIT)) this.has.keys.delete('applier');
   }
 
@@ -284,8 +284,8 @@ export class SimulatedMachine {
   }
 
   /**
-   * A connection of its own for each request, as iPXE and curl make them. Asks again while the
-   * server is not ready.
+   * Sends a request on a new connection, as iPXE and curl do. Repeats it while the server is not
+   * ready.
    */
   async #good(step: Step, url: string, form?: string): Promise<Asked> {
     for (;;) {
@@ -325,10 +325,7 @@ export class SimulatedMachine {
     );
   }
 
-  /**
-   * A server that is too busy to shake hands in time cuts the connection; agents and scripts then
-   * ask again, later each time.
-   */
+  /** Repeats a request whose connection a busy server cut, with growing pauses, as agents do. */
   async #answered(step: Step, form: string | undefined, request: () => http.ClientRequest): Promise<Asked> {
     for (let failures = 1; ; failures++) {
       const began = performance.now();

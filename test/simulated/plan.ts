@@ -1,7 +1,4 @@
-/**
- * Plans as a machine takes them: a tar that is whole, and the effect of its lines on a machine that
- * exists only in memory.
- */
+/** Reads plans as a machine does, and applies their lines to a machine in memory. */
 import { createHash } from 'node:crypto';
 import { MachineKey } from './keys.ts';
 
@@ -29,8 +26,8 @@ export interface TakenPlan {
 }
 
 /**
- * Checked as the agent checks it: digest over the lines, hash of every file that a line names.
- * Throws for one that is not whole.
+ * Reads a plan and checks it as the agent does: the digest of its lines and the hash of every file
+ * that a line names. Throws when one is wrong.
  */
 export function takePlan(archive: Buffer): TakenPlan {
   const files = untar(archive);
@@ -50,20 +47,20 @@ export function takePlan(archive: Buffer): TakenPlan {
   return { digest, lines, files };
 }
 
-/** What a machine has, as far as a plan touches it. */
+/** The parts of a machine that plans change. */
 export interface Belongings {
   /** `unused` without a data disk, then `blank`, then `ours`. */
   disk: 'unused' | 'blank' | 'ours';
   filesystem: string;
   marker: string;
   readonly keys: Map<string, MachineKey>;
-  /** Leaves that the last plan asked requests of. */
+  /** Certificates for which the last plan asked a request. */
   readonly requested: Set<string>;
   readonly files: Map<string, string>;
   readonly links: Map<string, string>;
-  /** Units in force, with the digest that they were started for. */
+  /** Running units, with the digest for which each was started. */
   readonly units: Map<string, string>;
-  /** Hashes of files and archives that came from the boot host, by place. */
+  /** Hashes of files and archives from the boot host, by path. */
   readonly fetched: Map<string, string>;
   step: string;
 }
@@ -87,8 +84,8 @@ export interface Hold {
 }
 
 /**
- * Does the lines one after the other; `fetch` gets what a URL serves. Resolves to the hold that
- * ended it, if one did.
+ * Applies the lines in order. `fetch` gets a URL's content. Resolves to the hold that ended it, if
+ * any.
  */
 export async function applyPlan(
   plan: TakenPlan,
@@ -174,8 +171,7 @@ async function perform(what: string, words: readonly string[], of: Performing): 
     case 'step':
       has.step = first;
       return undefined;
-    // No disk here was ever cleared, and of the host below nothing is simulated: these always
-    // succeed.
+    // Disks and the host are not simulated: these lines always succeed.
     case 'guard-left':
     case 'bind':
     case 'directory':
@@ -183,7 +179,7 @@ async function perform(what: string, words: readonly string[], of: Performing): 
     case 'load':
       return undefined;
     default:
-      // A hold would be waited on for as long as the test has.
+      // The machine would wait for the end of a hold until the test ends.
       throw new Error(`simulated machines do not know this line of a plan yet: ${of.line}`);
   }
 }

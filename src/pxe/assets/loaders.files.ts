@@ -10,7 +10,7 @@ import { LOADER_NAME } from '../../resources/fields.ts';
 import type { ServedFile } from './assets.ts';
 
 /**
- * The loaders of `directories`. Of two with the same name, the one in the earlier directory is
+ * The loaders of `directories`. If two have the same name, the one in the earlier directory is
  * used. Missing directories are logged.
  *
  * Debian keeps some of its loaders as links (`/usr/lib/ipxe/ipxe.efi` → `/boot/ipxe.efi`), so links

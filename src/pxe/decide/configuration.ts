@@ -24,7 +24,7 @@ import { assetUrl } from '../script/script.ts';
 const KEPT = 1024;
 
 /** Which configuration is wanted. */
-export interface ConfigurationOf {
+interface ConfigurationOf {
   readonly member: Member;
   readonly profile: string;
   readonly image: string;
@@ -57,6 +57,7 @@ interface ConfigurationDeps {
   readonly agents?: AgentBoot;
 }
 
+/** Opens the configurations of boot sessions; keeps the last {@link KEPT} results. */
 export function createConfigurations(deps: ConfigurationDeps): Configurations {
   const kept = new Map<
     string,

@@ -154,7 +154,7 @@ export const QUIRKS = {
     what: 'HP Jetdirect wants renewal times (58, 59) in the OFFER already.',
     answer: 'Every OFFER and ACK with a lease has them.',
     source: 'dnsmasq rfc2131.c',
-    test: `${REPLY}: renewal times stand in the OFFER already`,
+    test: `${REPLY}: the OFFER already has renewal times`,
   },
   'stray-ciaddr': {
     what: 'Some clients fill in ciaddr although they have no address.',
@@ -230,19 +230,19 @@ export const QUIRKS = {
     what: 'EDK2 asks for the size, aborts that transfer with ERROR 8 and asks again; BIOS ROMs abort it with ERROR 0.',
     answer: 'Muster counts that as a probe, neither as a failure nor as a served file.',
     source: 'Muster capture of OVMF; pin/tftp#125',
-    test: 'test/unit/pxe/tftp/transfer.test.ts: whose client only wanted the size is a probe, no failure (EDK2: error 8; BIOS ROMs: error 0)',
+    test: 'test/unit/pxe/tftp/transfer.test.ts: whose client only wants the size is a probe, not a failure (EDK2: error 8; BIOS ROMs: error 0)',
   },
   'curl-tsize-0': {
     what: 'curl gives up when a tsize of 0 is acknowledged.',
     answer: 'Muster does not acknowledge the size of an empty file.',
     source: 'curl lib/tftp.c',
-    test: `${TFTP_REQUEST}: have no size for an empty file: curl would give up`,
+    test: `${TFTP_REQUEST}: have no size for an empty file, because curl would give up`,
   },
   'http-keep-alive': {
     what: 'EDK2 sends HEAD and then GET, and fails if the server closes the connection in between.',
     answer: 'Muster keeps connections open for more than a minute.',
     source: 'tianocore/edk2#9920',
-    test: `${HTTP}: keep a connection from HEAD to GET and on, for a minute and more (edk2#9920)`,
+    test: `${HTTP}: keep a connection open after HEAD and GET, for more than a minute (edk2#9920)`,
   },
   'http-empty-header': {
     what: 'EDK2 hangs when it receives a header without a value.',
@@ -260,7 +260,7 @@ export const QUIRKS = {
     what: "EDK2's HTTP boot leaves the port out of Host.",
     answer: 'Muster ignores Host and builds URLs from its own address and port.',
     source: 'Muster capture of OVMF 2022.11 (server on port 8080)',
-    test: `${HTTP}: build their URLs from our own address, not from what the client calls us`,
+    test: `${HTTP}: have URLs with the server’s address, not with the Host that the client sends`,
   },
 } as const satisfies Record<string, Quirk>;
 

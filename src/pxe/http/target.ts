@@ -28,7 +28,7 @@ for (const [route, { path }] of Object.entries(MACHINE_ROUTES) as [MachineRoute,
 /**
  * Finds what `url` (the request target as sent) asks for. Never throws. Doubled slashes count as
  * one, because firmware joins URLs carelessly and does not follow redirects (quirk
- * http-no-redirect). Of the absolute form `http://host/path` only the path is read (RFC 9112
+ * http-no-redirect). The host of the absolute form `http://host/path` is ignored (RFC 9112
  * §3.2.2). A segment that is `.` or `..`, or that has a slash, a backslash or a control character
  * when it is decoded, is malformed.
  */
@@ -83,7 +83,7 @@ function matched(wanted: readonly string[], given: readonly string[]): Record<st
 }
 
 /**
- * The fields of a query or form, percent-decoded. Of equal names the first counts. Octets that are
+ * The fields of a query or form, percent-decoded. The first of equal names counts. Octets that are
  * not UTF-8 are read as Latin-1, because SMBIOS texts are whatever a vendor typed. `form`: `+`
  * means a blank; otherwise it means a plus.
  */

@@ -34,7 +34,7 @@ export interface TftpRequest {
   readonly filename: string;
   /** In lower case: `octet`, `netascii`, `mail` or any other text. */
   readonly mode: string;
-  /** Names in lower case (RFC 2347), values as sent. Of equal names the first counts. */
+  /** Names in lower case (RFC 2347), values as sent. The first of equal names counts. */
   readonly options: ReadonlyMap<string, string>;
 }
 

@@ -49,7 +49,7 @@ describe('the asset store', () => {
     }
   });
 
-  it('throws away what is another file than its hash says, and serves nothing of it', async () => {
+  it('deletes a file whose hash is wrong, and serves nothing of it', async () => {
     const assets = await open();
     const wrong = hashOf('something else');
     await expect(assets.receive({ sha256: wrong, offset: 0, body: parts(octets) })).rejects.toMatchObject({
@@ -61,7 +61,7 @@ describe('the asset store', () => {
     expect(fs.readdirSync(path.join(directory, 'sha256'))).toEqual([]);
   });
 
-  it('keeps what came of an upload that broke off and goes on from there, after a restart too', async () => {
+  it('keeps the octets of an upload that broke off and resumes from there, after a restart too', async () => {
     const first = octets.subarray(0, 4000);
     let assets = await open();
     await expect(assets.receive({ sha256, offset: 0, body: breakingOff(first) })).rejects.toThrow(
@@ -77,7 +77,7 @@ describe('the asset store', () => {
     expect(assets.find(sha256)?.size).toBe(10_000);
   });
 
-  it('takes a file in pieces, and begins anew at offset 0', async () => {
+  it('accepts a file in pieces, and starts over at offset 0', async () => {
     const assets = await open();
     const piece = (from: number, to: number) =>
       assets.receive({ sha256, offset: from, total: 10_000, body: parts(octets.subarray(from, to)) });
@@ -87,7 +87,7 @@ describe('the asset store', () => {
     expect(await piece(9999, 10_000)).toMatchObject({ complete: true, received: 10_000 });
   });
 
-  it('does not take more than was announced', async () => {
+  it('refuses more octets than were announced', async () => {
     const assets = await open();
     await expect(assets.receive({ sha256, offset: 0, total: 50, body: parts(octets) })).rejects.toMatchObject(
       {
@@ -97,7 +97,7 @@ describe('the asset store', () => {
     expect((await assets.progress(sha256)).received).toBe(0);
   });
 
-  it('lets one upload of a file at a time', async () => {
+  it('accepts one upload of a file at a time', async () => {
     const assets = await open();
     const gate = Promise.withResolvers<void>();
     const slow = (async function* () {
@@ -129,7 +129,7 @@ describe('the asset store', () => {
     ['verified', async (assets: Assets) => expect(await assets.verify(sha256)).toBe('missing')],
     ['asked for', async (assets: Assets) => expect((await assets.progress(sha256)).complete).toBe(false)],
     ['added again', async () => {}],
-  ])('notices a file that was taken away when it is %s, and takes it again', async (_, look) => {
+  ])('notices a file that was deleted from outside when it is %s, and accepts it again', async (_, look) => {
     const assets = await open();
     await assets.receive({ sha256, offset: 0, body: parts(octets) });
     const file = path.join(directory, 'sha256', sha256);
@@ -142,7 +142,7 @@ describe('the asset store', () => {
     expect(await assets.verify(sha256)).toBe('ok');
   });
 
-  it('does not lose a file that came back while somebody found the old one missing', async () => {
+  it('does not lose a file that was added again while the old one was found missing', async () => {
     const assets = await open();
     await assets.receive({ sha256, offset: 0, body: parts(octets) });
     const old = assets.find(sha256)!;
@@ -171,7 +171,7 @@ describe('the asset store', () => {
     'g'.repeat(64),
     `${'a'.repeat(64)}/`,
     `${'a'.repeat(63)}`,
-  ])('takes %j for no hash', async (text) => {
+  ])('refuses %j as a hash', async (text) => {
     const assets = await open();
     expect(assets.find(text)).toBeUndefined();
     await expect(assets.receive({ sha256: text, offset: 0, body: parts(octets) })).rejects.toMatchObject({
@@ -180,7 +180,7 @@ describe('the asset store', () => {
     await expect(assets.remove(text)).rejects.toMatchObject({ code: 'E_USAGE' });
   });
 
-  it('serves no links and nothing else that lies in its directory', async () => {
+  it('serves no links and no other files in its directory', async () => {
     await open();
     fs.symlinkSync('/etc/hostname', path.join(directory, 'sha256', hashOf('link')));
     fs.writeFileSync(path.join(directory, 'sha256', 'README'), 'x');
@@ -217,7 +217,7 @@ describe('boot loaders', () => {
       expect(assets.loader(name)).toBeUndefined();
   });
 
-  it('may be links to files that everybody may read (Debian links ipxe.efi to /boot), never to others', async () => {
+  it('may be links to files that all users may read (Debian links ipxe.efi to /boot), but to no others', async () => {
     const elsewhere = path.join(path.dirname(directory), 'boot');
     fs.mkdirSync(elsewhere);
     const target = path.join(elsewhere, 'real.efi');
@@ -239,7 +239,7 @@ describe('boot loaders', () => {
     expect(await names()).toEqual(['alias.efi', 'inside.efi', 'ipxe.efi']);
   });
 
-  it('of an earlier directory win, and a missing directory hurts nobody', async () => {
+  it('of an earlier directory are preferred, and a missing directory is ignored', async () => {
     const second = path.join(path.dirname(directory), 'second');
     fs.mkdirSync(second);
     fs.writeFileSync(path.join(second, 'ipxe.efi'), 'second');

@@ -1,6 +1,5 @@
 /**
- * Whole boots through the boot service: what DHCP, script, configuration and reports say, and what
- * is left behind.
+ * Whole boots through the boot service: DHCP, script, configuration, reports, and what they leave.
  */
 import { describe, expect, it } from 'vitest';
 import { duration } from '../../../../src/base/duration.ts';
@@ -84,7 +83,7 @@ describe('a known machine', () => {
     expect(await userData()).not.toContain('of blue');
   });
 
-  it('is told the loader of its firmware', async () => {
+  it('gets the loader of its firmware', async () => {
     const w = await world(KNOWN);
     const ask = (more: object) => w.ask({ mac: MAC1, ...more }).bootFile;
     expect(ask({ archCode: 7, firmware: 'uefi' })).toBe('ipxe.efi');
@@ -105,7 +104,7 @@ describe('a known machine', () => {
     expect(w.ask({ mac: MAC1 }, 'ack').writes).toEqual([]);
   });
 
-  it('opens a new session when it starts anew after its script', async () => {
+  it('opens a new session when it restarts after its script', async () => {
     const w = await world(KNOWN);
     const first = await w.powerOn(MAC1);
     const again = w.ask({ mac: MAC1 });
@@ -217,7 +216,7 @@ describe('an ordinary DHCP client', () => {
 });
 
 describe('an unknown machine', () => {
-  it('is recorded, goes the way of all machines to a script, and is held there with what ends it', async () => {
+  it('is recorded, is led to a script as known machines are, and is held there with the remedy', async () => {
     const w = await world([NETWORK, IMAGE, WORKER]);
     const rom = w.exchange({ mac: MAC1, uuid: '4c4c4544-0042-3510-8051-b7c04f4d3532' });
     expect(rom).toMatchObject({ subject: 'm-525400aa0001', bootFile: 'undionly.kpxe', writes: [] });
@@ -414,7 +413,7 @@ describe('a request for a script from an address that is not the machine’s', (
   });
 });
 
-describe('what is not ready yet', () => {
+describe('a boot whose parts are not ready', () => {
   const hold = async (documents: readonly object[], missing?: string) => {
     const w = await world(documents);
     if (missing) w.assets.delete(missing);
@@ -427,7 +426,7 @@ describe('what is not ready yet', () => {
     };
   };
 
-  it('holds with a reason of its own for each thing that is missing', async () => {
+  it('is held with a different reason for each missing part', async () => {
     const node = (spec: object) => machine('node-1', [MAC1], spec);
     expect((await hold([NETWORK, node({})])).code).toBe('no_profile');
     expect((await hold([NETWORK, document('Profile', 'p', {}), node({ profile: 'p' })])).code).toBe(
@@ -456,7 +455,7 @@ describe('what is not ready yet', () => {
     expect(w.boot.needs(HASH('c'))).toBe(false);
   });
 
-  it('goes on by itself when what was missing comes', async () => {
+  it('continues by itself when the missing part comes', async () => {
     const { w, answer } = await hold(KNOWN, HASH('c'));
     expect(w.roster.get('node-1')!.status.reason).toMatchObject({ code: 'image_missing' });
     w.assets.add(HASH('c'));
@@ -464,7 +463,7 @@ describe('what is not ready yet', () => {
     expect(w.roster.get('node-1')!.status.reason).toBeUndefined();
   });
 
-  it('holds a machine whose configuration does not render, and names the place', async () => {
+  it('is held when the configuration does not render, and the reason names the place', async () => {
     const broken = document('Profile', 'worker', {
       image: 'debian',
       config: { files: [{ path: '/etc/x', content: '${var.missing}' }] },
@@ -492,7 +491,7 @@ describe('what is not ready yet', () => {
 });
 
 describe('loops', () => {
-  it('of the whole boot end in a hold, counted without a ready report between', async () => {
+  it('of whole boots without a ready report end in a hold', async () => {
     const w = await world(KNOWN);
     for (let n = 1; n <= BOOT_LIMIT; n++) {
       const answer = await w.powerOn(MAC1);
@@ -510,7 +509,7 @@ describe('loops', () => {
     expect((await again.powerOn(MAC1)).decision.kind).toBe('script');
   });
 
-  it('are not seen in a machine that reports ready between its boots', async () => {
+  it('are not detected for a machine that reports ready between its boots', async () => {
     const w = await world(KNOWN);
     for (let n = 0; n < 3 * BOOT_LIMIT; n++) {
       const answer = await w.powerOn(MAC1);
@@ -519,7 +518,7 @@ describe('loops', () => {
     }
   });
 
-  it('of a loader without HTTP end at its second coming', async () => {
+  it('of a loader without HTTP end when it asks a second time', async () => {
     const w = await world(KNOWN);
     w.exchange({ mac: MAC1 });
     expect(w.ask({ mac: MAC1, stage: 'ipxe-tftp' })).toMatchObject({
@@ -527,7 +526,7 @@ describe('loops', () => {
     });
   });
 
-  it('are not taken for one when an iPXE in ROM without HTTP asks first and confirms', async () => {
+  it('are not detected when an iPXE in ROM without HTTP first sends DISCOVER and then REQUEST', async () => {
     const w = await world(KNOWN);
     const offer = w.ask({ mac: MAC1, stage: 'ipxe-tftp' }, 'offer');
     expect(offer).toMatchObject({ bootFile: 'tftp://10.77.0.1/ipxe.pxe', decision: { kind: 'loader' } });
@@ -540,7 +539,7 @@ describe('loops', () => {
     expect(w.ask({ mac: MAC1, stage: 'ipxe-tftp' }, 'offer').decision.kind).toBe('loader');
   });
 
-  it('are impossible with a demanded loader: an iPXE gets it once in a session, then its script', async () => {
+  it('are impossible with a loader from a document: an iPXE gets it once per session, then its script', async () => {
     const w = await world([
       ...KNOWN.slice(0, 3),
       machine('node-1', [MAC1], { profile: 'worker', pxe: { loader: 'snponly.efi' } }),
@@ -614,7 +613,7 @@ describe('reports', () => {
     });
   });
 
-  it('that go back are not obeyed', async () => {
+  it('of an earlier step are not obeyed', async () => {
     const { w, id } = await booted();
     await w.boot.report(id, { step: 'configured' }, PEER);
     expect(await w.boot.report(id, { step: 'kernel' }, PEER)).toMatchObject({ believed: false });
@@ -652,7 +651,7 @@ describe('reports', () => {
     expect(again.roster.get('node-1')!.status).toMatchObject({ phase: 'ready', bootsWithoutReady: 0 });
   });
 
-  it('are asked for again when the store could not take them', async () => {
+  it('are requested again when the store could not write them', async () => {
     const { w, id } = await booted();
     const commit = w.store.commit.bind(w.store);
     w.store.commit = () => Promise.reject(new Error('disk full'));
@@ -662,7 +661,7 @@ describe('reports', () => {
     expect(JSON.parse((await w.store.get('machine/node-1'))!.value)).toMatchObject({ phase: 'ready' });
   });
 
-  it('that do not come in time make the machine failed, and are believed when they come late', async () => {
+  it('that do not come in time make the machine failed; late ones are still believed', async () => {
     const { w, id } = await booted();
     await w.boot.report(id, { step: 'kernel' }, PEER);
     w.clock.advance(duration('14m'));
@@ -683,7 +682,7 @@ describe('reports', () => {
     expect(w.roster.get('node-1')!.status.phase).toBe('failed');
   });
 
-  it('are not believed of a machine whose document went', async () => {
+  it('are not believed from a machine whose document was deleted', async () => {
     const { w, id } = await booted();
     await w.catalog.delete('Machine', 'node-1');
     expect(await w.boot.report(id, { step: 'ready' }, PEER)).toMatchObject({ believed: false });
@@ -692,7 +691,7 @@ describe('reports', () => {
 });
 
 describe('a first-boot configuration', () => {
-  it('changes its instance with every boot, and not within one', async () => {
+  it('has a new instance id with every boot, and the same one within a boot', async () => {
     const w = await world(KNOWN);
     const meta = async () => {
       const { session } = await w.powerOn(MAC1);
@@ -715,7 +714,7 @@ describe('a first-boot configuration', () => {
     expect(w.boot.config('nonsense', 'user-data', BASE)).toMatchObject({ status: 'gone' });
   });
 
-  it('waits when it does not render any more, and comes when it does again', async () => {
+  it('gets 503 while it does not render, and is served when it does again', async () => {
     const w = await world(KNOWN);
     const { session } = await w.powerOn(MAC1);
     await w.apply(document('Profile', 'worker', { image: 'debian', config: { hostname: '${var.none}' } }));
@@ -724,7 +723,7 @@ describe('a first-boot configuration', () => {
     expect(w.boot.config(session!.id, 'user-data', BASE)).toMatchObject({ ok: true });
   });
 
-  it('is not there in another format than the image’s', async () => {
+  it('is served only in the format of the image', async () => {
     const w = await world(KNOWN);
     const { session } = await w.powerOn(MAC1);
     expect(w.boot.config(session!.id, 'ignition', BASE)).toMatchObject({ ok: false, status: 'gone' });

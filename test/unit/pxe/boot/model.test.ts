@@ -1,5 +1,6 @@
 /**
- * Anything in any order: what must hold whatever machines, forgers, operators and power cuts do.
+ * A model test: what must hold whatever machines, forgers, operators and power cuts do, in any
+ * order.
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
@@ -76,7 +77,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
 );
 
-/** Sessions that somebody might name: the last ones, and one that never was. */
+/** Sessions that a request might name: the last ones, and one that never existed. */
 const named = (ids: readonly string[], n: number) => (n < 0 ? 'AAAAAAAAAAAAAAAAAAAAAA' : ids.at(-1 - n));
 const peerOf = (n: number) => `10.77.0.${101 + n}`;
 
@@ -94,8 +95,8 @@ async function carryOut(w: World, one: Command, ids: string[]): Promise<World> {
       const mac = MACS[one.mac]!;
       const id = named(ids, one.session);
       const peer = peerOf(one.peer);
-      // In nobody's live session, and from an address that none of the machines leases: it can be
-      // nobody's.
+      // It is in no live session and comes from an address that no machine leases, so no machine
+      // may have sent it.
       const live = id === undefined ? undefined : w.roster.sessions.get(id);
       const inSession = live && w.roster.sessions.isLive(live) && !live.session.machine.includes('.');
       const nobodys = !inSession && ![...w.leases.values()].includes(peer);
@@ -114,7 +115,7 @@ async function carryOut(w: World, one: Command, ids: string[]): Promise<World> {
         expect(answer.session!.machine).toBe(peer);
       }
       expect(/^kernel /m.test(answer.script)).toBe(boots);
-      // Nothing boots that no document vouches for, and what boots is durable.
+      // Only machines with a document boot, and a given boot is durable.
       if (boots) {
         expect(w.catalog.get('Machine', answer.session!.machine)).toBeDefined();
         const stored = JSON.parse((await w.store.get(`session/${answer.session!.id}`))!.value);
@@ -168,18 +169,18 @@ async function carryOut(w: World, one: Command, ids: string[]): Promise<World> {
 }
 
 /**
- * What a restart may not change; when a machine was last seen is written with other changes only.
+ * What a restart must not change. The time of the last packet is only stored with other changes.
  */
 function lasting(w: World) {
   return w.roster.list().map(({ status: { lastSeen: _, ...status }, ...rest }) => ({ ...rest, status }));
 }
 
-/** All its addresses may stand in other documents by now. */
+/** Other documents may list all its addresses by now. */
 function onlyUsage(error: unknown): void {
   expect(error).toMatchObject({ code: 'E_USAGE' });
 }
 
-/** What holds at every moment. */
+/** The invariants. */
 function check(w: World): void {
   const live = new Map<string, number>();
   for (const { name, status } of w.roster.list()) {

@@ -1,6 +1,5 @@
 /**
- * A boot service over real roster, catalogue, store and event log, with a clock that stands still
- * until told.
+ * A boot service with real roster, catalogue, store and event log, and a clock that tests advance.
  */
 
 import type { AgentBoot, AgentsDeps } from '../../../../src/agent/agents.ts';
@@ -75,16 +74,16 @@ export interface World {
   readonly metrics: Metrics;
   readonly boot: RunningBootService;
   readonly network: ServedNetwork;
-  /** Hashes and loader names that are there; change them as you like. */
+  /** Hashes and loader names that are present; tests change them. */
   readonly assets: Set<string>;
-  /** The address that a hardware address holds a lease on; confirmed exchanges do not fill it. */
+  /** The address that a MAC holds a lease on. Exchanges do not fill it; tests do. */
   readonly leases: Map<Mac, string>;
   apply(...documents: object[]): Promise<void>;
-  /** A DHCP packet's question. */
+  /** The answer to one DHCP packet. */
   ask(client: Partial<BootClient> & { readonly mac: Mac }, step?: BootStep): BootAnswer;
   /** DISCOVER and REQUEST. */
   exchange(client: Partial<BootClient> & { readonly mac: Mac }): BootAnswer;
-  /** What iPXE asks after DHCP gave it a session. */
+  /** The script request that iPXE sends after DHCP gave it a session. */
   fetch(bootMac: Mac, session: string | undefined, more?: FetchMore): Promise<ScriptAnswer>;
   /** ROM, loader, iPXE, script: a whole boot up to its script. */
   powerOn(mac: Mac, more?: FetchMore): Promise<ScriptAnswer>;
@@ -105,7 +104,7 @@ export async function world(
     clock?: ManualClock;
     assets?: Set<string>;
     leases?: Map<Mac, string>;
-    /** Opens the agents' side on these parts. */
+    /** Opens the agents with these parts. */
     agents?: (parts: Omit<AgentsDeps, 'pki' | 'secrets'>) => Promise<AgentBoot>;
   } = {},
 ): Promise<World> {

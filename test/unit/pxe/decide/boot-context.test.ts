@@ -37,7 +37,7 @@ describe('the boot context', () => {
     clock: unused('clock'),
     agents,
     leasedAddresses: () => [],
-    // What the daemon has besides, which the room that answers unauthenticated machines must not hold.
+    // Other parts of the daemon, which must not be reachable from here.
     pki: { secret: 'of all clusters' },
     tokens: { secret: 'of all joining nodes' },
     store: { commit: () => 'written' },

@@ -57,7 +57,7 @@ describe('the verdict on a machine', () => {
     [{ ...known(boots, BOOT_LIMIT), alive: true } as Recognised, {}, 'hold', 'alive'],
     [{ ...known(selected({ boot: 'disk' })), alive: true } as Recognised, {}, 'hold', 'alive'],
     [{ ...known(selected({ boot: 'ignore' })), alive: true } as Recognised, {}, 'ignore', 'profile_ignores'],
-    // The loop guard counts boots of images; a disk is left to itself.
+    // The loop guard counts boots of images, not of disks.
     [known(selected({ boot: 'disk' }), 99), {}, 'disk', 'profile_disk'],
   ];
   it.each(table)('of %j with %j is %s, %s', (machine, readiness, kind, code) => {
@@ -140,7 +140,7 @@ describe('the answer to DHCP', () => {
     expect(decision).toMatchObject({ kind, reason: { code }, ...(loader ? { loader } : {}) });
   });
 
-  it('leads an unknown machine the same way as a known one, up to a script that holds it', () => {
+  it('leads an unknown machine as a known one, up to a script that holds it', () => {
     const stages: BootStage[] = ['pxe', 'http', 'ipxe', 'ipxe-tftp'];
     for (const stage of stages)
       for (const loaderRan of [false, true])
@@ -158,7 +158,7 @@ describe('the answer to DHCP', () => {
       expect(decide(facts({ stage, verdict: ignored }))).toEqual(ignored);
   });
 
-  it('hands a loader to an iPXE at most once in a session', () => {
+  it('gives an iPXE a loader at most once in a session', () => {
     for (const stage of ['ipxe', 'ipxe-tftp'] as const)
       for (const loaderOverride of [undefined, 'own.efi'])
         expect(decide(facts({ stage, archCode: 7, loaderOverride, loaderRan: true })).kind).not.toBe(

@@ -11,7 +11,7 @@ const KNOWN = [
 const PEER = '10.77.0.101';
 
 describe('an explanation', () => {
-  it('says of a machine that boots who it is, why, and what it gets at each stage', async () => {
+  it('says how a booting machine is recognised, why, and what it gets at each stage', async () => {
     const w = await world(KNOWN);
     const told = w.boot.explain({ mac: MAC1 });
     expect(told).toMatchObject({
@@ -60,7 +60,7 @@ describe('an explanation', () => {
     }
   });
 
-  it('tells of an architecture only the firmware that it has', async () => {
+  it('shows only the firmware that the architecture has', async () => {
     const w = await world(KNOWN);
     const firmware = (question: object): string[] =>
       Object.keys(w.boot.explain({ mac: MAC1, ...question }).answers).filter((who) => who !== 'iPXE');
@@ -84,7 +84,7 @@ describe('an explanation', () => {
     expect(w.events.list({}).filter((event) => event.kind.startsWith('boot.'))).toEqual([]);
   });
 
-  it('says of an unknown machine what makes it known', async () => {
+  it('gives the remedy for an unknown machine', async () => {
     const w = await world([NETWORK]);
     expect(w.boot.explain({ mac: MAC1 })).toMatchObject({
       subject: MAC1,
@@ -100,11 +100,11 @@ describe('an explanation', () => {
     });
   });
 
-  it('says how to go on when the firmware that was seen gets no loader', async () => {
+  it('gives the remedy when the firmware that was seen gets no loader', async () => {
     const w = await world(KNOWN);
     w.assets.delete('ipxe.efi');
     w.assets.delete('snponly.efi');
-    // Nobody saw its firmware: that UEFI would get nothing is no reason to do anything.
+    // Its firmware is unknown, so it does not matter that UEFI would get no loader.
     expect(w.boot.explain({ mac: MAC1 })).not.toHaveProperty('remedy');
     expect(w.boot.explain({ mac: MAC1, firmware: 'bios' })).not.toHaveProperty('remedy');
     const asked = w.boot.explain({ mac: MAC1, firmware: 'uefi' });
@@ -118,7 +118,7 @@ describe('an explanation', () => {
     expect(w.boot.explain({ mac: MAC1 })).not.toHaveProperty('remedy');
   });
 
-  it('says how to go on when what asked last was refused, until a later question was answered', async () => {
+  it('gives the remedy when the last request was refused, until a later one is answered', async () => {
     const w = await world(KNOWN);
     w.exchange({ mac: MAC1, archCode: 41, family: 'raspberry-pi' });
     expect(w.boot.explain({ mac: MAC1 }).remedy).toMatch(/^name a loader .* pxe\.loader/);
@@ -128,7 +128,7 @@ describe('an explanation', () => {
     expect(w.boot.explain({ mac: MAC1 }).remedy).toMatch(/^install a loader with HTTP/);
   });
 
-  it('says which machines one could be', async () => {
+  it('names the machines that an identity could be', async () => {
     const w = await world([NETWORK, machine('a', [MAC1]), machine('b', [MAC2])]);
     await w.powerOn(MAC1, { macs: [MAC1, MAC2] });
     const told = w.boot.explain({ machine: 'a' });
@@ -171,7 +171,7 @@ describe('an explanation', () => {
     expect((await w.powerOn(MAC1)).decision).toMatchObject({ reason: { code: 'config_invalid' } });
   });
 
-  it('of a name that nobody has is an error, and so is an unknown network', async () => {
+  it('fails for an unknown machine and for an unknown network', async () => {
     const w = await world(KNOWN);
     expect(() => w.boot.explain({ machine: 'x' })).toThrow(expect.objectContaining({ code: 'E_NOT_FOUND' }));
     expect(() => w.boot.explain({ mac: MAC1, network: 'x' })).toThrow(
@@ -196,7 +196,7 @@ describe('a preview of a configuration', () => {
     expect(w.boot.render('node-1').files['meta-data']).toContain('node-1');
   });
 
-  it('is refused for a machine that was only seen', async () => {
+  it('fails for a machine that was only seen', async () => {
     const w = await world([NETWORK]);
     w.ask({ mac: MAC1 });
     expect(() => w.boot.render('m-525400aa0001')).toThrow(/accepted/);

@@ -125,7 +125,7 @@ describe('networks and interfaces', () => {
     expect(networks[0]).not.toHaveProperty('interface');
   });
 
-  it('are told of when two are on one segment, and both served', () => {
+  it('get a fault when two share a segment, and are both served', () => {
     const { networks, faults } = join([network('a', RACK), network('b', { subnet: '10.78.0.0/24' })], HOST);
     expect(networks).toHaveLength(2);
     expect(faults).toMatchObject([{ code: 'E_NETWORK_SHARED' }]);
@@ -152,7 +152,7 @@ describe('networks and interfaces', () => {
     ]);
   });
 
-  it('are watched: one whose interface is made anew becomes a fault within seconds', () => {
+  it('are watched: a network whose interface is created again becomes a fault within seconds', () => {
     const clock = new ManualClock();
     const stopping = new AbortController();
     let index = 7;
@@ -172,7 +172,7 @@ describe('networks and interfaces', () => {
     stopping.abort();
   });
 
-  it('do not keep each other from being served', () => {
+  it('are served even when another network is not', () => {
     const { networks, faults } = join(
       [network('bad', { subnet: '10.99.0.0/24' }), network('rack', RACK)],
       HOST,

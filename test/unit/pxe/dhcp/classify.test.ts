@@ -34,7 +34,7 @@ describe('a client', () => {
     ['u-boot-discover', { stage: 'pxe', family: 'u-boot', vendorClass: 'U-Boot' }],
   ])('%s is read off its packet', (name, expected) => expect(client(capture(name))).toMatchObject(expected));
 
-  it('is read for itself, however many others run the same software', () => {
+  it('is read by itself, however many others run the same software', () => {
     const vendor: [number, string] = [60, 'PXEClient:Arch:00000:UNDI:002001'];
     const id = uuidOption('00112233445566778899aabbccddeeff00');
     const plain = of({ options: [vendor] });
@@ -51,7 +51,7 @@ describe('a client', () => {
       [{ mac: 'b8:27:eb:00:00:01' as Mac, options: [vendor] }, pi],
     ] as const)
       expect(of(options as Parameters<typeof of>[0])).toEqual(expected);
-    // what one option says is not taken for the next one's
+    // The end of one option is not read as the beginning of the next one.
     expect(
       of({
         options: [
@@ -162,7 +162,7 @@ describe('a client', () => {
     const pi = client(message('DISCOVER', { mac: 'dc:a6:32:01:02:03' as never, options: BIOS! }));
     expect(pi).toMatchObject({ family: 'raspberry-pi', archCode: 41, arch: 'aarch64', stage: 'pxe' });
     expect(pi.firmware).toBeUndefined();
-    // The same block of addresses under an ordinary system is an ordinary client.
+    // A Raspberry Pi that runs an ordinary system is an ordinary client.
     expect(client(message('DISCOVER', { mac: 'dc:a6:32:01:02:03' as never })).family).toBeUndefined();
   });
 

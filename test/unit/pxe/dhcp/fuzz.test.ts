@@ -1,6 +1,6 @@
 /**
- * Hostile input by the hundred thousand: real captures, mutated. The seed is fixed and printed, so
- * that a finding repeats.
+ * Hundreds of thousands of hostile inputs: mutated real captures. The seed is fixed and printed, so
+ * that a failure can be repeated.
  */
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../../src/base/duration.ts';
@@ -90,7 +90,7 @@ describe(`fuzzed with seed ${SEED}`, () => {
       'informed',
     ])
       expect(outcomes.get(expected), expected).toBeGreaterThan(0);
-    // A pool of a hundred addresses has a hundred leases at most, whoever asked.
+    // A pool of a hundred addresses has a hundred leases at most, however many clients ask.
     expect(w.leases.list('rack').length).toBeLessThanOrEqual(100);
     // And a well-behaved machine is served as before.
     w.clock.advance(millis(86_400_000));

@@ -66,14 +66,14 @@ describe('a client that looks for an address (RFC 2131 §4.3.1, §4.3.2)', () =>
     expect(onWire(await w.send(message('DISCOVER', { xid: 9 }))).yiaddr).toBe(first);
   });
 
-  it('gets the address that it wishes for, if that is free', async () => {
+  it('gets the address that it asks for, if that is free', async () => {
     const w = await world();
     expect(formatIpv4(onWire(await w.send(message('DISCOVER', { address: '10.77.0.150' }))).yiaddr)).toBe(
       '10.77.0.150',
     );
     const other = message('DISCOVER', { mac: mac(2), address: '10.77.0.150' });
     expect(formatIpv4(onWire(await w.send(other)).yiaddr)).toBe('10.77.0.100');
-    // Outside the pools no wish helps.
+    // An address outside the pools is never given, even if it is asked for.
     const outside = message('DISCOVER', { mac: mac(3), address: '10.77.0.5' });
     expect(formatIpv4(onWire(await w.send(outside)).yiaddr)).toBe('10.77.0.101');
   });
@@ -87,7 +87,7 @@ describe('a client that looks for an address (RFC 2131 §4.3.1, §4.3.2)', () =>
     expect(await lease(w, { mac: mac(1) })).toBe('10.77.0.100');
   });
 
-  it('that takes another server gives our offer back', async () => {
+  it('that chooses another server gives its offer back', async () => {
     const w = await world();
     await w.send(message('DISCOVER'));
     const step = await w.send(message('REQUEST', { address: '10.77.0.100', server: '10.77.0.9' }));
@@ -227,7 +227,7 @@ describe('a client that had an address (RFC 2131 §4.3.2)', () => {
     expect(await lease(w, { mac: mac(3), address: '10.77.0.100' })).toBe('10.77.0.100');
   });
 
-  it('that declines three addresses within a minute gets none for a minute, by no way; others are served', async () => {
+  it('that declines three addresses within a minute gets none for a minute, in any state; others are served', async () => {
     const w = await world();
     for (const address of ['10.77.0.100', '10.77.0.101', '10.77.0.102']) {
       expect(await lease(w)).toBe(address);
@@ -244,7 +244,7 @@ describe('a client that had an address (RFC 2131 §4.3.2)', () => {
     expect(await lease(w)).toBe('10.77.0.104');
   });
 
-  it('with an address of its own making gets options and no lease (INFORM)', async () => {
+  it('that configured its own address gets options and no lease (INFORM)', async () => {
     const w = await world();
     const step = await w.send(message('INFORM', { ciaddr: '10.77.0.9' }), from('10.77.0.9'));
     expect(step).toMatchObject({
@@ -290,7 +290,7 @@ describe('a machine that boots', () => {
     expect(await time([[51, [0xff, 0xff, 0xff, 0xff]]])).toBe(3600);
   });
 
-  it('does not shorten the lease that its system counts on', async () => {
+  it('does not shorten the lease that its system relies on', async () => {
     const w = await world();
     await lease(w);
     const until = w.leases.list()[0]!.expires;
@@ -311,7 +311,7 @@ describe('a machine that boots', () => {
     await w.send(message('DISCOVER', { options: BIOS!, xid: 5 }));
     const ack = await w.send(message('REQUEST', { xid: 5, address: '10.77.0.100', server: SERVER }));
     expect(onWire(ack).file).toBe('undionly.kpxe');
-    // Another conversation of the same machine is what it says it is.
+    // A REQUEST with another xid is classified by its own options.
     const later = await w.send(message('REQUEST', { xid: 6, address: '10.77.0.100' }));
     expect(onWire(later).file).toBe('');
   });
@@ -340,7 +340,7 @@ describe('a reserved address', () => {
     expect(await lease(w)).toBe('10.77.0.100');
   });
 
-  it('that somebody else still holds is waited for with an address of the pool', async () => {
+  it('that another client still holds is replaced by a pool address until it is free', async () => {
     const w = await world({ known: { [mac(1)]: { address: '10.77.0.120' } } });
     const squatter = { key: 'lease/rack/10.77.0.120', put: '' };
     await w.leases.write({
@@ -449,7 +449,7 @@ describe('a relay', () => {
     expect(await outcome(w, selecting('10.77.0.3'))).toBe('relay_refused');
   });
 
-  it('names us as it likes (RFC 5107), for renewals that go past it too', async () => {
+  it('chooses the server identifier (RFC 5107), for renewals that bypass it too', async () => {
     const w = await both();
     const agent: [number, Buffer] = [82, Buffer.concat([Buffer.of(11, 4), ip('10.99.0.1')])];
     const relayed = { giaddr: '10.99.0.1', options: [agent] };
@@ -458,7 +458,7 @@ describe('a relay', () => {
     const renewed = await w.send(message('REQUEST', { ciaddr: '10.99.0.100' }), from('10.99.0.100'));
     expect(renewed).toMatchObject({ outcome: 'renewed', reply: { to: { address: ipv4('10.99.0.100') } } });
     expect(onWire(renewed).options.get(54)).toEqual(ip('10.99.0.1'));
-    // Still known after the renewal, which carried nothing of it.
+    // The lease still has it after a renewal, which lacks option 82.
     expect(w.leases.list()[0]!.lease!.agent).toBe('0b040a630001');
   });
 

@@ -1,6 +1,6 @@
 /**
- * Packets and a whole DHCP room in memory, for tests: real store, real lease book, real step; only
- * who the machines are is given.
+ * Packets, and a whole DHCP server in memory: real store, lease book and step. Only the machines
+ * are made up.
  */
 import { readFileSync } from 'node:fs';
 import { ManualClock } from '../../../../src/base/clock.ts';
@@ -70,8 +70,8 @@ export interface Known {
 }
 
 /**
- * Who the machines are: a table by hardware address; everybody boots a loader or a script, as their
- * stage wants.
+ * The machines by hardware address. Every machine boots: a loader or a script, as its stage
+ * demands.
  */
 export function bootTable(known: Readonly<Record<string, Known>> = {}) {
   const asked: { client: BootClient; step: BootStep }[] = [];
@@ -116,7 +116,7 @@ export interface World {
   readonly events: NewEvent[];
   readonly asked: { client: BootClient; step: BootStep }[];
   networks: readonly ServedNetwork[];
-  /** Sends a packet and waits for its end. */
+  /** Sends a packet and waits for its step. */
   send(bytes: Uint8Array, over?: Partial<Datagram>): Promise<Step>;
 }
 
@@ -229,7 +229,9 @@ export const BIOS: Fields['options'] = [
 ];
 export const IPXE: Fields['options'] = [...UEFI, [77, 'iPXE'], [175, [0x13, 1, 1, 0x15, 1, 1]]];
 
-/** The four messages of a lease; the address, or the outcome that stood in the way. */
+/**
+ * Exchanges the four messages of a lease. Returns the address, or the outcome that prevented it.
+ */
 export async function lease(w: World, fields: Fields = {}, over: Partial<Datagram> = {}): Promise<string> {
   const offer = await w.send(message('DISCOVER', fields), over);
   if (offer.reply === undefined) return offer.outcome;
@@ -239,7 +241,7 @@ export async function lease(w: World, fields: Fields = {}, over: Partial<Datagra
   return ack.outcome === 'acked' ? formatIpv4(ack.reply!.packet.yiaddr) : ack.outcome;
 }
 
-/** A reply as its client reads it: through the wire. */
+/** A reply as its client reads it: encoded and decoded. */
 export function onWire(step: Step): DhcpPacket {
   if (step.reply === undefined) throw new Error(`no reply: ${step.outcome} ${step.detail ?? ''}`);
   const decoded = decode(encode(step.reply.packet, step.reply.maximum).bytes);

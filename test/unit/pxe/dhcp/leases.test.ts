@@ -16,7 +16,7 @@ import { IPXE, lease, mac, message, network, UEFI, world } from './kit.ts';
 
 const small = (last: string) => network({ pools: [{ start: ipv4('10.77.0.100'), end: ipv4(last) }] });
 
-/** A store whose commits wait until they are let go, or fail. */
+/** A store whose commits wait until the test lets them continue or fail. */
 function slowStore() {
   const inner = openMemoryStore();
   const waiting: (() => void)[] = [];
@@ -62,7 +62,7 @@ describe('the pool', () => {
       expect(given.has(no)).toBe(false);
   });
 
-  it('run dry is silent and says so; a freed address goes out at once, to whoever asks', async () => {
+  it('that is exhausted gives no answer and records it; a freed address is given out immediately, to any client', async () => {
     const w = await world({ networks: [small('10.77.0.101')] });
     for (const n of [1, 2]) await lease(w, { mac: mac(n) });
     for (let n = 3; n < 50; n++)
@@ -77,7 +77,7 @@ describe('the pool', () => {
     expect(await lease(w, { mac: mac(50) })).toBe('10.77.0.100');
   });
 
-  it('run dry is logged once a minute for each network, with how many clients it turned away', async () => {
+  it('that is exhausted is logged once a minute per network, with the number of clients that got no address', async () => {
     const lines: [fields: object, message: string][] = [];
     const log: Log = { ...silentLog, child: () => log, warn: (...line) => void lines.push(line) };
     const w = await world({ networks: [small('10.77.0.100')], log });
@@ -103,7 +103,7 @@ describe('the pool', () => {
     expect(lines.slice(1)).toEqual([[expect.objectContaining({ unanswered: 48 }), expect.anything()]]);
   });
 
-  it('gives out expired addresses, the longest expired first, when nothing fresh is left', async () => {
+  it('gives out expired addresses, the longest expired first, when no unused one is left', async () => {
     const w = await world({ networks: [small('10.77.0.102')] });
     for (const n of [1, 2, 3]) {
       await lease(w, { mac: mac(n) });
@@ -169,7 +169,7 @@ describe('the pool', () => {
   });
 });
 
-it('what is due comes out in the order in which it is due', () => {
+it('the expiry queue gives entries in the order in which they are due', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 1000 }), { maxLength: 200 }), (times) => {
       const queue = new ExpiryQueue<number>();
@@ -239,7 +239,7 @@ describe('the lease book', () => {
     expect(await lease(w)).toBe('10.77.0.101');
   });
 
-  it('asks once more when another record of the transaction did not fit', async () => {
+  it('evaluates a packet once more when another record of the transaction lost a race', async () => {
     const w = await world({
       known: { [mac(1)]: { writes: [{ key: 'session/s', put: '{}', expect: 'absent' }] } },
     });
@@ -263,7 +263,7 @@ describe('the lease book', () => {
     expect((await Promise.all(both)).map((step) => step.outcome)).toEqual(['acked', 'in_flight']);
   });
 
-  it('writes nothing when the lease already says as much', async () => {
+  it('writes nothing when the stored lease already says the same', async () => {
     const w = await world();
     await lease(w);
     const { revision } = await w.store.list('lease/');
@@ -272,7 +272,7 @@ describe('the lease book', () => {
     expect((await w.store.list('lease/')).revision).toBe(revision);
   });
 
-  it('leaves alone the address of a record that it cannot read, and says so', async () => {
+  it('never gives out the address of a malformed record, and reports it', async () => {
     const store = openMemoryStore();
     await store.commit([
       { key: 'lease/rack/10.77.0.100', put: '{"v":7}' },
@@ -338,7 +338,7 @@ describe('the lease book', () => {
   });
 });
 
-/** A model of what must never happen, whatever clients do in whatever order. */
+/** A model test: what must never happen, whatever clients do in any order. */
 it('no address is ever acknowledged to two clients at a time', async () => {
   const action = fc.record({
     who: fc.integer({ min: 1, max: 6 }),

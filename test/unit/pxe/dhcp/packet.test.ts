@@ -52,7 +52,7 @@ const anyPacket: fc.Arbitrary<DhcpPacket> = fc.record({
     .array(fc.tuple(fc.integer({ min: 1, max: 254 }), octets(700)), { maxLength: 12 })
     .map((list) => {
       const options = new Map<number, Buffer>();
-      // A value of fixed size in pieces is not readable: only values that concatenate may be long.
+      // Only values without a fixed size may be long, because the others cannot be split.
       for (const [code, value] of list)
         if (code !== OPTION.overload) options.set(code, CONCATENATES[code] ? value : value.subarray(0, 255));
       return options;
@@ -134,7 +134,7 @@ describe('a DHCP packet', () => {
     expect(maximumFor({ options: new Map() })).toBe(548);
   });
 
-  it('leaves out the least needed options when the client takes no more, and says which', () => {
+  it('drops the least needed options when the client accepts no larger reply, and says which', () => {
     const text = (n: number) => Buffer.alloc(n, 0x61);
     const options = new Map<number, Buffer>([
       [53, Buffer.of(2)],
@@ -201,7 +201,7 @@ describe('a DHCP packet', () => {
       ['more than a datagram', Buffer.alloc(70_000, 1), 'oversize'],
     ])('%s', (_what, bytes, fault) => expect(decode(bytes)).toEqual({ ok: false, fault }));
 
-    it('but a missing END and padding before the message type are taken', () => {
+    it('but a missing END and padding before the message type are accepted', () => {
       expect(messageType(read(withOptions(0, 0, 53, 1, 1)))).toBe(1);
     });
   });

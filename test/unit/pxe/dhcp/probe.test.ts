@@ -25,7 +25,7 @@ describe('the ARP table', () => {
   });
 });
 
-describe('an address that was asked for', () => {
+describe('an address that was probed', () => {
   const there = new Map<Ipv4, Mac>([[ipv4('10.77.0.100'), mac(1)]]);
   const asked = { address: ipv4('10.77.0.100'), due: ASK, suspect: false };
 
@@ -34,7 +34,7 @@ describe('an address that was asked for', () => {
     expect(judge([asked], new Map(), ASK)).toMatchObject({ free: [asked.address], taken: [], pending: [] });
   });
 
-  it('is asked once more when the table has an answer, which may be of a machine that left', () => {
+  it('is probed once more when the table has an answer, because that may be a machine that left', () => {
     const first = judge([asked], there, ASK);
     expect(first).toMatchObject({ free: [], taken: [], askAgain: [asked.address] });
     const later = millis(ASK + CONFIRM);
@@ -43,8 +43,8 @@ describe('an address that was asked for', () => {
   });
 });
 
-describe('addresses looked at ahead', () => {
-  it('are a few, those that would go out next, and go out first', async () => {
+describe('addresses that are probed in advance', () => {
+  it('are a few, those that would be given out next, and are given out first', async () => {
     const w = await world();
     await lease(w);
     const book = w.leases.network('rack');
@@ -57,7 +57,7 @@ describe('addresses looked at ahead', () => {
       '10.77.0.103',
     ]);
     expect(await lease(w, { mac: mac(2) })).toBe('10.77.0.104');
-    // What was found five minutes ago is worth nothing now.
+    // A result of five minutes ago is no longer used.
     w.clock.advance(millis(300_001));
     expect(await lease(w, { mac: mac(3) })).toBe('10.77.0.101');
   });

@@ -7,7 +7,7 @@ import { BIOS, IPXE, lease, mac, message, network, onWire, UEFI, type World, wor
 const beside = () => world({ networks: [network({ mode: 'proxy' })] });
 const asked = { port: 4011 as const, source: { address: ipv4('10.77.0.52'), port: 4011 } };
 
-describe('beside another DHCP server', () => {
+describe('where another DHCP server gives the addresses', () => {
   it.each([
     ['BIOS', BIOS],
     ['UEFI', UEFI],
@@ -93,7 +93,7 @@ describe('port 4011', () => {
     const step = await w.send(message('REQUEST', { ciaddr: '10.77.0.52', options: UEFI! }), asked);
     expect(step.outcome).toBe('boot_server_acked');
     expect(await w.store.get('session/x')).toMatchObject({ value: '{"v":1}' });
-    // The same write does not fit twice: no answer that is not durable.
+    // The write loses the race twice, so there is no reply.
     const again = await w.send(message('REQUEST', { ciaddr: '10.77.0.52', options: UEFI! }), asked);
     expect(again).toMatchObject({ outcome: 'store_failed' });
     expect(again.reply).toBeUndefined();
@@ -111,7 +111,7 @@ describe('port 4011', () => {
   });
 });
 
-describe("who has an address of another server's", () => {
+describe('the client that has an address from another server', () => {
   const nobody = { byAddress: () => undefined, byMac: () => undefined };
   const subjectOf = (w: World, address: string) =>
     createAddressOwners({ networks: () => w.networks, leases: w.leases, roster: nobody }).subjectOf(address)
@@ -135,14 +135,14 @@ describe("who has an address of another server's", () => {
     expect(subjectOf(w, '10.77.0.52')).toBe(mac(2));
   });
 
-  it('is whoever took it last', async () => {
+  it('is the one that took it last', async () => {
     const w = await beside();
     await w.send(taken('10.77.0.52', 1));
     await w.send(taken('10.77.0.52', 2));
     expect(subjectOf(w, '10.77.0.52')).toBe(mac(2));
   });
 
-  it('is known on a network where only reservations are ours, and our own offer ends', async () => {
+  it('is known on a network with reservations only, and Muster’s offer to it ends', async () => {
     const w = await world({
       networks: [network({ mode: 'reservations' })],
       known: { [mac(1)]: { address: '10.77.0.10' } },
@@ -153,7 +153,7 @@ describe("who has an address of another server's", () => {
     expect(w.leases.list()).toEqual([]);
   });
 
-  it('cannot be taken from somebody who holds it as our lease, and is forgotten when we lease it', async () => {
+  it('is not believed when another client holds the address as a lease, and is forgotten when Muster leases it', async () => {
     const w = await world();
     expect(await lease(w, { mac: mac(1) })).toBe('10.77.0.100');
     await w.send(taken('10.77.0.100', 2));
@@ -164,14 +164,14 @@ describe("who has an address of another server's", () => {
     expect(subjectOf(w, '10.77.0.101')).toBe(mac(3));
   });
 
-  it('is not believed of addresses elsewhere', async () => {
+  it('is not believed for addresses outside the network', async () => {
     const w = await beside();
     await w.send(taken('192.0.2.1'));
     expect(subjectOf(w, '192.0.2.1')).toBeUndefined();
     expect(w.leases.network('rack').elsewhere(ipv4('192.0.2.1'))).toBeUndefined();
   });
 
-  it('is remembered of 20,000 addresses, the oldest forgotten first', async () => {
+  it('is remembered for 20,000 addresses; the oldest is forgotten first', async () => {
     const w = await beside();
     const leases = w.leases.network('rack');
     for (let n = 0; n < 20_001; n++) leases.tookElsewhere(mac(n & 0xffff), (ipv4('10.0.0.0') + n) as never);

@@ -18,7 +18,7 @@ import {
 
 const OVMF = '52:54:00:aa:00:02';
 
-/** Offer and acknowledgement of a client that sends `options`. */
+/** The OFFER and the ACK that a client with `options` gets. */
 async function exchange(w: World, options: Parameters<typeof message>[1] = {}) {
   const offer = onWire(await w.send(message('DISCOVER', options)));
   const address = '10.77.0.100';
@@ -32,7 +32,7 @@ describe('a reply', () => {
     'to %s is octet by octet the golden one',
     async (name) => {
       const w = await world({ known: { [OVMF]: { name: 'node-2', address: '10.77.0.52' } } });
-      // The captured REQUEST is for an address of the network it was captured on.
+      // The captured REQUEST asks for an address of the network where it was captured.
       const at =
         name === 'ovmf-pxe-request'
           ? [
@@ -104,7 +104,7 @@ describe('a reply', () => {
     );
     expect(asked.file).toBe('ipxe.efi');
     expect(asked.options.has(OPTION.vendorSpecific)).toBe(false);
-    // An iPXE never asks 4011 when it has a script: the style is the firmware's alone.
+    // An iPXE with a script never asks port 4011, so the style is for firmware only.
     const [script] = await exchange(w, { options: IPXE! });
     expect(script.file).toMatch(/start\.ipxe$/);
   });
@@ -122,7 +122,7 @@ describe('a reply', () => {
     }
   });
 
-  it('a URL longer than the header field stands in option 67 alone', async () => {
+  it('a URL longer than the header field is in option 67 only', async () => {
     const url = `http://10.77.0.1:8080/${'a'.repeat(120)}.efi`;
     const [offer] = await exchange(await known({ file: url }), {
       options: [
@@ -182,7 +182,7 @@ describe('a reply', () => {
     ).toBe(false);
   });
 
-  it('renewal times stand in the OFFER already', async () => {
+  it('the OFFER already has renewal times', async () => {
     const [offer] = await exchange(await world());
     expect([51, 58, 59].map((code) => offer.options.get(code)!.readUInt32BE(0))).toEqual([3600, 1800, 3150]);
   });
@@ -208,7 +208,7 @@ describe('a reply', () => {
       expect(reply.options.get(82)).toEqual(options[1]![1]);
     }
     const w = await world();
-    // A switch that snoops puts it in and leaves giaddr 0; it drops a reply without it.
+    // A snooping switch adds option 82 with giaddr 0, and drops a reply without it.
     const snooped = (address: string) => message('REQUEST', { address, options });
     for (const reply of [...(await exchange(w, { options })), onWire(await w.send(snooped('10.99.0.1')))])
       expect(reply.options.get(82)).toEqual(options[1]![1]);

@@ -107,7 +107,7 @@ describe('what a machine writes', () => {
     expect(identity.macs).toEqual(['52:54:00:aa:00:01']);
   });
 
-  it('of addresses is believed only if it can be an interface', () => {
+  it('as an address is used only if an interface can have it', () => {
     const { identity, bootMac } = askedBy(
       'mac=00-00-00-00-00-00&macs=ff-ff-ff-ff-ff-ff,01-00-5e-00-00-01,52-54-00-aa-00-01',
     );

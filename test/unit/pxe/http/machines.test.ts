@@ -9,10 +9,7 @@ import { MACHINE_HTTP_LIMITS } from '../../../../src/base/limits.server.ts';
 import { ask, type Rig, raw, rig } from './rig.ts';
 
 v8.setFlagsFromString('--expose-gc');
-/**
- * Buffers that nobody holds any more are no cost; when they are collected by itself depends on what
- * ran before.
- */
+/** Collects garbage, so that a measurement does not count buffers that are no longer used. */
 const collectGarbage = vm.runInNewContext('gc') as () => void;
 
 let server: Rig;
@@ -34,8 +31,7 @@ describe('files of images', () => {
       'content-type': 'application/octet-stream',
     });
     expect(body.equals(server.octets)).toBe(true);
-    // The client has the last octet before the server has seen it go: the event may come a moment
-    // later.
+    // The client may have the last octet a moment before the server records the event.
     await vi.waitFor(() => {
       const served = server.events.filter(({ kind }) => kind === 'asset.served');
       expect(served.at(-1)).toMatchObject({
@@ -46,7 +42,7 @@ describe('files of images', () => {
     }, 10_000);
   });
 
-  it('are told of by HEAD as by GET, without the body', async () => {
+  it('are described by HEAD as by GET, without the body', async () => {
     const whole = await get(asset());
     const { status, headers, body } = await ask(server.port, 'HEAD', asset());
     expect([status, body.length]).toEqual([200, 0]);
@@ -68,7 +64,7 @@ describe('files of images', () => {
     expect(body.equals(server.octets.subarray(from, to))).toBe(true);
   });
 
-  it('say their size when nothing of them lies in the range', async () => {
+  it('give their size when the range is outside them', async () => {
     const { status, headers } = await get(asset(), { range: 'bytes=100000-' });
     expect([status, headers['content-range']]).toEqual([416, 'bytes */100000']);
   });
@@ -78,14 +74,14 @@ describe('files of images', () => {
     async (range) => expect((await get(asset(), { range })).status).toBe(200),
   );
 
-  it('are not sent again to who has them, and a stale range brings the whole', async () => {
+  it('are not sent again to a client that has them, and a stale range gets the whole file', async () => {
     const etag = `"${server.sha256}"`;
     expect((await get(asset(), { 'if-none-match': etag })).status).toBe(304);
     expect((await get(asset(), { range: 'bytes=0-1', 'if-range': etag })).status).toBe(206);
     expect((await get(asset(), { range: 'bytes=0-1', 'if-range': '"old"' })).status).toBe(200);
   });
 
-  it('that are not here are refused with what to do', async () => {
+  it('that are missing are refused with a remedy', async () => {
     const { status, body } = await get(`/assets/${'0'.repeat(64)}/kernel`);
     expect(status).toBe(404);
     expect(body.toString()).toMatch(/^E_NOT_FOUND: .*muster image add/);
@@ -93,7 +89,7 @@ describe('files of images', () => {
 });
 
 describe('files of images that are not here', () => {
-  it('are to be waited for when an Image names them, and do not exist when none does', async () => {
+  it('get 503 when an Image names them, and 404 when none does', async () => {
     const r = await rig();
     try {
       const from = () => ask(r.port, 'GET', `/assets/${r.sha256}/kernel`);
@@ -109,7 +105,7 @@ describe('files of images that are not here', () => {
     }
   });
 
-  it('are to be waited for at the first request that finds them missing, and come when they are added', async () => {
+  it('get 503 at the first request that finds them missing, and are served when they are added', async () => {
     const r = await rig();
     try {
       const from = () => ask(r.port, 'GET', `/assets/${r.sha256.toUpperCase()}/kernel`);
@@ -143,7 +139,7 @@ describe('boot loaders', () => {
     }
   });
 
-  it('that are not there are refused with what to install', async () => {
+  it('that are missing are refused with what to install', async () => {
     const { status, body } = await get('/loaders/nope.efi');
     expect(status).toBe(404);
     expect(body.toString()).toMatch(/Install Debian's package ipxe.* muster reload reads/);
@@ -161,7 +157,7 @@ describe('a file that becomes shorter while it is sent', () => {
     fs.truncateSync(path, 10);
     let octets = 0;
     socket.on('data', (part: Buffer) => (octets += part.length));
-    // cut, not left to the time-out of a connection that is kept
+    // It is cut, and does not wait for the time-out of a kept connection.
     await once(socket, 'close', { signal: AbortSignal.timeout(4000) });
     expect(octets).toBeLessThan(size);
     expect(big.events.filter(({ kind }) => kind === 'asset.served')).toEqual([]);
@@ -204,8 +200,8 @@ describe('paths', () => {
   );
 });
 
-describe('manners', () => {
-  it('refuse other methods, naming those that are taken', async () => {
+describe('the habits that firmware demands', () => {
+  it('refuse other methods, and name the allowed ones', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
       const { status, headers } = await ask(server.port, method, asset());
       expect([status, headers.allow]).toEqual([405, 'GET, HEAD']);
@@ -213,7 +209,7 @@ describe('manners', () => {
     expect((await ask(server.port, 'GET', '/boot/live/report')).status).toBe(405);
   });
 
-  it('keep a connection from HEAD to GET and on, for a minute and more (edk2#9920)', async () => {
+  it('keep a connection open after HEAD and GET, for more than a minute (edk2#9920)', async () => {
     const request = `HEAD /loaders/ipxe.efi HTTP/1.1\r\nHost: 10.78.0.1\r\nUser-Agent: UefiHttpBoot/1.0\r\n\r\n`;
     const { headers, body } = await raw(
       server.port,
@@ -240,7 +236,7 @@ describe('manners', () => {
 });
 
 describe('scripts', () => {
-  it('build their URLs from our own address, not from what the client calls us', async () => {
+  it('have URLs with the server’s address, not with the Host that the client sends', async () => {
     for (const target of ['/boot.ipxe', '/boot/SESSION_1/start.ipxe']) {
       const { headers, body } = await get(target, { host: 'evil' });
       expect(headers['content-type']).toMatch(/^text\/plain/);
@@ -252,7 +248,7 @@ describe('scripts', () => {
     );
   });
 
-  it('are asked for with what iPXE says of the machine', async () => {
+  it('are requested with what iPXE says about the machine', async () => {
     await get(
       '/boot/s1/script.ipxe?mac=52-54-00-aa-00-02&macs=52-54-00-aa-00-01,52-54-00-aa-00-02,,&uuid=4C4C4544-0042-3510-8051-B7C04F4D3532&serial=AB%20C%2B1+2&manufacturer=Dell%20Inc.&product=&asset=%ff&arch=x86_64&platform=efi',
     );
@@ -275,13 +271,13 @@ describe('scripts', () => {
     expect(server.asked.at(-1)?.identity).not.toHaveProperty('product');
   });
 
-  it('are asked for without a session too, by a machine that says who it is', async () => {
+  it('can be requested without a session, by a machine that says which it is', async () => {
     expect((await get('/script.ipxe')).status).toBe(400);
     expect((await get('/script.ipxe?mac=52-54-00-aa-00-02')).status).toBe(200);
     expect(server.asked.at(-1)?.session).toBeUndefined();
   });
 
-  it('are neither given nor counted when only their head is asked for', async () => {
+  it('are neither given nor counted for HEAD', async () => {
     const before = server.asked.length;
     for (const path of ['/boot/s1/script.ipxe?mac=52:54:00:aa:00:01', '/script.ipxe?mac=52:54:00:aa:00:01']) {
       const { status, headers, body } = await ask(server.port, 'HEAD', path);
@@ -290,13 +286,13 @@ describe('scripts', () => {
     expect(server.asked.length).toBe(before);
   });
 
-  it('that cannot be made now are 503 with Retry-After, and the fault stays inside', async () => {
+  it('that cannot be made now get 503 with Retry-After, without details of the fault', async () => {
     const { status, headers, body } = await get('/boot/broken/script.ipxe?mac=52-54-00-aa-00-02');
     expect([status, headers['retry-after']]).toEqual([503, '5']);
     expect(body.toString()).not.toContain('boom');
   });
 
-  it('are refused for what can be no session', async () => {
+  it('are refused for an invalid session id', async () => {
     for (const id of ['a b', 'x'.repeat(65), '$%7Bx%7D'])
       expect((await get(`/boot/${encodeURIComponent(id)}/start.ipxe`)).status).toBe(404);
   });
@@ -316,7 +312,7 @@ describe('configuration', () => {
     expect([status, headers['retry-after']]).toEqual([503, '5']);
   });
 
-  it('of no session is 404 with the reason', async () => {
+  it('for an unknown session is 404 with the reason', async () => {
     const { status, body } = await get('/boot/old/user-data');
     expect([status, body.toString()]).toEqual([
       404,
@@ -338,7 +334,7 @@ describe('reports', () => {
       body,
     );
 
-  it('are taken as forms, and those not believed are told apart', async () => {
+  it('are accepted as forms, and the answer says whether they are believed', async () => {
     const { status } = await report('live', 'step=failed&detail=no+disk%0A&log=a%0Ab%25');
     expect(status).toBe(200);
     expect(server.reports.at(-1)).toEqual({
@@ -403,7 +399,7 @@ describe('a client that misbehaves', () => {
     await quick.close();
   });
 
-  it('by opening connections without end is held to its share', async () => {
+  it('by opening many connections is limited to its share', async () => {
     const few = await rig({ limits: { perClient: 3 } });
     const sockets = await Promise.all(
       Array.from(

@@ -1,6 +1,5 @@
 /**
- * A machines' HTTP server on loopback with files of its own, and a raw client: what leaves the
- * socket is what is tested.
+ * A machines' HTTP server on loopback with its own files, and a client that shows the raw octets.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -52,10 +51,7 @@ export const network = (httpPort: number): ServedNetwork => ({
   vendorClasses: [],
 });
 
-/**
- * Starts a server whose sessions answer by their names: `live`, `waiting`, `broken`; all others are
- * gone.
- */
+/** Starts a server whose sessions `live`, `waiting` and `broken` answer as they are named. */
 export async function rig(
   options: Partial<MachineHttpOptions> & { readonly size?: number } = {},
 ): Promise<Rig> {
@@ -144,10 +140,7 @@ export interface RawAnswer {
   readonly body: Buffer;
 }
 
-/**
- * Sends octets as they are and reads until the server closes the connection, which the request must
- * ask for.
- */
+/** Sends raw octets and reads until the server closes the connection, which they must ask for. */
 export function raw(port: number, request: string | Buffer): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
@@ -172,7 +165,7 @@ export function raw(port: number, request: string | Buffer): Promise<RawAnswer> 
   });
 }
 
-/** One request on a connection of its own. */
+/** One request on a new connection. */
 export function ask(
   port: number,
   method: string,

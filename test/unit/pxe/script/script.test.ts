@@ -84,13 +84,13 @@ describe.each(Object.entries(scripts))('the script %s', (name, text) => {
       for (const [command] of commandsOf(line.replace(/^:\S+/, ''))) expect(COMMANDS_2019).toContain(command);
   });
 
-  it('goes only to labels that it has, and has none twice', () => {
+  it('jumps only to labels that it has, and has each label once', () => {
     const labels = [...text.matchAll(/^:(\S+)/gm)].map(([, label]) => label!);
     expect(new Set(labels).size).toBe(labels.length);
     for (const [, label] of text.matchAll(/goto (\S+)/g)) expect(labels).toContain(label);
   });
 
-  it('does not end at a line that fails: what may fail has an alternative', () => {
+  it('does not end at a line that fails: every command that may fail has an alternative', () => {
     for (const line of text.split('\n').slice(1)) {
       const first = commandsOf(line)[0]?.[0];
       if (first === undefined || first.startsWith(':') || ['set', 'goto', 'exit'].includes(first)) continue;
@@ -98,7 +98,7 @@ describe.each(Object.entries(scripts))('the script %s', (name, text) => {
     }
   });
 
-  it('ends in a way out: it never runs off its end silently', () => {
+  it('ends with a command that leaves it', () => {
     expect(text).toMatch(/^#!ipxe\n/);
     expect(text.trimEnd().split('\n').at(-1)).toBe('exit 1');
   });
@@ -110,7 +110,7 @@ describe('the first script', () => {
     expect(scripts['start.ipxe'].length).toBeLessThan(2048);
   });
 
-  it('asks for the boot NIC, all NICs and what the board says', () => {
+  it('sends the boot NIC, all NICs and the board’s identity', () => {
     for (const asked of [
       'mac=${netX/mac:hexhyp}',
       '${net7/mac:hexhyp}',
@@ -121,8 +121,8 @@ describe('the first script', () => {
   });
 });
 
-describe('foreign text in a script', () => {
-  it('on the console can be nothing but words, whatever it was', () => {
+describe('text from documents and machines in a script', () => {
+  it('is only words on the console, whatever it was', () => {
     const hostile = fc.string({ unit: fc.constantFrom(...'${}|&;#\\\n\r\t :`"\'abc…é\0'), maxLength: 80 });
     fc.assert(
       fc.property(hostile, hostile, (identity, reason) => {
@@ -174,7 +174,7 @@ describe('foreign text in a script', () => {
     'a{b}',
   ])('%j can', (argument) => expect(kernelArgumentFault(argument)).toBeUndefined());
 
-  it('as kernel arguments arrives word for word, or is refused', () => {
+  it('arrives word for word as kernel arguments, or is refused', () => {
     const words = fc.array(fc.string({ unit: fc.constantFrom(...'ab=,.;:/-"${}#|& \\'), maxLength: 12 }), {
       maxLength: 5,
     });
@@ -183,14 +183,14 @@ describe('foreign text in a script', () => {
         if (list.some((argument) => kernelArgumentFault(argument) !== undefined)) return;
         const [command, ...rest] = commandsOf(`kernel URL ${kernelCommandLine(list)}`);
         expect(rest).toEqual([]);
-        // iPXE joins the words after the URL with one blank
+        // iPXE joins the words after the URL with one blank.
         expect(command!.slice(2).join(' ')).toBe(list.join(' '));
       }),
       { numRuns: 3000 },
     );
   });
 
-  it('longer than a kernel takes is refused', () =>
+  it('that is longer than a kernel accepts is refused', () =>
     expect(() => kernelCommandLine(Array.from({ length: 300 }, (_, n) => `a${n}=bcdef`))).toThrow(
       /characters long/,
     ));

@@ -67,8 +67,7 @@ describe('a TFTP request', () => {
 });
 
 /**
- * What the server makes of a request that was decoded: a plain name or none, and options that it
- * can keep to.
+ * Checks what the server makes of a decoded request: a plain name or none, and options in range.
  */
 function understood(request: TftpRequest): void {
   const name = loaderName(request.filename);
@@ -102,7 +101,7 @@ describe('a TFTP packet', () => {
     expect(encodeOack([['blksize', '1468']]).toString('latin1')).toBe('\0\x06blksize\x001468\0');
   });
 
-  it('of an error has a message that may stand in a log, whatever the peer wrote', () => {
+  it('with an error has a message that is safe for a log, whatever the peer wrote', () => {
     const packet = decodeTftp(
       Buffer.concat([Buffer.from([0, 5, 0, 0]), Buffer.from('\x1b[2J\n\xff'.repeat(90), 'latin1')]),
     );
@@ -130,7 +129,7 @@ describe('a TFTP packet', () => {
         throw new Error('a request without a name, or more options than octets allow');
       if (packet.kind === 'read') understood(packet);
     }
-    // the mutants reach every branch, not only the refusals
+    // The mutants reach every branch, not only the refusals.
     expect([...kinds.keys()].sort()).toEqual(['ack', 'data', 'error', 'malformed', 'oack', 'read', 'write']);
   });
 });

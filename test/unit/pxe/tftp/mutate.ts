@@ -1,7 +1,4 @@
-/**
- * Cheap random input with a fixed seed: for fuzzing by the hundred thousand, where fast-check would
- * take minutes.
- */
+/** Fast random input with a fixed seed, for fuzzing where fast-check would take minutes. */
 
 /** xorshift32: a number in 0..2^32-1 at each call. */
 export function xorshift(seed: number): () => number {
@@ -16,7 +13,7 @@ export function xorshift(seed: number): () => number {
   };
 }
 
-/** A copy of one of `seeds` with a few octets changed, cut off, repeated or put in. */
+/** A copy of one of `seeds` with a few octets changed, removed, repeated or inserted. */
 export function mutant(seeds: readonly Buffer[], random: () => number): Buffer {
   let bytes = Buffer.from(seeds[random() % seeds.length]!);
   for (let changes = 1 + (random() % 4); changes > 0; changes--) {
@@ -57,9 +54,7 @@ const VALUES = [
 ];
 const NAMES = ['"a"', '"__proto__"', '"constructor"', '""'];
 
-/**
- * A JSON text in tokens: where its names are, and from where to where each of its values reaches.
- */
+/** The positions of the names and values in a JSON text. */
 interface Tokens {
   readonly tokens: readonly string[];
   readonly names: readonly number[];
@@ -81,8 +76,8 @@ function tokensOf(seed: object): Tokens {
 }
 
 /**
- * Copies of JSON records in which values are other values, of any type, and names other names; one
- * change in eight tears the text. What is no JSON any more says little about who reads records.
+ * Copies of JSON records with other values, of any type, and other names. Only one change in eight
+ * breaks the JSON, because broken JSON does not test the readers of records.
  */
 export function jsonMutants(seeds: readonly object[], random: () => number): () => string {
   const all = seeds.map(tokensOf);
@@ -101,7 +96,7 @@ export function jsonMutants(seeds: readonly object[], random: () => number): () 
         const [from, to] = values[random() % values.length]!;
         const other = random() % (values.length + VALUES.length);
         const put = VALUES[other] ?? tokens.slice(...values[other - VALUES.length]!).join('');
-        // What another change took away whole stays away.
+        // Another change has removed it.
         if (changed[from] !== '') changed.fill('', from, to)[from] = put;
       }
     }

@@ -70,7 +70,7 @@ describe('options', () => {
     });
   });
 
-  it('that are unknown or malformed are left out, not answered with an error', () => {
+  it('that are unknown or malformed are ignored, not answered with an error', () => {
     const sizes = { blksize: '7', windowsize: '0', timeout: '256', tsize: 'x', multicast: '', rollover: '1' };
     expect(asked(sizes)).toMatchObject({ blockSize: 512, window: 1, timeout: undefined, acknowledged: [] });
     expect(asked({ blksize: '-1', windowsize: '1e9', timeout: '0' }).acknowledged).toEqual([]);
@@ -83,11 +83,11 @@ describe('options', () => {
     expect(asked({ windowsize: '65535' }).acknowledged).toEqual([['windowsize', '64']]);
   });
 
-  it('have the timeout echoed unchanged and kept to', () => {
+  it('have the timeout echoed unchanged and used', () => {
     expect(asked({ timeout: '3' })).toMatchObject({ timeout: 3000, acknowledged: [['timeout', '3']] });
   });
 
-  it('have no size for an empty file: curl would give up', () =>
+  it('have no size for an empty file, because curl would give up', () =>
     expect(asked({ tsize: '0', blksize: '600' }, 'octet', 0).acknowledged).toEqual([['blksize', '600']]));
 
   it('have no size for translated text', () =>

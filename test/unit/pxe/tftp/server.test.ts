@@ -92,7 +92,7 @@ class Client {
     await once(client.socket, 'listening');
     return client;
   }
-  /** Resolves when the packet has left: closing before that would lose it. */
+  /** Resolves when the packet was sent; closing earlier would lose it. */
   send(packet: Buffer, port: number): Promise<void> {
     return new Promise((resolve) => this.socket.send(packet, port, '127.0.0.1', () => resolve()));
   }
@@ -224,7 +224,7 @@ describe.each([
     expect(await tftp.count('refused_write')).toBe(1);
   });
 
-  it('tells a stranger off with error 5, and the transfer goes on', async () => {
+  it('sends error 5 to a stranger, and continues the transfer', async () => {
     const stranger = await Client.open();
     await client.send(encodeRead('exact.bin'), tftp.port);
     const { port: tid } = await client.next();
@@ -239,7 +239,7 @@ describe.each([
     stranger.close();
   });
 
-  it('says nothing to a stranger’s error or noise: two transfers would tell each other off for ever', async () => {
+  it('ignores a stranger’s error or noise: two transfers would send each other errors for ever', async () => {
     const tftp = await start();
     const client = await Client.open();
     const stranger = await Client.open();
@@ -254,7 +254,7 @@ describe.each([
       await stranger.send(packet, port);
     await stranger.send(encodeAck(0), port);
     expect(code((await stranger.next()).packet)).toEqual([5, 5]);
-    // once the transfer has gone on, whatever was answered has come
+    // When the transfer continues, every earlier answer has arrived.
     await client.send(encodeAck(1), port);
     expect((await client.next()).packet.readUInt16BE(2)).toBe(2);
     expect(stranger.got).toEqual([]);
@@ -262,16 +262,16 @@ describe.each([
     await tftp.stop();
   });
 
-  it('answers each request from a port of its own, and a repeated one from the same', async () => {
+  it('answers each request from a new port, and a repeated one from the same port', async () => {
     await client.send(encodeRead('exact.bin'), tftp.port);
     const first = await client.next();
     await client.send(encodeRead('exact.bin'), tftp.port);
-    // our own time-out, after a second
+    // The time-out without a measurement is a second.
     const again = await client.next();
     expect(again.port).toBe(first.port);
     expect(again.packet.equals(first.packet)).toBe(true);
     expect(first.port).not.toBe(tftp.port);
-    // another request from the same port: the client gave the first one up
+    // Another request from the same port: the client has given up the first one.
     await client.send(encodeRead('ipxe.efi'), tftp.port);
     const next = await client.next();
     expect(next.packet[1]).toBe(3);
@@ -282,7 +282,7 @@ describe.each([
     expect(await tftp.count('superseded')).toBe(1);
   });
 
-  it('takes a probe for the size for what it is', async () => {
+  it('counts a request for the size only as a probe', async () => {
     const probed = await tftp.count('probed');
     await client.send(encodeRead('ipxe.efi', 'octet', [['tsize', '0']]), tftp.port);
     const { packet, port } = await client.next();
@@ -292,7 +292,7 @@ describe.each([
     expect(tftp.events.filter(({ reason }) => reason?.code === 'probed')).toEqual([]);
   });
 
-  it('lives through noise on its port and on a transfer’s, and serves on', async () => {
+  it('survives noise on its port and on a transfer’s port', async () => {
     const seed = 0x7f7b0004;
     console.log(`fuzz seed ${seed}`);
     const random = xorshift(seed);
@@ -308,7 +308,7 @@ describe.each([
     const { port: tid } = await client.next();
     for (let n = 0; n < 2000; n++) {
       await noisy.send(mutant(noise, random), n % 2 === 0 ? tftp.port : tid);
-      // the server is in this process: it needs its turn, or its socket's buffer runs over
+      // The server runs in this process and needs its turn, or its socket's buffer overflows.
       if (n % 10 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     expect(await tftp.count('malformed')).toBeGreaterThan(100);
@@ -320,10 +320,10 @@ describe.each([
     await client.send(encodeError(0, 'enough'), tid);
   });
 
-  it('records what it served and what not, with the reason', async () => {
+  it('records what it served and what it refused, with the reason', async () => {
     expect(tftp.events.find(({ fields }) => fields?.file === 'empty')).toMatchObject({
       subject: '127.0.0.1',
-      // the next request from this port may overtake the last acknowledgement
+      // The next request from this port may overtake the last acknowledgement.
       reason: { code: expect.stringMatching(/^(served|unconfirmed)$/) },
       fields: { file: 'empty', octets: 0 },
     });
@@ -345,7 +345,7 @@ describe.each([
 });
 
 describe('a TFTP server with bounds', () => {
-  it('is silent to who asks for too much, so that it asks again later, and serves others', async () => {
+  it('drops requests of a client that asks for too much, so that it asks again later, and serves others', async () => {
     const tftp = await start({ limits: { transfers: 3, perClient: 2 } });
     const clients = await Promise.all(Array.from({ length: 3 }, () => Client.open()));
     for (const client of clients) await client.send(encodeRead('ipxe.efi'), tftp.port);
@@ -353,7 +353,7 @@ describe('a TFTP server with bounds', () => {
       await new Promise((r) => setImmediate(r));
     expect(await tftp.count('busy')).toBe(1);
     expect(tftp.server.active()).toBe(2);
-    // one leaves, one more fits
+    // One transfer ends, and one more is accepted.
     const { port } = await clients[0]!.next();
     await clients[0]!.send(encodeError(0, 'enough'), port);
     await until(() => tftp.server.active() === 1);
@@ -364,8 +364,8 @@ describe('a TFTP server with bounds', () => {
   });
 });
 
-describe('silence', () => {
-  it('is answered after the time-out that was agreed on, each time anew', async () => {
+describe('a silent client', () => {
+  it('gets its packets again after the agreed time-out, each time', async () => {
     const clock = new ManualClock();
     const tftp = await start({ clock, threads: 0 });
     const client = await Client.open();
@@ -391,7 +391,7 @@ describe('silence', () => {
 });
 
 describe('a TFTP server that is told to stop', () => {
-  it('takes no new request, lets a transfer end, and is then gone', async () => {
+  it('accepts no new request, lets a transfer end, and then stops', async () => {
     const tftp = await start();
     const client = await Client.open();
     await client.send(encodeRead('exact.bin'), tftp.port);
@@ -407,7 +407,7 @@ describe('a TFTP server that is told to stop', () => {
     client.close();
   });
 
-  it('tells a client that does not end in time', async () => {
+  it('sends an error to a client whose transfer does not end in time', async () => {
     const tftp = await start({ grace: 50 as Millis });
     const client = await Client.open();
     await client.send(encodeRead('ipxe.efi'), tftp.port);
@@ -420,7 +420,7 @@ describe('a TFTP server that is told to stop', () => {
 });
 
 describe('a file that goes wrong', () => {
-  it('by vanishing is refused; by becoming shorter ends its transfer with an error', async () => {
+  it('is refused when it is gone; when it becomes shorter, its transfer ends with an error', async () => {
     const tftp = await start();
     const client = await Client.open();
     const file = path.join(root, 'loaders', 'vanishing.bin');
@@ -446,7 +446,7 @@ describe('a file that goes wrong', () => {
     for (const one of [tftp, other, third]) await one.stop();
   });
 
-  it('by becoming a pipe is refused, and nobody waits for a writer', async () => {
+  it('is refused when it has become a pipe, without waiting for a writer', async () => {
     const file = path.join(root, 'loaders', 'pipe.bin');
     fs.writeFileSync(file, 'a loader');
     const tftp = await start();

@@ -20,7 +20,7 @@ const plan = (blocks: number, window = 1, oack = window > 1): TransferPlan => ({
   timeout: undefined,
 });
 
-/** A transfer under test: feeds events, keeps everything that was sent. */
+/** A transfer under test: takes events and keeps everything that was sent. */
 class Bench {
   state: TransferState = newTransfer;
   now = 0;
@@ -80,7 +80,7 @@ describe('a transfer', () => {
     expect(t.outcome).toBe('served');
   });
 
-  it('rolls over to block 0 and goes on, twice', () => {
+  it('continues after block numbers roll over to 0, twice', () => {
     const t = new Bench(plan(140_000));
     for (let n = 1; n <= 140_000; n++) t.ack(n, 0.01);
     expect(t.outcome).toBe('served');
@@ -110,7 +110,7 @@ describe('a transfer', () => {
     expect(waits.length).toBe(7);
   });
 
-  it('keeps to the time-out that the client gave (RFC 2349)', () => {
+  it('uses the time-out that the client asked for (RFC 2349)', () => {
     const t = new Bench({ ...plan(10, 1, true), timeout: ms(3000) });
     expect(t.state.deadline - t.now).toBe(3000);
     t.ack(0);
@@ -141,7 +141,7 @@ describe('a transfer', () => {
     expect(t.outcome).toBe('served');
   });
 
-  it('goes on after the last block that arrived when one of a window is lost', () => {
+  it('continues after the last block that arrived when a block of a window is lost', () => {
     const t = new Bench(plan(10, 4));
     t.ack(0);
     t.ack(2);
@@ -166,7 +166,7 @@ describe('a transfer', () => {
     expect(t.sent.length).toBe(before);
   });
 
-  it('whose client only wanted the size is a probe, no failure (EDK2: error 8; BIOS ROMs: error 0)', () => {
+  it('whose client only wants the size is a probe, not a failure (EDK2: error 8; BIOS ROMs: error 0)', () => {
     for (const code of [8, 0]) {
       const t = new Bench(plan(10, 4));
       t.feed({ kind: 'error', code, message: 'User aborted the transfer' });
@@ -186,7 +186,7 @@ describe('a transfer', () => {
     expect(t.outcome).toBe('unconfirmed');
   });
 
-  it('answers a repeated request with the first packet again, unless that is just on its way, until the client moved on', () => {
+  it('answers a repeated request with the first packet again, until the client makes progress, unless it was just sent', () => {
     const t = new Bench(plan(3));
     t.feed({ kind: 'again' });
     expect(t.sent).toEqual([1]);
@@ -197,13 +197,13 @@ describe('a transfer', () => {
     expect(t.sent).toEqual([1, 1, 2]);
   });
 
-  it('sends little to an address that never shows a sign of life', () => {
+  it('sends few packets to an address that never answers', () => {
     const t = new Bench(plan(1000));
     while (!t.outcome) t.silence();
     expect(t.sent.length).toBeLessThanOrEqual(5);
   });
 
-  it('that another one takes the place of says nothing to the client', () => {
+  it('that another one replaces sends nothing to the client', () => {
     const t = new Bench(plan(10));
     t.feed({ kind: 'superseded' });
     expect([t.errors, t.outcome]).toEqual([[], 'superseded']);
@@ -212,7 +212,7 @@ describe('a transfer', () => {
     expect(last.outcome).toBe('unconfirmed');
   });
 
-  it('that is stopped tells the client and ends', () => {
+  it('that is stopped sends an error to the client and ends', () => {
     const t = new Bench(plan(10));
     t.feed({ kind: 'stop', outcome: 'shutdown', code: 0, message: 'bye' });
     expect([t.errors, t.outcome]).toEqual([[0], 'shutdown']);
@@ -221,8 +221,8 @@ describe('a transfer', () => {
 });
 
 /**
- * A client by the book (RFC 7440 §4: in order only; acknowledges at the end of a window and when a
- * block is missing) behind a network that loses, doubles and reorders.
+ * A client that follows RFC 7440 §4 (accepts blocks in order only; acknowledges at the end of a
+ * window and when a block is missing), behind a network that loses, doubles and reorders packets.
  */
 function simulate(
   p: TransferPlan,
@@ -238,7 +238,7 @@ function simulate(
   let rounds = 0;
   const acks: number[] = [];
   while (t.outcome === undefined && rounds++ < 20_000) {
-    // the network towards the client
+    // The network towards the client.
     const arriving = toClient.flatMap((block) =>
       chance(network.loss) ? [] : chance(network.doubling) ? [block, block] : [block],
     );
@@ -261,7 +261,7 @@ function simulate(
         inWindow = 0;
       }
     }
-    // and back
+    // The network towards the server.
     const before = t.sent.length;
     const oacks = t.oacks;
     let quiet = true;
@@ -311,7 +311,7 @@ describe('over a bad network', () => {
 });
 
 describe('the state machine', () => {
-  it('keeps its promises over 300,000 random events', () => {
+  it('keeps its invariants over 300,000 random events', () => {
     const seed = 0x7f7b0002;
     console.log(`fuzz seed ${seed}`);
     const random = xorshift(seed);
@@ -352,7 +352,7 @@ describe('the state machine', () => {
         if (s.acked < state.acked || s.acked > s.sent || s.sent > p.blocks)
           throw new Error('blocks out of order');
         if (s.sent - s.acked > p.window) throw new Error('more than a window is out');
-        // a repeated request gets the first packet again and changes nothing else
+        // A repeated request gets the first packet again and changes nothing else.
         if (s.phase !== 'ended' && s.deadline <= now && next.effects.length > 0 && event.kind !== 'again')
           throw new Error('no deadline ahead');
         for (const effect of next.effects)
