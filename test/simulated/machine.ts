@@ -15,7 +15,7 @@ import type { DhcpTalk } from './dhcp.ts';
 import { MachineKey } from './keys.ts';
 import { applyPlan, type Belongings, type Hold, nothingYet, takePlan } from './plan.ts';
 
-/** What it is asked for by its arrival. */
+/** A machine that is to be powered on. */
 export interface MachineOrder {
   readonly name: string;
   readonly mac: string;
