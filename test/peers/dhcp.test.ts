@@ -461,7 +461,9 @@ spec:
     there('link', 'set', 'p-anew', 'master', 'br-anew');
     const asks = ['-s', '--unix-socket', muster.socket, 'http://muster/readyz'];
     const ready = () => execFileSync('curl', asks, { encoding: 'utf8' });
-    await expect.poll(ready, { timeout: 30_000 }).toMatch(/br-anew was deleted and created again.*restart Muster/);
+    await expect
+      .poll(ready, { timeout: 30_000 })
+      .toMatch(/br-anew was deleted and created again.*restart Muster/);
     expect((await udhcpc('stays')).output).toContain('GOT ip=10.84.0.');
     await muster.restart();
     expect((await udhcpc('anew')).output).toContain('GOT ip=10.83.0.');
