@@ -398,6 +398,30 @@ describe('the launcher', () => {
     await first.stop();
   });
 
+  it('names the program that has the port on that interface, and neither another one nor itself', async () => {
+    const holder = (device: string, port: string) => {
+      const wait = script(`wait-${device}.pl`, '$| = 1; print "up\\n"; sleep 60');
+      const words = ['serve', '--interface', device, '--http-port', port];
+      return daemon(
+        'launch',
+        ['perl', resolve('systemd/bind-sockets.pl'), '/usr/bin/perl', wait, ...words],
+        /up/,
+      );
+    };
+    const holders = [await holder('v0', '8081'), await holder('v1', '8082')];
+    try {
+      for (const device of ['v0', 'v1']) {
+        // The first interface is free: the launcher itself has port 67 on it when it fails.
+        const { output } = await launch('--interface', 'lo', '--interface', device);
+        expect(output).toMatch(
+          new RegExp(`^muster: DHCP, port 67 on ${device}: already in use by perl wait-${device}\\.pl, pid `),
+        );
+      }
+    } finally {
+      for (const one of holders) await one.stop();
+    }
+  });
+
   it('says who must act when it may not', async () => {
     const words = [
       'setpriv',
