@@ -1,21 +1,23 @@
 #!/bin/sh
-# What the scripts that build images share; sourced by images/*/build.sh and torture/guest.sh, never
-# run.
+# Functions that the scripts which build images share. images/*/build.sh and torture/guest.sh source
+# this file; it is never run.
 
-# need TOOL[=PACKAGE]...: ends with what is missing, and the packages that have it.
+# need TOOL[=PACKAGE]...: exits if a tool is missing, and names the packages to install.
 need() {
-  missing='' packages=''
+  missing=''
+  packages=''
   for tool; do
     command -v "${tool%=*}" >/dev/null 2>&1 && continue
-    missing="$missing ${tool%=*}" packages="$packages ${tool#*=}"
+    missing="$missing ${tool%=*}"
+    packages="$packages ${tool#*=}"
   done
-  [ -z "$missing" ] && return
+  [ -n "$missing" ] || return 0
   echo "${0##*/}: missing:$missing; install with: apt-get install$packages" >&2
   exit 1
 }
 
-# images_cache PROJECT: where images are kept unless somebody says: beside a checkout, else where
-# caches of this user are.
+# images_cache PROJECT: prints where images are kept by default: in a checkout, else in this user's
+# cache directory.
 images_cache() {
   if [ -e "$1/package-lock.json" ]; then
     echo "$1/.cache/images"
@@ -26,10 +28,13 @@ images_cache() {
   fi
 }
 
-# real_package PACKAGE: the package of today that a kernel's metapackage stands for. It comes from
-# apt's own mirror.
+# real_package PACKAGE: prints the package that a kernel's metapackage depends on today, by apt's own
+# mirror.
 real_package() {
-  real=$(apt-cache depends --important "$1" 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }')
+  real=$(
+    apt-cache depends --important "$1" 2>/dev/null |
+      awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }'
+  )
   if [ -z "$real" ]; then
     echo "${0##*/}: apt knows no $1; run: apt-get update" >&2
     exit 1
@@ -37,23 +42,25 @@ real_package() {
   echo "$real"
 }
 
-# fetch_package PACKAGE DIRECTORY: its .deb.
+# fetch_package PACKAGE DIRECTORY: downloads its .deb. By default apt, run as root, downloads as the
+# user _apt, who may not write to a private directory.
 fetch_package() {
-  # apt as root would fetch as the user _apt, who may not look into a private directory
   (cd "$2" && apt-get download -qq -o APT::Sandbox::User=root "$1" >&2)
 }
 
-# unpack_kernel DEB DIRECTORY: a kernel package with its modules as busybox inserts them.
+# unpack_kernel DEB DIRECTORY: unpacks a kernel package, and its modules so that busybox can insert
+# them.
 unpack_kernel() {
   dpkg-deb -x "$1" "$2"
   find "$2" -name '*.ko.xz' -exec xz -d {} +
 }
 
-# put_modules KERNEL TARGET MODULE...: copies modules and what they depend on (their .modinfo
-# section says what that is) to TARGET; TARGET/order has their files' names in the order in which
-# they must be inserted. One that is built in has no file.
+# put_modules KERNEL TARGET MODULE...: copies modules and the modules that they depend on to TARGET,
+# and lists their files in TARGET/order, in the order in which they must be inserted. A module that
+# is built into the kernel has no file.
 put_modules() {
-  tree=$1 target=$2
+  tree=$1
+  target=$2
   shift 2
   mkdir -p "$target"
   in_order "$tree" "$@" | awk '!seen[$0]++' | while read -r file; do
@@ -62,6 +69,8 @@ put_modules() {
   done >"$target/order"
 }
 
+# in_order TREE MODULE...: prints the files of modules, each after those that it depends on, which
+# its .modinfo section names.
 in_order() {
   tree=$1
   shift
@@ -74,26 +83,32 @@ in_order() {
   done
 }
 
-# archive DIRECTORY: a cpio archive on standard output. Same input, same octets: fixed times, order,
-# owners and inode numbers.
-archive() {
+# archive DIRECTORY: prints a cpio archive. The same input gives the same octets: times, order,
+# owners and inode numbers are fixed.
+archive() (
   find "$1" -exec touch -h -d @0 {} +
-  (cd "$1" && find . -print0 | LC_ALL=C sort -z | cpio --null --quiet --create --format=newc --owner=0:0 --reproducible)
-}
+  cd "$1" || exit 1
+  find . -print0 | LC_ALL=C sort -z |
+    cpio --null --quiet --create --format=newc --owner=0:0 --reproducible
+)
 
-# describe FILE NAME: the file as image.json names it.
+# describe FILE NAME: prints the file's entry for image.json.
 describe() {
-  printf '{"name": "%s", "sha256": "%s", "size": %s}' "$2" "$(sha256sum "$1" | cut -d' ' -f1)" "$(stat -c %s "$1")"
+  sha256=$(sha256sum "$1" | cut -d' ' -f1)
+  printf '{"name": "%s", "sha256": "%s", "size": %s}' "$2" "$sha256" "$(stat -c %s "$1")"
 }
 
-# built DIRECTORY FORCE: prints it and ends when a finished image is there already.
+# built DIRECTORY FORCE: prints the directory and exits 0 if it holds a finished image. With FORCE it
+# does nothing.
 built() {
-  if [ -n "$2" ] || [ ! -f "$1/image.json" ]; then return; fi
+  [ -z "$2" ] || return 0
+  [ -f "$1/image.json" ] || return 0
   echo "$1"
   exit 0
 }
 
-# only_builder DIRECTORY FORCE: whoever comes second waits and takes what the first has built.
+# only_builder DIRECTORY FORCE: takes the lock of the image. A second builder waits here, and then
+# uses what the first has built.
 only_builder() {
   mkdir -p "$(dirname "$1")"
   exec 9>"$1.lock"
@@ -101,8 +116,8 @@ only_builder() {
   built "$1" "$2"
 }
 
-# scratch NAME: $work, a directory that goes when the script ends, with the modes that images shall
-# have.
+# scratch NAME: sets work to a new directory that is removed when the script ends. Files that are
+# made from now on get the modes that images shall have.
 scratch() {
   work=$(mktemp -d "${TMPDIR:-/tmp}/muster-$1.XXXXXX")
   trap 'rm -rf "$work"' EXIT

@@ -2,13 +2,14 @@
 # Builds a Debian image that boots from the network into memory: kernel, initrd, root.squashfs,
 # image.json.
 #
-#   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--ignition] [--firmware] [--kubernetes] [--cache DIR] [--mirror URL] [--force]
+#   images/debian/build.sh [--suite trixie|bookworm] [--kernel generic|cloud] [--ignition]
+#       [--firmware] [--kubernetes] [--cache DIR] [--mirror URL] [--force]
 #
-# --ignition: takes its configuration by Ignition instead of cloud-init. --kubernetes: with what
-# kubernetes.txt lists, for machines of clusters. The mirror is the host's own, from apt's
-# configuration. Prints the directory with the result as its last line. A result is kept under a
-# name made of the recipe's hash, so it is built once for a recipe. As root directly, as anybody
-# else in user namespaces (package uidmap).
+# With --ignition, machines take their configuration by Ignition instead of cloud-init. With
+# --kubernetes, the image has the packages of kubernetes.txt, for machines of clusters. Without
+# --mirror, the host's own is used, from apt's configuration. The last line that is printed is the
+# directory with the result. Its name contains the recipe's hash, so an image is built once for each
+# recipe. Root builds directly, other users in user namespaces (package uidmap).
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
 
@@ -16,10 +17,19 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
-suite=trixie kernel=generic config=cloud-init firmware='' kubernetes='' cache=$(images_cache "$project") mirror='' security='' force='' key_only=''
+suite=trixie
+kernel=generic
+config=cloud-init
+firmware=''
+kubernetes=''
+cache=$(images_cache "$project")
+mirror=''
+force=''
+key_only=''
 
+# Prints the usage above and exits.
 usage() {
-  sed -n '4p' "$0" | cut -c5- >&2
+  sed -n '5,6p' "$0" | cut -c5- >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
@@ -37,18 +47,27 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-case $suite in trixie) release=13 ;; bookworm) release=12 ;; *) usage ;; esac
-case $kernel in generic) kernel_package=linux-image-amd64 ;; cloud) kernel_package=linux-image-cloud-amd64 ;; *) usage ;; esac
+case $suite in
+  trixie) release=13 ;;
+  bookworm) release=12 ;;
+  *) usage ;;
+esac
+case $kernel in
+  generic) kernel_package=linux-image-amd64 ;;
+  cloud) kernel_package=linux-image-cloud-amd64 ;;
+  *) usage ;;
+esac
 
 # Everything that the result depends on, apart from the day's state of the mirror.
 recipe=$(
   cd "$project"
   {
     echo "$suite $kernel $config $firmware $kubernetes"
-    find images/common.sh images/debian src/ignition/report -type f | LC_ALL=C sort | while read -r file; do
-      sha256sum "$file"
-      stat -c %a "$file"
-    done
+    find images/common.sh images/debian src/ignition/report -type f | LC_ALL=C sort |
+      while read -r file; do
+        sha256sum "$file"
+        stat -c %a "$file"
+      done
   } | sha256sum | cut -c1-16
 )
 image=debian-$release${kubernetes:+-kubernetes}
@@ -62,12 +81,16 @@ built "$out" "$force"
 need mmdebstrap mksquashfs=squashfs-tools zstd
 [ "$(id -u)" = 0 ] || need newuidmap=uidmap
 
-# The mirrors of the host's own release; that of the image's is on the same ones.
+# The mirrors of the host's own release carry the image's release too.
 # shellcheck source=/dev/null
 codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 # shellcheck disable=SC2016 # apt expands these
-targets=$(apt-get indextargets --format '$(RELEASE)|$(COMPONENT)|$(REPO_URI)' 'Created-By: Packages' 2>/dev/null || true)
-from_apt() { echo "$targets" | awk -F'|' -v release="$1" '$1 == release && $2 == "main" { print $3; exit }'; }
+target_format='$(RELEASE)|$(COMPONENT)|$(REPO_URI)'
+targets=$(apt-get indextargets --format "$target_format" 'Created-By: Packages' 2>/dev/null || true)
+# Prints the mirror that apt uses for release $1.
+from_apt() {
+  echo "$targets" | awk -F'|' -v release="$1" '$1 == release && $2 == "main" { print $3; exit }'
+}
 [ -n "$mirror" ] || mirror=$(from_apt "$codename")
 [ -n "$mirror" ] || mirror=$(from_apt stable)
 security=$(from_apt "$codename-security")
@@ -76,11 +99,12 @@ if [ -z "$mirror" ]; then
   exit 1
 fi
 components=main
-extra=
+firmware_packages=
 if [ -n "$firmware" ]; then
   components='main non-free-firmware'
   # shellcheck disable=SC2100 # names, no arithmetic
-  extra=firmware-bnx2,firmware-bnx2x,firmware-misc-nonfree,firmware-netxen,firmware-qlogic,firmware-realtek
+  firmware_packages=firmware-bnx2,firmware-bnx2x,firmware-misc-nonfree,firmware-netxen
+  firmware_packages=$firmware_packages,firmware-qlogic,firmware-realtek
 fi
 
 # What the host's apt must know to reach its mirror holds for the image's apt too.
@@ -91,16 +115,20 @@ for name in Acquire::http::Proxy Acquire::https::Proxy Acquire::Check-Valid-Unti
   [ -z "$value" ] || apt_options="$apt_options --aptopt=$name\\ \"$value\""
 done
 
-packages=$(sed 's/#.*//' "$here/packages.txt" "$here/$config/packages.txt" ${kubernetes:+"$here/kubernetes.txt"} | awk 'NF { print $1 }' | paste -sd,),$kernel_package${extra:+,$extra}
+set -- "$here/packages.txt" "$here/$config/packages.txt" ${kubernetes:+"$here/kubernetes.txt"}
+packages=$(sed 's/#.*//' "$@" | awk 'NF { print $1 }' | paste -sd,)
+packages=$packages,$kernel_package${firmware_packages:+,$firmware_packages}
 only_builder "$out" "$force"
 scratch image
 started=$(date +%s)
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$project" log -1 --format=%ct -- images/debian 2>/dev/null || true)}
+committed=$(git -C "$project" log -1 --format=%ct -- images/debian 2>/dev/null || true)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$committed}
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(stat -c %Y "$0")}"
 # The kernel's own hook would build an initrd before ours is in place; it is built once, at the end.
 export INITRD=No
 
-echo "building Debian $release ($suite, $kernel kernel) from $mirror: one to three minutes, 250 MB to fetch" >&2
+echo "building Debian $release ($suite, $kernel kernel) from $mirror: one to three minutes," \
+  '250 MB to fetch' >&2
 
 # A tree with the modes that the image shall have, whatever umask the checkout was made with.
 tree=$work/tree
@@ -112,26 +140,29 @@ cp "$project"/src/ignition/report/*.service "$tree/etc/systemd/system/"
 cp "$here/initramfs/hooks/muster" "$tree/usr/share/initramfs-tools/hooks/"
 cp "$here"/initramfs/scripts/* "$tree/usr/share/initramfs-tools/scripts/"
 # Drivers for every network card and none for disks; zstd because it unpacks fastest.
-printf 'MODULES=list\nBUSYBOX=y\nBOOT=muster\nCOMPRESS=zstd\nRESUME=none\n' >"$tree/etc/initramfs-tools/conf.d/muster"
+printf '%s\n' MODULES=list BUSYBOX=y BOOT=muster COMPRESS=zstd RESUME=none \
+  >"$tree/etc/initramfs-tools/conf.d/muster"
 chmod -R u=rwX,go=rX "$tree"
 chmod 755 "$tree/etc/muster/muster-report.sh" "$tree/usr/share/initramfs-tools/hooks/muster"
 
 cat >"$work/finish.sh" <<'FINISH'
 set -eu
-systemctl enable systemd-networkd.service systemd-resolved.service muster-configured.service muster-ready.service
-# Waits for links that the configuration manages; on machines with dead ports any one of them must
-# do.
+systemctl enable systemd-networkd.service systemd-resolved.service \
+  muster-configured.service muster-ready.service
+# networkd waits for all links that the configuration manages; on machines with dead ports any one of
+# them must be enough.
 mkdir -p /etc/systemd/system/systemd-networkd-wait-online.service.d
-printf '[Service]\nExecStart=\nExecStart=/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=120\n' \
+wait_online='/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=120'
+printf '[Service]\nExecStart=\nExecStart=%s\n' "$wait_online" \
   >/etc/systemd/system/systemd-networkd-wait-online.service.d/muster.conf
-# Lets sshd be reached through a hypervisor, and loads its drivers for that at every boot and every
-# time that units are read again.
+# This generator lets sshd be reached through a hypervisor, and loads drivers for that at every boot
+# and every time that units are read again.
 mkdir -p /etc/systemd/system-generators
 ln -s /dev/null /etc/systemd/system-generators/systemd-ssh-generator
-# Boot time work that a system in memory never needs.
-systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer
-# Daemons of clusters are configured and started by the agent, when the machine's data disk is
-# there.
+# A system in memory never needs this work at boot.
+systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
+  e2scrub_reap.service fstrim.timer
+# The agent configures and starts the daemons of clusters, when the machine's data disk is there.
 for unit in containerd haproxy keepalived; do
   [ ! -e /usr/lib/systemd/system/$unit.service ] || systemctl disable $unit.service
 done
@@ -144,25 +175,28 @@ kernel=$(ls /lib/modules)
 INITRD=Yes update-initramfs -c -k "$kernel"
 mv /boot/vmlinuz-* /boot/kernel
 mv /boot/initrd.img-* /boot/initrd
-printf '%s\n%s\n' "$kernel" "$(dpkg-query -W -f '${Version}' cloud-init 2>/dev/null | sed 's/-.*//')" >/boot/versions
+cloud_init=$(dpkg-query -W -f '${Version}' cloud-init 2>/dev/null | sed 's/-.*//')
+printf '%s\n%s\n' "$kernel" "$cloud_init" >/boot/versions
 dpkg-query -W >/usr/share/muster-packages.txt
-# Each machine makes its own.
+# Each machine makes these for itself.
 : >/etc/machine-id
-rm -f /etc/ssh/ssh_host_* /var/lib/dbus/machine-id /etc/hostname /etc/resolv.conf /var/lib/systemd/random-seed
+rm -f /etc/ssh/ssh_host_* /var/lib/dbus/machine-id /etc/hostname /etc/resolv.conf \
+  /var/lib/systemd/random-seed
 ln -s /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf
-rm -rf /var/log/*.log /var/log/apt /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/cache/ldconfig /var/lib/cloud
+rm -rf /var/log/*.log /var/log/apt /var/cache/debconf/*-old /var/lib/dpkg/*-old \
+  /var/cache/ldconfig /var/lib/cloud
 rm -f /vmlinuz* /initrd.img* /finish.sh
-# ldconfig, sysusers, the journal's catalogue and the like have run: says so to units that would do
-# it again at every boot.
+# These two files tell units that ldconfig, sysusers, the journal's catalogue and the like have run,
+# so that they are not run again at every boot.
 touch /etc/.updated /var/.updated
 FINISH
 tar -C "$tree" --owner=0 --group=0 --numeric-owner -cf "$work/tree.tar" .
 
-# What no server has, a seventh of the image, which each machine fetches, checks and keeps in
-# memory. Of media the part stays on which graphics depend.
+# Drivers for hardware that no server has are left out: they would be a seventh of the image, which
+# each machine fetches, checks and keeps in memory. The part of media that graphics depend on stays.
 for part in sound drivers/bluetooth drivers/net/wireless net/bluetooth net/mac80211 net/wireless \
-  drivers/media/dvb-core drivers/media/dvb-frontends drivers/media/i2c drivers/media/pci drivers/media/platform drivers/media/radio \
-  drivers/media/tuners drivers/media/usb; do
+  drivers/media/dvb-core drivers/media/dvb-frontends drivers/media/i2c drivers/media/pci \
+  drivers/media/platform drivers/media/radio drivers/media/tuners drivers/media/usb; do
   apt_options="$apt_options '--dpkgopt=path-exclude=/*lib/modules/*/kernel/$part/*'"
 done
 
@@ -170,26 +204,40 @@ security_line=
 [ -z "$security" ] || security_line="deb $security $suite-security $components"
 eval "set -- $apt_options"
 # shellcheck disable=SC2016 # mmdebstrap's shell expands these
-# tar on its standard output, squashfs from that: needs no root and leaves nothing behind.
-mmdebstrap --quiet --variant=minbase --format=tar --components="$components" --include="$packages" "$@" \
+run_finish='
+  if ! chroot "$1" sh /finish.sh >"$1/finish.log" 2>&1; then
+    cat "$1/finish.log" >&2
+    exit 1
+  fi
+  rm "$1/finish.log"
+'
+# shellcheck disable=SC2016 # mmdebstrap's shell expands these
+# mmdebstrap writes a tar file and squashfs is made from that, which needs no root.
+mmdebstrap --quiet --variant=minbase --format=tar \
+  --components="$components" --include="$packages" "$@" \
   --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/info/*' \
-  --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/locale/locale.alias' --dpkgopt='path-exclude=/usr/share/doc/*' \
-  --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='force-confold' \
+  --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --dpkgopt='path-include=/usr/share/locale/locale.alias' \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+  --dpkgopt='force-confold' \
   --setup-hook="tar-in $work/tree.tar /" \
   --customize-hook="copy-in $work/finish.sh /" \
-  --customize-hook='chroot "$1" sh /finish.sh >"$1/finish.log" 2>&1 || { cat "$1/finish.log" >&2; exit 1; }; rm "$1/finish.log"' \
+  --customize-hook="$run_finish" \
   --customize-hook="download /boot/kernel $work/kernel" \
   --customize-hook="download /boot/initrd $work/initrd" \
   --customize-hook="download /boot/versions $work/versions" \
   --customize-hook='rm -rf "$1"/boot/*' \
-  "$suite" - "deb $mirror $suite $components" "deb $mirror $suite-updates $components" ${security_line:+"$security_line"} \
-  >"$work/root.tar"
+  "$suite" - "deb $mirror $suite $components" "deb $mirror $suite-updates $components" \
+  ${security_line:+"$security_line"} >"$work/root.tar"
 echo "installed after $(($(date +%s) - started)) s; compressing" >&2
-# The tar has no entry for its root, which would be open to all.
-mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noappend \
-  -comp zstd -Xcompression-level 11 -b 256K <"$work/root.tar" 2>"$work/squash.log" ||
-  { cat "$work/squash.log" >&2; exit 1; }
+# The tar file has no entry for its root, which without -root-mode would be writable by everybody.
+if ! mksquashfs - "$work/root.squashfs" -tar -root-mode 0755 -quiet -no-progress -noappend \
+  -comp zstd -Xcompression-level 11 -b 256K <"$work/root.tar" 2>"$work/squash.log"
+then
+  cat "$work/squash.log" >&2
+  exit 1
+fi
 
 {
   read -r kernel_version
@@ -217,8 +265,12 @@ mkdir -p "$out"
 for file in kernel initrd root.squashfs; do
   install -m 644 "$work/$file" "$out/$file"
 done
-# Last: its presence says that the others are complete.
+# This file is written last, because its presence says that the others are complete.
 install -m 644 "$work/image.json" "$out/image.json"
-echo "built in $(($(date +%s) - started)) s: kernel $(($(stat -c %s "$out/kernel") / 1048576)) MiB," \
-  "initrd $(($(stat -c %s "$out/initrd") / 1048576)) MiB, root $(($(stat -c %s "$out/root.squashfs") / 1048576)) MiB" >&2
+# Prints the size of file $1 of the image in MiB.
+mib() {
+  echo $(($(stat -c %s "$out/$1") / 1048576))
+}
+echo "built in $(($(date +%s) - started)) s: kernel $(mib kernel) MiB," \
+  "initrd $(mib initrd) MiB, root $(mib root.squashfs) MiB" >&2
 echo "$out"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the probe system: a Debian kernel and an initrd of busybox and two scripts, some 10 MB that
-# boot in seconds and report what they received. For scenarios about protocols, and for a first look
-# at a rack.
+# Builds the probe system: a Debian kernel and an initrd of busybox and two scripts, about 10 MB that
+# boot in seconds and report what they received. It serves scenarios about protocols, and a first
+# look at a rack.
 #
 #   images/probe/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #
@@ -15,7 +15,10 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
-kernel=cloud cache=$(images_cache "$project") force='' key_only=''
+kernel=cloud
+cache=$(images_cache "$project")
+force=''
+key_only=''
 
 while [ $# -gt 0 ]; do
   case $1 in
@@ -34,7 +37,9 @@ case $kernel in
     ;;
   generic)
     package=linux-image-amd64
-    modules='virtio_pci virtio_mmio virtio_net virtio_rng af_packet e1000 e1000e igb igc ixgbe i40e ice r8169 tg3 bnxt_en bnx2x mlx4_en mlx5_core'
+    modules='virtio_pci virtio_mmio virtio_net virtio_rng af_packet'
+    modules="$modules e1000 e1000e igb igc ixgbe i40e ice r8169"
+    modules="$modules tg3 bnxt_en bnx2x mlx4_en mlx5_core"
     ;;
   *) echo "build.sh: --kernel is cloud or generic" >&2 && exit 2 ;;
 esac
@@ -93,7 +98,11 @@ JSON
 mkdir -p "$out"
 install -m 644 "$work/vmlinuz" "$out/kernel"
 install -m 644 "$work/initrd" "$out/initrd"
-# Last: its presence says that the others are complete.
+# This file is written last, because its presence says that the others are complete.
 install -m 644 "$work/image.json" "$out/image.json"
-echo "built in $(($(date +%s) - started)) s: kernel $(($(stat -c %s "$out/kernel") / 1024)) KiB, initrd $(($(stat -c %s "$out/initrd") / 1024)) KiB" >&2
+# Prints the size of file $1 of the image in KiB.
+kib() {
+  echo $(($(stat -c %s "$out/$1") / 1024))
+}
+echo "built in $(($(date +%s) - started)) s: kernel $(kib kernel) KiB, initrd $(kib initrd) KiB" >&2
 echo "$out"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Called by udhcpc with the lease in the environment: configures the interface, keeps all that was
-# received.
+# Called by udhcpc with the lease in the environment: configures the interface, and keeps everything
+# that was received in /run/lease.
 # shellcheck disable=SC2154 # set by udhcpc
 case $1 in
   deconfig)
@@ -13,7 +13,8 @@ case $1 in
     for gateway in ${router:-}; do
       ip route replace default via "$gateway" dev "$interface" && break
     done
-    env | grep -E '^(ip|mask|subnet|broadcast|router|dns|ntpsrv|domain|hostname|mtu|lease|serverid|siaddr|sname|boot_file|vendor|opt[0-9]+)=' |
-      sort >/run/lease
+    names='ip|mask|subnet|broadcast|router|dns|ntpsrv|domain|hostname|mtu|lease|serverid'
+    names="$names|siaddr|sname|boot_file|vendor|opt[0-9]+"
+    env | grep -E "^($names)=" | sort >/run/lease
     ;;
 esac
