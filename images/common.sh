@@ -28,8 +28,8 @@ images_cache() {
   fi
 }
 
-# real_package PACKAGE: prints the package that a kernel's metapackage depends on today, by apt's own
-# mirror.
+# real_package PACKAGE: prints the package that a kernel's metapackage depends on today, by apt's
+# own mirror.
 real_package() {
   real=$(
     apt-cache depends --important "$1" 2>/dev/null |
@@ -98,8 +98,8 @@ describe() {
   printf '{"name": "%s", "sha256": "%s", "size": %s}' "$2" "$sha256" "$(stat -c %s "$1")"
 }
 
-# built DIRECTORY FORCE: prints the directory and exits 0 if it holds a finished image. With FORCE it
-# does nothing.
+# built DIRECTORY FORCE: prints the directory and exits 0 if it holds a finished image. With FORCE
+# it does nothing.
 built() {
   [ -z "$2" ] || return 0
   [ -f "$1/image.json" ] || return 0

@@ -6,9 +6,11 @@ failed=0
 npx biome check --error-on-warnings . || failed=1
 npx tsc --noEmit -p . || failed=1
 # Every shell script that git knows, by its first line.
-scripts=$(git ls-files -co --exclude-standard | while read -r f; do
-  [ -f "$f" ] && head -n 1 "$f" 2>/dev/null | grep -aqE '^#!/bin/(ba)?sh|^#!/usr/bin/env (ba)?sh' && echo "$f"
+shebang='^#!/bin/(ba)?sh|^#!/usr/bin/env (ba)?sh'
+scripts=$(git ls-files -co --exclude-standard | while read -r file; do
+  [ -f "$file" ] || continue
+  ! head -n 1 "$file" 2>/dev/null | grep -aqE "$shebang" || echo "$file"
 done)
 # shellcheck disable=SC2086 # names without spaces, one a word
-[ -z "$scripts" ] || shellcheck $scripts || failed=1
+shellcheck $scripts || failed=1
 exit $failed

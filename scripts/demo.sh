@@ -13,12 +13,19 @@ scripts/prepare.sh demo iproute2 tcpdump perl-base curl qemu-system-x86 ovmf ipx
 
 image=$(images/debian/build.sh --print-directory)
 if ! [ -f "$image/image.json" ]; then
-  echo 'Building the Debian image, once: some 250 MB to fetch, 190 MB in .cache/images, one to three minutes.'
+  echo 'Building the Debian image, once: some 250 MB to fetch, 190 MB in .cache/images,' \
+    'one to three minutes.'
 fi
 # Debian lets everybody have namespaces and network cables of their own. Where a host does not, it
 # takes root.
 run='bin/muster lab run lab/demo.yaml'
-if [ "$(id -u)" != 0 ] && ! { [ -w /dev/net/tun ] && unshare --user --map-root-user --net true 2>/dev/null; }; then
+# Whether this user may have a network of its own.
+may_have_network() {
+  [ "$(id -u)" != 0 ] || return 0
+  [ -w /dev/net/tun ] || return 1
+  unshare --user --map-root-user --net true 2>/dev/null
+}
+if ! may_have_network; then
   if ! [ -t 0 ] || ! command -v sudo >/dev/null 2>&1; then
     echo "This host lets only root have a network of its own: run sudo make demo" >&2
     exit 1
@@ -34,10 +41,11 @@ if [ "$code" = 0 ]; then
 Consoles, events and a capture of the network are in .cache/lab/demo. To try next:
 
   bin/muster lab run lab/unknown-machine.yaml   a machine nobody knows is held, accepted, and boots
-  bin/muster lab run --keep lab/demo.yaml       the same rack, left running so that you can look around in it
+  bin/muster lab run --keep lab/demo.yaml       the same rack, left running for you to look around
   bin/muster validate profiles                  the documents to start your own configuration from
 DONE
 else
-  echo "Not everything held. Consoles, events and a capture of the network are in .cache/lab/demo" >&2
+  echo 'Not everything held.' \
+    'Consoles, events and a capture of the network are in .cache/lab/demo' >&2
 fi
 exit "$code"

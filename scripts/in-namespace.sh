@@ -12,7 +12,8 @@ if [ "$(id -u)" != 0 ]; then
 fi
 export PATH="$PATH:/usr/sbin:/sbin"
 # shellcheck disable=SC2016 # expanded by the inner shell
-exec setpriv --bounding-set=-sys_time unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
+exec setpriv --bounding-set=-sys_time \
+  unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
   mount -t tmpfs -o mode=755 tmpfs /run
   mkdir -p /run/netns /run/muster /run/lock
   ip link set lo up

@@ -2,11 +2,13 @@
 # Installs Muster: scripts/install.sh. DESTDIR= is put before every path (for packages and tests),
 # PREFIX= is /usr.
 #
-#   PREFIX/lib/muster/        sources, production node_modules, its own Node in node/: nothing is compiled, and Node strips the
-#                             types (it refuses to do that below node_modules, so the sources are not a package there)
-#   PREFIX/bin/muster         link to the command
-#   /etc/muster, /etc/default/muster     kept when they exist
-#   units, generator, sysusers, tmpfiles where systemd looks for those of packages (always below /usr/lib)
+#   PREFIX/lib/muster/   sources, production node_modules, its own Node in node/. Nothing is
+#                        compiled: Node strips the types. It refuses to do that below node_modules,
+#                        so the sources are not a package there.
+#   PREFIX/bin/muster    link to the command
+#   /etc/muster, /etc/default/muster   kept if they exist
+#   /usr/lib             units, generator, sysusers and tmpfiles, where systemd looks for those of
+#                        packages, whatever PREFIX is
 set -eu
 # What the umask of whoever installs happens to be must not reach the system, nor must the modes of
 # the checkout.
@@ -52,16 +54,20 @@ rm -rf "$lib.old"
 mkdir -p "$destdir$prefix/bin"
 ln -sfn "../lib/muster/bin/muster" "$destdir$prefix/bin/muster"
 install -d -m 0755 "$destdir/etc/muster" "$destdir/etc/default"
-[ -e "$destdir/etc/default/muster" ] || install -m 0644 systemd/muster.default "$destdir/etc/default/muster"
+[ -e "$destdir/etc/default/muster" ] ||
+  install -m 0644 systemd/muster.default "$destdir/etc/default/muster"
 
-install -d "$systemd/system" "$systemd/system-generators" "$destdir/usr/lib/sysusers.d" "$destdir/usr/lib/tmpfiles.d"
-sed "s#/usr/bin/muster#$prefix/bin/muster#; s#/usr/lib/muster#$prefix/lib/muster#" systemd/muster.service >"$staging/muster.service"
+install -d "$systemd/system" "$systemd/system-generators"
+install -d "$destdir/usr/lib/sysusers.d" "$destdir/usr/lib/tmpfiles.d"
+sed "s#/usr/bin/muster#$prefix/bin/muster#; s#/usr/lib/muster#$prefix/lib/muster#" \
+  systemd/muster.service >"$staging/muster.service"
 install -m 0644 "$staging/muster.service" "$systemd/system/muster.service"
 install -m 0755 systemd/muster-generator "$systemd/system-generators/muster-generator"
 install -m 0644 systemd/muster.sysusers "$destdir/usr/lib/sysusers.d/muster.conf"
 install -m 0644 systemd/muster.tmpfiles "$destdir/usr/lib/tmpfiles.d/muster.conf"
-install -d "$destdir$prefix/share/bash-completion/completions"
-NODE_DISABLE_COMPILE_CACHE=1 "$lib/bin/muster" completion bash >"$destdir$prefix/share/bash-completion/completions/muster"
+completions=$destdir$prefix/share/bash-completion/completions
+install -d "$completions"
+NODE_DISABLE_COMPILE_CACHE=1 "$lib/bin/muster" completion bash >"$completions/muster"
 
 # On a running system (not into a staging directory) the manager learns of it at once; nothing is
 # started.

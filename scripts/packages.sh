@@ -16,15 +16,22 @@ list=${MUSTER_PACKAGES:-debian-packages.txt}
 # shellcheck source=/dev/null
 . /etc/os-release
 
-rows() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list"; }
+# Prints the list without comments.
+rows() {
+  sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list"
+}
 
-installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+# Whether package $1 is installed.
+installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
 
-# QEMU 7.2 is there on some Debian 12 hosts and not good enough: a package wanted from backports
-# must be of that suite.
+# Whether package $2 is new enough for suite $1. Some Debian 12 hosts have QEMU 7.2, which is too
+# old: there, a package from backports must be of that suite.
 new_enough() {
-  [ "$1" != backports ] || [ "${VERSION_CODENAME:-}" != bookworm ] ||
-    dpkg-query -W -f '${Version}' "$2" 2>/dev/null | grep -q bpo
+  [ "$1" = backports ] || return 0
+  [ "${VERSION_CODENAME:-}" = bookworm ] || return 0
+  dpkg-query -W -f '${Version}' "$2" 2>/dev/null | grep -q bpo
 }
 
 # Where package $1 of suite $2 is unpacked.
@@ -35,6 +42,7 @@ place() {
   esac
 }
 
+# Prints the rows of the list that are not there.
 missing() {
   rows | while read -r package suite how _; do
     if [ "$how" = unpack ]; then
@@ -62,6 +70,7 @@ sources() {
   echo "$parts"
 }
 
+# Installs and unpacks what is missing.
 install() {
   if [ "$(id -u)" != 0 ]; then
     echo "packages.sh: installing needs root; run: sudo scripts/packages.sh install" >&2
@@ -101,7 +110,10 @@ unpack() {
   chmod 777 "$into.deb" # apt downloads as an unprivileged user
   # What an installation would bring, without its recommendations, is what has to be unpacked.
   # shellcheck disable=SC2086 # two words
-  packages=$(apt-get $with install -s --no-install-recommends "$1" 2>/dev/null | awk '$1 == "Inst" { print $2 }')
+  packages=$(
+    apt-get $with install -s --no-install-recommends "$1" 2>/dev/null |
+      awk '$1 == "Inst" { print $2 }'
+  )
   # shellcheck disable=SC2086 # one package a word
   (cd "$into.deb" && apt-get -qq -o "Dir::Etc::SourceParts=$OLDPWD/$parts" download ${packages:-$1})
   for deb in "$into.deb"/*.deb; do
@@ -121,8 +133,10 @@ unpack_newer() {
   chmod 777 "$into.deb"
   # shellcheck disable=SC2016 # apt expands it
   mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $VERSION_CODENAME" | head -n 1)
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $2 main" >"$lists/parts/newer.list"
-  apart="-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$lists/parts -o Dir::State::Lists=$lists/lists"
+  keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  echo "deb [signed-by=$keyring] $mirror $2 main" >"$lists/parts/newer.list"
+  apart="-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$lists/parts"
+  apart="$apart -o Dir::State::Lists=$lists/lists"
   # shellcheck disable=SC2086 # options, one a word
   apt-get -qq $apart update
   # shellcheck disable=SC2086 # options, one a word

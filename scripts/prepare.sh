@@ -9,7 +9,10 @@ export PATH="$PATH:/usr/sbin:/sbin"
 target=$1
 shift
 
-say() { echo "$target: $*" >&2; }
+# Prints message $* with the target it is about.
+say() {
+  echo "$target: $*" >&2
+}
 
 # Writes the rows of debian-packages.txt for the packages "$@" (all rows without any) to $list.
 write_list() {
@@ -57,6 +60,7 @@ ask_for_sudo() {
   esac
 }
 
+# Installs the packages of $list that are missing, or exits.
 install_packages() {
   missing=$(MUSTER_PACKAGES=$list scripts/packages.sh missing) || true
   [ -n "$missing" ] || return 0
@@ -81,6 +85,7 @@ install_packages() {
   fi
 }
 
+# Installs what package-lock.json lists, if it is not there.
 install_node_modules() {
   if [ -x node_modules/.bin/node ] && [ -z "$(find package-lock.json -newer node_modules)" ]; then
     return 0

@@ -11,12 +11,15 @@ for stage in "$@"; do
   [ -f ".cache/results/$stage" ] && read -r p f s <".cache/results/$stage"
   code=missing
   [ -f ".cache/results/$stage.exit" ] && read -r code <".cache/results/$stage.exit"
-  [ "$code" = 0 ] || [ "$f" -gt 0 ] || f=1
+  if [ "$code" != 0 ] && [ "$f" = 0 ]; then
+    f=1
+  fi
   echo "$stage: $p passed, $f failed, $s skipped (exit $code)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
 for stage in "$@"; do
-  [ -s ".cache/results/$stage.failures" ] && sed "s/^/FAILED $stage: /" ".cache/results/$stage.failures"
+  failures=.cache/results/$stage.failures
+  [ -s "$failures" ] && sed "s/^/FAILED $stage: /" "$failures"
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the stages of `make test` one after the other and adds up their counts: scripts/test.sh STAGE...
-# A failing stage does not keep the later ones from running; its failures are named at the end.
+# Runs the stages of `make test` one after the other and adds up their counts: scripts/test.sh
+# STAGE... A failing stage does not keep the later ones from running; its failures are named at the
+# end.
 set -u
 if [ "$(id -u)" != 0 ]; then
   echo 'The stage peers makes network namespaces of its own, which takes root; it is run by sudo.'

@@ -8,7 +8,9 @@ export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
-while read -r module; do insmod "/modules/$module"; done </modules/order
+while read -r module; do
+  insmod "/modules/$module"
+done </modules/order
 
 tries=0
 while [ ! -b /dev/vda ] && [ $tries -lt 100 ]; do

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the boot host that is power-cut: Debian's cloud kernel and an initrd with busybox, Node and
-# the store's sources. Prints the directory with `kernel` and `initrd`. Needs no root; built anew
+# the store's sources. Prints the directory with `kernel` and `initrd`. Needs no root; built again
 # when anything in it changed.
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
@@ -34,7 +34,8 @@ fi
 unpack_kernel ".cache/torture/$package.deb" "$work/kernel"
 
 root=$work/root
-mkdir -p "$root/bin" "$root/dev" "$root/muster/torture" "$root/muster/src" "$root/proc" "$root/sys" "$root/tmp"
+mkdir -p "$root/bin" "$root/dev" "$root/muster/torture" "$root/muster/src"
+mkdir -p "$root/proc" "$root/sys" "$root/tmp"
 # shellcheck disable=SC2086 # names, one a word
 put_modules "$work/kernel" "$root/modules" $modules
 cp "$(command -v busybox)" "$root/bin/busybox"

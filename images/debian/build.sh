@@ -109,7 +109,8 @@ fi
 
 # What the host's apt must know to reach its mirror holds for the image's apt too.
 apt_options=
-for name in Acquire::http::Proxy Acquire::https::Proxy Acquire::Check-Valid-Until Acquire::Check-Date; do
+for name in Acquire::http::Proxy Acquire::https::Proxy \
+  Acquire::Check-Valid-Until Acquire::Check-Date; do
   value=
   eval "$(apt-config shell value "$name")"
   [ -z "$value" ] || apt_options="$apt_options --aptopt=$name\\ \"$value\""
@@ -149,8 +150,8 @@ cat >"$work/finish.sh" <<'FINISH'
 set -eu
 systemctl enable systemd-networkd.service systemd-resolved.service \
   muster-configured.service muster-ready.service
-# networkd waits for all links that the configuration manages; on machines with dead ports any one of
-# them must be enough.
+# networkd waits for all links that the configuration manages; on machines with dead ports any one
+# of them must be enough.
 mkdir -p /etc/systemd/system/systemd-networkd-wait-online.service.d
 wait_online='/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=120'
 printf '[Service]\nExecStart=\nExecStart=%s\n' "$wait_online" \

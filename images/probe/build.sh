@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the probe system: a Debian kernel and an initrd of busybox and two scripts, about 10 MB that
-# boot in seconds and report what they received. It serves scenarios about protocols, and a first
-# look at a rack.
+# Builds the probe system: a Debian kernel and an initrd of busybox and two scripts, about 10 MB
+# that boot in seconds and report what they received. It serves scenarios about protocols, and a
+# first look at a rack.
 #
 #   images/probe/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
 #

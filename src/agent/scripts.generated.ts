@@ -2317,8 +2317,8 @@ case \${1:-} in
 esac
 `;
 
-export const AGENT_UNIT = `# Talks to the boot server on behalf of this machine of a cluster, and does what its plan says. It needs the whole machine: it
-# mounts, writes below /etc and starts services.
+export const AGENT_UNIT = `# Talks to the boot server on behalf of this machine of a cluster, and does what its plan says. It
+# needs the whole machine: it mounts, writes below /etc and starts services.
 [Unit]
 Description=Muster agent
 ConditionPathExists=/etc/muster/agent.conf
@@ -2327,21 +2327,21 @@ After=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
-# All disks are there before one is chosen: another that fits the selector as well must not come later.
+# All disks must be there before the agent chooses one, or it could miss a second disk that fits.
 ExecStartPre=-udevadm settle --timeout=60
 ExecStart=/bin/sh /etc/muster/muster-agent.sh
 Restart=always
 RestartSec=2
 UMask=0077
-# It says little, and what it says a person at the machine's console wants to know: why it is held.
+# The agent prints little, and a person at the console wants to know it: why the machine is held.
 StandardError=journal+console
 
 [Install]
 WantedBy=multi-user.target
 `;
 
-export const INLINE_UNIT = `# Does the plan that came with this machine's first configuration, once. The boot server is not asked, and hears no more of the
-# machine than its boot reports.
+export const INLINE_UNIT = `# Does the plan that came with this machine's first configuration, once. The boot server is not
+# asked, and hears no more of the machine than its boot reports.
 [Unit]
 Description=Muster's plan from the first configuration
 ConditionPathExists=/etc/muster/inline.tar
@@ -2352,7 +2352,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 RemainAfterExit=yes
-# All disks are there before one is chosen: another that fits the selector as well must not come later.
+# All disks must be there before the agent chooses one, or it could miss a second disk that fits.
 ExecStartPre=-udevadm settle --timeout=60
 ExecStart=/bin/sh /etc/muster/muster-agent.sh inline
 Restart=on-failure

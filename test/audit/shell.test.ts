@@ -10,12 +10,10 @@ const FUNCTION_LINES = 40;
 
 const INTERPRETED = /^#!.*\b(?:sh|bash|dash|perl)\b/;
 /** Generated copies and programs of others are not ours to lay out. */
-const scripts = trackedFiles()
-  .filter((file) => /^src\/(?:agent|ignition)\//.test(file))
-  .filter(
-    (file) =>
-      /\.(?:sh|pl)$/.test(file) || (!/\.[a-z]+$/.test(file) && INTERPRETED.test(read(file).slice(0, 80))),
-  );
+const scripts = trackedFiles().filter(
+  (file) =>
+    /\.(?:sh|pl)$/.test(file) || (!/\.[a-z]+$/.test(file) && INTERPRETED.test(read(file).slice(0, 80))),
+);
 const shell = scripts.filter((file) => !/^#!.*perl/.test(read(file)));
 
 /**

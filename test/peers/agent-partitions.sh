@@ -1,11 +1,12 @@
 #!/bin/sh
-# What the kernel does when a disk's table of partitions was written: its partitions appear in /sys
-# and /dev, here below ROOT, as loop devices over parts of the file behind the disk; without one
-# they go.
+# Does what the kernel does when a disk's partition table was written: its partitions appear in /sys
+# and /dev, here below ROOT, as loop devices over parts of the file behind the disk. Partitions that
+# the table no longer has disappear.
 #
 #     agent-partitions.sh ROOT NAME
 set -eu
-root=$1 name=$2
+root=$1
+name=$2
 sys=$root/sys/block/$name
 for part in "$sys/$name"[0-9]*; do
   [ -e "$part/loop" ] || continue
@@ -16,13 +17,16 @@ done
 [ -e "$sys/backing" ] || exit 0
 file=$(cat "$sys/backing")
 number=0
-sfdisk --dump "$file" 2>/dev/null | sed -n 's/.*start= *\([0-9]*\), size= *\([0-9]*\),.*name="\([^"]*\)".*/\1 \2 \3/p' |
+row='.*start= *\([0-9]*\), size= *\([0-9]*\),.*name="\([^"]*\)".*'
+sfdisk --dump "$file" 2>/dev/null | sed -n "s/$row/\\1 \\2 \\3/p" |
   while read -r start size label; do
     number=$((number + 1))
     part=$sys/$name$number
     mkdir -p "$part/holders"
     tries=50
-    until loop=$(losetup --find --show --offset $((start * 512)) --sizelimit $((size * 512)) "$file"); do
+    place="--offset $((start * 512)) --sizelimit $((size * 512))"
+    # shellcheck disable=SC2086 # words
+    until loop=$(losetup --find --show $place "$file"); do
       tries=$((tries - 1))
       [ "$tries" -gt 0 ] || exit 1
       sleep 0.1

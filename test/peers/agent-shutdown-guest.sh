@@ -3,7 +3,9 @@
 # NODE SERVER. NODE SERVER runs the boot server, which prints what is asked and has systemd switch
 # the machine off.
 set -eu
-from=$1 node=$2 server=$3
+from=$1
+node=$2
+server=$3
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -16,12 +18,28 @@ for name in sysinit basic shutdown network-online multi-user; do
 done
 printf 'Requires=basic.target\nAfter=basic.target\n' >>/run/units/multi-user.target
 # As systemd has them: the machine is off when everything has stopped.
-printf '[Unit]\nDefaultDependencies=no\nRequires=off.service\nAfter=off.service\nAllowIsolate=yes\n' >/run/units/poweroff.target
-printf '[Unit]\nDefaultDependencies=no\nRequires=shutdown.target\nAfter=shutdown.target\n[Service]\nType=oneshot\nExecStart=/bin/systemctl --force exit 0\n' >/run/units/off.service
+cat >/run/units/poweroff.target <<'U'
+[Unit]
+DefaultDependencies=no
+Requires=off.service
+After=off.service
+AllowIsolate=yes
+U
+cat >/run/units/off.service <<'U'
+[Unit]
+DefaultDependencies=no
+Requires=shutdown.target
+After=shutdown.target
+[Service]
+Type=oneshot
+ExecStart=/bin/systemctl --force exit 0
+U
 ip link set lo up
-# Before what follows hides where Node lies.
+# The server starts before what follows hides Node.
 "$node" "$server" /run/etc/muster &
-until [ -e /run/etc/muster/agent.conf ]; do sleep 0.1; done
+until [ -e /run/etc/muster/agent.conf ]; do
+  sleep 0.1
+done
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/etc,workdir=/run/work /etc
 mount -o remount,ro /etc
 # shellcheck source=test/peers/systemd-contain.sh

@@ -11,7 +11,9 @@ mkdir -p /run/units /run/lock
 cp -r "$from"/units/. /run/units/
 # As `systemctl enable` does.
 mkdir -p /run/units/multi-user.target.wants
-while read -r unit; do ln -s "../$unit" "/run/units/multi-user.target.wants/$unit"; done <"$from/enabled"
+while read -r unit; do
+  ln -s "../$unit" "/run/units/multi-user.target.wants/$unit"
+done <"$from/enabled"
 for name in sysinit basic shutdown multi-user; do
   printf '[Unit]\nDefaultDependencies=no\n' >"/run/units/$name.target"
 done

@@ -4,7 +4,9 @@
 # units, enabled with the names of those that are, notes for what is said to have failed. NODE
 # SERVER runs the server that the reports go to; it prints them and ends systemd.
 set -eu
-from=$1 node=$2 server=$3
+from=$1
+node=$2
+server=$3
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -17,7 +19,8 @@ cp -r "$from/etc/." /etc/
 mount -o remount,ro /etc
 # As `systemctl enable` does.
 while read -r unit; do
-  sed -n 's/^WantedBy=\(.*\)/\1.wants/p; s/^RequiredBy=\(.*\)/\1.requires/p' "/run/units/$unit" | while read -r place; do
+  places='s/^WantedBy=\(.*\)/\1.wants/p; s/^RequiredBy=\(.*\)/\1.requires/p'
+  sed -n "$places" "/run/units/$unit" | while read -r place; do
     mkdir -p "/run/units/$place"
     ln -s "../$unit" "/run/units/$place/$unit"
   done
@@ -30,11 +33,14 @@ printf 'Requires=basic.target\nAfter=basic.target\n' >>/run/units/multi-user.tar
 echo 'quiet muster.url=http://127.0.0.1:8080/boot/SESSION' >/run/cmdline
 mount --bind /run/cmdline /proc/cmdline
 ip link set lo up
-# Before what follows hides where Node lies.
+# The server starts before what follows hides Node.
 "$node" "$server" &
-until ss -Hltn | grep -q ':8080 '; do sleep 0.1; done
+until ss -Hltn | grep -q ':8080 '; do
+  sleep 0.1
+done
 # shellcheck source=test/peers/systemd-contain.sh
 . "$(dirname "$0")/systemd-contain.sh"
 SYSTEMD_PROC_CMDLINE=$(cat /run/cmdline)
-export SYSTEMD_PROC_CMDLINE SYSTEMD_UNIT_PATH=/run/units SYSTEMD_GENERATOR_PATH=/run/none container=muster-test
+export SYSTEMD_PROC_CMDLINE SYSTEMD_UNIT_PATH=/run/units
+export SYSTEMD_GENERATOR_PATH=/run/none container=muster-test
 exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=console --show-status=0

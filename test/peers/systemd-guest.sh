@@ -39,7 +39,8 @@ echo MUSTER_INTERFACE=rack0 >/run/defaults
 for name in sysinit basic sockets paths timers slices shutdown network multi-user; do
   printf '[Unit]\nDefaultDependencies=no\n' >/run/units/$name.target
 done
-sed 's#/usr/bin/muster#/run/inst/usr/bin/muster#; s#=/etc/muster#=/run/config#; /^ConfigurationDirectory/d' \
+paths='s#/usr/bin/muster#/run/inst/usr/bin/muster#; s#=/etc/muster#=/run/config#'
+sed "$paths; /^ConfigurationDirectory/d" \
   /run/inst/usr/lib/systemd/system/muster.service >/run/units/muster.service
 cat >/run/units/probe.service <<'U'
 [Unit]
@@ -55,13 +56,15 @@ exec >/run/probe.log 2>&1
 muster=/run/inst/usr/bin/muster
 say() { echo "$1: $2"; }
 get() { curl -sS -m 10 -o /dev/null -w '%{http_code}' "http://10.88.0.1:8080/boot.ipxe"; }
+of_process() { sed -n "s/^$1:\t//p" /proc/"$pid"/status; }
 say state "$(systemctl is-active muster.service)"
 say status "$(systemctl show -P StatusText muster.service)"
 pid=$(systemctl show -P MainPID muster.service)
 say uid "$(stat -c %U /proc/"$pid")"
-say capabilities "$(sed -n 's/^CapEff:\t//p' /proc/"$pid"/status) $(sed -n 's/^CapBnd:\t//p' /proc/"$pid"/status)"
-say seccomp "$(sed -n 's/^Seccomp:\t//p' /proc/"$pid"/status)"
-say bound "$(ss -Hlun | sed -n 's/.*0.0.0.0%\(rack[0-9]\):\([0-9]*\) .*/\1:\2/p' | sort | tr '\n' ' ')"
+say capabilities "$(of_process CapEff) $(of_process CapBnd)"
+say seccomp "$(of_process Seccomp)"
+bound='s/.*0.0.0.0%\(rack[0-9]\):\([0-9]*\) .*/\1:\2/p'
+say bound "$(ss -Hlun | sed -n "$bound" | sort | tr '\n' ' ')"
 say socket "$(stat -c '%a %U %G' /run/muster/muster.sock)"
 say muster "$($muster status | tr '\n' ' ')"
 say http "$(get)"

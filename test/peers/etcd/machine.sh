@@ -9,14 +9,21 @@
 # FIRST: directory with what the first configuration put down. DISK: MAJOR:MINOR of the data disk,
 # or `none`. TOOLS: directory of systemctl and etcd.
 set -eu
-root=$1 first=$2 disk=$3 sectors=$4 tools=$5
+root=$1
+first=$2
+disk=$3
+sectors=$4
+tools=$5
 
 mount --make-rprivate /
 mount -t tmpfs -o mode=755,size=256m tmpfs "$root"
 cd "$root"
-mkdir -p usr proc sys/block dev etc/systemd/system var/lib/muster var/lib/etcd var/tmp run/muster run/service tmp root tools opt
+mkdir -p usr proc sys/block dev etc/systemd/system var/lib/muster var/lib/etcd var/tmp
+mkdir -p run/muster run/service tmp root tools opt
 mount --bind /usr usr
-for name in bin sbin lib lib64; do [ ! -L "/$name" ] || ln -s "$(readlink "/$name")" "$name"; done
+for name in bin sbin lib lib64; do
+  [ ! -L "/$name" ] || ln -s "$(readlink "/$name")" "$name"
+done
 mount --bind "$tools" tools
 mount -t proc proc proc
 cp -R "$first/." .
@@ -26,7 +33,8 @@ cp /etc/passwd /etc/group etc/
 cp /etc/ld.so.cache etc/ 2>/dev/null || :
 [ ! -d /etc/ld.so.conf.d ] || cp -R /etc/ld.so.conf.d etc/
 for device in null:1:3 zero:1:5 random:1:8 urandom:1:9 tty:5:0; do
-  name=${device%%:*} numbers=${device#*:}
+  name=${device%%:*}
+  numbers=${device#*:}
   mknod -m 666 "dev/$name" c "${numbers%:*}" "${numbers#*:}"
 done
 ln -s /proc/self/fd dev/fd
@@ -38,7 +46,8 @@ if [ "$disk" != none ]; then
   echo 0 >sys/block/vda/ro
   echo data >sys/block/vda/serial
 fi
-exec chroot . /usr/bin/env -i PATH=/tools:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C /bin/sh -c '
+path=/tools:/usr/sbin:/usr/bin:/sbin:/bin
+exec chroot . /usr/bin/env -i PATH=$path HOME=/root LC_ALL=C /bin/sh -c '
   while :; do
     sh /etc/muster/muster-agent.sh >>/run/agent.log 2>&1 || :
     sleep 1
