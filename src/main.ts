@@ -343,7 +343,7 @@ async function listen(
     pki,
     objects: { present, applied },
     roster,
-    standingOf: agents.standingOf,
+    certificateState: agents.certificateState,
     newId: () => randomBytes(4).toString('hex'),
   });
   const person = { clusters: clusters, pki, events, recorded: founder.recorded };

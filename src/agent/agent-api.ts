@@ -1,6 +1,6 @@
 /**
- * What agents ask, answered: whose certificate is it, what does its machine say, what is it told.
- * No sockets.
+ * The agents' API without its sockets: authenticates a poll by its certificate, records the facts,
+ * and answers with a plan.
  */
 import { createHash } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
@@ -19,9 +19,9 @@ import { type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
 
-export interface AgentApiDeps extends RedeemDeps {
+interface AgentApiDeps extends RedeemDeps {
   readonly planner: AgentPlanner;
-  /** Of the store, now. */
+  /** The store's revision now. */
   readonly revision: () => Promise<number>;
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
@@ -47,21 +47,30 @@ export interface AgentApiAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Octets of a form. */
+/** The largest form, in octets. */
 export const MAX_FORM_OCTETS = FACTS_LIMIT;
 
 const PEM = 'application/x-pem-file';
 const TAR = 'application/x-tar';
 
 export interface AgentApi {
-  /** Throws E_USAGE, E_TICKET, E_TICKET_KEY. */
+  /**
+   * Answers with the agent's certificate.
+   *
+   * @throws {MusterError} E_USAGE, E_TICKET, E_TICKET_KEY.
+   */
   redeem(body: string, address: string): Promise<AgentApiAnswer>;
   /**
-   * `certificate`: undefined when none was shown, or one of somebody else's CA. Throws
-   * E_AGENT_CERTIFICATE, E_USAGE, what the planner throws.
+   * Answers with a plan. `certificate`: undefined when none was shown, or one of another CA.
+   *
+   * @throws {MusterError} E_AGENT_CERTIFICATE, E_USAGE, and what the planner throws.
    */
   poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
-  /** The machine goes down. Throws E_AGENT_CERTIFICATE, E_USAGE. */
+  /**
+   * Notes that the machine shuts down.
+   *
+   * @throws {MusterError} E_AGENT_CERTIFICATE, E_USAGE.
+   */
   leave(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
 }
 
@@ -87,18 +96,17 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const { facts } = read;
       await heard(deps, member, facts, address);
       const revision = await deps.revision();
-      const rolledBack = facts.seenRevision !== undefined && facts.seenRevision > revision;
       if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
-      const wanted = await deps.planner(identity, facts, { revision, rolledBack });
+      const wanted = await deps.planner(identity, facts);
       const current = deps.identities.get(record.machine) ?? record;
-      // First: what stops the plan must not stop this.
+      // The renewal comes first, so that a line that ends the plan does not prevent it.
       const plan = { ...wanted, lines: [...(await renewal(deps, current, shown, facts)), ...wanted.lines] };
       const { digest, tar } = encodePlan(plan);
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
         'muster-time': String(Math.floor(deps.clock.now() / 1000)),
-        // What a machine was told once must not be told less later: that is what a rolled-back
-        // store is known by.
+        // The revision that a machine was sent never decreases: a machine that has seen a higher
+        // one than the store's is how the planner recognises a store that was rolled back.
         'muster-revision': String(Math.max(revision, facts.seenRevision ?? 0)),
       };
       return digest === facts.applied
@@ -130,7 +138,7 @@ const DISBELIEF = {
   no_cluster: 'No cluster names the machine any more.',
 } as const;
 
-/** Whose certificate it is, by the ledger: what stands in its subject is not looked at. */
+/** Finds the machine that the ledger gave this certificate to; its subject is not read. */
 function believed(
   { identities, roster, events, trusted, agentCluster }: AgentApiDeps,
   shown: ShownCertificate | undefined,
@@ -165,8 +173,9 @@ function believed(
 }
 
 /**
- * A system speaks with the certificate that its machine had before, while another one speaks with
- * that which counts: somebody booted in the machine's name while its agent could not be heard.
+ * Raises the alarm when a system polls with the certificate that its machine had before, while
+ * another polls with the current one: something booted in the machine's name while its agent could
+ * not be heard.
  */
 async function takenOver(
   deps: AgentApiDeps,
@@ -185,7 +194,7 @@ async function takenOver(
 const MAX_CODE = 64;
 const MAX_TEXT = 500;
 
-/** Notes that the machine lives, and what its agent says that is new. */
+/** Records that the machine is alive, and what is new in its facts. */
 async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, address: string): Promise<void> {
   const { roster, events, clock } = deps;
   const subject = member.name;
@@ -232,6 +241,6 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
   if (kept && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
 }
 
-/** What a program says when it fails once more differs in times and process ids: no news. */
+/** Two failures of a program that differ only in times and process ids are the same hold. */
 const numbersAside = (hold: Reason | undefined): string | undefined =>
   hold && `${hold.code} ${hold.text.replace(/\d+/g, '0')}`;

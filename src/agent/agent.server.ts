@@ -1,7 +1,7 @@
 /**
  * The agents' listener: HTTPS with Muster's own CA on both sides. The handshake checks a client's
- * chain; whose the certificate is, and whether it still counts, is asked of the ledger for every
- * request (door.ts). Every client is bounded as on the HTTP listener.
+ * chain; whose certificate it is, and whether it still counts, the ledger answers for every
+ * request (agent-api.ts). Every client is limited as on the HTTP listener.
  */
 import { constants } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -23,17 +23,17 @@ import type { ServerCertificate } from '../pki/server-certificate.ts';
 import { type AgentApi, type AgentApiAnswer, MAX_FORM_OCTETS, type ShownCertificate } from './agent-api.ts';
 import { AGENT_ROUTES } from './protocol.ts';
 
-export interface AgentServerOptions {
+interface AgentServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly certificate: ServerCertificate;
-  readonly door: AgentApi;
+  readonly api: AgentApi;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly limits?: Partial<HttpLimits>;
   /**
-   * Who answers what is no route of agents: resolves to the status sent, or to undefined when
-   * nothing was sent. Never rejects.
+   * Answers requests that no route of agents takes: resolves to the status sent, or to undefined
+   * when nothing was sent. Never rejects.
    */
   readonly others?: Others;
 }
@@ -48,12 +48,12 @@ export interface AgentServer {
 }
 
 /**
- * An agent opens one connection at a time; a machine that is behind an address translator shares it
- * with its rack.
+ * An agent opens one connection at a time, but machines behind a NAT share their limit with the
+ * whole rack.
  */
-export const AGENT_LIMITS: HttpLimits = { ...MACHINE_HTTP_LIMITS, bodyBytes: MAX_FORM_OCTETS, perClient: 64 };
+const AGENT_LIMITS: HttpLimits = { ...MACHINE_HTTP_LIMITS, bodyBytes: MAX_FORM_OCTETS, perClient: 64 };
 
-/** Until a client has shaken hands. */
+/** How long a TLS handshake may take. */
 const HANDSHAKE_MS = 10_000;
 const RETRY_AFTER_SECONDS = 5;
 
@@ -63,7 +63,11 @@ const contextOf = ({ certificate, key, authority }: ServerCertificate): https.Se
   ca: authority,
 });
 
-/** Rejects with E_PORT_IN_USE or E_SOCKET_OPEN. */
+/**
+ * Starts the listener.
+ *
+ * @throws {MusterError} E_PORT_IN_USE, E_SOCKET_OPEN.
+ */
 export async function startAgentServer(options: AgentServerOptions): Promise<AgentServer> {
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const log = options.log.child({ room: 'agents' });
@@ -71,11 +75,11 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
     {
       ...contextOf(options.certificate),
       minVersion: 'TLSv1.2',
-      // Who has no certificate yet redeems a ticket; who shows a bad one is told so instead of
-      // being cut off.
+      // A machine without a certificate redeems a ticket; one with a bad certificate gets an answer
+      // instead of a closed connection.
       requestCert: true,
       rejectUnauthorized: false,
-      // A resumed session would carry the judgement of an older handshake.
+      // A resumed session would keep the verdict of an older handshake.
       secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
       handshakeTimeout: HANDSHAKE_MS,
       maxHeaderSize: limits.headerBytes,
@@ -137,7 +141,7 @@ async function handle(
       return;
     }
   }
-  const answer = await answerTo(route, request, response, options.door, limits).catch((error: unknown) =>
+  const answer = await answerTo(route, request, response, options.api, limits).catch((error: unknown) =>
     failure(error, log),
   );
   count(options.metrics, route ?? 'none', answer.status);
@@ -148,7 +152,7 @@ async function answerTo(
   route: Route | undefined,
   request: IncomingMessage,
   response: ServerResponse,
-  door: AgentApi,
+  api: AgentApi,
   limits: HttpLimits,
 ): Promise<AgentApiAnswer> {
   if (route === undefined) return said(404, 'E_NOT_FOUND: agents ask for what docs/ports.md lists.');
@@ -160,11 +164,11 @@ async function answerTo(
     return said(413, `E_TOO_LARGE: a form has at most ${limits.bodyBytes} octets.`);
   }
   const address = request.socket.remoteAddress ?? '';
-  if (route === 'redeem') return door.redeem(body, address);
-  return door[route](body, shownBy(request.socket as TLSSocket), address);
+  if (route === 'redeem') return api.redeem(body, address);
+  return api[route](body, shownBy(request.socket as TLSSocket), address);
 }
 
-/** The client's certificate if the handshake found its chain good; all else is as none. */
+/** The client's certificate if the handshake verified its chain; any other counts as none. */
 function shownBy(socket: TLSSocket): ShownCertificate | undefined {
   if (!socket.authorized) return undefined;
   const certificate = socket.getPeerX509Certificate();
@@ -184,14 +188,14 @@ const said = (status: number, text: string, headers: AgentApiAnswer['headers'] =
 });
 
 /**
- * A refusal says its code first, so that the agent's log and the operator's events use one word.
+ * A refusal begins with its code, so that the agent's log and the operator's events use one word.
  */
 function failure(error: unknown, log: Log): AgentApiAnswer {
   const known = error instanceof MusterError;
   if (!known) log.error({ err: error }, 'a request of an agent failed');
   const code = known ? error.code : 'E_INTERNAL';
   if (known && error.kind.http < 500) return said(error.kind.http, `${code}: ${error.message}`);
-  // Not ready, or our own fault: no reason for a machine to give up.
+  // Not ready, or our own fault: the machine should try again.
   const why = known && error.code === 'E_AGENT_WAIT' ? `: ${error.message}` : '';
   return said(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });
 }
@@ -208,8 +212,8 @@ function send(response: ServerResponse, { status, contentType, body, headers }: 
 }
 
 /**
- * The body as UTF-8 text, or undefined when it is larger than `limit`: then the rest is not waited
- * for.
+ * The body as UTF-8 text, or undefined when it has more than `limit` octets; the rest is then not
+ * read.
  */
 async function readBody(request: IncomingMessage, limit: number): Promise<string | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > limit) return undefined;

@@ -1,7 +1,6 @@
 /**
- * The agents' side of the boot host, from the first cluster on: transport CA and listener are there
- * when a Cluster with Kubernetes is; its certificate follows the host's addresses and the calendar.
- * A boot host without clusters opens no port and makes no keys.
+ * The agents' side of the boot host. It opens its listener, and founds the transport CA, with the
+ * first Cluster that has Kubernetes: a boot host without clusters opens no port and makes no keys.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration } from '../base/duration.ts';
@@ -17,9 +16,8 @@ import type { Roster } from '../machines/roster.ts';
 import { createTickets, type TicketFacts, type Tickets } from '../machines/tickets.ts';
 import type { Pki } from '../pki/pki.ts';
 import type { Secrets } from '../pki/secrets.ts';
-import { type ServerCertificate, serverCertificate } from '../pki/server-certificate.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
-import { KEYS, MUSTER_SCOPE } from '../store/keys.ts';
+import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { createAgentApi } from './agent-api.ts';
@@ -30,6 +28,8 @@ import { type AgentSettings, agentLayer } from './layer.ts';
 import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machine-layer.ts';
 import type { Plan } from './plan.ts';
 import type { AgentPlanner } from './protocol.ts';
+import { createRounds } from './rounds.ts';
+import { createTransport } from './transport.ts';
 import { createWithdrawals } from './withdrawal.ts';
 
 export interface AgentsDeps {
@@ -43,7 +43,7 @@ export interface AgentsDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Told of the settings of every layer that is made; tests look there for tickets. */
+  /** Called with the settings of every layer that is made; tests look there for tickets. */
   readonly made?: (settings: AgentSettings) => void;
 }
 
@@ -52,18 +52,19 @@ export interface AgentsListen {
   readonly host: string;
   readonly port: number;
   readonly planner: AgentPlanner;
-  /** The whole plan of a machine, with keys that are made for it. Throws E_AGENT_WAIT. */
+  /** The whole plan of a machine, with keys made for it. Rejects with E_AGENT_WAIT. */
   readonly inline: (machine: string) => Promise<Plan>;
   /** Our addresses on the served networks: the names in the certificate. */
   readonly addresses: () => readonly string[];
+  /** What is known of a boot session that carries a ticket. */
   readonly ticketed: (session: string) => TicketFacts | undefined;
-  /** Who answers what agents do not ask for: the registry. */
+  /** Answers requests that are not an agent's: the registry. */
   readonly others?: Others;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */
   readonly leaving?: (machine: string) => string | undefined;
 }
 
-/** What the boot service takes of it. */
+/** The part that the boot service uses. */
 export interface AgentBoot {
   /**
    * The cluster that this machine's agent works for: the Cluster that gives it a role, or the one
@@ -71,18 +72,20 @@ export interface AgentBoot {
    */
   agentCluster(machine: string): string | undefined;
   /**
-   * Everything that a machine gets, with fresh keys and certificates: secret. Throws E_AGENT_WAIT
-   * while it cannot be said.
+   * A machine's whole plan, with fresh keys and certificates: secret. Rejects with E_AGENT_WAIT
+   * while it cannot be made.
    */
   inline(machine: string): Promise<Plan>;
-  /** Two systems asked for what only one may have. Durable when it resolves. */
+  /** Raises the machine's alarm: two systems may hold its credentials. Durable when it resolves. */
   alarm(machine: string, reason: Reason, address: string): Promise<void>;
   /**
-   * The layer that puts the agent on this machine. Throws E_AGENT_WAIT while the transport CA is
-   * not there.
+   * The layer that puts the agent on this machine.
+   *
+   * @throws {MusterError} E_AGENT_WAIT while there is no transport CA; E_CONFIG for a disk that the
+   * agent could not be passed.
    */
   layer(request: LayerRequest): ConfigLayer;
-  /** Changes when the same machine would get another layer. */
+  /** Increases when the same machine would get another layer. */
   readonly version: number;
 }
 
@@ -95,149 +98,103 @@ export interface Agents extends AgentBoot {
   listen(options: AgentsListen): Promise<void>;
   /** Looks at addresses, clusters and the certificate now. */
   refresh(): Promise<void>;
-  /** The port that is listened on. */
+  /** The listener's port; undefined while there is none. */
   port(): number | undefined;
-  /** Why it does not listen although it should. */
+  /** Why there is no listener although there should be one. */
   fault(): string | undefined;
-  /** What a certificate of an agent is worth now, its dates aside. */
-  standingOf(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
+  /** Whether an agent's certificate is believed now, its dates aside. */
+  certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
   /** See {@link rearmMachine}. */
   rearm(name: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   close(): Promise<void>;
 }
 
-/** Interfaces get their addresses late, and a certificate ends on some day. */
+/** How often addresses, clusters and withdrawals are looked at: interfaces get addresses late. */
 const LOOK_EVERY = duration('10s');
 /**
- * So long a generation of the CA that was distrusted is believed, and a certificate that ends is
- * kept.
+ * How often certificate and CA are read when no address changed: for so long a distrusted
+ * generation of the CA is still believed.
  */
 const CERTIFICATE_EVERY = duration('1m');
-const NOT_UP = 'the listener for agents is not up yet';
+
+const notUp = (): MusterError => new MusterError('E_AGENT_WAIT', 'the listener for agents is not up yet');
 
 export async function openAgents(deps: AgentsDeps): Promise<Agents> {
-  const { store, pki, secrets, memberships, roster, clock, log } = deps;
+  const { store, secrets, memberships, clock, log } = deps;
   const identities = await openIdentities({ store, log });
+  supposeReady(deps, identities);
   // A machine that has still to leave its cluster gets plans until it has left.
   const agentCluster = (machine: string): string | undefined =>
     memberships.roleGiver(machine) ?? options?.leaving?.(machine);
   const withdrawals = createWithdrawals({ ...deps, identities, agentCluster });
-  // Who was ready may run: nothing was heard of it while this process was not there to hear.
-  roster.heartbeats.suppose(
-    identities
-      .list()
-      .flatMap(({ machine, revoked }) =>
-        revoked === undefined && roster.get(machine)?.status.phase === 'ready' ? [machine] : [],
-      ),
-  );
+  const transport = createTransport(deps);
 
   let options: AgentsListen | undefined;
   let tickets: Tickets | undefined;
   let server: AgentServer | undefined;
-  let certificate: ServerCertificate | undefined;
-  let trusted: ReadonlySet<string> = new Set();
-  let primary = '';
-  let version = 0;
+  /** The addresses that the certificate was last asked for. */
   let named = '';
-  let failed: string | undefined;
-  let stopped = false;
-  let cancel: () => void = () => {};
-  let looking: Promise<void> = Promise.resolve();
-
-  const take = async (): Promise<ServerCertificate> => {
-    const next = await serverCertificate({ pki, secrets, clock }, options!.addresses());
-    const keyset = (await pki.keysets(MUSTER_SCOPE)).get('transport-ca')!;
-    trusted = new Set(keyset.trusted.map(({ id }) => id));
-    ({ primary } = keyset);
-    if (next.authority !== certificate?.authority) version++;
-    if (next.certificate !== certificate?.certificate || next.authority !== certificate?.authority)
-      server?.renew(next);
-    certificate = next;
-    return next;
-  };
+  let certificateReadAt = 0;
 
   const start = async (listen: AgentsListen): Promise<void> => {
     tickets ??= createTickets(await secrets.key('tickets'));
-    const door = createAgentApi({
+    const api = createAgentApi({
       ...deps,
       ...listen,
       tickets,
       identities,
-      trusted: () => trusted,
-      primary: () => primary,
+      trusted: transport.trusted,
+      primary: transport.primary,
       agentCluster,
       revision: async () => (await store.list(KEYS.founding.prefix())).revision,
     });
     const { host, port, others } = listen;
+    const { certificate } = await transport.refresh(listen.addresses());
     server = await startAgentServer({
       ...deps,
-      door,
+      api,
       listen: { host, port },
-      certificate: await take(),
+      certificate,
       ...(others && { others }),
     });
     log.info({ agents: server.port }, 'listening for agents');
   };
 
-  /** When it was last looked who was taken out. */
   let withdrawnAt = -LOOK_EVERY;
-  /** When the certificate was last looked at for its own sake. */
-  let lookedAt = 0;
-
-  const look = async (): Promise<void> => {
-    if (stopped || options === undefined) return;
+  const round = async (): Promise<void> => {
+    if (options === undefined) return;
     if (clock.monotonic() - withdrawnAt >= LOOK_EVERY) {
       withdrawnAt = clock.monotonic();
       await withdrawals.look();
     }
     if (memberships.size === 0) return;
     if (server === undefined) return start(options);
-    const now = options.addresses().join(' ');
-    if (now === named && clock.monotonic() - lookedAt < CERTIFICATE_EVERY) return;
+    const addresses = options.addresses();
+    const now = addresses.join(' ');
+    if (now === named && clock.monotonic() - certificateReadAt < CERTIFICATE_EVERY) return;
     named = now;
-    lookedAt = clock.monotonic();
-    await take();
+    certificateReadAt = clock.monotonic();
+    const { certificate, changed } = await transport.refresh(addresses);
+    if (changed) server.renew(certificate);
   };
-
-  /** One after the other; what fails is said once and tried again. */
-  const refresh = (): Promise<void> => {
-    looking = looking.catch(() => {}).then(look);
-    return looking;
-  };
-  const quietly = (): void =>
-    void refresh().then(
-      () => {
-        failed = undefined;
-      },
-      (error: unknown) => {
-        const text = error instanceof MusterError ? `${error.code} ${error.message}` : String(error);
-        if (text !== failed) log.error({ error: text }, 'agents cannot be listened to; trying again');
-        failed = text;
-      },
-    );
-  const schedule = (): void => {
-    if (stopped) return;
-    cancel = clock.after(LOOK_EVERY, () => {
-      quietly();
-      schedule();
-    });
-  };
-  const unsubscribe = memberships.subscribe(quietly);
+  const failed = (error: string): void => log.error({ error }, 'agents cannot be listened to; trying again');
+  const rounds = createRounds({ clock, every: LOOK_EVERY, round, failed });
+  const unsubscribe = memberships.subscribe(rounds.soon);
 
   return {
     identities,
     get version() {
-      return version;
+      return transport.version;
     },
     agentCluster,
     async inline(machine) {
-      if (options === undefined) throw new MusterError('E_AGENT_WAIT', NOT_UP);
+      if (options === undefined) throw notUp();
       return options.inline(machine);
     },
     alarm: (machine, reason, address) => raiseAlarm(deps, machine, reason, address),
     layer(request) {
-      if (certificate === undefined || options === undefined || tickets === undefined)
-        throw new MusterError('E_AGENT_WAIT', NOT_UP);
+      const { certificate } = transport;
+      if (certificate === undefined || options === undefined || tickets === undefined) throw notUp();
       const { machine, session, plan } = request;
       const { authority } = certificate;
       const now = clock.now();
@@ -249,32 +206,38 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     },
     async listen(given) {
       options = given;
-      await refresh();
-      schedule();
+      await rounds.now();
+      rounds.start();
     },
-    refresh,
+    refresh: rounds.now,
     port: () => server?.port,
-    fault: () => failed,
-    standingOf(machine, serial) {
+    fault: rounds.failure,
+    certificateState(machine, serial) {
       const record = identities.get(machine);
       if (record?.serial !== serial && record?.next?.serial !== serial) return 'superseded';
       return record.revoked === undefined ? 'valid' : 'revoked';
     },
     rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
     async close() {
-      stopped = true;
-      cancel();
       unsubscribe();
-      await looking.catch(() => {});
+      await rounds.close();
       await server?.close();
     },
   };
 }
 
+/** A machine that was ready may be running: its agent could not be heard while we were down. */
+function supposeReady({ roster }: Pick<AgentsDeps, 'roster'>, identities: Identities): void {
+  const valid = identities.list().filter(({ revoked }) => revoked === undefined);
+  roster.heartbeats.suppose(
+    valid.flatMap(({ machine }) => (roster.get(machine)?.status.phase === 'ready' ? [machine] : [])),
+  );
+}
+
 const NO_BOOT_HOST = 'only a boot host can say that';
 
 /**
- * The agents' side of documents alone, for `render -f`: no keys, no tickets, nobody who listens.
+ * The agents' side for documents alone, for `render -f`: no keys, no tickets, no listener.
  */
 export function previewAgents({ memberships, clock }: Pick<AgentsDeps, 'memberships' | 'clock'>): AgentBoot {
   const refuse = (): Promise<never> => Promise.reject(new MusterError('E_AGENT_WAIT', NO_BOOT_HOST));

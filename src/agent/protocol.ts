@@ -1,6 +1,6 @@
 /**
- * What agents ask, as a table: HTTPS on a listener of its own, its certificate from Muster's
- * transport CA.
+ * The routes of the agents' listener, which speaks HTTPS with a certificate of Muster's transport
+ * CA, and the interface to the planner.
  */
 import type { AgentFacts } from './facts.ts';
 import type { Plan } from './plan.ts';
@@ -19,8 +19,8 @@ export const AGENT_ROUTES = {
     about: 'Ticket and key of a machine for its certificate; the same pair gets the same answer.',
   },
   /**
-   * Client certificate. Form: facts. 200 with a plan (tar), 204 when nothing changed. Retry-After
-   * says when to ask again.
+   * Client certificate. Form: facts. 200 with a plan (tar), 204 when the agent has applied it
+   * already. Retry-After says when to poll again.
    */
   poll: {
     method: 'POST',
@@ -35,7 +35,7 @@ export const AGENT_ROUTES = {
   },
 } as const;
 
-/** Who asks, by its certificate and nothing else. */
+/** The machine that polls; only its certificate tells which one it is. */
 export interface AgentIdentity {
   readonly machine: string;
   /** Serial number of the certificate. */
@@ -44,23 +44,8 @@ export interface AgentIdentity {
   readonly address: string;
 }
 
-/** What the listener knows besides. */
-export interface PollContext {
-  /** Of our store, now. */
-  readonly revision: number;
-  /**
-   * The machine was told a higher one: our store is older than what the machine has seen, so it was
-   * restored or lost.
-   */
-  readonly rolledBack: boolean;
-}
-
 /**
- * The side that decides; the listener gives it facts and carries its plan. Throws MusterError for
- * what is not ready (503).
+ * Decides what a machine has to do; the listener gives it the facts and sends its plan. Rejects
+ * with a MusterError while something is not ready, which the agent gets as 503.
  */
-export type AgentPlanner = (
-  identity: AgentIdentity,
-  facts: AgentFacts,
-  context?: PollContext,
-) => Promise<Plan>;
+export type AgentPlanner = (identity: AgentIdentity, facts: AgentFacts) => Promise<Plan>;

@@ -1,8 +1,8 @@
 /**
- * A ticket and a key become a certificate, once: the first key that is durable has it, the same key
- * gets the same answer for as long as the boot session lasts (a lost answer bricks nothing), and
- * another key is refused, recorded and alarmed. Which of the two was the machine's own nobody here
- * can know.
+ * Redeeming a ticket: a ticket and a key become a certificate, once. The first key whose record is
+ * durable gets it. The same key gets the same answer for as long as the boot session lasts, so a
+ * lost answer locks no machine out. Another key is refused, recorded and alarmed, because the
+ * server cannot know which of the two is the machine's own.
  */
 import type { Clock } from '../base/clock.ts';
 import { type ErrorCode, MusterError } from '../base/errors.ts';
@@ -33,11 +33,11 @@ export interface RedeemDeps {
   readonly roster: Roster;
   readonly events: EventSink;
   readonly clock: Clock;
-  /** What is known of a boot session that a ticket may be of. */
+  /** What is known of a boot session that carries a ticket. */
   readonly ticketed: (session: string) => TicketFacts | undefined;
 }
 
-export interface RedeemRequest {
+interface RedeemRequest {
   readonly session: string;
   readonly ticket: string;
   /** PKCS #10, PEM. */
@@ -46,12 +46,16 @@ export interface RedeemRequest {
   readonly address: string;
 }
 
-/** Who was first may change between looking and writing; more often than this it is not chance. */
+/**
+ * How often a ticket is evaluated when a concurrent request writes between reading and writing;
+ * more conflicts than that are no coincidence.
+ */
 const ATTEMPTS = 4;
 
 /**
- * Resolves to the certificate, PEM, when it is durable. Throws E_TICKET, E_TICKET_KEY, and what the
- * store throws.
+ * Resolves to the certificate, PEM, when its record is durable.
+ *
+ * @throws {MusterError} E_TICKET, E_TICKET_KEY, and what the store throws.
  */
 export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<string> {
   const facts = deps.ticketed(request.session);
@@ -65,7 +69,7 @@ export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<
   if (!read.ok) return refuse('bad_request', ` (${read.text})`);
   const key = read.publicKey;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const found = await standing(deps, facts, key.pin());
+    const found = await existingCertificate(deps, facts, key.pin());
     if (typeof found === 'string') return refuse(found);
     if (found !== undefined) return found.certificate;
     const made = await issue(deps, facts, key, address);
@@ -74,8 +78,11 @@ export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<
   return refuse('other_key');
 }
 
-/** The certificate that this key has already; why it gets none; or undefined: it may have one. */
-async function standing(
+/**
+ * The certificate that this key has already, or why the key gets none; undefined when it may get
+ * one.
+ */
+async function existingCertificate(
   { identities, roster, pki }: RedeemDeps,
   { session, age }: TicketFacts,
   pin: string,
@@ -96,7 +103,7 @@ async function standing(
   return undefined;
 }
 
-/** Undefined when somebody else was first. */
+/** Undefined when another request was first. */
 async function issue(
   { identities, pki, events, clock, tickets }: RedeemDeps,
   { session }: TicketFacts,
@@ -137,8 +144,8 @@ async function issue(
 }
 
 /**
- * Records the refusal at the machine that it concerns, raises the alarm where it is one, and throws
- * it.
+ * Records the refusal for the machine that it concerns, raises the alarm where the refusal calls
+ * for one, and throws.
  */
 async function refused(
   deps: RedeemDeps,
@@ -148,7 +155,7 @@ async function refused(
 ): Promise<never> {
   const { facts, address } = asked;
   const reason = { code: why, text: `${TICKET_REFUSALS[why]}${more}` };
-  // Who cannot name the session's ticket is nobody in particular.
+  // A wrong ticket says nothing about the machine: anybody on the segment can send one.
   const known = facts !== undefined && why !== 'ticket_wrong';
   deps.events.record({
     kind: 'agent.refused',

@@ -82,8 +82,8 @@ export interface ApiDeps {
   readonly health: Health;
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   readonly agents: {
-    /** What a certificate of an agent is worth now, its dates aside. */
-    standingOf(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
+    /** Whether an agent's certificate is believed now, its dates aside. */
+    certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
     /** The cluster that a machine's agent works for; see AgentBoot. */
     agentCluster(machine: string): string | undefined;
     /** Throws E_NOT_FOUND. */

@@ -37,8 +37,8 @@ async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise
   const judged = (one: CertificateView): CertificateView => {
     if (one.state === 'expired') return one;
     if (one.leaf === 'agent') {
-      const standing = agents.standingOf(one.to, one.serial);
-      return standing === 'valid' ? one : { ...one, state: standing };
+      const state = agents.certificateState(one.to, one.serial);
+      return state === 'valid' ? one : { ...one, state };
     }
     const gone = !own && MACHINE_LEAVES.has(one.leaf) && agents.agentCluster(one.to) !== scope;
     return gone ? { ...one, state: 'removed' } : one;

@@ -1,6 +1,7 @@
 /**
  * Which cluster each machine belongs to: one index for the whole daemon, which follows the
- * documents. The rule itself is in `src/resources/membership.ts`, which checks of documents use too.
+ * documents. The rule itself is in `src/resources/membership.ts`, which checks of documents use
+ * too.
  */
 import type { Catalog } from '../resources/catalog.ts';
 import { clusterOfMachine, clustersByMachine } from '../resources/membership.ts';

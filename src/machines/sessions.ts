@@ -81,8 +81,8 @@ export interface Sessions {
   isLive(live: LiveSession): boolean;
   touch(live: LiveSession): void;
   /**
-   * Records that the session's configuration carries a ticket; with `again` the ticket's time starts
-   * again. True when that changed something.
+   * Records that the session's configuration carries a ticket; with `again` the ticket's time
+   * starts again. True when that changed something.
    */
   ticketed(live: LiveSession, again?: boolean): boolean;
   /** Adds the step if it is not there yet. */

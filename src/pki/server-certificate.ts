@@ -15,7 +15,7 @@ import type { Pki } from './pki.ts';
 import type { Secrets } from './secrets.ts';
 
 /** DNS name of the listener besides its addresses. */
-export const SERVER_NAME = 'muster';
+const SERVER_NAME = 'muster';
 const SECRET = 'server';
 
 export interface ServerCertificate {
@@ -28,8 +28,8 @@ export interface ServerCertificate {
 const stored = z.strictObject({ certificate: z.string(), key: z.string(), generation: z.string() });
 
 /**
- * The sealed text, read; undefined when it is none that this version reads: a leaf of our own is
- * then made anew.
+ * Reads the sealed text. Undefined when this version cannot read it; then a new certificate is
+ * made.
  */
 export function readServerCertificate(text: string):
   | {
@@ -49,7 +49,7 @@ export function readServerCertificate(text: string):
   }
 }
 
-/** Muster's own leaves carry no name of a cluster. */
+/** Muster's own leaves name no cluster. */
 export const NO_CLUSTER: ClusterNames = {
   name: '',
   dnsDomain: '',
@@ -57,13 +57,20 @@ export const NO_CLUSTER: ClusterNames = {
   endpointNames: { dns: [], ips: [] },
 };
 
+export interface ServerCertificateDeps {
+  readonly pki: Pki;
+  readonly secrets: Secrets;
+  readonly clock: Clock;
+}
+
 /**
- * The one in the store if it names these addresses (and perhaps more: interfaces get theirs one
- * after the other), is of the CA's primary generation and has a third of its life left; else a new
- * one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6 as text.
+ * Returns the stored certificate if it names these addresses (it may name more: interfaces get
+ * theirs one after the other), is signed by the CA's primary generation and has a third of its life
+ * left; else makes a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6
+ * as text.
  */
 export async function serverCertificate(
-  { pki, secrets, clock }: { readonly pki: Pki; readonly secrets: Secrets; readonly clock: Clock },
+  { pki, secrets, clock }: ServerCertificateDeps,
   addresses: readonly string[],
 ): Promise<ServerCertificate> {
   const keyset = (await pki.found(MUSTER_SCOPE)).get('transport-ca')!;
@@ -95,7 +102,7 @@ async function renew(
   return { certificate, key };
 }
 
-/** A leaf's life is a year; the transport's begins in 2000, so what is left counts. */
+/** A third of a leaf's year; it counts from the end, since the transport's leaves begin in 2000. */
 const RENEW_BEFORE_MS = 120 * 24 * 3_600_000;
 
 function suits(certificate: X509Certificate, addresses: readonly string[], now: number): boolean {

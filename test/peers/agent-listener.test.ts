@@ -82,7 +82,7 @@ describe('the listener for agents', () => {
     const server = await startAgentServer({
       listen: { host: LOOPBACK, port: 0 },
       certificate,
-      door: {
+      api: {
         redeem: async () => ({ status: 200, headers: {} }),
         poll: async () => ({ status: 204, headers: {} }),
         leave: async () => ({ status: 204, headers: {} }),

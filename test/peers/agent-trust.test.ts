@@ -125,7 +125,7 @@ const without = (controlPlanes: readonly string[]) =>
 async function state(): Promise<string | undefined> {
   const { certificates } = pkiStatusView([], await world.pki.issued('_muster'), world.clock.now());
   const own = certificates.find(({ leaf, to }) => leaf === 'agent' && to === 'cp1');
-  return own && world.agents.standingOf('cp1', own.serial);
+  return own && world.agents.certificateState('cp1', own.serial);
 }
 
 describe('a machine that is taken out', () => {

@@ -11,7 +11,7 @@ import { openAgents } from '../../src/agent/agents.ts';
 import type { AgentFacts } from '../../src/agent/facts.ts';
 import type { AgentSettings } from '../../src/agent/layer.ts';
 import type { Plan } from '../../src/agent/plan.ts';
-import type { AgentIdentity, AgentPlanner, PollContext } from '../../src/agent/protocol.ts';
+import type { AgentIdentity, AgentPlanner } from '../../src/agent/protocol.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { openPki, type Pki } from '../../src/pki/pki.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
@@ -47,7 +47,7 @@ export interface World extends boot.World {
   readonly pki: Pki;
   readonly directory: string;
   /** What the planner was asked, and what it answers. */
-  readonly asked: { identity: AgentIdentity; facts: AgentFacts; context: PollContext }[];
+  readonly asked: { identity: AgentIdentity; facts: AgentFacts }[];
   plan: Plan;
   /** What a machine with `delivery: inline` gets. */
   inline: (machine: string) => Promise<Plan>;
@@ -107,8 +107,8 @@ export async function open(
       return agents;
     },
   });
-  const planner: AgentPlanner = async (identity, facts, context) => {
-    asked.push({ identity, facts, context: context! });
+  const planner: AgentPlanner = async (identity, facts) => {
+    asked.push({ identity, facts });
     return state.plan;
   };
   await agents.listen({

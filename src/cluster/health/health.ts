@@ -28,7 +28,7 @@ export interface HealthDeps {
   readonly objects: ObjectsStatusDeps;
   readonly roster: Pick<Roster, 'get' | 'heartbeats'>;
   /** What a certificate of an agent is worth. */
-  readonly standingOf: (machine: string, serial: string) => string;
+  readonly certificateState: (machine: string, serial: string) => string;
   readonly clock: Clock;
   readonly newId: () => string;
 }
@@ -122,12 +122,12 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
   ];
 }
 
-async function issuedOf({ pki, standingOf }: HealthDeps, cluster: string) {
+async function issuedOf({ pki, certificateState }: HealthDeps, cluster: string) {
   const own = (await pki.isFounded(cluster)) ? await pki.issued(cluster) : [];
   const agents = (await pki.isFounded(MUSTER_SCOPE)) ? await pki.issued(MUSTER_SCOPE) : [];
   return [
     ...own,
-    ...agents.filter((one) => one.leaf === 'agent' && standingOf(one.to, one.serial) === 'valid'),
+    ...agents.filter((one) => one.leaf === 'agent' && certificateState(one.to, one.serial) === 'valid'),
   ];
 }
 

@@ -180,7 +180,7 @@ export async function openWorld(
         applied: openAppliedObjects({ store, log, clock }),
       },
       roster,
-      standingOf: agents.standingOf,
+      certificateState: agents.certificateState,
       clock,
       newId: () => 'probe',
     }),

@@ -32,7 +32,7 @@ const looked = (founding: () => Promise<FoundingStatus>) =>
       applied: { known: async () => undefined },
     },
     roster: { get: () => undefined, heartbeats: { alive: () => undefined } as never },
-    standingOf: () => 'valid',
+    certificateState: () => 'valid',
     clock,
     newId: () => 'probe',
   }).look('golden', { etcdOnly: false });

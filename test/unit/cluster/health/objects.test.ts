@@ -93,7 +93,7 @@ test('the report has the line: status gives the objects five minutes, verify non
       applied: openAppliedObjects({ store, log: silentLog, clock }),
     },
     roster: { get: () => undefined, heartbeats: { alive: () => undefined } as never },
-    standingOf: () => 'valid',
+    certificateState: () => 'valid',
     clock,
     newId: () => 'probe',
   });
