@@ -1,6 +1,6 @@
 /**
- * What binaries and images are here, by name: records of the store that name files of the asset
- * store by hash.
+ * The artifacts that are here, by name: records of the store that name files of the asset store by
+ * hash.
  *
  *     artifact/binary/NAME/VERSION/ARCH     BinaryArtifact
  *     artifact/image/REFERENCE              ImageArtifact
@@ -10,11 +10,11 @@ import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
 import { KEYS } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
-import { type Arch, type Descriptor, INDEX_TYPES, MANIFEST_TYPES } from './oci.ts';
+import type { Arch, Descriptor } from './oci.ts';
 import { formatReference, hashOfDigest, isDigest, nameOf, parseReference } from './reference.ts';
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
-/** What may stand in a name, in a version, and in a path on a machine. */
+/** The characters of a name and a version, which are also safe in a path on a machine. */
 const word = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$/);
 
 const binaryRecord = z.strictObject({
@@ -24,7 +24,7 @@ const binaryRecord = z.strictObject({
   arch: z.enum(['x86_64', 'aarch64']),
   sha256: hash,
   size: z.int().min(0),
-  /** A program by itself, or a tar (gz, xz, zst) with programs. */
+  /** A single program, or a tar (gz, xz, zst) with programs. */
   form: z.enum(['file', 'tar']),
 });
 const part = z.strictObject({
@@ -43,7 +43,7 @@ const imageRecord = z.strictObject({
 });
 const manifestRecord = z.strictObject({
   kind: z.literal('manifest'),
-  /** The add-on that it was brought for. */
+  /** The add-on that it belongs to. */
   addon: word,
   sha256: hash,
   size: z.int().min(0),
@@ -51,14 +51,14 @@ const manifestRecord = z.strictObject({
 const artifactRecord = z.discriminatedUnion('kind', [binaryRecord, imageRecord, manifestRecord]);
 
 export type BinaryArtifact = Readonly<z.output<typeof binaryRecord>>;
-export type ImageArtifact = Readonly<z.output<typeof imageRecord>>;
-/** A file of objects of Kubernetes. */
-export type ManifestArtifact = Readonly<z.output<typeof manifestRecord>>;
+type ImageArtifact = Readonly<z.output<typeof imageRecord>>;
+/** A file with objects of Kubernetes. */
+type ManifestArtifact = Readonly<z.output<typeof manifestRecord>>;
 export type Artifact = BinaryArtifact | ImageArtifact | ManifestArtifact;
 
 /**
- * `binary/kubelet/1.36.2/x86_64`, `image/registry.k8s.io/pause:3.10.2`: the name by which people
- * and the API name it.
+ * An artifact's name for users and the API: `binary/kubelet/1.36.2/x86_64`,
+ * `image/registry.k8s.io/pause:3.10.2`.
  */
 export function artifactName(artifact: Artifact): string {
   switch (artifact.kind) {
@@ -71,7 +71,11 @@ export function artifactName(artifact: Artifact): string {
   }
 }
 
-/** The same artifact, checked. Throws E_ARTIFACT with the field that is wrong. */
+/**
+ * Checks a value and returns it as an artifact.
+ *
+ * @throws {MusterError} E_ARTIFACT, which names the field that is wrong.
+ */
 export function checkArtifact(value: unknown): Artifact {
   const read = artifactRecord.safeParse(value);
   if (!read.success) {
@@ -87,7 +91,7 @@ export function checkArtifact(value: unknown): Artifact {
   return artifact;
 }
 
-/** Hashes of the files that it is made of, each once. */
+/** The files of an artifact, each once. */
 export function filesOf(artifact: Artifact): readonly { readonly sha256: string; readonly size: number }[] {
   if (artifact.kind !== 'image') return [{ sha256: artifact.sha256, size: artifact.size }];
   const parts = new Map(
@@ -105,26 +109,30 @@ export interface Repository {
 }
 
 export interface ArtifactBook {
-  /** By name. */
+  /** All artifacts, ordered by name. */
   list(): readonly Artifact[];
   get(name: string): Artifact | undefined;
   binary(name: string, version: string, arch: Arch): BinaryArtifact | undefined;
   /**
-   * By a reference in any spelling; one with a digest is found wherever that digest is in the
-   * repository.
+   * Finds an image by a reference in any spelling; one with a digest is found wherever the
+   * repository has that digest.
    */
   image(reference: string): ImageArtifact | undefined;
-  /** By registry and repository, `registry.k8s.io/kube-apiserver`. */
+  /** Finds a repository by registry and name, e.g. `registry.k8s.io/kube-apiserver`. */
   repository(name: string): Repository | undefined;
   /** Names of the artifacts that need each file, by hash. */
   users(): ReadonlyMap<string, readonly string[]>;
-  /** Enters artifacts; those of the same name are replaced. Resolves when that is durable. */
+  /** Adds artifacts; one with the same name is replaced. Resolves when that is durable. */
   put(artifacts: readonly Artifact[]): Promise<void>;
-  /** Throws E_NOT_FOUND. */
+  /** @throws {MusterError} E_NOT_FOUND. */
   remove(name: string): Promise<Artifact>;
 }
 
-/** Opens the book. Throws E_ARTIFACT when a record is not one. */
+/**
+ * Opens the book.
+ *
+ * @throws {MusterError} E_ARTIFACT when a stored record is not one.
+ */
 export async function openArtifactBook(store: Pick<Store, 'list' | 'commit'>): Promise<ArtifactBook> {
   const all = new Map<string, Artifact>();
   for (const { key, value } of (await store.list(KEYS.artifact.prefix())).records)
@@ -218,6 +226,3 @@ function byRepository(artifacts: Iterable<Artifact>): ReadonlyMap<string, Reposi
   }
   return found;
 }
-
-export const isManifestType = (mediaType: string): boolean =>
-  INDEX_TYPES.includes(mediaType) || MANIFEST_TYPES.includes(mediaType);

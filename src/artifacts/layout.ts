@@ -1,13 +1,13 @@
 /**
- * Directories and archives of images as values: an OCI layout (image-layout specification 1.1),
- * what `docker save` writes, and our own list of binaries. Pure: files come by a function.
+ * Directories and archives of images as values: OCI layouts (image-layout specification 1.1),
+ * archives of `docker save`, and our own list of binaries. Pure: callers pass the texts.
  */
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
-import { type Arch, type Descriptor, MANIFEST_TYPES, MEDIA_TYPE, OCI_ARCH } from './oci.ts';
+import { type Arch, MEDIA_TYPE, OCI_ARCH } from './oci.ts';
 import { formatReference, isDigest, parseReference } from './reference.ts';
 
-/** The list of binaries beside an OCI layout, as `muster artifacts pack` writes it. */
+/** The list of binaries next to an OCI layout, which `muster artifacts pack` writes. */
 export const BINARIES_FILE = 'artifacts.json';
 
 const binaries = z.strictObject({
@@ -16,7 +16,7 @@ const binaries = z.strictObject({
       name: z.string(),
       version: z.string(),
       arch: z.enum(['x86_64', 'aarch64']),
-      /** Relative to the list. */
+      /** Path relative to the list. */
       file: z
         .string()
         .refine((path) => !path.startsWith('/') && !path.split('/').includes('..'), 'inside the directory'),
@@ -57,14 +57,14 @@ const layoutIndex = z.looseObject({
 });
 
 /**
- * Images of a layout's `index.json`: references (full ones) and digests. One without a usable name
- * has no reference.
+ * The images of a layout's `index.json`: full references and digests. An image without a usable
+ * name has no reference.
  */
 export function parseLayout(
   text: string,
 ): readonly { readonly reference?: string; readonly digest: string; readonly size: number }[] {
   return read('index.json', text, layoutIndex).manifests.map(({ digest, size, annotations = {} }) => {
-    // A bare tag ("v1.36.2") names nothing by itself; a name has a registry or a path.
+    // A bare tag ("v1.36.2") is no name; a name has a registry or a path.
     const named = REFERENCE_KEYS.map((key) => annotations[key]).find((name) => name?.includes('/'));
     const reference = named === undefined ? undefined : parseReference(named);
     return { digest, size, ...(reference ? { reference: formatReference(reference) } : {}) };
@@ -76,7 +76,8 @@ const dockerList = z.array(
 );
 
 /**
- * Images of what `docker save` wrote, by its `manifest.json`: member names of config and layers.
+ * The images of a `docker save` archive, from its `manifest.json`: member names of config and
+ * layers.
  */
 export function parseDockerArchive(text: string): readonly {
   readonly references: readonly string[];
@@ -93,7 +94,7 @@ export function parseDockerArchive(text: string): readonly {
   }));
 }
 
-/** A part of an image that is made here: hash and size of octets that are known. */
+/** A part of an image that is made here: hash and size in octets. */
 export interface Part {
   readonly sha256: string;
   readonly size: number;
@@ -105,7 +106,7 @@ const describe = (mediaType: string, { sha256, size }: Part) => ({
   size,
 });
 
-/** A manifest for parts that are here; layers are plain tars. The same parts give the same text. */
+/** A manifest for these parts; layers are plain tars. The same parts give the same text. */
 export const manifestText = (config: Part, layers: readonly Part[]): string =>
   JSON.stringify({
     schemaVersion: 2,
@@ -114,17 +115,17 @@ export const manifestText = (config: Part, layers: readonly Part[]): string =>
     layers: layers.map((layer) => describe(MEDIA_TYPE.layer, layer)),
   });
 
-export interface ImageConfig {
+interface ImageConfig {
   readonly arch: Arch;
   readonly entrypoint: readonly string[];
   readonly env?: readonly string[];
   readonly user?: string;
-  /** SHA-256 of every layer's tar, as it is unpacked. */
+  /** SHA-256 of every layer's uncompressed tar. */
   readonly layers: readonly string[];
 }
 
-/** Where programs of packed images are looked for. */
-export const IMAGE_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+/** `PATH` of packed images. */
+const IMAGE_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** An image's configuration without dates. */
 export const configText = ({ arch, entrypoint, env = [], user, layers }: ImageConfig): string =>
@@ -135,7 +136,7 @@ export const configText = ({ arch, entrypoint, env = [], user, layers }: ImageCo
     rootfs: { type: 'layers', diff_ids: layers.map((sha256) => `sha256:${sha256}`) },
   });
 
-/** One image for several architectures. */
+/** The index of one image for several architectures. */
 export const indexText = (manifests: readonly (Part & { readonly arch: Arch })[]): string =>
   JSON.stringify({
     schemaVersion: 2,
@@ -146,7 +147,7 @@ export const indexText = (manifests: readonly (Part & { readonly arch: Arch })[]
     })),
   });
 
-/** `index.json` of a layout. */
+/** A layout's `index.json`. */
 export const layoutText = (
   images: readonly (Part & { readonly reference: string; readonly mediaType: string })[],
 ): string =>
@@ -164,6 +165,3 @@ export const layoutText = (
   )}\n`;
 
 export const LAYOUT_MARK = '{"imageLayoutVersion":"1.0.0"}';
-
-export const isImageManifest = ({ mediaType }: Pick<Descriptor, 'mediaType'>): boolean =>
-  MANIFEST_TYPES.includes(mediaType);

@@ -1,6 +1,6 @@
 /**
- * Manifests and indexes of container images: those of OCI and those of Docker that registries still
- * have. Pure.
+ * Manifests and indexes of container images: OCI's, and Docker's, which registries still have.
+ * Pure.
  */
 import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
@@ -9,7 +9,7 @@ import { hashOfDigest, isDigest } from './reference.ts';
 
 export type Arch = ImageSpec['arch'];
 
-/** What registries call the architectures. */
+/** The names of architectures in registries. */
 export const OCI_ARCH: Readonly<Record<Arch, string>> = { x86_64: 'amd64', aarch64: 'arm64' };
 
 export const MEDIA_TYPE = {
@@ -24,7 +24,7 @@ export const MEDIA_TYPE = {
 export const INDEX_TYPES: readonly string[] = [MEDIA_TYPE.index, MEDIA_TYPE.dockerIndex];
 export const MANIFEST_TYPES: readonly string[] = [MEDIA_TYPE.manifest, MEDIA_TYPE.dockerManifest];
 
-/** Larger manifests are refused, here as by registries. */
+/** The largest manifest in octets; registries have the same limit. */
 export const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
 
 const descriptor = z.looseObject({
@@ -34,7 +34,7 @@ const descriptor = z.looseObject({
   platform: z.looseObject({ architecture: z.string(), os: z.string() }).optional(),
   annotations: z.record(z.string(), z.string()).optional(),
 });
-/** What a manifest says of a thing that it is made of. */
+/** A manifest's entry for one of its parts. */
 export type Descriptor = Readonly<z.output<typeof descriptor>>;
 
 const manifestShape = z.looseObject({
@@ -49,11 +49,15 @@ const indexShape = z.looseObject({
   manifests: z.array(descriptor).max(1000),
 });
 
-export type Manifest =
+type Manifest =
   | { readonly kind: 'index'; readonly mediaType: string; readonly manifests: readonly Descriptor[] }
   | { readonly kind: 'image'; readonly mediaType: string; readonly parts: readonly Descriptor[] };
 
-/** Reads a manifest or index. Throws E_ARTIFACT when the text is neither. */
+/**
+ * Reads a manifest or index.
+ *
+ * @throws {MusterError} E_ARTIFACT when the text is neither.
+ */
 export function parseManifest(octets: Uint8Array): Manifest {
   if (octets.length > MAX_MANIFEST_BYTES)
     throw new MusterError('E_ARTIFACT', `a manifest has at most ${MAX_MANIFEST_BYTES} octets`);
@@ -76,24 +80,24 @@ export function parseManifest(octets: Uint8Array): Manifest {
   throw new MusterError('E_ARTIFACT', 'this is no manifest of an image, of OCI or of Docker schema 2');
 }
 
-/** The manifests of an index that are for `arch`; without a platform it may be for any. */
+/** The manifests of an index for `arch`; one without a platform is for any. */
 export const forArch = (manifests: readonly Descriptor[], arch: Arch): readonly Descriptor[] =>
   manifests.filter(
     ({ platform }) =>
       platform === undefined || (platform.os === 'linux' && platform.architecture === OCI_ARCH[arch]),
   );
 
-/** All that an image is made of. */
-export interface ImageContents {
+/** All parts of an image. */
+interface ImageContents {
   readonly mediaType: string;
-  /** The top one first, then the manifests of an index that are here. */
+  /** The top manifest first, then those manifests of an index that are here. */
   readonly manifests: readonly Descriptor[];
   readonly blobs: readonly Descriptor[];
-  /** Digests of what should be here for these architectures and is not. */
+  /** Digests of parts for these architectures that are not here. */
   readonly missing: readonly string[];
 }
 
-export interface ContentsOptions {
+interface ContentsOptions {
   readonly digest: string;
   /** The octets of a manifest, or undefined when it is not here. */
   readonly read: (sha256: string) => Promise<Uint8Array | undefined>;
@@ -102,9 +106,10 @@ export interface ContentsOptions {
 }
 
 /**
- * Follows an image from its digest. Of an index, manifests for other architectures count if they
- * are here, and are not missed if not. Throws E_ARTIFACT when something is no manifest, or an index
- * is inside an index.
+ * Follows an image from its digest to its parts. Manifests of an index for other architectures
+ * count if they are here, and are not reported as missing if not.
+ *
+ * @throws {MusterError} E_ARTIFACT when a part is no manifest, or an index contains an index.
  */
 export async function contentsOf({ digest, read, has, archs }: ContentsOptions): Promise<ImageContents> {
   const manifests: Descriptor[] = [];

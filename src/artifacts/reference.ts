@@ -1,27 +1,29 @@
-/** Names of container images, as the OCI distribution specification and containerd spell them. */
+/**
+ * Names of container images, in the grammar of the OCI distribution specification and containerd.
+ */
 
 /**
- * `registry.k8s.io/kube-apiserver:v1.36.2`: which registry, which repository there, and which of
- * its images.
+ * A parsed name such as `registry.k8s.io/kube-apiserver:v1.36.2`: registry, repository, and tag or
+ * digest.
  */
 export interface Reference {
   /** Host with an optional port. */
   readonly registry: string;
   readonly repository: string;
   readonly tag?: string;
-  /** `sha256:` and 64 hexadecimal digits; it counts where there is a tag as well. */
+  /** `sha256:` and 64 hexadecimal digits; it wins over a tag. */
   readonly digest?: string;
 }
 
-// OCI distribution specification 1.1, "Pulling manifests"; the separators as containerd's
-// `reference` package has them.
+// OCI distribution specification 1.1, "Pulling manifests"; separators as in containerd's
+// `reference` package.
 const COMPONENT = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
 const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})*$`);
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 const LABEL = '[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?';
 const HOST = new RegExp(`^(?:${LABEL}(?:\\.${LABEL})*|\\[[0-9a-fA-F:]+\\])(?::[0-9]{1,5})?$`);
-/** Repository names are no longer (containerd, docker). */
+/** The longest name of a repository (containerd, docker). */
 const MAX_NAME = 255;
 
 export const isRepository = (text: string): boolean => text.length <= MAX_NAME && REPOSITORY.test(text);
@@ -29,14 +31,13 @@ export const isTag = (text: string): boolean => TAG.test(text);
 export const isDigest = (text: string): boolean => DIGEST.test(text);
 export const isRegistry = (text: string): boolean => text.length <= MAX_NAME && HOST.test(text);
 
-/** `sha256:HASH` → `HASH`. The digest is one. */
+/** `sha256:HASH` → `HASH`, for a valid digest. */
 export const hashOfDigest = (digest: string): string => digest.slice('sha256:'.length);
-export const digestOfHash = (sha256: string): string => `sha256:${sha256}`;
 
 /**
- * Reads a reference; without tag and digest it means `latest`, without registry Docker's (`busybox`
- * is `docker.io/library/busybox:latest`), as containerd and podman take them. Undefined when it is
- * none.
+ * Reads a reference; undefined when the text is none. Without tag and digest it means `latest`,
+ * without registry Docker's (`busybox` is `docker.io/library/busybox:latest`), as in containerd and
+ * podman.
  */
 export function parseReference(text: string): Reference | undefined {
   const at = text.indexOf('@');
@@ -58,8 +59,7 @@ export function parseReference(text: string): Reference | undefined {
 }
 
 /**
- * What stands before the first slash is a registry only if it can be nothing else: it has a dot or
- * a port, or is localhost.
+ * The part before the first slash is a registry only if it has a dot or a port, or is localhost.
  */
 function splitName(name: string): { readonly registry: string; readonly repository: string } {
   const slash = name.indexOf('/');
@@ -69,10 +69,10 @@ function splitName(name: string): { readonly registry: string; readonly reposito
   return { registry: 'docker.io', repository: slash < 0 ? `library/${name}` : name };
 }
 
-/** Registry and repository: under this name a mirror keeps an image. */
+/** Registry and repository, the name under which a mirror keeps an image. */
 export const nameOf = ({ registry, repository }: Reference): string => `${registry}/${repository}`;
 
-/** The whole reference; `parseReference` reads it back to the same. */
+/** The text of a reference, which {@link parseReference} reads back unchanged. */
 export function formatReference(reference: Reference): string {
   const { tag, digest } = reference;
   return `${nameOf(reference)}${tag === undefined ? '' : `:${tag}`}${digest === undefined ? '' : `@${digest}`}`;

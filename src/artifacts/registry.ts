@@ -1,17 +1,16 @@
 /**
- * The pull half of the OCI distribution API (specification 1.1): what a registry answers, as
- * values. No framework and no socket: whoever has a request asks here, and sends the text or the
- * file of that hash.
+ * The pull half of the OCI distribution API (specification 1.1). A registry's answers are values;
+ * the caller sends the text, or the file of that hash.
  *
- * A mirror of containerd is asked with `?ns=REGISTRY`, the registry that the image's name begins
- * with; everybody else writes it into the path: `HOST/registry.k8s.io/pause:3.10.2`.
+ * containerd asks a mirror with `?ns=REGISTRY`, the registry that the image's name begins with.
+ * Other clients write it into the path: `HOST/registry.k8s.io/pause:3.10.2`.
  */
 import type { ArtifactBook } from './book.ts';
 import { hashOfDigest, isDigest, isRegistry, isRepository, isTag } from './reference.ts';
 
-export interface RegistryRequest {
+interface RegistryRequest {
   readonly method: string;
-  /** As it stands in the request, percent-encoded, without the query. */
+  /** The path of the request, percent-encoded, without the query. */
   readonly path: string;
   readonly query: URLSearchParams;
 }
@@ -26,7 +25,7 @@ export type RegistryAnswer =
       readonly body: string;
       readonly headers: Headers;
     }
-  /** The file of that hash, with HEAD and ranges; `absent` when it is not on disk after all. */
+  /** The file of that hash, with HEAD and ranges; `absent` is the answer when it is not on disk. */
   | {
       readonly kind: 'file';
       readonly sha256: string;
@@ -37,7 +36,7 @@ export type RegistryAnswer =
 
 const VERSION = ['docker-distribution-api-version', 'registry/2.0'] as const;
 
-/** Codes of the specification. */
+/** Error codes of the specification. */
 type Code =
   | 'BLOB_UNKNOWN'
   | 'MANIFEST_UNKNOWN'
@@ -57,7 +56,7 @@ const text = (status: number, value: unknown, headers: Headers = []) =>
 const failure = (status: number, code: Code, message: string, headers: Headers = []) =>
   text(status, { errors: [{ code, message }] }, headers);
 
-/** Answers a request, or undefined when its path is none of a registry's (`/v2/…`). */
+/** Answers a request; undefined when its path is not a registry's (`/v2/…`). */
 export function answerRegistry(
   { method, path, query }: RegistryRequest,
   book: Pick<ArtifactBook, 'repository'>,
@@ -90,7 +89,7 @@ export function answerRegistry(
 
 type Here = NonNullable<ReturnType<ArtifactBook['repository']>>;
 
-/** A registry with a port in front: only names of repositories are without colon and capitals. */
+/** Whether a name begins with a registry: repositories alone have no colon and no capitals. */
 function isHosted(name: string): boolean {
   const slash = name.indexOf('/');
   return slash > 0 && isRegistry(name.slice(0, slash)) && isRepository(name.slice(slash + 1));
@@ -138,7 +137,7 @@ const file = (
   absent,
 });
 
-/** `n` and `last` as the specification has them; a `Link` when there are more. */
+/** A list of tags with `n` and `last` as in the specification, and a `Link` when there are more. */
 function tagList(name: string, tags: readonly string[], query: URLSearchParams): RegistryAnswer {
   const count = query.get('n');
   if (count !== null && !/^[0-9]{1,9}$/.test(count))

@@ -1,12 +1,12 @@
 /**
- * Tar archives: ustar written byte for byte the same each time, and whatever docker, skopeo and GNU
- * tar write read. Pure.
+ * Tar archives: writes ustar, byte for byte the same for the same files, and reads what docker,
+ * skopeo and GNU tar write. Pure.
  */
 import { MusterError } from '../base/errors.ts';
 
 const BLOCK = 512;
 
-/** What a member is; sizes of links and directories are 0. */
+/** A member of an archive; sizes of links and directories are 0. */
 export interface TarMember {
   /** Relative, without a slash at either end. */
   readonly path: string;
@@ -21,8 +21,10 @@ const TYPE_FLAG = { file: '0', link: '1', symlink: '2', directory: '5' } as cons
 
 /**
  * The header block of a member: owned by root, dated 1970, so that the same files give the same
- * archive. Throws E_ARTIFACT for a path that ustar cannot hold (256 octets, of which the last 100
- * begin after a slash) and for files of 8 GiB and more.
+ * archive.
+ *
+ * @throws {MusterError} E_ARTIFACT for a path that ustar cannot hold (256 octets, of which the last
+ *   100 begin after a slash) and for files of 8 GiB and more.
  */
 export function tarHeader({ path, type, mode, size, to = '' }: TarMember): Buffer {
   const block = Buffer.alloc(BLOCK);
@@ -58,26 +60,27 @@ function split(path: string): readonly [string, string] {
   throw new MusterError('E_ARTIFACT', `the path ${path} is too long for an archive`);
 }
 
-/** Zeros after content of that size, up to the next block. */
+/** The zeros that fill content of that size up to the next block. */
 export const tarPadding = (size: number): Buffer => Buffer.alloc((BLOCK - (size % BLOCK)) % BLOCK);
-/** What an archive ends with. */
+/** The end of an archive. */
 export const TAR_END: Buffer = Buffer.alloc(2 * BLOCK);
 
-/** A member of an archive that is read, and where its content lies in it. */
+/** A member of an archive, and the offset of its content. */
 export interface FoundMember extends TarMember {
   readonly offset: number;
 }
 
 /** Reads `length` octets at `offset`; fewer at the end. */
-export type ReadAt = (offset: number, length: number) => Promise<Uint8Array>;
+type ReadAt = (offset: number, length: number) => Promise<Uint8Array>;
 
-/** More octets than any name is long. */
+/** The largest extended header that is read, in octets; no name is as long. */
 const MAX_NAME = 64 * 1024;
 
 /**
  * Lists an archive without reading its contents: ustar, GNU's long names, pax's paths and sizes.
- * Members of other kinds are left out, and so are those whose path leads out of the archive. Throws
- * E_ARTIFACT when it is no tar, or is cut off.
+ * Members of other kinds are left out, as are those whose path leads out of the archive.
+ *
+ * @throws {MusterError} E_ARTIFACT when it is no tar, or is truncated.
  */
 export async function* tarMembers(read: ReadAt): AsyncIterable<FoundMember> {
   let at = 0;
@@ -141,7 +144,7 @@ function checkSum(header: Buffer): void {
   if (said !== sum) throw new MusterError('E_ARTIFACT', 'this is no tar archive, or it is damaged');
 }
 
-/** Octal digits, or GNU's base-256 for what they cannot hold. Throws E_ARTIFACT. */
+/** A number field: octal digits, or GNU's base-256 for larger numbers. Throws E_ARTIFACT. */
 function number(header: Buffer, at: number, length: number): number {
   if (header[at]! & 0x80) {
     const value = header

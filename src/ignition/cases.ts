@@ -1,6 +1,6 @@
 /**
- * The ways in which a machine may boot, as far as its document tells: from which network, with
- * which profile.
+ * The ways in which a machine may boot, as far as its document says: from which network, with which
+ * profile.
  */
 import { cidr, contains, ipv4 } from '../base/ipv4.ts';
 import { type NamedProfile, type Selectable, selectable } from '../machines/select.ts';
@@ -15,9 +15,10 @@ export interface Case extends Parts {
 }
 
 /**
- * Gives the cases of a machine, at least one. A machine with an address boots from that network,
- * one without from any. Without a profile of its own it gets what selects it; what only its
- * firmware tells (architecture, manufacturer …) may be anything.
+ * Returns a function that gives the cases of a machine, at least one. A machine with an address
+ * boots from that network, one without from any. A machine whose document names no profile gets the
+ * profile that selects it; what only its firmware reports (architecture, manufacturer …) may be
+ * anything.
  */
 export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>) => readonly Case[] {
   const networks = [...candidates.Network.values()].map(({ document }) => ({

@@ -1,4 +1,7 @@
-/** network-config, version 2 (netplan's format), and the kernel argument that carries it. */
+/**
+ * cloud-init's network-config, version 2 (netplan's format), and the kernel argument that carries
+ * it.
+ */
 import { gzipSync } from 'node:zlib';
 import type { Mac } from '../base/mac.ts';
 import type { Plain } from '../base/yaml-text.ts';
@@ -8,8 +11,8 @@ import { interfaceName } from './whole.ts';
 type Fields = { [key: string]: Plain | undefined };
 
 /**
- * The network part of a configuration. Without one: DHCP on the interface that booted, and on no
- * other, so that a machine with a dead or foreign segment on another port does not wait for it.
+ * The network part of a configuration. Without one, only the interface that booted asks DHCP, so
+ * that a machine does not wait for a dead or foreign segment on another port.
  */
 export function networkConfig(
   network: NodeConfig['network'],
@@ -46,10 +49,10 @@ function ethernet(one: NodeInterface): Fields {
 }
 
 /**
- * What a kernel of x86 takes is 2048 characters in all (COMMAND_LINE_SIZE); the image's and
- * profile's own arguments and ours need some 700.
+ * An x86 kernel takes 2048 characters in all (COMMAND_LINE_SIZE); the arguments of image, profile
+ * and Muster need some 700 of them.
  */
-export const MAX_ARGUMENT = 1200;
+const MAX_ARGUMENT = 1200;
 
 /**
  * `network-config=`: the document in base64, compressed when that is shorter. cloud-init reads it
@@ -64,7 +67,7 @@ export function networkArgument(config: Plain): string | undefined {
 }
 
 /**
- * Whether {@link networkArgument} gives one; without the work of compressing where that is plain.
+ * Whether {@link networkArgument} returns one. Does not compress where the answer is plain without.
  */
 export const fitsArgument = (config: Plain): boolean =>
   JSON.stringify(config).length < (MAX_ARGUMENT * 3) / 4 - 8 || networkArgument(config) !== undefined;

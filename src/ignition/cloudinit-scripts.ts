@@ -1,6 +1,6 @@
 /**
- * What cloud-init has no module for, or not in the version at hand: exact partitions, and files
- * checked by their hash.
+ * Shell for what cloud-init has no module for, at least not in every version: exact partitions, and
+ * files that are checked by their hash.
  */
 import type { NodeDisk, NodeFile } from '../resources/nodeconfig.ts';
 
@@ -11,13 +11,13 @@ export const shellWord = (text: string): string =>
 const GPT_TYPES: Readonly<Record<string, string>> = { swap: 'S', vfat: 'U' };
 
 /**
- * Partitions and file systems, for `bootcmd`: before fstab is written and mounted. cc_disk_setup
- * can only give percentages of a disk. A table that already has these labels, and a file system
- * that is there, are left as they are, so the same configuration may come again with every boot; a
- * disk with another table is only replaced when the document says so.
+ * Makes partitions and file systems in `bootcmd`, before fstab is written and mounted
+ * (cc_disk_setup can only give percentages of a disk). A table that already has these labels, and a
+ * file system that exists, stay as they are, so the same configuration may run at every boot. A
+ * disk with another table is replaced only when the document says so.
  *
- * Mounted here too, as write_files comes before cc_mounts: a file whose path lies on one of these
- * disks would else be written under its mount, where nobody sees it. cc_mounts then finds them
+ * The script mounts them too, because write_files runs before cc_mounts: a file on one of these
+ * disks would otherwise be written below its mount point and hidden. cc_mounts then finds them
  * mounted and adds them to fstab.
  */
 export function diskScript(disks: readonly NodeDisk[]): string {
@@ -39,7 +39,7 @@ export function diskScript(disks: readonly NodeDisk[]): string {
       disk.wipeTable
         ? `  wipefs --all --quiet ${device}`
         : `  [ -z "$(blkid -p ${device})" ] || fail ${shellWord(`${disk.device} holds something else; wipeTable: true replaces it`)}`,
-      // Whatever old file systems lie where the new partitions begin: they are not ours.
+      // Wipes old file systems that begin where a new partition does.
       `  printf ${shellWord(`label: gpt\\n${layout}\\n`)} | sfdisk --quiet --wipe always --wipe-partitions always ${device}`,
       'fi',
     );
@@ -53,7 +53,7 @@ export function diskScript(disks: readonly NodeDisk[]): string {
     .flatMap(({ label, filesystem, mount }) =>
       mount && filesystem && filesystem !== 'swap' ? [{ label, mount }] : [],
     )
-    // what lies on another comes after it
+    // A mount point inside another one is mounted after it.
     .sort((a, b) => a.mount.length - b.mount.length);
   for (const { label, mount } of mounts) lines.push(`mounted ${shellWord(label)} ${shellWord(mount)}`);
   return `${lines.join('\n')}\n`;
@@ -73,8 +73,8 @@ function partitionLine(one: NonNullable<NodeDisk['partitions']>[number]): string
 }
 
 /**
- * Files with a URL, for `runcmd`: fetched with patience, checked against the hash, put in place
- * with their mode and owner at once. A hash that does not fit fails the boot.
+ * Fetches files with a URL in `runcmd`: retries, checks the hash, and puts each in place with its
+ * mode and owner. A wrong hash fails the boot.
  */
 export function fetchScript(files: readonly NodeFile[]): string {
   const lines = [

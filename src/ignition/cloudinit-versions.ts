@@ -1,7 +1,7 @@
 /**
- * What differs between versions of cloud-init, as far as a boot server must know. Read from the
- * sources of 22.4.2 (Debian 12) and 25.1.4 (Debian 13) and from cloud-init's own threads; the
- * newest row that is not newer than the image's version holds.
+ * The differences between versions of cloud-init that a boot server must know, from the sources of
+ * 22.4.2 (Debian 12) and 25.1.4 (Debian 13) and from cloud-init's issue threads. The newest row
+ * that is not newer than the image's version applies.
  *
  * The same in all of them: NoCloud fetches meta-data, user-data and vendor-data (not in every
  * version in this order) without a timeout, each ten times again, a second apart; 404 and 503 count
@@ -9,8 +9,8 @@
  * `iid-datasource-none`; a missing vendor-data costs eleven seconds. So all four documents are
  * always served, and the boot script waits until they can be.
  */
-export interface CloudInitBehaviour {
-  /** From this version on. */
+interface CloudInitBehaviour {
+  /** The first version that behaves so. */
   readonly since: string;
   /**
    * Name of the data source on the kernel command line. Before 24.x the name alone says whether the
@@ -21,8 +21,7 @@ export interface CloudInitBehaviour {
   /** Whether network-config is fetched from the URL too (canonical/cloud-init#5603: since 24.3). */
   readonly fetchesNetworkConfig: boolean;
   /**
-   * Whether user names and keys of the schema that we use are known; older ones are not rendered
-   * for.
+   * Whether the version knows the user names and keys of the schema that we write.
    */
   readonly note: string;
 }
@@ -42,10 +41,10 @@ export const CLOUD_INIT_VERSIONS: readonly CloudInitBehaviour[] = [
   },
 ];
 
-/** When the image does not say. */
+/** Assumed when the image names no version. */
 const ASSUMED = '22.4';
 
-/** How `version` (e.g. `22.4.2`) behaves; the oldest row for what is older than all. */
+/** How `version` (e.g. `22.4.2`) behaves; a version older than all rows gets the oldest row. */
 export function behaviourOf(version: string = ASSUMED): CloudInitBehaviour {
   const wanted = numbers(version);
   return (

@@ -1,4 +1,4 @@
-/** NodeConfig to the four documents of cloud-init's NoCloud source. */
+/** Writes a NodeConfig as the four documents of cloud-init's NoCloud data source. */
 import type { Mac } from '../base/mac.ts';
 import { type Plain, yamlText } from '../base/yaml-text.ts';
 import type { NodeConfig, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
@@ -6,7 +6,7 @@ import { fitsArgument, networkArgument, networkConfig } from './cloudinit-networ
 import { diskScript, fetchScript, shellWord } from './cloudinit-scripts.ts';
 import { behaviourOf } from './cloudinit-versions.ts';
 
-export interface CloudInitInput {
+interface CloudInitInput {
   readonly config: NodeConfig;
   readonly hostname: string;
   readonly domain?: string;
@@ -21,17 +21,17 @@ export interface CloudInitInput {
 
 export type Mapping = { readonly [key: string]: Plain | undefined };
 
-export interface CloudInitDocuments {
+interface CloudInitDocuments {
   readonly files: Readonly<Record<'user-data' | 'meta-data' | 'vendor-data' | 'network-config', string>>;
   readonly kernelArguments: readonly string[];
-  /** What cannot be done with this version, if anything. */
+  /** What this version of cloud-init cannot do, if anything. */
   readonly fault?: string;
 }
 
 /**
- * All four; every one is always served, see cloudinit-versions.ts. Each is written when it is first
- * asked for: whether they can be is known at once, so that checking ten thousand machines does not
- * write forty thousand documents.
+ * Returns the four documents; all of them are always served, see cloudinit-versions.ts. Each is
+ * written when it is first read, so that checking ten thousand machines does not write forty
+ * thousand documents; faults are known without that.
  */
 export function cloudInit(input: CloudInitInput): CloudInitDocuments {
   const behaviour = behaviourOf(input.version);
@@ -52,7 +52,7 @@ export function cloudInit(input: CloudInitInput): CloudInitDocuments {
         return yamlText(network);
       },
     },
-    // Asked for once a boot, by the script. Compressing costs more than all the rest.
+    // Read once per boot, by the script: compressing costs more than everything else here.
     get kernelArguments() {
       const argument = fits ? networkArgument(network) : undefined;
       return [`ds=${behaviour.source};s=${input.url}/`, ...(argument ? [argument] : [])];
@@ -83,21 +83,20 @@ function cloudConfig(input: CloudInitInput): Mapping {
     hostname,
     ...(fqdn && { fqdn }),
     preserve_hostname: false,
-    // sudo and others look up the machine's own name; a file of the document's own wins.
+    // sudo and others look up the machine's name. An /etc/hosts of the document wins.
     manage_etc_hosts: config.files?.some((file) => file.path === '/etc/hosts') ? false : 'localhost',
     ...(config.timezone && { timezone: config.timezone }),
-    // An empty list is no valid one; without any, the image's own default user stays, locked.
+    // An empty list is invalid; without a list, the image's default user stays, locked.
     ...((config.users ?? []).length > 0 && { users: config.users!.map(user) }),
     ...(rootKeys && { disable_root: false }),
     ...(written.length > 0 && { write_files: written }),
     ...disks(config),
-    // One shell script in the end: the first command that fails ends it, and cloud-init's status
-    // tells.
+    // All commands are one shell script: the first that fails ends it, and cloud-init reports it.
     ...(commands.length > 0 && { runcmd: ['set -e', ...commands, 'set +e'] }),
   };
 }
 
-/** cloud-init's host name is one label; what follows the first dot is the domain's. */
+/** cloud-init's host name is one label; the rest after the first dot is the domain. */
 function names(
   name: string,
   domain: string | undefined,
@@ -114,13 +113,13 @@ function writeFile(file: NodeFile, homes: readonly string[]): Mapping {
     permissions: fourDigits(file.mode),
     ...(owner !== 'root:root' && { owner }),
     ...contentOf(file),
-    // Users are made after files are written; what needs them is written in the last stage.
+    // Users are created after files are written; files that need one are written in the last stage.
     ...((owner !== 'root:root' || homes.some((home) => file.path.startsWith(home))) && { defer: true }),
   };
 }
 
 /** `644`, `0644`, `04755` as `0644`, `4755`. */
-export const fourDigits = (mode: string | undefined): string => (mode ?? '0644').padStart(4, '0').slice(-4);
+const fourDigits = (mode: string | undefined): string => (mode ?? '0644').padStart(4, '0').slice(-4);
 
 function contentOf(file: NodeFile): Mapping {
   if (file.contentBase64 !== undefined) return { encoding: 'b64', content: file.contentBase64 };
@@ -130,8 +129,8 @@ function contentOf(file: NodeFile): Mapping {
 const UNITS = '/etc/systemd/system';
 
 /**
- * A unit that ends up masked has no contents: where a file is, `systemctl mask` fails, and the boot
- * with it.
+ * A masked unit is written without its contents: `systemctl mask` fails where a file exists, and
+ * the boot with it.
  */
 function unitFiles(unit: NodeUnit): Mapping[] {
   const files: Mapping[] = [];
@@ -147,9 +146,8 @@ function unitFiles(unit: NodeUnit): Mapping[] {
 }
 
 /**
- * Starting does not wait: a unit may be ordered after cloud-init itself. The manager reads its
- * units anew once for all of this: each time is a twentieth of the boot of a machine that is
- * emulated.
+ * Does not wait for units to start: one may be ordered after cloud-init itself. systemd reloads its
+ * units once for all of them: on an emulated machine each reload takes a twentieth of the boot.
  */
 function unitCommands(units: readonly NodeUnit[]): string[] {
   if (units.length === 0) return [];
@@ -197,7 +195,7 @@ function disks(config: NodeConfig): Mapping {
 }
 
 /**
- * What we write as lists. Another value of an extra document would take the place of all of ours,
+ * The keys that we write as lists. An extra document with another type there would replace ours,
  * reporting included.
  */
 export const LISTS: readonly string[] = ['users', 'write_files', 'bootcmd', 'runcmd', 'mounts'];
@@ -209,8 +207,8 @@ export function mergeFaults(theirs: Mapping): readonly string[] {
   );
 }
 
-/** Over ours: mappings merge, lists are appended, plain values replace. */
-export function mergeCloudConfig(ours: Mapping, theirs: Mapping): Mapping {
+/** Merges an extra document over ours: mappings merge, lists are appended, plain values replace. */
+function mergeCloudConfig(ours: Mapping, theirs: Mapping): Mapping {
   const result: { [key: string]: Plain | undefined } = { ...ours };
   for (const [key, value] of Object.entries(theirs)) {
     const mine = Object.hasOwn(ours, key) ? ours[key] : undefined;

@@ -1,6 +1,6 @@
 /**
- * A merged configuration with every template of it replaced, each fault at the field of the
- * document that it came from.
+ * Expands every template of a merged configuration. A fault names the field of the document that
+ * the value came from.
  */
 import type { Fault } from '../base/errors.ts';
 import { pathText } from '../resources/document.ts';
@@ -10,26 +10,26 @@ import type { Path } from '../resources/yaml.ts';
 import { type Merged, sourceOf } from './merge.ts';
 import { compile, fill, isTemplate, type Template, type TemplateScope } from './template.ts';
 
-/** Fields that are taken as they are. */
+/** Fields whose text is never a template. */
 const VERBATIM = new Set(['contentBase64', 'passwordHash']);
 
-/** What all texts of a configuration may be together, after expansion. */
-export const MAX_CONFIG_LENGTH = 4 * 1024 * 1024;
+/** The largest sum of all texts of a configuration after expansion, in UTF-16 units. */
+const MAX_CONFIG_LENGTH = 4 * 1024 * 1024;
 
-export type ExpandedConfig =
+type ExpandedConfig =
   | { readonly ok: true; readonly config: NodeConfig; readonly scope: TemplateScope }
   | { readonly ok: false; readonly faults: readonly Fault[] };
 
 interface Slot {
   readonly path: Path;
   readonly template: Template;
-  /** The field's own rule, which the expanded text must fit. */
+  /** The schema of the field, which the expanded text must fit. */
   readonly fits: (text: string) => { readonly value: string } | { readonly message: string };
 }
 
 /**
- * What can be done before the machine is known: texts cut at their templates, those without a name
- * already settled.
+ * A configuration prepared before the machine is known: texts are cut at their templates, and texts
+ * without a name are finished.
  */
 interface Prepared {
   readonly config: NodeConfig;
@@ -37,23 +37,23 @@ interface Prepared {
   readonly length: number;
 }
 
-const memory = new WeakMap<Merged, Prepared>();
+const memoPrepared = new WeakMap<Merged, Prepared>();
 
 function prepare(merged: Merged): Prepared {
-  let prepared = memory.get(merged);
+  let prepared = memoPrepared.get(merged);
   if (!prepared) {
     const slots: Slot[] = [];
     const size = { length: 0 };
     const config = settle(merged.config, [], slots, size) as NodeConfig;
     prepared = { config, slots, length: size.length };
-    memory.set(merged, prepared);
+    memoPrepared.set(merged, prepared);
   }
   return prepared;
 }
 
 /**
- * The value with escapes resolved; notes the texts that hold names. The same object where nothing
- * changed.
+ * Resolves escapes in a value and collects the texts that hold names in `slots`. Returns the same
+ * object where nothing changed.
  */
 function settle(value: unknown, path: (string | number)[], slots: Slot[], size: { length: number }): unknown {
   if (typeof value === 'string') {
@@ -77,21 +77,23 @@ function settle(value: unknown, path: (string | number)[], slots: Slot[], size: 
   return changed ?? value;
 }
 
-/** Long texts are shared by many machines; cutting them is most of the work. */
+/**
+ * Compiles a text. Long texts are remembered: many machines share them, and they take most time.
+ */
 function compiled(text: string): Template {
   if (text.length < LONG) return compile(text);
-  let template = longTexts.get(text);
+  let template = memoLongTexts.get(text);
   if (!template) {
     template = compile(text);
-    if (longTexts.size >= REMEMBERED) longTexts.delete(longTexts.keys().next().value!);
-    longTexts.set(text, template);
+    if (memoLongTexts.size >= REMEMBERED) memoLongTexts.delete(memoLongTexts.keys().next().value!);
+    memoLongTexts.set(text, template);
   }
   return template;
 }
 
 const LONG = 512;
 const REMEMBERED = 128;
-const longTexts = new Map<string, Template>();
+const memoLongTexts = new Map<string, Template>();
 
 function ruleOf(path: Path): Slot['fits'] {
   const rule = path[0] === 'variables' ? undefined : schemaAt(nodeConfig, path);
@@ -104,8 +106,8 @@ function ruleOf(path: Path): Slot['fits'] {
 
 /**
  * Expands the templates of `merged`. Variables (`${var.x}`) come from the merged configuration
- * itself; they may use every other name, but not each other. A field with a rule of its own (an
- * address, a host name) is held to it afterwards.
+ * itself; they may use every other name, but not each other. An expanded text must fit the schema
+ * of its field (an address, a host name). Faults are E_CONFIG.
  */
 export function expandConfig(merged: Merged, scope: TemplateScope): ExpandedConfig {
   const prepared = prepare(merged);
@@ -131,7 +133,7 @@ export function expandConfig(merged: Merged, scope: TemplateScope): ExpandedConf
   return faults.length > 0 ? { ok: false, faults: faults.slice(0, 20) } : { ok: true, config, scope: full };
 }
 
-/** Whether a template of `merged` names something of that group, e.g. `network`. */
+/** Whether a template of `merged` names a value of that group, e.g. `network`. */
 export function names(merged: Merged, group: string): boolean {
   const begin = `${group}.`;
   return (
@@ -144,7 +146,7 @@ export function names(merged: Merged, group: string): boolean {
 const inText = (template: Template, fault: { readonly message: string; readonly line: number }): string =>
   template.text.includes('\n') ? `line ${fault.line} of the text: ${fault.message}` : fault.message;
 
-/** A copy with another value at `path`; everything beside the path is shared. */
+/** A copy with another value at `path`; everything that is not on the path is shared. */
 function replace(value: unknown, path: Path, step: number, text: string): unknown {
   if (step === path.length) return text;
   const copy = (Array.isArray(value) ? [...value] : { ...(value as object) }) as Record<
@@ -155,7 +157,7 @@ function replace(value: unknown, path: Path, step: number, text: string): unknow
   return copy;
 }
 
-/** A fault of a machine's configuration, told at the document that the value came from. */
+/** A fault of a machine's configuration, at the document that the value came from. */
 export function configFault(merged: Merged, path: Path, message: string): Fault {
   const source = sourceOf(merged, path);
   return {

@@ -1,6 +1,6 @@
 /**
- * The `extra` documents: whole cloud-config or Ignition documents, for what NodeConfig has no field
- * for.
+ * The `extra` documents: whole cloud-config or Ignition documents, for settings that NodeConfig has
+ * no field for.
  */
 import type { Fault } from '../base/errors.ts';
 import { readYaml } from '../resources/yaml.ts';
@@ -10,7 +10,7 @@ import { validateIgnition } from './ignition-validate.ts';
 import type { Merged } from './merge.ts';
 import { expand, isTemplate, type TemplateScope } from './template.ts';
 
-export interface Extras {
+interface Extras {
   readonly cloudInit: readonly Mapping[];
   readonly ignition: readonly object[];
 }
@@ -18,15 +18,15 @@ export interface Extras {
 const NONE: Extras = { cloudInit: [], ignition: [] };
 
 /**
- * Reads them and expands the templates in their texts (after parsing, so that a value cannot change
- * the structure). What is wrong with one goes to `faults`.
+ * Reads the extra documents and expands the templates in their texts; that happens after parsing,
+ * so that a value cannot change the structure. Faults are added to `faults`.
  */
 export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fault[]): Extras {
   if (merged.extras.length === 0) return NONE;
   const cloudInit: Mapping[] = [];
   const ignition: object[] = [];
   for (const { kind, text, source } of merged.extras) {
-    const tell = (message: string) =>
+    const fault = (message: string) =>
       faults.push({
         code: 'E_CONFIG',
         message: `${source.document}: ${message}`,
@@ -35,16 +35,16 @@ export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fau
       });
     const value = parsed(text);
     if (!value.ok) {
-      tell(value.message);
+      fault(value.message);
       continue;
     }
-    const document = expandAll(value.document, scope, tell) as Mapping;
+    const document = expandAll(value.document, scope, fault) as Mapping;
     if (kind === 'cloudInit') {
-      for (const message of mergeFaults(document)) tell(message);
+      for (const message of mergeFaults(document)) fault(message);
       cloudInit.push(document);
     } else {
       const whole = { ignition: { version: IGNITION_VERSIONS[0] }, ...document };
-      for (const fault of validateIgnition(whole)) tell(`${fault.path}: ${fault.message}`);
+      for (const { path, message } of validateIgnition(whole)) fault(`${path}: ${message}`);
       ignition.push(whole);
     }
   }
@@ -55,16 +55,16 @@ type Parsed =
   | { readonly ok: true; readonly document: object }
   | { readonly ok: false; readonly message: string };
 
-const memory = new Map<string, Parsed>();
+const memoParsed = new Map<string, Parsed>();
 const REMEMBERED = 256;
 
 /** Parsing is the slow part and depends on nothing but the text. */
 function parsed(text: string): Parsed {
-  let result = memory.get(text);
+  let result = memoParsed.get(text);
   if (!result) {
     result = parse(text);
-    if (memory.size >= REMEMBERED) memory.delete(memory.keys().next().value!);
-    memory.set(text, result);
+    if (memoParsed.size >= REMEMBERED) memoParsed.delete(memoParsed.keys().next().value!);
+    memoParsed.set(text, result);
   }
   return result;
 }
@@ -86,17 +86,17 @@ function parse(text: string): Parsed {
   return { ok: true, document };
 }
 
-function expandAll(value: unknown, scope: TemplateScope, tell: (message: string) => void): unknown {
+function expandAll(value: unknown, scope: TemplateScope, fault: (message: string) => void): unknown {
   if (typeof value === 'string') {
     if (!isTemplate(value)) return value;
     const result = expand(value, scope);
     if (result.ok) return result.text;
-    tell(result.message);
+    fault(result.message);
     return value;
   }
-  if (Array.isArray(value)) return value.map((item) => expandAll(item, scope, tell));
+  if (Array.isArray(value)) return value.map((item) => expandAll(item, scope, fault));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, expandAll(inner, scope, tell)]),
+    Object.entries(value).map(([key, inner]) => [key, expandAll(inner, scope, fault)]),
   );
 }

@@ -1,11 +1,11 @@
 /**
- * Interfaces as files: systemd-networkd's for Flatcar and others, NetworkManager's keyfiles for
- * Fedora CoreOS and its kin.
+ * Interfaces as files: for systemd-networkd on Flatcar and others, as NetworkManager keyfiles on
+ * Fedora CoreOS and its relatives.
  */
 import type { NodeFile, NodeInterface } from '../resources/nodeconfig.ts';
 import { interfaceName } from './whole.ts';
 
-/** Systems whose network is NetworkManager's. */
+/** Operating systems that use NetworkManager. */
 const NETWORK_MANAGER = new Set(['fedora-coreos', 'fcos', 'rhcos', 'scos', 'fedora', 'centos', 'rhel']);
 
 /** Files that configure `interfaces` on an operating system of family `os`. */
@@ -51,8 +51,7 @@ function keyfile(one: NodeInterface, n: number): NodeFile {
     '[connection]',
     `id=${name}`,
     'type=ethernet',
-    // By hardware address where there is one: the connection then fits whatever name the kernel
-    // gave.
+    // Matched by hardware address where there is one, whatever name the kernel gave.
     ...(one.mac ? [] : [`interface-name=${one.name}`]),
     'autoconnect-priority=10',
     '',
@@ -70,7 +69,7 @@ function keyfile(one: NodeInterface, n: number): NodeFile {
     `may-fail=${one.optional ? 'true' : 'false'}`,
     ...ipv6Section(one),
   ];
-  // NetworkManager ignores keyfiles that others may read.
+  // NetworkManager ignores keyfiles that other users may read.
   return {
     path: `/etc/NetworkManager/system-connections/${name}.nmconnection`,
     mode: '0600',
@@ -82,7 +81,7 @@ const isOf = (text: string, family: 4 | 6): boolean => text.includes(':') === (f
 const ofFamily = ({ addresses = [] }: NodeInterface, family: 4 | 6): readonly string[] =>
   addresses.filter((address) => isOf(address, family));
 
-/** NetworkManager keeps the families apart. */
+/** Routes and name servers of one family: NetworkManager has a section for each. */
 function routesAndNames({ routes = [], nameservers = [] }: NodeInterface, family: 4 | 6): readonly string[] {
   const names = nameservers.filter((address) => isOf(address, family));
   return [
@@ -91,12 +90,12 @@ function routesAndNames({ routes = [], nameservers = [] }: NodeInterface, family
   ];
 }
 
-/** Nothing where nothing of IPv6 is said: NetworkManager then does what routers tell. */
+/** Without IPv6 settings nothing is written: NetworkManager then follows router advertisements. */
 function ipv6Section(one: NodeInterface): readonly string[] {
   const addresses = ofFamily(one, 6);
   const more = routesAndNames(one, 6);
   if (addresses.length + more.length === 0 && one.acceptRa === undefined) return [];
-  // `manual` takes nothing from routers; `auto` adds what they say to what stands here.
+  // `manual` ignores router advertisements; `auto` adds them to these settings.
   const auto = one.acceptRa ?? addresses.length === 0;
   return [
     '',
@@ -109,7 +108,7 @@ function ipv6Section(one: NodeInterface): readonly string[] {
   ];
 }
 
-/** Without sections that hold nothing. */
+/** The lines as a text, without empty sections. */
 function text(lines: readonly string[]): string {
   return `${lines
     .join('\n')

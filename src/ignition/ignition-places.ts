@@ -1,5 +1,5 @@
 /**
- * From a place in a rendered Ignition configuration back to the value of the merged configuration
+ * Maps a path in a rendered Ignition configuration back to the value of the merged configuration
  * that it was made from.
  */
 import { parsePath } from '../resources/document.ts';
@@ -7,13 +7,13 @@ import type { NodeConfig } from '../resources/nodeconfig.ts';
 import type { Path } from '../resources/yaml.ts';
 import type { IgnitionConfig } from './ignition-types.ts';
 
-/** Fields that are called otherwise there. */
+/** Fields with another name in Ignition. */
 const FIELDS: Readonly<Record<string, string>> = { sshAuthorizedKeys: 'sshKeys', homeDir: 'home' };
 
 /**
- * The path in `config` of what stands at `path` of `rendered`, as far as it exists; the root for
- * what is derived from no single value. Rendering puts items of its own before and behind, so they
- * are found by what tells them apart.
+ * The path in `config` of the value at `path` of `rendered`, as far as it exists; the root for a
+ * value that comes from no single one. Rendering adds items of its own, so items are found by their
+ * keys.
  */
 export function placeIn(config: NodeConfig, rendered: IgnitionConfig, path: string): Path {
   const [room, list, index, ...rest] = parsePath(path);
@@ -36,7 +36,7 @@ export function placeIn(config: NodeConfig, rendered: IgnitionConfig, path: stri
   }
 }
 
-/** `path` and as many of the further steps as lead somewhere. */
+/** `path` with as many of the further steps as exist. */
 function reaching(config: NodeConfig, path: Path, further: Path): Path {
   let reached = path;
   for (const step of further) {

@@ -1,11 +1,11 @@
 /**
  * The shape of an Ignition configuration, spec 3.3.0 to 3.6.0, as a table: what each field may
- * hold, and since when.
+ * hold, and since which version.
  */
 
 /**
- * What a field may hold. `text` with a rule; `list` and `map` of more. `since`: not before this
- * spec version.
+ * What a field may hold: `text` with a rule, or a `list` or `map`. `since`: the first spec version
+ * that has the field.
  */
 export type Shape =
   | { readonly is: 'text'; readonly rule?: (text: string) => string | undefined }
@@ -26,7 +26,7 @@ const number = (min?: number, max?: number): Shape => ({
   ...(min !== undefined && { min }),
   ...(max !== undefined && { max }),
 });
-/** `key`: the field that tells items apart; two of the same are a fault. */
+/** `key`: the field that identifies items; two items with the same key are a fault. */
 const list = (of: Shape, key?: string): Shape => ({ is: 'list', of, ...(key && { key }) });
 const map = (
   fields: Readonly<Record<string, Shape>>,
@@ -227,7 +227,7 @@ export const CONFIG = map(
   ['ignition'],
 );
 
-/** What systemd's reader cannot make sense of; empty is fine. */
+/** Why systemd could not parse a unit's text; undefined when it can, or when it is empty. */
 function unitFault(contents: string): string | undefined {
   let section = false;
   let continued = false;

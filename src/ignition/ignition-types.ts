@@ -1,6 +1,6 @@
 /**
- * Ignition's configuration, spec 3.3.0 to 3.6.0, as far as we write it. (There is no package with
- * these types.)
+ * The part of Ignition's configuration, spec 3.3.0 to 3.6.0, that we write. (There is no package
+ * with these types.)
  */
 
 export const IGNITION_VERSIONS = ['3.3.0', '3.4.0', '3.5.0', '3.6.0'] as const;

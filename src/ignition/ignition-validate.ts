@@ -1,7 +1,7 @@
 /**
  * Checks an Ignition configuration against its spec (3.3.0 to 3.6.0) and says where each fault is.
- * The same verdict as `ignition-validate`, which judges it in the tests; stricter about unknown
- * keys, which Ignition only warns of: on a machine nobody reads the warning.
+ * The tests compare it with `ignition-validate`. It is stricter about unknown keys: Ignition only
+ * warns about them, and nobody reads a warning on a machine.
  */
 import { didYouMean } from '../base/suggest.ts';
 import { CONFIG, type Shape } from './ignition-shape.ts';
@@ -13,7 +13,7 @@ export interface IgnitionFault {
   readonly message: string;
 }
 
-/** Faults of a configuration, none when Ignition takes it. */
+/** The faults of a configuration; none when Ignition accepts it. */
 export function validateIgnition(config: unknown): readonly IgnitionFault[] {
   const version = (config as { ignition?: { version?: unknown } } | null)?.ignition?.version;
   if (typeof version === 'string' && !(IGNITION_VERSIONS as readonly string[]).includes(version))
@@ -28,7 +28,7 @@ export function validateIgnition(config: unknown): readonly IgnitionFault[] {
 
 function check(value: unknown, shape: Shape, path: string, version: string, faults: IgnitionFault[]): void {
   const fault = (message: string, at = path) => faults.push({ path: at, message });
-  // Ignition's own reading: null is as good as absent.
+  // Ignition treats null as absent.
   if (value === null) return;
   switch (shape.is) {
     case 'boolean':
@@ -85,8 +85,7 @@ function checkDistinct(items: readonly unknown[], key: string, path: string, fau
   const seen = new Set<unknown>();
   for (const [n, item] of items.entries()) {
     const value = (item as Record<string, unknown> | null)?.[key];
-    // 0 and nothing at all are not told apart: partition numbers and paths that Ignition chooses
-    // itself.
+    // 0 and an empty text mean that Ignition chooses a partition number or path itself.
     if (value === undefined || value === null || value === 0 || value === '') continue;
     if (seen.has(value))
       faults.push({ path: `${path}[${n}].${key}`, message: `"${String(value)}" stands twice` });
@@ -133,7 +132,7 @@ interface PathNode {
   readonly group?: { readonly id?: number; readonly name?: string };
 }
 
-/** What holds between fields. */
+/** Checks rules between fields. */
 function checkWhole(
   { storage: store, passwd, systemd }: WholeConfig,
   version: string,

@@ -1,4 +1,4 @@
-/** NodeConfig to an Ignition configuration. */
+/** Writes a NodeConfig as an Ignition configuration. */
 import type { NodeConfig, NodeDisk, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
 import { networkFiles } from './ignition-network.ts';
 import type {
@@ -23,7 +23,7 @@ export interface IgnitionInput {
   readonly extras: readonly object[];
 }
 
-/** The configuration; every list that would be empty is left out. */
+/** Returns the configuration; empty lists are left out. */
 export function ignitionConfig(input: IgnitionInput): IgnitionConfig {
   const { config } = input;
   const files = allFiles(input);
@@ -50,7 +50,7 @@ export function ignitionConfig(input: IgnitionInput): IgnitionConfig {
 }
 
 /**
- * Kernel arguments that make `os` fetch its configuration from `url`. Flatcar reads its own names.
+ * Kernel arguments that make `os` fetch its configuration from `url`. Flatcar has its own names.
  */
 export function ignitionArguments(os: string, url: string): readonly string[] {
   return os === 'flatcar'
@@ -61,7 +61,7 @@ export function ignitionArguments(os: string, url: string): readonly string[] {
 function allFiles({ config, hostname, os }: IgnitionInput): IgnitionFile[] {
   const own = config.files ?? [];
   const paths = new Set(own.map((one) => one.path));
-  // What the document says of a path goes before what we derive for it.
+  // A file of the document wins over one that we derive for the same path.
   const derived: NodeFile[] = [
     { path: '/etc/hostname', content: `${hostname}\n` },
     ...networkFiles(config.network?.interfaces ?? [], os),
@@ -93,7 +93,9 @@ function contents(one: NodeFile): Resource {
   return { source: dataUrl(one.content ?? '') };
 }
 
-/** Percent-encoded while that is readable and not much longer than base64. */
+/**
+ * A data URL: percent-encoded where that is not much longer than base64, because it is readable.
+ */
 function dataUrl(content: string): string {
   const text = content.toWellFormed();
   if (/^[\n\t\x20-\x7e]*$/.test(text)) {
@@ -130,7 +132,8 @@ const SWAP_TYPE = '0657FD6D-A4AB-43C4-84E5-0933C84B4F4F';
 const EFI_TYPE = 'C12A7328-F81F-11D2-BA4B-00A0C93EC93B';
 
 /**
- * Partitions have numbers: without, each boot of a system that runs from memory would add new ones.
+ * Numbers the partitions: without numbers, each boot of a system that runs from memory would add
+ * new ones.
  */
 function disk(one: NodeDisk): IgnitionDisk {
   return {

@@ -1,13 +1,13 @@
 /**
- * Units that come into being after the first configuration, and what is to start behind them.
- * systemd orders what is queued together; a unit that says `After=kubelet.service` and is started
- * while there is no kubelet.service yet starts at once.
+ * Units that are made after the first configuration, and the units that are to start after them.
+ * systemd orders only what is queued together: a unit with `After=kubelet.service` starts at once
+ * while there is no kubelet.service yet.
  */
 import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 
 const DROP_IN = '50-muster-wants.conf';
 
-/** Which of `late` the unit wants to start after, by its own text or a drop-in's. */
+/** The units of `late` that this unit names in `After=`, in its own text or a drop-in. */
 function startsAfter({ contents = '', dropins = [] }: NodeUnit, late: readonly string[]): readonly string[] {
   const texts = [contents, ...dropins.map((dropin) => dropin.contents)];
   const named = texts.flatMap((text) =>
@@ -17,9 +17,9 @@ function startsAfter({ contents = '', dropins = [] }: NodeUnit, late: readonly s
 }
 
 /**
- * Enabled units that are to start after a late one are wanted by that one instead of by what they
- * say themselves: they start with it, in the order that they ask for, and again when it is started
- * anew.
+ * Changes enabled units that are to start after a late unit: the late unit wants them, instead of
+ * the target that they name. They start with it, in the order that they ask for, and again when it
+ * is restarted.
  */
 export function behindLateUnits(config: NodeConfig, late: readonly string[]): NodeConfig {
   const units = config.units ?? [];

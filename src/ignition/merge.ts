@@ -1,10 +1,10 @@
 /**
- * Merging fragments of configuration, widest first; the narrower wins, and every value of the
- * result knows where it came from.
+ * Merges fragments of configuration, widest first. The narrower wins, and every value of the result
+ * knows where it came from.
  *
- * Mappings merge by key. Lists whose items have a key merge by that key, new items behind; a file's
- * content, in whatever form, is one thing. A user's SSH keys and groups are united. Every other
- * list, and every plain value, is replaced.
+ * Mappings merge by key. Lists whose items have a key merge by that key; new items are appended. A
+ * file's content is one value, whatever its form. A user's SSH keys and groups are united. Every
+ * other list and every plain value is replaced.
  */
 import { pathText } from '../resources/document.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
@@ -23,7 +23,8 @@ export interface Merged {
   /** Path of each plain value in `config` → where it came from. */
   readonly sources: ReadonlyMap<string, Source>;
   /**
-   * The extra documents of all layers, widest first: they are merged as what they are, not as text.
+   * The extra documents of all layers, widest first: they are merged in their own format, not as
+   * text.
    */
   readonly extras: readonly {
     readonly kind: 'cloudInit' | 'ignition';
@@ -32,7 +33,7 @@ export interface Merged {
   }[];
 }
 
-/** What tells items of a list apart, by the list's path without numbers. */
+/** The key of a list's items, by the list's path without indices. */
 const KEYS: Readonly<Record<string, (item: Item) => string>> = {
   files: (item) => String(item.path),
   units: (item) => String(item.name),
@@ -47,7 +48,7 @@ const CONTENTS = ['content', 'contentBase64', 'source'];
 type Item = Readonly<Record<string, unknown>>;
 type Node = unknown;
 
-/** A value that carries its source through the merging. */
+/** A value with its source while it is merged. */
 interface Traced {
   readonly value: Node;
   /** For plain values and for lists that are replaced whole. */
@@ -58,24 +59,24 @@ interface Traced {
   readonly merged?: true;
 }
 
-/** A fragment comes in one document only, so what it was made into is remembered with it. */
-const tracedBefore = new WeakMap<NodeConfig, { readonly document: string; readonly traced: Traced }>();
+/** A fragment belongs to one document only, so its traced form is remembered with it. */
+const memoTraced = new WeakMap<NodeConfig, { readonly document: string; readonly traced: Traced }>();
 
-const memory = new WeakMap<
+const memoMerged = new WeakMap<
   NodeConfig,
   { readonly layers: readonly ConfigLayer[]; readonly merged: Merged }
 >();
 
 /**
  * Merges layers, widest first. The result is remembered by the narrowest fragment (documents are
- * immutable), so that machines which add nothing of their own share the work.
+ * immutable), so that machines without a fragment of their own share it.
  */
 export function merge(layers: readonly ConfigLayer[]): Merged {
   const narrowest = layers.at(-1)?.config;
-  const known = narrowest && memory.get(narrowest);
+  const known = narrowest && memoMerged.get(narrowest);
   if (known && sameLayers(known.layers, layers)) return known.merged;
   const merged = mergeLayers(layers);
-  if (narrowest) memory.set(narrowest, { layers: [...layers], merged });
+  if (narrowest) memoMerged.set(narrowest, { layers: [...layers], merged });
   return merged;
 }
 
@@ -105,7 +106,7 @@ function mergeLayers(layers: readonly ConfigLayer[]): Merged {
   return {
     config: plain(result) as NodeConfig,
     extras,
-    // Asked for when something is wrong, or by a person.
+    // Read only for a fault, or when a person asks.
     get sources() {
       if (!sources) {
         sources = new Map();
@@ -117,11 +118,11 @@ function mergeLayers(layers: readonly ConfigLayer[]): Merged {
 }
 
 function traceOf(config: NodeConfig, source: Source): Traced {
-  const known = tracedBefore.get(config);
+  const known = memoTraced.get(config);
   if (known?.document === source.document) return known.traced;
   const { extra: _, ...rest } = config;
   const traced = trace(rest, source, '');
-  tracedBefore.set(config, { document: source.document, traced });
+  memoTraced.set(config, { document: source.document, traced });
   return traced;
 }
 
@@ -163,7 +164,7 @@ function combine(wide: Traced | undefined, narrow: Traced, place: string): Trace
   return narrow;
 }
 
-/** The plain value again; what only one layer has is that layer's own object. */
+/** The plain value; a value that only one layer has is that layer's own object. */
 function plain(traced: Traced): Node {
   if (!traced.merged) return traced.value;
   if (traced.items) return [...traced.items.values()].map(plain);
@@ -172,7 +173,7 @@ function plain(traced: Traced): Node {
   return object;
 }
 
-/** Notes the source of every leaf under its place in the result. */
+/** Collects the source of every leaf under its path in the result. */
 function collect(traced: Traced, path: (string | number)[], sources: Map<string, Source>): void {
   if (traced.source) {
     sources.set(pathText(path), traced.source);
@@ -196,17 +197,17 @@ export function sourceOf(merged: Merged, path: Path): Source | undefined {
     if (found)
       return steps === path.length ? found : { ...found, path: [...found.path, ...path.slice(steps)] };
   }
-  // A container: any value inside it tells the document.
+  // A container: any value inside it names the document.
   const prefix = pathText(path);
   for (const [place, source] of merged.sources)
     if (place.startsWith(`${prefix}.`) || place.startsWith(`${prefix}[`)) return source;
   return undefined;
 }
 
-/** All sources, as results carry them. */
+/** All sources, by path. */
 export function provenance(merged: Merged): ReadonlyMap<string, Provenance> {
-  const told = new Map<string, Provenance>();
+  const found = new Map<string, Provenance>();
   for (const [path, { layer, document, path: steps }] of merged.sources)
-    told.set(path, { layer, document, path: pathText(steps) });
-  return told;
+    found.set(path, { layer, document, path: pathText(steps) });
+  return found;
 }

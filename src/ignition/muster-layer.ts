@@ -1,6 +1,6 @@
 /**
- * What Muster itself adds below everybody else: how a machine reports. Only for images that do not
- * carry it themselves.
+ * Muster's own layer, below all others: the script and units by which a machine reports. Images
+ * with `reports: true` contain them already.
  */
 
 import type { NodeConfig } from '../resources/nodeconfig.ts';

@@ -6,7 +6,7 @@ import { TEMPLATE_NAMES } from './template.ts';
 const MADE = (from: string) => `<!-- Written by \`make docs\` from ${from}; change it there. -->\n`;
 
 /** `docs/reference/templates.md`. */
-export function templatesPage(): string {
+function templatesPage(): string {
   return [
     MADE('src/ignition/template.ts'),
     '# Templates\n',
@@ -18,8 +18,8 @@ export function templatesPage(): string {
   ].join('\n');
 }
 
-/** `docs/reference/formats.md`: what images get. */
-export function formatsPage(): string {
+/** `docs/reference/formats.md`: the formats that images get. */
+function formatsPage(): string {
   return [
     MADE('src/ignition/cloudinit-versions.ts and src/ignition/ignition-types.ts'),
     '# Formats of the configuration\n',

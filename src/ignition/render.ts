@@ -1,4 +1,4 @@
-/** From layers of configuration to the documents that a machine fetches. Pure. */
+/** Renders layers of configuration into the documents that a machine fetches. Pure. */
 import type { Fault } from '../base/errors.ts';
 import { domainName } from '../resources/fields.ts';
 import { cloudInit } from './cloudinit.ts';
@@ -16,9 +16,14 @@ import type { TemplateScope } from './template.ts';
 import { wholeFaults } from './whole.ts';
 
 /**
- * Merges the layers (Muster's own below them, where the image does not carry the reporting script
- * itself), expands templates for this machine and boot, and writes the documents of the image's
+ * Merges the layers (Muster's own below them, where the image does not contain the reporting
+ * script), expands templates for this machine and boot, and writes the documents of the image's
  * format. Faults are E_CONFIG and name document and field.
+ *
+ * @example
+ * const result = render(renderInput(parts, boot, image)); if (result.ok)
+ * send(result.value.files['user-data']); else for (const { document, path, message } of
+ * result.faults) report(document, path, message);
  */
 export const render: Render = (input) => {
   const merged = merge(withMusterLayer(input));
@@ -115,7 +120,7 @@ function write(
 export const withMusterLayer = ({ layers, image }: RenderInput): readonly ConfigLayer[] =>
   image.configFormat === 'none' || image.reports ? layers : [MUSTER_LAYER, ...layers];
 
-/** What templates may name. */
+/** The values that templates may name. */
 export function scopeOf({ context }: RenderInput): TemplateScope {
   const { machine, network, profile, cluster, boot } = context;
   return {
@@ -127,13 +132,13 @@ export function scopeOf({ context }: RenderInput): TemplateScope {
   };
 }
 
-const toldSources = new WeakMap<Merged, ReadonlyMap<string, Provenance>>();
+const memoProvenance = new WeakMap<Merged, ReadonlyMap<string, Provenance>>();
 
 function provenanceOf(merged: Merged): ReadonlyMap<string, Provenance> {
-  let told = toldSources.get(merged);
-  if (!told) {
-    told = provenance(merged);
-    toldSources.set(merged, told);
+  let found = memoProvenance.get(merged);
+  if (!found) {
+    found = provenance(merged);
+    memoProvenance.set(merged, found);
   }
-  return told;
+  return found;
 }

@@ -1,4 +1,4 @@
-/** Rendering a first-boot configuration: inputs and result. */
+/** The input and the result of rendering a first-boot configuration. */
 import type { Fault } from '../base/errors.ts';
 import type { Mac } from '../base/mac.ts';
 import type { ImageSpec } from '../resources/kinds.ts';
@@ -14,19 +14,20 @@ export interface Provenance {
   readonly path: string;
 }
 
-/** Layers, widest first; a later one wins. */
+/** One layer of a configuration. In a list of layers, widest first, a later one wins. */
 export interface ConfigLayer {
   readonly layer: Provenance['layer'];
   readonly document: string;
   readonly config: NodeConfig;
   /**
-   * Units that what the layer puts on the machine makes later; others may ask to start after them.
+   * Units that do not exist yet when the configuration is applied, because the agent makes them
+   * later; others may ask to start after them.
    */
   readonly lateUnits?: readonly string[];
 }
 
-/** What templates may name: `${machine.name}`, `${network.gateway}`, `${var.x}` … */
-export interface TemplateContext {
+/** The values that templates may name: `${machine.name}`, `${network.gateway}`, `${var.x}` … */
+interface TemplateContext {
   readonly machine: {
     readonly name: string;
     readonly mac: Mac;
@@ -43,7 +44,7 @@ export interface TemplateContext {
   };
   readonly profile: { readonly name: string };
   readonly cluster?: { readonly name: string };
-  /** Of the session, when there is one; previews render with a visible stand-in. */
+  /** The boot session; previews have a visible stand-in. */
   readonly boot: { readonly url: string; readonly session: string; readonly server: string };
 }
 
@@ -51,7 +52,7 @@ export interface RenderInput {
   readonly layers: readonly ConfigLayer[];
   readonly context: TemplateContext;
   readonly image: Pick<ImageSpec, 'configFormat' | 'cloudInitVersion' | 'ignitionVersion' | 'os' | 'reports'>;
-  /** Changes with every boot that must count as a first boot. */
+  /** cloud-init's instance id: another one makes this boot a first boot. */
   readonly instanceId: string;
 }
 

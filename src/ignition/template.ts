@@ -1,15 +1,15 @@
 /**
- * Templates: `${machine.name}` in a text becomes a value. Nothing else: no conditions, no calls, no
- * code.
+ * Templates: `${machine.name}` in a text becomes a value. There are no conditions, calls or code.
  *
- * `$${` stands for a literal `${` (a shell's own variable). What was put in is not looked at again,
- * so a value cannot smuggle in a template, and the work is linear in the length of text and result.
+ * `$${` stands for a literal `${` (a variable of the shell). An inserted value is not scanned
+ * again, so it cannot smuggle in a template, and the work is linear in the length of text and
+ * result.
  */
 import { didYouMean } from '../base/suggest.ts';
 
 /**
- * Every name that a template may use, with what it means; `var.NAME` besides. The reference is made
- * from this.
+ * Every name that a template may use, with its meaning; `var.NAME` comes on top. The reference page
+ * is generated from this table.
  */
 export const TEMPLATE_NAMES = {
   'machine.name': 'Name of the Machine document.',
@@ -31,7 +31,7 @@ export const TEMPLATE_NAMES = {
 
 export type TemplateScope = Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>;
 
-export type Expanded =
+type Expanded =
   | { readonly ok: true; readonly text: string }
   /** `line` counts from 1, within the text. */
   | { readonly ok: false; readonly message: string; readonly line: number };
@@ -42,7 +42,7 @@ export const isTemplate = (text: string): boolean => text.includes('${');
 /** A text cut at its templates: literal, name, literal, name … literal. */
 export interface Template {
   readonly parts: readonly string[];
-  /** The whole, for the line of a fault. */
+  /** The whole text, to find the line of a fault. */
   readonly text: string;
 }
 
@@ -94,12 +94,12 @@ export function fill({ parts, text }: Template, scope: TemplateScope, limit = 10
 export const expand = (text: string, scope: TemplateScope, limit?: number): Expanded =>
   fill(compile(text), scope, limit);
 
-/** The text that expands to `text`, whatever is in it. */
-// A function: in a replacement text, $$ would be one $.
+/** The text that expands to `text`, whatever it contains. */
+// The replacement is a function, because `$$` in a replacement text means one `$`.
 export const templateLiteral = (text: string): string => text.replaceAll('${', () => '$${');
 
 /**
- * The first fault of a text that no machine and no variable could mend; for a profile that no
+ * The first fault of a text that no machine and no variable could avoid; for a profile that no
  * machine uses yet.
  */
 export function templateFault(text: string): string | undefined {
@@ -134,7 +134,7 @@ function nameFault(name: string, open: boolean, scope: TemplateScope): string {
   return `there is no "\${${shown}}"${hint || '; for a literal "${" (a shell variable) write "$${"'}`;
 }
 
-/** Where `${name` first stands in the text, not escaped. */
+/** The line of the first `${name` in the text that is not escaped. */
 function lineOf(text: string, name: string): number {
   const wanted = `\${${name.replace('\0', '')}`;
   let at = text.indexOf(wanted);

@@ -1,6 +1,5 @@
 /**
- * What must be true of a merged configuration as a whole, whatever format it is rendered to: it is
- * one machine's.
+ * Checks a merged configuration as a whole, whatever format it is rendered to.
  */
 import type { Fault } from '../base/errors.ts';
 import { pathText } from '../resources/document.ts';
@@ -10,8 +9,8 @@ import { configFault } from './expand.ts';
 import { type Merged, sourceOf } from './merge.ts';
 
 /**
- * What no single document shows: names that two items share after merging, and partitions that
- * cannot be made.
+ * Faults that no single document shows: names that two items share after merging, and partitions
+ * that cannot be made.
  */
 export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[] {
   const faults: Fault[] = [];
@@ -49,7 +48,7 @@ export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[
   return faults;
 }
 
-/** What it is called on the machine. */
+/** The interface's name on the machine. */
 export const interfaceName = ({ name }: { readonly name?: string | undefined }, n: number): string =>
   name ?? `nic${n}`;
 

@@ -1,5 +1,5 @@
 /**
- * Accepting: an operator's word that a machine may be written to. What was seen of it becomes its
+ * Accepting a machine: the operator allows it to boot, and what was seen of it becomes its
  * document.
  */
 import { MusterError } from '../base/errors.ts';
@@ -18,19 +18,19 @@ export interface AcceptOptions {
   readonly cluster?: string;
 }
 
-export interface AcceptDeps {
+interface AcceptDeps {
   readonly catalog: Pick<LiveCatalog, 'get' | 'list' | 'apply'>;
   readonly roster: Roster;
   readonly events: EventSink;
 }
 
 /**
- * Accepts a machine by the name that it has in the roster. One that was only seen gets a document,
- * owned by the API; one that has a document may boot again (the loop guard counts anew), with
- * another profile if one is named.
+ * Accepts a machine by the name that it has in the roster. A machine that was only seen gets a
+ * document, owned by the API. A machine with a document may boot again (its loop guard starts from
+ * zero), with another profile if one is named.
  *
- * Throws E_NOT_FOUND; E_CONFLICT when the wanted name is taken; and what applying throws
- * (E_FILE_OWNED, E_REFERENCE …): then nothing has changed.
+ * @throws {MusterError} E_NOT_FOUND; E_CONFLICT when the wanted name is taken; and what applying
+ * throws (E_FILE_OWNED, E_REFERENCE …). Nothing has changed then.
  */
 export async function acceptMachine(
   deps: AcceptDeps,
@@ -74,7 +74,7 @@ async function acceptDiscovered(
   if (name !== member.name && (roster.get(name) ?? catalog.get('Machine', name)))
     throw new MusterError('E_CONFLICT', `there is a machine "${name}" already; choose another --name`);
   const document = documentOf(member, { ...options, name }, catalog);
-  // The catalog tells the roster, which joins the document with what was seen.
+  // The roster follows the catalogue: it joins the document with what was seen.
   await catalog.apply([document], { expectRevision: 'absent' });
   const accepted = roster.get(name);
   if (accepted === undefined)
@@ -84,9 +84,11 @@ async function acceptDiscovered(
 }
 
 /**
- * The document for a machine that was seen: its lasting addresses, and UUID and serial unless they
- * are placeholders or another document has both (blades that share them are told apart by their
- * addresses). Throws E_USAGE when no address is left.
+ * Makes the document of a machine that was seen: its lasting addresses, and its UUID and serial
+ * unless they are placeholders or another document has both (blades that share them are recognised
+ * by their addresses).
+ *
+ * @throws {MusterError} E_USAGE when no address is left.
  */
 export function documentOf(
   member: Pick<Member, 'name' | 'status'>,

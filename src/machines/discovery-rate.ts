@@ -1,17 +1,17 @@
 /**
- * How fast machines that nobody knows become records: a flood of invented addresses costs neither
- * memory nor disk.
+ * Limits how fast unknown machines become records, so that a flood of invented addresses costs
+ * neither memory nor disk.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 
 /**
- * New discoveries: this many at once, then this many a second. More is a flood; those machines are
- * answered, not recorded.
+ * How many unknown machines are recorded at once, and then per second. Beyond that they are still
+ * answered, but not recorded.
  */
 export const DISCOVERY = { burst: 2_000, perSecond: 100 } as const;
 
-/** A bucket that fills with time. */
+/** A token bucket. */
 export class DiscoveryRate {
   readonly #clock: Clock;
   #tokens: number = DISCOVERY.burst;
@@ -22,7 +22,7 @@ export class DiscoveryRate {
     this.#filledAt = clock.monotonic();
   }
 
-  /** Whether one more may be recorded now; it then counts. */
+  /** Takes a token; false when there is none. */
   take(): boolean {
     const now = this.#clock.monotonic();
     const filled = this.#tokens + ((now - this.#filledAt) / 1000) * DISCOVERY.perSecond;

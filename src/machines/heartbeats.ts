@@ -1,52 +1,54 @@
 /**
- * Which machines are alive: when the agent of each was last heard, over its own certificate. In
- * memory only; after a restart of ours, machines that were ready count as alive until they had time
- * to be heard.
+ * Which machines are running: when the agent of each last polled with its own certificate. In
+ * memory only; after the server restarts, machines that were ready count as running until they had
+ * time to poll.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 
-/** Agents are told to ask at least this often. */
+/** The longest interval between two polls that an agent is given. */
 export const POLL_AT_LEAST = duration('15s');
-/** Two polls lost and a slow third: a machine that was heard within this time runs. */
+/** A machine whose agent polled within this time is running: two lost polls and a slow third. */
 export const ALIVE_WITHIN = duration('40s');
 
-export interface Heartbeat {
+interface Heartbeat {
   /** Monotonic. */
   readonly at: Millis;
-  /** The kernel's: changes with every boot. Absent: supposed after a restart of ours. */
+  /**
+   * The kernel's boot id. Absent: the machine is only supposed to run, after the server restarted.
+   */
   readonly bootId?: string;
-  /** Where it was heard from. */
+  /** The address that the agent polled from. */
   readonly address?: string;
-  /** It said that it goes down. */
+  /** The agent said that the machine shuts down. */
   readonly left?: true;
 }
 
 /**
- * `returned`: this boot was thought over, since another one was heard after it: two systems hold
+ * `returned`: another boot polled after this one, so this one seemed to be over; two systems hold
  * one certificate.
  */
-export type Beat = 'first' | 'same' | 'rebooted' | 'returned';
+type Beat = 'first' | 'same' | 'rebooted' | 'returned';
 
 export interface Heartbeats {
   beat(machine: string, of: { readonly bootId: string; readonly address: string }): Beat;
-  /** The last one, however old. */
+  /** The last heartbeat, however old. */
   last(machine: string): Heartbeat | undefined;
-  /** The last one, if the machine has to be taken for running. Constant time. */
+  /** The last heartbeat, if the machine counts as running. Constant time. */
   alive(machine: string): Heartbeat | undefined;
-  /** For how long it is taken for running if nothing more is heard; 0 when it is not. */
+  /** How long the machine still counts as running if it does not poll again; 0 when it does not. */
   remaining(machine: string): Millis;
   /**
-   * The machine says that this boot of it ends: it does not run until it is heard again. False, and
-   * nothing changes, when another boot was heard since.
+   * The machine shuts this boot down: it does not count as running until it polls again. False, and
+   * nothing changes, when another boot has polled since.
    */
   leave(machine: string, of: { readonly bootId: string; readonly address: string }): boolean;
-  /** Supposes that these machines run, as of now. */
+  /** Counts these machines as running from now, until they had time to poll. */
   suppose(machines: readonly string[]): void;
   forget(machine: string): void;
 }
 
-/** Boots of a machine that are remembered, to know one that returns. */
+/** How many earlier boots of a machine are remembered, to recognise one that returns. */
 const REMEMBERED = 4;
 
 export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbeats {

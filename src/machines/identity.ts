@@ -1,13 +1,13 @@
-/** What a machine says of itself, made comparable. */
+/** What a machine reports about itself, made comparable. */
 import { type Mac, parseMac } from '../base/mac.ts';
 import type { Identity } from './machine.ts';
 import { isFleetingMac, isPlaceholderSerial, isUsableMac, PLACEHOLDER_UUIDS } from './placeholders.ts';
 
 /**
- * At most this many addresses of one machine are kept: a hostile request must not grow a record.
+ * How many addresses of one machine are kept, so that a hostile request cannot grow a record.
  */
 export const MAX_MACS = 16;
-/** At most this many characters of a serial, manufacturer, product or asset tag. */
+/** How many characters of a serial, manufacturer, product or asset tag are kept. */
 export const MAX_TEXT = 128;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -56,11 +56,11 @@ export function printable(text: string, length: number): string {
     .trim();
 }
 
-/** What a request says of its machine, field by field, nothing of it trusted. */
-export interface IdentityFields {
+/** What a request says about its machine, field by field; none of it is trusted. */
+interface IdentityFields {
   /**
    * Any number of addresses in any usual spelling. Eight-octet WWNs of fibre channel cards are
-   * passed over (ironic-image#314).
+   * skipped (ironic-image#314).
    */
   readonly macs?: readonly string[];
   readonly uuid?: string | undefined;
@@ -70,7 +70,7 @@ export interface IdentityFields {
   readonly assetTag?: string | undefined;
 }
 
-/** Reads an identity; fields that are not what they should be are left out. Never throws. */
+/** Reads an identity; malformed fields are left out. Never throws. */
 export function readIdentity(fields: IdentityFields): Identity {
   const macs: Mac[] = [];
   for (const text of (fields.macs ?? []).slice(0, 4 * MAX_MACS)) {

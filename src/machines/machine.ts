@@ -1,12 +1,11 @@
-/** Machines as values: who they are, what is known of them, and their boot sessions. */
+/** Machines as values: their identity, their status and their boot sessions. */
 import type { Millis } from '../base/duration.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Reason } from '../events/event.ts';
 import type { MachineSpec } from '../resources/kinds.ts';
 
 /**
- * What a machine says of itself when it boots; each part may be missing or wrong (netboot-peers
- * §3.4).
+ * What a machine reports about itself when it boots; each part may be missing or wrong.
  */
 export interface Identity {
   readonly macs: readonly Mac[];
@@ -35,18 +34,18 @@ export const PHASES = [
 ] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** Status of a machine: the server's, never in files. Stored under `machine/NAME`. */
+/** A machine's status, which the server keeps under `machine/NAME` in its store. */
 export interface MachineStatus {
   readonly v: 1;
   readonly phase: Phase;
   readonly reason?: Reason;
-  /** When phase last changed. */
+  /** When the phase last changed. */
   readonly since: Millis;
   readonly firstSeen?: Millis;
   readonly lastSeen?: Millis;
-  /** What was seen on the wire; the document's spec is what an operator says. */
+  /** What was seen on the wire; what an operator wrote is in the document's spec. */
   readonly seen: Identity & {
-    /** Those of the addresses that it booted from. */
+    /** The addresses that it booted from. */
     readonly bootMacs?: readonly Mac[];
     readonly arch?: 'x86_64' | 'aarch64';
     readonly firmware?: 'bios' | 'uefi';
@@ -58,23 +57,23 @@ export interface MachineStatus {
   readonly bootsWithoutReady: number;
   /** Tail of the log that a failed boot sent, at most 16 KiB. */
   readonly logTail?: string;
-  /** What its agent said last; only what changed, the heartbeats are in memory (heartbeats.ts). */
+  /** What its agent last reported; when it polled is kept in memory (heartbeats.ts). */
   readonly agent?: AgentStatus;
-  /** Somebody else may have this machine's credentials. Stays until `muster machine rearm`. */
+  /** Another system may hold this machine's credentials. Stays until `muster machine rearm`. */
   readonly alarm?: Alarm;
 }
 
-/** What a machine's agent says of its work, over its own certificate. */
+/** What a machine's agent reports about its work. */
 export interface AgentStatus {
   /** When one of the other fields changed. */
   readonly since: Millis;
   readonly version: string;
   readonly bootId: string;
-  /** How far it is in its plan. */
+  /** The last step of its plan that it reached. */
   readonly step?: string;
-  /** Why it does not go on. */
+  /** Why it does not continue. */
   readonly hold?: Reason;
-  /** How its boot disk fares; absent: it has none, or has not said yet. */
+  /** The state of its boot disk; absent when it has none or has not reported it yet. */
   readonly bootDisk?: Reason;
 }
 
@@ -82,7 +81,7 @@ export interface Alarm extends Reason {
   readonly at: Millis;
 }
 
-/** A machine as cores see it: its document if it has one, its status. */
+/** A machine with its status, and with its document if it has one. */
 export interface KnownMachine {
   readonly name: string;
   readonly spec?: MachineSpec;
@@ -101,9 +100,9 @@ export type SessionStep = (typeof SESSION_STEPS)[number];
 export const SESSION_ENDS = ['ready', 'failed', 'superseded', 'expired'] as const;
 
 /**
- * One network boot, from the first DHCP answer to ready. Its random id is in script and config;
- * only the holder of a live session's id is believed. Stored under `session/ID` from the first ACK
- * or script on.
+ * One network boot, from the first DHCP answer to ready. Script and configuration carry its random
+ * id; a report is believed only with the id of a live session. Stored under `session/ID` from the
+ * first ACK or script on.
  */
 export interface BootSession {
   readonly v: 1;
@@ -112,23 +111,23 @@ export interface BootSession {
   readonly mac: Mac;
   readonly network: string;
   readonly openedAt: Millis;
-  /** A session is live until it is ready or failed, superseded by a newer one, or too old. */
+  /** Present when the session is over: ready, failed, superseded by a newer one, or too old. */
   readonly closed?: { readonly at: Millis; readonly why: (typeof SESSION_ENDS)[number] };
   readonly steps: readonly { readonly step: SessionStep; readonly at: Millis }[];
-  /** The profile and image that its script named, so that config and report fit what was booted. */
+  /** The profile and image of its script, so that configuration and reports fit what was booted. */
   readonly profile?: string;
   readonly image?: string;
   /**
-   * First loader handed out in this session: a second request from iPXE is then not answered with a
+   * The first loader that was sent in this session. A second request from iPXE does not get a
    * loader again.
    */
   readonly loader?: string;
   /**
-   * Address from which the script was fetched: reports are expected from there (or from an address
-   * of the machine's own).
+   * The address that fetched the script: reports are expected from there, or from an address in the
+   * machine's document.
    */
   readonly peer?: string;
-  /** When its configuration first carried a ticket (tickets.ts). */
+  /** When a document of the session first carried a ticket (tickets.ts). */
   readonly ticketAt?: Millis;
 }
 

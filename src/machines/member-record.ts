@@ -1,10 +1,10 @@
-/** A member as its record in the store, and as others see it. */
+/** A member as a record in the store, and as it is shown. */
 import { KEYS } from '../store/keys.ts';
 import type { Write } from '../store/store.ts';
 import type { KnownMachine, MachineStatus } from './machine.ts';
 import type { Member } from './member.ts';
 
-/** What the store keeps of it. */
+/** The write of a member's record. */
 export function statusWrite(member: Member): Write {
   return { key: KEYS.machine.key(member.name), put: JSON.stringify(withLastSeen(member)) };
 }
@@ -13,7 +13,7 @@ function withLastSeen(member: Member): MachineStatus {
   return member.lastSeen === undefined ? member.status : { ...member.status, lastSeen: member.lastSeen };
 }
 
-/** What others see of it. */
+/** A member as lists and the API show it. */
 export function viewOf(member: Member): KnownMachine {
   const document = member.entry?.document;
   return {
@@ -24,7 +24,7 @@ export function viewOf(member: Member): KnownMachine {
   };
 }
 
-/** Without the fields that a change set to undefined. */
+/** Drops the fields that a change set to undefined. */
 export function prune(status: { [K in keyof MachineStatus]: MachineStatus[K] | undefined }): MachineStatus {
   const pruned: Record<string, unknown> = {};
   for (const name in status) {

@@ -1,4 +1,4 @@
-/** A machine as the roster holds it, and what the roster is asked. */
+/** A machine in the roster, and the roster's interface. */
 import type { Millis } from '../base/duration.ts';
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
@@ -17,7 +17,7 @@ export interface Member {
   readonly name: string;
   readonly entry: Entry<'Machine'> | undefined;
   readonly status: MachineStatus;
-  /** Increases whenever document or status changed: what was derived from them is then stale. */
+  /** Increases whenever document or status change; what was derived from them is stale then. */
   readonly version: number;
   readonly lastSeen: Millis | undefined;
 }
@@ -44,38 +44,38 @@ export interface Roster {
   byMac(mac: Mac): Member | undefined;
   /** The machine whose document reserves this address. */
   byAddress(address: Ipv4): Member | undefined;
-  /** Records a machine that nobody knows; undefined when it is one too many at once. */
+  /** Records an unknown machine; undefined when too many are new at once. */
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined;
-  /** Adds what was seen of it; free when it adds nothing. */
+  /** Adds a sighting to the machine's status; costs next to nothing when it adds nothing. */
   see(member: Member, sighting: Sighting): void;
-  /** Discovered records that are this machine too: what was seen moves over, they go. */
+  /** Merges discovered records that turned out to be this machine, and drops them. */
   fold(into: Member, names: readonly string[]): void;
   /**
-   * Moves the phase by the table; false (and an event) when it cannot move so. Other fields change
-   * in either case but that.
+   * Applies `event` to the phase table and merges `change`. When the table has no such transition
+   * it records an event, changes nothing and returns false.
    */
   move(member: Member, event: PhaseEvent, change?: StatusChange): boolean;
   /** Changes status without moving the phase. */
   change(member: Member, change: StatusChange): void;
-  /** Drops a machine without document. False when there is none. */
+  /** Drops a machine without a document. False when there is none of that name. */
   forget(name: string): boolean;
   /**
-   * Commits status and session, with `also`, durably; rejects as the store does (nothing is lost in
-   * memory then).
+   * Commits statuses and sessions, with `also`, durably. Rejects as the store does; the memory
+   * keeps everything then.
    */
   commit(
     members: readonly Member[],
     sessions: readonly LiveSession[],
     also?: readonly Write[],
   ): Promise<void>;
-  /** The write of a session, for somebody else's commit. */
+  /** The write of a session, for a commit of the caller's. */
   sessionWrite(live: LiveSession): Write;
   /** Marks a session to be written behind. */
   saveLater(live: LiveSession): void;
-  /** Writes what is still to be written. */
+  /** Writes all records that wait. */
   flush(): Promise<void>;
-  /** Expires sessions, drops old records. The boot service calls it by its timer. */
+  /** Expires sessions and drops old records; the boot service calls it periodically. */
   sweep(): void;
-  /** Ends the catalog's subscription and writes what is left. */
+  /** Stops following the catalogue and writes all records that wait. */
   close(): Promise<void>;
 }

@@ -1,19 +1,19 @@
 /**
- * How a machine's phase moves. The table is total: for each phase and each thing that can happen it
- * names the next phase, or null where it cannot happen. A null is recorded as an event and changes
+ * How a machine's phase changes. The table is total: for each phase and each event it names the
+ * next phase, or null where the event is impossible. An impossible event is recorded and changes
  * nothing.
  *
- * Only `accepted` and `removed` come from an operator, `booted`, `held` and `timeout` from Muster's
- * own decisions; all others are reports of a live boot session (src/machines/reports.ts judges
- * those first). From `ready` no report leads back: only a new boot does.
+ * `accepted` and `removed` come from an operator; `booted`, `held` and `timeout` are Muster's own
+ * decisions; all others are reports of a live boot session that `reports.ts` believed. No report
+ * leads back from `ready`: only a new boot does.
  */
 import { type Phase, REPORT_STEPS, type ReportStep } from './machine.ts';
 
 /**
- * `accepted` a document appeared, or an operator accepted it again · `removed` its document went ·
- * `booted` a script that boots was served, opening a new session · `held` guard or profile hold it
- * · `kernel`, `configured`, `ready`, `failed` as reported · `timeout` it fell silent for longer
- * than its configTimeout.
+ * `accepted` a document appeared, or an operator accepted the machine again · `removed` its
+ * document was deleted · `booted` a script that boots was served, in a new session · `held` loop
+ * guard or profile hold the machine · `kernel`, `configured`, `ready`, `failed` as reported ·
+ * `timeout` it was silent for longer than its `configTimeout`.
  */
 export const PHASE_EVENTS = ['accepted', 'removed', 'booted', 'held', ...REPORT_STEPS, 'timeout'] as const;
 export type PhaseEvent = (typeof PHASE_EVENTS)[number];
@@ -29,7 +29,7 @@ const never: Pick<Row, ReportStep | 'timeout'> = {
 };
 
 export const TRANSITIONS: Readonly<Record<Phase, Row>> = {
-  // Unknown machines get no boot: nothing but an operator moves them.
+  // Unknown machines get no boot: only an operator changes their phase.
   discovered: { accepted: 'registered', removed: 'discovered', booted: null, held: null, ...never },
   registered: { accepted: 'registered', removed: 'discovered', booted: 'booting', held: 'held', ...never },
   // A report can be lost, so a later step may come first.
@@ -74,8 +74,8 @@ export const TRANSITIONS: Readonly<Record<Phase, Row>> = {
     ...never,
     ready: 'ready',
   },
-  // Failed by its own word closes the session, so that no report follows. Failed by silence leaves
-  // it live: a machine that was only slow is believed when it speaks again.
+  // A reported failure closes the session, so no report follows. A timeout leaves the session live:
+  // a machine that was only slow is believed when it reports again.
   failed: {
     accepted: 'registered',
     removed: 'discovered',

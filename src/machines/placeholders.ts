@@ -1,10 +1,10 @@
 /**
- * Identity that firmware gives to many machines alike: worth nothing as evidence. Each entry with
- * where it was seen, so that the next one is a line, not a change of code.
+ * UUIDs, serials and addresses that firmware gives to many machines: no evidence of identity. Each
+ * entry names where it was seen. A new one is a line in a table.
  */
 import type { Mac } from '../base/mac.ts';
 
-export interface Placeholder {
+interface Placeholder {
   readonly value: string;
   readonly source: string;
 }
@@ -60,14 +60,13 @@ export const PLACEHOLDER_SERIALS: readonly Placeholder[] = [
 ];
 
 /**
- * Serials that are no more than counting or one repeated character: 0123456789, 123456789,
- * 00000000, `.` (glpi#978).
+ * Serials that only count or repeat one character: 0123456789, 123456789, 00000000, `.` (glpi#978).
  */
 const COUNTING = '01234567890123456789';
 
 /**
- * Whether a serial (in {@link import('./identity.ts').serialKey}'s form) says nothing about which
- * machine this is.
+ * Whether a serial (in {@link import('./identity.ts').serialKey}'s form) does not identify a
+ * machine.
  */
 export function isPlaceholderSerial(serial: string): boolean {
   if (serial.length < 3) return true;
@@ -78,9 +77,9 @@ export function isPlaceholderSerial(serial: string): boolean {
 const SERIALS: ReadonlySet<string> = new Set(PLACEHOLDER_SERIALS.map((entry) => entry.value));
 
 /**
- * Hardware addresses that sit in every machine of a make: network interfaces that the BMC shows to
- * the host over USB, docking adapters. (metal3-docs#595: DuplicateNodeOnLookup; OpenShift ignores
- * all USB interfaces, ironic-agent-image#195.)
+ * Hardware addresses that every machine of a model has: network interfaces that the BMC shows to
+ * the host over USB, and docking adapters. (metal3-docs#595: DuplicateNodeOnLookup; OpenShift
+ * ignores all USB interfaces, ironic-agent-image#195.)
  */
 export const SHARED_MACS: readonly Placeholder[] = [
   {

@@ -1,14 +1,14 @@
 /**
- * Who is this? A scored comparison of what a booting machine says with what is known. A hardware
- * address weighs most, UUID and serial together next, either alone too little (blades of a C6100
- * share both: siderolabs/sidero#930). Where two machines fit there is no guess: the machine is held
- * until a person says which it is.
+ * Recognises a machine: compares what a booting machine reports with what is known, by score. A
+ * hardware address weighs most, UUID and serial together come next, either alone is too little
+ * (blades of a C6100 share both: siderolabs/sidero#930). Where two machines fit, nothing is
+ * guessed: the machine is held until an operator decides.
  */
 import type { Mac } from '../base/mac.ts';
 import { serialKey, uuidKey } from './identity.ts';
 import { isFleetingMac, isUsableMac } from './placeholders.ts';
 
-/** What a packet or request says. `bootMac` is the interface it came from. */
+/** What a packet or request reports. `bootMac` is the interface that it came from. */
 export interface Evidence {
   readonly bootMac?: Mac | undefined;
   readonly macs: readonly Mac[];
@@ -16,7 +16,7 @@ export interface Evidence {
   readonly serial?: string | undefined;
 }
 
-/** What is known of one machine: its document's word, and what was seen of it before. */
+/** What is known of one machine, from its document and from what was seen of it before. */
 export interface Claim {
   readonly name: string;
   readonly documented: boolean;
@@ -26,7 +26,7 @@ export interface Claim {
   readonly serial?: string | undefined;
 }
 
-/** Points for each kind of evidence; a machine is recognised from {@link THRESHOLD} on. */
+/** Points for each kind of evidence; {@link THRESHOLD} points recognise a machine. */
 export const POINTS = {
   'boot-mac': { points: 100, text: 'the address it boots from is in its document' },
   'other-mac': { points: 80, text: 'another of its addresses is in its document' },
@@ -39,14 +39,14 @@ export const POINTS = {
   'serial-differs': { points: -30, text: 'the serial is another' },
 } as const;
 
-export const THRESHOLD = 50;
+const THRESHOLD = 50;
 
 /**
- * A value that more than this many machines claim tells nobody apart, and is not looked through.
+ * A value that more machines than this claim distinguishes nothing and is ignored.
  */
 const MAX_SHARED = 8;
 
-export type EvidenceKind = keyof typeof POINTS;
+type EvidenceKind = keyof typeof POINTS;
 
 export interface Match {
   readonly name: string;
@@ -55,26 +55,31 @@ export interface Match {
 }
 
 export type Recognition =
-  /** `same`: discovered records that turn out to be this machine too. */
+  /** `same`: discovered records that turned out to be this machine. */
   | { readonly kind: 'known'; readonly match: Match; readonly same: readonly string[] }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'conflict'; readonly matches: readonly Match[] };
 
-export interface RecognitionIndex {
+interface RecognitionIndex {
   /** Adds or replaces what is known of a machine. */
   set(claim: Claim): void;
   remove(name: string): void;
   /**
-   * Independent of the order of addresses and of the order in which claims came. Cost independent
-   * of how many are known.
+   * Recognises a machine. The result does not depend on the order of addresses or claims, the cost
+   * not on the number of machines.
+   *
+   * @example
+   * index.set({ name: 'n1', documented: true, macs: [mac], seenMacs: [] });
+   * index.recognise({ bootMac: mac, macs: [mac] });
+   * // { kind: 'known', match: { name: 'n1', score: 100, because: ['boot-mac'] }, same: [] }
    */
   recognise(evidence: Evidence): Recognition;
   /**
-   * The machine that alone claims this boot address; undefined when none or several do ({@link
-   * recognise} then decides).
+   * The machine that alone claims this boot address; undefined when none or several do, and {@link
+   * recognise} has to decide.
    */
   owner(mac: Mac): string | undefined;
-  /** Machines that were seen with this address; none when there are too many to mean anything. */
+  /** Machines that were seen with this address; none when they are too many to mean anything. */
   seenWith(mac: Mac): readonly string[];
 }
 
@@ -85,7 +90,7 @@ interface Known extends Claim {
 
 interface Scored extends Match {
   readonly documented: boolean;
-  /** Its document names the boot address and nothing speaks against it. */
+  /** Its document names the boot address and no evidence contradicts it. */
   readonly clear: boolean;
   /** Only UUID and serial fit, although the machine was seen before with other addresses. */
   readonly doubtful: boolean;
@@ -108,7 +113,7 @@ export function createRecognitionIndex(): RecognitionIndex {
     if (known.serialKey) bySerial.remove(known.serialKey, name);
   };
 
-  /** Two documents with one UUID or serial: firmware repeats it, so it tells nothing. */
+  /** Whether two documents have this UUID or serial: firmware repeats it, so it is no evidence. */
   const shared = (names: ReadonlySet<string> | string | undefined): boolean => {
     if (typeof names !== 'object') return false;
     if (names.size > MAX_SHARED) return true;
@@ -140,8 +145,8 @@ export function createRecognitionIndex(): RecognitionIndex {
       against.push('uuid-differs');
     if (serial !== undefined && known.serialKey !== undefined && known.serialKey !== serial)
       against.push('serial-differs');
-    // A board is replaced and its NIC card kept: what speaks against it does not outweigh the
-    // address it boots from.
+    // When a board is replaced and its network card kept, the contradicting UUID does not outweigh
+    // the address that the machine boots from.
     if (mac !== 'boot-mac' && mac !== 'boot-mac-seen') because.push(...against);
     return {
       name: known.name,
@@ -205,8 +210,8 @@ export function createRecognitionIndex(): RecognitionIndex {
 }
 
 /**
- * Which of the machines that fit it is. Documents outweigh discovered records, which are one
- * machine seen twice.
+ * Decides among the machines that fit. A documented machine outweighs discovered records, which are
+ * taken for the same machine seen twice.
  */
 function judge(fits: readonly Scored[]): Recognition {
   const ordered = [...fits].sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
@@ -230,7 +235,7 @@ function judge(fits: readonly Scored[]): Recognition {
 
 const plain = ({ name, score, because }: Scored): Match => ({ name, score, because });
 
-/** Names by key. Almost every key has one: a set is made only for the second. */
+/** Names by key. Almost every key has one name; only a second name makes a set. */
 function multimap() {
   const found = new Map<string, string | Set<string>>();
   return {

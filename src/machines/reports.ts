@@ -1,11 +1,11 @@
-/** Whether a machine's report is believed, and what it becomes. Pure. */
+/** Decides whether a machine's report is believed. Pure. */
 import type { Reason } from '../events/event.ts';
 import { type BootSession, type Phase, REPORT_STEPS, type ReportStep, SESSION_STEPS } from './machine.ts';
 import { transition } from './phases.ts';
 
-/** At most this many octets of a failed boot's log are kept: its end. */
+/** How many octets of a failed boot's log are kept, from its end. */
 export const MAX_LOG_TAIL = 16 * 1024;
-/** At most this many characters of a report's detail. */
+/** How many characters of a report's detail are kept. */
 export const MAX_DETAIL = 1000;
 
 /** Why a report is not believed. It is recorded with this reason and changes nothing. */
@@ -22,24 +22,24 @@ export const DISBELIEF = {
   bad_step: 'There is no such step.',
 } as const satisfies Record<string, string>;
 
-export type DisbeliefCode = keyof typeof DISBELIEF;
+type DisbeliefCode = keyof typeof DISBELIEF;
 
 export interface Disbelief extends Reason {
   readonly code: DisbeliefCode;
 }
 
-export type Judgement =
+type Judgement =
   /**
-   * `repeat`: the report that ended this session, again, because its answer was lost. Believed, and
-   * changes nothing.
+   * `repeat`: the report that ended this session, sent again because its answer was lost. It is
+   * believed and changes nothing.
    */
   | { readonly believed: true; readonly repeat: boolean }
   | { readonly believed: false; readonly reason: Disbelief };
 
 /**
- * Judges a report. Believed is what comes in a live session that was given a boot, from an address
- * that is the machine's (`expected`; empty when none is known), in order. Everything else, a replay
- * or a forgery among it, is not.
+ * Judges a report. It is believed when it belongs to a live session that was given a boot, comes
+ * from an address of the machine (`expected`; empty when none is known), and is not out of order.
+ * A replay or a forgery fails one of these.
  */
 export function judgeReport(facts: {
   readonly session: BootSession | undefined;
@@ -81,20 +81,20 @@ export function plainAddress(peer: string): string {
 }
 
 /**
- * A log's end as text that a terminal may show: at most {@link MAX_LOG_TAIL} octets, escape
- * sequences and control characters taken out, line breaks and tabs kept.
+ * The end of a log as text that is safe to print: at most {@link MAX_LOG_TAIL} octets, without
+ * escape sequences and control characters; line breaks and tabs stay.
  */
 export function logTail(text: string): string {
   const plain = text
     .slice(-4 * MAX_LOG_TAIL)
     .replace(/\r\n?/g, '\n')
-    // CSI and OSC sequences, then whatever else is not for printing
+    // CSI and OSC sequences, then all other control characters
     .replace(/\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?/g, '')
     .replace(/[^\P{C}\n\t]/gu, '');
   const octets = Buffer.from(plain, 'utf8');
   if (octets.length <= MAX_LOG_TAIL) return plain;
   let from = octets.length - MAX_LOG_TAIL;
-  // not from the middle of a character
+  // do not start in the middle of a character
   while (from < octets.length && (octets[from]! & 0xc0) === 0x80) from++;
   return octets.toString('utf8', from);
 }

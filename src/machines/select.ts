@@ -1,8 +1,8 @@
-/** Which profile a machine gets, and why. */
+/** Selects a machine's profile, and says why. */
 import type { Mac } from '../base/mac.ts';
 import type { MachineSpec, ProfileSpec } from '../resources/kinds.ts';
 
-/** What selectors can look at: the document's word first, else what was seen. */
+/** What selectors can match: what the document says, else what was seen. */
 export interface Selectable {
   readonly spec: Pick<MachineSpec, 'profile' | 'macs' | 'serial'>;
   readonly labels?: Readonly<Record<string, string>> | undefined;
@@ -36,9 +36,9 @@ export type Selection =
   | { readonly kind: 'none' };
 
 /**
- * The profile that the machine's document names; else, of the profiles all of whose selectors fit,
- * the one with most of them; among equals the first by name. A profile without selectors selects
- * nobody. The same for every order of `profiles`.
+ * Returns the profile that the machine's document names. Without one: among the profiles whose
+ * selectors all match, the one with most selectors; among equals the first by name. A profile
+ * without selectors selects no machine. The order of `profiles` does not matter.
  */
 export function select(machine: Selectable, profiles: readonly NamedProfile[]): Selection {
   const named = machine.spec.profile;
@@ -62,9 +62,9 @@ export function select(machine: Selectable, profiles: readonly NamedProfile[]): 
 }
 
 /**
- * Every profile that {@link select} may give a machine of which some is not known yet: fields that
- * are absent may turn out to be whatever a selector wants. Undefined stands for no profile. One
- * item means that it is certain.
+ * Every profile that {@link select} could give a machine that is only partly known: an absent field
+ * may turn out to be whatever a selector wants. Undefined stands for no profile. A single item
+ * means that the result is certain.
  */
 export function selectable(
   machine: Selectable,
@@ -82,13 +82,13 @@ export function selectable(
   return [...found];
 }
 
-/** What a profile's selectors say of fields that a machine has once. */
+/** The values that a profile's selectors want in fields that a machine has once. */
 function wantedBy({ spec }: NamedProfile): Partial<Selectable> {
   const { labels: _, mac: __, ...equal } = spec.selector ?? {};
   return equal;
 }
 
-/** The selectors of a profile as matched, or undefined when one of them does not fit. */
+/** The selectors of a profile that matched, or undefined when one of them does not. */
 function matches(machine: Selectable, profile: ProfileSpec): readonly string[] | undefined {
   const { labels, mac, ...equal } = profile.selector ?? {};
   const matched: string[] = [];
@@ -109,7 +109,9 @@ function matches(machine: Selectable, profile: ProfileSpec): readonly string[] |
   return matched;
 }
 
-/** `52:54:00:*` fits every address that begins so; without `*` the whole address. */
+/**
+ * `52:54:00:*` matches every address with that prefix; without `*` the whole address must match.
+ */
 function fitsPrefix(mac: string, pattern: string): boolean {
   return pattern.endsWith('*') ? mac.startsWith(pattern.slice(0, -1)) : mac === pattern;
 }

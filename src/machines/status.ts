@@ -1,4 +1,4 @@
-/** A machine's status as a value: made, merged with what is seen, read back from the store. */
+/** A machine's status as a value: creating it, merging sightings, reading it from the store. */
 import type { Millis } from '../base/duration.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import { MAX_MACS } from './identity.ts';
@@ -21,8 +21,8 @@ export function newStatus(phase: 'discovered' | 'registered', now: Millis): Mach
 }
 
 /**
- * `list` with `more` in front, each once, at most {@link MAX_MACS}; the same list when nothing is
- * new.
+ * `list` with `more` in front, without repetitions, at most {@link MAX_MACS} items; the same list
+ * object when nothing is new.
  */
 function joined(list: readonly Mac[], more: readonly Mac[]): readonly Mac[] {
   if (more.every((mac) => list.includes(mac))) return list;
@@ -30,7 +30,7 @@ function joined(list: readonly Mac[], more: readonly Mac[]): readonly Mac[] {
 }
 
 /**
- * Whether the sighting is all known already; allocates nothing, since it is asked for every packet.
+ * Whether a sighting adds nothing to what is known. Allocates nothing: every packet asks.
  */
 export function addsNothing(seen: Seen, sighting: Sighting): boolean {
   const { bootMac, macs } = sighting;
@@ -52,8 +52,8 @@ export function addsNothing(seen: Seen, sighting: Sighting): boolean {
 }
 
 /**
- * `seen` with the sighting merged in; the same object when it adds nothing. The newest word wins,
- * lists are united.
+ * Merges a sighting into `seen`; the same object when it adds nothing. Newer values replace older
+ * ones, lists are united.
  */
 export function mergeSighting(seen: Seen, sighting: Sighting): Seen {
   const { bootMac, macs, ...fields } = sighting;
@@ -70,7 +70,7 @@ export function mergeSighting(seen: Seen, sighting: Sighting): Seen {
   return changed ? (next as unknown as Seen) : seen;
 }
 
-/** What `from` had that `into` lacks: for two records that turn out to be one machine. */
+/** Adds to `into` what only `from` has: two records turned out to be one machine. */
 export function foldSeen(into: Seen, from: Seen): Seen {
   const merged = { ...from, ...into };
   return {
@@ -87,7 +87,7 @@ const isObject = (value: unknown): value is Fields =>
 const isMac = (value: unknown): boolean => typeof value === 'string' && parseMac(value) === value;
 const areMacs = (value: unknown): boolean => Array.isArray(value) && value.every(isMac);
 const isTime = (value: unknown): boolean => typeof value === 'number' && Number.isFinite(value);
-/** Absent, or as `fits` says. */
+/** Whether a value is absent, or fits. */
 const maybe = (value: unknown, fits: (value: unknown) => boolean): boolean =>
   value === undefined || fits(value);
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -117,8 +117,7 @@ function isSeen(seen: unknown): boolean {
 }
 
 /**
- * Reads a status from the store; undefined when the text is not one (the caller logs it and goes on
- * without).
+ * Reads a status from the store; undefined when the text is not one (the caller logs and skips it).
  */
 export function readStatus(text: string): MachineStatus | undefined {
   const status = readVersioned(text);

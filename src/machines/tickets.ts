@@ -1,8 +1,8 @@
 /**
- * Tickets: what the first configuration of a cluster's machine carries, so that its agent can ask
- * for a certificate once. A ticket is derived, so that every document of a session carries the same
- * one, also after a restart of ours; it says nothing without its session. It stands in no script,
- * kernel command line, log, event or answer to an operator.
+ * Tickets: the first configuration of a cluster's machine carries one, with which its agent gets a
+ * certificate once. A ticket is derived from its session, so every document of the session carries
+ * the same one, also after a restart of the server. No script, kernel command line, log, event or
+ * API answer contains it.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { duration, type Millis } from '../base/duration.ts';
@@ -10,23 +10,23 @@ import { Secret } from '../base/secret.ts';
 import type { BootSession } from './machine.ts';
 
 /**
- * From the first document that carried it until it is no longer redeemed: a slow system's way from
- * its initrd to its agent.
+ * How long after the first document that carried it a ticket can be redeemed: a slow system needs
+ * that long from its initrd to its agent.
  */
 export const TICKET_LIFETIME = duration('15m');
 
-/** What a ticket is bound to; its address is looked at when it is redeemed. */
-export type TicketOf = Pick<BootSession, 'id' | 'machine'>;
+/** What a ticket is bound to; the address is checked when it is redeemed. */
+type TicketOf = Pick<BootSession, 'id' | 'machine'>;
 
 export interface Tickets {
   of(session: TicketOf): Secret;
-  /** Whether `text` is the ticket of this session; in the same time for every text. */
+  /** Whether `text` is the ticket of this session; compares in constant time. */
   fits(session: TicketOf, text: string): boolean;
-  /** SHA-256 of the ticket in hexadecimal: what is stored of it. */
+  /** SHA-256 of the ticket in hexadecimal, which is what the store keeps. */
   hash(session: TicketOf): string;
 }
 
-/** `key`: secret, of this boot host's store; at least 32 octets. */
+/** Makes tickets with this boot host's secret key of at least 32 octets. */
 export function createTickets(key: Uint8Array): Tickets {
   if (key.length < 32) throw new RangeError('a key for tickets has at least 32 octets');
   const text = ({ id, machine }: TicketOf): string =>
@@ -39,22 +39,23 @@ export function createTickets(key: Uint8Array): Tickets {
   };
 }
 
-/** What redeeming looks at. */
+/** What is known about a ticket's session when it is redeemed. */
 export interface TicketFacts {
   readonly session: TicketOf;
   /**
-   * The session is its machine's present boot: live, or over because the machine said how it ended.
+   * The session is its machine's current boot: live, or closed because the machine reported its
+   * end.
    */
   readonly current: boolean;
-  /** The machine has a document, and it is of a cluster that has agents. */
+  /** The machine has a document, and a cluster that its agent works for. */
   readonly accepted: boolean;
-  /** How long ago a document first carried it; undefined: none did. */
+  /** How long ago a document first carried the ticket; undefined when none has. */
   readonly age: Millis | undefined;
-  /** Addresses that are the machine's. */
+  /** The machine's addresses. */
   readonly addresses: ReadonlySet<string>;
 }
 
-/** Why a ticket is refused; recorded, and told to whoever asked. */
+/** Why a ticket is refused: recorded as an event, and sent as the answer. */
 export const TICKET_REFUSALS = {
   session_unknown: 'No boot session has this id.',
   ticket_wrong: 'The ticket is not that of this session.',
@@ -74,12 +75,12 @@ export const TICKET_REFUSALS = {
 } as const satisfies Record<string, string>;
 export type TicketRefusal = keyof typeof TICKET_REFUSALS;
 
-/** Refusals that show that two systems hold one machine's secrets. */
+/** Refusals which show that two systems hold one machine's secrets. */
 export const ALARMING: readonly TicketRefusal[] = ['other_key', 'alive'];
 
 /**
- * Why this ticket is no ticket, before anybody's key is looked at; undefined when it is one. `age`
- * is judged later: it counts only once.
+ * Why this ticket is refused whatever the key is; undefined when it is valid. The ticket's age is
+ * judged later, because it does not matter for a key that has its certificate already.
  */
 export function judgeTicket(
   facts: TicketFacts | undefined,

@@ -1,34 +1,36 @@
 /**
- * Records that may be written a little later: collected by key, written in batches, kept when the
- * store refuses.
+ * Records that may be written a little later: collected by key, written in batches, and kept when
+ * the store refuses.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
 
+/** How long records are collected before they are written. */
 const DELAY = duration('1s');
+/** How long to wait after the store refused. */
 const RETRY = duration('10s');
 
 export interface WriteBehind {
   /**
-   * The record of `key` is to be written (or deleted) as {@link WriteBehindDeps.writeOf} says when
-   * its turn comes.
+   * Queues the record of `key`; when its turn comes, {@link WriteBehindDeps.writeOf} says what is
+   * written.
    */
   later(key: string): void;
-  /** Somebody else has just written it. */
+  /** Takes a record out of the queue: the caller has written it. */
   done(key: string): void;
-  /** Writes everything that waits. Rejects as the store does; what was not written waits on. */
+  /** Writes all that waits. Rejects as the store does; what was not written stays queued. */
   flush(): Promise<void>;
-  /** No more writing by itself. */
+  /** Stops writing by a timer. */
   stop(): void;
 }
 
-export interface WriteBehindDeps {
+interface WriteBehindDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  /** The write of a key as things are now. */
+  /** The write of a key as its record is now. */
   readonly writeOf: (key: string) => Write;
 }
 
@@ -66,7 +68,7 @@ export function createWriteBehind({ store, clock, log, writeOf }: WriteBehindDep
     }
   };
 
-  /** One after another: two at once could write the older of two values last. */
+  /** One flush at a time: two at once could write the older of two values last. */
   const flush = (): Promise<void> => {
     writing = writing.catch(() => {}).then(writeAll);
     return writing;

@@ -1,7 +1,7 @@
 /**
- * What a PKCS#10 request asks for (RFC 2986): subject, alternative names, usages. For requests that
- * somebody else made and somebody else signs, so that they can be compared with what is known.
- * Whether it was signed with its own key is csr.ts's to say.
+ * Reads the names that a PKCS#10 request (RFC 2986) asks for: subject, alternative names, usages.
+ * For requests that a cluster signs itself, so that they can be compared with what is known. csr.ts
+ * checks the request's own signature.
  */
 import { ShortInput } from '../base/bytes.ts';
 import { formatIp } from '../base/ip.ts';
@@ -13,20 +13,20 @@ export interface AskedNames {
   readonly commonNames: readonly string[];
   readonly organizations: readonly string[];
   readonly dns: readonly string[];
-  /** Of both families, canonical. */
+  /** IPv4 and IPv6 addresses, in canonical form. */
   readonly ips: readonly string[];
   readonly emails: readonly string[];
   readonly uris: readonly string[];
-  /** Kubernetes' words; of keyUsage and extKeyUsage. What has no word is its OID, or `bit N`. */
+  /** keyUsage and extKeyUsage in Kubernetes' words; others as their OID, or `bit N`. */
   readonly usages: readonly string[];
   /**
-   * What else there is, each with what it is: parts of the subject, other kinds of names, other
-   * extensions and attributes, by OID.
+   * Everything else in the request, each named: other parts of the subject, other kinds of names,
+   * extensions and attributes by OID.
    */
   readonly others: readonly string[];
 }
 
-export type AskedResult =
+type AskedResult =
   | { readonly ok: true; readonly asked: AskedNames }
   | { readonly ok: false; readonly text: string };
 
@@ -65,8 +65,8 @@ const EXTENDED_USAGES: Readonly<Record<string, string>> = {
 };
 
 /**
- * What one request in PEM asks for; or why it cannot be read. Strict: what is read in two ways by
- * others is not read. Never throws.
+ * Reads what one request in PEM asks for, or says why it cannot be read. Strict: an encoding that
+ * other programs read in two ways is refused. Never throws.
  */
 export function readAskedNames(text: string): AskedResult {
   const octets = text.length > CSR_LIMIT ? undefined : csrOctets(text);
@@ -94,7 +94,7 @@ export function readAskedNames(text: string): AskedResult {
   }
 }
 
-/** Of a value with elements in it, each as `read` has it. */
+/** The elements of a value, each read by `read`. */
 function* elements<T>(octets: Buffer, read: (reader: DerReader) => T): Generator<T> {
   for (const reader = new DerReader(octets); !reader.done; ) yield read(reader);
 }
@@ -117,7 +117,7 @@ function readSubject(octets: Buffer, asked: Mutable): void {
 }
 
 /**
- * Attributes ::= SET OF SEQUENCE { type, values SET }; the one that is understood holds one list of
+ * Attributes ::= SET OF SEQUENCE { type, values SET }; the one that is read holds one list of
  * extensions (RFC 2985, 5.4.2).
  */
 function readAttributes(octets: Buffer, asked: Mutable): void {
@@ -165,7 +165,7 @@ function readExtensions(octets: Buffer, asked: Mutable): void {
   }
 }
 
-/** GeneralName's choices (RFC 5280, 4.2.1.6): the simple ones, and how the others are named. */
+/** GeneralName's choices (RFC 5280, 4.2.1.6): the simple ones, and the names of the others. */
 const GENERAL_NAMES: Readonly<Record<number, 'emails' | 'dns' | 'uris' | 'ips'>> = {
   129: 'emails',
   130: 'dns',
@@ -198,8 +198,7 @@ function addressOf(octets: Buffer): string {
 }
 
 /**
- * Bits are named from the left; no unused bit is set, and the last one that is used is (X.690,
- * 11.2).
+ * Bits count from the left. No unused bit may be set, and the last used bit must be (X.690, 11.2).
  */
 function keyUsagesOf(bits: Buffer): string[] {
   const [unused = 8, ...octets] = bits;
@@ -213,7 +212,7 @@ function keyUsagesOf(bits: Buffer): string[] {
   );
 }
 
-/** Dotted. Each part as short as it can be, and of 31 bits at most, as Go has them. */
+/** An OID in dotted form. Each part is minimal and has at most 31 bits, as in Go. */
 function oidOf(octets: Buffer): string {
   const parts: number[] = [];
   let value = 0;
@@ -241,8 +240,8 @@ function ascii(octets: Buffer): string {
 }
 
 /**
- * UTF8, numeric, printable and IA5 strings, T61 that is ASCII, and BMP: what Go's X.509 takes for
- * text.
+ * Reads UTF8, numeric, printable and IA5 strings, T61 that is ASCII, and BMP: the types that Go's
+ * X.509 reads as text.
  */
 function stringOf(reader: DerReader): string {
   const tag = reader.tag ?? 0;
@@ -270,7 +269,7 @@ function utf8(octets: Buffer): string {
   }
 }
 
-/** UCS-2. Go cuts a last NUL off. */
+/** UCS-2. A trailing NUL is dropped, as in Go. */
 function bmp(octets: Buffer): string {
   if (octets.length % 2 !== 0) throw new NotDer('a text of half a character');
   const text = Buffer.from(octets).swap16().toString('utf16le');

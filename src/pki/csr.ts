@@ -1,28 +1,28 @@
 /**
- * What a machine asks with: a PKCS#10 request (RFC 2986). Only its public key is used, and only
- * after the request's own signature proved that the machine holds the private one. Subject, names
- * and extensions in it are skipped: they are the server's choice. Who has to judge them, since
- * others wrote the request and others sign it, reads them with csr-names.ts.
+ * Reads a machine's certificate request, PKCS#10 (RFC 2986). Only its public key is used, and only
+ * after the request's own signature proved that the machine holds the private key. Subject, names
+ * and extensions are ignored: the server chooses them. For requests that a cluster signs,
+ * csr-names.ts reads the names.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { DerReader, type NotDer, TAG } from './der.ts';
 import { keyWeakness, PublicKey } from './keys.ts';
 import { parsePem } from './pem.ts';
 
-/** Octets of a request's text. RSA-8192 with a dozen names takes 3 KiB. */
+/** The largest text of a request, in octets. RSA-8192 with a dozen names takes 3 KiB. */
 export const CSR_LIMIT = 16 * 1024;
 
-export type CsrRefusal = 'too-large' | 'not-pem' | 'malformed' | 'weak-key' | 'signature';
+type CsrRefusal = 'too-large' | 'not-pem' | 'malformed' | 'weak-key' | 'signature';
 
-export type CsrResult =
+type CsrResult =
   | { readonly ok: true; readonly publicKey: PublicKey }
   | { readonly ok: false; readonly reason: CsrRefusal; readonly text: string };
 
 const refuse = (reason: CsrRefusal, text: string): CsrResult => ({ ok: false, reason, text });
 
 /**
- * Signature algorithms by OID: which key they need and the digest. PKCS#1 v1.5 and ECDSA with
- * SHA-2; no SHA-1, no PSS.
+ * Signature algorithms by OID, with the key type and digest that each needs. PKCS#1 v1.5 and ECDSA
+ * with SHA-2; no SHA-1, no PSS.
  */
 const SIGNATURES: Readonly<Record<string, { readonly type: 'rsa' | 'ec'; readonly digest: string }>> = {
   '2a864886f70d01010b': { type: 'rsa', digest: 'sha256' },
@@ -33,7 +33,7 @@ const SIGNATURES: Readonly<Record<string, { readonly type: 'rsa' | 'ec'; readonl
   '2a8648ce3d040304': { type: 'ec', digest: 'sha512' },
 };
 
-/** The public key that a request proves; or why not. Never throws. */
+/** The public key that a request proves, or why it proves none. Never throws. */
 export function readCsr(text: string): CsrResult {
   if (text.length > CSR_LIMIT) return refuse('too-large', `more than ${CSR_LIMIT} octets`);
   const octets = csrOctets(text);
@@ -72,7 +72,7 @@ export function csrOctets(text: string): Buffer | undefined {
 }
 
 /** The parts of a request, none of them read yet. */
-export interface CsrParts {
+interface CsrParts {
   readonly version: Buffer;
   /** The elements of the Name. */
   readonly subject: Buffer;

@@ -1,13 +1,13 @@
 /**
- * Reading DER, strictly: what a machine sends is read by this and nothing larger. And putting
- * elements together.
+ * Reads DER strictly, and puts elements together. Requests from machines are read by this small
+ * reader, not by an X.509 library.
  */
 import { ShortInput } from '../base/bytes.ts';
 
 /** Thrown when octets are not DER. Decoders catch it and return a reason. */
 export class NotDer extends Error {}
 
-export interface Tlv {
+interface Tlv {
   readonly tag: number;
   /** The value. */
   readonly body: Buffer;
@@ -39,12 +39,15 @@ export class DerReader {
     return this.#at === this.#octets.length;
   }
 
-  /** Of the next element; undefined at the end. */
+  /** The tag of the next element; undefined at the end. */
   get tag(): number | undefined {
     return this.#octets[this.#at];
   }
 
-  /** The next element, which has `tag`. Lengths are definite, minimal and inside the input. */
+  /**
+   * Reads the next element, which must have `tag`. Its length must be definite, minimal and inside
+   * the input. Throws NotDer or ShortInput.
+   */
   next(tag: number): Tlv {
     const from = this.#at;
     if (this.#octets.length - from < 2) throw new ShortInput(2, this.#octets.length - from);
@@ -67,14 +70,14 @@ export class DerReader {
     return { tag, body: this.#octets.subarray(from + header, to), whole: this.#octets.subarray(from, to) };
   }
 
-  /** Refuses anything that follows. */
+  /** Throws NotDer when anything follows. */
   end(): void {
     if (!this.done) throw new NotDer('octets after the end');
   }
 }
 
 /**
- * An element of these parts, one behind the other; its length is written as shortly as it can be.
+ * An element with these parts as its value; its length has the minimal form.
  */
 export function element(tag: number, ...parts: readonly Buffer[]): Buffer {
   const length = parts.reduce((sum, part) => sum + part.length, 0);

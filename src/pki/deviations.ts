@@ -1,9 +1,9 @@
 /**
- * Where our certificates and their files differ from what kubeadm writes, each with its reason. A
- * test holds the list to be exact.
+ * The differences between our certificates and files and kubeadm's, each with its reason. A test
+ * checks that the list is exact.
  */
 
-export interface Deviation {
+interface Deviation {
   /** What differs: the certificate or file, and the field. */
   readonly where: string;
   readonly reason: string;

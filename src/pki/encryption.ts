@@ -1,9 +1,9 @@
 /**
- * The keys that kube-apiserver encrypts Secrets with before they reach etcd: a keyset like those of
- * the CAs, of symmetric keys. The primary encrypts, the other trusted ones are read with; one that
- * is distrusted is handed out no more and kept for backups of its time. A rotation is: add, every
- * apiserver reads with it; promote, every apiserver writes with it; Secrets are written again;
- * distrust.
+ * The keys that kube-apiserver encrypts Secrets with before they reach etcd: a keyset of symmetric
+ * keys. The primary encrypts; the other trusted keys only decrypt. A distrusted key is no longer
+ * handed out, and is kept for backups of its time. A rotation is: add a key and wait until every
+ * apiserver decrypts with it; promote it and wait until every apiserver encrypts with it; write all
+ * Secrets again; distrust the old key.
  *
  * The provider is secretbox (XSalsa20 with Poly1305), docs/decisions/0031: it authenticates, which
  * aescbc does not, and random nonces of 24 octets never run out, as those of aesgcm do after
@@ -20,14 +20,14 @@ import { APISERVER_DIRECTORY, type Role } from './hierarchy.ts';
 import { type Aged, foundKeyset, inOrder, type KeysetOf, keysetFault } from './keyset.ts';
 import type { Envelope, Vault } from './vault.ts';
 
-/** The file that kube-apiserver reads, and who gets it. */
+/** The file that kube-apiserver reads, and the roles that get it. */
 export const ENCRYPTION = {
   path: `${APISERVER_DIRECTORY}/encryption.yaml`,
   roles: ['control-plane'] as readonly Role[],
 } as const;
 
-/** Its id is the key's name in etcd, so that every record says which key opens it. */
-export interface EncryptionKey extends Aged {
+/** Its id is the key's name in etcd, so every record names the key that decrypts it. */
+interface EncryptionKey extends Aged {
   /** 32 octets in base64. */
   readonly key: Secret;
 }
@@ -36,7 +36,7 @@ export type EncryptionKeyset = KeysetOf<'encryption', EncryptionKey>;
 
 const OCTETS = 32;
 
-/** First 16 hexadecimal digits of a hash that says which key it is and nothing about it. */
+/** First 16 hexadecimal digits of a hash that identifies the key and reveals nothing about it. */
 const idOf = (octets: Uint8Array): string =>
   createHash('sha256').update('muster encryption key id\0').update(octets).digest('hex').slice(0, 16);
 
@@ -49,9 +49,9 @@ export const foundEncryption = (now: Millis): EncryptionKeyset =>
   foundKeyset('encryption', newEncryptionKey(now));
 
 /**
- * EncryptionConfiguration, YAML; secret. Plain records can always be read, and encrypted ones
- * whatever is written now, so that turning it on or off needs no two steps. Without a keyset (a
- * cluster that was founded before there were any) nothing is encrypted.
+ * The EncryptionConfiguration as YAML; secret. Apiservers can always read plain and encrypted
+ * records, so that encryption is turned on or off in one step. Without a keyset (the cluster was
+ * founded before Muster had them) nothing is encrypted.
  */
 export function encryptionConfig(keyset: EncryptionKeyset | undefined, encrypts: boolean): string {
   const identity = { identity: {} };
@@ -84,7 +84,7 @@ const keysetRecord = z.strictObject({
 
 const sealName = (record: string, id: string): string => `${record}/${id}`;
 
-/** `record`: the key in the store; what is sealed is bound to it. */
+/** Encodes a keyset as the record of this key in the store; sealed keys are bound to it. */
 export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault: Vault): string {
   const stored = ({ id, createdAt, key }: EncryptionKey) => ({
     id,
@@ -100,7 +100,10 @@ export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault
 }
 
 /**
- * Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open.
+ * Reads a record.
+ *
+ * @throws {MusterError} E_PKI when it is not one; E_VAULT_KEY, E_VAULT_RECORD when its keys cannot
+ *   be opened.
  */
 export function decodeEncryption(record: string, value: string, vault: Vault): EncryptionKeyset {
   const read = readKeyset(record, value);
@@ -122,7 +125,7 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
   return keyset;
 }
 
-/** The record with every key sealed by the vault's primary; undefined when all are already. */
+/** The record with every key sealed by the vault's primary key; undefined when all are already. */
 export function rewrapEncryption(record: string, value: string, vault: Vault): string | undefined {
   const read = readKeyset(record, value);
   if ([...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))

@@ -1,4 +1,6 @@
-/** The PKI files of one machine: which, where, with which mode, and who supplies each key. Pure. */
+/**
+ * The PKI files of one machine: paths, modes, contents, and who supplies each private key. Pure.
+ */
 import { Secret } from '../base/secret.ts';
 import { ENCRYPTION, type EncryptionKeyset, encryptionConfig } from './encryption.ts';
 import {
@@ -19,17 +21,16 @@ import type { PrivateKey } from './keys.ts';
 import { type Keyset, primaryOf, signingPair, trustBundle, verifiers } from './keyset.ts';
 import { type Credential, kubeconfigText } from './kubeconfig.ts';
 
-export type FileContent =
+type FileContent =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'secret'; readonly secret: Secret }
-  /** It is taken away. */
+  /** The file is removed. */
   | { readonly kind: 'absent' }
   /**
-   * `onlyIfAbsent`: the machine's own software turns it elsewhere later, and is not to be turned
-   * back.
+   * `onlyIfAbsent`: software on the machine points the link elsewhere later, which must stay.
    */
   | { readonly kind: 'link'; readonly to: string; readonly onlyIfAbsent?: true }
-  /** The machine made this key and keeps it: it puts the PEM of that leaf's key here. */
+  /** The machine writes the PEM of its own key for that leaf here. */
   | { readonly kind: 'own-key'; readonly leaf: LeafName }
   /**
    * The machine appends its key to the text: as PEM, or as base64 and a line break (a kubeconfig's
@@ -44,14 +45,14 @@ export type FileContent =
 
 export interface MachineFile {
   readonly path: string;
-  /** 0 for a link, and for what is absent. */
+  /** 0 for a link and for an absent file. */
   readonly mode: number;
   readonly content: FileContent;
 }
 
 /**
- * A certificate, with its key only when that was made here (inline delivery, kubeconfigs for
- * people).
+ * A certificate, with its key only when the key was made here (inline delivery, kubeconfigs for
+ * users).
  */
 export interface Held {
   readonly certificate: string;
@@ -62,21 +63,28 @@ export interface HandoutOf {
   readonly roles: readonly Role[];
   readonly cluster: string;
   readonly user: string;
-  /** Those of the cluster, and Muster's own `transport-ca`. */
+  /** The cluster's keysets, and Muster's own `transport-ca`. */
   readonly keysets: ReadonlyMap<KeysetName, Keyset>;
   readonly leaves: ReadonlyMap<LeafName, Held>;
   /**
-   * Of a machine whose kubelet asks the cluster for its certificate: by this token, `id.secret`, or
-   * it has one.
+   * Present on a machine whose kubelet gets its certificate from the cluster. `token` (`id.secret`)
+   * is what it asks with; absent once it has a certificate.
    */
   readonly joins?: { readonly token?: Secret } | undefined;
-  /** How apiservers encrypt Secrets; absent: their file is not among these. */
+  /** How apiservers encrypt Secrets; absent: their file is left out. */
   readonly encryption?: { readonly keyset: EncryptionKeyset | undefined; readonly encrypts: boolean };
-  /** URL of the endpoint, and of the API on this machine itself. */
+  /** URLs of the cluster's endpoint, and of the API on this machine. */
   readonly servers: { readonly endpoint: string; readonly local: string };
 }
 
-/** All files, by path. Leaves of the roles that are not in `leaves` are left out. */
+/**
+ * Returns all PKI files of a machine, ordered by path. Leaves of its roles that are not in `leaves`
+ * are left out.
+ *
+ * @example
+ * handout({ roles: ['worker'], cluster: 'blue', user: 'w1', keysets, leaves, servers });
+ * // [{ path: '/etc/kubernetes/pki/ca.crt', mode: 0o644, content: { kind: 'text', text: '…' } }, …]
+ */
 export function handout(of: HandoutOf): readonly MachineFile[] {
   const files = [...trustFiles(of), ...pairFiles(of), ...serviceAccountFiles(of), ...encryptionFiles(of)];
   for (const name of leavesFor(of.roles)) {
@@ -186,8 +194,8 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
 }
 
 /**
- * kubelet's kubeconfig without a certificate, and the one that it asks by. It finds its own under
- * the link once it has one.
+ * kubelet's kubeconfig, which names its certificate by a link, and the one with the token that it
+ * asks for a certificate with.
  */
 function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>): MachineFile[] {
   return [
@@ -202,7 +210,7 @@ function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>)
   ];
 }
 
-/** A kubeconfig that names the files of its certificate, whether they are there or not. */
+/** A kubeconfig that names the files of its certificate, whether they exist or not. */
 function ofOwnFiles(
   of: HandoutOf,
   leaf: LeafName,

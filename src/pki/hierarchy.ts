@@ -1,7 +1,7 @@
 /**
- * Every certificate that Muster issues, as one table: what it says, who signs it, how long it
- * lasts, where it lies and who gets it. Names, usages, paths and modes are kubeadm's; what differs
- * is listed with its reason in `deviations.ts`.
+ * Every certificate that Muster issues, as one table: its contents, its CA, its lifetime, its path
+ * and the machines that get it. Names, usages, paths and modes are kubeadm's; `deviations.ts` lists
+ * the differences with their reasons.
  */
 import type { Millis } from '../base/duration.ts';
 import type { AlternativeNames, Purpose, SubjectName } from './x509.ts';
@@ -10,39 +10,42 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
 /**
- * Validity begins this long before issuing: fresh hardware's clocks are wrong (kubeadm has 5
- * minutes).
+ * How long before its issue a certificate becomes valid, because clocks of fresh hardware are wrong
+ * (kubeadm uses 5 minutes).
  */
 export const BACK_DATED = DAY as Millis;
 /**
- * From here Muster's own transport certificates are valid, so that a machine without a battery can
- * speak to it at all.
+ * The start of validity of Muster's own transport certificates, so that a machine whose clock has
+ * no battery can connect.
  */
 export const TRANSPORT_BEGINS = Date.UTC(2000, 0, 1) as Millis;
 
 export const PKI_DIRECTORY = '/etc/kubernetes/pki';
 export const KUBERNETES_DIRECTORY = '/etc/kubernetes';
-/** What a kubelet joins by that has a token (`spec.kubernetes.joining`). */
+/** The kubeconfig of a kubelet that joins with a token (`spec.kubernetes.joining`). */
 export const BOOTSTRAP_KUBECONFIG = `${KUBERNETES_DIRECTORY}/bootstrap-kubelet.conf`;
-/** What only kube-apiserver reads: how it encrypts, what it records, what it admits. */
+/** Files that only kube-apiserver reads: for encryption, audit and admission. */
 export const APISERVER_DIRECTORY = `${KUBERNETES_DIRECTORY}/apiserver`;
 
-/** CAs of a cluster, and the one of Muster itself. */
+/** The CAs of a cluster, and Muster's own transport CA. */
 export const AUTHORITY_NAMES = ['ca', 'etcd-ca', 'front-proxy-ca', 'transport-ca'] as const;
 export type AuthorityName = (typeof AUTHORITY_NAMES)[number];
 /** Keysets: the CAs, and the key that signs service-account tokens. */
 export type KeysetName = AuthorityName | 'sa';
-/** Those that every cluster has of its own. */
+/** The keysets of every cluster. */
 export const CLUSTER_KEYSETS = [
   'ca',
   'etcd-ca',
   'front-proxy-ca',
   'sa',
 ] as const satisfies readonly KeysetName[];
-/** Those of Muster: one for all clusters. */
+/** Muster's own keysets, for all clusters. */
 export const MUSTER_KEYSETS = ['transport-ca'] as const satisfies readonly KeysetName[];
 
-/** What a holder is. A control plane with stacked etcd is both of the first two. */
+/**
+ * Roles of a certificate holder. A control plane with stacked etcd has both `control-plane` and
+ * `etcd`.
+ */
 export type Role = 'control-plane' | 'etcd' | 'worker' | 'boot-host' | 'operator';
 
 export interface Authority {
@@ -50,11 +53,11 @@ export interface Authority {
   readonly lifetime: Millis;
   readonly begins: 'back-dated' | 'transport';
   /**
-   * Signing pair: exactly one certificate, since kube-controller-manager takes no more. For
-   * machines that have all of these roles. Absent: it never leaves the boot host.
+   * Files of the signing pair, on machines that have all of these roles: exactly one certificate,
+   * because kube-controller-manager takes no more. Absent: the pair never leaves the boot host.
    */
   readonly pair?: { readonly cert: string; readonly key: string; readonly roles: readonly Role[] };
-  /** Trust: every trusted generation. For machines that have any of these roles. */
+  /** File with every trusted generation, on machines that have any of these roles. */
   readonly bundle: { readonly path: string; readonly roles: readonly Role[] };
 }
 
@@ -100,8 +103,8 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
 };
 
 /**
- * The service-account key's files: the signing pair under kubeadm's names, and every verifier in
- * one file.
+ * The files of the service-account key: the signing pair under kubeadm's names, and one file with
+ * all verifying keys.
  */
 export const SERVICE_ACCOUNT = {
   key: `${PKI_DIRECTORY}/sa.key`,
@@ -110,34 +113,34 @@ export const SERVICE_ACCOUNT = {
   roles: ['control-plane'] as readonly Role[],
 } as const;
 
-/** What the names of a cluster's certificates are made of. */
+/** The parts of the names in a cluster's certificates. */
 export interface ClusterNames {
   readonly name: string;
   readonly dnsDomain: string;
-  /** The first address of every service network: that of the Service `kubernetes`. */
+  /** The first address of every service network, which the Service `kubernetes` has. */
   readonly serviceAddresses: readonly string[];
-  /** Host of the endpoint, virtual addresses and whatever else people reach the API by. */
+  /** Host of the endpoint, virtual addresses and all other names under which the API is reached. */
   readonly endpointNames: AlternativeNames;
 }
 
-/** The machine (or boot host, or person) that a leaf is for. */
+/** The machine, boot host or user that a leaf is for. */
 export interface Holder {
   readonly name: string;
   readonly addresses: readonly string[];
-  /** Further DNS names of Muster's own server. */
+  /** Additional DNS names, for Muster's own server. */
   readonly dns?: readonly string[];
 }
 
-/** Where a leaf lies on the machine. */
+/** How a leaf is stored on the machine. */
 export type Delivery =
   | { readonly form: 'pair'; readonly cert: string; readonly key: string }
   /**
-   * Certificate and key in one file, and the link to it that kubelet turns to another file when it
-   * rotates: it stops at the first rotation when there is a file instead of a link (client-go,
+   * Certificate and key in one file, and a link to it. kubelet points the link to another file when
+   * it rotates; with a file instead of a link it would stop at its first rotation (client-go,
    * certificate_store.go).
    */
   | { readonly form: 'combined'; readonly path: string; readonly link: string; readonly kubeconfig: string }
-  /** `alias`: kubeadm's path, a symbolic link to it. */
+  /** `alias`: kubeadm's path, a symbolic link to `path`. */
   | {
       readonly form: 'kubeconfig';
       readonly path: string;
@@ -172,8 +175,8 @@ const pair = (stem: string): Delivery => ({
 });
 
 /**
- * A component's kubeconfig in a directory of its own: mounted as a file, a pod would not see it
- * replaced.
+ * A component's kubeconfig in a directory of its own: a pod that mounted the file itself would not
+ * see its replacement.
  */
 const componentKubeconfig = (name: string): Delivery => ({
   form: 'kubeconfig',
@@ -185,7 +188,7 @@ const componentKubeconfig = (name: string): Delivery => ({
 const etcdMember = (stem: string): Leaf => ({
   parent: 'etcd-ca',
   subject: ({ name }) => ({ commonName: name }),
-  // A member's server certificate is a client's as well: its own JSON gateway dials with it.
+  // A member's JSON gateway uses its server certificate as a client, too.
   purposes: ['serverAuth', 'clientAuth'],
   sans: ({ name, addresses }) => ({
     dns: distinct([name, 'localhost']),
@@ -197,7 +200,7 @@ const etcdMember = (stem: string): Leaf => ({
   roles: ['etcd'],
 });
 
-/** A client that is known by its subject alone. */
+/** A client that is identified by its subject alone. */
 const client = (
   parent: AuthorityName,
   subject: Leaf['subject'],
@@ -307,7 +310,7 @@ export const LEAVES = {
     'control-plane',
   ]),
   kubelet: client('ca', kubeletSubject, KUBELET_CLIENT, ['control-plane', 'worker']),
-  /** The subject is what the in-tree signer asks of a serving certificate of kubelet. */
+  /** The subject that Kubernetes' own signer requires of kubelet's serving certificate. */
   'kubelet-serving': {
     parent: 'ca',
     subject: kubeletSubject,
@@ -319,8 +322,8 @@ export const LEAVES = {
     roles: ['control-plane', 'worker'],
   },
   /**
-   * Puts the in-cluster objects in place, before any binding exists that would give a lesser user
-   * the right to.
+   * Applies the in-cluster objects, before any binding exists that would allow a user with fewer
+   * rights to.
    */
   applier: client(
     'ca',
@@ -329,7 +332,7 @@ export const LEAVES = {
     ['control-plane'],
     HOUR as Millis,
   ),
-  /** `muster kubeconfig`: for a person, for a working day. */
+  /** `muster kubeconfig`: for a user, for a working day. */
   person: client(
     'ca',
     ({ name }) => ({ commonName: name, organizations: ['kubeadm:cluster-admins'] }),
@@ -337,7 +340,7 @@ export const LEAVES = {
     ['operator'],
     (12 * HOUR) as Millis,
   ),
-  /** `muster cluster etcd-client`: for a person who looks into etcd, copies it or repairs it. */
+  /** `muster cluster etcd-client`: for a user who inspects, copies or repairs etcd. */
   'etcd-person': client(
     'etcd-ca',
     ({ name }) => ({ commonName: name }),
@@ -345,7 +348,7 @@ export const LEAVES = {
     ['operator'],
     (12 * HOUR) as Millis,
   ),
-  /** The boot host where it looks at a cluster's API, drains a node or takes one away. */
+  /** The boot host, when it reads a cluster's API, drains a node or removes one. */
   'muster-admin': client(
     'ca',
     named('muster', 'kubeadm:cluster-admins'),
@@ -353,7 +356,7 @@ export const LEAVES = {
     ['boot-host'],
     HOUR as Millis,
   ),
-  /** The boot host as the one that changes etcd's membership. */
+  /** The boot host, when it changes etcd's membership. */
   'muster-etcd-client': client(
     'etcd-ca',
     named('muster'),
@@ -387,9 +390,9 @@ export const LEAF_NAMES = Object.keys(LEAVES) as readonly LeafName[];
 
 export const leafOf = (name: LeafName): Leaf => LEAVES[name];
 
-/** The leaves that machines of these roles hold. */
+/** The leaves of machines with these roles. */
 export const leavesFor = (roles: readonly Role[]): readonly LeafName[] =>
   LEAF_NAMES.filter((name) => leafOf(name).roles.some((role) => roles.includes(role)));
 
-/** Modes of files by what they hold: kubeadm's. */
+/** File modes by content, as kubeadm sets them. */
 export const MODES = { certificate: 0o644, key: 0o600, kubeconfig: 0o600, publicKey: 0o600 } as const;

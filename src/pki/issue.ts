@@ -1,4 +1,4 @@
-/** New generations, and leaves by the table. */
+/** Makes new generations of keysets, and leaves as the table in hierarchy.ts says. */
 import type { Millis } from '../base/duration.ts';
 import {
   AUTHORITIES,
@@ -44,17 +44,17 @@ function authorityFacts(name: AuthorityName, publicKey: PublicKey, now: Millis):
   };
 }
 
-export interface LeafOrder {
+interface LeafOrder {
   readonly leaf: LeafName;
   readonly holder: Holder;
   readonly cluster: ClusterNames;
-  /** From the machine's CSR, or of a key made here. The only thing that the asker decides. */
+  /** From the machine's CSR, or of a key made here. The request decides nothing else. */
   readonly publicKey: PublicKey;
   readonly now: Millis;
 }
 
-/** What the certificate of an order says; pure. */
-export function leafFacts({ leaf, holder, cluster, publicKey, now }: LeafOrder): CertificateFacts {
+/** The contents of an order's certificate; pure. */
+function leafFacts({ leaf, holder, cluster, publicKey, now }: LeafOrder): CertificateFacts {
   const row = leafOf(leaf);
   return {
     subject: row.subject(holder),
@@ -67,6 +67,6 @@ export function leafFacts({ leaf, holder, cluster, publicKey, now }: LeafOrder):
   };
 }
 
-/** `signer` is the primary of the leaf's parent. */
+/** Signs an order; `signer` is the primary generation of the leaf's parent. */
 export const issueLeaf = (signer: Signer, order: LeafOrder): Promise<IssuedPem> =>
   signer.issue(leafFacts(order));

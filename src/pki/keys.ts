@@ -1,6 +1,5 @@
 /**
- * Key pairs. A private key is a value that cannot be printed by accident: only `pem()` gives it
- * away.
+ * Key pairs. A private key cannot be printed by accident: only `pem()` returns its text.
  */
 import { createHash, createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -9,8 +8,8 @@ import { MusterError } from '../base/errors.ts';
 const generatePair = promisify(generateKeyPair);
 
 /**
- * By kubeadm's names (v1beta4 `encryptionAlgorithm`). The first is the default: an RSA-2048 key
- * takes a thousand times longer to make.
+ * Algorithms by kubeadm's names (v1beta4 `encryptionAlgorithm`). The first is the default: an
+ * RSA-2048 key takes a thousand times longer to make.
  */
 export const KEY_ALGORITHMS = ['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096'] as const;
 export type KeyAlgorithm = (typeof KEY_ALGORITHMS)[number];
@@ -32,7 +31,12 @@ export class PrivateKey {
     return new PrivateKey(privateKey);
   }
 
-  /** Reads PKCS#8, SEC1 or PKCS#1. Throws E_PKI, never with the text in it. */
+  /**
+   * Reads PKCS#8, SEC1 or PKCS#1.
+   *
+   * @throws {MusterError} E_PKI when the text is no such key; the message does not contain the
+   *   text.
+   */
   static fromPem(pem: string): PrivateKey {
     let key: KeyObject;
     try {
@@ -50,8 +54,8 @@ export class PrivateKey {
   }
 
   /**
-   * The one way to the key's text; as kubeadm writes it: `EC PRIVATE KEY` (SEC1) or `RSA PRIVATE
-   * KEY` (PKCS#1).
+   * The key's text, as kubeadm writes it: `EC PRIVATE KEY` (SEC1) or `RSA PRIVATE KEY` (PKCS#1).
+   * Nothing else returns it.
    */
   pem(): string {
     return String(this.#key.export({ type: this.isRsa ? 'pkcs1' : 'sec1', format: 'pem' }));
@@ -61,7 +65,7 @@ export class PrivateKey {
     return new PublicKey(createPublicKey(this.#key));
   }
 
-  /** For signing. Node's inspection of it shows nothing. */
+  /** The key for signing; inspecting it in Node shows nothing. */
   get object(): KeyObject {
     return this.#key;
   }
@@ -118,13 +122,13 @@ export class PublicKey {
   }
 }
 
-/** kubeadm's `--discovery-token-ca-cert-hash`, and what curl's pinning is built on. */
+/** The form of kubeadm's `--discovery-token-ca-cert-hash`; curl's pinning uses the same hash. */
 export const discoveryHash = (key: PublicKey): string => `sha256:${key.pin()}`;
 
 /**
- * Why a key is not used, or undefined. RSA from 2048 to 8192 bits (more costs the server seconds a
- * check) with exponent 65537; curves P-256 and P-384. Kubernetes and etcd take Ed25519 in part
- * only, so it is refused as well.
+ * Why a key is refused, or undefined. Accepted are RSA from 2048 to 8192 bits (a larger key costs
+ * the server seconds per check) with exponent 65537, and the curves P-256 and P-384. Kubernetes and
+ * etcd support Ed25519 only in part, so it is refused too.
  */
 export function keyWeakness(key: KeyObject): string | undefined {
   const details = key.asymmetricKeyDetails ?? {};

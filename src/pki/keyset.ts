@@ -1,15 +1,23 @@
 /**
  * Generations of a key (a CA's, the service accounts', the one that Secrets are encrypted with):
  * one is primary and signs, some are trusted, some no longer. Every change is one of the
- * transitions below, so that a rotation is: add, everybody trusts; promote, everybody re-issues;
- * distrust; forget. Pure; nothing here is printed, see views.ts.
+ * transitions below. A rotation is: add a generation and wait until everything trusts it; promote
+ * it and re-issue all certificates; distrust the old one; forget it. Pure; nothing here is printed,
+ * see views.ts.
+ *
+ * @example
+ * let keyset = foundKeyset('ca', await newGeneration('ca', { now })); const old = keyset.primary;
+ * const next = await newGeneration('ca', { now }); keyset = addTrusted(keyset, next); // both are
+ * trusted, the old one signs keyset = promote(keyset, next.id); // both are trusted, the new one
+ * signs keyset = distrust(keyset, old); // only the new one is trusted keyset = forget(keyset,
+ * old); // the old key is gone
  */
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { KeysetName } from './hierarchy.ts';
 import type { PrivateKey, PublicKey } from './keys.ts';
 
-/** What every generation has, whatever its key is for. */
+/** The part that every generation has, whatever its key is for. */
 export interface Aged {
   readonly id: string;
   readonly createdAt: Millis;
@@ -26,14 +34,14 @@ export interface Generation extends Aged {
 
 export interface KeysetOf<N extends string, G extends Aged> {
   readonly name: N;
-  /** Id of the one that signs; always trusted. */
+  /** Id of the generation that signs; it is always trusted. */
   readonly primary: string;
-  /** In the order in which they came. */
+  /** In the order in which they were added. */
   readonly trusted: readonly G[];
   readonly distrusted: readonly G[];
 }
 export type Keyset = KeysetOf<KeysetName, Generation>;
-/** For what looks at ids alone. */
+/** The part that transitions need: ids alone. */
 type AnyKeyset = KeysetOf<string, Aged>;
 
 export const generationId = (key: PublicKey): string => key.pin().slice(0, 16);
@@ -53,7 +61,7 @@ const refuse = (keyset: AnyKeyset, message: string): never => {
   throw new MusterError('E_KEYSET', `keyset ${keyset.name}: ${message}`);
 };
 
-/** Trusted from now on; it does not sign yet. */
+/** Adds a trusted generation; it does not sign yet. */
 export function addTrusted<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   generation: G,
@@ -63,7 +71,7 @@ export function addTrusted<N extends string, G extends Aged>(
   return { ...keyset, trusted: [...keyset.trusted, generation] };
 }
 
-/** Signs from now on. Only what is trusted can. */
+/** Makes a trusted generation the one that signs. */
 export function promote<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   id: string,
@@ -72,7 +80,7 @@ export function promote<N extends string, G extends Aged>(
   return { ...keyset, primary: id };
 }
 
-/** No longer trusted. Never the one that signs; so one trusted always remains. */
+/** Ends the trust in a generation; never in the one that signs, so one always stays trusted. */
 export function distrust<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   id: string,
@@ -86,7 +94,7 @@ export function distrust<N extends string, G extends Aged>(
   };
 }
 
-/** Takes a distrust back. */
+/** Trusts a distrusted generation again. */
 export function trustAgain<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   id: string,
@@ -99,32 +107,32 @@ export function trustAgain<N extends string, G extends Aged>(
   };
 }
 
-/** The end of a generation: its key is gone with it. */
+/** Drops a distrusted generation, and its key with it. */
 export function forget<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
   if (!keyset.distrusted.some((one) => one.id === id)) refuse(keyset, `${id} is not distrusted, so it stays`);
   return { ...keyset, distrusted: keyset.distrusted.filter((one) => one.id !== id) };
 }
 
-/** What is wrong with a keyset as read, or undefined. */
+/** What is wrong with a stored keyset, or undefined. */
 export function keysetFault(keyset: AnyKeyset): string | undefined {
   const ids = [...keyset.trusted, ...keyset.distrusted].map(({ id }) => id);
   if (new Set(ids).size !== ids.length) return 'a generation stands twice';
   return keyset.trusted.some(({ id }) => id === keyset.primary) ? undefined : 'the primary is not trusted';
 }
 
-/** The one that signs first, then the others. */
+/** The generation that signs, then the other trusted ones. */
 export const inOrder = <G extends Aged>(keyset: KeysetOf<string, G>): readonly G[] => [
   primaryOf(keyset),
   ...keyset.trusted.filter(({ id }) => id !== keyset.primary),
 ];
 
-/** All trusted certificates as one PEM text: what verifiers are given. */
+/** All trusted certificates as one PEM text, for whatever verifies. */
 export const trustBundle = (keyset: Keyset): string =>
   inOrder(keyset)
     .map(({ certificate }) => certificate ?? '')
     .join('');
 
-/** The single certificate and key that sign. kube-controller-manager refuses more than one. */
+/** The one certificate and key that sign. kube-controller-manager refuses more than one. */
 export function signingPair(keyset: Keyset): { readonly certificate: string; readonly key: PrivateKey } {
   const { certificate, key } = primaryOf(keyset);
   return { certificate: certificate ?? refuse(keyset, 'has no certificates'), key };

@@ -4,19 +4,19 @@ import { type Plain, yamlText } from '../base/yaml-text.ts';
 import { type PrivateKey, REDACTED } from './keys.ts';
 
 export type Credential =
-  /** Embedded, as kubeadm does; `kubeadm certs` looks only at these. */
+  /** Embedded, as kubeadm does it; `kubeadm certs` reads only these. */
   | { readonly kind: 'embedded'; readonly certificate: string; readonly key: PrivateKey }
   /**
-   * Embedded, but the key is the machine's own and never seen here: the text ends with
-   * `client-key-data: `, and the machine appends the base64 of its key file and a line break.
+   * Embedded, but the key stays on the machine: the text ends with `client-key-data: `, and the
+   * machine appends the base64 of its key file and a line break.
    */
   | { readonly kind: 'own-key'; readonly certificate: string }
-  /** kubelet's, which it replaces itself. */
+  /** Paths of kubelet's files, which kubelet replaces itself. */
   | { readonly kind: 'files'; readonly certificate: string; readonly key: string }
   /** A bootstrap token, `id.secret`. */
   | { readonly kind: 'token'; readonly token: Secret };
 
-export interface Kubeconfig {
+interface Kubeconfig {
   readonly cluster: string;
   /** URL of the API. */
   readonly server: string;
@@ -67,7 +67,7 @@ export function kubeconfigText(config: Kubeconfig): string {
   return config.credential.kind === 'own-key' ? `${text}      client-key-data: ` : text;
 }
 
-/** For people to look at: the same without what is secret. */
+/** The same for display, without secrets. */
 export function kubeconfigView(config: Kubeconfig): unknown {
   const secret = { embedded: 'client-key-data', token: 'token' }[config.credential.kind as string];
   const fields = userFields(config.credential);

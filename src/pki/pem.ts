@@ -1,13 +1,13 @@
-/** PEM (RFC 7468): the text around DER. */
+/** PEM (RFC 7468), the text form of DER. */
 
-export interface PemBlock {
+interface PemBlock {
   readonly label: string;
   readonly octets: Buffer;
 }
 
 /**
- * The blocks of a text, in order; `undefined` when anything in it is not a block. Blank lines
- * between blocks are allowed.
+ * The blocks of a text, in order; undefined when it contains anything else. Blank lines between
+ * blocks are allowed.
  */
 export function parsePem(text: string): readonly PemBlock[] | undefined {
   const blocks: PemBlock[] = [];

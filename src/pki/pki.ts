@@ -1,6 +1,6 @@
 /**
- * The keys of all clusters: founded once, kept sealed in the store, every certificate written to
- * the ledger before it leaves.
+ * The keys of all clusters. They are founded once and kept sealed in the store; every certificate
+ * is written to the ledger before it is handed out.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
@@ -39,7 +39,7 @@ import { rewrapSecret } from './secrets.ts';
 import type { Vault } from './vault.ts';
 import { type Signer, type SubjectName, signer } from './x509.ts';
 
-export interface PkiDeps {
+interface PkiDeps {
   readonly store: Store;
   readonly vault: Vault;
   readonly clock: Clock;
@@ -47,62 +47,66 @@ export interface PkiDeps {
 
 export type Keysets = ReadonlyMap<KeysetName, Keyset>;
 
-export interface IssueOrder {
+interface IssueOrder {
   readonly leaf: LeafName;
   readonly holder: Holder;
   readonly cluster: ClusterNames;
   readonly publicKey: PublicKey;
   /**
-   * Written with the ledger's entry or not at all: what makes this certificate the one that counts.
+   * Writes that belong to the certificate, e.g. the record that makes it the current one: committed
+   * together with the ledger's entry, or not at all.
    */
   readonly also?: (issued: IssuedCertificate) => readonly Write[];
 }
 
 export interface Pki {
   /**
-   * Makes the keysets of a cluster, with the one that its Secrets are encrypted with, or those of
-   * Muster for `_muster`. Those that are there already are returned as they are.
+   * Makes the keysets of a cluster, with the one that its Secrets are encrypted with, or Muster's
+   * own for `_muster`. Returns existing keysets as they are.
    */
   found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
   /** Whether the scope has keysets. */
   isFounded(scope: string): Promise<boolean>;
-  /** Throws E_NO_KEYS when the scope was not founded. */
+  /** @throws {MusterError} E_NO_KEYS when the scope was not founded. */
   keysets(scope: string): Promise<Keysets>;
   /**
-   * One step of a rotation: reads, applies `step`, writes if nobody else wrote meanwhile
-   * (E_CONFLICT otherwise).
+   * One step of a rotation: reads the keyset, applies `step` and writes it.
+   *
+   * @throws {MusterError} E_CONFLICT when another call wrote it meanwhile; E_PKI when there is
+   *   none.
    */
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
-  /** What the cluster's Secrets are encrypted with; undefined for one that was founded without. */
+  /** The keyset that encrypts the cluster's Secrets; undefined when it was founded without. */
   encryption(scope: string): Promise<EncryptionKeyset | undefined>;
-  /** As `change`. */
+  /** As {@link change}, for the keyset that encrypts Secrets. */
   changeEncryption(
     scope: string,
     step: (keyset: EncryptionKeyset) => EncryptionKeyset,
   ): Promise<EncryptionKeyset>;
   /**
-   * Signs and enters into the ledger; the certificate is returned when the entry is durable.
-   * E_CONFLICT when an expectation of `also` does not hold: then nothing was written, and the
-   * certificate is nobody's.
+   * Signs a certificate and writes it to the ledger; resolves when the entry is durable.
+   *
+   * @throws {MusterError} E_CONFLICT when an expectation of `also` does not hold: nothing was
+   *   written, and the certificate is not handed out.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
-  /** Clusters that have keys, by name, and Muster's own scope. */
+  /** Names of the clusters that have keys, and Muster's own scope. */
   scopes(): Promise<readonly string[]>;
   /** The ledger's entry of this serial number. */
   issuedOne(scope: string, serial: string): Promise<IssuedCertificate | undefined>;
   /** The ledger of a scope, by serial number. */
   issued(scope: string): Promise<readonly IssuedCertificate[]>;
   /**
-   * Seals everything sealed with the vault's primary key. Returns how many records were written.
+   * Seals all records with the vault's primary key. Returns how many were written.
    */
   rewrap(): Promise<number>;
 }
 
-export const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
+const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
   [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
 
 /**
- * A record with keys, sealed by the vault's primary; undefined when it is already, or holds none.
+ * The record sealed with the vault's primary key; undefined when it is already, or holds no secret.
  */
 function rewrapped(key: string, value: string, vault: Vault): string | undefined {
   if (KEYS.secret.parse(key)) return rewrapSecret(key, value, vault);

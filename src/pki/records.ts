@@ -35,7 +35,7 @@ const issuedRecord = z.strictObject({
   leaf: z.enum(LEAF_NAMES),
   /** As openssl prints it. */
   subject: z.string(),
-  /** The machine, person or host that it was handed to. */
+  /** The machine, user or host that it was handed to. */
   to: z.string(),
   /** Keyset and generation that signed. */
   issuer: z.strictObject({ keyset: z.enum(AUTHORITY_NAMES), generation: z.string() }),
@@ -52,7 +52,7 @@ export type IssuedCertificate = Omit<z.output<typeof issuedRecord>, 'v' | 'leaf'
   readonly leaf: LeafName;
 };
 
-/** What a sealed key is bound to. */
+/** The record name that a sealed key is bound to. */
 const sealName = (record: string, id: string): string => `${record}/${id}`;
 
 export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): string {
@@ -74,7 +74,10 @@ export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): strin
 }
 
 /**
- * Throws E_PKI when the record is not one, E_VAULT_KEY or E_VAULT_RECORD when its keys do not open.
+ * Reads a keyset's record.
+ *
+ * @throws {MusterError} E_PKI when it is not one; E_VAULT_KEY, E_VAULT_RECORD when its keys cannot
+ *   be opened.
  */
 export function decodeKeyset(record: string, value: string, vault: Vault): Keyset {
   const read = keysetRecord.safeParse(json(record, value));
@@ -98,7 +101,7 @@ export function decodeKeyset(record: string, value: string, vault: Vault): Keyse
   return keyset;
 }
 
-/** The record with every key sealed by the vault's primary; undefined when all are already. */
+/** The record with every key sealed by the vault's primary key; undefined when all are already. */
 export function rewrapKeyset(record: string, value: string, vault: Vault): string | undefined {
   const read = keysetRecord.safeParse(json(record, value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);

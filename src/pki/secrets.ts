@@ -1,6 +1,6 @@
 /**
- * Secret texts of Muster's own that are no keyset, sealed in the store: what tickets are derived
- * from, the listener's key.
+ * Muster's own secrets that are not keysets, sealed in the store: the key that tickets are derived
+ * from, and the listener's private key.
  */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
@@ -23,17 +23,17 @@ function sealedIn(record: string, value: string): Envelope {
 
 const encode = (sealed: Envelope): string => JSON.stringify({ v: 1, sealed });
 
-/** The record sealed by the vault's primary; undefined when it is already. */
+/** The record sealed by the vault's primary key; undefined when it is already. */
 export function rewrapSecret(record: string, value: string, vault: Vault): string | undefined {
   const sealed = sealedIn(record, value);
   return sealed.kid === vault.primary ? undefined : encode(vault.rewrap(record, sealed));
 }
 
 export interface Secrets {
-  /** Throws E_VAULT_KEY, E_VAULT_RECORD, E_PKI. */
+  /** @throws {MusterError} E_VAULT_KEY, E_VAULT_RECORD, E_PKI. */
   get(name: string): Promise<string | undefined>;
   put(name: string, text: string): Promise<void>;
-  /** 32 random octets, made when first asked for. */
+  /** 32 random octets, made at the first call. */
   key(name: string): Promise<Buffer>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The certificate of Muster's own listener for agents: renewed in good time, and when the host's
- * addresses change.
+ * The certificate of the agents' listener: renewed before it ends, and when the host's addresses
+ * change.
  */
 import { X509Certificate } from 'node:crypto';
 import { z } from 'zod';
@@ -14,7 +14,7 @@ import { type Keyset, trustBundle } from './keyset.ts';
 import type { Pki } from './pki.ts';
 import type { Secrets } from './secrets.ts';
 
-/** DNS name of the listener besides its addresses. */
+/** The listener's DNS name, in addition to its addresses. */
 const SERVER_NAME = 'muster';
 const SECRET = 'server';
 

@@ -1,5 +1,5 @@
 /**
- * Where the vault's key comes from: a systemd credential, or a file that only its owner can read.
+ * Reads the vault's key from a systemd credential, or from a file that only its owner can read.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -10,8 +10,10 @@ import { newVaultKey, type Vault, vaultFrom } from './vault.ts';
 export const VAULT_CREDENTIAL = 'muster-vault-key';
 
 /**
- * The credential if there is one, else `file`. A file that others may read is refused; systemd
- * guards its credentials itself. Throws E_VAULT_KEY that says which file and what to do.
+ * Opens the vault with the credential if there is one, else with `file`. A file that others may
+ * read is refused; systemd protects its credentials itself.
+ *
+ * @throws {MusterError} E_VAULT_KEY, which names the file and what to do.
  */
 export function openVault(options: {
   readonly file: string;
@@ -32,19 +34,19 @@ export function openVault(options: {
   return vaultFrom(text, options.file);
 }
 
-/** In the state directory, when no other place is named. */
+/** The key file in the state directory, used when no other is named. */
 export const VAULT_KEY_FILE = 'vault.key';
 
 /**
- * As {@link openVault}, for a server's start: `file` if one is named (it must be there), else the
- * credential, else the one in the state directory, which is made when there is nothing yet that was
- * sealed with another. `warn` is told what an operator should know.
+ * {@link openVault} for a server's start: with `file` if one is named (it must exist), else with
+ * the credential, else with the key file in the state directory, which is made if nothing was
+ * sealed yet. `warn` gets a message for the operator.
  */
 export function startVault(options: {
   readonly file: string | undefined;
   readonly credentialsDirectory: string | undefined;
   readonly state: string;
-  /** Whether the store holds what a vault key sealed. */
+  /** Whether the store holds anything that a vault key sealed. */
   readonly sealed: boolean;
   readonly warn: (text: string) => void;
 }): Vault {
@@ -76,7 +78,7 @@ function read(file: string): string {
   }
 }
 
-/** Makes a key file; never over one that is there. True when it was made. */
+/** Makes a key file and never replaces one. True when it was made. */
 export function createVaultKey(file: string): boolean {
   try {
     const handle = fs.openSync(file, 'wx', 0o600);
@@ -96,7 +98,7 @@ export function createVaultKey(file: string): boolean {
   }
 }
 
-/** So that the file's name survives a power cut as well as its content. */
+/** Syncs the directory, so that the file's name survives a power cut as its content does. */
 function syncDirectory(directory: string): void {
   const handle = fs.openSync(directory, 'r');
   try {

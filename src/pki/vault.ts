@@ -1,6 +1,6 @@
 /**
- * Private keys at rest: AES-256-GCM under a key that is not in the store. An envelope names the key
- * it was sealed with, and is bound to its record: put under another name, it does not open.
+ * Private keys at rest: AES-256-GCM with a key that is not in the store. An envelope names the key
+ * that sealed it and is bound to its record: under another record's name it does not open.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
@@ -8,7 +8,7 @@ import { MusterError } from '../base/errors.ts';
 
 const envelopeSchema = z.strictObject({
   v: z.literal(1),
-  /** Which vault key. */
+  /** Id of the vault key that sealed it. */
   kid: z.string().regex(/^[0-9a-f]{16}$/),
   iv: z.base64(),
   /** Ciphertext and tag. */
@@ -19,16 +19,16 @@ export type Envelope = z.output<typeof envelopeSchema>;
 export interface Vault {
   /** Id of the key that seals. */
   readonly primary: string;
-  /** Ids of all keys that it can open with. */
+  /** Ids of all keys that can open. */
   readonly ids: readonly string[];
-  /** `record` is the name of the store's record; the same is needed to open. */
+  /** `record` is the name of the store's record; opening needs the same name. */
   seal(record: string, plaintext: string): Envelope;
   /**
-   * Throws E_VAULT_KEY when it was sealed with a key that is not here, E_VAULT_RECORD when it was
-   * changed or belongs elsewhere.
+   * @throws {MusterError} E_VAULT_KEY when it was sealed with a key that this vault does not have,
+   * E_VAULT_RECORD when it was changed or belongs to another record.
    */
   open(record: string, envelope: unknown): string;
-  /** The envelope under the primary key; the same one when it is already. */
+  /** The envelope sealed with the primary key; the same one when it is already. */
   rewrap(record: string, envelope: Envelope): Envelope;
 }
 
@@ -39,17 +39,17 @@ const LINE = /^muster-vault-1:([A-Za-z0-9+/]{43}=)$/;
 /** A new vault key as the line that its file holds. */
 export const newVaultKey = (): string => `muster-vault-1:${randomBytes(32).toString('base64')}`;
 
-/** Says which key, and nothing about it. */
+/** A key's id, which reveals nothing about the key. */
 const keyIdOf = (key: Buffer): string =>
   createHash('sha256').update('muster vault key id\0').update(key).digest('hex').slice(0, 16);
 
-/** What an envelope is bound to. */
+/** The data that an envelope is bound to. */
 const bound = (kid: string, record: string): Buffer => Buffer.from(`muster-vault\0${1}\0${kid}\0${record}`);
 
 /**
- * A vault from the text of its key file: a key on each line, the first seals, the others only open.
- * To rotate: put a new line first, restart, rewrap, remove the old line. `source` names the file in
- * errors.
+ * A vault from the text of its key file, which has a key on each line: the first one seals, the
+ * others only open. To rotate: put a new line first, restart, rewrap, remove the old line. `source`
+ * names the file in errors.
  */
 export function vaultFrom(text: string, source: string): Vault {
   const keys = new Map<string, Buffer>();

@@ -1,6 +1,6 @@
 /**
- * What people may see of keys and certificates: `muster pki status`, API and page. No private key
- * is in any of them.
+ * Keys and certificates as `muster pki status`, API and page show them. None contains a private
+ * key.
  */
 import type { Millis } from '../base/duration.ts';
 import type { EncryptionKeyset } from './encryption.ts';
@@ -14,12 +14,12 @@ const iso = (at: Millis): string => new Date(at).toISOString();
 export interface GenerationView {
   readonly id: string;
   readonly createdAt: string;
-  /** Of a key pair. */
+  /** Only for key pairs. */
   readonly pin?: string;
   readonly state: 'primary' | 'trusted' | 'distrusted';
 }
 
-export interface KeysetView {
+interface KeysetView {
   readonly name: string;
   readonly generations: readonly GenerationView[];
 }
@@ -27,7 +27,7 @@ export interface KeysetView {
 export const keysetView = (keyset: Keyset): KeysetView =>
   generations(keyset, ({ publicKey }) => ({ pin: discoveryHash(publicKey) }));
 
-/** Which keys there are; a symmetric key has nothing else to show. */
+/** The keys by id; a symmetric key has nothing else to show. */
 export const encryptionView = (keyset: EncryptionKeyset): KeysetView => generations(keyset, () => ({}));
 
 function generations<G extends Aged>(
@@ -58,9 +58,9 @@ export interface CertificateView {
   readonly notBefore: string;
   readonly notAfter: string;
   /**
-   * `expiring`: less than a fifth of its life is left. `superseded`: an agent's that is not
-   * believed any more. `revoked`: an agent's whose machine was taken out. `removed`: of the
-   * cluster, for a machine that is not in it any more: not renewed, and good until it ends.
+   * `expiring`: less than a fifth of its life is left. `superseded`: an agent's certificate that is
+   * no longer believed. `revoked`: an agent's certificate whose machine was taken out. `removed`: a
+   * cluster's certificate whose machine has left: it is not renewed, but valid until it ends.
    */
   readonly state: 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
 }
@@ -80,7 +80,7 @@ export function certificateView(issued: IssuedCertificate, now: Millis): Certifi
   };
 }
 
-/** Keysets, and every certificate handed out: the next to end first. */
+/** Keysets, and every certificate that was handed out; the one that ends next comes first. */
 export function pkiStatusView(
   keysets: Iterable<Keyset>,
   issued: readonly IssuedCertificate[],
@@ -98,7 +98,7 @@ export function pkiStatusView(
   };
 }
 
-/** Files by path and mode; of their content, only where it comes from. */
+/** Files by path and mode, with the origin of their content instead of the content. */
 export function machineFileView(file: MachineFile): {
   readonly path: string;
   readonly mode: string;
@@ -117,8 +117,8 @@ export function machineFileView(file: MachineFile): {
 }
 
 /**
- * Certificates that an authority's generation still answers for: as long as there is one,
- * distrusting the generation cuts its holder off.
+ * The certificates that depend on a CA's generation: as long as there is one, distrusting the
+ * generation would cut off its holder.
  */
 export const stillDependsOn = (
   issued: readonly IssuedCertificate[],

@@ -1,4 +1,4 @@
-/** Certificates written: the only file that knows the X.509 library (docs/decisions/0022). */
+/** Writes certificates; the only file that uses the X.509 library (docs/decisions/0022). */
 import { randomBytes, sign } from 'node:crypto';
 import { promisify } from 'node:util';
 import { AsnConvert, OctetString } from '@peculiar/asn1-schema';
@@ -9,7 +9,7 @@ import { element, TAG } from './der.ts';
 import type { PrivateKey, PublicKey } from './keys.ts';
 import { formatPem, parsePem } from './pem.ts';
 
-/** Encoded as O…, CN: the order in which Go writes it. */
+/** A subject, encoded as O…, CN: the order in which Go writes it. */
 export interface SubjectName {
   readonly commonName: string;
   readonly organizations?: readonly string[];
@@ -17,7 +17,7 @@ export interface SubjectName {
 
 export interface AlternativeNames {
   readonly dns: readonly string[];
-  /** Of both families, as text. */
+  /** IPv4 and IPv6 addresses as text. */
   readonly ips: readonly string[];
 }
 
@@ -58,7 +58,7 @@ const RSA = new asn.AlgorithmIdentifier({ algorithm: '1.2.840.113549.1.1.11', pa
 
 const NO_UNUSED_BITS = Buffer.from([0]);
 
-/** On a thread of Node's pool. */
+/** Signs on a thread of Node's pool. */
 const signed = promisify(sign);
 
 /** 127 random bits, positive and always of 16 octets (RFC 5280 4.1.2.2 allows 20). */
@@ -68,7 +68,7 @@ function newSerial(): Buffer {
   return octets;
 }
 
-/** A copy: a Buffer may be a view into a larger one. */
+/** Copies a Buffer, which may be a view into a larger one. */
 const alone = (octets: Uint8Array): ArrayBuffer => new Uint8Array(octets).buffer;
 
 /** A PrintableString where that can hold it (X.680, 41.4), as Go and OpenSSL choose. */
@@ -93,7 +93,7 @@ const nameOf = ({ commonName, organizations = [] }: SubjectName): asn.Name =>
 
 /**
  * The key identifier: the first 20 octets of the SHA-256 over the SubjectPublicKeyInfo (RFC 7093,
- * method 4). Two generations of a CA carry one name; this tells them apart.
+ * method 4). Two generations of a CA have the same name; this distinguishes them.
  */
 export const keyIdOf = (key: PublicKey): string => key.pin().slice(0, 40);
 
@@ -111,7 +111,7 @@ function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined):
   const isRsa = facts.publicKey.object.asymmetricKeyType === 'rsa';
   const usage =
     asn.KeyUsageFlags.digitalSignature |
-    // An ECDSA key encrypts nothing; kubeadm sets the bit all the same (deviations.ts).
+    // An ECDSA key encrypts nothing, but kubeadm sets the bit too (deviations.ts).
     (isRsa ? asn.KeyUsageFlags.keyEncipherment : 0) |
     (facts.ca ? asn.KeyUsageFlags.keyCertSign : 0);
   const extensions = [critical(asn.id_ce_keyUsage, new asn.KeyUsage(usage))];
@@ -168,7 +168,7 @@ async function write(
     subjectPublicKeyInfo: AsnConvert.parse(facts.publicKey.spki, asn.SubjectPublicKeyInfo),
     extensions: new asn.Extensions(extensionsOf(facts, issuer.keyId)),
   });
-  // Put around what was signed as it is: written a second time it would cost as much again.
+  // The signed bytes are wrapped as they are: encoding them again would double the cost.
   const toBeSigned = Buffer.from(AsnConvert.serialize(tbsCertificate));
   const signature = await signed('sha256', toBeSigned, key.object);
   const certificate = element(
@@ -190,9 +190,8 @@ export const selfSign = (facts: CertificateFacts, key: PrivateKey): Promise<Issu
   write(facts, { name: nameOf(facts.subject) }, key);
 
 /**
- * A CA from its certificate and key. What it issues lies within its own validity: a leaf that
- * outlives its CA is a surprise on the day the CA ends. Throws RangeError for what is not one
- * certificate.
+ * A CA from its certificate and key. Its leaves end no later than itself: a leaf that outlived its
+ * CA would fail on the day the CA ends. Throws RangeError for a text that is not one certificate.
  */
 export function signer(certificatePem: string, key: PrivateKey): Signer {
   const [block, ...more] = parsePem(certificatePem) ?? [];
