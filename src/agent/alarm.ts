@@ -1,6 +1,6 @@
 /**
- * The alarm of a machine whose credentials two systems may hold, and the operator's word that ends
- * it.
+ * The alarm of a machine whose credentials two systems may hold, and the operator's command that
+ * ends it.
  */
 import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
@@ -10,14 +10,14 @@ import type { Roster } from '../machines/roster.ts';
 import type { Identities } from './identities.ts';
 import { REVOKED } from './withdrawal.ts';
 
-export interface AlarmDeps {
+interface AlarmDeps {
   readonly roster: Roster;
   readonly identities: Identities;
   readonly events: EventSink;
   readonly clock: Clock;
 }
 
-/** Durable when it resolves. The first reason stays: it says when it began. */
+/** Raises the alarm; durable when it resolves. The first reason stays, with its time. */
 export async function raiseAlarm(
   { roster, events, clock }: Omit<AlarmDeps, 'identities'>,
   machine: string,
@@ -34,12 +34,12 @@ export async function raiseAlarm(
 }
 
 /**
- * `muster machine rearm`: the alarm ends. `keep`: the certificate that was given out was the
- * machine's own and stays, or counts again if it was revoked when the machine was taken out.
- * Otherwise it is no longer believed, and the next key that comes with the ticket of the machine's
- * present boot has one; its time begins anew.
+ * `muster machine rearm`: ends the alarm. With `keep` the current certificate is the machine's own
+ * and stays, or counts again if it was revoked when the machine was removed. Without, it is no
+ * longer believed, and the next key that comes with the ticket of the machine's current boot gets
+ * one; the ticket's time starts again.
  *
- * Throws E_NOT_FOUND.
+ * @throws {MusterError} E_NOT_FOUND.
  */
 export async function rearmMachine(
   { roster, identities, events, clock }: AlarmDeps,

@@ -1,20 +1,20 @@
 /**
- * What an agent says of its machine with every poll, as form fields. It is believed only of the
- * machine that its certificate names, and only about that machine.
+ * What an agent reports about its machine with every poll, as form fields. It is believed only
+ * about the machine that its certificate belongs to.
  */
 import type { LeafName } from '../pki/hierarchy.ts';
 
 /** The disk that the machine's data selector matches. */
 export type DataDisk =
-  /** No selector was given: this machine keeps nothing. */
+  /** The machine has no selector for a data disk and keeps nothing. */
   | { readonly state: 'unused' }
   | { readonly state: 'none' | 'several'; readonly detail: string }
-  /** No partition table, no signature; or we were making it and were cut off. */
+  /** No partition table and no signature; or the agent was interrupted while it made the disk. */
   | { readonly state: 'blank'; readonly device: string }
-  /** Somebody's data: never touched. */
+  /** The disk holds other data, which is never touched. */
   | { readonly state: 'foreign'; readonly device: string; readonly detail: string }
   /**
-   * Made by us, not mounted yet, or mounted. A partition, where the machine starts from the same
+   * Made by the agent; mounted or not. It is a partition where the machine boots from the same
    * disk.
    */
   | {
@@ -33,32 +33,31 @@ export interface Marker {
 
 export interface EtcdFacts {
   /**
-   * Whether a WAL lies in etcd's data directory; `unknown` while the data filesystem is not
-   * mounted.
+   * Whether etcd's data directory has a WAL; `unknown` while the data filesystem is not mounted.
    */
   readonly wal: 'present' | 'absent' | 'unknown';
-  /** The local member's own word: `serving` is a linearizable read, so there is a quorum. */
+  /** As the local member reports it: `serving` is a linearizable read, so there is a quorum. */
   readonly health: 'serving' | 'alive' | 'down';
-  /** What its process was started with, see {@link ApiserverFacts}. */
+  /** `MUSTER_REVISION` of its process, see {@link ApiserverFacts}. */
   readonly revision?: string;
 }
 
-/** A kube-apiserver that runs on the machine. */
+/** A kube-apiserver that is running on the machine. */
 export interface ApiserverFacts {
-  /** `ready`: it says so itself. */
+  /** `ready`: its own health check says so. */
   readonly health: 'ready' | 'alive';
-  /** `MUSTER_REVISION` of its process: what it was started with. `-`: it has none. */
+  /** `MUSTER_REVISION` of its process, the digest of all that it was started with; `-`: none. */
   readonly revision: string;
 }
 
 /**
- * How the disk fares from which the machine starts by itself. kept: it holds what this boot used.
- * started: this boot is from it. failed: it could not be brought up to date. The others as in
- * {@link DataDisk}.
+ * The state of the disk from which the machine boots without Muster. kept: it holds what this boot
+ * used. started: this boot came from it. failed: it could not be updated. The others as in {@link
+ * DataDisk}.
  */
 export const BOOT_DISK_STATES = ['kept', 'started', 'failed', 'none', 'several', 'foreign'] as const;
 
-export interface BootDiskFacts {
+interface BootDiskFacts {
   readonly state: (typeof BOOT_DISK_STATES)[number];
   readonly text: string;
 }
@@ -66,20 +65,20 @@ export interface BootDiskFacts {
 export interface AgentFacts {
   /** Version of the agent script. */
   readonly agent: string;
-  /** Of the kernel: changes with every boot. */
+  /** The kernel's boot id, which changes with every boot. */
   readonly bootId: string;
   readonly machineId: string;
   /** The machine's clock, ms since 1970. */
   readonly clock: number;
   readonly disk: DataDisk;
-  /** Absent: none is named, or it is not known yet. */
+  /** Absent: no boot disk is named, or its state is not known yet. */
   readonly bootDisk?: BootDiskFacts;
-  /** Of a mounted data filesystem. */
+  /** The marker of a mounted data filesystem. */
   readonly marker?: Marker;
   readonly etcd: EtcdFacts;
-  /** Absent: none runs here. */
+  /** Absent: none is running here. */
   readonly apiserver?: ApiserverFacts;
-  /** kubelet has a client certificate, whoever gave it. */
+  /** kubelet has a client certificate, whoever issued it. */
   readonly joined?: true;
   /** Digest of the plan that was last applied to its end. */
   readonly applied?: string;
@@ -90,11 +89,11 @@ export interface AgentFacts {
   readonly objects?: string;
   /** SHA-256 of the public key of each leaf's key, hex. */
   readonly pins: ReadonlyMap<LeafName, string>;
-  /** Certificate requests, PEM, as the last plan asked. */
+  /** The certificate requests, PEM, that the last plan asked for. */
   readonly requests: ReadonlyMap<LeafName, string>;
   /**
-   * The highest revision of Muster's store that this machine was ever told: a store behind it was
-   * rolled back.
+   * The highest revision of Muster's store that this machine was ever sent. A store with a lower
+   * revision was rolled back.
    */
   readonly seenRevision?: number;
 }

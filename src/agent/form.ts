@@ -1,7 +1,7 @@
-/** Forms of agents: strict, since both ends are ours. Pure. */
+/** Reads forms of agents, strictly, because both ends are ours. Pure. */
 import { MusterError } from '../base/errors.ts';
 
-/** A machine that is asked for all its requests says some dozen of them. */
+/** The most fields of a form; a machine that sends all its certificate requests has some dozens. */
 const MAX_FIELDS = 128;
 
 const malformed = (why: string): never => {
@@ -10,8 +10,10 @@ const malformed = (why: string): never => {
 
 /**
  * Reads `application/x-www-form-urlencoded` with all values percent-encoded; a blank may come as
- * `+` (newer curls). Throws E_USAGE for what is not such a form: a field twice, a broken escape,
- * octets that are no UTF-8, a NUL.
+ * `+` (newer curls).
+ *
+ * @throws {MusterError} E_USAGE for anything else: a field twice, a broken escape, octets that are
+ *   not UTF-8, a NUL.
  */
 export function readForm(body: string): ReadonlyMap<string, string> {
   const form = new Map<string, string>();

@@ -1,9 +1,9 @@
 /**
- * Which certificate is whose: the one that counts for each machine. Records, so that a restart
- * forgets nothing, and in memory, since every poll asks.
+ * The certificate that counts for each machine. The records are in the store, so that a restart
+ * forgets nothing, and in memory, because every poll reads them.
  *
  *     agent/MACHINE     the certificate that counts
- *     ticket/SESSION    who redeemed that session's ticket: one key, for good
+ *     ticket/SESSION    which key redeemed that session's ticket; it never changes
  */
 import { z } from 'zod';
 import type { Millis } from '../base/duration.ts';
@@ -18,17 +18,17 @@ const identityRecord = z.object({
   serial: z.string(),
   /** Pin of its public key. */
   pin: z.string(),
-  /** Of the transport CA. */
+  /** The generation of the transport CA that signed. */
   generation: z.string(),
   session: z.string(),
   at: z.int().transform((value) => value as Millis),
-  /** Made to follow this one, for the same key; counts as well. */
+  /** The renewed certificate for the same key; both count. */
   next: z.object({ serial: z.string(), generation: z.string() }).optional(),
-  /** Serial number of the certificate that counted until this one was given for another key. */
+  /** Serial number of the certificate that counted until another key got this one. */
   before: z.string().optional(),
   /**
-   * The machine was taken out: neither certificate counts, nor does this key get another one, until
-   * an operator says so.
+   * The machine was removed: its certificates do not count, and this key gets no other one, until
+   * an operator decides.
    */
   revoked: z.object({ at: z.int().transform((value) => value as Millis), code: z.string() }).optional(),
 });
@@ -50,42 +50,40 @@ export type Redeemed = Omit<z.output<typeof redeemedRecord>, 'v'>;
 export interface Identities {
   get(machine: string): AgentRecord | undefined;
   /**
-   * The machine whose present certificate, or the one to follow it, has this serial number.
-   * Constant time.
+   * The machine whose current or renewed certificate has this serial number. Constant time.
    */
   holder(serial: string): AgentRecord | undefined;
   /**
-   * The machine that this certificate was of until another key got the one that counts. Constant
-   * time.
+   * The machine that had this certificate until another key got one. Constant time.
    */
   replaced(serial: string): string | undefined;
   list(): readonly AgentRecord[];
-  /** Who redeemed this session's ticket. */
+  /** How this session's ticket was redeemed; undefined while it was not. */
   redeemed(session: string): Promise<Redeemed | undefined>;
   /**
-   * Writes that make this certificate the machine's, if nobody else redeemed the ticket or made
-   * another one count meanwhile.
+   * Writes that make this certificate the machine's. Their commit conflicts if another request
+   * redeemed the ticket or replaced the certificate meanwhile.
    */
   writes(redeemed: Redeemed, generation: string): readonly Write[];
   /**
-   * Writes that note a certificate as the one to follow the machine's present one, if nothing
-   * changed meanwhile.
+   * Writes that record a renewed certificate. Their commit conflicts if the record changed
+   * meanwhile.
    */
   renewing(machine: string, next: NonNullable<AgentRecord['next']>): readonly Write[];
-  /** The machine spoke with the one that was to follow: the one before counts no more. */
+  /** The machine polled with the renewed certificate: the older one does not count any more. */
   renewed(machine: string): Promise<void>;
-  /** To be called when those writes are durable. */
+  /** Reads the machine's record again, after such writes are durable. */
   took(machine: string): Promise<void>;
   /**
-   * No certificate of this machine counts any more, nor does its key get one; the record stays, and
-   * says since when.
+   * Revokes the machine's certificates: they do not count any more, and its key gets no other one.
+   * The record stays, with the time.
    */
   withdraw(machine: string, revoked: NonNullable<AgentRecord['revoked']>): Promise<void>;
-  /** Takes {@link withdraw} back. */
+  /** Undoes {@link withdraw}. */
   restore(machine: string): Promise<void>;
   /**
-   * No certificate of this machine counts any more, and its session's ticket is as if never
-   * redeemed.
+   * Forgets the machine's certificates and that its session's ticket was redeemed. Resolves to the
+   * record that was there.
    */
   revoke(machine: string): Promise<AgentRecord | undefined>;
 }
@@ -155,7 +153,7 @@ export async function openIdentities({
           put: JSON.stringify({ v: 1, machine, serial, pin, generation, session, at, ...earlier }),
           expect: before?.revision ?? 'absent',
         },
-        // The ticket of an earlier boot is no longer taken anyway.
+        // A ticket of an earlier boot is refused anyway.
         ...(before !== undefined && before.session !== session
           ? [{ key: KEYS.ticket.key(before.session), delete: true } as const]
           : []),

@@ -1,8 +1,8 @@
 /**
- * `delivery: inline`, for isolated segments: a machine's whole plan, secrets included, in its first
- * configuration instead of over TLS. The same scripts do it, from a file; nobody is asked
- * afterwards. It is served once for each boot session: who asks again is refused and alarmed, since
- * one of the two was not the machine.
+ * `delivery: inline`, for isolated segments: a machine's whole plan, secrets included, is in its
+ * first configuration instead of coming over TLS. The same scripts apply it from a file, and never
+ * poll. It is served once per boot session: a second request is refused and raises the alarm,
+ * because one of the two was not the machine.
  */
 import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
@@ -11,23 +11,22 @@ import type { Plan } from './plan.ts';
 import { INLINE_UNIT } from './scripts.generated.ts';
 import { encodePlan } from './wire.ts';
 
-/** The plan, as the unit of the same name finds it. */
-export const INLINE_PLAN = '/etc/muster/inline.tar';
+/** The plan's path on the machine, which the unit of the same name reads. */
+const INLINE_PLAN = '/etc/muster/inline.tar';
 
-export interface InlineSettings {
+interface InlineSettings {
   readonly machine: string;
   /** PEM of every trusted generation of Muster's CA. */
   readonly authority: string;
   /** The server's time, ms since 1970. */
   readonly now: number;
   /**
-   * Holds private keys. Absent where people look, and where it is only asked whether all of it
-   * renders.
+   * Holds private keys. Absent in previews and checks.
    */
   readonly plan?: Plan | undefined;
 }
 
-/** The lowest layer of such a machine. With a plan it is rendered for one answer, and not kept. */
+/** The agent's layer of such a machine. With a plan it is rendered for one answer, and not kept. */
 export function inlineLayer({ machine, authority, now, plan }: InlineSettings): ConfigLayer {
   const content =
     plan === undefined ? { content: '[secret]' } : { contentBase64: encodePlan(plan).tar.toString('base64') };
@@ -39,7 +38,7 @@ export function inlineLayer({ machine, authority, now, plan }: InlineSettings): 
   });
 }
 
-/** Why such a machine's secrets are not served; recorded, and told to whoever asked. */
+/** Why such a machine's secrets are not served: recorded as an event, and sent as the answer. */
 export const INLINE_REFUSALS = {
   served_before:
     'The secrets of this boot were served already: one of the two that asked is not the machine. A new boot has new ones.',
@@ -50,7 +49,7 @@ export const INLINE_REFUSALS = {
 } as const satisfies Record<string, string>;
 export type InlineRefusal = keyof typeof INLINE_REFUSALS;
 
-/** A machine whose plan cannot be made yet asks again. Rethrows what is no reason to wait. */
+/** Why a machine's plan cannot be made yet, so that it should ask again. Rethrows other errors. */
 export function waitsFor(error: unknown): string {
   if (error instanceof MusterError && error.code === 'E_AGENT_WAIT') return error.message;
   throw error;

@@ -1,6 +1,6 @@
 /**
- * What a cluster's machine gets with its first configuration: the agent, whom it believes, and
- * where to ask. Pure.
+ * The layer of configuration that puts the agent on a cluster's machine, with the CA that it trusts
+ * and the server that it polls. Pure.
  */
 import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
@@ -8,19 +8,19 @@ import { templateLiteral } from '../ignition/template.ts';
 import { AGENT_PATHS } from './plan.ts';
 import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT } from './scripts.generated.ts';
 
-/** Which disk a machine keeps its data on; it must be the only one that fits all that is given. */
+/** Selects the disk for a machine's data; exactly one disk must match all the fields. */
 export interface DataSelector {
   /** A link below /dev/disk, or the disk's own path. */
   readonly path?: string;
   readonly serial?: string;
-  /** Inclusive. */
+  /** The size, both ends inclusive. */
   readonly minMiB?: number;
   readonly maxMiB?: number;
 }
 
 /**
- * What a machine's boot disk gets besides what it runs; root image and configuration it has
- * already.
+ * The boot disk, and the files for it that the machine does not have already (it has root image and
+ * configuration).
  */
 export interface BootDisk {
   readonly disk: DataSelector;
@@ -28,8 +28,8 @@ export interface BootDisk {
   readonly initrds: readonly BootFile[];
 }
 
-/** As the machine fetches it. */
-export interface BootFile {
+/** A file as the machine fetches it. */
+interface BootFile {
   readonly url: string;
   readonly sha256: string;
 }
@@ -40,7 +40,7 @@ export interface AgentSettings {
   readonly machine: string;
   /** Id of the boot session. */
   readonly session: string;
-  /** Good for minutes, for this machine, session and address. */
+  /** Valid for minutes, for this machine, session and address. */
   readonly ticket: string;
   /** PEM of every trusted generation of Muster's CA. */
   readonly authority: string;
@@ -49,8 +49,8 @@ export interface AgentSettings {
   /** Absent: the machine boots from the network alone. */
   readonly boot?: BootDisk;
   /**
-   * Whether the agent may set the machine's clock (forward by more than a minute; at first start in
-   * both directions).
+   * Whether the agent may set the machine's clock: forward by more than a minute, and at its first
+   * start in both directions.
    */
   readonly setsClock: boolean;
   /** The server's time, ms since 1970. */
@@ -106,7 +106,7 @@ export const settingsText = (settings: AgentSettings): string =>
 
 const fileText = ({ url, sha256 }: BootFile): string => `${url} ${sha256}`;
 
-/** As the scripts read it: seconds since 1970. */
+/** A time in the form that the scripts read: seconds since 1970. */
 export const timeText = (now: number): string => String(Math.floor(now / 1000));
 
 const scriptFile = (name: string, text: string) => ({
@@ -118,19 +118,20 @@ const scriptFile = (name: string, text: string) => ({
 /** The scripts as files of a configuration. */
 const SCRIPT_FILES = Object.entries(AGENT_SCRIPTS).map(([name, text]) => scriptFile(name, text));
 /**
- * Of machines with a boot disk alone: a first configuration is read by every machine at every boot.
+ * Only for machines with a boot disk, because every machine reads its first configuration at every
+ * boot.
  */
 const BOOT_DISK_SCRIPT = scriptFile('muster-boot.sh', BOOT_SCRIPT);
 
 /**
- * A plan brings it, minutes after the first configuration; hooks of operators are before or after
- * it (docs/clusters.md).
+ * A plan makes this unit minutes after the first configuration; operators' own units may be ordered
+ * before or after it (docs/clusters.md).
  */
 const LATE_UNITS = ['kubelet.service'];
 
 /**
- * The lowest layer of a machine of a cluster, beside MUSTER_LAYER. Holds the ticket: it is rendered
- * for one session and not kept.
+ * The agent's layer of a machine, the lowest apart from MUSTER_LAYER. It holds the ticket, so it is
+ * rendered for one session and not kept.
  */
 export const agentLayer = (settings: AgentSettings): ConfigLayer =>
   layerOf({
@@ -140,7 +141,7 @@ export const agentLayer = (settings: AgentSettings): ConfigLayer =>
     unit: { name: 'muster-agent.service', contents: AGENT_UNIT },
   });
 
-/** The scripts with what they read and the unit that starts them. */
+/** A layer with the scripts, the files that they read and the unit that starts them. */
 export function layerOf({
   authority,
   settings,
@@ -151,7 +152,7 @@ export function layerOf({
   readonly authority: string;
   /** The text of AGENT_PATHS.settings. */
   readonly settings: string;
-  /** More of them. */
+  /** More files. */
   readonly files?: NonNullable<ConfigLayer['config']['files']>;
   readonly unit: { readonly name: string; readonly contents: string };
 }): ConfigLayer {

@@ -1,7 +1,7 @@
 /**
- * An agent's certificate is renewed before it ends, and when another generation of the transport CA
- * signs: for the same key, by a line in its plan. Both count until the machine has spoken with the
- * new one.
+ * Renews an agent's certificate before it ends, and when another generation of the transport CA
+ * signs. The new one is for the same key and comes with the plan. Both are believed until the
+ * machine has polled with the new one.
  */
 import { createPublicKey } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
@@ -15,10 +15,10 @@ import type { AgentFacts } from './facts.ts';
 import type { AgentRecord, Identities } from './identities.ts';
 import { AGENT_PATHS, type PlanLine } from './plan.ts';
 
-/** A third of a year's life. */
-export const RENEW_BEFORE = duration('120d');
+/** How long before its end a certificate is renewed: a third of its year. */
+const RENEW_BEFORE = duration('120d');
 
-export interface RenewalDeps {
+interface RenewalDeps {
   readonly identities: Identities;
   readonly pki: Pki;
   readonly clock: Clock;
@@ -33,7 +33,7 @@ export interface Renewed {
   readonly notAfter: number;
 }
 
-/** The line that puts the next certificate in its place, if it is time for one. */
+/** The plan line that replaces the certificate, if it is time to. */
 export async function renewal(
   { identities, pki, clock, primary }: RenewalDeps,
   record: AgentRecord,
@@ -44,14 +44,14 @@ export async function renewal(
   const certificate = await next({ identities, pki }, record, shown.spki);
   if (certificate === undefined) return [];
   const mounted = facts.disk.state === 'ours' && facts.disk.mounted;
-  // Where the agent keeps it while it has no data filesystem.
+  // Without a data filesystem the agent keeps its certificate below /run.
   const path = mounted ? AGENT_PATHS.certificate : `${AGENT_PATHS.run}/agent/agent.crt`;
   return [{ do: 'put', mode: 0o600, path, content: { text: certificate } }];
 }
 
 /**
- * The one that was made for this renewal already, or a new one; undefined when somebody else makes
- * one at this moment.
+ * The certificate that was already made for this renewal, or a new one; undefined when a concurrent
+ * request makes one.
  */
 async function next(
   { identities, pki }: Pick<RenewalDeps, 'identities' | 'pki'>,

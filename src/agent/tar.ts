@@ -1,6 +1,6 @@
 /**
- * Writing a tar (ustar, POSIX.1-2017 pax, "ustar Interchange Format"): plain files only, the same
- * octets for the same input.
+ * Writes a tar (ustar, POSIX.1-2017 pax, "ustar Interchange Format") of plain files; the same input
+ * gives the same octets.
  */
 
 export interface TarEntry {
@@ -10,10 +10,10 @@ export interface TarEntry {
 }
 
 const BLOCK = 512;
-/** Sizes have eleven octal digits. */
+/** The limit of sizes, which have eleven octal digits. */
 const LARGEST = 8 ** 11;
 
-/** Mode 0600, owner root, date zero: a plan's digest must not depend on who wrote it when. */
+/** Mode 0600, owner root, date zero, so that a plan's octets depend on its contents alone. */
 function header({ name, content }: TarEntry): Buffer {
   if (!/^[\x21-\x7e]{1,100}$/.test(name)) throw new RangeError(`not a name for tar: ${name}`);
   if (content.length >= LARGEST) throw new RangeError(`too large for tar: ${name}`);

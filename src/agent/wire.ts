@@ -1,4 +1,4 @@
-/** Plans and facts as they are on the wire (README.md): a plan to tar, a form to facts. Pure. */
+/** Encodes plans (as tar) and decodes facts (from a form); see README.md. Pure. */
 import { createHash } from 'node:crypto';
 import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
 import {
@@ -14,16 +14,16 @@ import { type TarEntry, tar } from './tar.ts';
 
 const sha256 = (octets: Uint8Array | string): string => createHash('sha256').update(octets).digest('hex');
 
-/** Thrown for a plan that the agent would not understand: a fault of whoever wrote the plan. */
+/** Thrown for a plan that the agent would not understand: a bug of the planner. */
 export class UnsayablePlan extends Error {
   constructor(line: string) {
-    super(`not to be said in a plan: ${line.slice(0, 200)}`);
+    super(`a plan cannot contain: ${line.slice(0, 200)}`);
     this.name = 'UnsayablePlan';
   }
 }
 
 const WORD = /^[A-Za-z0-9@%+=:,._/-]+$/;
-/** A word that the agent makes part of a path, or hands to a command. */
+/** A word that the agent makes part of a path, or passes to a command. */
 const PLAIN = /^[A-Za-z0-9@%+=:,_][A-Za-z0-9@%+=:,._-]*$/;
 const PATH = /^\/[A-Za-z0-9@%+=:,._/-]+$/;
 
@@ -39,7 +39,7 @@ interface Said {
   readonly text: string;
 }
 
-/** The words of a line; `hash` gives a content's name. */
+/** The text of a line, with the words in it that must be checked; `hash` names a content. */
 function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
   const of = (...words: readonly (string | number)[]): string => [line.do, ...words].join(' ');
   switch (line.do) {
@@ -61,7 +61,7 @@ function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
       const words = [line.cluster, line.from, line.to, line.member, line.machine, line.address, line.program];
       const { image } = line;
       if (image === undefined) return { plain: words, text: of(...words, line.bump) };
-      // Neither is an image an option, nor does it leave where it stands.
+      // Checked like a path, so that an image is neither an option nor contains `..`.
       return {
         plain: [...words, image.split('/')[0]!],
         path: `/${image}`,
@@ -118,7 +118,7 @@ function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
     case 'step':
       return { plain: [line.step], text: of(line.step) };
     case 'hold':
-      // The only text for people: one line, whatever it was made of.
+      // The only text for people; it becomes one line.
       return {
         plain: [line.code],
         text: of(line.code, line.text.replace(/[\s\p{Cc}]+/gu, ' ').trim() || '-'),
@@ -137,15 +137,15 @@ function lineText(line: PlanLine, hash: (content: PlanContent) => string): strin
   return `${text}\n`;
 }
 
-export interface EncodedPlan {
-  /** SHA-256 over all lines, and by the hashes in them over all content. What `applied` names. */
+interface EncodedPlan {
+  /** SHA-256 of all lines, which contain the hashes of all contents. `applied` names it. */
   readonly digest: string;
-  /** The lines, for people and tests; without contents. */
+  /** The lines without contents, for people and tests. */
   readonly text: string;
   readonly tar: Buffer;
 }
 
-/** Throws UnsayablePlan for a value that the agent would refuse or misread. */
+/** Encodes a plan. Throws UnsayablePlan for a value that the agent would refuse or misread. */
 export function encodePlan(plan: Plan): EncodedPlan {
   const files = new Map<string, TarEntry>();
   const hash = (content: PlanContent): string => {
@@ -164,22 +164,23 @@ export function encodePlan(plan: Plan): EncodedPlan {
   };
 }
 
-/** Octets of a poll's form: a dozen certificate requests by RSA-4096 take 30 KiB. */
+/** The largest form of a poll, in octets: a dozen requests with RSA-4096 take 30 KiB. */
 export const FACTS_LIMIT = 128 * 1024;
 
-export type DecodedFacts =
+type DecodedFacts =
   | { readonly ok: true; readonly facts: AgentFacts }
-  /** For the log: which field, and what is wrong with it. */
+  /** Names the field and what is wrong with it. */
   | { readonly ok: false; readonly text: string };
 
 /**
- * Fields that are words: nothing that could be mistaken for something else when it is logged or
- * compared.
+ * A field that is one word of printable ASCII, so that it is unambiguous in logs and comparisons.
  */
 const TOKEN = /^[\x21-\x7e]{1,200}$/;
 const HEX64 = /^[0-9a-f]{64}$/;
 const REVISION = /^(-|[0-9a-f]{1,64})$/;
-/** For people: what a machine says of itself is shown, so control characters and excess go. */
+/**
+ * A text for people, without control characters and excess: it comes from a machine and is shown.
+ */
 const forPeople = (text: string): string =>
   text
     .replace(/[\s\p{Cc}\p{Cf}]+/gu, ' ')
@@ -192,8 +193,8 @@ const DISK_STATES = ['unused', 'none', 'several', 'blank', 'foreign', 'ours'] as
 class NotFacts extends Error {}
 
 /**
- * The facts of a poll's body (form-urlencoded). Unknown fields are skipped: a newer agent may say
- * more. Never throws.
+ * Reads the facts of a poll's body (form-urlencoded). Unknown fields are ignored: a newer agent may
+ * send more. Never throws.
  */
 export function decodeFacts(body: string): DecodedFacts {
   if (body.length > FACTS_LIMIT) return { ok: false, text: `more than ${FACTS_LIMIT} octets` };
@@ -267,7 +268,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   return {
     agent: needed('agent'),
     bootId: needed('bootid'),
-    // A machine may have none yet; its own check says so.
+    // A machine may have none yet; the check `machine-id` reports that.
     machineId: optional('machineid') ?? '',
     clock: Number(needed('clock', /^-?[0-9]{1,12}$/)) * 1000,
     disk: disk(),
@@ -286,7 +287,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   };
 }
 
-/** One that is not ours to read is a marker all the same: of nobody we know. */
+/** A malformed marker is still a marker, of an unknown cluster. */
 function markerOf(line: string): Marker | undefined {
   if (line === '') return undefined;
   const words = line.split(' ');

@@ -1,8 +1,8 @@
 /**
- * A machine whose document is gone, or that no cluster names any more, is refused at once; a minute
- * later the certificate of its agent is revoked for good, so that the same machine under the same
- * name is not believed again without an operator's word. What an operator takes out by mistake,
- * `muster machine rearm --keep` takes back.
+ * Withdraws certificates. A machine whose document is gone, or that no cluster names any more, is
+ * refused immediately. A minute later the certificate of its agent is revoked, so that the same
+ * machine under the same name is not believed again without an operator's decision. `muster machine
+ * rearm --keep` undoes a removal by mistake.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
@@ -12,32 +12,32 @@ import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import type { AgentRecord, Identities } from './identities.ts';
 
 /**
- * A file that an editor replaces, or a repository that is being checked out, is away for a moment:
- * that revokes nothing.
+ * How long a document must be gone before its machine's certificate is revoked: an editor that
+ * replaces a file, or a checkout of a repository, removes it for a moment.
  */
 export const GONE_FOR = duration('1m');
 
 /**
- * So many gone at once, and more than half of all: that is a directory that is not mounted or a
- * wrong branch, not an operator who took machines out one by one. They are refused while they are
- * gone, and nothing is revoked.
+ * When this many machines, and half of all, are gone at once, a directory is not mounted or a wrong
+ * branch is checked out; an operator would not remove them so. They are refused while they are
+ * gone, but not revoked.
  */
 const MANY = 3;
 
 /** Why a certificate is revoked. */
-export const WITHDRAWN = {
+const WITHDRAWN = {
   machine_gone: 'Its Machine document was deleted.',
   no_cluster: 'No Cluster names it any more.',
 } as const;
-export type Withdrawn = keyof typeof WITHDRAWN;
+type Withdrawn = keyof typeof WITHDRAWN;
 
-/** What a machine that is back is held by, until an operator decides. */
+/** The code of the hold of a machine that is back, until an operator decides. */
 export const REVOKED = 'revoked';
 
-export interface WithdrawalDeps {
+interface WithdrawalDeps {
   /**
-   * With `faults`: while a file is invalid, the document that is missed may stand in it, and
-   * nothing is revoked.
+   * With `faults`: while a file is invalid, it may contain the missing document, and nothing is
+   * revoked.
    */
   readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
   readonly identities: Identities;
@@ -48,14 +48,14 @@ export interface WithdrawalDeps {
   readonly clock: Clock;
 }
 
-export interface Withdrawals {
-  /** Revokes what is due; to be called every few seconds. Durable when it resolves. */
+interface Withdrawals {
+  /** Revokes certificates that are due; called every few seconds. Durable when it resolves. */
   look(): Promise<void>;
 }
 
 export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
   const { catalog, identities, agentCluster, clock } = deps;
-  /** Since when it is missed; monotonic. */
+  /** By machine: since when it is missing; monotonic. */
   const missed = new Map<string, Millis>();
   const why = ({ machine }: AgentRecord): Withdrawn | undefined => {
     if (catalog.get('Machine', machine) === undefined) return 'machine_gone';
@@ -73,7 +73,7 @@ export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
       const many = gone.length >= MANY && gone.length * 2 > valid.length;
       if (many && !manyTold) tellMany(deps, gone.length, valid.length);
       manyTold = many;
-      // While a file is invalid, the document that is missed may stand in it.
+      // While a file is invalid, it may contain the missing document.
       const due = many || (gone.length > 0 && (catalog.faults?.() ?? []).length > 0) ? [] : gone;
       const missing = new Set(due.map(({ record }) => record.machine));
       for (const machine of missed.keys()) if (!missing.has(machine)) missed.delete(machine);
