@@ -1,6 +1,6 @@
 /**
- * A client by hand, run inside a namespace: sends the packets given as hexadecimal on its command
- * line and prints what comes back within the time, a line of JSON each.
+ * Runs inside a namespace: sends the packets that its arguments give in hexadecimal, and prints the
+ * replies that come within the time, one line of JSON each.
  *
  *     node dhcp-client.ts MILLISECONDS LOCALPORT TO:PORT HEX...
  */

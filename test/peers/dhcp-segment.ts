@@ -1,6 +1,6 @@
 /**
  * A segment for DHCP peers: a bridge, client namespaces on it, and `bin/muster serve` as it is
- * shipped. Inside scripts/in-namespace.sh.
+ * shipped. Needs scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -41,11 +41,13 @@ export interface Finished {
   readonly output: string;
 }
 
-/** Runs a program in a namespace to its end; killed after `seconds`, which the output then says. */
+/**
+ * Runs a program in a namespace until it ends. Kills it after `seconds`, and says so in the output.
+ */
 export function run(
   namespace: string,
   command: readonly string[],
-  // a busy host is no fault: the limit only ends what hangs
+  // The limit is for programs that hang; a busy host may be slow.
   seconds = 100,
   env = process.env,
 ): Promise<Finished> {
@@ -68,7 +70,7 @@ export function run(
 }
 
 /**
- * A program that goes on in a namespace until it is stopped; resolves when its output has `ready`.
+ * Starts a program in a namespace, until it is stopped. Resolves when its output matches `ready`.
  */
 export async function daemon(
   namespace: string | undefined,
@@ -110,19 +112,19 @@ export interface Muster {
   readonly state: string;
   get<T>(path: string): Promise<T>;
   events(): Promise<readonly MusterEvent[]>;
-  /** Waits for an event; fails after 40 s and says what there was. */
+  /** Waits for an event; fails after 40 s with the events that there were. */
   event(what: string, wanted: (event: MusterEvent) => boolean): Promise<MusterEvent>;
   leases(): Promise<readonly { address: string; mac: string; state: string; network: string }[]>;
   signal(name: NodeJS.Signals): void;
-  /** Stops it and, unless `keep`, forgets its state. */
+  /** Stops it and, unless `keep`, deletes its state. */
   stop(): Promise<void>;
   restart(): Promise<void>;
   readonly log: () => string;
 }
 
 /**
- * Starts the shipped command on interfaces, with documents; `more` are further arguments.
- * `namespace`: one of its own, with its /sys.
+ * Starts the shipped command on interfaces, with documents. `more`: further arguments. `namespace`:
+ * run it in this namespace, with its /sys.
  */
 export async function startMuster(
   interfaces: readonly string[],

@@ -1,4 +1,4 @@
-/** DHCP against clients, relays and servers that others wrote, on the shipped command. */
+/** DHCP: the shipped command against other projects' clients, relays and servers. */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ spec:
 `;
 const POOL = 'pools: [{start: 10.77.0.100, end: 10.77.0.199}]';
 
-/** A script that prints what a DHCP client was told, and configures the address. */
+/** A script that prints what a DHCP client received, and configures the address. */
 function script(name: string, text: string): string {
   const file = join(HOME, name);
   writeFileSync(file, text);
@@ -55,7 +55,7 @@ exit 0
 const udhcpc = (namespace: string, ...more: string[]) =>
   run(namespace, ['udhcpc', '-i', 'eth0', '-n', '-q', '-t', '5', '-T', '2', '-s', UDHCPC, ...more]);
 
-/** Sends packets by hand from a namespace and returns the answers. */
+/** Sends hand-made packets from a namespace and returns the replies. */
 async function byHand(
   namespace: string,
   packets: readonly Buffer[],
@@ -84,13 +84,13 @@ async function byHand(
 const macOf = (namespace: string) =>
   (JSON.parse(ip('-n', namespace, '-j', 'link', 'show', 'eth0')) as { address: Mac }[])[0]!.address;
 
-describe('on a segment of its own', () => {
+describe('on a segment with no other server', () => {
   let muster: Muster;
   beforeAll(async () => {
     bridge('br-a', '10.77.0.1/24');
     attach('one', 'br-a');
     attach('two', 'br-a');
-    // Packets by hand leave by the default route.
+    // Hand-made packets are sent over the default route.
     for (const name of ['one', 'two']) ip('-n', name, 'route', 'add', 'default', 'dev', 'eth0');
     muster = await startMuster(['br-a'], rack(`{mode: server, probe: off, leaseTime: 30s, ${POOL}}`));
   });
@@ -99,7 +99,7 @@ describe('on a segment of its own', () => {
     remove(['one', 'two'], ['br-a']);
   });
 
-  it('udhcpc gets a lease with what the network says', async () => {
+  it('udhcpc gets a lease with the network’s options', async () => {
     const { output } = await udhcpc('one');
     expect(output).toContain(
       'GOT ip=10.77.0.100 siaddr= boot= serverid=10.77.0.1 lease=30 router=10.77.0.254 dns=10.77.0.1',
@@ -120,7 +120,7 @@ describe('on a segment of its own', () => {
     const address = /bound to ([0-9.]+)/.exec(going.output())![1]!;
     await muster.event('a renewal', (e) => e.reason?.code === 'renewed' && e.fields?.address === address);
     await going.stop();
-    // Its lease file has a valid lease: it asks for that at once.
+    // Its lease file has a valid lease, for which it asks first.
     const again = await run(
       'two',
       ['dhclient', '-1', '-d', ...client.slice(1)].filter((w) => w !== '-d'),
@@ -178,7 +178,10 @@ describe('on a segment of its own', () => {
   });
 });
 
-/** dnsmasq in a namespace, as a DHCP server or relay alone; `ready` is what it says when it is. */
+/**
+ * Runs dnsmasq in a namespace, only as a DHCP server or relay. `ready`: what it prints when it is
+ * ready.
+ */
 function dnsmasq(namespace: string, options: readonly string[], ready: RegExp) {
   const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
   const plain = [
@@ -244,7 +247,7 @@ spec:
   });
 });
 
-describe('beside another DHCP server (dnsmasq)', () => {
+describe('where another DHCP server (dnsmasq) gives the addresses', () => {
   let muster: Muster;
   let other: Awaited<ReturnType<typeof daemon>>;
   beforeAll(async () => {
@@ -264,7 +267,7 @@ describe('beside another DHCP server (dnsmasq)', () => {
     remove(['other', 'one'], ['br-a']);
   });
 
-  it('an ordinary client hears the other server alone', async () => {
+  it('an ordinary client gets replies of the other server only', async () => {
     const answers = await byHand('one', [message('DISCOVER', { flags: BROADCAST_FLAG })]);
     expect(answers.map(({ from }) => from)).toEqual(['10.77.0.9']);
     expect((await udhcpc('one')).output).toMatch(/GOT ip=10\.77\.0\.(5[0-9]|60) .*serverid=10\.77\.0\.9/);
@@ -282,7 +285,7 @@ describe('beside another DHCP server (dnsmasq)', () => {
     expect(await muster.leases()).toEqual([]);
   });
 
-  it('port 4011 answers by unicast to where it was asked from', async () => {
+  it('port 4011 answers by unicast to the address and port of the request', async () => {
     ip('-n', 'one', 'addr', 'add', '10.77.0.55/24', 'dev', 'eth0');
     const request = message('REQUEST', { ciaddr: '10.77.0.55', options: UEFI! });
     const [answer] = await byHand('one', [request], { port: 4011, to: '10.77.0.1:4011' });
@@ -295,7 +298,7 @@ describe('beside another DHCP server (dnsmasq)', () => {
   });
 });
 
-describe('with somebody on a free address', () => {
+describe('with a machine on a free address', () => {
   let muster: Muster;
   beforeAll(async () => {
     bridge('br-a', '10.77.0.1/24');
@@ -309,14 +312,14 @@ describe('with somebody on a free address', () => {
     remove(['squatter', 'one'], ['br-a']);
   });
 
-  it('the probe finds it ahead of time, and nobody is offered that address', async () => {
+  it('the probe finds it in advance, and no client is offered that address', async () => {
     const found = await muster.event('the conflict', (e) => e.kind === 'dhcp.conflict');
     expect(found).toMatchObject({ subject: macOf('squatter'), fields: { address: '10.77.0.100' } });
     expect((await muster.leases()).find((l) => l.address === '10.77.0.100')).toMatchObject({
       state: 'conflict',
     });
     expect((await udhcpc('one')).output).toContain('GOT ip=10.77.0.101 ');
-    // A handful is asked for ahead, not the pool.
+    // A few addresses are probed in advance, not the whole pool.
     const asked = readFileSync('/proc/net/arp', 'utf8')
       .split('\n')
       .filter((line) => line.includes('br-a'));
@@ -335,7 +338,7 @@ describe('the launcher', () => {
   });
   afterAll(() => remove(['launch'], []));
 
-  it('opens one socket an interface and port, and one for HTTP, and says their names', async () => {
+  it('opens one socket per interface and port, and one for HTTP, and passes their names', async () => {
     const show = script(
       'show.pl',
       'print "$ENV{LISTEN_FDS} $ENV{LISTEN_FDNAMES} ", $ENV{LISTEN_PID} == $$ ? "mine" : "not", "\\n"; print join(" ", map { -S "/proc/self/fd/$_" ? "s" : "-" } 3 .. 9), "\\n"',
@@ -376,7 +379,7 @@ describe('the launcher', () => {
     expect(code).toBe(2);
   });
 
-  it('says who has a port that is taken', async () => {
+  it('names the process that has a port', async () => {
     const wait = script('wait.pl', '$| = 1; print "up\\n"; sleep 60');
     const words = [
       'perl',
@@ -422,7 +425,7 @@ describe('the launcher', () => {
     }
   });
 
-  it('says who must act when it may not', async () => {
+  it('says how to run it when it lacks permission', async () => {
     const words = [
       'setpriv',
       '--reuid',
@@ -442,7 +445,7 @@ describe('the launcher', () => {
   });
 });
 
-describe('an interface that is deleted and made again', () => {
+describe('an interface that is deleted and created again', () => {
   let muster: Muster;
   const segment = (name: string, subnet: string) => `apiVersion: muster/v1
 kind: Network

@@ -1,4 +1,4 @@
-/** HTTP for machines and `muster image`, on the shipped command, with curl and wget as machines. */
+/** HTTP for machines, and `muster image`: the shipped command with curl and wget as machines. */
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -148,11 +148,11 @@ describe('muster image', () => {
       /^NAME .*STATE\ntest +linux +x86_64 +none +81\.2 MiB +complete\n$/,
     );
     expect((await image(['verify'])).code).toBe(0);
-    // again: nothing is sent
+    // The second time, nothing is sent.
     expect((await image(['add', 'test', ...files, '--os', 'linux'])).out).toMatch(/was there already/);
   });
 
-  it('refuses a URL without a hash, and what is not what its hash says, and serves none of it', async () => {
+  it('refuses a URL without a hash and a file with a wrong hash, and serves nothing of them', async () => {
     const web = await origin({ '/k': Buffer.from('not it') });
     expect(await image(['add', 'x', '--kernel', `${web.url}/k`])).toMatchObject({ code: 2 });
     const wrong = await image([
@@ -180,7 +180,7 @@ describe('muster image', () => {
     web.close();
   });
 
-  it('goes on after an interruption, by a range, with a new process', async () => {
+  it('resumes after an interruption, with a range, in a new process', async () => {
     const big = octets('big', 60_000_000);
     const slow = await origin({ '/big': big.octets }, { slow: true });
     const add = ['add', 'resumed', '--kernel', `${slow.url}/big`, '--sha256', `kernel=${big.hash}`];
@@ -202,7 +202,7 @@ describe('muster image', () => {
     expect(await status(`${BASE}/assets/${big.hash}/big`)).toBe('404');
   });
 
-  it('asks again by itself where a server breaks off', async () => {
+  it('resumes by itself when a server breaks off', async () => {
     const file = octets('flaky', 3_000_000);
     const web = await origin({ '/flaky': file.octets }, { breakAt: 1_000_000 });
     const done = await image([
@@ -219,7 +219,7 @@ describe('muster image', () => {
     await image(['rm', 'flaky']);
   });
 
-  it('adds what documents name, and finds what has changed on disk', async () => {
+  it('adds the files that documents name, and finds a file that has changed on disk', async () => {
     const file = octets('doc-kernel', 1000);
     const yaml = join(HOME, 'image.yaml');
     writeFileSync(
@@ -235,7 +235,7 @@ spec: {os: linux, arch: x86_64, configFormat: none, kernel: {url: doc-kernel, sh
     const found = await image(['verify', 'documented']);
     expect(found.code).toBe(1);
     expect(found.out).toMatch(/kernel [0-9a-f]{12} changed on disk/);
-    // an Image names it: it is expected back
+    // An Image names it, so machines wait for it.
     expect(await status(`${BASE}/assets/${file.hash}/k`)).toBe('503');
     expect((await image(['ls', '-o', 'json'])).out).toMatch(
       /"state": "incomplete",\s+"missing": \[\s+"kernel"/,
@@ -270,7 +270,7 @@ describe('a machine', () => {
     expect(served).toMatchObject({ network: 'rack', fields: { address: '10.80.0.9', octets: 80_000_000 } });
   });
 
-  it('goes on with a file that broke off', async () => {
+  it('resumes a file that broke off', async () => {
     const got = join(HOME, 'resumed-copy');
     for (const command of [
       ['curl', '-sS', '-C', '-', '-o', got, url],
@@ -282,7 +282,7 @@ describe('a machine', () => {
     }
   });
 
-  it('asks HEAD and then GET on one connection, and leaves the port out of Host, as UEFI does', async () => {
+  it('sends HEAD and then GET on one connection, and omits the port in Host, as UEFI does', async () => {
     const output = await curl(
       '-v',
       '-H',
@@ -312,7 +312,7 @@ describe('a machine', () => {
     expect(script).not.toContain('${x}');
   });
 
-  it('cannot leave with its path', async () => {
+  it('cannot reach other files by a path', async () => {
     for (const path of [
       '/loaders/../../etc/passwd',
       '/loaders/%2e%2e/%2e%2e/etc/passwd',
@@ -323,7 +323,7 @@ describe('a machine', () => {
   });
 });
 
-it('keeps what was damaged aside, and nothing half-stored', () => {
+it('moves damaged files to another directory, and leaves no incomplete ones', () => {
   expect(readdirSync(join(STATE, 'assets/partial'))).toEqual([]);
   expect(execFileSync('ls', ['-A', join(STATE, 'assets/damaged')], { encoding: 'utf8' })).toMatch(
     /^[0-9a-f]{64}\n$/,

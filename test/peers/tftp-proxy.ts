@@ -1,6 +1,6 @@
 /**
- * A bad network for TFTP, in user space: loses, doubles and reorders datagrams between a client and
- * a server on loopback.
+ * A bad network for TFTP: loses, doubles and reorders datagrams between client and server on
+ * loopback.
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
@@ -9,10 +9,10 @@ import { millis } from '../../src/base/duration.ts';
 import { xorshift } from '../unit/pxe/tftp/mutate.ts';
 
 export interface BadNetwork {
-  /** Per cent of datagrams, each way. */
+  /** Percentage of datagrams, in each direction. */
   readonly loss: number;
   readonly doubling: number;
-  /** Datagrams that are held back until others have overtaken them. */
+  /** Datagrams that are delayed until others have overtaken them. */
   readonly reorder: number;
   readonly seed: number;
 }
@@ -31,8 +31,8 @@ async function open(): Promise<Socket> {
 }
 
 /**
- * Listens on a port of its own for requests to `serverPort`. Requests themselves always arrive:
- * clients wait for many seconds before they repeat one.
+ * Listens on a free port for requests to `serverPort`. Requests always arrive, because clients wait
+ * many seconds before they repeat one.
  */
 export async function badNetwork(serverPort: number, how: BadNetwork): Promise<Proxy> {
   const random = xorshift(how.seed);
@@ -52,8 +52,7 @@ export async function badNetwork(serverPort: number, how: BadNetwork): Promise<P
   sockets.push(front);
   let closed = false;
   front.on('message', async (request, client) => {
-    // towards the server one socket, towards the client another: its port is the transfer's TID to
-    // the client
+    // One socket towards the server and one towards the client, whose port is the transfer's TID.
     const [up, down] = [await open(), await open()];
     sockets.push(up, down);
     let tid = 0;

@@ -1,6 +1,5 @@
 /**
- * TFTP against clients that others wrote: on the shipped command, over a bad network, and many at
- * once.
+ * TFTP with other projects' clients: the shipped command, a bad network, and many at the same time.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -21,7 +20,7 @@ const HOME = mkdtempSync(join(tmpdir(), 'muster-tftp-peers-'));
 const LOADERS = join(HOME, 'loaders');
 mkdirSync(LOADERS);
 
-/** Octets that are nowhere the same, so that a block in the wrong place is seen. */
+/** Octets that do not repeat, so that a block in the wrong place is noticed. */
 function content(size: number): Buffer {
   const octets = Buffer.alloc(size);
   for (let at = 0; at + 4 <= size; at += 4) octets.writeUInt32LE((at * 2_654_435_761) >>> 0, at);
@@ -35,7 +34,7 @@ const SIZES = {
   'block-more': 513,
   'blocks-of-1468': 1468 * 40,
   'one-mib': 1024 * 1024,
-  // more than 65,535 blocks of 512
+  // More than 65,535 blocks of 512 octets.
   'rolls-over': 512 * 65_535 + 4096,
 };
 for (const [name, size] of Object.entries(SIZES)) writeFileSync(join(LOADERS, name), content(size));
@@ -88,8 +87,8 @@ const CLIENTS: Readonly<Record<string, Command>> = {
 };
 
 /**
- * Fetches file $ARGV[1] in blocks of 512; after 500 and 1,000 of them it waits until somebody makes
- * the next file of the arguments.
+ * Fetches file $ARGV[1] in blocks of 512. After 500 and after 1,000 blocks it waits until the next
+ * file of its arguments exists.
  */
 const UNHURRIED = `
   use Socket; use IO::Select; use Digest::SHA;
@@ -118,7 +117,7 @@ const UNHURRIED = `
 let copies = 0;
 const copy = () => join(HOME, `copy-${copies++}`);
 
-/** curl writes no file for nothing. */
+/** curl writes no file when it receives no octets. */
 const fetched = (file: string) => (existsSync(file) ? hash(file) : expected.empty);
 
 afterAll(() => rmSync(HOME, { recursive: true, force: true }));
@@ -156,7 +155,7 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
     expect(fetched(to), output).toBe(expected['rolls-over']);
   });
 
-  it('answers from the address that was asked, and says who got what', async () => {
+  it('answers from the address that the request was sent to, and records which machine got which file', async () => {
     const served = await muster.event(
       'served',
       ({ kind, fields }) => kind === 'tftp.served' && fields?.file === 'one-mib',
@@ -177,7 +176,7 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
     }
   });
 
-  it('ignores a request that was sent to everybody (RFC 1123 §4.2.3.5)', async () => {
+  it('ignores a request that was broadcast (RFC 1123 §4.2.3.5)', async () => {
     const script = `
       use Socket; use IO::Select;
       socket(my $s, PF_INET, SOCK_DGRAM, 0); setsockopt($s, SOL_SOCKET, SO_BROADCAST, 1);
@@ -197,8 +196,8 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
     expect(output).toBe('10.79.0.255 silent\n255.255.255.255 silent\n10.79.0.1 answered\n');
   });
 
-  // Stops the command, so it is the last one.
-  it('a client that takes its time has its file whole, over a reload and to the end of the server, which begins no other', async () => {
+  // This test stops the command, so it is the last one.
+  it('a slow client gets its whole file, across a reload and while the server stops, which accepts no other request', async () => {
     const [first, second] = [join(HOME, 'go-1'), join(HOME, 'go-2')];
     const asked = (go: string) =>
       expect.poll(() => existsSync(`${go}.asked`), { timeout: 20_000 }).toBe(true);
@@ -265,7 +264,7 @@ describe('in one process', () => {
   ] as const)('a bad network does not keep the file from %s', async (client, how) => {
     const network = await badNetwork(port, how);
     const to = copy();
-    // curl asks for a time-out of six seconds, which is kept to at every loss
+    // curl asks for a time-out of six seconds, which is used at every loss.
     const name = client.startsWith('curl') || client === 'tftp-hpa' ? 'blocks-of-1468' : 'one-mib';
     const output = await here(CLIENTS[client]!(name, to, '127.0.0.1', network.port));
     expect(network.dropped()).toBeGreaterThan(0);
@@ -273,7 +272,7 @@ describe('in one process', () => {
     expect(fetched(to), output).toBe(expected[name]);
   });
 
-  it('two hundred fetch at once, each its file', async () => {
+  it('two hundred clients fetch at the same time, each its file', async () => {
     const began = events.length;
     const results = await Promise.all(
       Array.from({ length: 200 }, async (_, n) => {

@@ -42,7 +42,7 @@ interface AssetProgress {
 }
 
 /** An upload that is not complete. */
-export interface PartialUpload {
+interface PartialUpload {
   readonly sha256: string;
   /** Octets that were received. */
   readonly received: number;

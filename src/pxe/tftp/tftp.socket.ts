@@ -140,7 +140,7 @@ class Server implements TftpServer {
   #request(datagram: Buffer, peer: RemoteInfo, listener: TftpListener, local: string): void {
     const packet = decodeTftp(datagram);
     if (packet.kind !== 'read' && packet.kind !== 'write') {
-      // No answer: it would go to whoever the forged sender of such a packet is.
+      // No answer: the sender of such a packet may be forged.
       this.#count(packet.kind === 'malformed' ? 'malformed' : 'stray');
       return;
     }
