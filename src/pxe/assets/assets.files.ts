@@ -6,6 +6,7 @@
  * listed, verified or added again, and is then no longer listed.
  */
 import { createHash } from 'node:crypto';
+import type { Stats } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { MusterError } from '../../base/errors.ts';
@@ -103,6 +104,8 @@ interface AssetOptions {
   readonly space?: (directory: string) => Promise<Space>;
 }
 
+type Place = 'sha256' | 'partial' | 'damaged';
+
 /**
  * Opens the store.
  *
@@ -111,13 +114,12 @@ interface AssetOptions {
 export async function openAssets(options: AssetOptions): Promise<Assets> {
   const log = options.log.child({ room: 'assets' });
   const directory = resolve(options.directory);
-  const place = (kind: 'sha256' | 'partial' | 'damaged') => join(directory, kind);
   const files = new Map<string, ServedFile>();
   try {
-    for (const kind of ['sha256', 'partial', 'damaged'] as const)
-      await mkdir(place(kind), { recursive: true });
-    await index(place('sha256'), files);
-    await clean(place('partial'), log);
+    for (const place of ['sha256', 'partial', 'damaged'] satisfies Place[])
+      await mkdir(join(directory, place), { recursive: true });
+    await index(join(directory, 'sha256'), files);
+    await clean(join(directory, 'partial'), log);
   } catch (cause) {
     throw new MusterError(
       'E_ASSET_WRITE',
@@ -125,121 +127,165 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
       { cause },
     );
   }
-  let loaders = readLoaders(options.loaderDirectories, log);
-  const uploading = new Set<string>();
-  const hashes: PartialHashes = new Map();
-  const { space = readSpace } = options;
-  const room: Room = { directory, read: () => space(directory) };
+  return new AssetDirectory({ ...options, directory, log }, files);
+}
 
-  const checkHash = (sha256: string) => {
-    if (!SHA256.test(sha256))
-      throw new MusterError('E_USAGE', `"${sha256}" is not a SHA-256 in lower-case hexadecimal`);
-  };
-  const partialOf = (sha256: string) => stat(join(place('partial'), sha256)).catch(() => undefined);
-  const lost = (sha256: string, file: ServedFile) => {
-    // Another file with that hash may have been added since.
-    if (files.get(sha256) === file && files.delete(sha256))
-      log.error({ sha256 }, 'an asset is gone from the disk and is no longer served; add it again');
-  };
+class AssetDirectory implements Assets {
+  readonly #options: AssetOptions;
+  readonly #log: Log;
+  readonly #files: Map<string, ServedFile>;
+  #loaders: ReadonlyMap<string, ServedFile>;
+  readonly #uploading = new Set<string>();
+  readonly #hashes: PartialHashes = new Map();
+  readonly #room: Room;
+
+  constructor(options: AssetOptions, files: Map<string, ServedFile>) {
+    const { directory, log, space = readSpace } = options;
+    this.#options = options;
+    this.#log = log;
+    this.#files = files;
+    this.#loaders = readLoaders(options.loaderDirectories, log);
+    this.#room = { directory, read: () => space(directory) };
+  }
+
+  #path(place: Place, sha256 = ''): string {
+    return join(this.#options.directory, place, sha256);
+  }
+
+  #partial(sha256: string): Promise<Stats | undefined> {
+    return stat(this.#path('partial', sha256)).catch(() => undefined);
+  }
+
   /** The file if it is known and still on disk. */
-  const present = async (sha256: string): Promise<ServedFile | undefined> => {
-    const file = files.get(sha256);
+  async #present(sha256: string): Promise<ServedFile | undefined> {
+    const file = this.#files.get(sha256);
     if (file === undefined || !(await isGone(file.path))) return file;
-    lost(sha256, file);
+    this.lost(sha256, file);
     return undefined;
+  }
+
+  find(sha256: string): ServedFile | undefined {
+    return this.#files.get(sha256);
+  }
+
+  loader(name: string): ServedFile | undefined {
+    return this.#loaders.get(name);
+  }
+
+  loaders(): readonly string[] {
+    return [...this.#loaders.keys()];
+  }
+
+  rescanLoaders(): void {
+    this.#loaders = readLoaders(this.#options.loaderDirectories, this.#log);
+  }
+
+  lost(sha256: string, file: ServedFile): void {
+    // Another file with that hash may have been added since.
+    if (this.#files.get(sha256) === file && this.#files.delete(sha256))
+      this.#log.error({ sha256 }, 'an asset is gone from the disk and is no longer served; add it again');
+  }
+
+  async list(): Promise<readonly StoredAsset[]> {
+    await Promise.all([...this.#files.keys()].map((sha256) => this.#present(sha256)));
+    return [...this.#files]
+      .map(([sha256, file]) => ({ sha256, size: file.size, modified: file.modified }))
+      .sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1));
+  }
+
+  async partials(): Promise<readonly PartialUpload[]> {
+    const found: PartialUpload[] = [];
+    for (const sha256 of (await readdir(this.#path('partial'))).sort()) {
+      const part = SHA256.test(sha256) ? await this.#partial(sha256) : undefined;
+      const active = this.#uploading.has(sha256);
+      if (part) found.push({ sha256, received: part.size, modified: part.mtime, active });
+    }
+    return found;
+  }
+
+  async progress(sha256: string): Promise<AssetProgress> {
+    checkHash(sha256);
+    const file = await this.#present(sha256);
+    if (file) return { sha256, complete: true, received: file.size };
+    return { sha256, complete: false, received: (await this.#partial(sha256))?.size ?? 0 };
+  }
+
+  async receive(upload: Upload): Promise<AssetProgress> {
+    const { sha256 } = upload;
+    checkHash(sha256);
+    if (this.#uploading.has(sha256))
+      throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded already`);
+    this.#uploading.add(sha256);
+    try {
+      return await this.#receive(upload);
+    } catch (error) {
+      if (isLackOfSpace(error)) {
+        this.#hashes.delete(sha256);
+        await rm(this.#path('partial', sha256), { force: true });
+      }
+      throw writeFailure(error, this.#options.directory);
+    } finally {
+      this.#uploading.delete(sha256);
+    }
+  }
+
+  async #receive(upload: Upload): Promise<AssetProgress> {
+    const { sha256 } = upload;
+    const present = await this.#present(sha256);
+    if (present) return { sha256, complete: true, received: present.size };
+    const partial = this.#path('partial', sha256);
+    const { size, complete } = await receivePart(partial, upload, this.#hashes, this.#room);
+    if (!complete) return { sha256, complete, received: size };
+    const path = this.#path('sha256', sha256);
+    await rename(partial, path);
+    await syncDirectory(this.#path('sha256'));
+    this.#files.set(sha256, { path, size, modified: (await stat(path)).mtime });
+    this.#log.info({ sha256, size }, 'asset stored');
+    return { sha256, complete: true, received: size };
+  }
+
+  /** A property, because it is passed on as a function. */
+  readonly read = async (sha256: string, limit: number): Promise<Uint8Array | undefined> => {
+    const file = await this.#present(sha256);
+    if (file === undefined) return undefined;
+    if (file.size > limit)
+      throw new MusterError('E_TOO_LARGE', `${sha256} has ${file.size} octets, more than ${limit}`);
+    return readFile(file.path);
   };
 
-  return {
-    find: (sha256) => files.get(sha256),
-    loader: (name) => loaders.get(name),
-    loaders: () => [...loaders.keys()],
-    rescanLoaders() {
-      loaders = readLoaders(options.loaderDirectories, log);
-    },
-    lost,
-    async list() {
-      await Promise.all([...files.keys()].map(present));
-      return [...files]
-        .map(([sha256, file]) => ({ sha256, size: file.size, modified: file.modified }))
-        .sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1));
-    },
-    async partials() {
-      const found: PartialUpload[] = [];
-      for (const sha256 of (await readdir(place('partial'))).sort()) {
-        const part = SHA256.test(sha256) ? await partialOf(sha256) : undefined;
-        if (part)
-          found.push({ sha256, received: part.size, modified: part.mtime, active: uploading.has(sha256) });
-      }
-      return found;
-    },
-    async progress(sha256) {
-      checkHash(sha256);
-      const file = await present(sha256);
-      if (file) return { sha256, complete: true, received: file.size };
-      return { sha256, complete: false, received: (await partialOf(sha256))?.size ?? 0 };
-    },
-    async receive(upload) {
-      const { sha256 } = upload;
-      checkHash(sha256);
-      if (uploading.has(sha256)) throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded already`);
-      uploading.add(sha256);
-      try {
-        const there = await present(sha256);
-        if (there) return { sha256, complete: true, received: there.size };
-        const partial = join(place('partial'), sha256);
-        const { size, complete } = await receivePart(partial, upload, hashes, room);
-        if (!complete) return { sha256, complete, received: size };
-        const path = join(place('sha256'), sha256);
-        await rename(partial, path);
-        await syncDirectory(place('sha256'));
-        files.set(sha256, { path, size, modified: (await stat(path)).mtime });
-        log.info({ sha256, size }, 'asset stored');
-        return { sha256, complete: true, received: size };
-      } catch (error) {
-        if (isLackOfSpace(error)) {
-          hashes.delete(sha256);
-          await rm(join(place('partial'), sha256), { force: true });
-        }
-        throw writeFailure(error, directory);
-      } finally {
-        uploading.delete(sha256);
-      }
-    },
-    async read(sha256, limit) {
-      const file = await present(sha256);
-      if (file === undefined) return undefined;
-      if (file.size > limit)
-        throw new MusterError('E_TOO_LARGE', `${sha256} has ${file.size} octets, more than ${limit}`);
-      return readFile(file.path);
-    },
-    async verify(sha256) {
-      const file = files.get(sha256);
-      if (!file) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
-      const hash = createHash('sha256');
-      try {
-        await hashFile(file.path, hash);
-      } catch (error) {
-        if (!isMissing(error)) throw error;
-        lost(sha256, file);
-        return 'missing';
-      }
-      if (hash.digest('hex') === sha256) return 'ok';
-      files.delete(sha256);
-      await rename(file.path, join(place('damaged'), sha256));
-      log.error({ sha256 }, 'an asset has changed on disk and is no longer served; add it again');
-      return 'changed';
-    },
-    async remove(sha256) {
-      checkHash(sha256);
-      if (uploading.has(sha256)) throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded`);
-      const known = files.delete(sha256) || (await partialOf(sha256)) !== undefined;
-      hashes.delete(sha256);
-      if (!known) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
-      await rm(join(place('sha256'), sha256), { force: true });
-      await rm(join(place('partial'), sha256), { force: true });
-      log.info({ sha256 }, 'asset removed');
-    },
-  };
+  async verify(sha256: string): Promise<Verified> {
+    const file = this.#files.get(sha256);
+    if (!file) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
+    const hash = createHash('sha256');
+    try {
+      await hashFile(file.path, hash);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      this.lost(sha256, file);
+      return 'missing';
+    }
+    if (hash.digest('hex') === sha256) return 'ok';
+    this.#files.delete(sha256);
+    await rename(file.path, this.#path('damaged', sha256));
+    this.#log.error({ sha256 }, 'an asset has changed on disk and is no longer served; add it again');
+    return 'changed';
+  }
+
+  async remove(sha256: string): Promise<void> {
+    checkHash(sha256);
+    if (this.#uploading.has(sha256)) throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded`);
+    const known = this.#files.delete(sha256) || (await this.#partial(sha256)) !== undefined;
+    this.#hashes.delete(sha256);
+    if (!known) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
+    await rm(this.#path('sha256', sha256), { force: true });
+    await rm(this.#path('partial', sha256), { force: true });
+    this.#log.info({ sha256 }, 'asset removed');
+  }
+}
+
+function checkHash(sha256: string): void {
+  if (!SHA256.test(sha256))
+    throw new MusterError('E_USAGE', `"${sha256}" is not a SHA-256 in lower-case hexadecimal`);
 }
 
 const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT';

@@ -168,16 +168,7 @@ export function createBootContext(deps: BootDeps): BootContext {
       answers.set(member, made);
       return made;
     },
-    pxeFor(machine, network, vendorClass) {
-      let pxe = network.pxe;
-      if (vendorClass !== undefined && network.vendorClasses.length > 0) {
-        const longest = network.vendorClasses
-          .filter(({ prefix }) => vendorClass.startsWith(prefix))
-          .sort((a, b) => b.prefix.length - a.prefix.length)[0];
-        if (longest) pxe = { ...pxe, ...longest.pxe };
-      }
-      return machine ? { ...pxe, ...machine } : pxe;
-    },
+    pxeFor,
     identify(found) {
       if (found.kind === 'unknown') return found;
       if (found.kind === 'conflict')
@@ -211,6 +202,21 @@ export function createBootContext(deps: BootDeps): BootContext {
     },
     close: unsubscribe,
   };
+}
+
+function pxeFor(
+  machine: PxeOptions | undefined,
+  network: ServedNetwork,
+  vendorClass: string | undefined,
+): PxeOptions {
+  let { pxe } = network;
+  if (vendorClass !== undefined && network.vendorClasses.length > 0) {
+    const longest = network.vendorClasses
+      .filter(({ prefix }) => vendorClass.startsWith(prefix))
+      .sort((a, b) => b.prefix.length - a.prefix.length)[0];
+    if (longest) pxe = { ...pxe, ...longest.pxe };
+  }
+  return machine ? { ...pxe, ...machine } : pxe;
 }
 
 /**
