@@ -178,6 +178,13 @@ mv /boot/vmlinuz-* /boot/kernel
 mv /boot/initrd.img-* /boot/initrd
 cloud_init=$(dpkg-query -W -f '${Version}' cloud-init 2>/dev/null | sed 's/-.*//')
 printf '%s\n%s\n' "$kernel" "$cloud_init" >/boot/versions
+# Programs that machines of clusters may need. They go into the Image document, so that Muster can
+# warn of those that are missing.
+for program in curl haproxy keepalived iptables conntrack; do
+  if command -v "$program" >/dev/null; then
+    echo "$program"
+  fi
+done >/boot/programs
 dpkg-query -W >/usr/share/muster-packages.txt
 # Each machine makes these for itself.
 : >/etc/machine-id
@@ -228,6 +235,7 @@ mmdebstrap --quiet --variant=minbase --format=tar \
   --customize-hook="download /boot/kernel $work/kernel" \
   --customize-hook="download /boot/initrd $work/initrd" \
   --customize-hook="download /boot/versions $work/versions" \
+  --customize-hook="download /boot/programs $work/programs" \
   --customize-hook='rm -rf "$1"/boot/*' \
   "$suite" - "deb $mirror $suite $components" "deb $mirror $suite-updates $components" \
   ${security_line:+"$security_line"} >"$work/root.tar"
@@ -256,6 +264,7 @@ cat >"$work/image.json" <<JSON
   "kernelVersion": "$kernel_version",${cloud_init:+
   \"cloudInitVersion\": \"$cloud_init\",}
   "sourceDateEpoch": $SOURCE_DATE_EPOCH,
+  "programs": [$(sed 's/.*/"&"/' "$work/programs" | paste -sd,)],
   "kernelArguments": ["boot=muster", "console=tty0", "console=ttyS0,115200n8"],
   "kernel": $(describe "$work/kernel" kernel),
   "initrd": $(describe "$work/initrd" initrd),

@@ -125,6 +125,13 @@ export const imageSpec = z.strictObject({
     .optional()
     .meta({ description: 'Ignition spec version to render, e.g. "3.3.0" (default) or newer.' }),
   kernelArguments: z.array(kernelArgument).optional().meta({ description: 'What the image always needs.' }),
+  programs: z
+    .array(z.string().regex(/^[A-Za-z0-9._+-]+$/, 'not the name of a program'))
+    .optional()
+    .meta({
+      description:
+        'The programs in the image that a machine of a cluster may need, such as haproxy. `muster apply` warns when a Cluster needs one that is not listed. Absent: unknown, and nothing is warned of. Our recipes fill it in.',
+    }),
   reports: z.boolean().optional().meta({
     description:
       'The image carries /etc/muster/muster-report.sh and its units itself, so that its configuration need not. Default false. With configFormat none nothing else reports: its machines then never get ready.',

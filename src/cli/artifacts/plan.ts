@@ -11,9 +11,11 @@ import {
   requiredArtifacts,
   requiredPrograms,
 } from '../../cluster/spec/artifacts.ts';
+import { lackingImages } from '../../cluster/spec/check-machines.ts';
 import { resolveCluster } from '../../cluster/spec/resolve.ts';
 import type { ResolvedCluster } from '../../cluster/spec/resolved-cluster.ts';
-import type { Document } from '../../resources/kinds.ts';
+import type { CandidateSet } from '../../resources/candidate.ts';
+import { type Document, KINDS, type Kind, PLURAL } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, jsonText, lookOf, tableText, yamlText } from '../output.ts';
@@ -27,8 +29,11 @@ export interface PlanOptions extends ServerOptions {
 /** One line of the plan. */
 export interface Planned {
   readonly name: string;
-  /** of the system: nothing is fetched, the operating system's image has it. */
-  readonly state: 'here' | 'incomplete' | 'missing' | 'of the system';
+  /**
+   * of the system: nothing is fetched, the operating system's image has it. `missing in image
+   * NAME`: the Image that its machines boot says that it does not.
+   */
+  readonly state: 'here' | 'incomplete' | 'missing' | 'of the system' | `missing in image ${string}`;
   readonly roles: readonly string[];
   readonly required: Required | RequiredProgram;
 }
@@ -101,6 +106,16 @@ export const imagesOf = (addons: readonly AddonView[]): readonly string[] => [
   ...new Set(addons.flatMap(({ images = [] }) => images)),
 ];
 
+/** All documents of the server, as its own checks see them. */
+async function candidatesOf(client: ApiClient): Promise<CandidateSet> {
+  const kinds = Object.keys(KINDS) as Kind[];
+  const listed = kinds.map(async (kind) => {
+    const { items } = await client.call<{ items: readonly Document[] }>('GET', `/v1/${PLURAL[kind]}`);
+    return [kind, new Map(items.map((document) => [document.metadata.name, { document }]))] as const;
+  });
+  return Object.fromEntries(await Promise.all(listed)) as unknown as CandidateSet;
+}
+
 const COLUMNS: readonly Column<Planned>[] = [
   { heading: 'ARTIFACT', cell: ({ name }) => name },
   { heading: 'FOR', cell: ({ roles }) => roles.join(' ') },
@@ -115,14 +130,16 @@ export async function plan(cluster: string, options: PlanOptions, io: Io): Promi
     requiredArtifacts(resolved, options.arch, imagesOf(addons)),
     await artifactsOf(client),
   );
-  const programs = requiredPrograms(resolved).map(
-    (required): Planned => ({
+  const lacking = lackingImages(resolved, await candidatesOf(client));
+  const programs = requiredPrograms(resolved).map((required): Planned => {
+    const images = lacking.get(required.name);
+    return {
       name: `program/${required.name}`,
-      state: 'of the system',
+      state: images === undefined ? 'of the system' : `missing in image ${[...images].join(', ')}`,
       roles: required.roles,
       required,
-    }),
-  );
+    };
+  });
   const lines = [...artifacts, ...programs];
   if (options.output === 'json') io.out(jsonText(lines));
   else if (options.output === 'yaml') io.out(yamlText(lines));
@@ -132,6 +149,8 @@ export async function plan(cluster: string, options: PlanOptions, io: Io): Promi
       io.err(`which images the add-on ${name} needs is seen when its files are here\n`);
     else if (state === 'faulty') io.err(`the add-on ${name} cannot be used: ${detail}\n`);
   const good =
-    artifacts.every(({ state }) => state === 'here') && addons.every(({ state }) => state === 'ready');
+    artifacts.every(({ state }) => state === 'here') &&
+    lacking.size === 0 &&
+    addons.every(({ state }) => state === 'ready');
   return good ? EXIT.ok : EXIT.failure;
 }

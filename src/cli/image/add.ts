@@ -167,6 +167,7 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
     configFormat: built.configFormat ?? (cloudInit ? 'cloud-init' : 'none'),
     ...(cloudInit ? { cloudInitVersion: cloudInit } : {}),
     kernelArguments: built.kernelArguments,
+    ...(built.programs ? { programs: built.programs } : {}),
     // our recipes carry the report script and its units
     reports: true,
   });

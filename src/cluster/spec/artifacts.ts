@@ -172,16 +172,19 @@ const imagesFor = (references: readonly string[], arch: Arch, roles: readonly Cl
   references.map((reference): RequiredImage => ({ kind: 'image', reference, arch, roles }));
 
 /**
- * A program that the operating system's image has to have: its publisher has no binary that runs
- * everywhere.
+ * A program that the operating system's image has to contain, because its publisher releases no
+ * binary that runs everywhere.
  */
 export interface RequiredProgram {
   readonly kind: 'program';
-  readonly name: 'haproxy' | 'keepalived' | 'curl';
+  readonly name: 'haproxy' | 'keepalived' | 'curl' | 'iptables';
   readonly roles: readonly ClusterRole[];
 }
 
-/** Of the balancer and of the virtual address. */
+/**
+ * What the balancer (haproxy), the virtual address (keepalived, curl) and the CNI plugin portmap
+ * (iptables, for `hostPort`) need; only for roles that some machine has.
+ */
 export function requiredPrograms(resolved: ResolvedCluster): readonly RequiredProgram[] {
   const program = (name: RequiredProgram['name'], ...roles: readonly ClusterRole[]): RequiredProgram => ({
     kind: 'program',
@@ -195,8 +198,27 @@ export function requiredPrograms(resolved: ResolvedCluster): readonly RequiredPr
     ...(resolved.virtualAddress?.by === 'keepalived'
       ? [program('keepalived', 'control-plane'), program('curl', 'control-plane')]
       : []),
+    program('iptables', ...NODES),
   ];
   return all.filter(({ roles }) => roles.some((role) => withRole(resolved, role).length > 0));
+}
+
+/**
+ * The required programs that a machine's image does not contain.
+ *
+ * @param programs What its Image says that it contains; undefined: nothing is known, so nothing is
+ *   reported.
+ */
+export function lackingPrograms(
+  resolved: ResolvedCluster,
+  machine: string,
+  programs: readonly string[] | undefined,
+): readonly RequiredProgram['name'][] {
+  if (programs === undefined) return [];
+  const own = resolved.machines.find(({ name }) => name === machine)?.roles ?? [];
+  return requiredPrograms(resolved)
+    .filter(({ name, roles }) => roles.some((role) => own.includes(role)) && !programs.includes(name))
+    .map(({ name }) => name);
 }
 
 /**

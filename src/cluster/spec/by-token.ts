@@ -2,8 +2,8 @@
 import type { ClusterMachine, ResolvedCluster } from './resolved-cluster.ts';
 
 /**
- * AddressOwners of machines' tokens: they may ask for a certificate (`system:node-bootstrapper`), and
- * nothing approves it but Muster.
+ * AddressOwners of machines' tokens: they may ask for a certificate (`system:node-bootstrapper`),
+ * and nothing approves it but Muster.
  */
 export const MACHINE_TOKENS = 'system:bootstrappers:muster:machines';
 

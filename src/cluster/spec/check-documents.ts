@@ -17,6 +17,7 @@ import type { ConfigCheck } from '../../resources/catalog.ts';
 import { parsePath } from '../../resources/document.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
+import { machineWarnings } from './check-machines.ts';
 import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
 import type { ClusterFault } from './fault.ts';
 import type { MachineFacts } from './machines.ts';
@@ -67,7 +68,16 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
         ...more,
       })),
     ];
-    return itself ? all : all.filter(({ other }) => other !== undefined && beside.has(other));
+    const looked = itself ? names : new Set([...names].filter((name) => beside.has(`Machine/${name}`)));
+    const told = itself ? all : all.filter(({ other }) => other !== undefined && beside.has(other));
+    const { resolved } = completed(cluster);
+    const warnings = machineWarnings(spec, resolved, looked, candidates).map(
+      ({ path, message, machines }): CrossFault => ({
+        ...found(cluster, `spec.kubernetes.${path}`, message, machines[0]),
+        severity: 'warning',
+      }),
+    );
+    return [...told, ...warnings];
   });
 };
 

@@ -1,4 +1,6 @@
-/** TCP ports of a cluster's programs, and the URLs of etcd. Every other file takes them from here. */
+/**
+ * TCP ports of a cluster's programs, and the URLs of etcd. Every other file takes them from here.
+ */
 import { urlHost } from '../../base/ip.ts';
 
 /** kube-apiserver on control planes; the balancer on a worker's loopback. */

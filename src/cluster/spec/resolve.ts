@@ -153,7 +153,9 @@ const protectedOverrides: Check = ({ overrides }) =>
 const wrongValues: Check = ({ resolved, build }) =>
   valueFaults(resolved).map(({ path, message }) => clusterError(writtenAt(path, build.provenance), message));
 
-/** The field that a person wrote: the override, or the field of the document that gives the value. */
+/**
+ * The field that a person wrote: the override, or the field of the document that gives the value.
+ */
 function writtenAt(path: string, provenance: ReadonlyMap<string, Provenance>): string {
   const origin = provenance.get(path);
   return origin?.from === 'spec' ? origin.by : `overrides.${path}`;

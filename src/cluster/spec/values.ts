@@ -273,7 +273,9 @@ function putPodNetwork(build: Builder, spec: KubernetesSpec): void {
   putNetworkPolicy(build, spec, plugin);
 }
 
-/** When kube-router only adds its firewall to another plugin, its image joins the plugin's images. */
+/**
+ * When kube-router only adds its firewall to another plugin, its image joins the plugin's images.
+ */
 function putNetworkPolicy(
   build: Builder,
   { networkPolicy: given, addons = [] }: KubernetesSpec,

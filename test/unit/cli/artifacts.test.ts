@@ -256,10 +256,11 @@ describe('muster artifacts plan, ls, verify, rm', () => {
     expect(before.out).toMatch(/binary\/kubelet\/1\.36\.2\/x86_64 +control-plane etcd worker +missing/);
     const lines = JSON.parse((await muster('plan', 'blue', '-o', 'json')).out) as {
       name: string;
-      required: { reference?: string };
+      required: { kind: string; reference?: string };
     }[];
     const app = file('app', 'app');
-    const args = lines.flatMap(({ name, required }) =>
+    const fetched = lines.filter(({ required }) => required.kind !== 'program');
+    const args = fetched.flatMap(({ name, required }) =>
       required.reference === undefined
         ? ['--binary', `${name.split('/').slice(1, 3).join(':')}=${app}`]
         : ['--image', `${required.reference}=${app}`],
@@ -270,6 +271,26 @@ describe('muster artifacts plan, ls, verify, rm', () => {
       code: 0,
       out: expect.not.stringContaining('missing'),
     });
+  });
+
+  it('plan names the image that lacks a program of its machines, and fails until it is another', async () => {
+    const programs = async () =>
+      (await muster('plan', 'blue')).out.split('\n').filter((one) => one.includes('program/'));
+    expect(await programs()).toEqual([
+      expect.stringMatching(/^program\/iptables +control-plane worker +of the system *$/),
+    ]);
+    const lists = async (some: string) => {
+      const text = CLUSTER.replace(
+        'configFormat: cloud-init}',
+        `configFormat: cloud-init, programs: [${some}]}`,
+      );
+      fs.writeFileSync(path.join(directory, 'config/all.yaml'), text);
+      await world.deps.catalog.reload();
+    };
+    await lists('curl');
+    expect(await programs()).toEqual([expect.stringMatching(/ missing in image small *$/)]);
+    await lists('iptables');
+    expect(await programs()).toEqual([expect.stringContaining('of the system')]);
   });
 
   it('the book is the same after a restart, and a file that is gone is missing in ls and verify', async () => {

@@ -350,9 +350,9 @@ test('balancer and virtual address are part of what a cluster needs: programs of
     resolved({ endpoint: '10.0.0.10', sans: [], virtualAddress: { by, interface: 'eth0' } });
   const programs = (cluster: ReturnType<typeof resolved>) =>
     requiredPrograms(cluster).map(({ name }) => name);
-  expect(programs(virtual('keepalived'))).toEqual(['haproxy', 'keepalived', 'curl']);
-  expect(programs(virtual('kube-vip'))).toEqual(['haproxy']);
-  expect(programs(resolved({ workers: [] }))).toEqual([]);
+  expect(programs(virtual('keepalived'))).toEqual(['haproxy', 'keepalived', 'curl', 'iptables']);
+  expect(programs(virtual('kube-vip'))).toEqual(['haproxy', 'iptables']);
+  expect(programs(resolved({ workers: [] }))).toEqual(['iptables']);
   const balanced = resolved({ endpoint: '10.0.0.10:443', sans: [], virtualAddress: { interface: 'eth0' } });
   expect(requiredPrograms(balanced)[0]).toMatchObject({
     name: 'haproxy',

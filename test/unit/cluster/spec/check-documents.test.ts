@@ -20,8 +20,15 @@ const machine = (name: string, n: number, address = `10.0.0.${n}`) => `---
 apiVersion: muster/v1
 kind: Machine
 metadata: {name: ${name}}
-spec: {macs: ["52:54:00:00:00:${n}"], addresses: [${address}]}
+spec: {macs: ["52:54:00:00:00:${n}"], addresses: [${address}], profile: node}
 `;
+const PROFILE = `---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: node}
+spec: {boot: disk, dataDisk: {serial: data}}
+`;
+/** The networks that machines are in, and the profile that they have. */
 const NETWORKS = ['10.0.0.0/24', '10.9.0.0/24']
   .map(
     (subnet, n) => `---
@@ -31,6 +38,7 @@ metadata: {name: lan${n}}
 spec: {subnet: ${subnet}, dhcp: {mode: "off"}}
 `,
   )
+  .concat(PROFILE)
   .join('');
 const MACHINES = ['cp1', 'cp2', 'cp3', 'w1'].map((name, n) => machine(name, 11 + n)).join('');
 const cluster = (more = '', name = 'blue') => `---
@@ -278,5 +286,96 @@ test('a control plane or member of etcd that no Machine is named like is a warni
     'spec.kubernetes.controlPlanes[2]: Cluster/blue: there is no Machine "pc4"; did you mean "cp4"?; until then all of the cluster waits',
     'spec.kubernetes.etcd.machines[2]: Cluster/blue: there is no Machine "e33"; until then all of the cluster waits',
   ]);
+  await one.close();
+});
+
+/** Applies a Cluster over machines whose documents are given field by field; its warnings. */
+async function warnedOf(
+  machines: Readonly<Record<string, string>>,
+  documents = '',
+  more = '',
+): Promise<readonly string[]> {
+  const ours = Object.entries(machines).map(
+    ([name, spec], n) => `---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: ${name}}
+spec: {macs: ["52:54:00:00:00:1${n}"]${spec}}
+`,
+  );
+  return warned(cluster(more), documents + ours.join(''));
+}
+const address = (n: number): string => `, addresses: [10.0.0.1${n}]`;
+const wholeBut = (changes: Readonly<Record<string, string>>): Readonly<Record<string, string>> => ({
+  cp1: `${address(1)}, profile: node`,
+  cp2: `${address(2)}, profile: node`,
+  cp3: `${address(3)}, profile: node`,
+  w1: `${address(4)}, profile: node`,
+  ...changes,
+});
+
+test('machines of a Cluster that cannot do their part yet are warned of: address, profile, data disk', async () => {
+  expect(await warnedOf(wholeBut({}))).toEqual([]);
+  expect(await warnedOf(wholeBut({ cp1: ', profile: node', w1: ', profile: node' }))).toEqual([
+    'spec.kubernetes.controlPlanes[0]: Cluster/blue: cp1: no spec.addresses in its Machine; until there is one all of the cluster waits',
+    'spec.kubernetes.workers[0]: Cluster/blue: w1: no spec.addresses in its Machine; until there is one the cluster goes without it',
+  ]);
+  expect(await warnedOf(wholeBut({ w1: address(4) }))).toEqual([
+    'spec.kubernetes.workers[0]: Cluster/blue: w1: no profile in its Machine, and no Profile selects it; it is held when it boots',
+  ]);
+  const bare = PROFILE.replace('name: node', 'name: bare').replace(', dataDisk: {serial: data}', '');
+  const without = (n: number) => `${address(n)}, profile: bare`;
+  expect(await warnedOf(wholeBut({ cp2: without(2), cp3: without(3), w1: without(4) }), bare)).toEqual([
+    'spec.kubernetes.controlPlanes[1]: Cluster/blue: cp2, cp3: a member of etcd without dataDisk in its Machine, Profile or Cluster; it is held until there is one',
+  ]);
+});
+
+test('a profile that may select the machine, and a data disk of it, are no warning', async () => {
+  const selecting = PROFILE.replace('name: node', 'name: any').replace(
+    'boot: disk',
+    'boot: disk, selector: {arch: x86_64}',
+  );
+  expect(await warnedOf(wholeBut({ cp1: address(1), w1: address(4) }), selecting)).toEqual([]);
+});
+
+const image = (programs: string) => `---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: debian-13}
+spec: {os: debian, arch: x86_64, configFormat: cloud-init, kernel: {sha256: ${'a'.repeat(64)}}${programs}}
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: booted}
+spec: {image: debian-13, dataDisk: {serial: data}}
+`;
+const booted = Object.fromEntries(
+  ['cp1', 'cp2', 'cp3', 'w1'].map((name, n) => [name, `${address(n + 1)}, profile: booted`]),
+);
+
+test('an image without a program that a machine of the Cluster needs is warned of, by role', async () => {
+  expect(await warnedOf(booted, image(', programs: [curl, iptables]'))).toEqual([
+    'spec.kubernetes.workers[0]: Cluster/blue: w1: its image debian-13 lacks haproxy; boot an image that has all of them; `muster image build debian -- --kubernetes` makes one',
+  ]);
+  const keepalived = '    virtualAddress: {interface: eth0, addresses: [10.0.0.99]}\n';
+  expect(await warnedOf(booted, image(', programs: [curl, iptables, haproxy]'), keepalived)).toEqual([
+    'spec.kubernetes.controlPlanes[0]: Cluster/blue: cp1, cp2, cp3: its image debian-13 lacks keepalived; boot an image that has all of them; `muster image build debian -- --kubernetes` makes one',
+  ]);
+});
+
+test('an image that lists no programs, or all of them, is not warned of', async () => {
+  expect(await warnedOf(booted, image(''))).toEqual([]);
+  expect(await warnedOf(booted, image(', programs: [haproxy, iptables]'))).toEqual([]);
+});
+
+test('a Machine of a Cluster that loses its address is warned of, and others are not told again', async () => {
+  const one = await catalog();
+  await one.applyText(NETWORKS + MACHINES + cluster(), 'before.yaml');
+  const lost = await one.applyText(machine('cp1', 11).replace(', addresses: [10.0.0.11]', ''), 'cp1.yaml');
+  expect(lost.warnings.map(({ message }) => message)).toEqual([
+    'Cluster/blue: cp1: no spec.addresses in its Machine; until there is one all of the cluster waits',
+  ]);
+  const other = await one.applyText(machine('w1', 14).replace(':14"', ':15"'), 'w1.yaml');
+  expect(other.warnings).toEqual([]);
   await one.close();
 });

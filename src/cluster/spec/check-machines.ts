@@ -1,0 +1,131 @@
+/**
+ * Machines of a Cluster that cannot do their part yet, as warnings when documents are applied. They
+ * are not errors: an address, a profile or another image may follow.
+ */
+import { casesIn, type Parts } from '../../ignition/cases.ts';
+import { narrowestDisk } from '../../resources/boot-disk.ts';
+import type { CandidateSet } from '../../resources/candidate.ts';
+import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
+import { lackingPrograms } from './artifacts.ts';
+import type { ResolvedCluster } from './resolved-cluster.ts';
+
+export interface MachineWarning {
+  /** Below `spec.kubernetes`: where the Cluster names the first of the machines. */
+  readonly path: string;
+  readonly message: string;
+  readonly machines: readonly string[];
+}
+
+/** A machine where a Cluster names it. */
+interface Named {
+  readonly name: string;
+  readonly path: string;
+  readonly isWorker: boolean;
+  readonly isMember: boolean;
+}
+
+/**
+ * Warnings about machines whose documents exist, the same warning of several machines as one.
+ *
+ * @param names The machines to look at.
+ * @param resolved The resolved Cluster; absent when it has errors, so that what its machines need
+ *   is unknown.
+ */
+export function machineWarnings(
+  spec: KubernetesSpec,
+  resolved: ResolvedCluster | undefined,
+  names: ReadonlySet<string>,
+  candidates: CandidateSet,
+): readonly MachineWarning[] {
+  const casesOf = casesIn(candidates);
+  const found = new Map<string, Named[]>();
+  for (const named of namedMachines(spec)) {
+    const machine = candidates.Machine.get(named.name)?.document;
+    if (machine === undefined || !names.has(named.name)) continue;
+    for (const text of textsOf(named, machine, casesOf(machine), resolved)) {
+      const before = found.get(text) ?? [];
+      before.push(named);
+      found.set(text, before);
+    }
+  }
+  return [...found].map(([text, machines]) => ({
+    path: machines[0]!.path,
+    message: `${listOf(machines.map(({ name }) => name))}: ${text}`,
+    machines: machines.map(({ name }) => name),
+  }));
+}
+
+function namedMachines({ controlPlanes, workers = [], etcd }: KubernetesSpec): readonly Named[] {
+  const isExternal = etcd?.topology === 'external';
+  const list = (field: string, machines: readonly string[], isWorker: boolean, isMember: boolean) =>
+    machines.map((name, n): Named => ({ name, path: `${field}[${n}]`, isWorker, isMember }));
+  return [
+    ...list('controlPlanes', controlPlanes, false, !isExternal),
+    ...list('etcd.machines', etcd?.machines ?? [], false, true),
+    ...list('workers', workers, true, false),
+  ];
+}
+
+function textsOf(
+  { name, isWorker, isMember }: Named,
+  { spec }: Document<'Machine'>,
+  cases: readonly Parts[],
+  resolved: ResolvedCluster | undefined,
+): readonly string[] {
+  const waits = isWorker ? 'the cluster goes without it' : 'all of the cluster waits';
+  const hasDisk = ({ machine, profile, cluster }: Parts): boolean =>
+    narrowestDisk('dataDisk', [machine.spec, profile?.spec, cluster?.spec]) !== undefined;
+  return [
+    ...(spec.addresses?.length ? [] : [`no spec.addresses in its Machine; until there is one ${waits}`]),
+    ...(cases.some(({ profile }) => profile !== undefined)
+      ? []
+      : ['no profile in its Machine, and no Profile selects it; it is held when it boots']),
+    ...(isMember && !cases.some(hasDisk)
+      ? [
+          'a member of etcd without dataDisk in its Machine, Profile or Cluster; it is held until there is one',
+        ]
+      : []),
+    ...(resolved === undefined ? [] : imageTexts(resolved, name, cases)),
+  ];
+}
+
+/** The Image that a machine boots; undefined when it has none, or may boot one of several. */
+function imageOf(cases: readonly Parts[]): Document<'Image'> | undefined {
+  const images = new Set(cases.map((one) => one.image));
+  return images.size === 1 ? cases[0]!.image : undefined;
+}
+
+/** Program → the images that machines of the cluster boot and that lack it. */
+export function lackingImages(
+  resolved: ResolvedCluster,
+  candidates: CandidateSet,
+): ReadonlyMap<string, ReadonlySet<string>> {
+  const casesOf = casesIn(candidates);
+  const result = new Map<string, Set<string>>();
+  for (const { name } of resolved.machines) {
+    const machine = candidates.Machine.get(name)?.document;
+    const image = machine && imageOf(casesOf(machine));
+    if (image === undefined) continue;
+    for (const program of lackingPrograms(resolved, name, image.spec.programs))
+      result.set(program, (result.get(program) ?? new Set()).add(image.metadata.name));
+  }
+  return result;
+}
+
+function imageTexts(resolved: ResolvedCluster, name: string, cases: readonly Parts[]): readonly string[] {
+  const image = imageOf(cases);
+  const lacking = image === undefined ? [] : lackingPrograms(resolved, name, image.spec.programs);
+  if (image === undefined || lacking.length === 0) return [];
+  const build = image.spec.os === 'debian' ? '; `muster image build debian -- --kubernetes` makes one' : '';
+  return [
+    `its image ${image.metadata.name} lacks ${lacking.join(', ')}; boot an image that has all of them${build}`,
+  ];
+}
+
+/** How many machines a warning names before it only counts the others. */
+const NAMED = 5;
+
+const listOf = (names: readonly string[]): string =>
+  names.length <= NAMED
+    ? names.join(', ')
+    : `${names.slice(0, NAMED).join(', ')} and ${names.length - NAMED} more`;
