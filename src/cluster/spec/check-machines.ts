@@ -2,7 +2,7 @@
  * Machines of a Cluster that cannot do their part yet, as warnings when documents are applied. They
  * are not errors: an address, a profile or another image may follow.
  */
-import { casesIn, type Parts } from '../../ignition/cases.ts';
+import { type Case, casesIn } from '../../ignition/cases.ts';
 import { narrowestDisk } from '../../resources/boot-disk.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
@@ -69,11 +69,11 @@ function namedMachines({ controlPlanes, workers = [], etcd }: KubernetesSpec): r
 function textsOf(
   { name, isWorker, isMember }: Named,
   { spec }: Document<'Machine'>,
-  cases: readonly Parts[],
+  cases: readonly Case[],
   resolved: ResolvedCluster | undefined,
 ): readonly string[] {
   const waits = isWorker ? 'the cluster goes without it' : 'all of the cluster waits';
-  const hasDisk = ({ machine, profile, cluster }: Parts): boolean =>
+  const hasDisk = ({ machine, profile, cluster }: Case): boolean =>
     narrowestDisk('dataDisk', [machine.spec, profile?.spec, cluster?.spec]) !== undefined;
   return [
     ...(spec.addresses?.length ? [] : [`no spec.addresses in its Machine; until there is one ${waits}`]),
@@ -90,7 +90,7 @@ function textsOf(
 }
 
 /** The Image that a machine boots; undefined when it has none, or may boot one of several. */
-function imageOf(cases: readonly Parts[]): Document<'Image'> | undefined {
+function imageOf(cases: readonly Case[]): Document<'Image'> | undefined {
   const images = new Set(cases.map((one) => one.image));
   return images.size === 1 ? cases[0]!.image : undefined;
 }
@@ -112,7 +112,7 @@ export function lackingImages(
   return result;
 }
 
-function imageTexts(resolved: ResolvedCluster, name: string, cases: readonly Parts[]): readonly string[] {
+function imageTexts(resolved: ResolvedCluster, name: string, cases: readonly Case[]): readonly string[] {
   const image = imageOf(cases);
   const lacking = image === undefined ? [] : lackingPrograms(resolved, name, image.spec.programs);
   if (image === undefined || lacking.length === 0) return [];
