@@ -59,7 +59,7 @@ test.concurrent(
 
       expect(await rack.muster('cluster', 'add-node', 'one', 'm2', '--etcd')).toMatchObject({
         code: 1,
-        output: expect.stringContaining('make them an odd number'),
+        output: expect.stringContaining('use an odd number'),
       });
       await ordered(rack, 'add-node', 'one', 'm2', 'm3', '--etcd');
       await powerOn(rack, 'm2', 'm3');

@@ -1,7 +1,7 @@
 /**
- * What is known of the applying of in-cluster objects by each control plane. It gets its
- * credential, of an hour and of the highest rank, only for a bundle that it has not applied yet;
- * when that is done it removes the credential, and that is how it is seen.
+ * Records which bundle of in-cluster objects each control plane has applied. A control plane gets a
+ * credential, valid for an hour and with all rights, only for a bundle that it has not applied yet.
+ * It removes the credential when it is done, and Muster sees by its absence that it is.
  */
 import { z } from 'zod';
 import type { AgentFacts } from '../../agent/facts.ts';
@@ -16,7 +16,7 @@ const record = z.strictObject({
   v: z.literal(1),
   /** The bundle that the credential was given for. */
   digest: z.string(),
-  /** The boot in which it was given: a key that is gone after a reboot says nothing. */
+  /** The boot in which it was given: a key that is gone after a reboot proves nothing. */
   bootId: z.string(),
   done: z.boolean(),
   /** When it was first given for this bundle, ms since 1970. Older versions did not write it. */
@@ -26,14 +26,17 @@ const record = z.strictObject({
 });
 export type AppliedRecord = z.output<typeof record>;
 
-/** `write` is stored before anything follows from it. */
+/** `write` is stored before anything else happens. */
 export interface Applying {
-  /** Due: it needs a credential and the unit. */
+  /** due: the machine needs a credential and the unit that applies. */
   readonly state: 'done' | 'due';
   readonly write?: AppliedRecord;
 }
 
-/** What is due. Pure. */
+/**
+ * Whether a control plane has to apply the bundle with this digest, and what to record. `now`: ms
+ * since 1970. Pure.
+ */
 export function applying(
   known: AppliedRecord | undefined,
   digest: string,
@@ -52,9 +55,9 @@ export function applying(
 }
 
 export interface AppliedObjects {
-  /** Whether this machine has to apply the bundle; what follows is stored when it resolves. */
+  /** Whether this machine has to apply the bundle; the record is stored when this resolves. */
   isDue(cluster: string, machine: string, digest: string, facts: AgentFacts): Promise<boolean>;
-  /** What is stored of this machine; undefined when nothing is that can be read. */
+  /** The record of this machine; undefined when there is none that can be read. */
   known(cluster: string, machine: string): Promise<AppliedRecord | undefined>;
 }
 

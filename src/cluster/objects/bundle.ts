@@ -1,4 +1,4 @@
-/** All in-cluster objects of a cluster as one text, in the order in which one needs the other. */
+/** All in-cluster objects of a cluster, in the order in which they are applied. */
 import { yamlText } from '../../base/yaml-text.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { corednsConfig, corednsObjects, corednsReplicas } from './coredns.ts';
@@ -10,11 +10,11 @@ import { kubeadmObjects } from './kubeadm.ts';
 import { asPlain, type KubeObject } from './object.ts';
 
 export interface Bundle {
-  /** Ours: put in order whenever they are applied. */
+  /** Muster's objects: every field is set back whenever they are applied. */
   readonly applied: readonly KubeObject[];
-  /** People's from then on: made when they are missing. */
+  /** Objects that belong to operators: created only when they are missing. */
   readonly created: readonly KubeObject[];
-  /** Fields of what is applied that are ours only until somebody else sets them. */
+  /** Fields of applied objects that Muster sets until somebody else sets them. */
   readonly proposed: readonly KubeObject[];
 }
 
@@ -44,6 +44,6 @@ export function bundleOf(resolved: ResolvedCluster, caBundle: string): Bundle {
   };
 }
 
-/** As kubectl reads them. */
+/** The objects as YAML documents, as kubectl reads them. */
 export const manifestText = (objects: readonly KubeObject[]): string =>
   objects.map((object) => yamlText(asPlain(object))).join('---\n');

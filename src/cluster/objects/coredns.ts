@@ -1,11 +1,11 @@
-/** Names inside the cluster: CoreDNS as kubeadm sets it up. */
+/** CoreDNS, the cluster's DNS, as kubeadm sets it up. */
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
 
 const SYSTEM = 'kube-system';
 const LABEL = { 'k8s-app': 'kube-dns' } as const;
 
-export const corefile = (dnsDomain: string): string => `.:53 {
+const corefile = (dnsDomain: string): string => `.:53 {
     errors
     health {
        lameduck 5s
@@ -30,7 +30,7 @@ export const corefile = (dnsDomain: string): string => `.:53 {
 }
 `;
 
-/** The Corefile; people edit it, so that it is only put there when it is missing. */
+/** The Corefile. Operators edit it, so it is created only when it is missing. */
 export const corednsConfig = (resolved: ResolvedCluster): KubeObject =>
   configMap('coredns', SYSTEM, { Corefile: corefile(resolved.dnsDomain) });
 
@@ -47,8 +47,8 @@ const probe = (path: string, at: string, failureThreshold: number, timing: objec
 });
 
 /**
- * One may fail. How many a cluster of that size needs, a person or an autoscaler says, as kubeadm
- * lets them.
+ * Two replicas, so that one may fail. Proposed, not enforced: an operator or an autoscaler may set
+ * another number, as with kubeadm.
  */
 export const corednsReplicas: KubeObject = {
   apiVersion: 'apps/v1',

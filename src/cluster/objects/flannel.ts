@@ -1,17 +1,27 @@
 /**
- * Flannel: a VXLAN between the machines, pods' networks as kube-controller-manager gave them to the
- * nodes. It reaches the API on its own machine, so that Services need not work before it does.
+ * Flannel, the network between pods: a VXLAN between the machines, with the pod networks that
+ * kube-controller-manager gave to the nodes. It reaches the API on its own machine, so that it does
+ * not need a working Service network.
  */
-import { API_PORT } from '../spec/ports.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
+import {
+  account,
+  bindCluster,
+  clusterRole,
+  configMap,
+  type KubeObject,
+  LOCAL_API_ENV,
+  nodeDaemonSet,
+  serviceAccount,
+  XTABLES_LOCK,
+} from './object.ts';
 
 const SPACE = 'kube-flannel';
 const LABEL = { app: 'flannel', tier: 'node' } as const;
 
 /**
- * What containerd does for each pod. Put down by the plan: no image then needs a program that
- * copies files.
+ * The CNI configuration that the runtime uses for each pod. The plan writes it to the machine, so
+ * that no image needs a program that copies files.
  */
 export const FLANNEL_CNI = {
   name: 'cbr0',
@@ -40,74 +50,54 @@ const directory = (name: string, path: string) => ({ hostPath: { path, type: 'Di
 
 function daemonSet(resolved: ResolvedCluster): KubeObject {
   const { flannel, 'flannel-cni-plugin': plugin = '' } = resolved.cni.images ?? {};
-  const config = { mountPath: '/etc/kube-flannel', name: 'flannel-cfg' };
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'DaemonSet',
-    metadata: { labels: LABEL, name: 'kube-flannel-ds', namespace: SPACE },
-    spec: {
-      selector: { matchLabels: LABEL },
-      template: {
-        metadata: { labels: LABEL },
-        spec: {
-          containers: [
-            {
-              args: ['--ip-masq', '--kube-subnet-mgr'],
-              command: ['/opt/bin/flanneld'],
-              env: [
-                { name: 'POD_NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } },
-                { name: 'POD_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
-                { name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' },
-                { name: 'KUBERNETES_SERVICE_PORT', value: String(API_PORT) },
-                { name: 'EVENT_QUEUE_DEPTH', value: '5000' },
-              ],
-              image: flannel,
-              name: 'kube-flannel',
-              resources: { requests: { cpu: '100m', memory: '50Mi' } },
-              securityContext: { capabilities: { add: ['NET_ADMIN', 'NET_RAW'] }, privileged: false },
-              volumeMounts: [
-                { mountPath: '/run/flannel', name: 'run' },
-                config,
-                { mountPath: '/run/xtables.lock', name: 'xtables-lock' },
-              ],
-            },
-          ],
-          hostNetwork: true,
-          ...(plugin !== '' && {
-            initContainers: [
-              {
-                args: ['-f', '/flannel', '/opt/cni/bin/flannel'],
-                command: ['cp'],
-                image: plugin,
-                name: 'install-cni-plugin',
-                volumeMounts: [{ mountPath: '/opt/cni/bin', name: 'cni-plugin' }],
-              },
-            ],
-          }),
-          nodeSelector: { 'kubernetes.io/os': 'linux' },
-          priorityClassName: 'system-node-critical',
-          serviceAccountName: 'flannel',
-          tolerations: [
-            { effect: 'NoSchedule', operator: 'Exists' },
-            { effect: 'NoExecute', operator: 'Exists' },
-          ],
-          volumes: [
-            directory('run', '/run/flannel'),
-            ...(plugin === '' ? [] : [directory('cni-plugin', resolved.cniPlugins)]),
-            { configMap: { name: 'kube-flannel-cfg' }, name: 'flannel-cfg' },
-            { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
-          ],
-        },
-      },
-    },
+  const installer = {
+    args: ['-f', '/flannel', '/opt/cni/bin/flannel'],
+    command: ['cp'],
+    image: plugin,
+    name: 'install-cni-plugin',
+    volumeMounts: [{ mountPath: '/opt/cni/bin', name: 'cni-plugin' }],
   };
+  return nodeDaemonSet({
+    name: 'kube-flannel-ds',
+    namespace: SPACE,
+    labels: LABEL,
+    serviceAccountName: 'flannel',
+    containers: [
+      {
+        args: ['--ip-masq', '--kube-subnet-mgr'],
+        command: ['/opt/bin/flanneld'],
+        env: [
+          { name: 'POD_NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } },
+          { name: 'POD_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
+          ...LOCAL_API_ENV,
+          { name: 'EVENT_QUEUE_DEPTH', value: '5000' },
+        ],
+        image: flannel,
+        name: 'kube-flannel',
+        resources: { requests: { cpu: '100m', memory: '50Mi' } },
+        securityContext: { capabilities: { add: ['NET_ADMIN', 'NET_RAW'] }, privileged: false },
+        volumeMounts: [
+          { mountPath: '/run/flannel', name: 'run' },
+          { mountPath: '/etc/kube-flannel', name: 'flannel-cfg' },
+          XTABLES_LOCK.mount,
+        ],
+      },
+    ],
+    ...(plugin !== '' && { initContainers: [installer] }),
+    volumes: [
+      directory('run', '/run/flannel'),
+      ...(plugin === '' ? [] : [directory('cni-plugin', resolved.cniPlugins)]),
+      { configMap: { name: 'kube-flannel-cfg' }, name: 'flannel-cfg' },
+      XTABLES_LOCK.volume,
+    ],
+  });
 }
 
 export const flannelObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   {
     apiVersion: 'v1',
     kind: 'Namespace',
-    // It needs the host's network and capabilities.
+    // Flannel's pods use the host's network and capabilities, which other levels forbid.
     metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' }, name: SPACE },
   },
   serviceAccount('flannel', SPACE),

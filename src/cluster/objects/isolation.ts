@@ -1,7 +1,7 @@
 /**
- * Namespaces that begin isolated: their pods are reached from their own namespace only. Policies
- * add up, so who needs more allows it with a policy of their own. What pods ask of others, DNS
- * among it, is not limited.
+ * Isolated namespaces: their pods accept connections from their own namespace only. Network
+ * policies add up, so an operator allows more with another policy. Outgoing connections, DNS
+ * included, are not limited.
  */
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { KubeObject } from './object.ts';

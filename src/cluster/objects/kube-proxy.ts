@@ -1,5 +1,6 @@
 /**
- * kube-proxy as kubeadm sets it up, but that it reaches the API on its own machine: see deviations.
+ * kube-proxy as kubeadm sets it up, except that it reaches the API on its own machine (see
+ * OBJECT_DEVIATIONS).
  */
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { API_PORT } from '../spec/ports.ts';
@@ -11,19 +12,23 @@ import {
   bindRole,
   configMap,
   group,
+  KERNEL_MODULES,
   type KubeObject,
+  NODE_NAME,
+  nodeDaemonSet,
   role,
   serviceAccount,
+  XTABLES_LOCK,
 } from './object.ts';
 
 const SYSTEM = 'kube-system';
 const LABEL = { 'k8s-app': 'kube-proxy' } as const;
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/** On every machine: the apiserver itself on control planes, the balancer on workers. */
+/** The API on every machine: kube-apiserver on control planes, the balancer on workers. */
 const LOCAL_API = `https://127.0.0.1:${API_PORT}`;
 
-/** In order of names: kubeadm's annotation is a digest of the text. */
+/** Fields in alphabetical order, because kubeadm's annotation is a digest of the text. */
 const proxyConfiguration = ({ kubeProxy: { config } }: ResolvedCluster): string =>
   yamlText(
     Object.fromEntries(
@@ -46,49 +51,39 @@ const kubeconfig = yamlText({
   users: [{ name: 'default', user: { tokenFile: `${ACCOUNT}/token` } }],
 });
 
-const daemonSet = (resolved: ResolvedCluster): KubeObject => ({
-  apiVersion: 'apps/v1',
-  kind: 'DaemonSet',
-  metadata: { labels: LABEL, name: 'kube-proxy', namespace: SYSTEM },
-  spec: {
-    selector: { matchLabels: LABEL },
-    template: {
-      metadata: { labels: LABEL },
-      spec: {
-        containers: [
-          {
-            command: [
-              '/usr/local/bin/kube-proxy',
-              '--config=/var/lib/kube-proxy/config.conf',
-              '--hostname-override=$(NODE_NAME)',
-            ],
-            env: [{ name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }],
-            image: resolved.images['kube-proxy'],
-            imagePullPolicy: 'IfNotPresent',
-            name: 'kube-proxy',
-            securityContext: { privileged: true },
-            volumeMounts: [
-              { mountPath: '/var/lib/kube-proxy', name: 'kube-proxy' },
-              { mountPath: '/run/xtables.lock', name: 'xtables-lock' },
-              { mountPath: '/lib/modules', name: 'lib-modules', readOnly: true },
-            ],
-          },
+const daemonSet = (resolved: ResolvedCluster): KubeObject =>
+  nodeDaemonSet({
+    name: 'kube-proxy',
+    namespace: SYSTEM,
+    labels: LABEL,
+    serviceAccountName: 'kube-proxy',
+    tolerations: [{ operator: 'Exists' }],
+    containers: [
+      {
+        command: [
+          '/usr/local/bin/kube-proxy',
+          '--config=/var/lib/kube-proxy/config.conf',
+          '--hostname-override=$(NODE_NAME)',
         ],
-        hostNetwork: true,
-        nodeSelector: { 'kubernetes.io/os': 'linux' },
-        priorityClassName: 'system-node-critical',
-        serviceAccountName: 'kube-proxy',
-        tolerations: [{ operator: 'Exists' }],
-        volumes: [
-          { configMap: { name: 'kube-proxy' }, name: 'kube-proxy' },
-          { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
-          { hostPath: { path: '/lib/modules' }, name: 'lib-modules' },
+        env: [NODE_NAME],
+        image: resolved.images['kube-proxy'],
+        imagePullPolicy: 'IfNotPresent',
+        name: 'kube-proxy',
+        securityContext: { privileged: true },
+        volumeMounts: [
+          { mountPath: '/var/lib/kube-proxy', name: 'kube-proxy' },
+          XTABLES_LOCK.mount,
+          KERNEL_MODULES.mount,
         ],
       },
-    },
-    updateStrategy: { type: 'RollingUpdate' },
-  },
-});
+    ],
+    volumes: [
+      { configMap: { name: 'kube-proxy' }, name: 'kube-proxy' },
+      XTABLES_LOCK.volume,
+      KERNEL_MODULES.volume,
+    ],
+    spec: { updateStrategy: { type: 'RollingUpdate' } },
+  });
 
 export function kubeProxyObjects(resolved: ResolvedCluster): readonly KubeObject[] {
   const data = { 'config.conf': proxyConfiguration(resolved), 'kubeconfig.conf': kubeconfig };

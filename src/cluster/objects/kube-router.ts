@@ -1,11 +1,22 @@
 /**
- * kube-router: routes between the machines' pods by BGP among the machines themselves, and network
- * policies; or only these, beside another network. Services stay with kube-proxy. It reaches the
- * API on its own machine, as flannel does.
+ * kube-router, in one of two uses: as the network between pods (routes by BGP between the machines)
+ * together with network policies, or only as the firewall for network policies next to another
+ * network. Services stay with kube-proxy. It reaches the API on its own machine, as flannel does.
  */
-import { API_PORT } from '../spec/ports.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
+import {
+  account,
+  bindCluster,
+  clusterRole,
+  configMap,
+  KERNEL_MODULES,
+  type KubeObject,
+  LOCAL_API_ENV,
+  NODE_NAME,
+  nodeDaemonSet,
+  serviceAccount,
+  XTABLES_LOCK,
+} from './object.ts';
 
 const SYSTEM = 'kube-system';
 const NAME = 'kube-router';
@@ -14,8 +25,8 @@ const CNI_DIRECTORY = '/etc/cni/net.d';
 const CNI_FILE = `${CNI_DIRECTORY}/10-kuberouter.conflist`;
 
 /**
- * kube-router writes the node's network of pods into it; so a pod puts it there once, and the plan,
- * which would put it right again, does not.
+ * The CNI configuration. kube-router writes the node's pod network into it, so an init container
+ * puts it there once; the plan would overwrite that change.
  */
 const CNI = {
   cniVersion: '0.3.1',
@@ -43,20 +54,18 @@ function args({ networks: { pods, services } }: ResolvedCluster, routes: boolean
     '--run-firewall=true',
     '--run-service-proxy=false',
     '--run-loadbalancer=false',
-    // Without it peers agree on their own address's family only, and no routes of the other one are
-    // told (bgp_peers.go of 2.5).
+    // Without it peers exchange routes of their own address's family only (bgp_peers.go of 2.5).
     ...(routes ? ['--bgp-graceful-restart=true'] : []),
     `--enable-ipv4=${ipv4}`,
     `--enable-ipv6=${ipv6}`,
-    // A router's number has the form of an IPv4 address; without one it is made from the node's
-    // name.
+    // A router id has the form of an IPv4 address; a node without one gets it from its name.
     ...(routes && !ipv4 ? ['--router-id=generate'] : []),
     ...services.map((network) => `--service-cluster-ip-range=${network}`),
   ];
 }
 
 /**
- * What it needs to be the network: the firewall alone leaves the directory of CNI to whoever is.
+ * What kube-router needs as the network. As a firewall it leaves CNI's directory to the network.
  */
 const ROUTES = {
   env: [{ name: 'KUBE_ROUTER_CNI_CONF_FILE', value: CNI_FILE }],
@@ -71,67 +80,36 @@ const FIREWALL = { env: [], mounts: [], volumes: [] } as const;
 function daemonSet(resolved: ResolvedCluster, routes: boolean): KubeObject {
   const image = resolved.cni.images?.['kube-router'];
   const { env, mounts, volumes } = routes ? ROUTES : FIREWALL;
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'DaemonSet',
-    metadata: { labels: LABEL, name: NAME, namespace: SYSTEM },
-    spec: {
-      selector: { matchLabels: LABEL },
-      template: {
-        metadata: { labels: LABEL },
-        spec: {
-          containers: [
-            {
-              args: args(resolved, routes),
-              env: [
-                { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
-                ...env,
-                { name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' },
-                { name: 'KUBERNETES_SERVICE_PORT', value: String(API_PORT) },
-              ],
-              image,
-              livenessProbe: {
-                httpGet: { path: '/healthz', port: 20244 },
-                initialDelaySeconds: 10,
-                periodSeconds: 3,
-              },
-              name: NAME,
-              resources: { requests: { cpu: '100m', memory: '100Mi' } },
-              securityContext: { privileged: true },
-              volumeMounts: [
-                { mountPath: '/lib/modules', name: 'lib-modules', readOnly: true },
-                ...mounts,
-                { mountPath: '/run/xtables.lock', name: 'xtables-lock' },
-              ],
-            },
-          ],
-          hostNetwork: true,
-          ...(routes && {
-            initContainers: [
-              {
-                command: ['/bin/sh', '-c', INSTALL],
-                image,
-                name: 'install-cni',
-                volumeMounts: [...mounts, { mountPath: '/etc/kube-router', name: 'kube-router-cfg' }],
-              },
-            ],
-          }),
-          nodeSelector: { 'kubernetes.io/os': 'linux' },
-          priorityClassName: 'system-node-critical',
-          serviceAccountName: NAME,
-          tolerations: [
-            { effect: 'NoSchedule', operator: 'Exists' },
-            { effect: 'NoExecute', operator: 'Exists' },
-          ],
-          volumes: [
-            { hostPath: { path: '/lib/modules' }, name: 'lib-modules' },
-            ...volumes,
-            { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
-          ],
-        },
-      },
-    },
+  const installer = {
+    command: ['/bin/sh', '-c', INSTALL],
+    image,
+    name: 'install-cni',
+    volumeMounts: [...mounts, { mountPath: '/etc/kube-router', name: 'kube-router-cfg' }],
   };
+  return nodeDaemonSet({
+    name: NAME,
+    namespace: SYSTEM,
+    labels: LABEL,
+    serviceAccountName: NAME,
+    containers: [
+      {
+        args: args(resolved, routes),
+        env: [NODE_NAME, ...env, ...LOCAL_API_ENV],
+        image,
+        livenessProbe: {
+          httpGet: { path: '/healthz', port: 20244 },
+          initialDelaySeconds: 10,
+          periodSeconds: 3,
+        },
+        name: NAME,
+        resources: { requests: { cpu: '100m', memory: '100Mi' } },
+        securityContext: { privileged: true },
+        volumeMounts: [KERNEL_MODULES.mount, ...mounts, XTABLES_LOCK.mount],
+      },
+    ],
+    ...(routes && { initContainers: [installer] }),
+    volumes: [KERNEL_MODULES.volume, ...volumes, XTABLES_LOCK.volume],
+  });
 }
 
 const rights: readonly KubeObject[] = [
@@ -145,7 +123,7 @@ const rights: readonly KubeObject[] = [
   bindCluster(NAME, NAME, account(NAME, SYSTEM)),
 ];
 
-/** As the network between pods. */
+/** kube-router as the network between pods. */
 export const kubeRouterObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   ...rights,
   configMap(
@@ -157,7 +135,7 @@ export const kubeRouterObjects = (resolved: ResolvedCluster): readonly KubeObjec
   daemonSet(resolved, true),
 ];
 
-/** Network policies alone, beside another network whose packets the kernel forwards. */
+/** Network policies alone, next to another network whose packets the kernel forwards. */
 export const kubeRouterFirewall = (resolved: ResolvedCluster): readonly KubeObject[] => [
   ...rights,
   daemonSet(resolved, false),

@@ -1,6 +1,6 @@
 /**
- * What kubeadm's later commands look for (`token`, `certs`, `upgrade plan`, `join`), and the
- * bindings that its certificates need.
+ * Objects that kubeadm's later commands read (`token`, `certs`, `upgrade plan`, `join`), and the
+ * role bindings that a cluster's certificates need.
  */
 
 import { createHash } from 'node:crypto';
@@ -23,14 +23,14 @@ import {
 } from './object.ts';
 
 const SYSTEM = 'kube-system';
-/** AddressOwners of tokens that `kubeadm token create` made. There are none until a person makes one. */
+/** The group of tokens that `kubeadm token create` makes; Muster makes none of these itself. */
 const TOKENS = group('system:bootstrappers:kubeadm:default-node-token');
 const NODES = group('system:nodes');
 const APPROVED = 'system:certificates.k8s.io:certificatesigningrequests';
 
 /**
- * kubeadm takes a component's ConfigMap for its own, and so upgrades it, when this is the digest of
- * its data in order of keys.
+ * The annotation by which kubeadm recognises a component's ConfigMap as unchanged, so that it
+ * upgrades it: a digest of its data, in the order of the keys.
  */
 export function componentHash(data: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const hash = createHash('sha256');
@@ -38,12 +38,12 @@ export function componentHash(data: Readonly<Record<string, string>>): Readonly<
   return { 'kubeadm.kubernetes.io/component-config.hash': `sha256:${hash.digest('hex')}` };
 }
 
-export const endpointUrl = ({ endpoint }: ResolvedCluster): string =>
+const endpointUrl = ({ endpoint }: ResolvedCluster): string =>
   `https://${urlHost(endpoint.host)}:${endpoint.port}`;
 
 /**
- * Without these kubeadm would write an apiserver that cannot read Secrets, records nothing and
- * admits everything.
+ * Flags that kubeadm has to keep when it writes the manifest. Without them kube-apiserver cannot
+ * read Secrets, keeps no audit log and admits every pod.
  */
 const KEPT = /^(encryption-provider-config|admission-control-config-file|audit-.*)$/;
 
@@ -64,7 +64,7 @@ function apiserverSettings(resolved: ResolvedCluster): { readonly [field: string
 }
 
 /** kubeadm's v1beta4 ClusterConfiguration. */
-export function clusterConfiguration(resolved: ResolvedCluster): Plain {
+function clusterConfiguration(resolved: ResolvedCluster): Plain {
   const sans = [...resolved.sans.dns, ...resolved.sans.ips].filter((one) => one !== resolved.endpoint.host);
   const members = withRole(resolved, 'etcd').map((member) => etcdClientUrl(addressOf(member)));
   return {
@@ -103,10 +103,10 @@ export function clusterConfiguration(resolved: ResolvedCluster): Plain {
 }
 
 /**
- * kubelet's settings for machines that join by kubeadm: without the files that only Muster puts
- * down (its serving certificate, the bundle of trust, the link to the machine's resolv.conf).
+ * kubelet's settings for machines that join with kubeadm: without the files that only Muster
+ * installs (the serving certificate, the trust bundle, the link to the machine's resolv.conf).
  */
-export function sharedKubeletConfiguration({ kubelet: { config } }: ResolvedCluster): Plain {
+function sharedKubeletConfiguration({ kubelet: { config } }: ResolvedCluster): Plain {
   const {
     tlsCertFile: _,
     tlsPrivateKeyFile: __,
@@ -123,7 +123,7 @@ export function sharedKubeletConfiguration({ kubelet: { config } }: ResolvedClus
   return Object.fromEntries(Object.entries(shared).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** What anyone may read before joining: how to reach the API, and what to believe. */
+/** What anyone may read before joining: the API's address and its CA. */
 const clusterInfo = (resolved: ResolvedCluster, caBundle: string): Plain => ({
   apiVersion: 'v1',
   clusters: [
@@ -146,7 +146,8 @@ const reads = (name: string) => ({ resources: ['configmaps'], names: [name], ver
 export function kubeadmObjects(resolved: ResolvedCluster, caBundle: string): readonly KubeObject[] {
   const kubelet = { kubelet: yamlText(sharedKubeletConfiguration(resolved)) };
   return [
-    // The certificates of people and of apiservers carry no rights of their own.
+    // The certificates of users and of API servers name groups, and these bindings give them
+    // rights.
     bindCluster('kubeadm:cluster-admins', 'cluster-admin', group('kubeadm:cluster-admins')),
     bindCluster(
       'kubeadm:apiserver-kubelet-client',
@@ -162,12 +163,12 @@ export function kubeadmObjects(resolved: ResolvedCluster, caBundle: string): rea
     clusterRole('kubeadm:get-nodes', { resources: ['nodes'], verbs: ['get'] }),
     bindCluster('kubeadm:get-nodes', 'kubeadm:get-nodes', TOKENS),
     bindCluster('kubeadm:kubelet-bootstrap', 'system:node-bootstrapper', TOKENS),
-    // They ask, and nothing in the tree approves: that is for who knows the inventory.
+    // Machines may request a certificate with their token. Only Muster approves the request.
     ...(resolved.joining === 'token'
       ? [bindCluster('muster:kubelet-bootstrap', 'system:node-bootstrapper', group(MACHINE_TOKENS))]
       : []),
     bindCluster('kubeadm:node-autoapprove-bootstrap', `${APPROVED}:nodeclient`, TOKENS),
-    // A kubelet renews its own client certificate with this, whether Muster is there or not.
+    // Lets a kubelet renew its client certificate without Muster.
     bindCluster('kubeadm:node-autoapprove-certificate-rotation', `${APPROVED}:selfnodeclient`, NODES),
     configMap('cluster-info', 'kube-public', { kubeconfig: yamlText(clusterInfo(resolved, caBundle)) }),
     role('kubeadm:bootstrap-signer-clusterinfo', 'kube-public', reads('cluster-info')),

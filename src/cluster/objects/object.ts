@@ -1,5 +1,6 @@
-/** Objects of Kubernetes as plain values, and the shapes that recur. */
+/** Kubernetes objects as plain values, and constructors for the shapes that recur. */
 import type { Plain } from '../../base/yaml-text.ts';
+import { API_PORT } from '../spec/ports.ts';
 
 export interface KubeObject {
   readonly apiVersion: string;
@@ -92,3 +93,70 @@ export const bindRole = (name: string, namespace: string, ...subjects: readonly 
   roleRef: { apiGroup: RBAC, kind: 'Role', name },
   subjects,
 });
+
+interface NodePods {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly serviceAccountName: string;
+  readonly tolerations?: readonly object[];
+  readonly containers: readonly object[];
+  readonly initContainers?: readonly object[];
+  readonly volumes: readonly object[];
+  /** Further fields of the DaemonSet's spec. */
+  readonly spec?: object;
+}
+
+/** Tolerates the taints of every node, control planes and nodes that are not ready included. */
+const ANY_NODE = [
+  { effect: 'NoSchedule', operator: 'Exists' },
+  { effect: 'NoExecute', operator: 'Exists' },
+];
+
+/** A DaemonSet for what every Linux node needs: on the host's network, never evicted for others. */
+export const nodeDaemonSet = (pods: NodePods): KubeObject => ({
+  apiVersion: 'apps/v1',
+  kind: 'DaemonSet',
+  metadata: { labels: pods.labels, name: pods.name, namespace: pods.namespace },
+  spec: {
+    selector: { matchLabels: pods.labels },
+    template: {
+      metadata: { labels: pods.labels },
+      spec: {
+        containers: pods.containers,
+        hostNetwork: true,
+        ...(pods.initContainers && { initContainers: pods.initContainers }),
+        nodeSelector: { 'kubernetes.io/os': 'linux' },
+        priorityClassName: 'system-node-critical',
+        serviceAccountName: pods.serviceAccountName,
+        tolerations: pods.tolerations ?? ANY_NODE,
+        volumes: pods.volumes,
+      },
+    },
+    ...pods.spec,
+  },
+});
+
+/** The lock that iptables takes, shared with the host. */
+export const XTABLES_LOCK = {
+  mount: { mountPath: '/run/xtables.lock', name: 'xtables-lock' },
+  volume: { hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' }, name: 'xtables-lock' },
+} as const;
+
+/** The host's kernel modules, read-only. */
+export const KERNEL_MODULES = {
+  mount: { mountPath: '/lib/modules', name: 'lib-modules', readOnly: true },
+  volume: { hostPath: { path: '/lib/modules' }, name: 'lib-modules' },
+} as const;
+
+/** A variable with the name of the pod's node. */
+export const NODE_NAME = { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
+
+/**
+ * Lets client-go reach the API on its own machine instead of through a Service, which needs a
+ * working network.
+ */
+export const LOCAL_API_ENV = [
+  { name: 'KUBERNETES_SERVICE_HOST', value: '127.0.0.1' },
+  { name: 'KUBERNETES_SERVICE_PORT', value: String(API_PORT) },
+] as const;

@@ -7,9 +7,9 @@ import { auditPolicy } from './audit-policy.ts';
 import { put } from './lines.ts';
 
 /**
- * Kubernetes' Pod Security Standards where a namespace says nothing: a pod below the level is
- * refused, whatever would make one is warned of, and what is not `restricted` is noted in the audit
- * log. kube-system runs what a node is made of.
+ * The Pod Security Standard of namespaces that name none: a pod below the level is refused, a
+ * workload that would create one gets a warning, and pods that are not `restricted` are noted in
+ * the audit log. kube-system is exempt, because it runs the parts of a node.
  */
 const admission = ({ podSecurity }: ResolvedCluster): Plain => ({
   apiVersion: 'apiserver.config.k8s.io/v1',
@@ -34,7 +34,7 @@ const admission = ({ podSecurity }: ResolvedCluster): Plain => ({
   ],
 });
 
-/** Of control planes. */
+/** The lines of a control plane; none for other machines. */
 export const apiserverLines = (resolved: ResolvedCluster, machine: ClusterMachine): readonly PlanLine[] =>
   machine.roles.includes('control-plane')
     ? [

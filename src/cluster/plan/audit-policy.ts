@@ -1,7 +1,6 @@
 /**
- * Which requests to the API are recorded, and how much of them: who did what to what, of whatever
- * changes or discloses something; not the reads and renewals by which the cluster itself lives. As
- * audit.k8s.io/v1; the first rule that fits counts.
+ * The audit policy (audit.k8s.io/v1): records who changed or disclosed what, and leaves out the
+ * reads and renewals of the cluster's own components. The first rule that matches counts.
  */
 import type { Plain } from '../../base/yaml-text.ts';
 
@@ -9,8 +8,8 @@ const READS = ['get', 'list', 'watch'];
 const WRITES = ['create', 'update', 'patch', 'delete', 'deletecollection'];
 
 /**
- * Components that are known by a certificate. kube-controller-manager's controllers are service
- * accounts besides.
+ * Users of components with a certificate. The controllers in kube-controller-manager use service
+ * accounts.
  */
 const COMPONENTS = ['system:apiserver', 'system:kube-controller-manager', 'system:kube-scheduler'];
 const NODES = 'system:nodes';
@@ -29,7 +28,7 @@ interface Rule {
 const core = (...resources: readonly string[]) => ({ group: '', resources });
 
 const RULES: readonly Rule[] = [
-  // Probes and discovery: all day, by everybody, of nothing.
+  // Probes and discovery, which every client repeats all day.
   {
     level: 'None',
     nonResourceURLs: [
@@ -44,7 +43,7 @@ const RULES: readonly Rule[] = [
       '/apis/*',
     ],
   },
-  // Signs of life, every few seconds from every node and every leader.
+  // Leases, which every node and every leader renews every few seconds.
   ...(['users', 'userGroups'] as const).map(
     (who): Rule => ({
       level: 'None',
@@ -53,11 +52,11 @@ const RULES: readonly Rule[] = [
       resources: [{ group: 'coordination.k8s.io', resources: ['leases'] }],
     }),
   ),
-  // kubelet lists what a pod mounts, which is recorded, and then watches it as long as the pod
-  // runs; components do alike.
+  // kubelet lists the Secrets and ConfigMaps that a pod mounts, which is recorded, and then watches
+  // them while the pod runs; components do the same.
   { level: 'None', userGroups: [NODES], verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
   { level: 'None', users: COMPONENTS, verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
-  // What is or holds a secret: never its content, whoever it is.
+  // Objects with secrets: never their content.
   {
     level: 'Metadata',
     resources: [
@@ -65,19 +64,18 @@ const RULES: readonly Rule[] = [
       { group: 'authentication.k8s.io', resources: ['tokenreviews'] },
     ],
   },
-  // Ways into a pod or node: some of them are reads by their verb.
+  // Ways into a pod or node; some of them use the verb of a read.
   {
     level: 'Metadata',
     resources: [
       core('pods/exec', 'pods/attach', 'pods/portforward', 'pods/proxy', 'services/proxy', 'nodes/proxy'),
     ],
   },
-  // What the cluster reads of itself.
+  // Reads by the cluster's own components.
   { level: 'None', users: COMPONENTS, verbs: READS },
   { level: 'None', userGroups: [NODES, 'system:serviceaccounts:kube-system'], verbs: READS },
   { level: 'None', resources: [core('events'), { group: 'events.k8s.io', resources: ['events'] }] },
-  // Who may do what, and who is asked: the whole of it, since the name alone does not say what was
-  // changed.
+  // Permissions and webhooks: the whole request, since a name alone does not show the change.
   {
     level: 'Request',
     verbs: WRITES,
@@ -91,10 +89,7 @@ const RULES: readonly Rule[] = [
   { level: 'Metadata' },
 ];
 
-/**
- * A line a request, written when it was answered; long ones (watches) when they begin and when they
- * end.
- */
+/** One line for each request, when it was answered; a watch has one at its start and its end. */
 export const auditPolicy: Plain = {
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',

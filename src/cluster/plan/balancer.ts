@@ -1,7 +1,8 @@
 /**
- * haproxy as a service of the host, which knows every control plane and asks each whether it is
- * ready: the API on a worker's own loopback (docs/decisions/0027 says why neither a static pod nor
- * one address for all), and on control planes the endpoint, where it has a port of its own.
+ * haproxy as a service of the host. It checks every control plane and sends connections to those
+ * that are ready. On workers it serves the API on loopback (docs/decisions/0027 says why this is
+ * neither a static pod nor one address for all); on control planes it serves the endpoint when that
+ * has a port of its own.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
@@ -22,8 +23,10 @@ const SERVICE = 'muster-balancer.service';
 const UNIT = `/etc/systemd/system/${SERVICE}`;
 
 /**
- * A watch lies idle for long; kubelet's own keep-alive is 30 s, so that half an hour means that the
- * other end is gone.
+ * haproxy's configuration. A watch may be idle for long, but kubelet sends a keep-alive every 30 s,
+ * so a connection without any for half an hour has lost its other end.
+ *
+ * @param binds Addresses and ports to listen at, as haproxy writes them.
  */
 export function balancerConfig(resolved: ResolvedCluster, binds: readonly string[]): string {
   const servers = withRole(resolved, 'control-plane').map(
@@ -31,7 +34,7 @@ export function balancerConfig(resolved: ResolvedCluster, binds: readonly string
   );
   return `global
   maxconn 8192
-  # What happens goes to the journal.
+  # Standard error goes to the journal.
   log stderr format raw local0 notice
 
 defaults
@@ -50,13 +53,13 @@ backend control-planes
   option httpchk
   http-check send meth GET uri /readyz
   http-check expect status 200
-  # A connection to one that is down is ended at once: kubelet then comes to another one.
+  # Connections to a server that is down are closed at once, so that kubelet connects to another.
   default-server inter 2s fall 2 rise 1 on-marked-down shutdown-sessions check check-ssl verify required ca-file ${AUTHORITIES.ca.bundle.path}
 ${servers.join('\n')}
 `;
 }
 
-/** Below this a port is root's. */
+/** Only root may listen at a port below this. */
 const FIRST_FREE_PORT = 1024;
 
 const unit = (port: number) =>
@@ -87,25 +90,25 @@ const unit = (port: number) =>
     ['Install', ['WantedBy=multi-user.target']],
   );
 
-/** The port of the machine's balancer; undefined: it has none. */
+/** The port of the machine's balancer; undefined when it has none. */
 const portOf = (resolved: ResolvedCluster, { roles }: ClusterMachine): number | undefined => {
   if (roles.includes('worker')) return API_PORT;
   return roles.includes('control-plane') ? balancedPort(resolved) : undefined;
 };
 
-/** Where the machine's balancer listens, as haproxy says it; nowhere: it has none. */
+/** Where the machine's balancer listens, as haproxy writes it; empty when it has none. */
 export function balancerBinds(resolved: ResolvedCluster, machine: ClusterMachine): readonly string[] {
   const port = portOf(resolved, machine);
   if (port === undefined) return [];
   if (machine.roles.includes('worker')) return [`127.0.0.1:${port}`];
-  // On all addresses: the endpoint's comes and goes.
+  // On all addresses, because the endpoint's address moves between control planes.
   const families = new Set(resolved.virtualAddress?.addresses.map((address) => address.includes(':')));
   return [...families].map((ipv6) => (ipv6 ? `:::${port} v6only` : `*:${port}`));
 }
 
 /**
- * A machine's balancer; undefined where there was never one. `pki`: what else it reads when it
- * starts.
+ * The lines of a machine's balancer; undefined when it never had one. `pki`: lines of the files
+ * among which are those that haproxy reads when it starts.
  */
 export function balancerLines(
   resolved: ResolvedCluster,

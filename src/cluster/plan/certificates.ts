@@ -1,7 +1,7 @@
 /**
- * Certificates for keys that machines made. The same key gets the same certificate, until a third
- * of its life is left, or its names or its CA are no longer those that it should have: so a plan
- * that is asked for again is the same plan.
+ * Certificates for keys that machines made. The same key gets the same certificate until a third of
+ * its life is left, or until its names or its CA should be others. So a repeated poll gets the same
+ * plan.
  */
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
@@ -17,13 +17,13 @@ export interface CertificateOrder {
   readonly cluster: ClusterNames;
   /** Pin of the machine's key. */
   readonly pin: string;
-  /** What a request proved; absent when the machine sent none. */
+  /** The key of which the machine's request proved possession; absent without a request. */
   readonly publicKey?: PublicKey | undefined;
 }
 
 export interface Certificates {
   /**
-   * The certificate in force for this key, issued if need be; undefined when the machine has to
+   * The current certificate of this key, issued if necessary; undefined when the machine has to
    * send a request first.
    */
   get(scope: string, keysets: Keysets, order: CertificateOrder): Promise<IssuedCertificate | undefined>;
@@ -33,17 +33,17 @@ const keyOf = (machine: string, leaf: LeafName, pin: string): string => `${machi
 
 export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly clock: Clock }): Certificates {
   /**
-   * The ledger of a scope by machine, leaf and pin; the newest of each. Read once: what comes later
-   * passes through here.
+   * The newest certificate of each machine, leaf and pin, by scope. Read from the store once:
+   * later certificates are issued here.
    */
   const ledgers = new Map<string, Promise<Map<string, IssuedCertificate>>>();
-  /** Orders under way, so that two polls at once get one certificate. */
+  /** Certificates being issued, so that two polls at once get one certificate. */
   const ordered = new Map<string, Promise<IssuedCertificate>>();
 
   const ledgerOf = (scope: string): Promise<Map<string, IssuedCertificate>> => {
     const reading = ledgers.get(scope) ?? read(scope);
     ledgers.set(scope, reading);
-    // What could not be read now is read again when it is asked for.
+    // A failed read is repeated with the next request.
     reading.catch(() => ledgers.delete(scope));
     return reading;
   };
@@ -89,7 +89,7 @@ function stillGood(
   return namesAre(known, order);
 }
 
-/** Whether a certificate has exactly the alternative names that it would get today. */
+/** Whether the certificate has exactly the alternative names that a new one would get. */
 function namesAre(known: IssuedCertificate, { leaf, holder, cluster }: CertificateOrder): boolean {
   const { dns, ips } = leafOf(leaf).sans(holder, cluster);
   const wanted = new Set([...dns.map(dnsName), ...ips.map(ipName)]);
@@ -98,17 +98,17 @@ function namesAre(known: IssuedCertificate, { leaf, holder, cluster }: Certifica
 }
 
 const dnsName = (name: string): string => `DNS:${name}`;
-/** In one spelling: openssl writes out the zeros of IPv6. */
+/** In canonical form, because openssl writes out the zeros of IPv6. */
 const ipName = (text: string): string => {
   const address = parseIp(text);
   return `IP:${address === undefined ? text : formatIp(address)}`;
 };
 
-/** Read once for each certificate: every poll of its machine asks. */
-const named = new WeakMap<IssuedCertificate, ReadonlySet<string>>();
+/** Alternative names of each certificate, parsed once: every poll of its machine needs them. */
+const memoNames = new WeakMap<IssuedCertificate, ReadonlySet<string>>();
 
 function namesOf(issued: IssuedCertificate): ReadonlySet<string> {
-  const known = named.get(issued);
+  const known = memoNames.get(issued);
   if (known) return known;
   const text = new X509Certificate(issued.certificate).subjectAltName;
   const names = new Set(
@@ -116,6 +116,6 @@ function namesOf(issued: IssuedCertificate): ReadonlySet<string> {
       ?.split(', ')
       .map((name) => (name.startsWith('IP Address:') ? ipName(name.slice('IP Address:'.length)) : name)),
   );
-  named.set(issued, names);
+  memoNames.set(issued, names);
   return names;
 }

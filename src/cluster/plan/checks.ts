@@ -1,6 +1,6 @@
 /**
- * What a machine checks of itself before anything is started: kubeadm's preflight, and what etcd
- * asks of its disk.
+ * The checks that a machine makes before it starts anything: those of kubeadm's preflight, and
+ * etcd's demands on its disk.
  */
 
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
@@ -19,10 +19,10 @@ const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine =
   of: of.map(String),
 });
 
-/** Packets of Ethernet's usual size; what is lost at this size hangs TLS handshakes. */
+/** Ethernet's usual MTU. A path that loses packets of this size hangs TLS handshakes. */
 const MTU = 1500;
 
-/** `data`: etcd's data filesystem is mounted. */
+/** The checks of a machine. `data`: etcd's data filesystem is mounted. */
 export function checkLines(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
@@ -53,6 +53,6 @@ export function checkLines(
   ];
 }
 
-/** Machines that are only members of etcd have none. */
+/** Whether the machine runs a kubelet; one that is only a member of etcd does not. */
 export const runsKubelet = ({ roles }: ClusterMachine): boolean =>
   roles.includes('control-plane') || roles.includes('worker');

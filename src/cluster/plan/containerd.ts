@@ -1,7 +1,7 @@
 /**
- * containerd, set up for kubelet: cgroups by systemd, the pause image, mirrors. Its configuration
- * has version 2 for 1.6 and 1.7 and version 3 for 2.x (containerd, docs/cri/config.md): 2.x would
- * convert the older one at each start, and says so.
+ * containerd, set up for kubelet: cgroups by systemd, the pause image, mirrors. The configuration
+ * file has version 2 for 1.6 and 1.7 and version 3 for 2.x (containerd, docs/cri/config.md): 2.x
+ * would convert the older version at each start, with a warning.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
@@ -12,12 +12,12 @@ import { digestOf, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/containerd/config.toml';
 const CERTS = '/etc/containerd/certs.d';
-/** Consulted for every registry that has no directory of its own. */
+/** containerd reads it for every registry that has no directory of its own. */
 const MIRRORS = `${CERTS}/_default/hosts.toml`;
 const UNIT = '/etc/systemd/system/containerd.service';
-/** Where supplies.ts puts it, as an archive or by itself. */
+/** Where supplies.ts installs containerd: from an archive, or as a single file. */
 const PROGRAM = ['/usr/local', '/usr/local/bin/containerd'];
-export const CONTAINERD_SOCKET = 'unix:///run/containerd/containerd.sock';
+const CONTAINERD_SOCKET = 'unix:///run/containerd/containerd.sock';
 
 /** Text in TOML: a basic string. JSON's escapes are TOML's. */
 const toml = (text: string): string => JSON.stringify(text);
@@ -43,9 +43,7 @@ export function containerdConfig(resolved: ResolvedCluster): string {
   ].join('');
 }
 
-/**
- * Registries that are asked first; what they do not have comes from where the image's name says.
- */
+/** Mirrors, which are asked first; then the registry in the image's name. */
 export function mirrorHosts(mirrors: readonly string[]): string {
   const host = (url: string): string =>
     [
@@ -58,8 +56,9 @@ export function mirrorHosts(mirrors: readonly string[]): string {
 }
 
 /**
- * Under which what kubelet has pulled is kept, and looked for before it pulls: with registry, and
- * by its digest alone if it was named by tag and digest (containerd's ParseDockerRef).
+ * The name under which containerd keeps an image: with its registry, and without the tag if the
+ * reference has a digest too (containerd's ParseDockerRef). kubelet looks for this name before it
+ * pulls.
  */
 export function nameInContainerd(reference: string): string {
   const read = parseReference(reference);
@@ -68,7 +67,9 @@ export function nameInContainerd(reference: string): string {
   return formatReference({ ...name, ...(digest === undefined ? { tag: tag! } : { digest }) });
 }
 
-/** Ours, because an archive of binaries brings none; Debian's own differs in the path alone. */
+/**
+ * Muster's own unit, because an archive of binaries has none. Debian's differs only in the path.
+ */
 const unit = sections(
   ['Unit', ['Description=containerd, set up by Muster', 'After=network.target local-fs.target']],
   [
@@ -93,7 +94,8 @@ const unit = sections(
 );
 
 /**
- * `binaries`: what is put down besides; another containerd is started anew, its containers run on.
+ * `binaries`: lines that install binaries. Another containerd is restarted; its containers keep
+ * running.
  */
 export function containerdLines(
   resolved: ResolvedCluster,
@@ -106,12 +108,12 @@ export function containerdLines(
     put(CONFIG, containerdConfig(resolved)),
     put(UNIT, unit),
     crictlLine(CONTAINERD_SOCKET),
-    // What people look for is what kubelet started.
+    // nerdctl shows what kubelet started.
     put('/etc/nerdctl/nerdctl.toml', 'namespace = "k8s.io"\n'),
     ...networkLines(resolved),
     ...(resolved.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(resolved.mirrors))] : []),
   ];
-  // hosts.toml is read with every pull.
+  // hosts.toml is not part of the digest: containerd reads it with every pull.
   const digest = digestOf([...files, ...binaries], (path) => [CONFIG, UNIT, ...PROGRAM].includes(path));
   return { files, run: { do: 'run', unit: 'containerd.service', digest } };
 }

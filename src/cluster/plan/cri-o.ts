@@ -1,7 +1,7 @@
 /**
- * CRI-O instead of containerd: cgroups by systemd, the pause image, mirrors. Written after
- * crio.conf(5), containers-registries.conf(5) and containers-certs.d(5); CRI-O reads drop-ins after
- * its own defaults, so that only what differs from them is said.
+ * CRI-O instead of containerd: cgroups by systemd, the pause image, mirrors. Follows crio.conf(5),
+ * containers-registries.conf(5) and containers-certs.d(5). CRI-O reads drop-ins after its own
+ * defaults, so the drop-in contains only differences.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { parseReference } from '../../artifacts/reference.ts';
@@ -13,9 +13,9 @@ const CONFIG = '/etc/crio/crio.conf.d/90-muster.conf';
 const POLICY = '/etc/crio/policy.json';
 const REGISTRIES = '/etc/containers/registries.conf.d/90-muster.conf';
 const UNIT = '/etc/systemd/system/crio.service';
-/** Where supplies.ts puts its publisher's bundle; a directory `cri-o` is in it. */
+/** Where supplies.ts unpacks the publisher's bundle, which contains a directory `cri-o`. */
 export const CRIO_BUNDLE = '/usr/local/lib/muster/crio';
-export const CRIO_SOCKET = 'unix:///var/run/crio/crio.sock';
+const CRIO_SOCKET = 'unix:///var/run/crio/crio.sock';
 
 /** Text in TOML: a basic string. JSON's escapes are TOML's. */
 const toml = (text: string): string => JSON.stringify(text);
@@ -27,7 +27,7 @@ export const crioConfig = (resolved: ResolvedCluster): string =>
     '',
     '[crio.image]',
     `pause_image = ${toml(resolved.images.pause)}`,
-    // Without a policy nothing is pulled. Images are held to their digests, not to signatures.
+    // Without a policy CRI-O pulls nothing. Images are verified by digest, not by signature.
     `signature_policy = ${toml(POLICY)}`,
     '',
     '[crio.network]',
@@ -36,7 +36,7 @@ export const crioConfig = (resolved: ResolvedCluster): string =>
     '',
   ].join('\n');
 
-/** Where images of add-ons come from, besides the registries of what is built in. */
+/** Registries of add-ons' images, in addition to those of the cluster's own images. */
 const COMMON_REGISTRIES = ['docker.io', 'gcr.io', 'ghcr.io', 'quay.io', 'registry.k8s.io'] as const;
 
 function registriesOf({ images, cni, virtualAddress }: ResolvedCluster): readonly string[] {
@@ -46,8 +46,8 @@ function registriesOf({ images, cni, virtualAddress }: ResolvedCluster): readonl
 }
 
 /**
- * Registries that are asked first, registry by registry: there is no entry that stands for all of
- * them. A mirror is asked for `MIRROR/REGISTRY/NAME`, as ours is by everybody but containerd.
+ * Mirrors, listed for each registry, because no entry can stand for all registries. A mirror is
+ * asked for `MIRROR/REGISTRY/NAME`, the form in which every client but containerd asks Muster's.
  */
 export function crioRegistries(resolved: ResolvedCluster): string {
   const mirror = (registry: string) => (url: string) => {
@@ -69,7 +69,7 @@ export function crioRegistries(resolved: ResolvedCluster): string {
     .join('\n');
 }
 
-/** Muster's CA for each mirror that is asked by TLS. */
+/** Muster's CA for each mirror that is reached over TLS. */
 const authorities = (mirrors: readonly string[]): readonly PlanLine[] =>
   [...new Set(mirrors.filter((url) => url.startsWith('https:')).map((url) => new URL(url).host))].map(
     (host): PlanLine => ({
@@ -81,8 +81,8 @@ const authorities = (mirrors: readonly string[]): readonly PlanLine[] =>
   );
 
 /**
- * As its publisher's, but that `crio` is found where systemd looks for programs, and is started
- * again however it ended.
+ * The publisher's unit, with two differences: systemd finds `crio` in its search path, and restarts
+ * it however it exited.
  */
 const unit = sections(
   [
@@ -115,7 +115,9 @@ const unit = sections(
   ['Install', ['WantedBy=multi-user.target']],
 );
 
-/** `binaries`: what is put down besides; another CRI-O is started anew, its containers run on. */
+/**
+ * `binaries`: lines that install binaries. Another CRI-O is restarted; its containers keep running.
+ */
 export function crioLines(
   resolved: ResolvedCluster,
   binaries: readonly PlanLine[] = [],

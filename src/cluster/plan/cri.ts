@@ -1,4 +1,4 @@
-/** What every runtime with kubelet's interface (CRI) has beside its own settings. */
+/** What every container runtime needs in addition to its own settings. */
 import type { PlanLine } from '../../agent/plan.ts';
 import { FLANNEL_CNI } from '../objects/flannel.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';

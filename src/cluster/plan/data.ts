@@ -1,4 +1,4 @@
-/** The data filesystem of a machine, and what is kept on it. */
+/** The data filesystem of a machine, and the directories that are kept on it. */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
 import { AUDIT_DIRECTORY } from '../spec/derive.ts';
@@ -8,16 +8,18 @@ import { directory, hold } from './lines.ts';
 import { RUNTIMES } from './runtime.ts';
 
 export type DataPart =
-  /** Nothing can be done before a person looks. */
+  /** Nothing can be done until an operator acts. */
   | { readonly state: 'held'; readonly lines: readonly PlanLine[] }
-  /** These are done, then the machine asks again. */
+  /** The machine does these lines and polls again. */
   | { readonly state: 'coming'; readonly lines: readonly PlanLine[] }
-  /** Mounted, or not wanted. */
+  /** The filesystem is mounted, or the machine needs none. */
   | { readonly state: 'there'; readonly lines: readonly PlanLine[] };
 
 /**
- * `newFilesystem`: the UUID that a filesystem gets that is made now; a new one every time, since
- * grants are bound to it.
+ * The part of the plan that makes and mounts the data filesystem.
+ *
+ * @param newFilesystem Returns the UUID for a filesystem that is made now; a new one at every call,
+ *   because grants are bound to it.
  */
 export function dataPart(
   { runtime }: Pick<ResolvedCluster, 'runtime'>,

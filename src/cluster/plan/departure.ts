@@ -1,6 +1,6 @@
 /**
- * What a machine is told that leaves its cluster, or whose cluster was reset: everything is
- * stopped, and cleared if that was ordered.
+ * The plan of a machine that leaves its cluster, or whose cluster was reset: it stops everything,
+ * and clears its data if that was ordered.
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Plan, PlanLine } from '../../agent/plan.ts';
@@ -15,7 +15,9 @@ export interface Departure {
   readonly id: string;
   /** All machines are cleared; `at` names the order. */
   readonly reset?: { readonly at: number };
-  /** By machine. In the stage `down` everything is stopped; before it, the machine keeps running. */
+  /**
+   * By machine. In the stage `down` everything is stopped; before it, the machine keeps running.
+   */
   readonly leaving?: Readonly<Record<string, DepartureStage>>;
 }
 
@@ -36,8 +38,8 @@ export interface Departures {
 }
 
 /**
- * In this order: nothing is started again by what still runs. Pods of kubelet are in the slice; the
- * runtime alone would leave them running.
+ * Units in the order in which they stop, so that nothing restarts what was stopped. kubelet's pods
+ * are in the slice: they would outlive the container runtime.
  */
 const UNITS = [
   'muster-objects.service',
@@ -53,28 +55,36 @@ const UNITS = [
 const MANIFESTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 
 export interface DeparturePlan extends Plan {
-  /** The machine says that it has done all of it. */
+  /** The machine reports that it has done everything. */
   readonly gone: boolean;
 }
 
 /**
- * For a machine that the record orders out, or all machines of one that was reset. Nothing is
- * cleared that is not of this founding.
+ * The plan of a machine that was ordered out, or of any machine of a cluster that was reset. Only
+ * data of this founding is cleared.
  */
 export function departurePlan(record: Departure, machine: string, facts: AgentFacts): DeparturePlan {
   const { reset } = record;
   const leaving = record.leaving?.[machine];
   if (!reset && leaving && leaving.stage !== 'down')
-    return held('leaving', 'The machine is being taken out of its cluster; what runs goes on until then.', 2);
+    return held(
+      'leaving',
+      'The machine is being taken out of its cluster; what runs keeps running until then.',
+      2,
+    );
   const { marker, disk, etcd } = facts;
   const clear = reset !== undefined || leaving?.clear === true;
   if (clear && marker && !isOf(record, machine, marker))
-    return held('foreign-marker', `The data disk is of ${marker.machine} in cluster ${marker.cluster}.`, 10);
-  // The order's own name: the same machine may have left before.
+    return held(
+      'foreign-marker',
+      `The data disk belongs to ${marker.machine} in cluster ${marker.cluster}.`,
+      10,
+    );
+  // The name of this order: the same machine may have left before.
   const name = `left-${reset?.at ?? leaving?.since ?? 0}`;
   const emptied = marker === undefined && (disk.state !== 'ours' || etcd.wal === 'absent');
   const [code, text] = reset
-    ? ['reset', `The cluster was reset; \`muster cluster found ${record.cluster}\` founds it anew.`]
+    ? ['reset', `The cluster was reset; \`muster cluster found ${record.cluster}\` founds it again.`]
     : ['left', 'The machine has left its cluster.'];
   if (facts.step === name && (!clear || emptied)) return { ...held(code!, text!, 5), gone: true };
   return {

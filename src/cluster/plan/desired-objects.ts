@@ -1,9 +1,8 @@
 /**
- * What a control plane has to apply now: of the completed Cluster, its CA, the add-ons' files and
- * the founding of its etcd alone, so that who hands it out and who asks whether it was applied mean
- * the same.
+ * The objects that a control plane has to apply now. They follow from the resolved Cluster, its CA,
+ * the add-ons' files and the founding of etcd alone, so that the planner, which hands them out, and
+ * the cluster's health, which asks whether they were applied, mean the same objects.
  */
-
 import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from '../objects/addons/library.ts';
 import { bundleOf } from '../objects/bundle.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
@@ -11,30 +10,32 @@ import { type ObjectsPart, objectsPart } from './objects-unit.ts';
 
 export interface PresentObjects {
   readonly part: ObjectsPart;
-  /** The add-ons that are among them, and why not all. */
+  /** The add-ons among them, and why some are not. */
   readonly addons: AddonsPart;
 }
 
-/** `caBundle`: the cluster's CA, every trusted generation, PEM. */
+/** `caBundle`: every trusted generation of the cluster's CA, PEM. */
 export type PresentOf = (
   resolved: ResolvedCluster,
   machine: ClusterMachine,
   caBundle: string,
 ) => Promise<PresentObjects>;
 
-/** The library gives the same value for what has not changed. */
+/** Compares by identity: the library returns the same value for an unchanged add-on. */
 const sameAddons = (before: AddonsPart['ready'] | undefined, now: AddonsPart['ready']): boolean =>
   before?.length === now.length && before.every((one, n) => one === now[n]);
 
 /**
- * Made once for each state of the documents. `library` absent: there are no add-ons. `foundingOf`:
- * the id of a cluster's present founding.
+ * Makes the objects once for each state of the documents.
+ *
+ * @param library Renders add-ons; undefined: there are none.
+ * @param foundingOf The id of a cluster's current founding.
  */
 export function openPresentObjects(
   library: AddonLibrary | undefined,
   foundingOf: (cluster: string) => string | undefined,
 ): PresentOf {
-  /** By the specification, then by machine, founding and CA. */
+  /** By resolved Cluster, then by machine, founding and CA. */
   const known = new WeakMap<ResolvedCluster, Map<string, PresentObjects>>();
   return async (resolved, machine, caBundle) => {
     const addons =

@@ -1,4 +1,4 @@
-/** etcd as a service of the host, for members without kubelet. */
+/** etcd as a service of the host, for members without a kubelet. */
 import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
 import type { ClusterMachine, Flags, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { put, sections } from './lines.ts';
@@ -8,11 +8,11 @@ const UNIT = '/etc/systemd/system/muster-etcd.service';
 export const ETCD_SERVICE = 'muster-etcd.service';
 
 /**
- * What etcd begins with, for this boot of the machine alone: gone with the next, so that no disk
- * can make it begin again.
+ * The grant: etcd's flags of founding, valid for this boot only. It is in memory, so that no disk
+ * can make etcd start a cluster a second time.
  */
 export const ETCD_GRANT = '/run/muster/etcd-founding.env';
-/** Beside the data, as soon as there were any: `new` is refused from then on. */
+/** Created next to the data once there are any; from then on the guard refuses `new`. */
 export const ETCD_STARTED = `${AGENT_PATHS.state}/etcd-started`;
 
 /** An argument in `ExecStart=`, quoted. */
@@ -24,16 +24,16 @@ const isOfFounding = (flag: string): boolean => flag.startsWith('initial-cluster
 const flagsOf = (resolved: ResolvedCluster, founding: boolean): Flags =>
   Object.fromEntries(Object.entries(resolved.flags.etcd).filter(([flag]) => isOfFounding(flag) === founding));
 
-/** The grant's file: the flags of founding, which hold no white space. */
+/** The text of the grant: the flags of founding, which contain no white space. */
 export const etcdGrant = (resolved: ResolvedCluster, machine: ClusterMachine, founding: Founding): string =>
   `MUSTER_ETCD_FOUNDING=${commandLine(flagsOf(resolved, true), machine, founding).join(' ')}\n`;
 
 /**
- * One flag a line. `etcd` is found where systemd looks for programs: /usr/local/bin before Debian's
+ * The unit, with one flag on each line. systemd finds `etcd` in /usr/local/bin before Debian's
  * /usr/bin.
  *
- * The guard: with data it starts, whatever else is there. Without, only by a grant of this boot,
- * and by `new` only where there never were data.
+ * The guard lets etcd start with data in any case. Without data it needs a grant of this boot, and
+ * `new` only where there never were data.
  */
 export function etcdUnit(resolved: ResolvedCluster, machine: ClusterMachine, revision: string): string {
   const flags = commandLine(flagsOf(resolved, false), machine);
@@ -45,7 +45,7 @@ export function etcdUnit(resolved: ResolvedCluster, machine: ClusterMachine, rev
       'Unit',
       [
         'Description=etcd, a member of a cluster founded by Muster',
-        // Debian's package starts a member of its own, with the same ports.
+        // Debian's package starts its own member at the same ports.
         'Conflicts=etcd.service',
         'Wants=network-online.target',
         'After=network-online.target etcd.service',
@@ -55,8 +55,8 @@ export function etcdUnit(resolved: ResolvedCluster, machine: ClusterMachine, rev
     [
       'Service',
       [
-        // Not notify: it says that it is ready only with a quorum, and the others may come much
-        // later.
+        // Not notify: etcd reports that it is ready only with a quorum, and other members may come
+        // much later.
         'Type=exec',
         `EnvironmentFile=-${ETCD_GRANT}`,
         `Environment=${REVISION}=${revision}`,
@@ -82,9 +82,9 @@ export const etcdServiceLine = (
 ): PlanLine => put(UNIT, etcdUnit(resolved, machine, revision));
 
 /**
- * A distribution's own member, which its package starts by itself: on the same ports, founded
- * alone, open to everybody on the machine. Stopped and masked on every member, also where etcd is a
- * static pod, so that no package brings it back.
+ * Stops and masks the distribution's etcd. Its package starts a member by itself: at the same
+ * ports, as a cluster of one, open to everybody on the machine. Masked on every member, also where
+ * etcd is a static pod, so that no package starts it again.
  */
 export const maskDistributionsEtcd: readonly PlanLine[] = [
   { do: 'stop', unit: 'etcd.service' },
@@ -92,8 +92,8 @@ export const maskDistributionsEtcd: readonly PlanLine[] = [
 ];
 
 /**
- * What a restart is worth: flags and trust, which etcd reads when it starts. Its own certificates
- * it reads with every handshake.
+ * The flags that etcd reads when it starts: a change of them restarts it. Certificates are not part
+ * of this, because etcd reads them with every handshake.
  */
 export const etcdReads = (resolved: ResolvedCluster, machine: ClusterMachine): string =>
   commandLine(flagsOf(resolved, false), machine).join('\n');

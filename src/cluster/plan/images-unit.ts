@@ -1,7 +1,7 @@
 /**
- * The unit that pulls what the machine runs before kubelet starts it. kubelet would pull all at
- * once with what it has started already: an apiserver without its etcd ends and is started again
- * while etcd's image still comes, and a slow machine does not get out of that.
+ * The unit that pulls the machine's images before kubelet starts. kubelet alone would pull images
+ * while it starts the first pods: kube-apiserver exits and restarts for as long as etcd's image is
+ * being pulled, and a slow machine never gets out of that loop.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { podImages } from '../spec/artifacts.ts';
@@ -16,7 +16,8 @@ const SCRIPT = '/etc/muster/images.sh';
 
 /** Pulls image `$1` unless it is there, by the programs that come with the runtime. */
 const PULL: Readonly<Record<ResolvedCluster['runtime'], string>> = {
-  containerd: `# crictl lets containerd pull; ctr does it by itself and hands over every octet, which takes twice as much of a slow processor.
+  containerd: `# crictl lets containerd pull. ctr pulls by itself and hands every octet over to containerd, which
+# costs a slow processor twice as much.
 pull() {
   if command -v crictl >/dev/null; then
     crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"
@@ -25,16 +26,23 @@ pull() {
       ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d "$1" >/dev/null
   fi
 }`,
-  'cri-o': 'pull() { crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"; }',
+  'cri-o': `pull() {
+  crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"
+}`,
 };
 
-/** One that cannot be pulled now keeps none of the others; kubelet tries it on. */
+/** An image that cannot be pulled does not stop the others; kubelet retries it. */
 const script = (runtime: ResolvedCluster['runtime'], images: readonly string[]): string => `#!/bin/sh
-# Pulls what this machine runs, in the order in which it is needed. What is there is left alone.
+# Pulls the images that this machine runs, in the order in which it needs them.
 set -u
-failed=0
+
+# pull IMAGE: pulls the image unless it is here.
 ${PULL[runtime]}
-for image in ${images.join(' ')}; do pull "$image" || failed=1; done
+
+failed=0
+for image in ${images.join(' \\\n  ')}; do
+  pull "$image" || failed=1
+done
 exit $failed
 `;
 
@@ -50,7 +58,7 @@ const unit = (runtime: string) =>
     ],
     [
       'Service',
-      // A registry that never ends its answer must not keep kubelet from what is there.
+      // A registry that never completes its answer must not keep kubelet from starting.
       ['Type=oneshot', 'RemainAfterExit=yes', `ExecStart=/bin/sh ${SCRIPT}`, 'TimeoutStartSec=900'],
     ],
   );

@@ -1,7 +1,4 @@
-/**
- * kubelet's unit, under the names of kubeadm's package, so that its commands and people find what
- * they know.
- */
+/** kubelet's unit, under the names of kubeadm's package, where its commands and operators look. */
 
 import type { PlanLine } from '../../agent/plan.ts';
 import { RESOLVER } from '../spec/derive.ts';
@@ -16,8 +13,8 @@ const UNIT = `/etc/systemd/system/${KUBELET_SERVICE}`;
 const DROP_IN = `${UNIT}.d/10-kubeadm.conf`;
 
 /**
- * As kubeadm decides on the machine: where systemd-resolved runs, /etc/resolv.conf names
- * 127.0.0.53, which is nobody inside a pod.
+ * Links the pods' resolv.conf, as kubeadm decides it: where systemd-resolved runs, /etc/resolv.conf
+ * names 127.0.0.53, where nobody answers inside a pod.
  */
 const linkResolver = [
   `mkdir -p ${RESOLVER.replace(/\/[^/]*$/, '')}`,
@@ -43,7 +40,7 @@ const unit = (runtime: string) =>
     ['Install', ['WantedBy=multi-user.target']],
   );
 
-/** A value between double quotes in a unit: systemd reads `\`, `"`, `$` and `%` there. */
+/** Escapes a value between double quotes in a unit, where `\`, `"`, `$` and `%` are special. */
 const quoted = (text: string): string =>
   text.replace(/[\\"]/g, '\\$&').replaceAll('$', '$$$$').replaceAll('%', '%%');
 
@@ -71,8 +68,8 @@ export const kubeletLines = (resolved: ResolvedCluster, machine: ClusterMachine)
 ];
 
 /**
- * What kubelet reads when it starts. Its certificates, and the CA that it believes, it reads again
- * by itself.
+ * Whether kubelet reads the file only when it starts, so that a change restarts it. It reloads its
+ * certificates and its trusted CAs by itself.
  */
 export const readByKubelet = (path: string): boolean =>
   [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf', '/usr/local/bin/kubelet'].includes(path) ||

@@ -1,10 +1,10 @@
-/** What kubelet starts with on one machine. */
+/** kubelet's configuration and flags on one machine. */
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { labelsFlag } from '../spec/nodes.ts';
 import type { ClusterMachine, ResolvedCluster, Value } from '../spec/resolved-cluster.ts';
 import { commandLine } from './manifests.ts';
 
-/** KubeletConfiguration of a machine; on control planes with what differs there. */
+/** The KubeletConfiguration of a machine, with the settings of control planes on those. */
 export function kubeletConfiguration(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
@@ -17,8 +17,8 @@ export function kubeletConfiguration(
   };
   const { registerWithTaints: given = [] } = config;
   if (machine.taints) config.registerWithTaints = [given, machine.taints].flat() as readonly Value[];
-  // A kubelet that finds a certificate there takes it for its first, and asks the cluster for none
-  // until that nears its end.
+  // With serverTLSBootstrap kubelet requests its serving certificate from the cluster. It would use
+  // a certificate that it finds in these files until that nears its end.
   if (config.serverTLSBootstrap === true) {
     delete config.tlsCertFile;
     delete config.tlsPrivateKeyFile;
@@ -26,10 +26,10 @@ export function kubeletConfiguration(
   return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Flags that kubeadm's own drop-in for the unit gives; the others stand in `kubeadm-flags.env`. */
+/** Flags that kubeadm's drop-in for the unit gives; all others are in `kubeadm-flags.env`. */
 const OF_THE_UNIT = ['bootstrap-kubeconfig', 'config', 'kubeconfig'];
 
-/** As files, under kubeadm's names so that its later commands find them. */
+/** kubelet's files, under kubeadm's names, where kubeadm's later commands read them. */
 export function kubeletFiles(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
@@ -66,12 +66,12 @@ export function kubeletFiles(
 }
 
 /**
- * systemd's EnvironmentFile: backslash, quote, dollar and backtick mean something between double
- * quotes.
+ * Escapes a value between double quotes in systemd's EnvironmentFile, where backslash, quote,
+ * dollar and backtick are special.
  */
 const escaped = (text: string): string => text.replace(/[\\"$`]/g, '\\$&');
 
-/** The flags that the unit's `ExecStart` gives itself. */
+/** The flags in the unit's own `ExecStart`. */
 export function kubeletUnitFlags(resolved: ResolvedCluster, machine: ClusterMachine): readonly string[] {
   const flags = Object.fromEntries(
     Object.entries(resolved.flags.kubelet).filter(([flag]) => OF_THE_UNIT.includes(flag)),

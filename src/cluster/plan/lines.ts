@@ -1,4 +1,4 @@
-/** Lines of a plan, shortly; and digests of what lines put down. */
+/** Constructors for plan lines, and digests over the files that lines write. */
 import { createHash } from 'node:crypto';
 import type { PlanContent, PlanLine } from '../../agent/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
@@ -16,7 +16,7 @@ export const step = (name: string): PlanLine => ({ do: 'step', step: name });
 
 export const hold = (code: string, text: string): PlanLine => ({ do: 'hold', code, text });
 
-/** A file of the PKI as a line; keys that the machine made are put in by itself. */
+/** The line for a file of the PKI. The machine inserts keys that it made itself. */
 export function lineOf({ path, mode, content }: MachineFile): PlanLine {
   switch (content.kind) {
     case 'text':
@@ -45,8 +45,9 @@ const octetsOf = (content: PlanContent): string | Uint8Array =>
   'text' in content ? content.text : content.octets;
 
 /**
- * SHA-256 over the files of `lines` that `chosen` names, with their paths and modes; the order of
- * lines does not matter. Archives are named by the directory that they are unpacked into.
+ * SHA-256 over the files of `lines` whose path `chosen` accepts, with their paths and modes. The
+ * order of lines does not matter. The path of an archive is the directory into which it is
+ * unpacked.
  */
 export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => boolean): string {
   const parts = lines.flatMap((line) => {
@@ -62,6 +63,6 @@ export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => b
   return hash.digest('hex');
 }
 
-/** A systemd unit or another file of sections: `[Name]` and `Key=Value` lines. */
+/** The text of a systemd unit or another file of sections: `[Name]` and `Key=Value` lines. */
 export const sections = (...all: readonly (readonly [string, readonly string[]])[]): string =>
   all.map(([name, lines]) => `[${name}]\n${lines.map((line) => `${line}\n`).join('')}`).join('\n');

@@ -1,7 +1,6 @@
 /**
  * The whole plan of a machine that has its certificates: an ordered list of lines, the same for the
- * same facts. The order is what each needs of the one before: nothing starts before what it reads
- * is there.
+ * same facts. Nothing starts before the files that it reads are in place.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
@@ -28,17 +27,17 @@ import { virtualAddressLines } from './virtual-address.ts';
 export interface PlanOf {
   readonly resolved: ResolvedCluster;
   readonly machine: ClusterMachine;
-  /** The data filesystem's lines, and whether there is one. */
+  /** Lines that mount the data filesystem; empty when there is none. */
   readonly data: readonly PlanLine[];
-  /** Of members of etcd. */
+  /** What the founding decided for a member of etcd. */
   readonly etcd?: EtcdPart | undefined;
-  /** The PKI's files, see src/pki/handout.ts. */
+  /** Files of the PKI, see src/pki/handout.ts. */
   readonly pki: readonly MachineFile[];
-  /** Binaries, put down before what runs them. */
+  /** Lines that install binaries, before the units that run them. */
   readonly binaries?: readonly PlanLine[] | undefined;
-  /** In-cluster objects that this machine still has to apply. */
+  /** In-cluster objects that this machine has not applied yet. */
   readonly objects?: ObjectsPart | undefined;
-  /** Why nothing is started on this machine now; its system is put in order all the same. */
+  /** Why nothing may be started on this machine now; its system is configured all the same. */
   readonly preflight?: { readonly code: string; readonly text: string } | undefined;
   /** Asked once for what may be restarted now; absent: everything. */
   readonly restart?: ((wanted: Revisions) => RestartDecision) | undefined;
@@ -50,6 +49,13 @@ export interface MachinePlan {
   readonly soon: boolean;
 }
 
+/**
+ * Puts the plan of a machine in order.
+ *
+ * @example
+ * const { lines } = planLines({ resolved, machine, data: [], pki: [] });
+ * lines.at(-1); // { do: 'step', step: 'units' }
+ */
 export function planLines(of: PlanOf): MachinePlan {
   const { resolved, machine, data, etcd, binaries = [], objects, preflight } = of;
   const kubernetes = runsKubelet(machine);
@@ -105,9 +111,8 @@ export function planLines(of: PlanOf): MachinePlan {
 }
 
 /**
- * What a machine does while its etcd may not start. A restore of a static pod needs the runtime,
- * the same as with {@link planLines}; nothing else is started for it, also if the machine has just
- * booted.
+ * The lines of a machine whose etcd may not start. To restore the data of a static pod it starts
+ * the container runtime, set up as in {@link planLines}, and nothing else.
  */
 export function heldLines({
   resolved,
@@ -144,7 +149,7 @@ function directories(machine: ClusterMachine): readonly PlanLine[] {
   ];
 }
 
-/** Files that a static pod reads when it starts and not again (cluster-bootstrap, section 1.3). */
+/** Files that a static pod reads only when it starts, so that a change restarts it. */
 const POD_READS: Readonly<Record<string, RegExp>> = {
   etcd: /\/pki\/etcd\/ca-bundle\.crt$/,
   'kube-apiserver':
@@ -162,7 +167,10 @@ interface Started {
   readonly soon: boolean;
 }
 
-/** Static pods, and etcd where it is a service. What has to wait is left as the machine has it. */
+/**
+ * Static pods, and etcd where it is a service. What has to wait for its turn has no lines, so that
+ * the machine keeps it as it is.
+ */
 function startedLines(of: PlanOf, files: readonly PlanLine[]): Started {
   const { resolved, machine, etcd } = of;
   const reads = (pod: string) => digestOf(files, (path) => POD_READS[pod]?.test(path) === true);

@@ -1,7 +1,4 @@
-/**
- * The static pods of one control plane or etcd machine. Pure: full specification, machine and
- * founding in, pods out.
- */
+/** The static pods of a control plane or member of etcd, from ResolvedCluster and machine. Pure. */
 
 import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
@@ -26,10 +23,10 @@ import { ETCD_RELEASES } from '../spec/versions.ts';
 import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
 import { ROLLED, type Rolled } from './restarts.ts';
 
-/** What etcd starts with. `new` is a grant, see the founding; it is never derived here. */
+/** How etcd starts. The founding decides it; `new` is a grant and is never derived here. */
 export interface Founding {
   readonly state: 'new' | 'existing';
-  /** From the random id of the founding: two foundings are two clusters to etcd. */
+  /** Derived from the random id of the founding, so that etcd never joins two foundings. */
   readonly token: string;
   /** All members, this one included. */
   readonly members: readonly { readonly name: string; readonly address: string }[];
@@ -37,7 +34,7 @@ export interface Founding {
 
 export const MANIFEST_DIRECTORY = '/etc/kubernetes/manifests';
 
-/** Expands `${machine.…}` and `${founding.…}`; anything else with `${` is taken as it is. */
+/** Expands `${machine.…}` and `${founding.…}`; any other `${` stays as it is. */
 function expand(text: string, machine: ClusterMachine, founding: Founding | undefined): string {
   const values: Readonly<Record<string, string | undefined>> = {
     'machine.name': machine.name,
@@ -54,14 +51,14 @@ function expand(text: string, machine: ClusterMachine, founding: Founding | unde
   return text.replace(/\$\{([a-zA-Z.]+)\}/g, (all, name: string) => values[name] ?? all);
 }
 
-/** The first address of each family: what kubelet takes for `--node-ip`. */
+/** The first address of each family, for kubelet's `--node-ip`. */
 function nodeIps({ addresses }: ClusterMachine): readonly string[] {
   const first = (ipv6: boolean) => addresses.find((text) => text.includes(':') === ipv6);
   const ips = [first(false), first(true)].filter((one) => one !== undefined);
   return ips.sort((a, b) => addresses.indexOf(a) - addresses.indexOf(b));
 }
 
-/** `--flag=value`, sorted as kubeadm does; a list gives the flag several times. */
+/** `--flag=value`, sorted as kubeadm does; a list repeats the flag. */
 export function commandLine(flags: Flags, machine: ClusterMachine, founding?: Founding): readonly string[] {
   return Object.keys(flags)
     .sort()
@@ -87,7 +84,7 @@ const slow = (spot: ProbeSpot, path: string, failureThreshold: number): Probe =>
   timeoutSeconds: 15,
 });
 const liveness = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 8);
-/** Four minutes, each try taking ten seconds. */
+/** By default four minutes: 24 tries, ten seconds apart. */
 const startup = (spot: ProbeSpot, path: string, tries = 24): Probe => slow(spot, path, tries);
 const readiness = (spot: ProbeSpot, path: string): Probe => ({
   failureThreshold: 3,
@@ -96,7 +93,7 @@ const readiness = (spot: ProbeSpot, path: string): Probe => ({
   timeoutSeconds: 15,
 });
 
-/** The value of a flag that our own pod depends on (a port, a directory), overrides included. */
+/** A flag's value, overrides included, on which the pod itself depends (a port, a directory). */
 function flagValue(resolved: ResolvedCluster, component: Component, flag: string, fallback: string): string {
   const value = resolved.flags[component][flag];
   return typeof value === 'string' ? value : fallback;
@@ -122,7 +119,7 @@ export function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, foun
   return {
     name: 'etcd',
     annotations: {
-      // kubeadm finds the members by it.
+      // kubeadm finds the members by this annotation.
       'kubeadm.kubernetes.io/etcd.advertise-client-urls': expand(
         flagValue(resolved, 'etcd', 'advertise-client-urls', ''),
         machine,
@@ -204,15 +201,15 @@ export function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine)
 }
 
 /**
- * kubelet starts a static pod anew when its manifest changes, and not when a file does that it
- * reads.
+ * Adds a digest of the files that the pod reads: kubelet restarts a static pod when its manifest
+ * changes, but not when a file changes.
  */
 const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
   reads === undefined ? pod : { ...pod, annotations: { ...pod.annotations, 'muster/reads': reads } };
 
 /**
- * Environment of a process that is started anew only in turn: what it was started with, so that its
- * agent can tell.
+ * Environment variable with the revision that a process was started with. The agent reports it, so
+ * that rolling restarts see whether a change has arrived.
  */
 export const REVISION = 'MUSTER_REVISION';
 
@@ -227,7 +224,7 @@ export interface ManifestFile {
   readonly path: string;
   readonly mode: number;
   readonly text: string;
-  /** Of pods that change in turn. */
+  /** Present for pods that are restarted one machine after the other. */
   readonly rolled?: { readonly pod: Rolled; readonly revision: string };
 }
 
@@ -244,9 +241,10 @@ function manifestFile(pod: StaticPod): ManifestFile {
 }
 
 /**
- * The manifests of a machine by its roles, as files: mode 0600. etcd's is there only with a
- * founding: without the grant there is nothing to start. `reads` gives a digest of what a pod reads
- * when it starts.
+ * The manifests of a machine's roles, as files with mode 0600.
+ *
+ * @param founding How etcd starts; without it there is no manifest of etcd.
+ * @param reads Returns a digest of the files that a pod reads when it starts.
  */
 export function manifestFiles(
   resolved: ResolvedCluster,

@@ -1,7 +1,7 @@
 /**
- * The unit that puts the in-cluster objects in place, on every control plane: it waits for the API
- * on its own machine, and three at once do no harm, since applying is idempotent. When it is done
- * it removes its credential, which says to Muster that it is done.
+ * The unit that applies the in-cluster objects. It runs on every control plane and waits for the
+ * API on its own machine; several at once do no harm, because applying is idempotent. When it is
+ * done it removes its credential, and by that Muster sees that it is done.
  */
 import { createHash } from 'node:crypto';
 import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
@@ -15,13 +15,13 @@ import { put, sections } from './lines.ts';
 const DIRECTORY = '/etc/muster/objects';
 const ADDONS = `${DIRECTORY}/addons`;
 const CREDENTIAL = '/run/muster/applier.conf';
-/** The agent says its first line with every poll. */
+/** The last error. The agent reports its first line with every poll. */
 const COMPLAINT = `${AGENT_PATHS.run}/objects`;
 const UNIT = '/etc/systemd/system/muster-objects.service';
 
 const LABELS = [
   'node-role.kubernetes.io/control-plane=',
-  // The control planes are behind the endpoint, not behind Services of type LoadBalancer.
+  // Load balancers of Services do not send traffic to control planes.
   'node.kubernetes.io/exclude-from-external-load-balancers=',
 ];
 
@@ -30,10 +30,7 @@ interface File {
   readonly text: string;
 }
 
-/**
- * An add-on's files in the order in which they are applied: what defines kinds stands before
- * objects of these kinds.
- */
+/** An add-on's files in the order in which they are applied: definitions of kinds come first. */
 const filesOf = ({ name, definitions, objects }: RenderedAddon): readonly File[] =>
   [
     { path: `${ADDONS}/${name}.definitions.yaml`, text: definitions },
@@ -41,11 +38,12 @@ const filesOf = ({ name, definitions, objects }: RenderedAddon): readonly File[]
   ].filter(({ text }) => text !== '');
 
 /**
- * What fails now may not later: a kind that was defined just now, a webhook whose pods do not
- * answer yet.
+ * Retries each add-on: it may fail because a kind was defined a moment ago, or because the pods of
+ * a webhook do not answer yet.
  */
 const addonsScript = (files: readonly File[]): string => `
-# Add-ons, in the order of the Cluster. One that cannot be applied yet is tried again, less and less often.
+# Add-ons, in the order of the Cluster. One that cannot be applied yet is retried, after longer
+# and longer pauses.
 for file in ${files.map(({ path }) => path).join(' ')}; do
   pause=1
   until attempt apply "$file"; do
@@ -57,44 +55,70 @@ done
 `;
 
 /**
- * A label that a kubelet may not give its own node; the taint it gives itself when it registers.
+ * The script of the unit. It also sets the labels that a kubelet may not give its own node; the
+ * taint of control planes comes with kubelet's registration.
  */
 const script = ({ name }: ClusterMachine, addons: readonly File[]): string => `#!/bin/sh
-# Puts the objects of the cluster in place; started anew by systemd until all of it is done.
+# Applies the in-cluster objects. systemd runs it again until everything is applied.
 set -eu
 umask 077
 export KUBECONFIG=${CREDENTIAL}
-# For the agent, which says it with every poll; it stays until the same is done.
+
+# complain TEXT: leaves the text for the agent, which reports it, and fails.
 complain() {
   echo "$1" >&2
-  echo "$1" | grep -v '^Warning:' | tr -s '\\0-\\37\\177' ' ' | head -c 400 >${COMPLAINT}.new
+  echo "$1" |
+    grep -v '^Warning:' |
+    tr -s '\\0-\\37\\177' ' ' |
+    head -c 400 >${COMPLAINT}.new
   mv ${COMPLAINT}.new ${COMPLAINT}
   return 1
 }
-# Runs the rest; what it says when it fails is complained of.
+
+# attempt COMMAND...: runs the command; if it fails, complains with what it printed.
 attempt() {
-  if said=$({ "$@" >&3; } 2>&1); then [ -z "$said" ] || echo "$said" >&2; else complain "$said"; fi
+  if printed=$({ "$@" >&3; } 2>&1); then
+    [ -z "$printed" ] || echo "$printed" >&2
+  else
+    complain "$printed"
+  fi
 } 3>&1
-apply() { kubectl apply --server-side --force-conflicts --field-manager=muster -f "$1"; }
-# kubectl alone is much for a machine that starts an apiserver: it asks when curl was told so, or not told because it has no name.
+
+apply() {
+  kubectl apply --server-side --force-conflicts --field-manager=muster -f "$1"
+}
+
+# Whether the API server of this machine is ready. kubectl needs much memory and processor on a
+# machine that is just starting its API server, so curl asks first: 401 means that it answers.
 answers() {
-  case $(curl -q -s -o /dev/null -w '%{http_code}' --noproxy '*' --max-time 5 --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:${API_PORT}/readyz) in
+  status=$(
+    curl -q -s -o /dev/null -w '%{http_code}' --noproxy '*' --max-time 5 \\
+      --cacert ${AUTHORITIES.ca.bundle.path} https://127.0.0.1:${API_PORT}/readyz
+  )
+  case $status in
     200 | 401) attempt kubectl get --raw /readyz >/dev/null ;;
     *) return 1 ;;
   esac
 }
-until answers; do sleep 2; done
+
+until answers; do
+  sleep 2
+done
+# Objects that belong to operators: created when they are missing, never changed.
 kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
 attempt kubectl get -o name -f ${DIRECTORY}/created.yaml
 attempt apply ${DIRECTORY}/applied.yaml
-# What somebody else has set since, kubectl calls a conflict: it is theirs.
-if ! said=$(kubectl apply --server-side --field-manager=muster-proposal -f ${DIRECTORY}/proposed.yaml 2>&1); then
-  case $said in
-  *conflict*) ;;
-  *) complain "$said" ;;
+# A conflict means that somebody else has set the field since: it is theirs.
+if ! printed=$(
+  kubectl apply --server-side --field-manager=muster-proposal -f ${DIRECTORY}/proposed.yaml 2>&1
+); then
+  case $printed in
+    *conflict*) ;;
+    *) complain "$printed" ;;
   esac
 fi
-attempt kubectl label --overwrite node ${name} ${LABELS.join(' ')}
+attempt kubectl label --overwrite node ${name} \\
+  ${LABELS.join(' \\\n  ')}
 rm -f ${COMPLAINT}
 ${addons.length === 0 ? '' : addonsScript(addons).slice(1)}rm -f ${AGENT_PATHS.keys}/applier.key ${CREDENTIAL}
 `;
@@ -106,14 +130,14 @@ const unit = sections(
       'Description=Objects of the cluster, put in place by Muster',
       'After=kubelet.service',
       'StartLimitIntervalSec=0',
-      // After a reboot they are there already; the plan starts it when they changed.
+      // Not at every boot: the plan starts the unit when the objects have changed.
       `ConditionPathExists=${CREDENTIAL}`,
     ],
   ],
   [
     'Service',
     [
-      // Not oneshot: whoever starts it would wait for the API.
+      // Not oneshot, which would make the agent wait for the API.
       'Type=exec',
       'RemainAfterExit=yes',
       `ExecStart=/bin/sh ${DIRECTORY}/apply.sh`,
@@ -124,7 +148,7 @@ const unit = sections(
   ['Install', ['WantedBy=multi-user.target']],
 );
 
-/** What a control plane applies, and its digest: another one means that it is applied again. */
+/** What a control plane applies. It applies again whenever the digest changes. */
 export interface ObjectsPart {
   readonly files: readonly PlanLine[];
   readonly digest: string;
@@ -132,8 +156,13 @@ export interface ObjectsPart {
 }
 
 /**
- * `founding`: the id of etcd's founding. Of another one nothing was applied yet: a cluster that was
- * reset, or restored from older data.
+ * The files and the unit by which a control plane applies the in-cluster objects.
+ *
+ * @param founding The id of etcd's founding. It is part of the digest, because a cluster that was
+ *   reset or restored from older data has not applied anything yet.
+ * @example
+ * const part = objectsPart(machine, bundleOf(resolved, caBundle), [], record.id);
+ * const lines = [...part.files, part.run]; // a change of `part.digest` runs the unit again
  */
 export function objectsPart(
   machine: ClusterMachine,
@@ -158,7 +187,7 @@ export function objectsPart(
     files: [
       put(`${DIRECTORY}/created.yaml`, texts[0]),
       put(`${DIRECTORY}/applied.yaml`, texts[1]),
-      // What people write into an add-on's objects is for the root user's eyes.
+      // Only root may read what operators write into an add-on's objects.
       ...ofAddons.map(({ path, text }) => put(path, text, 0o600)),
       put(`${DIRECTORY}/proposed.yaml`, texts[2]),
       put(`${DIRECTORY}/apply.sh`, texts[3]),

@@ -1,7 +1,7 @@
 /**
- * Who asks, and what its machine is like → what it has to do. Everything that a machine of a
- * cluster receives goes through here, and only machines that an operator accepted (that have a
- * document) receive anything.
+ * Turns an agent's poll (its identity and the facts it reports) into a plan. Everything that a
+ * machine of a cluster receives passes through here, and only machines that an operator accepted,
+ * which have a Machine document, receive anything.
  */
 
 import type { AgentFacts } from '../../agent/facts.ts';
@@ -71,42 +71,52 @@ export interface MachineTokens {
   joined(cluster: string, machine: string): Promise<void>;
 }
 
-/** What machines get from the boot host besides their configuration. */
+/** What this boot host supplies to a machine in addition to its configuration. */
 export interface Supplies {
-  /** Lines that put binaries down. */
+  /** Lines that install binaries. */
   readonly binaries: readonly PlanLine[];
-  /** Registries that are asked first, see {@link ResolvedCluster.mirrors}. */
+  /** Registries to ask before those of {@link ResolvedCluster.mirrors}. */
   readonly mirrors: readonly string[];
-  /** Of an image that is here. */
+  /** The digest of an image that this boot host has. */
   readonly digestOf: (reference: string) => string | undefined;
 }
 
 export interface ClusterPlanner {
   readonly plan: AgentPlanner;
   /**
-   * The whole plan of a worker whose agent does not ask: `delivery: inline`. Its keys are made
-   * here, for this call. Throws E_AGENT_WAIT while it cannot be said, with what is waited for.
+   * The whole plan of a worker whose agent does not poll (`delivery: inline`). Its keys are made
+   * here, anew for each call.
+   *
+   * @throws {MusterError} E_AGENT_WAIT while there is no plan yet, with the reason.
    */
   readonly inline: (machine: string) => Promise<Plan>;
 }
 
-/** Seconds until the next poll. */
+/** Seconds until the next poll, by what the machine waits for. */
 const POLL = {
-  /** There is more at once. */
+  /** Nothing: the next lines are ready as soon as these are done. */
   now: 0,
-  /** Others are waited for. */
+  /** Other machines. */
   soon: 2,
-  /** Something failed, or a person has to look. */
+  /** An operator, or a retry of what failed. */
   held: 10,
-  /** Nothing is left to do. */
+  /** Nothing: all of the plan is done. */
   settled: 30,
-  /** The machine is of no cluster. */
+  /** The machine belongs to no cluster. */
   idle: 60,
 } as const;
 
-/** Keysets are opened again after so long: a step of a rotation is seen by then. */
+/** Keysets are read from the store again after this time, so that a rotation takes effect. */
 const KEYSETS_FRESH = 5_000 as Millis;
 
+/**
+ * Creates the planner of all clusters on this boot host.
+ *
+ * @example
+ * const planner = createPlanner({ catalog, clusters, pki, clock, events, etcd, tokens, restarts,
+ *   newFilesystem: randomUUID, present, applied });
+ * const { lines, pollSeconds } = await planner.plan({ machine: 'cp1', serial, address }, facts);
+ */
 export function createPlanner(deps: PlannerDeps): ClusterPlanner {
   const planner = new Planner(deps);
   return {
@@ -117,14 +127,14 @@ export function createPlanner(deps: PlannerDeps): ClusterPlanner {
 
 const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
 
-/** What is known of the machine that asks. */
-interface Asking {
+/** A machine that polls: its cluster, its place in it, and the facts that it reports. */
+interface Poll {
   readonly resolved: ResolvedCluster;
   readonly machine: ClusterMachine;
   readonly facts: AgentFacts;
 }
 
-/** Of a cluster, and Muster's own. */
+/** The cluster's keysets together with Muster's own transport CA, and the encryption keys. */
 interface Keys {
   readonly keysets: Keysets;
   readonly encryption: EncryptionKeyset | undefined;
@@ -172,28 +182,28 @@ class Planner {
     return this.#planOf({ resolved, machine, facts });
   }
 
-  /** What a machine gives up; `asking` of one that its cluster still names. */
+  /** The plan of a machine that leaves; `poll`: given if its cluster still names the machine. */
   async #departure(
     record: Departure,
     machine: string,
     facts: AgentFacts,
-    asking: Asking | undefined,
+    poll: Poll | undefined,
   ): Promise<Plan> {
-    // What it is like counts when the cluster is founded anew.
-    if (asking?.machine.roles.includes('etcd')) await this.#deps.etcd(asking.resolved, asking.machine, facts);
+    // The founding needs the facts of every member, for when the cluster is founded again.
+    if (poll?.machine.roles.includes('etcd')) await this.#deps.etcd(poll.resolved, poll.machine, facts);
     const { gone, ...plan } = departurePlan(record, machine, facts);
     if (gone) await this.#deps.departures?.gone(record.cluster, machine);
     return plan;
   }
 
-  async #planOf(asking: Asking): Promise<Plan> {
-    const { resolved, machine, facts } = asking;
+  async #planOf(poll: Poll): Promise<Plan> {
+    const { resolved, machine, facts } = poll;
     const data = dataPart(resolved, machine, facts, this.#deps.newFilesystem);
     if (data.state === 'held') return { lines: data.lines, pollSeconds: POLL.held };
     if (data.state === 'coming') return { lines: data.lines, pollSeconds: this.#next(facts, POLL.now) };
 
     const isMember = machine.roles.includes('etcd');
-    const etcd = isMember ? await this.#deps.etcd(resolved, machine, facts) : markerOf(asking);
+    const etcd = isMember ? await this.#deps.etcd(resolved, machine, facts) : markerOf(poll);
     if (etcd?.hold?.stop === true)
       return {
         lines: heldLines({ ...this.#supplied(resolved, machine), data: data.lines, etcd }),
@@ -205,15 +215,18 @@ class Planner {
       return only(
         POLL.soon,
         ...data.lines,
-        hold('waiting-for-members', 'No member of etcd was here yet; the keys of the cluster are made then.'),
+        hold(
+          'waiting-for-members',
+          'No member of etcd has polled yet; the keys of the cluster are made when one does.',
+        ),
       );
     const { keysets } = keys;
     const isControlPlane = machine.roles.includes('control-plane');
     const present = isControlPlane
       ? await this.#deps.present(resolved, machine, trustBundle(keysets.get('ca')!))
       : undefined;
-    const objects = present && (await this.#due(asking, present.part));
-    const leaves = await this.#leaves(asking, keysets, objects !== undefined);
+    const objects = present && (await this.#due(poll, present.part));
+    const leaves = await this.#leaves(poll, keysets, objects !== undefined);
     if (leaves.requests.length > 0)
       return {
         lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
@@ -222,11 +235,11 @@ class Planner {
     const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
     const of = { resolved, machine, data: data.lines, etcd, objects, preflight, restart };
-    const { lines, soon } = this.#lines(of, keys, leaves.held, await this.#joins(asking));
+    const { lines, soon } = this.#lines(of, keys, leaves.held, await this.#joins(poll));
     const waiting =
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
-    // Said at the end, when all else is done; what stops etcd counts more.
+    // Add-ons that are missing hold the plan only at its end, and a hold of etcd takes precedence.
     const lacking = present?.addons.hold;
     if (lacking === undefined || etcd?.hold !== undefined) return { lines, pollSeconds };
     return {
@@ -235,7 +248,7 @@ class Planner {
     };
   }
 
-  /** What a machine gets that holds these leaves. */
+  /** The plan of a machine that has all of its certificates. */
   #lines(
     of: Omit<PlanOf, 'pki' | 'binaries'>,
     { keysets, encryption }: Keys,
@@ -256,7 +269,7 @@ class Planner {
     return planLines({ ...of, ...this.#supplied(resolved, machine), pki });
   }
 
-  /** The cluster with what this boot host has for the machine. */
+  /** The cluster with this boot host's images and mirrors, and the binaries for the machine. */
   #supplied(resolved: ResolvedCluster, machine: ClusterMachine): Pick<PlanOf, 'resolved' | 'binaries'> {
     const supplies = this.#deps.supplies?.(resolved, machine);
     const pinned = supplies ? pinImages(resolved, supplies.digestOf) : resolved;
@@ -275,11 +288,11 @@ class Planner {
     if (resolved === undefined || machine === undefined) return wait('the Cluster is incomplete');
     if (machine.roles.some((role) => role !== 'worker'))
       return wait(
-        'only workers have their secrets inline: a member of etcd is told by its agent when to begin',
+        'only workers can have their secrets inline: a member of etcd starts when its agent gets the grant',
       );
     const keys = await this.#keysOf(resolved, false);
     if (keys === undefined)
-      return wait('the keys of the cluster are made when its first member of etcd asks');
+      return wait('the keys of the cluster are made when its first member of etcd polls');
     const { pki } = this.#deps;
     const leaves = leavesOf(machine, false).map(async (leaf): Promise<[LeafName, Held]> => {
       const key = await PrivateKey.generate(resolved.keys);
@@ -292,15 +305,15 @@ class Planner {
     return { lines, pollSeconds: 0 };
   }
 
-  /** A plan that failed is not repeated without pause. */
+  /** The pause before the next poll; longer after a failed plan, which would only fail again. */
   #next({ hold: failed }: AgentFacts, seconds: number): number {
     return failed === undefined ? seconds : Math.max(seconds, POLL.held);
   }
 
   /**
-   * The cluster's keysets and Muster's own. They are made when the first member of etcd asks that
-   * is not held: one that has data which this store knows nothing of is held, so that a lost store
-   * makes no second set of keys for a cluster that runs.
+   * The cluster's keysets and Muster's own. They are made when the first member of etcd polls that
+   * is not held. A member with data that this store does not know is held, so that a boot host that
+   * lost its store makes no second set of keys for a running cluster.
    */
   async #keysOf(resolved: ResolvedCluster, mayFound: boolean): Promise<Keys | undefined> {
     const { pki, clock } = this.#deps;
@@ -314,27 +327,27 @@ class Planner {
     return keys;
   }
 
-  /** How a kubelet comes to its certificate that has none from here. */
-  async #joins({ resolved, machine, facts }: Asking): Promise<HandoutOf['joins']> {
+  /** How the kubelet of a worker that joins by token gets its certificate. */
+  async #joins({ resolved, machine, facts }: Poll): Promise<HandoutOf['joins']> {
     if (!joinsByToken(resolved, machine)) return undefined;
     const { tokens } = this.#deps;
     if (facts.joined) {
       await tokens.joined(resolved.name, machine.name);
       return {};
     }
-    // Before the first step of a boot the directory is not in its place in which a certificate may
-    // lie.
+    // Before the first step of a boot the directory of certificates is not mounted, so the machine
+    // cannot know yet whether it has one.
     return facts.step === undefined ? {} : { token: await tokens.of(resolved.name, machine.name) };
   }
 
-  /** The in-cluster objects, on a control plane that has not applied them yet. */
-  async #due({ resolved, machine, facts }: Asking, part: ObjectsPart): Promise<ObjectsPart | undefined> {
+  /** The in-cluster objects if this control plane has not applied them yet. */
+  async #due({ resolved, machine, facts }: Poll, part: ObjectsPart): Promise<ObjectsPart | undefined> {
     const due = await this.#deps.applied.isDue(resolved.name, machine.name, part.digest, facts);
     return due ? part : undefined;
   }
 
-  /** Certificates of the machine's keys, and the requests that are still needed. */
-  async #leaves({ resolved, machine, facts }: Asking, keysets: Keysets, applies: boolean) {
+  /** Certificates of the machine's keys, and lines that ask for the missing requests. */
+  async #leaves({ resolved, machine, facts }: Poll, keysets: Keysets, applies: boolean) {
     const leaves = leavesOf(machine, applies).filter(
       (leaf) => leaf !== 'kubelet' || !joinsByToken(resolved, machine),
     );
@@ -373,8 +386,8 @@ class Planner {
 }
 
 /**
- * The agent's own certificate comes with its ticket; the applier's when there is something to
- * apply.
+ * The certificates that a plan brings: not the agent's own, which comes with its ticket, and the
+ * applier's only when there are objects to apply.
  */
 const leavesOf = (machine: ClusterMachine, applies: boolean): readonly LeafName[] =>
   leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && (leaf !== 'applier' || applies));
@@ -384,12 +397,12 @@ async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
 }
 
 /**
- * A machine that is no member marks its data filesystem too, so that its disk is not taken for
- * another machine's.
+ * The marker that a machine which is not a member of etcd puts on its data filesystem, so that its
+ * disk is not mistaken for another machine's.
  */
-function markerOf({ resolved, machine, facts }: Asking): EtcdPart | undefined {
+function markerOf({ resolved, machine, facts }: Poll): EtcdPart | undefined {
   if (facts.disk.state !== 'ours') return undefined;
-  // Words of a marker begin with a letter or digit: the agent takes none that a command could read
+  // Every value begins with a letter or digit: the agent refuses a value that a command could read
   // as an option.
   const marker = { cluster: resolved.name, founding: 'none', member: 'none', machine: machine.name };
   const there = facts.marker;
@@ -401,7 +414,7 @@ function markerOf({ resolved, machine, facts }: Asking): EtcdPart | undefined {
       lines: [],
       hold: {
         code: 'foreign-marker',
-        text: `The data disk is of ${there.machine} in cluster ${there.cluster}.`,
+        text: `The data disk belongs to ${there.machine} in cluster ${there.cluster}.`,
         stop: true,
       },
     };

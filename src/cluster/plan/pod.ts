@@ -15,7 +15,7 @@ export interface Probe {
 
 export interface Mount {
   readonly name: string;
-  /** The same on the host and in the pod. */
+  /** The same path on the host and in the pod. */
   readonly path: string;
   readonly type: 'DirectoryOrCreate' | 'FileOrCreate';
   readonly readOnly: boolean;
@@ -76,5 +76,3 @@ export function podManifest(pod: StaticPod) {
     status: {},
   };
 }
-
-export type PodManifest = ReturnType<typeof podManifest>;

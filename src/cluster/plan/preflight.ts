@@ -1,6 +1,7 @@
 /**
- * What a machine cannot tell by itself before anything is started on it: whether its clock is
- * right, and whether another machine has its machine-id. Its own checks are in content/checks.ts.
+ * Checks that a machine cannot make by itself before anything is started on it: whether its clock
+ * is right, and whether another machine has the same machine-id. The checks that it makes itself
+ * are in checks.ts.
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -12,11 +13,11 @@ export interface PreflightFault {
 }
 
 /**
- * Certificates bear a day; tokens, leases and people's logs do not. The agent itself sets a clock
- * that is a minute behind.
+ * A clock may be off by this much. Certificates tolerate a day, but tokens, leases and logs do not.
+ * The agent itself corrects a clock that is more than a minute behind.
  */
 const CLOCK_MAY_BE_OFF = duration('5m');
-/** Agents speak every 15 s at the latest. */
+/** A machine keeps its machine-id for this long after its last poll; agents poll every 15 s. */
 const HEARD_WITHIN = duration('45s');
 
 const UNITS = [
@@ -34,7 +35,7 @@ function inWords(ms: number): string {
   return `${count} ${unit}${count === 1 ? '' : 's'}`;
 }
 
-/** `now`: ours, ms since 1970. */
+/** Compares a machine's clock with the boot host's; both are ms since 1970. */
 export function clockFault(clock: number, now: number): PreflightFault | undefined {
   const off = clock - now;
   if (Math.abs(off) <= CLOCK_MAY_BE_OFF) return undefined;
@@ -45,16 +46,16 @@ export function clockFault(clock: number, now: number): PreflightFault | undefin
 }
 
 export interface Preflight {
-  /** Undefined: nothing stands against starting. A machine that runs is not stopped by it. */
+  /** Why the machine may not start yet; undefined: it may, or it runs already. */
   of(machine: string, facts: Pick<AgentFacts, 'clock' | 'machineId' | 'applied'>): PreflightFault | undefined;
 }
 
 export function openPreflight(clock: Clock): Preflight {
-  /** Who was heard with each machine-id; the first has it as long as it is heard. */
+  /** machine-id → the machine that reported it first, as long as it polls. */
   const owners = new Map<string, { readonly machine: string; readonly at: Millis }>();
 
   const owned = (machine: string, id: string): PreflightFault | undefined => {
-    // None at all is the machine's own check.
+    // An empty machine-id is found by the machine's own check.
     if (id === '') return undefined;
     const owner = owners.get(id);
     const now = clock.monotonic();

@@ -1,4 +1,4 @@
-/** A plan for people: what a machine gets, without what only the machine or the founding knows. */
+/** The plan of a machine as text, for `muster cluster plan`. */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { RenderedAddon } from '../objects/addons/addon.ts';
 import { bundleOf } from '../objects/bundle.ts';
@@ -7,8 +7,8 @@ import { planLines } from './machine-plan.ts';
 import { objectsPart } from './objects-unit.ts';
 
 /**
- * The lines in order, each content below its line. Certificates, keys and kubeconfigs are left out;
- * etcd is shown as it is after the founding.
+ * All lines in order, each with its content below it. Certificates, keys and kubeconfigs are left
+ * out; etcd is shown as it is after the founding.
  */
 export function previewText(
   resolved: ResolvedCluster,
@@ -34,10 +34,7 @@ export function previewText(
   return lines.map((line) => `${shownLine(line)}\n`).join('');
 }
 
-/**
- * A line in words, with the text that it puts down indented below it. Contents marked secret are
- * not shown.
- */
+/** A line as words, with the text of its file indented below it unless that is secret. */
 export function shownLine(line: PlanLine): string {
   const words = Object.entries(line).flatMap(([key, value]) => {
     if (key === 'content' || key === 'digest') return [];

@@ -1,4 +1,4 @@
-/** What runs containers: containerd, or CRI-O where the Cluster says so. */
+/** The container runtime of a cluster: containerd or CRI-O. */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { containerdLines } from './containerd.ts';
@@ -6,7 +6,7 @@ import { crioLines } from './cri-o.ts';
 
 interface RuntimeOf {
   readonly unit: string;
-  /** Below /var/lib: what is kept on the data filesystem. */
+  /** Directories below /var/lib that are kept on the data filesystem. */
   readonly data: readonly string[];
   readonly lines: typeof containerdLines;
 }
@@ -14,11 +14,11 @@ interface RuntimeOf {
 /** By `spec.kubernetes.runtime`. */
 export const RUNTIMES: Readonly<Record<ResolvedCluster['runtime'], RuntimeOf>> = {
   containerd: { unit: 'containerd.service', data: ['containerd'], lines: containerdLines },
-  // In `crio` it notes whether it was ended in order. If not, it looks through `containers` as it
-  // starts, and takes away what a power cut left half written.
+  // CRI-O records in `crio` whether it stopped cleanly. If it did not, it checks `containers` at
+  // its start and removes what a power cut left half written.
   'cri-o': { unit: 'crio.service', data: ['containers', 'crio'], lines: crioLines },
 };
 
-/** Files of the cluster's runtime, and the line that runs it. */
+/** The files of the cluster's runtime, and the line that runs it. */
 export const runtimeLines = (resolved: ResolvedCluster, binaries: readonly PlanLine[]) =>
   RUNTIMES[resolved.runtime].lines(resolved, binaries);

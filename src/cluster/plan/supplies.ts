@@ -1,7 +1,7 @@
 /**
- * Binaries that the boot host has, as lines that put them down, in the directories where installers
- * of each put theirs. What is not here, the machine's image has: nothing is removed, and
- * `/usr/local` comes before `/usr` in every search path.
+ * Plan lines that install binaries which the boot host has, in the directories where each
+ * publisher's installer puts them. Other binaries come with the machine's image: nothing of it is
+ * removed, and `/usr/local` comes before `/usr` in every search path.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
@@ -21,33 +21,31 @@ export interface SuppliesOf {
 }
 
 const PROGRAMS = '/usr/local/bin';
-/** etcd's archive has one directory with its version and processor in the name. */
+/** etcd's archive has one directory, named after its version and architecture. */
 const ETCD = '/usr/local/lib/muster/etcd';
 const ETCD_PROGRAMS = ['etcd', 'etcdctl', 'etcdutl'] as const;
-/** What CRI-O starts, and finds where systemd's services look for programs. */
+/** Programs that CRI-O starts from the search path of systemd services. */
 const CRIO_PROGRAMS = ['crio', 'conmon', 'pinns', 'crun', 'runc'] as const;
-/** Where it comes to lie, as an archive or by itself. */
+/** Where etcd is installed: from an archive, or as a single file. */
 export const ETCD_PROGRAM: readonly string[] = [ETCD, `${PROGRAMS}/etcd`];
 
-/** Where the archive of a publisher is unpacked. */
+/** The directory into which each publisher's archive is unpacked. */
 const ARCHIVE: Readonly<Record<BinaryName, (resolved: ResolvedCluster) => string>> = {
   kubelet: () => PROGRAMS,
   kubectl: () => PROGRAMS,
   kubeadm: () => PROGRAMS,
-  // its archive has a directory bin
+  // Its archive has a directory `bin`.
   containerd: () => '/usr/local',
   'cri-o': () => CRIO_BUNDLE,
   runc: () => PROGRAMS,
   crictl: () => PROGRAMS,
-  // its archive has two scripts for users without rights besides
+  // Its archive also has two scripts for unprivileged users.
   nerdctl: () => PROGRAMS,
   'cni-plugins': (resolved) => resolved.cniPlugins,
   etcd: () => ETCD,
 };
 
-/**
- * Archives with programs in a directory of their own, which are linked from where they are found.
- */
+/** Archives whose programs are linked into the search path. */
 const LINKED: Partial<
   Readonly<
     Record<
@@ -60,7 +58,7 @@ const LINKED: Partial<
   'cri-o': () => ({ inside: 'cri-o/bin', programs: CRIO_PROGRAMS }),
 };
 
-/** Lines for those of the machine's roles that are in the book. */
+/** Lines for the binaries of the machine's roles that the boot host has. */
 export function binaryLines({ resolved, machine, arch, book, urlOf }: SuppliesOf): readonly PlanLine[] {
   const required = requiredArtifacts(resolved, arch).filter(
     (one): one is RequiredBinary =>
@@ -72,13 +70,13 @@ export function binaryLines({ resolved, machine, arch, book, urlOf }: SuppliesOf
   });
 }
 
-/** Images that run as static pods, in the order of their start. */
+/** Images of static pods, in the order in which they start. */
 const STATIC_PODS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 
 /**
- * `full` with images of static pods by digest as well, `NAME:TAG@sha256:…`, where `digestOf` knows
- * one: all control planes run the same octets, whatever a registry says of the tag later. The tag
- * stays for people, and for kubeadm, which reads versions from it.
+ * Adds digests to the images of static pods, `NAME:TAG@sha256:…`, where `digestOf` knows one: all
+ * control planes then run the same octets, even if a registry moves the tag. The tag stays because
+ * people and kubeadm read the version from it.
  */
 export function pinImages(
   resolved: ResolvedCluster,

@@ -1,4 +1,4 @@
-/** The host below Kubernetes: its name, its time, kernel modules and settings. */
+/** The host below Kubernetes: its name, its clock, kernel modules and kernel settings. */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { digestOf, put, sections } from './lines.ts';
@@ -10,29 +10,25 @@ const FILES = {
 } as const;
 
 /**
- * In addition to what the network says; the empty line takes away what other files of the image
- * name.
+ * Adds to the time servers that the network gives. The empty `NTP=` in it removes those that other
+ * files of the image name.
  */
 const TIME = '/etc/systemd/timesyncd.conf.d/90-muster.conf';
 
-/**
- * overlay for containerd's snapshots; br_netfilter so that Services work between pods of one
- * machine.
- */
+/** overlay: containerd's snapshots. br_netfilter: Services between pods of one machine. */
 export const MODULES = ['overlay', 'br_netfilter'] as const;
 
 const SYSCTL: readonly (readonly [string, string])[] = [
   ['net.ipv4.ip_forward', '1'],
   ['net.bridge.bridge-nf-call-iptables', '1'],
   ['net.bridge.bridge-nf-call-ip6tables', '1'],
-  // kubelet sets these itself unless it is told to protect the kernel's defaults, and then refuses
-  // to start without them.
+  // With protectKernelDefaults kubelet refuses to start without these; otherwise it sets them
+  // itself.
   ['kernel.panic', '10'],
   ['kernel.panic_on_oops', '1'],
   ['vm.overcommit_memory', '1'],
   ['vm.panic_on_oom', '0'],
-  // The kernel's 128 watching programs are not enough for a machine full of pods that follow their
-  // logs.
+  // The kernel's default of 128 instances is too small for a machine full of pods that follow logs.
   ['fs.inotify.max_user_instances', '8192'],
   ['fs.inotify.max_user_watches', '524288'],
 ];
@@ -44,7 +40,7 @@ function timeLines({ timeServers }: ResolvedCluster): readonly PlanLine[] {
   return [...files, { do: 'run', unit: 'systemd-timesyncd.service', digest: digestOf(files, () => true) }];
 }
 
-/** For every machine: its name and time; for those with kubelet the kernel as well. */
+/** Host name and clock of every machine; `kubernetes`: kernel modules and settings too. */
 export function systemLines(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
@@ -64,7 +60,7 @@ export function systemLines(
     what,
     digest: digestOf(files, (path) => path === FILES[what]),
   });
-  // Modules first: br_netfilter brings the settings that are set then.
+  // Modules first: some settings exist only once br_netfilter is loaded.
   return [
     ...files,
     load('hostname'),

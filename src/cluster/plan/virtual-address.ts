@@ -1,7 +1,7 @@
 /**
- * The endpoint's addresses on one of the control planes: keepalived as a service of the host, or
- * kube-vip as a static pod. Each asks the apiserver of its own machine whether it is ready; where
- * the endpoint has a port of its own, the balancer there, which knows all of them.
+ * Holds the virtual addresses on one control plane at a time: with keepalived as a service of the
+ * host, or kube-vip as a static pod. Each checks the API server of its own machine, or the balancer
+ * of its own machine when the endpoint has a port of its own.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
@@ -28,7 +28,7 @@ export function keepalivedConfig(
   machine: ClusterMachine,
   { addresses, interface: device, routerId }: VirtualAddress,
 ): string {
-  // VRRP speaks one family; the address of the other one goes with it.
+  // VRRP uses one address family; the address of the other family moves along with it.
   const [first = '', ...others] = addresses;
   const family = first.includes(':') ? 6 : 4;
   const peers = withRole(resolved, 'control-plane')
@@ -38,11 +38,10 @@ export function keepalivedConfig(
     `    ${address}/${address.includes(':') ? 128 : 32} dev ${device}\n`;
   const excluded =
     others.length === 0 ? '' : `  virtual_ipaddress_excluded {\n${others.map(held).join('')}  }\n`;
-  // The apiserver listens on all addresses, the balancer on those of the endpoint's families.
+  // kube-apiserver listens on all addresses, the balancer only on the endpoint's families.
   const port = balancedPort(resolved);
   const own = port === undefined || addresses.some((one) => !one.includes(':')) ? '127.0.0.1' : '[::1]';
-  // The same priority for all, and nopreempt: the address stays where it is until that machine's
-  // apiserver fails.
+  // Equal priorities and nopreempt: the address stays until the API server of its machine fails.
   return `global_defs {
   router_id ${machine.name}
   enable_script_security
@@ -82,7 +81,7 @@ const unit = sections(
     'Unit',
     [
       "Description=The address of the cluster's API, on one control plane at a time",
-      // Debian's own unit reads another file.
+      // Debian's own unit reads another configuration file.
       'Conflicts=keepalived.service',
       'Wants=network-online.target',
       'After=network-online.target',
@@ -103,7 +102,10 @@ const unit = sections(
   ['Install', ['WantedBy=multi-user.target']],
 );
 
-/** Nothing without a virtual address. `pki`: what a static pod reads when it starts. */
+/**
+ * The lines of a control plane; undefined for other machines, and without a virtual address. `pki`:
+ * lines of the files among which are those that kube-vip reads when it starts.
+ */
 export function virtualAddressLines(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
@@ -111,7 +113,7 @@ export function virtualAddressLines(
 ): { readonly files: readonly PlanLine[]; readonly run: PlanLine } | undefined {
   const { virtualAddress } = resolved;
   if (virtualAddress === undefined || !machine.roles.includes('control-plane')) return undefined;
-  // The other way of the two is ended, so that two never hold the address on one machine.
+  // The other program is stopped, so that never both hold the address on one machine.
   if (virtualAddress.by === 'kube-vip')
     return {
       files: [put(KUBE_VIP_MANIFEST, kubeVipManifest(resolved, virtualAddress, pki), 0o600)],

@@ -1,6 +1,6 @@
 /**
- * Putting a full specification together value by value: each is taken from the overrides if it is
- * there, and its origin is kept.
+ * Builds a full specification value by value. An override replaces a value, and the origin of each
+ * value is recorded.
  */
 import type { Provenance, Value } from './resolved-cluster.ts';
 
@@ -24,9 +24,9 @@ const kindOf = (value: unknown): string =>
         : `a ${typeof value}`;
 
 const misplaced = (override: unknown, kind: string): string =>
-  `${kindOf(override)} where ${kind} belongs${override === null ? '; null leaves out a flag or a field of kubelet or kube-proxy only' : ''}`;
+  `${kindOf(override)} where ${kind} is expected${override === null ? '; null removes only a flag or a field of kubelet or kube-proxy' : ''}`;
 
-/** Keys that a free mapping below these paths may have besides those that are derived. */
+/** Whether overrides may add any key at this path. */
 export type Open = (path: readonly string[]) => boolean;
 
 export class Builder {
@@ -43,8 +43,8 @@ export class Builder {
   }
 
   /**
-   * Sets the value at `path` and returns what is in force: the override if there is one of the same
-   * type.
+   * Sets the value at `path` and returns the effective one: the override, if there is one of the
+   * same type.
    */
   put<T extends Value>(path: readonly string[], value: T, from: Provenance['from'], by: string): T {
     const key = path.join('\0');
@@ -67,7 +67,7 @@ export class Builder {
       return value;
     }
     if (Array.isArray(override) && !open && override.some((item) => typeof item !== 'string')) {
-      this.faults.push({ message: 'a list of texts belongs here', path });
+      this.faults.push({ message: 'expected a list of texts', path });
       return value;
     }
     const effective = merged(value, override) as T;
@@ -76,19 +76,19 @@ export class Builder {
     return effective;
   }
 
-  /** Makes sure that it is there, if only empty: all that would be in it may have been left out. */
+  /** Makes sure that the mapping exists, also when overrides leave out all of its fields. */
   mapping(path: readonly string[]): void {
     this.#inner(path);
   }
 
-  /** Whether overrides say anything there, be it that it is left out. */
+  /** Whether overrides have this path, with a value or with null. */
   says(path: readonly string[]): boolean {
     return this.#override(path) !== undefined;
   }
 
   /**
-   * Takes what overrides add below open paths, reports what is left as unknown, and returns the
-   * tree.
+   * Takes over what overrides add below open paths, and returns the specification together with the
+   * paths of overrides that it does not have.
    */
   finish(): { readonly tree: unknown; readonly unknown: readonly (readonly string[])[] } {
     const unknown: (readonly string[])[] = [];
@@ -142,7 +142,7 @@ export class Builder {
   }
 }
 
-/** Mappings are merged field by field, all else is replaced. */
+/** Mappings are merged field by field; any other value is replaced. */
 function merged(value: unknown, override: unknown): unknown {
   if (!isMapping(value) || !isMapping(override)) return override;
   const result: Record<string, unknown> = { ...value };

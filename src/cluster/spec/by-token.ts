@@ -1,4 +1,4 @@
-/** Joining by token: whom it concerns, and the names that Kubernetes knows it by. Pure. */
+/** Joining by bootstrap token: which machines do, and the names that Kubernetes uses. Pure. */
 import type { ClusterMachine, ResolvedCluster } from './resolved-cluster.ts';
 
 /**
@@ -9,11 +9,11 @@ export const MACHINE_TOKENS = 'system:bootstrappers:muster:machines';
 
 const USER = 'system:bootstrap:';
 
-/** The public half of the token by which that user asks; undefined for anybody else. */
+/** The id of the token that authenticated this user; undefined for any other user. */
 export const tokenIdOf = (username: string): string | undefined =>
   username.startsWith(USER) ? username.slice(USER.length) : undefined;
 
-/** Control planes hold the CA, and have their kubelet's certificate by it. */
+/** Whether the machine joins by token. Control planes have the CA and get a certificate by it. */
 export const joinsByToken = (
   { joining }: Pick<ResolvedCluster, 'joining'>,
   { roles }: ClusterMachine,

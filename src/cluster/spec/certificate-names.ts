@@ -1,4 +1,4 @@
-/** What a cluster's certificates are made of, from its full specification. */
+/** What the PKI needs to know of a cluster: names for its certificates, roles, URLs of its API. */
 
 import { urlHost } from '../../base/ip.ts';
 import type { ClusterNames, Holder, Role } from '../../pki/hierarchy.ts';
@@ -17,8 +17,8 @@ export const holderOf = ({ name, addresses }: ClusterMachine): Holder => ({ name
 export const pkiRoles = ({ roles }: ClusterMachine): readonly Role[] => roles;
 
 /**
- * URLs of the API: for people, and for the machine itself (a worker's balancer is on its own
- * loopback).
+ * URLs of the API: the endpoint for users, and `local` for the machine itself, which on workers is
+ * the balancer on loopback.
  */
 export function apiServers(
   resolved: ResolvedCluster,

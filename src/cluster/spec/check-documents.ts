@@ -1,6 +1,6 @@
 /**
- * Whether every Cluster can be completed, asked when documents are applied: what would not work is
- * refused with its field, what works and will be missed some day is a warning.
+ * Checks all Clusters when documents are applied. What cannot work is refused, with its field; what
+ * works now but is missing something is a warning.
  */
 
 import { checkedLayer } from '../../agent/machine-layer.ts';
@@ -32,9 +32,9 @@ export const checkAll: ConfigCheck = (candidates, changed) => [
 ];
 
 /**
- * Faults of the Clusters concerned by `changed` (undefined: all). A Machine that is not there yet,
- * or has no address yet, is no error: it may be accepted later, and is held until the Cluster is
- * whole. A change of machines, Networks or other Clusters is told only of what is wrong with these.
+ * Faults of the Clusters that `changed` concerns (undefined: all). A Machine without a document or
+ * address is only a warning: it may be accepted later, and is held until then. When the Cluster
+ * itself did not change, only faults that involve a changed document are returned.
  */
 export const checkClusters: ConfigCheck = (candidates, changed) => {
   const owners = new Map<string, string>();
@@ -84,7 +84,7 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
 const holdsAddress = ({ document }: Candidate<'Cluster'>): boolean =>
   virtualAddresses(document.spec.kubernetes!).length > 0;
 
-/** Whether a change of that document can make something wrong with a Cluster that is as it was. */
+/** Whether a change of that document can cause a fault of an unchanged Cluster. */
 function concerns(
   id: DocumentId,
   names: ReadonlySet<string>,
@@ -99,7 +99,7 @@ function concerns(
   return names.has(name) || addresses.some((address) => held.includes(address));
 }
 
-/** Machines that another Cluster names already. */
+/** Machines that another Cluster names too. */
 function sharedMachines(
   cluster: Candidate<'Cluster'>,
   names: ReadonlySet<string>,
@@ -116,8 +116,8 @@ function sharedMachines(
 }
 
 /**
- * Machines that say of themselves that they are of another: theirs would be its configuration, ours
- * its certificates.
+ * Machines whose document names another cluster: they would get their configuration from that one
+ * and their certificates from this one.
  */
 function othersMachines(
   cluster: Candidate<'Cluster'>,
@@ -127,14 +127,14 @@ function othersMachines(
   const { name } = cluster.document.metadata;
   return [...names].flatMap((machine) => {
     const other = candidates.Machine.get(machine)?.document.spec.cluster;
-    const message = `${machine} says "cluster: ${other}"; take that out of its Machine, or ${machine} out of this Cluster`;
+    const message = `${machine} has "cluster: ${other}"; remove that from its Machine, or ${machine} from this Cluster`;
     return other === undefined || other === name ? [] : [found(cluster, 'spec.kubernetes', message, machine)];
   });
 }
 
 /**
- * What a machine cannot be whose secrets come with its first configuration: it asks nobody, so it
- * is granted nothing.
+ * Machines with `delivery: inline` in a role that needs grants: their secrets come with the first
+ * configuration, and no agent polls for a grant.
  */
 function inlineFaults(
   cluster: Candidate<'Cluster'>,
@@ -146,15 +146,15 @@ function inlineFaults(
     const machine = candidates.Machine.get(name)?.document.spec;
     if (machine?.delivery !== 'inline') return [];
     const why = members.has(name)
-      ? 'delivery: inline is for workers; whether etcd may begin is granted to an agent'
+      ? 'delivery: inline is for workers; only an agent can get the grant by which etcd starts'
       : machine.dataDisk !== undefined
-        ? 'delivery: inline and dataDisk exclude each other; whose disk a disk is, is decided with an agent'
+        ? 'delivery: inline and dataDisk exclude each other; a data disk needs an agent that identifies it'
         : undefined;
     return why === undefined ? [] : [found(cluster, 'spec.kubernetes', `${name}: ${why}`, name)];
   });
 }
 
-/** Machines that there are not yet, or whose name is misspelt. Who deletes one is told by that. */
+/** Names without a Machine document, which are misspelt or to be accepted later. */
 function missingMachines(
   cluster: Candidate<'Cluster'>,
   names: ReadonlySet<string>,
@@ -175,13 +175,13 @@ function missingMachines(
   ];
 }
 
-/** From the range for benchmarks (RFC 2544): stands for an address that is not known yet. */
+/** Stands for an address that is not known yet; from the range for benchmarks (RFC 2544). */
 const placeholder = (n: number): string => `198.18.${n >> 8}.${n & 255}`;
 
-/** A Cluster as far as it can be completed with the machines that are known. */
+/** A Cluster, resolved with placeholders for unknown addresses. */
 interface Completion extends Placed {
   readonly faults: readonly ClusterFault[];
-  /** Machines that have a placeholder. */
+  /** Machines with a placeholder. */
   readonly unknown: ReadonlySet<string>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * KubeletConfiguration as a person sets it: fields that this kubelet has, of the type that it
- * reads.
- */
+/** Checks overrides of KubeletConfiguration: this kubelet's fields, and their types. */
 
 import { didYouMean } from '../../base/suggest.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
@@ -15,7 +12,7 @@ const isMapping = (value: Value): boolean =>
 const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 const values = (value: Value): readonly Value[] => (isMapping(value) ? Object.values(value as object) : []);
 
-/** What a field of a configuration may hold. */
+/** The types of a configuration's fields. `what` completes "expected …". */
 export const FIELD_TYPES: Readonly<
   Record<KubeletFieldType, { readonly holds: (value: Value) => boolean; readonly what: string }>
 > = {
@@ -45,7 +42,7 @@ export const FIELD_TYPES: Readonly<
   mapping: { holds: isMapping, what: 'a mapping' },
 };
 
-/** Of both parts of `kubelet`. A kubelet older than the tables is not looked at. */
+/** Faults of both parts of `kubelet`. A kubelet older than the tables is not checked. */
 export function kubeletFaults({ kubelet, versions }: ResolvedCluster): readonly ClusterFault[] {
   const own = minorOf(versions.kubelet);
   const minor = MINORS.find((one) => one === own);
@@ -58,7 +55,7 @@ export function kubeletFaults({ kubelet, versions }: ResolvedCluster): readonly 
       const others = MINORS.filter((one) => kubeletFields(one).has(field));
       const message =
         type !== undefined
-          ? `${FIELD_TYPES[type].what} belongs here`
+          ? `expected ${FIELD_TYPES[type].what}`
           : `KubeletConfiguration of ${minor} has no ${field}${others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(field, fields.keys())}`;
       return [clusterError(`overrides.kubelet.${part}.${field}`, message)];
     }),

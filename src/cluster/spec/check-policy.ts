@@ -1,11 +1,11 @@
 /**
- * Network policies that nobody would enforce, that two would, or that cut off what the cluster
- * needs.
+ * Checks network policies: that exactly one program enforces them, and that they do not cut off
+ * what the cluster needs.
  */
 import { type ClusterFault, clusterError } from './fault.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
-/** Add-ons of the catalogue that are a network between pods and enforce policies. */
+/** Add-ons in the catalogue that are a network between pods and also enforce policies. */
 const ENFORCING = ['calico', 'cilium'] as const;
 
 export const enforcingAddon = (addons: readonly { readonly name: string }[]): string | undefined =>
@@ -33,9 +33,9 @@ export function policyFaults({ networkPolicy, cni, addons }: ResolvedCluster): r
 }
 
 const seems = 'so that the namespaces would only seem isolated';
-/** kube-router enforces them, so that it has no such fault. */
+/** Why policies are not enforced, by network. kube-router enforces them, so its text is unused. */
 const UNENFORCED: Readonly<Record<ResolvedCluster['cni']['plugin'], string>> = {
   flannel: `flannel enforces no network policies, ${seems}; set networkPolicy.enforce: kube-router, which adds its firewall, or enforce: addon if an add-on does it`,
-  none: `nobody is known to enforce network policies, ${seems}; set networkPolicy.enforce: addon if the network that you bring does, or kube-router, which adds its firewall`,
+  none: `nothing is known to enforce network policies, ${seems}; set networkPolicy.enforce: addon if the network that you install does, or kube-router, which adds its firewall`,
   'kube-router': '',
 };

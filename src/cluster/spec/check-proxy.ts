@@ -1,6 +1,6 @@
 /**
- * KubeProxyConfiguration as a person sets it: kube-proxy refuses a field that it does not know, on
- * every machine at once.
+ * Checks overrides of KubeProxyConfiguration: with a field that it does not know, kube-proxy fails
+ * on every machine at once.
  */
 
 import { didYouMean } from '../../base/suggest.ts';
@@ -9,7 +9,7 @@ import { type ClusterFault, clusterError } from './fault.ts';
 import type { KubeletFieldType } from './kubelet-fields.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 
-/** By what the field holds; v1alpha1 of 1.34, 1.35 and 1.36 are the same. */
+/** Fields by type; v1alpha1 is the same in 1.34, 1.35 and 1.36. */
 const FIELDS = {
   text: [
     'bindAddress',
@@ -37,7 +37,7 @@ const FIELDS = {
   ],
 } as const satisfies Partial<Record<KubeletFieldType, readonly string[]>>;
 
-/** Those that hold one of some words; Linux's. */
+/** Fields with a fixed set of values, on Linux. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   mode: ['iptables', 'ipvs', 'nftables'],
   detectLocalMode: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
@@ -59,8 +59,8 @@ export const proxyFaults = ({ kubeProxy: { config } }: ResolvedCluster): readonl
 function faultOf(field: string, value: Value): string | undefined {
   const words = Object.hasOwn(WORDS, field) ? WORDS[field] : undefined;
   if (words !== undefined)
-    return words.some((word) => word === value) ? undefined : `one of ${words.join(', ')} belongs here`;
+    return words.some((word) => word === value) ? undefined : `expected one of ${words.join(', ')}`;
   const type = TYPES.get(field);
   if (type === undefined) return `KubeProxyConfiguration has no ${field}${didYouMean(field, NAMES)}`;
-  return FIELD_TYPES[type].holds(value) ? undefined : `${FIELD_TYPES[type].what} belongs here`;
+  return FIELD_TYPES[type].holds(value) ? undefined : `expected ${FIELD_TYPES[type].what}`;
 }

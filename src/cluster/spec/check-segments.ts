@@ -1,6 +1,6 @@
 /**
- * A Cluster beside Networks, Machines that are not its own, and other Clusters: whose its addresses
- * are already.
+ * Compares the addresses of a Cluster with Networks, with other Clusters, and with Machines that do
+ * not belong to it.
  */
 import { formatIp, ipNetwork, networkHolds, overlap, parseIp } from '../../base/ip.ts';
 import { contains, ipv4 } from '../../base/ipv4.ts';
@@ -16,20 +16,18 @@ export interface SegmentFault {
   /** Below `spec.kubernetes`. */
   readonly path: string;
   readonly message: string;
-  /** The document that it is beside. */
+  /** The other document. */
   readonly other: DocumentId;
 }
 
-/**
- * What is looked at: the document's own addresses, and the full specification when there is one.
- */
+/** A Cluster document, and its full specification when it has no errors. */
 export interface Placed {
   readonly name: string;
   readonly spec: KubernetesSpec;
   readonly resolved?: ResolvedCluster;
 }
 
-/** Addresses that one control plane at a time holds. Overrides cannot say others. */
+/** Addresses that one control plane at a time holds. Overrides cannot change them. */
 export const virtualAddresses = ({ virtualAddress, endpoint }: KubernetesSpec): readonly string[] =>
   virtualAddress === undefined
     ? []
@@ -41,8 +39,8 @@ const canonical = (text: string): readonly string[] => {
 };
 
 /**
- * Faults of `placed` beside all documents; of Clusters beside `others` only, so that two are told
- * once of what they share.
+ * Faults of a Cluster against all documents. It is compared only with the Clusters in `others`, so
+ * that two Clusters get one fault for what they share.
  */
 export function segmentFaults(
   placed: Placed,
@@ -60,7 +58,7 @@ export function segmentFaults(
   ];
 }
 
-/** A warning: that Network may be of another site, which nothing of this cluster ever asks. */
+/** Only warnings: the Network may be at another site that this cluster never reaches. */
 const hiddenNetworks = (
   resolved: ResolvedCluster,
   networks: readonly Candidate<'Network'>[],
@@ -73,7 +71,7 @@ const hiddenNetworks = (
               {
                 severity: 'warning' as const,
                 path: `networks.${field}`,
-                message: `${text} overlaps ${spec.subnet} of Network/${metadata.name}; what has an address in both is not reached from the cluster`,
+                message: `${text} overlaps ${spec.subnet} of Network/${metadata.name}; the cluster cannot reach hosts with an address in both`,
                 other: `Network/${metadata.name}` as const,
               },
             ]
@@ -82,7 +80,7 @@ const hiddenNetworks = (
     ),
   );
 
-/** What a virtual address is in a Network besides. */
+/** Faults of a virtual address that has another meaning in a Network. */
 function placeFaults(address: string, candidate: Candidate<'Network'>): SegmentFault[] {
   if (address.includes(':')) return [];
   const network = networkView(candidate);
@@ -97,13 +95,14 @@ function placeFaults(address: string, candidate: Candidate<'Network'>): SegmentF
         ? `the gateway of ${other}`
         : address === spec.address
           ? `Muster's own address in ${other}`
-          : pool && `inside the pool ${pool.start} to ${pool.end} of ${other}, which is given to anybody`;
+          : pool &&
+            `inside the pool ${pool.start} to ${pool.end} of ${other}, from which any machine may get it`;
   return what === undefined ? [] : [{ ...VIRTUAL, message: `${address} is ${what}`, other }];
 }
 
 /**
- * Machines of another cluster or none (its own: `checkResolved`), and Clusters that hold the same
- * address.
+ * Machines and Clusters that have the same address. The Cluster's own machines are compared in
+ * `checkResolved`.
  */
 function ownerFaults(
   address: string,
@@ -123,14 +122,14 @@ function ownerFaults(
   ];
   return owners.map((other) => ({
     ...VIRTUAL,
-    message: `${address} is the address of ${other}; it needs one that is nobody's`,
+    message: `${address} is the address of ${other}; use one that nothing else has`,
     other,
   }));
 }
 
 const VIRTUAL = { severity: 'error', path: 'virtualAddress.addresses' } as const;
 
-/** VRRP's number of the group, beside that of a Cluster on the same segment. */
+/** Clusters on the same segment with the same VRRP group number. */
 function routerFaults(
   resolved: ResolvedCluster,
   others: readonly Placed[],
@@ -151,7 +150,7 @@ function routerFaults(
       {
         severity: 'warning',
         path: 'virtualAddress.routerId',
-        message: `${own} is the number of Cluster/${name} on ${segment} as well; give one of them another`,
+        message: `${own} is the VRRP group of Cluster/${name} on ${segment} as well; change one of them`,
         other: `Cluster/${name}`,
       },
     ];

@@ -1,7 +1,7 @@
 /**
- * Every value of a full specification by itself, overridden or not: what reaches certificates,
- * keys, names of images and files of machines is held to the same schemas as the fields of the
- * short one.
+ * Checks each value of a full specification by itself, overridden or not. Values that reach
+ * certificates, image names or files on machines have to match the same schemas as the fields of
+ * the Cluster document.
  */
 import { z } from 'zod';
 import { isTag, parseReference } from '../../artifacts/reference.ts';
@@ -19,7 +19,7 @@ export interface ValueFault {
 
 const image = z.string().refine((text) => parseReference(text) !== undefined, {
   error: (issue) =>
-    `"${issue.input}" is no reference of an image; write it like "registry.k8s.io/etcd:3.6.8-0"`,
+    `"${issue.input}" is not an image reference; write it like "registry.k8s.io/etcd:3.6.8-0"`,
 });
 const name = nameOrAddress.refine(
   (text) => parseIp(text) === undefined,
@@ -35,7 +35,7 @@ const { keys, mirrors, timeServers, virtualAddress } = kubernetesSpec.shape;
 const { interface: device, routerId } = virtualAddress.unwrap().shape;
 const least = (smallest: number) => z.int().min(smallest);
 
-/** By path; `*` stands for every key there. */
+/** Schemas by path; `*` stands for every key. */
 const VALUES: Readonly<Record<string, z.ZodType>> = {
   dnsDomain: domainName,
   'serviceAddresses.dns': z.array(ipText),
@@ -53,7 +53,7 @@ const VALUES: Readonly<Record<string, z.ZodType>> = {
     .regex(/^v\d+\.\d+\.\d+$/, 'not a tag of CoreDNS; write it with its "v", like "v1.14.2"'),
   'versions.pause': z.string().refine(isTag, 'not the tag of an image; write it like "3.10.2"'),
   'versions.*': version,
-  // Empty: it is on the machines already.
+  // Empty: the plugin is part of the machines' image.
   'cni.images.flannel-cni-plugin': z.union([z.literal(''), image]),
   'cni.images.*': image,
   'images.*': image,
@@ -80,15 +80,15 @@ export function valueFaults(resolved: ResolvedCluster): readonly ValueFault[] {
   return [...found, ...serviceFaults(resolved)];
 }
 
-/** Which item of a list it is, where it is one. */
+/** The issue's message, preceded by the item if the value is a list. */
 const messageOf =
   (value: Value) =>
   ({ message, path: [item] }: { readonly message: string; readonly path: readonly PropertyKey[] }): string =>
     Array.isArray(value) && typeof item === 'number' ? `"${String(value[item])}": ${message}` : message;
 
 /**
- * CoreDNS's Service is refused by the API with an address of another network. What is no network is
- * told by itself.
+ * Checks the addresses of CoreDNS's Service: the API refuses those outside of the service networks.
+ * Networks that are not readable are reported elsewhere.
  */
 function serviceFaults({ networks, serviceAddresses: { dns } }: ResolvedCluster): readonly ValueFault[] {
   const path = 'serviceAddresses.dns';
@@ -103,7 +103,7 @@ function serviceFaults({ networks, serviceAddresses: { dns } }: ResolvedCluster)
   });
 }
 
-/** Paths and values; lists are values. */
+/** All values with their paths; a list counts as one value. */
 function leavesOf(value: Value, path: string): readonly (readonly [string, Value])[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[path, value]];
   return Object.entries(value).flatMap(([key, inner]) =>

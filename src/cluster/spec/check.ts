@@ -1,4 +1,4 @@
-/** What would not work, found when a Cluster is applied and not when a machine hangs. */
+/** Checks of a resolved Cluster, so that errors appear at apply and not on a machine that hangs. */
 
 import { parseReference } from '../../artifacts/reference.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
@@ -30,7 +30,7 @@ import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RE
 
 type Found = ClusterFault[];
 
-/** Every fault of a full specification; none of severity error means that it can be built. */
+/** All faults of a resolved Cluster. Without an error among them the cluster can be built. */
 export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[] {
   const found: Found = [];
   checkVersions(resolved, found);
@@ -45,8 +45,7 @@ export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[
 }
 
 /**
- * Their files are not looked at: they may come later. What does not fit then is said by the library
- * of add-ons.
+ * Checks the entries of add-ons. Their files may come later; the add-on library checks them then.
  */
 function checkAddons({ addons }: ResolvedCluster, found: Found): void {
   const names = new Set<string>();
@@ -55,7 +54,7 @@ function checkAddons({ addons }: ResolvedCluster, found: Found): void {
     names.add(name);
     for (const [at, image] of images.entries())
       if (parseReference(image) === undefined)
-        found.push(clusterError(`addons[${n}].images[${at}]`, `"${image}" is no reference of an image`));
+        found.push(clusterError(`addons[${n}].images[${at}]`, `"${image}" is not an image reference`));
   }
 }
 
@@ -66,7 +65,7 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
     found.push(
       clusterError(
         'overrides.versions.kube-apiserver',
-        `${api} is of another minor version than ${resolved.kubernetes.version}; set version instead`,
+        `${api} has another minor version than ${resolved.kubernetes.version}; set version instead`,
       ),
     );
   // https://kubernetes.io/releases/version-skew-policy/
@@ -116,8 +115,8 @@ function checkContainerd({ versions: { containerd } }: ResolvedCluster, found: F
 }
 
 /**
- * It is made and tested with the Kubernetes of its own minor version (CRI-O, README, "Compatibility
- * matrix").
+ * CRI-O is built and tested for the Kubernetes of its own minor version (CRI-O's README,
+ * "Compatibility matrix").
  */
 function checkCrio({ versions, mirrors }: ResolvedCluster, found: Found): void {
   const text = versions['cri-o'];
@@ -141,7 +140,10 @@ function checkCrio({ versions, mirrors }: ResolvedCluster, found: Found): void {
 function checkEtcd(resolved: ResolvedCluster, found: Found): void {
   if (resolved.etcd.topology === 'external' && resolved.etcd.runs !== 'service')
     found.push(
-      clusterError('etcd.runs', 'external members run as service; a static pod needs a kubelet beside it'),
+      clusterError(
+        'etcd.runs',
+        'external members run as service; a static pod needs a kubelet on the machine',
+      ),
     );
   const members = withRole(resolved, 'etcd').length;
   const field = resolved.etcd.topology === 'external' ? 'etcd.machines' : 'controlPlanes';
@@ -149,7 +151,7 @@ function checkEtcd(resolved: ResolvedCluster, found: Found): void {
     found.push(
       clusterError(
         field,
-        `${members} members of etcd bear no more failures than ${Math.max(1, members - 1)}; make them an odd number`,
+        `${members} members of etcd tolerate no more failures than ${Math.max(1, members - 1)}; use an odd number`,
       ),
     );
   if (members > 7)
@@ -158,7 +160,7 @@ function checkEtcd(resolved: ResolvedCluster, found: Found): void {
 
 const FAMILIES = [4, 6] as const;
 
-/** Addresses that no pod and no Service can have. */
+/** Networks whose addresses no pod and no Service can have, and what they are for. */
 const SPECIAL = [
   ['0.0.0.0/8', 'hosts without an address'],
   ['127.0.0.0/8', 'the machine itself'],
@@ -169,7 +171,7 @@ const SPECIAL = [
   ['ff00::/8', 'multicast'],
 ] as const;
 
-/** False when a network is not one, so that nothing about addresses can be said. */
+/** Returns false when networks have faults, so that addresses cannot be checked against them. */
 function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
   const before = found.length;
   const named: { readonly field: string; readonly text: string }[] = [];
@@ -194,7 +196,9 @@ function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
       found.push(clusterError(`networks.${field}`, 'at least one network is needed'));
     for (const family of FAMILIES)
       if (families.filter((one) => one === family).length > 1)
-        found.push(clusterError(`networks.${field}`, `two networks of IPv${family}; one a family`));
+        found.push(
+          clusterError(`networks.${field}`, `two networks of IPv${family}; use one for each address family`),
+        );
   }
   const order = (field: 'pods' | 'services') =>
     resolved.networks[field].map((text) => ipNetwork(text).base.family).join();
@@ -238,7 +242,7 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
       found.push(
         clusterError(
           where,
-          `its first address is not of IPv${primary}, the family of the first service network`,
+          `its first address is not IPv${primary}, the family of the first service network`,
           machine.name,
         ),
       );
@@ -249,7 +253,7 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
       found.push(
         clusterError(
           where,
-          `it has no address of IPv${missing}, which networks.services has; dual stack needs both`,
+          `it has no IPv${missing} address, which networks.services has; dual stack needs both`,
           machine.name,
         ),
       );
@@ -290,7 +294,7 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
       clusterFault(
         'warning',
         'endpoint',
-        `it is the address of ${owner}: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it`,
+        `it is the address of ${owner}: without that machine nobody reaches the API; use virtualAddress, a balancer or a name`,
       ),
     );
 }
@@ -321,13 +325,15 @@ function checkVirtualAddress(
         clusterError(where, `"${address}" is not an address; name one, since the endpoint is a name`),
       );
     else if (owner !== undefined)
-      found.push(clusterError(where, `${address} is the address of ${owner}; it needs one that is nobody's`));
+      found.push(clusterError(where, `${address} is the address of ${owner}; use one that no machine has`));
     else if (networks.machines.length > 0 && !networks.machines.some(holds))
       found.push(
         clusterError(where, `${address} is outside of networks.machines (${networks.machines.join(', ')})`),
       );
     else if (families.has(parsed.family))
-      found.push(clusterError(where, `two addresses of IPv${parsed.family}; at most one a family`));
+      found.push(
+        clusterError(where, `two IPv${parsed.family} addresses; at most one for each address family`),
+      );
     else if (
       withRole(resolved, 'control-plane').some(
         (machine) => addressOfFamily(machine, parsed.family) === undefined,
@@ -336,7 +342,7 @@ function checkVirtualAddress(
       found.push(
         clusterError(
           where,
-          `${address} is of IPv${parsed.family}, of which not every control plane has an address`,
+          `${address} is IPv${parsed.family}, and not every control plane has such an address`,
         ),
       );
     if (parsed) families.add(parsed.family);
@@ -347,11 +353,11 @@ function checkVirtualAddress(
     found.push(
       clusterError(
         'endpoint',
-        `port ${port}: where kube-vip holds the address the apiserver itself answers, at ${API_PORT}; keepalived has a balancer beside it`,
+        `port ${port}: where kube-vip holds the address the API server itself answers, at ${API_PORT}; with keepalived a balancer answers at any port`,
       ),
     );
   else if (CONTROL_PLANE_PORTS.has(port))
-    found.push(clusterError('endpoint', `port ${port} is another program's on control planes`));
+    found.push(clusterError('endpoint', `port ${port} is used by another program on control planes`));
 }
 
 function checkFlags(resolved: ResolvedCluster, found: Found): void {
@@ -366,12 +372,15 @@ function checkFlags(resolved: ResolvedCluster, found: Found): void {
           checkGate(resolved, component, path, gate.split('=')[0]!.trim(), found);
           if (gate.trim() !== '' && !/=(true|false)$/.test(gate.trim()))
             found.push(
-              clusterError(path, `"${gate.trim()}" is no setting of a gate; write NAME=true or NAME=false`),
+              clusterError(
+                path,
+                `"${gate.trim()}" is not a setting of a gate; write NAME=true or NAME=false`,
+              ),
             );
         }
       for (const text of [value].flat())
         if (typeof text !== 'string' || /[\0\n\r]/.test(text))
-          found.push(clusterError(path, 'a text on one line belongs here; quote numbers and true, false'));
+          found.push(clusterError(path, 'expected a text on one line; quote numbers and true, false'));
     }
   }
   for (const part of ['config', 'controlPlaneConfig'] as const) {
@@ -390,12 +399,12 @@ function checkJoining({ joining, flags }: ResolvedCluster, found: Found): void {
     found.push(
       clusterError(
         `overrides.flags.kube-apiserver.${flag}`,
-        'workers join by token, which apiservers know only with this flag; leave it alone, or choose joining: certificate',
+        'workers join by token, which API servers accept only with this flag; remove the override, or set joining: certificate',
       ),
     );
 }
 
-/** kubelet ends at once when the setting is there without the gate that it needs. */
+/** kubelet exits at once when it has the setting without the feature gate that it needs. */
 function checkBackOff(
   { kubelet: { config, controlPlaneConfig }, versions }: ResolvedCluster,
   found: Found,
@@ -411,8 +420,8 @@ function checkBackOff(
 }
 
 /**
- * A component's own minor version, which may be older than the cluster's; undefined where there is
- * no table of it.
+ * A component's own minor version, which may be older than the cluster's; undefined when there is
+ * no table for it.
  */
 function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent): Minor | undefined {
   const own = minorOf(versions[component]);
@@ -420,8 +429,8 @@ function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent):
 }
 
 /**
- * Undefined for an etcd that is not known, which is told already, and for a component older than
- * the tables.
+ * The flags of a component; undefined for a component older than the tables, and for an unknown
+ * etcd, which is reported elsewhere.
  */
 function flagsOf(resolved: ResolvedCluster, component: Component): ReadonlySet<string> | undefined {
   if (component === 'etcd')

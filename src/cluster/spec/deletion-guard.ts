@@ -1,14 +1,17 @@
 /**
- * What Clusters lose with Machines that are deleted, told before they are: a document that is gone
- * takes nothing out of etcd.
+ * Refuses to delete a Machine document that a Cluster needs: deleting the document removes no
+ * member from etcd.
  */
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Catalog, Target } from '../../resources/catalog.ts';
 
 /**
- * Warnings about Clusters that stay and whose workers go. Throws E_REFERENCE, with every fault,
- * when one of their control planes or members of etcd would go: without its address the Cluster is
- * incomplete, and its commands fail.
+ * Checks a deletion.
+ *
+ * @returns Warnings about workers of Clusters that remain.
+ * @throws {MusterError} E_REFERENCE, with every fault, when a Cluster that remains would lose the
+ *   document of a control plane or member of etcd: without its address the Cluster has errors, and
+ *   its commands fail.
  */
 export function checkGoing(
   targets: readonly Target[],

@@ -1,6 +1,6 @@
 /**
- * Flags and settings of every component, as kubeadm gives them but for the deviations in
- * `deviations.ts`.
+ * Flags and settings of every component: those of kubeadm, with the differences that
+ * `deviations.ts` lists.
  */
 import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
 import { ENCRYPTION } from '../../pki/encryption.ts';
@@ -26,7 +26,7 @@ import { ETCD_RELEASES, type EtcdMinor } from './versions.ts';
 
 interface Derived {
   readonly value: string | readonly string[];
-  /** What it is derived from; absent for a default. */
+  /** The values from which it is derived; absent for a default. */
   readonly by?: string;
 }
 export type DerivedFlags = Readonly<Record<string, Derived>>;
@@ -44,7 +44,7 @@ export interface FlagFacts {
 const fixed = (flags: Readonly<Record<string, string>>): DerivedFlags =>
   Object.fromEntries(Object.entries(flags).map(([flag, value]) => [flag, { value }]));
 
-/** A bundle where it is trusted, the single certificate only where it signs. */
+/** Files of trusted CAs. The single certificate of a CA is used only where it signs. */
 const BUNDLE = {
   ca: AUTHORITIES.ca.bundle.path,
   etcd: AUTHORITIES['etcd-ca'].bundle.path,
@@ -102,12 +102,12 @@ export const RESOLVER = '/run/muster/resolv.conf';
 
 export const ADMISSION_CONFIG = `${APISERVER_DIRECTORY}/admission.yaml`;
 export const AUDIT_POLICY = `${APISERVER_DIRECTORY}/audit-policy.yaml`;
-/** On the data filesystem where the machine has one. */
+/** Kept on the data filesystem if the machine has one. */
 export const AUDIT_DIRECTORY = '/var/log/kubernetes';
 
 /**
- * Lines of JSON that compress to less than a tenth: with ten older files some 100 MB, since a live
- * system's disk may be its memory.
+ * The audit log is bounded to about 100 MB with its ten older files, because the disk of a live
+ * system may be its memory. Compressed lines of JSON take less than a tenth.
  */
 const AUDIT_LOG = {
   'audit-log-compress': 'true',
@@ -158,7 +158,7 @@ function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): Derive
   };
 }
 
-/** The kubeconfig of a component as its pod sees it. */
+/** The path of a component's kubeconfig in its pod. */
 export const componentConf = (name: 'controller-manager' | 'scheduler'): string =>
   `${KUBERNETES_DIRECTORY}/${name}/${name}.conf`;
 
@@ -189,12 +189,12 @@ function controllerManagerFlags({ name, pods, services }: FlagFacts): DerivedFla
 }
 
 /**
- * What a node gets of the pods' networks: kube-controller-manager's own default, said only where it
- * would not fit.
+ * Prefix length of a node's part of the pod network: kube-controller-manager's defaults. The flag
+ * is set only when the default does not fit.
  */
 export const NODE_PREFIX = { 4: 24, 6: 64 } as const;
 
-/** A node's prefix length in a network of pods. */
+/** The prefix length of a node's part of this pod network. */
 export function nodePrefix(network: string): number {
   const { base, prefix } = ipNetwork(network);
   const usual = NODE_PREFIX[base.family];
@@ -246,12 +246,12 @@ interface DerivedValue {
   readonly by?: string;
 }
 
-/** Fields of KubeletConfiguration; zero values are kubelet's own defaults and left out. */
+/** Fields of KubeletConfiguration. Fields with kubelet's defaults are left out. */
 export function kubeletConfig(facts: {
   readonly dns: readonly string[];
   readonly dnsDomain: string;
   readonly gates: Readonly<Record<string, boolean>>;
-  /** Where the runtime listens. */
+  /** URL of the container runtime's socket. */
   readonly socket: string;
 }): Readonly<Record<'config' | 'controlPlaneConfig', Readonly<Record<string, DerivedValue>>>> {
   const gates = Object.keys(facts.gates).length > 0;
@@ -269,8 +269,7 @@ export function kubeletConfig(facts: {
       clusterDNS: { value: facts.dns, by: 'serviceAddresses.dns' },
       clusterDomain: { value: facts.dnsDomain, by: 'dnsDomain' },
       containerRuntimeEndpoint: { value: facts.socket, by: 'runtime' },
-      // On every machine: who sets the back-off for all of them shall not find that workers refuse
-      // it.
+      // On workers too, because an override may set the back-off for every kubelet.
       ...(gates && { featureGates: { value: facts.gates, by: 'versions.kubelet' } }),
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: KUBELET_HEALTH_PORT },
@@ -290,8 +289,9 @@ export function kubeletConfig(facts: {
 }
 
 /**
- * Fields of KubeProxyConfiguration, from the address of the Service `kubernetes` and the pods'
- * networks; what is not said is its default.
+ * Fields of KubeProxyConfiguration. Fields with kube-proxy's defaults are left out.
+ *
+ * @param addresses Addresses of the Service `kubernetes`.
  */
 export const proxyConfig = (
   addresses: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * Labels and taints of nodes, by groups of machines. A node registers with them;
- * joining/node-keeper.ts brings what a kubelet may not say, and what changes.
+ * Labels and taints of nodes, by groups of machines. A node registers with them; labels that a
+ * kubelet may not set, and later changes, come from joining/node-keeper.ts.
  */
 
 import { didYouMean } from '../../base/suggest.ts';
@@ -11,7 +11,7 @@ import type { ClusterMachine, NodeTaint } from './resolved-cluster.ts';
 type Groups = NonNullable<KubernetesSpec['nodes']>;
 export type NodeSettings = Pick<ClusterMachine, 'labels' | 'taints'>;
 
-/** Of one machine, from all groups that name it. Nothing where none does. */
+/** Labels and taints of a machine, from all groups that name it. */
 export function nodeSettings(groups: Groups, machine: string): NodeSettings {
   const own = groups.filter(({ machines }) => machines.includes(machine));
   const labels = Object.assign({}, ...own.map((group) => group.labels ?? {})) as Record<string, string>;
@@ -34,13 +34,13 @@ function readTaint(text: string): NodeTaint {
 const TAINT = /^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$/;
 
 /**
- * What the API server takes: a name of at most 63, after a domain and a slash if there is one; a
- * value may be empty.
+ * What the API server accepts as a key: a name of at most 63 characters, optionally after a domain
+ * and a slash. A value is such a name or empty.
  */
 const PART = /^[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/;
 const DOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** Faults of the groups, which name machines by `machines`: those that are nodes. */
+/** Faults of the groups. `machines`: names of the cluster's machines that are nodes. */
 export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): readonly ClusterFault[] {
   const found: ClusterFault[] = [];
   const say = (path: string, message: string, severity: ClusterFault['severity'] = 'error'): void => {
@@ -49,11 +49,11 @@ export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): reado
   const given = new Map<string, string>();
   for (const [n, { machines: names, labels = {}, taints = [] }] of groups.entries()) {
     for (const [m, name] of names.entries()) {
-      // No more than a warning: a machine that is taken out is still named here.
+      // Only a warning, because a group may still name a machine that left the cluster.
       if (!machines.has(name))
         say(
           `[${n}].machines[${m}]`,
-          `${name} is no node of this cluster${didYouMean(name, machines)}`,
+          `${name} is not a node of this cluster${didYouMean(name, machines)}`,
           'warning',
         );
       for (const [key, value] of Object.entries(labels)) {
@@ -76,13 +76,13 @@ function keyFault(key: string): string | undefined {
   const good = PART.test(key.slice(slash + 1)) && (slash < 0 || DOMAIN.test(key.slice(0, slash)));
   return good
     ? undefined
-    : `"${key}" is no name of a label: letters, digits, - _ . and at most 63, after a domain and / if you like`;
+    : `"${key}" is not the name of a label: letters, digits and - _ . (at most 63), optionally after a domain and /`;
 }
 
 const valueFault = (value: string): string | undefined =>
   value === '' || PART.test(value)
     ? undefined
-    : `"${value}" is no value of a label: letters, digits, - _ . and at most 63, beginning and ending with a letter or digit`;
+    : `"${value}" is not the value of a label: letters, digits and - _ . (at most 63), beginning and ending with a letter or digit`;
 
 const present = (faults: readonly (string | undefined)[]): readonly string[] =>
   faults.filter((fault) => fault !== undefined);
@@ -93,28 +93,31 @@ const labelFaults = (key: string, value: string): readonly string[] =>
 function taintFaults(text: string): readonly string[] {
   if (!TAINT.test(text))
     return [
-      `"${text}" is no taint: key=value:Effect or key:Effect; effects are NoSchedule, PreferNoSchedule, NoExecute`,
+      `"${text}" is not a taint: key=value:Effect or key:Effect; effects are NoSchedule, PreferNoSchedule, NoExecute`,
     ];
   const { key, value = '' } = readTaint(text);
   return present([keyFault(key), valueFault(value)]);
 }
 
 /**
- * Labels of Kubernetes that a kubelet may give its node, and does not itself (kubelet's
+ * Kubernetes labels that a kubelet may set on its node but does not set by itself (kubelet's
  * pkg/apis/well_known_labels.go).
  */
 const GIVEN = ['topology.kubernetes.io/zone', 'topology.kubernetes.io/region'];
-/** Those that it writes again at each start. */
+/** Labels that a kubelet sets again at each start. */
 const ITS_OWN = /^(beta\.)?kubernetes\.io\/(os|arch|hostname)$/;
-/** By the role. */
+/** The label that follows from the role. */
 const OF_THE_ROLE = 'node-role.kubernetes.io/control-plane';
 
 function reserved(key: string): string | undefined {
-  if (ITS_OWN.test(key)) return `${key} is what kubelet says of its machine; it would write it again`;
+  if (ITS_OWN.test(key)) return `${key} is set by kubelet itself at each start`;
   return key === OF_THE_ROLE ? `${key} follows from the list controlPlanes` : undefined;
 }
 
-/** kubelet does not start with others of Kubernetes' own, and NodeRestriction would refuse them. */
+/**
+ * Whether a kubelet may set the label. With another label of Kubernetes it does not start, and
+ * NodeRestriction would refuse it.
+ */
 function isKubelets(key: string): boolean {
   const domain = key.includes('/') ? key.slice(0, key.indexOf('/')) : '';
   const within = (suffix: string): boolean => domain === suffix || domain.endsWith(`.${suffix}`);
@@ -123,8 +126,8 @@ function isKubelets(key: string): boolean {
 }
 
 /**
- * The flag `node-labels` of a kubelet, with what the Cluster gives all of them: as far as a kubelet
- * may say them.
+ * The value of kubelet's flag `node-labels`: the labels that the Cluster gives all nodes (`given`),
+ * and those of this machine that a kubelet may set.
  */
 export function labelsFlag(
   given: string | readonly string[] | undefined,

@@ -1,7 +1,7 @@
 /**
- * What Muster itself decides, whatever a person would rather have: what founding rests on, who a
- * machine is, where the files that it puts down are, and ports that others ask at. Everything else
- * of the full specification can be overridden.
+ * Values that overrides may not change: those on which founding relies, the identity of machines,
+ * paths of files that Muster installs, and ports to which others connect. Everything else of the
+ * full specification can be overridden.
  */
 import { API_PORT, ETCD_CLIENT_PORT, ETCD_METRICS_PORT, ETCD_PEER_PORT } from './ports.ts';
 import type { Component } from './resolved-cluster.ts';
@@ -11,7 +11,7 @@ export interface ProtectedField {
   readonly path: readonly string[];
   /** Follows "Muster decides this: ". */
   readonly why: string;
-  /** Texts that do no harm. */
+  /** Values that are allowed all the same. */
   readonly unless?: RegExp;
 }
 
@@ -26,7 +26,7 @@ const flags = (
     .split(/\s+/)
     .map((name) => ({ path: ['flags', component, name], why, ...(unless && { unless }) }));
 
-/** On control planes the second part wins, so both are looked at. */
+/** A field in both parts of `kubelet`; on control planes the second part wins. */
 const kubelet = (field: string, why: string): readonly ProtectedField[] =>
   ['config', 'controlPlaneConfig'].map((part) => ({ path: ['kubelet', part, ...field.split('.')], why }));
 
@@ -34,19 +34,19 @@ const proxy = (field: string, why: string): readonly ProtectedField[] => [
   { path: ['kubeProxy', 'config', ...field.split('.')], why },
 ];
 
-const FOUNDING = 'etcd is founded once, by a grant; a member that begins otherwise is a second cluster';
+const FOUNDING = 'etcd is founded once, by a grant; a member that starts otherwise is a second cluster';
 const DATA =
-  'the agent looks for the WAL there before etcd may begin, and the data filesystem is mounted there';
-const TLS = 'members speak mTLS only, with certificates that Muster hands out and renews';
+  'the agent looks for the WAL there before etcd may start, and the data filesystem is mounted there';
+const TLS = 'members use mTLS only, with certificates that Muster issues and renews';
 const MEMBER_URLS = `other members, apiservers and Muster connect at ports ${ETCD_CLIENT_PORT} and ${ETCD_PEER_PORT}`;
-const PLACED = 'Muster puts the file there, renews it and starts who reads it anew';
+const PLACED = 'Muster installs the file there, renews it and restarts the programs that read it';
 const MACHINE = "it is the machine's, and its certificates name it";
 const SERVICES = 'it is networks.services; set that';
 const PODS = 'it is networks.pods; set that';
 const RUNTIME = 'it follows from spec.kubernetes.runtime; set that';
 const PROBED = 'kubelet probes the pod there';
 const LEADER = 'every control plane runs one, and only one of them may act';
-const LOCAL = 'kubelet probes the pod at 127.0.0.1; 0.0.0.0 and :: hold that as well';
+const LOCAL = 'kubelet probes the pod at 127.0.0.1; 0.0.0.0 and :: include that address';
 const LOOPBACK = /^(127\.0\.0\.1|0\.0\.0\.0|::)$/;
 
 export const OWNED: readonly ProtectedField[] = [
@@ -100,7 +100,7 @@ export const OWNED: readonly ProtectedField[] = [
   ...flags(
     'kube-apiserver',
     'bind-address',
-    'its own machine reaches it at 127.0.0.1 and others at its address; only 0.0.0.0 and :: hold both',
+    'its own machine reaches it at 127.0.0.1 and others at its address; only 0.0.0.0 and :: include both',
     /^(0\.0\.0\.0|::)$/,
   ),
   ...flags('kube-apiserver', 'advertise-address', MACHINE),
@@ -155,7 +155,7 @@ export const OWNED: readonly ProtectedField[] = [
   ...proxy('clientConnection.kubeconfig', 'kube-proxy reaches the API on its own machine by it'),
 ];
 
-/** What these overrides touch of it; leaving out a whole that it is part of counts. */
+/** The protected fields that these overrides change or leave out, also as part of a mapping. */
 export const protectedFieldsOf = (overrides: Readonly<Record<string, unknown>>): readonly ProtectedField[] =>
   OWNED.filter(({ path, unless }) => {
     const found = valueAt(overrides, path);
@@ -163,8 +163,8 @@ export const protectedFieldsOf = (overrides: Readonly<Record<string, unknown>>):
   });
 
 /**
- * The value there or, where a whole above it is no mapping, that one; undefined when nothing is
- * said. Every open path is three long.
+ * The value at `path`, or the value above it if that is not a mapping; undefined when overrides
+ * have neither. Open paths, where null removes a whole value, are three steps long.
  */
 function valueAt(overrides: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
   let here: unknown = overrides;

@@ -1,4 +1,4 @@
-/** The full specification of a cluster: everything that its machines are configured from. */
+/** A Cluster's full specification: everything from which its machines are configured. */
 
 import type { KeyAlgorithm } from '../../pki/keys.ts';
 import type { Addon } from './addon.ts';
@@ -15,7 +15,7 @@ export const COMPONENTS = [
 ] as const;
 export type Component = (typeof COMPONENTS)[number];
 
-/** A list is a flag that is given several times. */
+/** Flag → value; a list gives the flag several times. */
 export type Flags = Readonly<Record<string, string | readonly string[]>>;
 
 export type Value = string | number | boolean | null | readonly Value[] | { readonly [key: string]: Value };
@@ -32,17 +32,17 @@ export interface NodeTaint {
 export interface ClusterMachine {
   readonly name: string;
   readonly roles: readonly ClusterRole[];
-  /** The first is the one that other machines use; one a family in front. */
+  /** The first is the one at which other machines reach it. */
   readonly addresses: readonly string[];
-  /** Of its node, besides what all have. */
+  /** Labels of its node, in addition to those of all nodes. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly taints?: readonly NodeTaint[];
 }
 
 /**
- * In texts of flags, `${machine.name}`, `${machine.address}` (the first, as it is),
- * `${machine.host}` (the same as in a URL) and `${founding.…}` stand for what is known only at a
- * machine or at founding.
+ * Values of flags may contain placeholders that are filled in for each machine or at the founding:
+ * `${machine.name}`, `${machine.address}` (the first address), `${machine.host}` (the same, as in a
+ * URL) and `${founding.…}`.
  */
 export interface ResolvedCluster {
   readonly name: string;
@@ -51,11 +51,11 @@ export interface ResolvedCluster {
   readonly networks: {
     readonly pods: readonly string[];
     readonly services: readonly string[];
-    /** Empty: not restricted. */
+    /** Networks in which machines must be; empty: any. */
     readonly machines: readonly string[];
   };
   readonly dnsDomain: string;
-  /** Of the Services `kubernetes` and `kube-dns`, one a family. */
+  /** Addresses of the Services `kubernetes` and `kube-dns`, one for each address family. */
   readonly serviceAddresses: { readonly kubernetes: readonly string[]; readonly dns: readonly string[] };
   readonly sans: { readonly dns: readonly string[]; readonly ips: readonly string[] };
   readonly versions: {
@@ -67,19 +67,19 @@ export interface ResolvedCluster {
     readonly 'kube-scheduler': string;
     readonly 'kube-proxy': string;
     readonly kubelet: string;
-    /** The one on the machines; the form of its configuration follows from it. */
+    /** The version on the machines, which determines the form of its configuration. */
     readonly containerd: string;
-    /** Likewise, where it is the runtime. */
+    /** Used when CRI-O is the runtime. */
     readonly 'cri-o': string;
     readonly runc: string;
     readonly crictl: string;
     readonly nerdctl: string;
     readonly 'cni-plugins': string;
   };
-  /** What runs containers. */
+  /** The container runtime. */
   readonly runtime: 'containerd' | 'cri-o';
   readonly registry: string;
-  /** References, by tag unless overridden by digest. */
+  /** Image references, by tag unless an override gives a digest. */
   readonly images: Readonly<
     Record<
       | 'etcd'
@@ -94,81 +94,76 @@ export interface ResolvedCluster {
   >;
   readonly keys: KeyAlgorithm;
   /**
-   * Whether what is written to etcd as a Secret is encrypted; what is encrypted already can be read
-   * in any case.
+   * Whether Secrets are encrypted when they are written to etcd. Secrets that are encrypted already
+   * can be read in either case.
    */
   readonly encryptSecrets: boolean;
   /**
-   * How workers' kubelets come to their first client certificate: Muster signs it, or the cluster
-   * does for a token of that machine.
+   * How workers' kubelets get their first client certificate: from Muster, or from the cluster with
+   * a bootstrap token for that machine.
    */
   readonly joining: 'certificate' | 'token';
-  /** Pod Security Standard of namespaces that name none. */
+  /** The Pod Security Standard of namespaces that name none. */
   readonly podSecurity: 'privileged' | 'baseline' | 'restricted';
   readonly etcd: {
     readonly topology: 'stacked' | 'external';
-    /** As a static pod, or as a service of the host. */
+    /** pod: a static pod. service: a service of the host. */
     readonly runs: 'pod' | 'service';
     readonly minor: EtcdMinor;
     readonly dataDirectory: string;
   };
   /**
-   * The endpoint's addresses, held by one control plane at a time; absent: there are none, or
-   * somebody else's.
+   * Addresses of the endpoint that one control plane holds at a time. Absent: there are none, or
+   * something outside of the cluster holds them.
    */
   readonly virtualAddress?: {
     readonly by: 'keepalived' | 'kube-vip';
-    /** At most one a family. */
+    /** At most one for each address family. */
     readonly addresses: readonly string[];
     /** The control planes' network device on that segment. */
     readonly interface: string;
-    /** keepalived's: VRRP's number of the group, 1 to 255; one a segment. */
+    /** VRRP's group number for keepalived, 1 to 255, unique on the segment. */
     readonly routerId?: number;
-    /** kube-vip's. */
+    /** The image of kube-vip. */
     readonly image?: string;
   };
-  /** The network between pods. `none`: an add-on or a person brings one. */
+  /** The network between pods. `none`: an add-on or an operator installs one. */
   readonly cni: {
     readonly plugin: 'flannel' | 'kube-router' | 'none';
     /**
-     * Those of the plugin, and of who enforces network policies beside it. An empty name of
-     * flannel's CNI plugin: it is on the machines already.
+     * Images of the CNI plugin and of the policy engine. An empty `flannel-cni-plugin` means that
+     * the plugin is part of the machines' image.
      */
     readonly images?: Readonly<Partial<Record<'flannel' | 'flannel-cni-plugin' | 'kube-router', string>>>;
   };
   readonly networkPolicy: {
     /**
-     * Who enforces NetworkPolicy objects; `addon`: one of the Cluster's, or what a person brings.
+     * What enforces NetworkPolicy objects. `addon`: an add-on, or the network that is installed.
      */
     readonly enforce: 'kube-router' | 'addon' | 'none';
-    /**
-     * Namespaces whose pods are reached from their own namespace only, until somebody allows more.
-     */
+    /** Namespaces whose pods accept connections from their own namespace only. */
     readonly isolate: readonly string[];
   };
   /** In the order in which they are applied. */
   readonly addons: readonly Addon[];
   /** Directory of CNI plugins. */
   readonly cniPlugins: string;
-  /** Names or addresses; empty: what the machine's network or image says. */
+  /** Names or addresses; empty: those of the machine's network or image. */
   readonly timeServers: readonly string[];
-  /** Registries that are asked before the one of an image's name; URLs. */
+  /** URLs of registries to ask before the one in an image's name. */
   readonly mirrors: readonly string[];
-  /** What machines check of themselves before anything is started. */
+  /** Limits of the checks that machines make before they start anything. */
   readonly checks: {
     readonly memoryMiB: { readonly 'control-plane': number; readonly etcd: number; readonly worker: number };
     readonly cpus: number;
-    /** 99 of 100 writes to etcd's disk end within so many milliseconds. */
+    /** 99 of 100 writes to etcd's disk have to end within this many milliseconds. */
     readonly fsyncMs: number;
   };
-  /**
-   * Directories of the host's certificate authorities that the control plane sees, besides
-   * /etc/ssl/certs.
-   */
+  /** Directories of certificate authorities on the host, in addition to /etc/ssl/certs. */
   readonly hostCertificates: readonly string[];
   readonly kubelet: {
     readonly config: { readonly [field: string]: Value };
-    /** What differs on control planes. */
+    /** Fields that replace those of `config` on control planes. */
     readonly controlPlaneConfig: { readonly [field: string]: Value };
   };
   readonly kubeProxy: {
@@ -179,17 +174,17 @@ export interface ResolvedCluster {
   readonly machines: readonly ClusterMachine[];
 }
 
-/** Where a value came from. */
+/** The origin of a value. */
 export interface Provenance {
   readonly from: 'spec' | 'default' | 'version' | 'derived' | 'override';
-  /** The field, version or rule, for people. */
+  /** The field, version or rule that gives the value, as text for people. */
   readonly by: string;
 }
 
-/** A machine's address for URLs of others; the first. */
+/** The address at which other machines reach this one: the first. */
 export const addressOf = (machine: ClusterMachine): string => machine.addresses[0]!;
 
-/** A machine's first address of a family. */
+/** The machine's first address of that family. */
 export const addressOfFamily = ({ addresses }: ClusterMachine, family: 4 | 6): string | undefined =>
   addresses.find((text) => text.includes(':') === (family === 6));
 
@@ -199,9 +194,9 @@ export const withRole = (
 ): readonly ClusterMachine[] => resolved.machines.filter(({ roles }) => roles.includes(role));
 
 /**
- * The port at which a balancer of every control plane answers for all of them: that of the
- * endpoint, where keepalived holds its address and it is not the apiservers' own. Undefined: the
- * apiserver itself answers there.
+ * The port at which a balancer on every control plane answers for all API servers: the endpoint's
+ * port, if keepalived holds its address and the port is not that of the API servers. Undefined:
+ * the API server itself answers at the endpoint.
  */
 export const balancedPort = ({
   virtualAddress,

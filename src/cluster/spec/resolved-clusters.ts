@@ -1,6 +1,4 @@
-/**
- * The full specification of every Cluster in force, completed once for each state of the documents.
- */
+/** The resolved Clusters, each resolved once for each state of the documents. */
 import { MusterError } from '../../base/errors.ts';
 import type { Memberships } from '../../machines/membership.ts';
 import type { Catalog } from '../../resources/catalog.ts';
@@ -10,9 +8,9 @@ import type { MachineFacts } from './machines.ts';
 import { type Resolution, resolveCluster } from './resolve.ts';
 
 export interface ResolvedClusters {
-  /** Undefined when there is no such Cluster, or it is none of Kubernetes. */
+  /** Undefined when there is no such Cluster, or it has no spec.kubernetes. */
   get(cluster: string): Resolution | undefined;
-  /** Of the Cluster that gives this machine a role. */
+  /** The Cluster that gives this machine a role. */
   clusterOf(machine: string): Resolution | undefined;
   /** Stops following the documents. */
   close(): void;
@@ -24,7 +22,11 @@ export const noCluster = (name: string): MusterError =>
     `there is no Cluster "${name}" with spec.kubernetes; \`muster get clusters\` lists them`,
   );
 
-/** The machines that a Cluster gives roles to, as far as their documents are there. */
+/**
+ * The machines that a Cluster names and that have a document.
+ *
+ * @param addressesOf The addresses of a Machine document; undefined when there is none.
+ */
 export function machinesOf(
   spec: KubernetesSpec,
   addressesOf: (name: string) => readonly string[] | undefined,

@@ -56,7 +56,7 @@ test('machines are named in the document and taken out of it, in their roles', a
 
 test('an even number of members of etcd is refused before anything happens, an exchange is not', async () => {
   const { code, err } = await muster('remove-node', 'red', 'cp3');
-  expect([code, err]).toEqual([1, expect.stringContaining('make them an odd number')]);
+  expect([code, err]).toEqual([1, expect.stringContaining('use an odd number')]);
   expect(spec().controlPlanes).toEqual(['cp1', 'cp2', 'cp3']);
   expect((await muster('remove-node', 'red', 'cp3', '--replace-with', 'w1')).code).toBe(0);
   expect(spec().controlPlanes).toEqual(['cp1', 'cp2', 'w1']);

@@ -1,4 +1,4 @@
-/** An add-on: what a Cluster says of it, and the objects that come of that. Pure. */
+/** Renders an add-on: from its entry in a Cluster and its files to the objects to apply. Pure. */
 
 import { MusterError } from '../../../base/errors.ts';
 import { type Plain, yamlText } from '../../../base/yaml-text.ts';
@@ -10,26 +10,28 @@ import { jsonPatch, mergePatch } from './patch.ts';
 export interface RenderedAddon {
   readonly name: string;
   /**
-   * What defines kinds; it has to be there before objects of these kinds. YAML, empty when there is
-   * none.
+   * CustomResourceDefinitions, which are applied before objects of the kinds that they define.
+   * YAML, empty when there is none.
    */
   readonly definitions: string;
   readonly objects: string;
-  /** How many there are in both. */
+  /** Number of objects in `definitions` and `objects`. */
   readonly count: number;
-  /** References as they are written, each once. */
+  /** Image references as they are written, each once. */
   readonly images: readonly string[];
 }
 
 /**
- * By this label people find what an add-on brought, and remove it: Muster removes nothing from a
- * cluster.
+ * The label by which operators find an add-on's objects to remove them: Muster removes nothing from
+ * a cluster.
  */
 export const ADDON_LABEL = 'muster/addon';
 
 /**
- * `octetsOf`: the file of that hash, which is here. Throws E_ADDON when a file is no manifest or a
- * patch does not fit.
+ * Renders an add-on.
+ *
+ * @param octetsOf Returns the file with that hash; it must exist.
+ * @throws {MusterError} E_ADDON when a file is not a manifest or a patch does not fit.
  */
 export function renderAddon(addon: Addon, octetsOf: (sha256: string) => Uint8Array): RenderedAddon {
   const objects = [
@@ -52,8 +54,10 @@ export function renderAddon(addon: Addon, octetsOf: (sha256: string) => Uint8Arr
 }
 
 /**
- * Throws E_ADDON for a patch that is for none of them: a name that a newer version changed would
- * pass unseen.
+ * Applies a patch to the objects that it selects.
+ *
+ * @throws {MusterError} E_ADDON when it selects none: otherwise a name that a newer version changed
+ *   would go unnoticed.
  */
 function patchedBy(
   objects: readonly KubeObject[],
@@ -93,7 +97,7 @@ const labelled = (object: KubeObject, name: string): KubeObject => ({
 const isDefinition = ({ apiVersion, kind }: KubeObject): boolean =>
   kind === 'CustomResourceDefinition' && apiVersion.startsWith('apiextensions.k8s.io/');
 
-/** The publisher's order, but that namespaces are there before what is in them. */
+/** The publisher's order, except that namespaces come first. */
 const inOrder = (objects: readonly KubeObject[]): readonly KubeObject[] => [
   ...objects.filter(({ kind }) => kind === 'Namespace'),
   ...objects.filter(({ kind }) => kind !== 'Namespace'),
@@ -104,10 +108,7 @@ const textOf = (objects: readonly KubeObject[]): string =>
 
 const CONTAINERS = new Set(['containers', 'initContainers', 'ephemeralContainers']);
 
-/**
- * Images of containers and of image volumes, wherever pods are described: in workloads, in
- * templates of an operator's resources.
- */
+/** Images of containers and of image volumes, wherever a value describes pods. */
 function imagesOf(value: unknown): readonly string[] {
   if (Array.isArray(value)) return value.flatMap(imagesOf);
   if (!isMapping(value)) return [];

@@ -1,35 +1,31 @@
 /**
- * Add-ons that operators ask for, and where their publishers have them. A starting point for an
- * entry in a Cluster, which holds everything itself: a newer catalogue changes no cluster.
+ * Known add-ons, and where their publishers keep them. `muster addon pin` starts from an entry here
+ * and writes everything into the Cluster, so a newer catalogue changes no cluster.
  *
- * There are no hashes in it. A hash that nobody compared protects nobody, so the operator pins it:
- * `muster addon pin` fetches the file once, and what it says is compared with the publisher and
- * written into the document.
+ * The catalogue holds no hashes: a hash protects only if somebody compared it. `muster addon pin`
+ * downloads the file once and shows its hash; the operator compares it with the publisher's.
  */
 import type { AddonPatch } from '../../spec/addon.ts';
 import { account, bindCluster, clusterRole, type KubeObject, serviceAccount } from '../object.ts';
 
 export interface CatalogueEntry {
   readonly about: string;
-  /**
-   * The one that these places were written down for; another is tried at the operator's own risk.
-   * Without a leading `v`.
-   */
+  /** The version that this entry was written for, without a leading `v`; others are untested. */
   readonly version: string;
-  /** Where its publisher explains it. */
+  /** The publisher's documentation. */
   readonly home: string;
-  /** What has to be known before it is used. */
+  /** What operators need to know before they use it. */
   readonly note?: string;
-  /** The files, by version. */
+  /** URLs of the manifests of a version. */
   readonly manifests?: (version: string) => readonly string[];
-  /** Objects that are written here, because the publisher has none to be used as they are. */
+  /** Objects written here, because the publisher has no manifest that works as it is. */
   readonly objects?: (version: string) => readonly KubeObject[];
   readonly patches?: readonly AddonPatch[];
-  /** Images that its objects name in other places than containers. */
+  /** Images that its objects name outside of containers. */
   readonly images?: readonly string[];
   /**
-   * A chart only: the commands that make a manifest of it, on any machine that reaches the
-   * publisher.
+   * For an add-on that is published only as a chart: the commands that render its manifest, on any
+   * machine that reaches the publisher.
    */
   readonly rendered?: (version: string) => readonly string[];
 }

@@ -1,6 +1,6 @@
 /**
- * Add-ons of clusters with their files from the asset store: nothing is used whose hash was not
- * checked again, and nothing is fetched.
+ * Renders the add-ons of clusters from files in the asset store. Every file's hash is checked again
+ * before it is used. Nothing is downloaded here.
  */
 
 import { createHash } from 'node:crypto';
@@ -12,7 +12,7 @@ import { MAX_MANIFEST_BYTES } from './manifest.ts';
 
 export type AddonState =
   | { readonly state: 'ready'; readonly addon: Addon; readonly rendered: RenderedAddon }
-  /** Files that are not here. */
+  /** `missing`: hashes of files that the boot host does not have. */
   | { readonly state: 'missing'; readonly addon: Addon; readonly missing: readonly string[] }
   | { readonly state: 'faulty'; readonly addon: Addon; readonly fault: string };
 
@@ -21,14 +21,14 @@ export interface AddonLibrary {
   of(resolved: Pick<ResolvedCluster, 'addons'>): Promise<readonly AddonState[]>;
 }
 
-/** Rendered add-ons that are kept: some clusters with a dozen each. */
+/** How many rendered add-ons are kept in memory: several clusters with a dozen each. */
 const KEPT = 64;
 
-/** `read`: the file of that hash, or undefined; see Assets. */
+/** `read`: reads the file with that hash, at most `limit` octets; undefined when it is not here. */
 export function openAddons(
   read: (sha256: string, limit: number) => Promise<Uint8Array | undefined>,
 ): AddonLibrary {
-  /** By the add-on's text, oldest first: a document that says the same gives the same. */
+  /** By a digest of the add-on's document, oldest first. */
   const kept = new Map<string, RenderedAddon>();
 
   const stateOf = async (addon: Addon): Promise<AddonState> => {
@@ -57,16 +57,20 @@ export function openAddons(
   return { of: ({ addons }) => Promise.all(addons.map(stateOf)) };
 }
 
-/** A disk may have changed what was right when it came. Throws E_ADDON. */
+/**
+ * The octets, checked again because a disk may have changed them.
+ *
+ * @throws {MusterError} E_ADDON when they do not have that hash.
+ */
 function checked(octets: Uint8Array, sha256: string): Uint8Array {
   const found = createHash('sha256').update(octets).digest('hex');
   if (found === sha256) return octets;
   throw new MusterError('E_ADDON', `the file ${sha256} has changed on the boot host's disk; add it again`);
 }
 
-/** What control planes apply of a cluster's add-ons. */
+/** The add-ons of a cluster that control planes apply now. */
 export interface AddonsPart {
-  /** Up to the first that cannot be applied, since one may need those before it. */
+  /** All up to the first that cannot be applied: an add-on may need those before it. */
   readonly ready: readonly RenderedAddon[];
   /** Why not all of them. */
   readonly hold?: { readonly code: 'addon-missing' | 'addon-faulty'; readonly text: string };

@@ -1,7 +1,7 @@
 /**
- * Manifests of add-ons, read as kubectl reads them: YAML 1.1 as go-yaml has it (`0644` is octal,
- * `on` is true, `1:30` is text), several documents, lists taken apart. Read otherwise a file would
- * mean something else after a patch than without one.
+ * Reads manifests of add-ons as kubectl does: go-yaml's YAML 1.1 (`0644` is octal, `on` is true,
+ * `1:30` is text), several documents, lists taken apart. Another reading would change what a file
+ * means as soon as it is patched.
  */
 import {
   boolYaml11Tag,
@@ -16,25 +16,24 @@ import { MusterError } from '../../../base/errors.ts';
 import type { Plain } from '../../../base/yaml-text.ts';
 import type { KubeObject } from '../object.ts';
 
-/**
- * Larger files are refused; the largest that publishers have (with all definitions of an operator)
- * are some 5 MB.
- */
+/** Larger files are refused. The largest that publishers have are about 5 MB. */
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 /**
- * Values of one file, each use of an anchor counted: a file of a few lines cannot stand for more.
+ * A file with more values is refused. Every use of an anchor counts, so that a file of a few lines
+ * cannot expand without bound.
  */
 const MAX_VALUES = 2_000_000;
 const MAX_DEPTH = 100;
 
 const INTEGER = /^([-+]?)(0[bB][01]+|0[oO][0-7]+|0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)$/;
-/** Of one that begins with a point, `_` stands between two digits, or it is a text. */
+/** A number that begins with a point: `_` only between two digits, otherwise it is text. */
 const AFTER_POINT = /^\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?$/;
 const FLOAT = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/;
 
 /**
- * A number as go-yaml takes it: `_` between digits means nothing, a leading 0 means octal, there is
- * no base 60. Throws RangeError for one that Go keeps exactly and JavaScript would not.
+ * Reads a number as go-yaml does: `_` is ignored, a leading 0 means octal, there is no base 60.
+ *
+ * @throws {RangeError} for a number that Go keeps exactly and JavaScript cannot.
  */
 function number(source: string): number | typeof NOT_RESOLVED {
   if (source.startsWith('.') && !AFTER_POINT.test(source)) return NOT_RESOLVED;
@@ -65,7 +64,11 @@ const KUBECTL_SCHEMA = CORE_SCHEMA.withTags(boolYaml11Tag, mergeTag, numberTag('
 const refused = (what: string, why: string, cause?: unknown): MusterError =>
   new MusterError('E_ADDON', `${what}: ${why}`, cause === undefined ? {} : { cause });
 
-/** The objects of a file, in its order. `what` names it in errors. Throws E_ADDON. */
+/**
+ * The objects of a file, in its order. `what` names the file in errors.
+ *
+ * @throws {MusterError} E_ADDON when it is too large, not YAML, or has no object.
+ */
 export function readManifest(octets: Uint8Array, what: string): readonly KubeObject[] {
   if (octets.length > MAX_MANIFEST_BYTES)
     throw refused(what, `${octets.length} octets; at most ${MAX_MANIFEST_BYTES} are read`);
@@ -77,19 +80,19 @@ export function readManifest(octets: Uint8Array, what: string): readonly KubeObj
   } catch (cause) {
     if (cause instanceof RangeError) throw refused(what, cause.message, cause);
     const why = cause instanceof YAMLException ? cause.message.split('\n')[0]! : 'it is not UTF-8';
-    throw refused(what, `no YAML that kubectl would read: ${why}`, cause);
+    throw refused(what, `not YAML that kubectl would read: ${why}`, cause);
   }
   const budget = { values: MAX_VALUES };
   const objects = documents.flatMap((document, n) => {
     if (document === null || document === undefined) return [];
     return objectsIn(copied(document, budget, what), `${what}, document ${n + 1}`);
   });
-  // What a download that came to nothing leaves has a SHA-256 as well.
+  // An empty file, such as a failed download leaves, has a SHA-256 too.
   if (objects.length === 0) throw refused(what, 'there is no object in it');
   return objects;
 }
 
-/** Without shared parts, so that a patch of one place changes no other. */
+/** A deep copy without shared parts, so that a patch of one place changes no other. */
 function copied(value: unknown, budget: { values: number }, what: string): Plain {
   if (--budget.values < 0) throw refused(what, `more than ${MAX_VALUES} values`);
   if (Array.isArray(value)) return value.map((item) => copied(item, budget, what));
@@ -99,16 +102,20 @@ function copied(value: unknown, budget: { values: number }, what: string): Plain
   );
 }
 
-/** The object, or what a list holds. Throws E_ADDON for what is no object of Kubernetes. */
+/**
+ * The object itself, or the items of a list.
+ *
+ * @throws {MusterError} E_ADDON when it is not a Kubernetes object.
+ */
 function objectsIn(value: Plain, where: string): readonly KubeObject[] {
-  if (!isMapping(value)) throw refused(where, 'not a mapping, so no object of Kubernetes');
+  if (!isMapping(value)) throw refused(where, 'not a mapping, so not a Kubernetes object');
   const { apiVersion, kind, items, metadata } = value;
   if (typeof apiVersion !== 'string' || typeof kind !== 'string')
-    throw refused(where, 'apiVersion and kind are missing, so it is no object of Kubernetes');
+    throw refused(where, 'apiVersion and kind are missing, so it is not a Kubernetes object');
   if (kind.endsWith('List') && Array.isArray(items))
     return (items as readonly Plain[]).flatMap((item, n) => objectsIn(item, `${where}, item ${n + 1}`));
   if (!isMapping(metadata) || typeof metadata.name !== 'string')
-    throw refused(where, `${kind} without metadata.name; what has no name cannot be applied twice`);
+    throw refused(where, `${kind} without metadata.name; an object without a name cannot be applied twice`);
   return [value as unknown as KubeObject];
 }
 

@@ -1,7 +1,7 @@
 /**
- * The two patches that an add-on's objects can be given, by their standards: JSON Merge Patch (RFC
- * 7386) for fields of mappings, JSON Patch (RFC 6902) for items of lists. docs/decisions says why
- * not Kubernetes' own strategic merge. Pure; what is given is not changed.
+ * The two kinds of patches for an add-on's objects: JSON Merge Patch (RFC 7386) for fields of
+ * mappings, JSON Patch (RFC 6902) for items of lists. docs/decisions says why Kubernetes' strategic
+ * merge is not one of them. Pure: arguments are not changed.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { MusterError } from '../../../base/errors.ts';
@@ -9,7 +9,7 @@ import type { Plain } from '../../../base/yaml-text.ts';
 import type { PatchOperation } from '../../spec/addon.ts';
 import { isMapping } from './manifest.ts';
 
-/** RFC 7386, section 2: `null` takes a field out, mappings are merged, all else replaces. */
+/** RFC 7386, section 2: `null` removes a field, mappings are merged, everything else replaces. */
 export function mergePatch(target: Plain | undefined, patch: Plain): Plain {
   if (!isMapping(patch)) return patch;
   const fields = new Map<string, Plain>(isMapping(target) ? Object.entries(target) : []);
@@ -21,7 +21,11 @@ export function mergePatch(target: Plain | undefined, patch: Plain): Plain {
 
 type Json = { [key: string]: Json } | Json[] | string | number | boolean | null;
 
-/** All operations in their order, or none: throws E_ADDON with the first that does not fit. */
+/**
+ * Applies all operations in their order.
+ *
+ * @throws {MusterError} E_ADDON for the first operation that does not fit.
+ */
 export function jsonPatch(target: Plain, operations: readonly PatchOperation[]): Plain {
   let root = structuredClone(target) as Json;
   for (const operation of operations) root = applied(root, operation);
@@ -61,17 +65,17 @@ function applied(root: Json, { op, path, from, value }: PatchOperation): Json {
 
 type Failed = (why: string) => MusterError;
 
-/** RFC 6901: `~1` is a slash, `~0` a tilde. */
+/** The steps of a JSON Pointer (RFC 6901): `~1` is a slash, `~0` a tilde. */
 function steps(path: string, failed: Failed): readonly string[] {
   if (path === '') return [];
-  if (!path.startsWith('/')) throw failed(`"${path}" is no JSON Pointer; it begins with a slash`);
+  if (!path.startsWith('/')) throw failed(`"${path}" is not a JSON Pointer, which begins with a slash`);
   return path
     .slice(1)
     .split('/')
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** An index of what is there, or with `end` of one more. */
+/** The index of an item that exists; with `end` also the index after the last one. */
 function indexOf(list: readonly Json[], step: string, failed: Failed, end = false): number {
   if (end && step === '-') return list.length;
   const index = /^(0|[1-9][0-9]{0,8})$/.test(step) ? Number(step) : -1;
@@ -98,7 +102,7 @@ function parent(
   const all = steps(path, failed);
   const above = all.slice(0, -1).map((step) => `/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`);
   const found = at(root, above.join(''), failed);
-  if (typeof found !== 'object' || found === null) throw failed('what is above it is no mapping or list');
+  if (typeof found !== 'object' || found === null) throw failed('its parent is not a mapping or list');
   return [found, all.at(-1)!];
 }
 
@@ -111,7 +115,7 @@ function put(root: Json, path: string, value: Json, failed: Failed): Json {
 }
 
 function taken(root: Json, path: string, failed: Failed): Json {
-  if (path === '') throw failed('the whole object cannot be taken away; use remove of the patch');
+  if (path === '') throw failed('the whole object cannot be removed; use remove of the patch');
   const [above, step] = parent(root, path, failed);
   if (Array.isArray(above)) above.splice(indexOf(above, step, failed), 1);
   else if (Object.hasOwn(above, step)) delete above[step];

@@ -117,7 +117,7 @@ test.for([
   ['- 1', 'document 1: not a mapping'],
   ['kind: X', 'apiVersion and kind are missing'],
   ['{apiVersion: v1, kind: Pod, metadata: {generateName: x}}', 'Pod without metadata.name'],
-  ['a: [', 'no YAML that kubectl would read'],
+  ['a: [', 'not YAML that kubectl would read'],
   ['{apiVersion: v1, kind: X, metadata: {name: x}, n: 12345678901234567890}', 'too large to stay exact'],
   ['\ud800', 'no YAML|not UTF-8|not a mapping'],
 ])('%o is no manifest, and the message says why', ([text, why]) => {
@@ -194,7 +194,7 @@ test.for<readonly [PatchOperation, RegExp]>([
   [{ op: 'move', from: '/list', path: '/list/0' }, /inside/],
   [{ op: 'copy', path: '/x' }, /from is missing/],
   [{ op: 'add', path: '/x' }, /value is missing/],
-  [{ op: 'add', path: 'x', value: 1 }, /no JSON Pointer/],
+  [{ op: 'add', path: 'x', value: 1 }, /not a JSON Pointer/],
   [{ op: 'remove', path: '/list/01' }, /none at "01"/],
 ])('%j does not fit, and the message says why', ([operation, why]) => {
   expect(() => jsonPatch({ foo: 'qux', list: [1, 2] }, [operation])).toThrow(why);
@@ -370,7 +370,7 @@ test.for([
   [
     'an image that is none',
     [{ ...ENTRY, images: ['A B'] }],
-    'error addons[0].images[0]: "A B" is no reference of an image',
+    'error addons[0].images[0]: "A B" is not an image reference',
   ],
 ] as const)('%s is refused', ([, addons, fault]) => {
   expect(faults({ addons: addons as never })).toContain(fault);

@@ -37,7 +37,7 @@ test.for(['cp1', 'w1'])(
       expect(lines).toContainEqual({ do: 'bind', directory, path: `/var/lib/${directory}` });
     const texts = textsOf(lines);
     expect(JSON.stringify(lines)).not.toMatch(/containerd|\bctr /);
-    expect(texts).toContain('pull() { crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"; }\n');
+    expect(texts).toContain('pull() {\n  crictl inspecti "$1" >/dev/null 2>&1 || crictl pull "$1"\n}\n');
     expect(texts).toContain(
       'After=network-online.target crio.service muster-images.service systemd-resolved.service\n',
     );

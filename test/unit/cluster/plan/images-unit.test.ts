@@ -16,7 +16,7 @@ function script(cluster: ResolvedCluster, name: string): string {
 
 /** What the script pulls on machine `name`, in order. */
 const pulled = (cluster: ResolvedCluster, name: string): readonly string[] =>
-  /^for image in (.*); do /m.exec(script(cluster, name))![1]!.split(' ');
+  /^for image in ([^;]*); do$/m.exec(script(cluster, name))![1]!.split(/[\s\\]+/);
 
 const short = (images: readonly string[]): readonly string[] =>
   images.map((image) => /[^/]+(?=:[^:]*$)/.exec(image)![0]);

@@ -118,7 +118,7 @@ test.for([
   ['10.8.0.2', /10\.8\.0\.2 is Muster's own address in Network\/pool$/],
   ['10.8.0.0', /10\.8\.0\.0 is the first or last address of 10\.8\.0\.0\/24, Network\/pool/],
   ['10.8.0.255', /10\.8\.0\.255 is the first or last address of 10\.8\.0\.0\/24, Network\/pool/],
-  ['10.0.0.77', /10\.0\.0\.77 is the address of Machine\/alone; it needs one that is nobody's/],
+  ['10.0.0.77', /10\.0\.0\.77 is the address of Machine\/alone; use one that nothing else has/],
   ['10.0.0.99', undefined],
   ['10.8.0.99', undefined],
 ] as const)(
@@ -167,7 +167,7 @@ test('two Clusters on one segment with one number of VRRP are warned of, as over
   const other = (address: string, more: string) => green(virtual(address, more));
   const nine = '    overrides: {virtualAddress: {routerId: 99}}\n';
   expect(await warned(other('10.0.0.98', nine), before)).toEqual([
-    'spec.kubernetes.virtualAddress.routerId: Cluster/green: 99 is the number of Cluster/blue on Network/lan0 as well; give one of them another',
+    'spec.kubernetes.virtualAddress.routerId: Cluster/green: 99 is the VRRP group of Cluster/blue on Network/lan0 as well; change one of them',
   ]);
   expect(await warned(other('10.0.0.98', ''), before)).toEqual([]);
   expect(await warned(other('10.9.0.99', ''), before)).toEqual([]);
@@ -176,7 +176,7 @@ test('two Clusters on one segment with one number of VRRP are warned of, as over
 test('a Network among the addresses of pods is a warning, whichever comes last and as overrides say it', async () => {
   const before = MACHINES + cluster('    overrides: {networks: {pods: [10.8.0.0/16]}}\n');
   const says =
-    'spec.kubernetes.networks.pods: Cluster/blue: 10.8.0.0/16 overlaps 10.8.0.0/24 of Network/pool; what has an address in both is not reached from the cluster';
+    'spec.kubernetes.networks.pods: Cluster/blue: 10.8.0.0/16 overlaps 10.8.0.0/24 of Network/pool; the cluster cannot reach hosts with an address in both';
   const ours = (all: readonly string[]) => all.filter((one) => one.includes('Cluster/blue'));
   expect(ours(await warned(POOL, before))).toEqual([says]);
   expect(ours(await warned(before, POOL))).toEqual([says]);
@@ -186,7 +186,7 @@ test('a Network among the addresses of pods is a warning, whichever comes last a
 test('an even number of etcd members is refused before any machine is there', async () => {
   const two = cluster().replace('[cp1, cp2, cp3]', '[cp1, cp2]');
   expect(await refused(two)).toEqual([
-    '9 spec.kubernetes.controlPlanes: Cluster/blue: 2 members of etcd bear no more failures than 1; make them an odd number',
+    '9 spec.kubernetes.controlPlanes: Cluster/blue: 2 members of etcd tolerate no more failures than 1; use an odd number',
   ]);
 });
 
@@ -213,7 +213,7 @@ kind: Cluster
 metadata: {name: green}
 spec: {}
 `;
-  const says = /Cluster\/blue: w1 says "cluster: green"/;
+  const says = /Cluster\/blue: w1 has "cluster: green"/;
   expect(await refused(green(MACHINES) + other + cluster())).toEqual([expect.stringMatching(says)]);
   expect(await refused(green(machine('w1', 14)), other + MACHINES + cluster())).toEqual([
     expect.stringMatching(says),
@@ -242,7 +242,7 @@ test('what works and will be missed is a warning when it is applied, with its li
       code: 'E_CLUSTER',
       path: 'spec.kubernetes.endpoint',
       message:
-        'Cluster/blue: it is the address of cp2: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it',
+        'Cluster/blue: it is the address of cp2: without that machine nobody reaches the API; use virtualAddress, a balancer or a name',
       at: { file: 'c.yaml', line: 8, column: 15 },
     },
   ];

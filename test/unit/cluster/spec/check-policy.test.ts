@@ -92,7 +92,7 @@ test.for([
   ],
   [
     { cni: 'none', addons: addons('metallb'), networkPolicy: ISOLATE },
-    'error networkPolicy.isolate: nobody is known to enforce network policies, so that the namespaces would only seem isolated; set networkPolicy.enforce: addon if the network that you bring does, or kube-router, which adds its firewall',
+    'error networkPolicy.isolate: nothing is known to enforce network policies, so that the namespaces would only seem isolated; set networkPolicy.enforce: addon if the network that you install does, or kube-router, which adds its firewall',
   ],
   [
     { cni: 'kube-router', networkPolicy: { enforce: 'addon' } },

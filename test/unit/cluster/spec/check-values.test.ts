@@ -87,16 +87,16 @@ const kubelet = (config: Record<string, unknown>) => faults({ overrides: { kubel
 
 test.for([
   [{ maxPodz: 250 }, 'maxPodz: KubeletConfiguration of 1.36 has no maxPodz; did you mean "maxPods"?'],
-  [{ maxPods: '250' }, 'maxPods: a whole number, unquoted belongs here'],
-  [{ failSwapOn: 'no' }, 'failSwapOn: true or false, unquoted belongs here'],
-  [{ syncFrequency: 60 }, 'syncFrequency: a duration like "90s" or "1h30m" belongs here'],
+  [{ maxPods: '250' }, 'maxPods: expected a whole number, unquoted'],
+  [{ failSwapOn: 'no' }, 'failSwapOn: expected true or false, unquoted'],
+  [{ syncFrequency: 60 }, 'syncFrequency: expected a duration like "90s" or "1h30m"'],
   [
     { evictionHard: { 'memory.available': 100 } },
-    'evictionHard: a mapping of names to texts; quote numbers belongs here',
+    'evictionHard: expected a mapping of names to texts; quote numbers',
   ],
   [
     { featureGates: { AllAlpha: 'true' } },
-    'featureGates: a mapping of feature gates to true or false, unquoted belongs here',
+    'featureGates: expected a mapping of feature gates to true or false, unquoted',
   ],
 ] as const)('the setting %j of kubelet is refused', ([config, expected]) => {
   expect(kubelet(config)).toContain(`error overrides.kubelet.config.${expected}`);
@@ -135,7 +135,7 @@ test.for(['AllAlpha=maybe', 'AllAlpha', 'AllAlpha=true,AllBeta'])(
   'gates are NAME=true or NAME=false, not %s',
   (gates) => {
     expect(faults({ overrides: { flags: { 'kube-apiserver': { 'feature-gates': gates } } } }).join()).toMatch(
-      /^error overrides\.flags\.kube-apiserver\.feature-gates: "All\w+(=maybe)?" is no setting of a gate/,
+      /^error overrides\.flags\.kube-apiserver\.feature-gates: "All\w+(=maybe)?" is not a setting of a gate/,
     );
   },
 );
@@ -160,9 +160,9 @@ test('flags and gates are those of the component’s own version', () => {
 
 test.for([
   [{ mode: 'nftables', conntrack: { maxPerCore: 0 } }, undefined],
-  [{ mode: 'nftable' }, 'mode: one of iptables, ipvs, nftables belongs here'],
+  [{ mode: 'nftable' }, 'mode: expected one of iptables, ipvs, nftables'],
   [{ mod: 'nftables' }, 'mod: KubeProxyConfiguration has no mod; did you mean "mode"?'],
-  [{ oomScoreAdj: '5' }, 'oomScoreAdj: a whole number, unquoted belongs here'],
+  [{ oomScoreAdj: '5' }, 'oomScoreAdj: expected a whole number, unquoted'],
   [{ clusterCIDR: '10.1.0.0/16' }, 'clusterCIDR: Muster decides this: it is networks.pods; set that'],
   [{ clientConnection: null }, 'clientConnection.kubeconfig: Muster decides this: '],
 ] as const)('kube-proxy’s fields are those that it knows: %j', ([config, expected]) => {

@@ -68,7 +68,7 @@ test.each<[what: string, nodes: Nodes, said: string]>([
   [
     'a label that kubelet gives itself',
     [{ machines: ['w1'], labels: { 'kubernetes.io/hostname': 'x' } }],
-    'error nodes[0].labels: kubernetes.io/hostname is what kubelet says of its machine; it would write it again',
+    'error nodes[0].labels: kubernetes.io/hostname is set by kubelet itself at each start',
   ],
   [
     'one that follows from the role',
@@ -78,17 +78,17 @@ test.each<[what: string, nodes: Nodes, said: string]>([
   [
     'a name that is none',
     [{ machines: ['w1'], labels: { 'a b': 'x' } }],
-    'error nodes[0].labels: "a b" is no name of a label',
+    'error nodes[0].labels: "a b" is not the name of a label',
   ],
   [
     'a domain that is none',
     [{ machines: ['w1'], labels: { 'Upper.example/x': 'x' } }],
-    'error nodes[0].labels: "Upper.example/x" is no name of a label',
+    'error nodes[0].labels: "Upper.example/x" is not the name of a label',
   ],
   [
     'a comma, which would begin another label',
     [{ machines: ['w1'], labels: { a: 'b,c=d' } }],
-    'error nodes[0].labels: "b,c=d" is no value of a label',
+    'error nodes[0].labels: "b,c=d" is not the value of a label',
   ],
   [
     'two values for one label',
@@ -101,17 +101,17 @@ test.each<[what: string, nodes: Nodes, said: string]>([
   [
     'an effect that there is not',
     [{ machines: ['w1'], taints: ['gpu=yes:NoWay'] }],
-    'error nodes[0].taints[0]: "gpu=yes:NoWay" is no taint',
+    'error nodes[0].taints[0]: "gpu=yes:NoWay" is not a taint',
   ],
   [
     'a taint with a value that is none',
     [{ machines: ['w1'], taints: ['gpu=a b:NoExecute'] }],
-    'error nodes[0].taints[0]: "a b" is no value of a label',
+    'error nodes[0].taints[0]: "a b" is not the value of a label',
   ],
   [
     'a machine that is no node',
     [{ machines: ['w9'] }],
-    'warning nodes[0].machines[0]: w9 is no node of this cluster; did you mean "w1"?',
+    'warning nodes[0].machines[0]: w9 is not a node of this cluster; did you mean "w1"?',
   ],
 ])('%s is told with its place', (_what, nodes, said) => {
   expect(faults({ nodes })).toEqual([expect.stringContaining(said)]);

@@ -182,15 +182,15 @@ test('every flag that Muster decides is one of that component', () => {
 });
 
 test('null is for flags and kubelet’s fields only, and says so', () => {
-  const says = 'null leaves out a flag or a field of kubelet or kube-proxy only';
+  const says = 'null removes only a flag or a field of kubelet or kube-proxy';
   expect(faults({ overrides: { versions: null } })).toEqual([
-    `error overrides.versions: null where a mapping belongs; ${says}`,
+    `error overrides.versions: null where a mapping is expected; ${says}`,
   ]);
   expect(faults({ overrides: { dnsDomain: null } })).toEqual([
-    `error overrides.dnsDomain: null where a string belongs; ${says}`,
+    `error overrides.dnsDomain: null where a string is expected; ${says}`,
   ]);
   expect(faults({ overrides: { flags: { etcd: 3 } } })).toEqual([
-    'error overrides.flags.etcd: a number where a mapping belongs',
+    'error overrides.flags.etcd: a number where a mapping is expected',
   ]);
 });
 
@@ -293,7 +293,7 @@ test.for([
   [
     'two control planes',
     { controlPlanes: ['cp1', 'cp2'] },
-    'error controlPlanes: 2 members of etcd bear no more failures than 1; make them an odd number',
+    'error controlPlanes: 2 members of etcd tolerate no more failures than 1; use an odd number',
   ],
   [
     'a machine twice',
@@ -333,22 +333,22 @@ test.for([
   [
     'two networks of one family',
     { networks: { pods: ['10.244.0.0/16', '10.245.0.0/16'] } },
-    'error networks.pods: two networks of IPv4; one a family',
+    'error networks.pods: two networks of IPv4; use one for each address family',
   ],
   [
     'two virtual addresses of one family',
     { virtualAddress: { addresses: ['10.0.0.10', '10.0.0.9'], interface: 'eth0' } },
-    'error virtualAddress.addresses: two addresses of IPv4; at most one a family',
+    'error virtualAddress.addresses: two IPv4 addresses; at most one for each address family',
   ],
   [
     'a virtual address of a family that the machines do not have',
     { virtualAddress: { addresses: ['10.0.0.10', 'fd00::10'], interface: 'eth0' } },
-    'error virtualAddress.addresses: fd00::10 is of IPv6, of which not every control plane has an address',
+    'error virtualAddress.addresses: fd00::10 is IPv6, and not every control plane has such an address',
   ],
   [
     'machines of one family with services of two',
     { networks: { pods: ['10.244.0.0/16', 'fd00:1::/56'], services: ['10.96.0.0/16', 'fd00:2::/112'] } },
-    'error machines (cp1): it has no address of IPv6, which networks.services has; dual stack needs both',
+    'error machines (cp1): it has no IPv6 address, which networks.services has; dual stack needs both',
   ],
   [
     'pods and services in another order of families',
@@ -383,7 +383,7 @@ test.for([
   [
     'an endpoint on one control plane',
     { endpoint: '10.0.0.11' },
-    'warning endpoint: it is the address of cp1: without that machine nobody reaches the API; virtualAddress, a balancer or a name outlives it',
+    'warning endpoint: it is the address of cp1: without that machine nobody reaches the API; use virtualAddress, a balancer or a name',
   ],
   [
     'a flag that nobody knows',
@@ -403,7 +403,7 @@ test.for([
   [
     'a flag that is no text',
     { overrides: { flags: { 'kube-scheduler': { profiling: false } } } },
-    'error overrides.flags.kube-scheduler.profiling: a text on one line belongs here; quote numbers and true, false',
+    'error overrides.flags.kube-scheduler.profiling: expected a text on one line; quote numbers and true, false',
   ],
   [
     'apiservers that look at no token, and workers that join by one',
@@ -411,7 +411,7 @@ test.for([
       joining: 'token',
       overrides: { flags: { 'kube-apiserver': { 'enable-bootstrap-token-auth': 'false' } } },
     },
-    'error overrides.flags.kube-apiserver.enable-bootstrap-token-auth: workers join by token, which apiservers know only with this flag; leave it alone, or choose joining: certificate',
+    'error overrides.flags.kube-apiserver.enable-bootstrap-token-auth: workers join by token, which API servers accept only with this flag; remove the override, or set joining: certificate',
   ],
   [
     'a gate that nobody knows',
@@ -439,7 +439,7 @@ test.for([
   [
     'an apiserver of another minor version',
     { overrides: { versions: { 'kube-apiserver': '1.35.1' } } },
-    'error overrides.versions.kube-apiserver: 1.35.1 is of another minor version than 1.36.3; set version instead',
+    'error overrides.versions.kube-apiserver: 1.35.1 has another minor version than 1.36.3; set version instead',
   ],
   [
     'an etcd too old',
@@ -464,12 +464,12 @@ test.for([
   [
     'a value of another type',
     { overrides: { networks: { pods: '10.1.0.0/16' } } },
-    'error overrides.networks.pods: a string where a list belongs',
+    'error overrides.networks.pods: a string where a list is expected',
   ],
   [
     'a virtual address that is a machine’s',
     { virtualAddress: { addresses: ['10.0.0.12'], interface: 'eth0' } },
-    "error virtualAddress.addresses: 10.0.0.12 is the address of cp2; it needs one that is nobody's",
+    'error virtualAddress.addresses: 10.0.0.12 is the address of cp2; use one that no machine has',
   ],
   [
     'a virtual address that is none',
@@ -490,12 +490,12 @@ test.for([
       endpoint: 'api.golden.test:443',
       virtualAddress: { by: 'kube-vip', addresses: ['10.0.0.10'], interface: 'eth0' },
     },
-    'error endpoint: port 443: where kube-vip holds the address the apiserver itself answers, at 6443; keepalived has a balancer beside it',
+    'error endpoint: port 443: where kube-vip holds the address the API server itself answers, at 6443; with keepalived a balancer answers at any port',
   ],
   [
     'a balancer at the port of another program',
     { endpoint: 'api.golden.test:10250', virtualAddress: { addresses: ['10.0.0.10'], interface: 'eth0' } },
-    "error endpoint: port 10250 is another program's on control planes",
+    'error endpoint: port 10250 is used by another program on control planes',
   ],
   [
     'machines of etcd without external',
