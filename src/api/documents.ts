@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Fault, MusterError } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
-import { checkGoing } from '../cluster/spec/deletion-guard.ts';
+import { checkDeletion } from '../cluster/spec/deletion-guard.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/boot-context.ts';
@@ -229,7 +229,7 @@ export const deleteDocument: H = async (request, deps) => {
   const name = request.params.name ?? '';
   const dryRun = flag(request.query, 'dryRun');
   const entry = deps.catalog.get(kind, name);
-  const warnings: Fault[] = [...checkGoing([{ kind, name }], deps.catalog)];
+  const warnings: Fault[] = [...checkDeletion([{ kind, name }], deps.catalog)];
   if (!flag(request.query, 'force')) checkImagesInUse([{ kind, name }], deps.catalog);
   if (!entry && kind === 'Machine' && deps.roster.get(name)) {
     if (!dryRun) deps.roster.forget(name);
@@ -257,7 +257,7 @@ export const deleteDocuments: H = async (request, { catalog, roster }) => {
   const onlySeen = ({ kind, name }: Target) =>
     kind === 'Machine' && !catalog.get(kind, name) && roster.get(name) !== undefined;
   const documents = wanted.filter((one) => !onlySeen(one));
-  const going = checkGoing(documents, catalog);
+  const going = checkDeletion(documents, catalog);
   if (!flag(request.query, 'force')) checkImagesInUse(documents, catalog);
   const checked = await catalog.deleteAll(documents, { dryRun: true });
   if (!dryRun) {

@@ -1,4 +1,4 @@
-/** What kube-apiserver reads besides the PKI: which requests it records, which pods it admits. */
+/** Files of kube-apiserver that are not part of the PKI: audit policy and admission configuration. */
 import type { PlanLine } from '../../agent/plan.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { ADMISSION_CONFIG, AUDIT_POLICY } from '../spec/derive.ts';

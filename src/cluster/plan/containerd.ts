@@ -1,7 +1,7 @@
 /**
  * containerd, set up for kubelet: cgroups by systemd, the pause image, mirrors. The configuration
- * file has version 2 for 1.6 and 1.7 and version 3 for 2.x (containerd, docs/cri/config.md): 2.x
- * would convert the older version at each start, with a warning.
+ * file has version 2 for 1.6 and 1.7 and version 3 for 2.x (containerd's manual, cri/config.md):
+ * 2.x would convert the older version at each start, with a warning.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';

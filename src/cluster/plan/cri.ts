@@ -8,7 +8,7 @@ import { put } from './lines.ts';
 export const crictlLine = (socket: string): PlanLine =>
   put('/etc/crictl.yaml', `runtime-endpoint: ${socket}\nimage-endpoint: ${socket}\ntimeout: 10\n`);
 
-/** The network's own settings where no pod of it puts them down. */
+/** The CNI configuration, unless a pod of the network installs it. */
 export const networkLines = ({ cni }: ResolvedCluster): readonly PlanLine[] =>
   cni.plugin === 'flannel'
     ? [put('/etc/cni/net.d/10-flannel.conflist', `${JSON.stringify(FLANNEL_CNI, undefined, 2)}\n`)]

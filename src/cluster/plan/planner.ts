@@ -85,7 +85,7 @@ export interface ClusterPlanner {
   readonly plan: AgentPlanner;
   /**
    * The whole plan of a worker whose agent does not poll (`delivery: inline`). Its keys are made
-   * here, anew for each call.
+   * here, for each call.
    *
    * @throws {MusterError} E_AGENT_WAIT while there is no plan yet, with the reason.
    */

@@ -18,7 +18,10 @@ export type Revisions = Partial<Readonly<Record<Rolled, string>>>;
 export type Turn =
   /** `changes`: programs that may be restarted now. */
   | { readonly do: 'go'; readonly changes: readonly Rolled[] }
-  /** `changes`: programs that may not be restarted yet. `text` says which machine comes first, and why. */
+  /**
+   * `changes`: programs that may not be restarted yet. `text` says which machine comes first, and
+   * why.
+   */
   | { readonly do: 'wait'; readonly changes: readonly Rolled[]; readonly text: string };
 
 export interface RestartDecision {

@@ -1,4 +1,4 @@
-/** Directories of the host that kube-apiserver's pod sees besides those that kubeadm gives it. */
+/** Directories of the host in kube-apiserver's pod, in addition to those of kubeadm. */
 import { APISERVER_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 

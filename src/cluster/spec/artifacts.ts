@@ -1,6 +1,6 @@
 /**
- * Which binaries and container images a cluster is made of, from its full specification; and where
- * their publishers keep them.
+ * The binaries, container images and manifests that a cluster needs, from its full specification,
+ * and where their publishers keep them.
  */
 import type { Arch } from '../../artifacts/oci.ts';
 import { OCI_ARCH } from '../../artifacts/oci.ts';
@@ -12,7 +12,7 @@ import {
   withRole,
 } from './resolved-cluster.ts';
 
-/** Programs on the machines, besides those of the operating system. */
+/** Programs on the machines that do not come with the operating system. */
 export const BINARIES = [
   'kubelet',
   'kubectl',
@@ -34,15 +34,12 @@ export interface RequiredBinary {
   readonly arch: Arch;
   readonly form: 'file' | 'tar';
   readonly roles: readonly ClusterRole[];
-  /**
-   * Where its publisher has it, and the publisher's list of checksums: `HASH` alone or lines `HASH
-   * FILE`.
-   */
+  /** The publisher's URLs of the file and of its checksums: `HASH` alone, or lines `HASH FILE`. */
   readonly url: string;
   readonly checksums: string;
 }
 
-/** A file of an add-on. Without URL and file it has to be imported. */
+/** A manifest of an add-on. One without URL and file has to be imported. */
 export interface RequiredManifest {
   readonly kind: 'manifest';
   readonly addon: string;
@@ -64,7 +61,7 @@ export interface RequiredImage {
 const ALL: readonly ClusterRole[] = ['control-plane', 'etcd', 'worker'];
 const NODES: readonly ClusterRole[] = ['control-plane', 'worker'];
 
-/** Release tags of etcd's image end with a build number: `3.6.8-0` is etcd 3.6.8. */
+/** Tags of etcd's image end with a build number: `3.6.8-0` is etcd 3.6.8. */
 const withoutBuild = (version: string): string => version.replace(/^v/, '').replace(/-\d+$/, '');
 
 const VERSION_OF: Readonly<Record<BinaryName, (resolved: ResolvedCluster) => string>> = {
@@ -93,7 +90,7 @@ const ROLES_OF: Readonly<Record<BinaryName, readonly ClusterRole[]>> = {
   etcd: ['etcd'],
 };
 
-/** Of one runtime alone. CRI-O's bundle brings what starts its containers. */
+/** Binaries that only one runtime needs. CRI-O's bundle contains its own runc and crun. */
 const RUNTIME_OF: Partial<Readonly<Record<BinaryName, ResolvedCluster['runtime']>>> = {
   containerd: 'containerd',
   runc: 'containerd',
@@ -107,7 +104,7 @@ interface Published {
   readonly checksums: string;
 }
 
-/** The publishers' own places, as their release pages give them. */
+/** The publisher's URLs, as the release pages give them. */
 function published(name: BinaryName, version: string, arch: Arch): Published {
   const cpu = OCI_ARCH[arch];
   const github = (project: string) => `https://github.com/${project}/releases/download/v${version}`;
@@ -164,7 +161,7 @@ const IMAGE_ROLES: Readonly<Record<keyof ResolvedCluster['images'], readonly Clu
   pause: ALL,
 };
 
-/** Of the network between pods. */
+/** Images of the network between pods and of the policy engine. */
 const networkImages = ({ cni }: ResolvedCluster): readonly string[] =>
   [...new Set(Object.values(cni.images ?? {}))].filter((image) => image !== '');
 
@@ -222,8 +219,10 @@ export function lackingPrograms(
 }
 
 /**
- * Binaries first, then images, then files of add-ons; only those of roles that some machine has.
- * Which images add-ons need is seen when their files are here: `ofAddons`, see addons/library.ts.
+ * Everything to download: binaries, then images, then manifests of add-ons; only for roles that
+ * some machine has.
+ *
+ * @param ofAddons Images that add-ons need, known once their manifests are here.
  */
 export function requiredArtifacts(
   resolved: ResolvedCluster,
@@ -266,8 +265,8 @@ export function requiredArtifacts(
 }
 
 /**
- * Of the pods that the machine runs in any case, each once, those first that others wait for. Not
- * pause, which containerd pulls and pins by itself.
+ * Images of the pods that a machine always runs, each once, those first for which other pods wait.
+ * Not pause, which the runtime pulls and pins by itself.
  */
 export function podImages(resolved: ResolvedCluster, { roles }: ClusterMachine): readonly string[] {
   const { images, etcd, virtualAddress } = resolved;
@@ -285,7 +284,7 @@ export function podImages(resolved: ResolvedCluster, { roles }: ClusterMachine):
   ];
 }
 
-/** Each file once, under the first add-on that has it. */
+/** Each manifest once, under the first add-on that has it. */
 function manifestsOf({ addons }: ResolvedCluster): readonly RequiredManifest[] {
   const files = new Map<string, RequiredManifest>();
   for (const { name, manifests } of addons)
@@ -296,8 +295,8 @@ function manifestsOf({ addons }: ResolvedCluster): readonly RequiredManifest[] {
 }
 
 /**
- * The SHA-256 of `file` in a publisher's list, or undefined: lines `HASH FILE`, `HASH *FILE`, or
- * one hash alone.
+ * The SHA-256 of `file` in a publisher's list of lines `HASH FILE` or `HASH *FILE`, or the only
+ * hash in it; undefined when the list does not have it.
  */
 export function publishedHash(list: string, file: string): string | undefined {
   const lines = list.split('\n').map((line) => line.trim().split(/\s+/));

@@ -55,8 +55,8 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
     const shared = [...sharedMachines(cluster, names, owners), ...othersMachines(cluster, names, candidates)];
     const itself = !changed || changed.has(`Cluster/${metadata.name}`);
     const held = virtualAddresses(spec);
-    const beside = new Set([...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)));
-    if (!itself && beside.size === 0) return [];
+    const related = new Set([...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)));
+    if (!itself && related.size === 0) return [];
     const others = held.length > 0 ? clusters.slice(0, n).filter(holdsAddress).map(completed) : [];
     const all = [
       ...shared,
@@ -68,8 +68,8 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
         ...more,
       })),
     ];
-    const looked = itself ? names : new Set([...names].filter((name) => beside.has(`Machine/${name}`)));
-    const told = itself ? all : all.filter(({ other }) => other !== undefined && beside.has(other));
+    const looked = itself ? names : new Set([...names].filter((name) => related.has(`Machine/${name}`)));
+    const kept = itself ? all : all.filter(({ other }) => other !== undefined && related.has(other));
     const { resolved } = completed(cluster);
     const warnings = machineWarnings(spec, resolved, looked, candidates).map(
       ({ path, message, machines }): CrossFault => ({
@@ -77,7 +77,7 @@ export const checkClusters: ConfigCheck = (candidates, changed) => {
         severity: 'warning',
       }),
     );
-    return [...told, ...warnings];
+    return [...kept, ...warnings];
   });
 };
 

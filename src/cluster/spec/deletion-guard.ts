@@ -13,7 +13,7 @@ import type { Catalog, Target } from '../../resources/catalog.ts';
  *   document of a control plane or member of etcd: without its address the Cluster has errors, and
  *   its commands fail.
  */
-export function checkGoing(
+export function checkDeletion(
   targets: readonly Target[],
   catalog: Pick<Catalog, 'get' | 'list'>,
 ): readonly Fault[] {

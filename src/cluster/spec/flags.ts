@@ -1,7 +1,7 @@
 /**
- * Which flags and feature gates each version knows, so that a wrong one is refused when a Cluster
- * is applied instead of by a component that does not start. Taken from the components' sources,
- * 1.34.9, 1.35.6 and 1.36.2.
+ * The flags and feature gates of each version, so that an unknown one is refused when the Cluster
+ * is applied, and not by a component that fails to start. From the sources of 1.34.9, 1.35.6 and
+ * 1.36.2.
  */
 
 export const MINORS = ['1.34', '1.35', '1.36'] as const;
@@ -316,6 +316,6 @@ export const FEATURE_GATES: Known = {
 export const known = (table: Known, minor: Minor): ReadonlySet<string> =>
   new Set([...table.always, ...(table.only[minor] ?? [])]);
 
-/** The versions that know a name. */
+/** The minor versions that have the name. */
 export const minorsKnowing = (table: Known, name: string): readonly Minor[] =>
   MINORS.filter((minor) => known(table, minor).has(name));

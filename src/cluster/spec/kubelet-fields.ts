@@ -1,13 +1,13 @@
 /**
- * Fields of KubeletConfiguration v1beta1 and what each holds, so that a misspelt or wrongly typed
- * one is refused when a Cluster is applied: kubelet itself refuses it on every machine. Taken from
- * the types of 1.34.9, 1.35.6 and 1.36.2.
+ * The fields of KubeletConfiguration v1beta1 and their types, so that a misspelt or wrongly typed
+ * field is refused when the Cluster is applied, and not by kubelet on every machine. From the types
+ * of 1.34.9, 1.35.6 and 1.36.2.
  */
 import { MINORS, type Minor } from './flags.ts';
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
-/** Names by what the field holds. */
+/** Fields by type. */
 const FIELDS = {
   text: words(`
     address cgroupDriver cgroupRoot clusterDomain configMapAndSecretChangeDetectionStrategy
@@ -61,7 +61,7 @@ const FIELDS = {
 
 export type KubeletFieldType = keyof typeof FIELDS;
 
-/** Those that not every version has. */
+/** Fields that only some versions have. */
 const SINCE: Readonly<Record<string, Minor>> = {
   memoryReservationPolicy: '1.36',
   tlsCurvePreferences: '1.36',
@@ -73,6 +73,6 @@ const TYPES: ReadonlyMap<string, KubeletFieldType> = new Map(
   ),
 );
 
-/** The fields of a version. */
+/** The fields of a minor version, with their types. */
 export const kubeletFields = (minor: Minor): ReadonlyMap<string, KubeletFieldType> =>
   new Map([...TYPES].filter(([field]) => MINORS.indexOf(SINCE[field] ?? MINORS[0]) <= MINORS.indexOf(minor)));

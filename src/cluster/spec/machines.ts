@@ -38,11 +38,7 @@ export function assignMachines(spec: KubernetesSpec, known: readonly MachineFact
       faults.push(absent(name, has, `there is no Machine "${name}"${didYouMean(name, facts.keys())}`));
     else if (addresses.length === 0)
       faults.push(
-        absent(
-          name,
-          has,
-          `Machine "${name}" needs an address of its own (spec.addresses): others reach it there`,
-        ),
+        absent(name, has, `Machine "${name}" needs an address in spec.addresses, at which others reach it`),
       );
     else machines.push({ name, roles: [...has], addresses, ...nodeSettings(spec.nodes ?? [], name) });
   }

@@ -49,7 +49,7 @@ const LEADER = 'every control plane runs one, and only one of them may act';
 const LOCAL = 'kubelet probes the pod at 127.0.0.1; 0.0.0.0 and :: include that address';
 const LOOPBACK = /^(127\.0\.0\.1|0\.0\.0\.0|::)$/;
 
-export const OWNED: readonly ProtectedField[] = [
+export const PROTECTED_FIELDS: readonly ProtectedField[] = [
   { path: ['etcd', 'dataDirectory'], why: DATA },
   {
     path: ['serviceAddresses', 'kubernetes'],
@@ -157,7 +157,7 @@ export const OWNED: readonly ProtectedField[] = [
 
 /** The protected fields that these overrides change or leave out, also as part of a mapping. */
 export const protectedFieldsOf = (overrides: Readonly<Record<string, unknown>>): readonly ProtectedField[] =>
-  OWNED.filter(({ path, unless }) => {
+  PROTECTED_FIELDS.filter(({ path, unless }) => {
     const found = valueAt(overrides, path);
     return found !== undefined && !(typeof found === 'string' && unless?.test(found));
   });

@@ -8,7 +8,7 @@ import type { Addon } from './addon.ts';
 import type { Builder } from './builder.ts';
 import { enforcingAddon } from './check-policy.ts';
 import { componentFlags, kubeletConfig, proxyConfig } from './derive.ts';
-import { saidBy } from './deviations.ts';
+import { defaultOrigin } from './deviations.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { Minor } from './flags.ts';
 import {
@@ -352,5 +352,5 @@ function putDerived(
   field: string,
 ): void {
   const from: Provenance['from'] = by === undefined ? 'default' : 'derived';
-  build.put(path, value, from, by ?? saidBy(field, value));
+  build.put(path, value, from, by ?? defaultOrigin(field, value));
 }

@@ -1,4 +1,4 @@
-/** What comes with each version of Kubernetes and of etcd. */
+/** Versions and settings that belong to each minor version of Kubernetes and of etcd. */
 import type { Minor } from './flags.ts';
 
 export interface Release {
@@ -37,8 +37,8 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
 };
 
 /**
- * Programs of the machines beside Kubernetes and containerd: their publishers' releases of that
- * time.
+ * Versions of other programs on the machines: what their publishers had released when that
+ * Kubernetes came out.
  */
 export const TOOLS: Readonly<
   Record<Minor, Readonly<Record<'cri-o' | 'runc' | 'crictl' | 'nerdctl' | 'cni-plugins', string>>>
@@ -68,11 +68,11 @@ export interface EtcdRelease {
   readonly bump: number;
   /** Names of flags that this version has and the newest has not, or the other way round. */
   readonly without: readonly string[];
-  readonly besides: readonly string[];
+  readonly additional: readonly string[];
 }
 
 const SERIALIZABLE = '/health?exclude=NOSPACE&serializable=true';
-/** Flags that came with 3.6 without their former `experimental-`. */
+/** Flags that lost their prefix `experimental-` in 3.6. */
 const GRADUATED = [
   'bootstrap-defrag-threshold-megabytes',
   'compact-hash-check-time',
@@ -152,7 +152,7 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
       'tls-min-version',
       'auth-token-ttl',
     ],
-    besides: [
+    additional: [
       ...V2,
       'debug',
       'log-package-levels',
@@ -174,20 +174,20 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
     restore: ['etcdutl', 'snapshot', 'restore'],
     bump: 0,
     without: [...GRADUATED, 'feature-gates'],
-    besides: [...V2, 'v2-deprecation', ...EXPERIMENTAL_35],
+    additional: [...V2, 'v2-deprecation', ...EXPERIMENTAL_35],
   },
   '3.6': {
     flags: { 'feature-gates': 'InitialCorruptCheck=true', 'watch-progress-notify-interval': '5s' },
     probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
     restore: ['etcdutl', 'snapshot', 'restore'],
-    // No cluster writes a billion times between a backup and its restore.
+    // More writes than any cluster makes between a backup and its restore.
     bump: 1_000_000_000,
     without: [],
-    besides: [],
+    additional: [],
   },
 };
 
-/** Flags of etcd 3.6. */
+/** All flags of etcd 3.6. */
 export const ETCD_FLAGS: readonly string[] = [
   ...GRADUATED,
   ...`advertise-client-urls auth-token auth-token-ttl auto-compaction-mode auto-compaction-retention auto-tls backend-batch-interval
@@ -204,19 +204,19 @@ export const ETCD_FLAGS: readonly string[] = [
 ];
 
 export function knownEtcdFlags(minor: EtcdMinor): ReadonlySet<string> {
-  const { without, besides } = ETCD_RELEASES[minor];
-  const names = new Set([...ETCD_FLAGS, ...besides]);
+  const { without, additional } = ETCD_RELEASES[minor];
+  const names = new Set([...ETCD_FLAGS, ...additional]);
   for (const name of without) names.delete(name);
   return names;
 }
 
-/** `1.36.3`, `v1.36.3`, `3.6.8-0`: its numbers; undefined when it is not a version. */
+/** The numbers of `1.36.3`, `v1.36.3` or `3.6.8-0`; undefined when it is not a version. */
 export function parseVersion(text: string): readonly [number, number, number] | undefined {
   const found = /^v?(\d{1,3})\.(\d{1,3})\.(\d{1,4})(?:-\d+)?$/.exec(text);
   return found ? [Number(found[1]), Number(found[2]), Number(found[3])] : undefined;
 }
 
-/** Below zero when `a` is the older. Both are versions. */
+/** Negative when `a` is older than `b`, positive when it is newer. Both have to be versions. */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [parseVersion(a)!, parseVersion(b)!];
   return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
@@ -228,7 +228,7 @@ export function minorOf(version: string): string {
 }
 
 /**
- * Gates without which a kubelet refuses its configuration:
+ * The feature gates without which a kubelet of this version refuses Muster's configuration:
  * `crashLoopBackOff.maxContainerRestartPeriod` is alpha before 1.35.
  */
 export const kubeletGates = (kubelet: string): Readonly<Record<string, true>> =>

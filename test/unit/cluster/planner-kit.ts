@@ -1,5 +1,6 @@
 /**
- * A boot host's planner, and machines that do what its plans say, with keys and requests of their own.
+ * A boot host's planner, and machines that do what its plans say, with keys and requests of their
+ * own.
  */
 
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';

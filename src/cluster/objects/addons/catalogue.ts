@@ -159,7 +159,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     manifests: (version) => [release('kubernetes-sigs/metrics-server', `v${version}`, 'components.yaml')],
   },
   multus: {
-    about: 'several networks for a pod, beside the one of the cluster',
+    about: 'several networks for a pod, in addition to that of the cluster',
     version: '4.2.2',
     home: 'https://github.com/k8snetworkplumbingwg/multus-cni',
     manifests: (version) => [

@@ -85,11 +85,11 @@ test.for([
   ['y', true],
   ['"on"', 'on'],
   ['~', null],
-] as const)('%s in a manifest is what kubectl takes it for', ([text, value]) => {
+] as const)('%s in a manifest is read as kubectl reads it', ([text, value]) => {
   expect(read(`{apiVersion: v1, kind: K, metadata: {name: x}, data: {v: ${text}}}`)[0].data.v).toEqual(value);
 });
 
-test('keys that are no text, merge keys and anchors are read, and what is shared is shared no more', () => {
+test('keys that are not text, merge keys and anchors are read, and anchors become copies', () => {
   const [object] = read(`apiVersion: v1
 kind: ConfigMap
 metadata: {name: x}
@@ -213,7 +213,7 @@ test('definitions come apart from the objects, namespaces first, and every objec
   expect(new Set(all.map(({ metadata }) => metadata.labels[ADDON_LABEL]))).toEqual(new Set(['site']));
 });
 
-test('images are those of containers and image volumes, of no schema, and those that the Cluster names besides', () => {
+test('images are those of containers and image volumes, not of schemas, and those that the Cluster lists', () => {
   expect(rendered({ images: ['example.org/helper:1', 'example.org/web:1'] }).images).toEqual([
     'example.org/init:1',
     'example.org/web:1',
@@ -259,7 +259,7 @@ test('a patch that is for no object, or does not fit one, is a fault that names 
   );
 });
 
-test('the library waits for files, refuses what has changed on disk, and makes the same once', async () => {
+test('the library waits for files, refuses files that changed on disk, and renders the same add-on once', async () => {
   const files = new Map<string, Uint8Array>();
   const library = openAddons(async (sha256) => files.get(sha256));
   const own = { addons: [addon()] };
@@ -290,7 +290,7 @@ test('add-ons are applied up to the first that cannot be, since one may need tho
 
 const ENTRY = { name: 'site', manifests: [{ sha256: hashOf(MANIFEST) }] };
 
-test('a control plane applies what is here after the built-in objects, is held for the rest, and applies again when it came', async () => {
+test('a control plane applies the add-ons that are here, is held for the others, and applies again when they arrive', async () => {
   const files = new Map<string, Uint8Array>();
   const { planner, known } = await rig({
     addons: openAddons(async (sha256) => files.get(sha256)),
@@ -345,7 +345,7 @@ test('each file and each image of add-ons is an artifact of the cluster, once', 
   expect(images.filter((one) => one === cluster.images.pause)).toHaveLength(1);
 });
 
-test('balancer and virtual address are part of what a cluster needs: programs of the system, or an image', () => {
+test('a cluster needs programs of the system, or an image, for its balancer and its virtual address', () => {
   const virtual = (by: 'keepalived' | 'kube-vip') =>
     resolved({ endpoint: '10.0.0.10', sans: [], virtualAddress: { by, interface: 'eth0' } });
   const programs = (cluster: ReturnType<typeof resolved>) =>
@@ -406,7 +406,7 @@ test.for([
   expect(faults.map(({ message }) => message).join('\n')).toMatch(why as RegExp);
 });
 
-test('the catalogue has no hashes, its files are at fixed versions, and what it makes can be rendered', () => {
+test('the catalogue has no hashes, its files have fixed versions, and its entries can be rendered', () => {
   for (const [name, { manifests, objects, rendered, version, home, patches = [] }] of Object.entries(
     CATALOGUE,
   )) {

@@ -99,7 +99,7 @@ test('kubeadm takes the ConfigMaps of kubelet and kube-proxy for its own by thei
   }
 });
 
-test('what overrides say of kube-proxy is in its ConfigMap, under the hash that kubeadm looks for', () => {
+test('overrides of kube-proxy are in its ConfigMap, with the hash that kubeadm compares', () => {
   const config = { mode: 'nftables', conntrack: { maxPerCore: 0 } };
   const map = kubeProxyObjects(resolved({ overrides: { kubeProxy: { config } } })).find(
     ({ kind }) => kind === 'ConfigMap',
@@ -115,7 +115,7 @@ test('what overrides say of kube-proxy is in its ConfigMap, under the hash that 
   expect(map.metadata.annotations).toEqual(componentHash(map.data));
 });
 
-test('every object stands once, and after the namespace and the account that it needs', () => {
+test('every object is listed once, after the namespace and the account that it needs', () => {
   const ids = read.map(idOf);
   expect(new Set(ids).size).toBe(ids.length);
   const at = (id: string) => ids.indexOf(id);
@@ -172,7 +172,7 @@ test('kube-router is chosen instead of flannel, with its own image, and leaves S
   expect(images).toContain(containers[0].image);
 });
 
-test('kube-router is told both families, and of IPv6 alone how to name itself', () => {
+test('kube-router gets both families, and with IPv6 alone a generated router id', () => {
   const args = (pods: string[], services: string[], machines: typeof DUAL) => {
     const { applied } = bundleOf(
       resolved({ cni: 'kube-router', networks: { pods, services }, sans: [] }, machines),
@@ -250,7 +250,7 @@ test('a machine that was restarted before it was done gets another credential, a
   });
 });
 
-test('what kubectl says is stored when it changes, and gone when it is done', () => {
+test('kubectl’s error is stored when it changes, and removed when the objects are applied', () => {
   const { write } = applying(undefined, 'D', boot('b', 'applier'), T0);
   const refused = { ...boot('b', 'applier'), objects: 'Error' };
   const told = applying(write, 'D', refused, later);

@@ -100,7 +100,7 @@ test.for([
   expect(levelOf(request)).toBe(level);
 });
 
-test('no rule records answers, which may hold what was asked for', () => {
+test('no rule records responses, which may contain secrets', () => {
   const levels = new Set(fileOf('audit-policy.yaml').rules.map(({ level }: Loose) => level));
   expect([...levels].sort()).toEqual(['Metadata', 'None', 'Request']);
 });

@@ -86,7 +86,7 @@ insecure = true
   ]);
 });
 
-test('another mirror, pause image or bundle starts it anew, and nothing else does', () => {
+test('only another mirror, pause image or bundle restarts it', () => {
   const digest = (cluster = MIRRORED, binaries: readonly PlanLine[] = []) => {
     const { run } = crioLines(cluster, binaries);
     return run.do === 'run' ? run.digest : '';

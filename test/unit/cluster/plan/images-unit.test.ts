@@ -33,7 +33,7 @@ test('a control plane pulls etcd first, then the apiserver, since each waits for
   ]);
 });
 
-test('a worker pulls what runs on every node', () => {
+test('a worker pulls the images of every node', () => {
   expect(short(pulled(resolved(), 'w1'))).toEqual(['kube-proxy', 'flannel', 'flannel-cni-plugin']);
 });
 

@@ -63,7 +63,7 @@ test('its certificates are for this worker alone, and every call makes others', 
   expect(new X509Certificate(second).serialNumber).not.toBe(certificate.serialNumber);
 });
 
-test('what an agent alone can do is not done inline: a control plane waits, with the reason', async () => {
+test('a control plane gets no inline plan, because only an agent can get a grant; the reason is given', async () => {
   const { planner, pki } = await rig();
   await expect(planner.inline('cp1')).rejects.toMatchObject({
     code: 'E_AGENT_WAIT',

@@ -45,7 +45,7 @@ function run(refuses: string, addons: readonly (typeof ADDON)[] = []) {
   });
 }
 
-test('what the API refuses stands on one line, without warnings, until it is taken', () => {
+test('the API’s refusal is kept on one line, without warnings, until the objects are accepted', () => {
   const { status, stderr, stdout } = run(
     'case $* in apply*applied.yaml) printf "Warning: old\\nError from server: admission webhook \\"w\\"\\n\\tdenied it\\n" >&2; exit 1 ;; esac',
   );
@@ -77,7 +77,7 @@ test('a proposal that somebody else has decided is no complaint; one that is ref
   expect(complaint()).toMatch(/Error: forbidden $/);
 });
 
-test('an add-on is tried again, and what is said of it goes when it is applied', () => {
+test('an add-on is retried, and its error disappears when it is applied', () => {
   const ended = run(
     `case $* in *site.yaml) [ -e ${root}/slept ] || { echo "no matches for kind" >&2; exit 1; } ;; esac`,
     [ADDON],

@@ -86,7 +86,7 @@ test('control planes, and workers whose secrets come inline, have certificates a
   expect(tokens.list('golden')).toEqual([]);
 });
 
-test('a cluster that joins by certificate has no token and nobody who could ask by one', async () => {
+test('a cluster that joins by certificate has no token and no user that could request by one', async () => {
   const { planner, tokens } = await rig();
   await settle(planner, new TestMachine('cp1'));
   const machine = new TestMachine('w1');

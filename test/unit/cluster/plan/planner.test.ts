@@ -72,7 +72,7 @@ test('every control plane encrypts Secrets with the same key, and no other machi
     expect(textAt((await settle(planner, new TestMachine(name))).lines, ENCRYPTION)).toBeUndefined();
 });
 
-test('encryption turned off keeps the key for reading, and only the apiserver is started anew', async () => {
+test('encryption turned off keeps the key for reading, and only the API server restarts', async () => {
   const { planner, known } = await rig();
   const machine = new TestMachine('cp1');
   const manifests = async () => {
@@ -93,7 +93,7 @@ test('encryption turned off keeps the key for reading, and only the apiserver is
   ]);
 });
 
-test('an image that arrives here is named by its digest from then on, and only its pod is started anew', async () => {
+test('an image that arrives here is named by its digest from then on, and only its pod restarts', async () => {
   let here: string | undefined;
   const { planner } = await rig({
     supplies: () => ({
@@ -139,7 +139,7 @@ const revisionIn = (lines: readonly PlanLine[]): string | undefined =>
     textAt(lines, '/etc/kubernetes/manifests/kube-apiserver.yaml') ?? '',
   )?.[1];
 
-test('what starts apiservers anew reaches one control plane after the other; founding waits for nobody', async () => {
+test('a restart of API servers reaches one control plane after the other; founding does not wait', async () => {
   const { planner, known, clock } = await rig();
   const names = ['cp1', 'cp2', 'cp3'] as const;
   const machines = new Map(names.map((name) => [name, new TestMachine(name)]));
@@ -242,7 +242,7 @@ test('the same facts give the same plan, with the same certificates', async () =
   expect((await pki.issued('golden')).length).toBe(count);
 });
 
-test('a server that starts anew gives the same certificates for the same keys', async () => {
+test('a restarted server gives the same certificates for the same keys', async () => {
   const one = await rig();
   const machine = new TestMachine('cp1');
   const first = await settle(one.planner, machine);
@@ -277,7 +277,7 @@ test('a certificate is renewed for the same key when a third of its life is left
   expect((await pki.issued('golden')).length).toBe(2 * count - 1);
 });
 
-test('a control plane gets the credential for in-cluster objects until it has applied them, and anew for others', async () => {
+test('a control plane gets the credential for in-cluster objects until it has applied them, and again when they change', async () => {
   const { planner, known } = await rig();
   const machine = new TestMachine('cp1');
   const applies = async () => {
@@ -292,7 +292,7 @@ test('a control plane gets the credential for in-cluster objects until it has ap
   expect(await applies()).toBe(true);
 });
 
-test('a cluster whose etcd was founded anew gets its in-cluster objects anew, though nothing else is another', async () => {
+test('a cluster whose etcd was founded again applies its in-cluster objects again, though they are the same', async () => {
   let founding = 'first';
   const { planner } = await rig({ founding: () => founding });
   const machine = new TestMachine('cp1');
@@ -369,7 +369,7 @@ test('no key of a cluster is made for a member that the founding stops', async (
   expect(await pki.isFounded('golden')).toBe(false);
 });
 
-test('another etcd from the boot host starts the service anew, and nothing else; as a static pod it is no matter', async () => {
+test('another etcd binary restarts only the service; a static pod does not care', async () => {
   let sha256 = 'a'.repeat(64);
   const program = (): PlanLine[] => [
     {
@@ -431,7 +431,7 @@ test.for([
   },
 );
 
-test('a restore names the image as containerd has it from kubelet, and the same containerd goes on', async () => {
+test('a restore names the image as containerd has it from kubelet, and the same containerd keeps running', async () => {
   let restoring = false;
   const digest = `sha256:${'5'.repeat(64)}`;
   const { planner } = await rig({
@@ -568,7 +568,7 @@ test('with kube-vip a static pod holds the address by a lock in etcd, and sees n
   expect((await settle(planner, machine)).lines).toContainEqual({ do: 'remove', path });
 });
 
-test('an endpoint with a port of its own has a balancer on every control plane, which keepalived asks, and which ends with the port', async () => {
+test('an endpoint with another port has a balancer on every control plane, which keepalived checks and which stops with that port', async () => {
   const { planner, known } = await rig({
     spec: { ...VIRTUAL, endpoint: '10.0.0.10:443', virtualAddress: { interface: 'eth0' } },
   });

@@ -68,7 +68,7 @@ test('another version or processor is not taken', async () => {
   expect(binaryLines({ resolved: FULL, machine: worker, arch: 'aarch64', book: own, urlOf })).toEqual([]);
 });
 
-test('another binary restarts what runs it, and nothing else', async () => {
+test('another binary restarts only the unit that runs it', async () => {
   const digests = (name: 'kubelet' | 'containerd', sha256: string) => {
     const binaries =
       name === 'kubelet'
@@ -122,7 +122,7 @@ const suppliesOf = async (network: ServedNetwork, ...artifacts: readonly Artifac
   });
 };
 
-test('the machine is told the address by which it reaches this host; without one it is told nothing', async () => {
+test('a machine gets URLs with the address by which it reaches this host; without one it gets none', async () => {
   const kubelet = binary('kubelet', '1.36.3', 'file');
   const { binaries, mirrors } = (await suppliesOf(LAN, kubelet))(FULL, worker);
   expect(mirrors).toEqual(['https://10.0.0.1:8443']);

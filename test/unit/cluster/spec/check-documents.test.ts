@@ -133,7 +133,7 @@ test.for([
   },
 );
 
-test('a Machine that is given the virtual address of a Cluster is refused, and others go on', async () => {
+test('a Machine with the virtual address of a Cluster is refused, and others are accepted', async () => {
   const before = MACHINES + virtual('10.0.0.77');
   expect((await refused(machine('alone', 77), before)).join()).toContain(
     'Cluster/blue: 10.0.0.77 is the address of Machine/alone',
@@ -145,7 +145,7 @@ const GREEN = ['cp7', 'w7'].map((name, n) => machine(name, 31 + n)).join('');
 const green = (text: string) =>
   text.replace('name: blue', 'name: green').replace('cp1, cp2, cp3', 'cp7').replace('[w1]', '[w7]');
 
-test('two Clusters do not hold one virtual address, and are told once', async () => {
+test('two Clusters with the same virtual address get one fault', async () => {
   const [blue, other] = [MACHINES + virtual('10.0.0.99'), GREEN + green(virtual('10.0.0.99'))];
   const says = /10\.0\.0\.99 is the address of Cluster\/(blue|green)/;
   expect(await refused(other, blue)).toEqual([expect.stringMatching(says)]);
@@ -190,7 +190,7 @@ test('an even number of etcd members is refused before any machine is there', as
   ]);
 });
 
-test('a machine that moves out of the machines’ network is refused, and others go on', async () => {
+test('a machine that moves out of the machines’ network is refused, and others are accepted', async () => {
   const before = MACHINES + cluster('    networks: {machines: [10.0.0.0/24]}\n');
   const moved = await refused(machine('cp1', 11, '10.9.0.1'), before);
   expect(moved).toHaveLength(1);
@@ -223,7 +223,7 @@ spec: {}
   );
 });
 
-test('what a Cluster configures is checked for machines that only the Cluster names', async () => {
+test('the configuration of a Cluster is checked for machines that only the Cluster names', async () => {
   const asks = cluster().replace(
     '  kubernetes:',
     '  config: {files: [{path: /etc/serial, content: "${machine.serial}"}]}\n  kubernetes:',
@@ -233,7 +233,7 @@ test('what a Cluster configures is checked for machines that only the Cluster na
   expect(faults[0]).toMatch(/^\d+ spec\.config\.files\[0\]\.content: .*\$\{machine\.serial\}.* has no value/);
 });
 
-test('what works and will be missed is a warning when it is applied, with its line, and while it is in force', async () => {
+test('a weak setting that works is a warning with its line when it is applied, and while it is in force', async () => {
   const one = await catalog();
   await one.applyText(NETWORKS + MACHINES, 'before.yaml');
   const { warnings } = await one.applyText(cluster().replace('api.blue.test', '10.0.0.12'), 'c.yaml');
@@ -368,7 +368,7 @@ test('an image that lists no programs, or all of them, is not warned of', async 
   expect(await warnedOf(booted, image(', programs: [haproxy, iptables]'))).toEqual([]);
 });
 
-test('a Machine of a Cluster that loses its address is warned of, and others are not told again', async () => {
+test('a Machine of a Cluster that loses its address is a warning, and other changes do not repeat it', async () => {
   const one = await catalog();
   await one.applyText(NETWORKS + MACHINES + cluster(), 'before.yaml');
   const lost = await one.applyText(machine('cp1', 11).replace(', addresses: [10.0.0.11]', ''), 'cp1.yaml');

@@ -41,7 +41,7 @@ test.for([
   expect(provenance.get('networkPolicy.enforce')?.by).toBe(by);
 });
 
-test('beside flannel kube-router is a firewall and no router, and touches nothing of CNI', () => {
+test('with flannel kube-router is only a firewall, and leaves CNI alone', () => {
   const changes = { networkPolicy: { enforce: 'kube-router' } } as const;
   const all = objects(changes);
   const sets = all.filter(({ kind }) => kind === 'DaemonSet').map(({ metadata }) => metadata.name);
@@ -65,7 +65,7 @@ test('beside flannel kube-router is a firewall and no router, and touches nothin
   expect(imagesOf(changes).filter((one) => /flannel/.test(one))).toHaveLength(2);
 });
 
-test('an isolated namespace is there, lets nobody in, and then its own pods; what they ask is not limited', () => {
+test('an isolated namespace exists and accepts connections only from its own pods; outgoing ones are not limited', () => {
   const all = objects({ cni: 'kube-router', networkPolicy: { isolate: ['shop', 'default'] } });
   const sets = all.filter(({ kind }) => kind === 'DaemonSet').map(({ metadata }) => metadata.name);
   expect(sets).toEqual(['kube-proxy', 'kube-router']);
@@ -107,17 +107,17 @@ test.for([
     'error networkPolicy.isolate[1]: CoreDNS is in kube-system, and pods of every namespace ask it',
     'error networkPolicy.isolate[2]: a is listed twice',
   ],
-] as const)('%o is refused, and told how to go on', ([changes, ...told]) => {
-  expect(faults(changes as Partial<KubernetesSpec>)).toEqual(told);
+] as const)('%o is refused with a remedy', ([changes, ...expected]) => {
+  expect(faults(changes as Partial<KubernetesSpec>)).toEqual(expected);
 });
 
-test('what would be isolated without anybody to enforce it is taken when somebody is named', () => {
+test('isolation is accepted as soon as something enforces it', () => {
   for (const enforce of ['kube-router', 'addon'] as const)
     expect(faults({ networkPolicy: { ...ISOLATE, enforce } })).toEqual([]);
   expect(faults({ cni: 'none', addons: addons('calico'), networkPolicy: ISOLATE })).toEqual([]);
 });
 
-test('what is no name of a namespace is refused by the schema', () => {
+test('the schema refuses an invalid name of a namespace', () => {
   const read = (isolate: string) =>
     kubernetesSpec.safeParse({ ...SHORT, networkPolicy: { isolate: [isolate] } }).success;
   expect([read('shop-1'), read('Shop'), read('a.b'), read('-a'), read('a'.repeat(64))]).toEqual([

@@ -43,7 +43,7 @@ test.for([
   ).toBe(true);
 });
 
-test('what the short specification says of it is told at its own field', () => {
+test('a value from the short specification is reported at its own field', () => {
   expect(faults({ registry: 'https://mirror.example' })[0]).toMatch(/^error registry: not a registry/);
 });
 

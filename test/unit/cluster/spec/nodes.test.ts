@@ -44,7 +44,7 @@ test('a machine registers with the labels and taints of all groups that name it,
   expect(ofMachine('w1', { nodes: GROUPS }).machine.taints!.map(taintText)).toEqual(GROUPS[1]!.taints);
 });
 
-test('they stand beside what control planes register with, and beside what the Cluster gives every kubelet', () => {
+test('they are added to those of control planes, and to those that the Cluster gives every kubelet', () => {
   const { taints } = ofMachine('cp1', { nodes: GROUPS });
   expect(taints).toEqual([
     { effect: 'NoSchedule', key: 'node-role.kubernetes.io/control-plane' },
@@ -113,7 +113,7 @@ test.each<[what: string, nodes: Nodes, said: string]>([
     [{ machines: ['w9'] }],
     'warning nodes[0].machines[0]: w9 is not a node of this cluster; did you mean "w1"?',
   ],
-])('%s is told with its place', (_what, nodes, said) => {
+])('%s is a fault at its own path', (_what, nodes, said) => {
   expect(faults({ nodes })).toEqual([expect.stringContaining(said)]);
 });
 

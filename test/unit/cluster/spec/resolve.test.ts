@@ -1,6 +1,6 @@
 /**
- * From a short specification to a full one: everything has an origin, everything can be overridden,
- * what is wrong is refused.
+ * Resolving a Cluster: every value has an origin, everything can be overridden, and wrong values are
+ * refused.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -11,7 +11,7 @@ import { clusterNames, holderOf } from '../../../../src/cluster/spec/certificate
 import { CLUSTER_DEVIATIONS } from '../../../../src/cluster/spec/deviations.ts';
 import { parseEndpoint } from '../../../../src/cluster/spec/endpoint.ts';
 import { FEATURE_GATES, FLAGS, known, MINORS } from '../../../../src/cluster/spec/flags.ts';
-import { OWNED, protectedFieldsOf } from '../../../../src/cluster/spec/protected-fields.ts';
+import { PROTECTED_FIELDS, protectedFieldsOf } from '../../../../src/cluster/spec/protected-fields.ts';
 import { COMPONENTS, type ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import {
   ETCD_MINORS,
@@ -23,7 +23,7 @@ import { LEAF_NAMES, leafOf } from '../../../../src/pki/hierarchy.ts';
 import { parseDocuments } from '../../../../src/resources/document.ts';
 import { completed, faults, MACHINES, resolved, SHORT } from '../kit.ts';
 
-test('the short specification of the issue is accepted, and completes without faults', () => {
+test('a short specification is resolved without faults', () => {
   const result = completed();
   expect(result.faults).toEqual([]);
   expect(result.resolved?.kubernetes).toEqual({ version: '1.36.3', minor: '1.36' });
@@ -132,8 +132,8 @@ test('every scalar can be overridden, and then says so; but for those that the s
 const nested = (path: readonly string[], value: unknown) =>
   path.reduceRight((inner: unknown, step) => ({ [step]: inner }), value) as Record<string, unknown>;
 
-test('what Muster decides is refused with its reason, be it another value or none', () => {
-  for (const { path, why } of OWNED)
+test('an override of a protected field is refused with the reason, also when it removes the field', () => {
+  for (const { path, why } of PROTECTED_FIELDS)
     for (const value of ['/somewhere/else', null]) {
       if (path.at(-1) === 'encryption-provider-config' && value !== null) continue;
       expect(faults({ overrides: nested(path, value) }), path.join('.')).toContain(
@@ -171,7 +171,7 @@ test.for([
 });
 
 test('every flag that Muster decides is one of that component', () => {
-  for (const { path } of OWNED.filter((one) => one.path[0] === 'flags')) {
+  for (const { path } of PROTECTED_FIELDS.filter((one) => one.path[0] === 'flags')) {
     const [, component, flag] = path as [string, (typeof COMPONENTS)[number], string];
     const names =
       component === 'etcd'
@@ -257,7 +257,7 @@ test('a kubelet that is to ask the cluster for its serving certificate has none 
   expect([files({ controlPlaneConfig: asks }, 0), files({ controlPlaneConfig: asks }, 3)]).toEqual([[], own]);
 });
 
-test('what is said of every kubelet holds on control planes as well, unless another is said there', () => {
+test('an override for every kubelet applies to control planes too, unless they have their own', () => {
   const controlPlane = (kubelet: Readonly<Record<string, unknown>>) => {
     const cluster = resolved({ overrides: { kubelet } });
     return kubeletConfiguration(cluster, cluster.machines[0]!);
@@ -507,11 +507,11 @@ test.for([
     { etcd: { topology: 'external' as const } },
     'error etcd.machines: topology external needs the machines that are members',
   ],
-] as const)('%s is told in words', ([, changes, expected]) => {
+] as const)('%s is reported in words', ([, changes, expected]) => {
   expect(faults(changes as never)).toContain(expected);
 });
 
-test('kube-vip beside etcd on machines of its own is warned of', () => {
+test('kube-vip with external etcd is a warning', () => {
   const external = {
     endpoint: '10.0.0.10',
     virtualAddress: { interface: 'eth0', by: 'kube-vip' as const },
@@ -664,7 +664,7 @@ test('completing is a function: the same twice, and the input untouched', () => 
   expect(SHORT).toEqual(before);
 });
 
-test('a Cluster document carries the short specification beside its configuration', () => {
+test('a Cluster document has the short specification next to its configuration', () => {
   const text = `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: golden}
