@@ -211,14 +211,16 @@ done
 security_line=
 [ -z "$security" ] || security_line="deb $security $suite-security $components"
 eval "set -- $apt_options"
-# shellcheck disable=SC2016 # mmdebstrap's shell expands these
-run_finish='
-  if ! chroot "$1" sh /finish.sh >"$1/finish.log" 2>&1; then
-    cat "$1/finish.log" >&2
-    exit 1
-  fi
-  rm "$1/finish.log"
-'
+# mmdebstrap calls this with the image's root directory.
+cat >"$work/run-finish.sh" <<'HOOK'
+#!/bin/sh
+if ! chroot "$1" sh /finish.sh >"$1/finish.log" 2>&1; then
+  cat "$1/finish.log" >&2
+  exit 1
+fi
+rm "$1/finish.log"
+HOOK
+chmod 755 "$work/run-finish.sh"
 # shellcheck disable=SC2016 # mmdebstrap's shell expands these
 # mmdebstrap writes a tar file and squashfs is made from that, which needs no root.
 mmdebstrap --quiet --variant=minbase --format=tar \
@@ -231,7 +233,7 @@ mmdebstrap --quiet --variant=minbase --format=tar \
   --dpkgopt='force-confold' \
   --setup-hook="tar-in $work/tree.tar /" \
   --customize-hook="copy-in $work/finish.sh /" \
-  --customize-hook="$run_finish" \
+  --customize-hook="$work/run-finish.sh" \
   --customize-hook="download /boot/kernel $work/kernel" \
   --customize-hook="download /boot/initrd $work/initrd" \
   --customize-hook="download /boot/versions $work/versions" \

@@ -60,8 +60,9 @@ function crowded(line: string): boolean {
   return bare.includes(';') || (bare.match(/&&|\|\|/g) ?? []).length > 1;
 }
 
-test(`no line of a script is wider than ${WIDTH} columns`, () => {
-  const wide = scripts.flatMap((file) =>
+test(`no line of a script or unit is wider than ${WIDTH} columns`, () => {
+  const units = trackedFiles().filter((file) => file.endsWith('.service'));
+  const wide = [...scripts, ...units].flatMap((file) =>
     read(file)
       .split('\n')
       .flatMap((line, n) => ([...line].length > WIDTH ? [`${file}:${n + 1}`] : [])),

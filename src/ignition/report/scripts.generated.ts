@@ -144,11 +144,13 @@ if ! report "$base/report" "$form"; then
 fi
 `;
 
-export const CONFIGURED_UNIT = `# Reports that this boot's configuration is applied. Where there is no cloud-init, Ignition did that before the system started.
+export const CONFIGURED_UNIT = `# Reports that this boot's configuration is applied. Without cloud-init, Ignition applied it before
+# the system started.
 [Unit]
 Description=Report to the boot server: configured
 ConditionKernelCommandLine=muster.url
-# Wanted by multi-user.target but never ordered before it: cloud-final itself comes after that target on Debian.
+# multi-user.target wants this unit, but must not wait for it: on Debian, cloud-final itself comes
+# after that target.
 DefaultDependencies=no
 Wants=network-online.target
 After=basic.target network-online.target cloud-final.service
@@ -186,7 +188,8 @@ TimeoutStartSec=900
 WantedBy=multi-user.target
 `;
 
-export const FAILED_UNIT = `# Reports that this boot failed, with the end of the journal. Started by OnFailure= of other units, never by itself.
+export const FAILED_UNIT = `# Reports that this boot failed, with the end of the journal. OnFailure= of other units starts it,
+# nothing else.
 [Unit]
 Description=Report to the boot server: failed
 ConditionKernelCommandLine=muster.url
