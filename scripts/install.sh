@@ -10,7 +10,7 @@
 #   /usr/lib             units, generator, sysusers and tmpfiles, where systemd looks for those of
 #                        packages, whatever PREFIX is
 set -eu
-# What the umask of whoever installs happens to be must not reach the system, nor must the modes of
+# The umask of the user who installs must not affect the system, nor must the modes of
 # the checkout.
 umask 022
 

@@ -100,7 +100,7 @@ sub device_of {
 
 # Returns who has a port on a device (TCP: on any), as " by dnsmasq, pid 123", or '' where /proc
 # does not tell. This process has the same port on other interfaces, and so may other programs:
-# neither is who stands in the way.
+# neither is in the way.
 sub holder {
     my ( $kind, $port, $device ) = @_;
     my %inode = inodes_of_port( $kind, $port );

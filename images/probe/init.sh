@@ -88,7 +88,7 @@ fi
 export MUSTER_TRIES=5 MUSTER_PAUSE=2
 [ -n "$failure" ] || muster-report.sh kernel "probe, $(uname -r)"
 if [ "$(argument probe.do)" = reboot ]; then
-  echo 'muster: probe reboots without a ready report, as told'
+  echo 'muster: probe reboots without a ready report, as probe.do says'
   reboot -f
 fi
 

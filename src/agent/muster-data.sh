@@ -65,7 +65,7 @@ require_marker() {
 guard_new() {
   look_at_wal
   [ "$mounted $filesystem $wal" != "yes $1 absent" ] || return 0
-  guard_text="etcd does not begin anew: ${mounted:-not} mounted"
+  guard_text="etcd does not begin again: ${mounted:-not} mounted"
   hold guard "$guard_text, filesystem ${filesystem:-none} for $1, WAL $wal"
 }
 

@@ -37,7 +37,7 @@ esac
 # While a disk is being written, this mark is on it: in the last sector where it gets a filesystem,
 # in this sector, the last before the first partition, where it gets partitions. mkfs.ext4 wipes the
 # first sectors first, and a partition table is written in several places; by the mark a disk that
-# was cut off in between is told from somebody's data.
+# was cut off in between is recognised as ours.
 MARK=MUSTER-DATA-NEW
 BEFORE_PARTITIONS=2047
 
@@ -179,7 +179,7 @@ is_half_divided() {
 # set, if it has none that can be used.
 choose_data_partition() {
   if [ "$datas" != 1 ]; then
-    detail='is a boot disk, with nothing beside it'
+    detail='is a boot disk without a data partition'
     return 1
   fi
   device=/dev/$data_part
@@ -254,7 +254,7 @@ probe() {
     0) ;;
     2) return 0 ;;
     *)
-      detail="cannot be told: ${blkid_output:-blkid failed}"
+      detail="cannot be identified: ${blkid_output:-blkid failed}"
       return 1
       ;;
   esac

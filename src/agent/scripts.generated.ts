@@ -1052,7 +1052,7 @@ require_marker() {
 guard_new() {
   look_at_wal
   [ "$mounted $filesystem $wal" != "yes $1 absent" ] || return 0
-  guard_text="etcd does not begin anew: \${mounted:-not} mounted"
+  guard_text="etcd does not begin again: \${mounted:-not} mounted"
   hold guard "$guard_text, filesystem \${filesystem:-none} for $1, WAL $wal"
 }
 
@@ -1634,7 +1634,7 @@ is_half_divided() {
 
 choose_data_partition() {
   if [ "$datas" != 1 ]; then
-    detail='is a boot disk, with nothing beside it'
+    detail='is a boot disk without a data partition'
     return 1
   fi
   device=/dev/$data_part
@@ -1702,7 +1702,7 @@ probe() {
     0) ;;
     2) return 0 ;;
     *)
-      detail="cannot be told: \${blkid_output:-blkid failed}"
+      detail="cannot be identified: \${blkid_output:-blkid failed}"
       return 1
       ;;
   esac

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A systemd of its own with the agent of DIRECTORY and its unit: agent-shutdown-guest.sh DIRECTORY
-# NODE SERVER. NODE SERVER runs the boot server, which prints what is asked and has systemd switch
-# the machine off.
+# A systemd in new namespaces with the agent of DIRECTORY and its unit: agent-shutdown-guest.sh
+# DIRECTORY NODE SERVER. NODE SERVER runs the boot server, which prints what is asked and has
+# systemd switch the machine off.
 set -eu
 from=$1
 node=$2

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A systemd of its own with the units of DIRECTORY, as a configuration delivers them, on a machine
-# whose plan brings kubelet later: hooks-guest.sh DIRECTORY. Prints `order: ` and who started, in
-# order.
+# A systemd in new namespaces with the units of DIRECTORY, as a configuration delivers them, on a
+# machine whose plan brings kubelet later: hooks-guest.sh DIRECTORY. Prints `order: ` and who
+# started, in order.
 set -eu
 from=$1
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin

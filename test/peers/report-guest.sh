@@ -1,6 +1,6 @@
 #!/bin/sh
-# A systemd of its own with the files and units of DIRECTORY, as a configuration delivers them:
-# report-guest.sh DIRECTORY NODE SERVER. Below DIRECTORY: etc/ with the files, units/ with the
+# A systemd in new namespaces with the files and units of DIRECTORY, as a configuration delivers
+# them: report-guest.sh DIRECTORY NODE SERVER. Below DIRECTORY: etc/ with the files, units/ with the
 # units, enabled with the names of those that are, notes for what is said to have failed. NODE
 # SERVER runs the server that the reports go to; it prints them and ends systemd.
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A systemd of its own around the installed form: systemd-guest.sh DESTDIR. Prints what the probe
-# found, from `=== probe` to `END`.
+# A systemd in new namespaces around the installed form: systemd-guest.sh DESTDIR. Prints what the
+# probe found, from `=== probe` to `END`.
 #
 # Runs as the first process of new namespaces (see under-systemd.ts). systemd sees no units but
 # those below /run.

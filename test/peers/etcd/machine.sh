@@ -1,8 +1,7 @@
 #!/bin/sh
-# A machine without a disk of its own, for the proof of the founding: a root file system in memory
-# with the host's programs, one data disk as vda, a service manager of 100 lines, and the agent.
-# Runs as the first process of namespaces of its own; killed, it is a machine without power, and all
-# that it had in memory is gone.
+# A machine for tests of the founding: a root file system in memory with the host's programs, one
+# data disk as vda, a service manager of 100 lines, and the agent. Runs as the first process of new
+# namespaces. Killing it is like cutting the machine's power: everything in memory is lost.
 #
 #     machine.sh ROOT FIRST DISK SECTORS TOOLS
 #

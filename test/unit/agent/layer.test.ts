@@ -50,7 +50,7 @@ test('scripts without comments, CA and unit are written as the files say, the se
   ]);
 });
 
-test('a machine with a boot disk also has the script that writes it, and is told what it booted from', () => {
+test('a machine with a boot disk also has the script that writes it, and learns what it booted from', () => {
   const file = (name: string) => ({ url: `http://10.0.0.1:8080/assets/${name}`, sha256: name.repeat(64) });
   const boot = { disk: { serial: 'B-1' }, kernel: file('a'), initrds: [file('b'), file('c')] };
   const files = new Map(agentLayer({ ...SETTINGS, boot }).config.files!.map((one) => [one.path, one]));
