@@ -9,6 +9,7 @@ import { METRICS } from '../src/base/metrics.ts';
 import { buildProgram } from '../src/cli/program.ts';
 import { examplesOf } from '../src/cli/register.ts';
 import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve/options.ts';
+import { FOUNDING_STEPS } from '../src/cluster/etcd/steps.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
 import { ignitionPages } from '../src/ignition/reference.ts';
 import { REASONS } from '../src/pxe/decide/decision.ts';
@@ -16,22 +17,13 @@ import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
 import { firmwareDocument } from '../src/pxe/firmware/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
+import { foundingPage } from './founding-page.ts';
+import { code, generatedFrom, table } from './markdown.ts';
 import { agentTexts, reportTexts } from './script-texts.ts';
-
-const made = (from: string): string => `<!-- Written by \`make docs\` from ${from}; change it there. -->\n\n`;
-
-/** A Markdown table. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |\n`;
-  return line(head) + line(head.map(() => '---')) + rows.map(line).join('');
-}
-
-const code = (text: string): string => `\`${text}\``;
 
 export function portsPage(): string {
   return (
-    made(
+    generatedFrom(
       'src/api/ports.ts, src/api/routes.ts, src/api/assets.ts, src/pxe/http/routes.ts, src/agent/protocol.ts and src/cli/serve/options.ts',
     ) +
     '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
@@ -80,7 +72,7 @@ export function portsPage(): string {
 
 export function errorsPage(): string {
   return (
-    made('src/base/errors.ts') +
+    generatedFrom('src/base/errors.ts') +
     '# Errors\n\nThe same code stands in the log, in the API’s problem details (`code`) and on the command line. Codes are never ' +
     'renamed or used again. *Who* is who must act.\n\n' +
     table(
@@ -98,7 +90,7 @@ export function errorsPage(): string {
 
 export function metricsPage(): string {
   return (
-    made('src/base/metrics.ts') +
+    generatedFrom('src/base/metrics.ts') +
     '# Metrics\n\nIn the Prometheus text format at `/metrics`: on the operators’ socket, and by TCP with `--metrics-listen`.\n\n' +
     table(
       ['name', 'type', 'labels', 'what'],
@@ -114,7 +106,9 @@ export function metricsPage(): string {
 
 export function eventsPage(): string {
   return (
-    made('src/events/event.ts and src/pxe/decide/decision.ts') +
+    generatedFrom(
+      'src/events/event.ts, src/pxe/decide/decision.ts, src/pxe/dhcp/outcomes.ts and src/cluster/etcd/steps.ts',
+    ) +
     '# Events\n\nWhat happened, for people: `muster events [MACHINE] [--follow]`. Bounded for each machine; never a source of state.\n\n' +
     table(
       ['event', 'what'],
@@ -133,6 +127,11 @@ export function eventsPage(): string {
         about.text,
         about.event === undefined ? '' : code(about.event),
       ]),
+    ) +
+    '\n## Steps of founding\n\nThe reason of the event `cluster.founding`; the values in braces are also fields of the event.\n\n' +
+    table(
+      ['step', 'what'],
+      Object.entries(FOUNDING_STEPS).map(([name, text]) => [code(name), text]),
     )
   );
 }
@@ -185,7 +184,7 @@ export function cliPage(): string {
     );
   };
   return (
-    made('the files src/cli/*/verbs.ts') +
+    generatedFrom('the files src/cli/*/verbs.ts') +
     `# The command line\n\n${wrapped(CLI_RULES)}\n` +
     section(program, 'muster')
   );
@@ -206,6 +205,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/errors.md', errorsPage()],
     ['docs/metrics.md', metricsPage()],
     ['docs/events.md', eventsPage()],
+    ['docs/founding.md', foundingPage()],
     ['docs/firmware.md', firmwareDocument()],
     ...resourcePages(),
     ['src/ignition/report/scripts.generated.ts', reportTexts()],

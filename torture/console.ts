@@ -1,10 +1,10 @@
-/** What the guest says on its console (guest-load.ts has the lines), as it comes. */
+/** Reads the guest's console; guest-load.ts has the format of its lines. */
 
 export class GuestConsole {
   readonly #silenceMs: number;
-  /** Last commit of each writer that the store held when it was opened. */
+  /** Writer → its last commit that the store had when it was opened. */
   readonly #had = new Map<number, number>();
-  /** Last commit of each writer that was acknowledged since. */
+  /** Writer → its last commit that was acknowledged since. */
   readonly #named = new Map<number, number>();
   readonly #lines = new Set<string>();
   readonly faults: string[] = [];
@@ -14,22 +14,19 @@ export class GuestConsole {
   #silence: NodeJS.Timeout | undefined;
   readonly #ended = Promise.withResolvers<never>();
 
-  /** `silenceMs`: after so long without a word, whoever waits gets an error. */
+  /** After `silenceMs` without output, all waits fail. */
   constructor(silenceMs: number) {
     this.#silenceMs = silenceMs;
     this.#ended.promise.catch(() => {});
     this.#listen();
   }
 
-  /** Whether the store was opened and all that it holds was told. */
+  /** Whether the store was opened and its whole content was printed. */
   get opened(): boolean {
     return this.#lines.has('load');
   }
 
-  /**
-   * Text from the console; what follows the last line end is kept until its line is whole, and
-   * never counts if it is not.
-   */
+  /** Takes text from the console. An incomplete last line is kept until it is complete. */
   take(text: string): void {
     this.#listen();
     const lines = (this.#rest + text).split('\n');
@@ -61,17 +58,17 @@ export class GuestConsole {
 
   #listen(): void {
     clearTimeout(this.#silence);
-    this.#silence = setTimeout(() => this.end(`not a word for ${this.#silenceMs} ms`), this.#silenceMs);
+    this.#silence = setTimeout(() => this.end(`no output for ${this.#silenceMs} ms`), this.#silenceMs);
   }
 
-  /** Nothing more comes; whoever waits gets an error with `why`. */
+  /** Ends the console: all waits fail with `why`. */
   end(why: string): void {
     clearTimeout(this.#silence);
     const said = [...this.#lines].slice(-5).join(' | ');
     this.#ended.reject(new Error(`${why}; last: ${said} ${this.faults.slice(-3).join(' | ')}`));
   }
 
-  /** Resolves when the guest has said `line`. */
+  /** Resolves when the guest has printed `line`. */
   until(line: string): Promise<void> {
     if (this.#lines.has(line)) return Promise.resolve();
     return this.orEnd(
@@ -81,12 +78,14 @@ export class GuestConsole {
     );
   }
 
-  /** As `promise`, or an error when the console ends before. */
+  /** Settles like `promise`, but rejects when the console ends first. */
   orEnd(promise: Promise<void>): Promise<void> {
     return Promise.race([promise, this.#ended.promise]);
   }
 
-  /** How many of the commits in `named` (the last of each writer) the opened store did not hold. */
+  /**
+   * How many of the commits in `named` (the last of each writer) are missing in the opened store.
+   */
   missing(named: ReadonlyMap<number, number>): number {
     let missing = 0;
     for (const [writer, n] of named) missing += Math.max(0, n - (this.#had.get(writer) ?? 0));
@@ -94,12 +93,11 @@ export class GuestConsole {
   }
 
   /**
-   * How many commits were acknowledged; adds them to `named`, which afterwards is what must never
-   * be missing.
+   * Adds the acknowledged commits to `named`, the commits that must never be missing from then on;
+   * returns how many were added.
    */
   acknowledged(named: Map<number, number>): number {
-    // What was missing is counted once. A store that was not opened to the end told nothing for
-    // certain.
+    // A missing commit is counted once. A store that was not opened completely proves nothing.
     if (this.opened) for (const [writer, n] of this.#had) named.set(writer, n);
     for (const [writer, n] of this.#named) named.set(writer, n);
     return this.#count;

@@ -1,9 +1,9 @@
 /**
- * A disk with a volatile write cache, as real ones have: what is written is seen at once, and
- * survives a power cut for certain only after a flush. Pure; nbd.ts serves it to QEMU.
+ * A disk with a volatile write cache, like real disks: written data can be read immediately, but
+ * are sure to survive a power cut only after a flush. Pure; nbd.ts serves it to QEMU.
  */
 
-/** The unit that a disk writes whole or not at all. */
+/** Octets of a sector, which a disk writes completely or not at all. */
 export const SECTOR = 512;
 
 /** What a power cut does to the writes since the last flush. */
@@ -38,12 +38,12 @@ export class VolatileDisk {
     return this.#flushes;
   }
 
-  /** A view of the octets as the machine sees them. */
+  /** A view of the octets that the machine reads. */
   read(at: number, length: number): Buffer {
     return this.#seen.subarray(at, at + length);
   }
 
-  /** Keeps `data`, which must be whole sectors and must not change afterwards. */
+  /** Writes `data`, which must be whole sectors and must not be changed afterwards. */
   write(at: number, data: Buffer): void {
     data.copy(this.#seen, at);
     this.#unflushed.push({ at, data });
@@ -59,7 +59,7 @@ export class VolatileDisk {
     this.#alarm = { at: count, ring };
   }
 
-  /** All writes so far are durable. */
+  /** Makes all writes so far durable. */
   flush(): void {
     for (const { at, data } of this.#unflushed) data.copy(this.#durable, at);
     this.#unflushed = [];
@@ -67,9 +67,9 @@ export class VolatileDisk {
   }
 
   /**
-   * The power goes: of the writes since the last flush only some survive, in any order and torn
-   * between sectors, as `random` (0 to 1) decides. The disk then holds what the machine will find
-   * when it starts again.
+   * Cuts the power: only some of the writes since the last flush survive, in any order and torn
+   * between sectors, as `random` (0 to 1) decides. Afterwards the disk has what the machine finds
+   * at its next start.
    */
   powerCut(cut: Cut, random: () => number): CutReport {
     const writes = this.#unflushed;

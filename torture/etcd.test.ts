@@ -1,8 +1,9 @@
 /**
- * `make torture`: a founded etcd whose members lose their disks one after the other. In every round
- * the boot host is killed at a step of the replacement, each step in its turn, then it and the
- * machine at random moments. After every round three voters answer; at the end every write that was
- * acknowledged is there, and the boot host was killed at every step. TORTURE_ROUNDS, TORTURE_SEED.
+ * `make torture`: the members of an etcd lose their disks one after the other. In every round the
+ * boot host is killed at one step of the replacement, each step in turn, then the boot host and the
+ * machine at random moments. After every round three voters answer. At the end every acknowledged
+ * write is there, and the boot host was killed at every step. Settings: TORTURE_ROUNDS,
+ * TORTURE_SEED.
  */
 import { execFileSync } from 'node:child_process';
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeFileSync } from 'node:fs';
@@ -11,15 +12,16 @@ import { setTimeout as after } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { STAGES, type Stage } from '../src/cluster/etcd/founding.ts';
+import { foundingStep, reasonOf } from '../src/cluster/etcd/steps.ts';
 import { NAMES, openRack, pause, type Rack, until } from '../test/peers/etcd/rack.ts';
 
 const ROUNDS = Number(process.env.TORTURE_ROUNDS ?? 20);
 const SEED = Number(process.env.TORTURE_SEED ?? Date.now() % 1_000_000);
 
-/** The steps of a replacement, unless a person calls it off. */
+/** The steps of a replacement that is not called off. */
 const STEPS = STAGES.filter((stage) => stage !== 'off');
 
-/** Between two looks at the log of the boot host. */
+/** Interval between two reads of the boot host's log. */
 const LOOK_MS = 2;
 
 const fault = fc.record({
@@ -27,8 +29,8 @@ const fault = fc.record({
   /** Tenths of a second between two kills of the boot host. */
   kills: fc.array(fc.integer({ min: 2, max: 80 }), { minLength: 1, maxLength: 5 }),
   /**
-   * The machine that is replaced loses power as well, so many tenths of a second after it was
-   * switched on; 0: it does not.
+   * The replaced machine also loses power, this many tenths of a second after it was switched on;
+   * 0: it does not.
    */
   cut: fc.integer({ min: 0, max: 200 }),
 });
@@ -37,16 +39,15 @@ const tenths = async (count: number): Promise<void> => {
   for (let n = 0; n < count; n++) await pause();
 };
 
-/**
- * What the boot host logs when this is the next step for the member: it is stored then, and not
- * begun.
- */
-const logged = (member: string, step: Stage): string =>
-  `replacing ${member}: ${step === 'remove' ? 'the data on ' : `next is ${step}`}`;
+/** What the boot host logs when this step of the member's replacement is stored and not begun. */
+const logged = (member: string, step: Stage): string => {
+  if (step !== 'remove') return reasonOf(foundingStep('replacing_stage', { member, stage: step })).text;
+  return reasonOf(foundingStep('replacing_begun', { member, cause: 'the data on ' })).text.slice(0, -1);
+};
 
 /**
- * Whether the boot host came to the step before the replacement was over. Most are over in an
- * instant: its log is the first to tell.
+ * Whether the boot host reached the step before the replacement was over. Most steps last only an
+ * instant, and its log shows them first.
  */
 async function comesTo(rack: Rack, step: string, over: Promise<unknown>): Promise<boolean> {
   const log = openSync(join(rack.host.home, 'muster.log'), 'r');

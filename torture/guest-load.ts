@@ -1,9 +1,9 @@
 /**
- * The load inside the guest. First it reads the store and says what it holds; then writers put
- * records until the power goes, and each acknowledged commit is named on the console.
+ * The load inside the guest. It reads the store and prints its content; then writers put records
+ * until the power is cut, and each acknowledged commit is printed on the console.
  *
  * Lines: `opening` · `revision R` · `have WRITER N` per writer · `fault TEXT` when the store
- * contradicts itself · `load` · then `a WRITER:N WRITER:N …` (acknowledged), over and over.
+ * contradicts itself · `load` · then `a WRITER:N WRITER:N …` (acknowledged), repeatedly.
  *
  * A commit N of a writer puts its record N, deletes its record N - WINDOW, and notes N under
  * `last/WRITER`: all or nothing.
@@ -18,17 +18,15 @@ const WRITERS = 24;
 const WINDOW = 200;
 
 const say = (line: string): void => void writeSync(1, `${line}\n`);
-/** Counts nothing: the guest has no npm packages. */
+/** Metrics that count nothing: the guest has no npm packages. */
 const noMetrics: Metrics = { add() {}, set() {}, observe() {}, text: async () => '' };
 
 const key = (writer: number, n: number): string => `w/${writer}/${n}`;
-/** The one right value of a record, from 10 octets to 3 KiB. */
+/** The correct value of a record, from 10 octets to 3 KiB. */
 const recordValue = (writer: number, n: number): string =>
   `${writer}:${n}:${'x'.repeat((n * 37 + writer * 101) % (n % 50 === 0 ? 3000 : 400))}`;
 
-/**
- * The last commit of each writer that is there; says a fault for whatever does not belong together.
- */
+/** The last commit of each writer in the store; prints a fault for everything inconsistent. */
 function check(records: readonly StoredRecord[]): Map<number, number> {
   const byKey = new Map(records.map((record) => [record.key, record]));
   const last = new Map<number, number>();
@@ -51,7 +49,7 @@ function check(records: readonly StoredRecord[]): Map<number, number> {
 }
 
 const acknowledged: string[] = [];
-/** Names together what was acknowledged within one turn of the event loop. */
+/** Prints the commits that were acknowledged within one turn of the event loop together. */
 function acknowledge(writer: number, n: number): void {
   acknowledged.push(`${writer}:${n}`);
   if (acknowledged.length === 1) setImmediate(() => say(`a ${acknowledged.splice(0).join(' ')}`));

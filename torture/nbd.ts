@@ -1,8 +1,8 @@
 /**
- * Serves a {@link VolatileDisk} to QEMU: the part of the NBD protocol that it uses
+ * Serves a {@link VolatileDisk} to QEMU with the part of the NBD protocol that QEMU uses
  * (github.com/NetworkBlockDevice/nbd, doc/proto.md: fixed newstyle negotiation, simple replies). A
- * flush is answered after every write that was answered before it is durable, which is what the
- * protocol promises a client.
+ * flush is answered when every write that was answered before it is durable, as the protocol
+ * promises.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { VolatileDisk } from './disk.ts';
@@ -13,7 +13,7 @@ const REQUEST_MAGIC = 0x25609513;
 const REPLY_MAGIC = 0x67446698;
 /** Fixed newstyle, no zeroes after the negotiation. */
 const HANDSHAKE_FLAGS = 0b11;
-/** Flags are there; flushes are understood. Nothing that would make a write durable by itself. */
+/** The server has flags and supports flushes, but no flag that makes a single write durable. */
 const EXPORT_FLAGS = 0b101;
 const OPTION = { abort: 2, info: 6, go: 7 } as const;
 const REPLY = { ack: 1, info: 3, unsupported: 0x80000001 } as const;
@@ -22,9 +22,7 @@ const INVALID = 22;
 const REQUEST_LENGTH = 28;
 
 export interface DiskServer {
-  /**
-   * At once, in the middle of what was sent, nothing more is done or answered: the power is gone.
-   */
+  /** Stops immediately, even within a request: nothing more is done or answered. */
   freeze(): void;
   close(): Promise<void>;
 }
@@ -79,7 +77,7 @@ class Session {
     while (!this.#frozen() && this.#step());
   }
 
-  /** Takes `length` octets of the input, or nothing while they are not all there. */
+  /** Takes `length` octets of the input; undefined while they are not all there. */
   #cut(length: number): Buffer | undefined {
     if (this.#input.length < length) return undefined;
     const piece = this.#input.subarray(0, length);
@@ -146,7 +144,7 @@ class Session {
       case COMMAND.read:
         return this.#reply(handle, 0, this.#disk.read(at, length));
       case COMMAND.write:
-        // A copy: the input's memory is not ours to keep.
+        // A copy, since the input's memory is reused.
         this.#disk.write(at, Buffer.from(message.subarray(REQUEST_LENGTH)));
         return this.#reply(handle, 0);
       case COMMAND.flush:
@@ -164,7 +162,7 @@ class Session {
     head.writeUInt32BE(error, 4);
     handle.copy(head, 8);
     this.#socket.write(head);
-    // Again a copy: the disk may change before the socket has taken it.
+    // A copy, since the disk may change before the socket has sent the octets.
     if (data) this.#socket.write(Buffer.from(data));
     return true;
   }

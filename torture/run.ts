@@ -1,8 +1,8 @@
 /**
- * `make torture`: a boot host as a QEMU guest whose power is cut under load, again and again, on a
- * disk that then loses what was not flushed. After every cut it starts from what the disk kept, and
- * must hold every commit that it had named on its console as acknowledged. Then the same with a
- * store that does not sync, which must be caught: else the test proves nothing.
+ * `make torture`: cuts the power of a boot host in QEMU repeatedly under load, with a disk that
+ * loses what was not flushed. After every cut the guest starts from that disk and must have every
+ * commit that it had printed on its console as acknowledged. The same is done with a store that
+ * does not sync: its losses must be found, otherwise the test proves nothing.
  */
 import { execFile, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
@@ -19,23 +19,17 @@ const PROJECT = new URL('../', import.meta.url).pathname;
 const RESULT = join(PROJECT, 'lab/results/torture-store.json');
 const DISK_BYTES = 128 * 1024 * 1024;
 const ROUNDS = 20;
-/** Cuts that a broken store is given to lose something. */
+/** How many cuts the broken store gets to lose something. */
 const CONTROL_ROUNDS = 4;
-/** A guest under emulation that says nothing for so long is stuck. */
+/** An emulated guest that prints nothing for this long is stuck. */
 const SILENCE_MS = 90_000;
-/**
- * Every fourth cut comes within this time from when the store begins to open what the last cut
- * left…
- */
+/** Every fourth cut comes within this time after the store begins to open. */
 const OPENING_MS = 2000;
-/** …the others within this time of load. */
+/** The other cuts come within this time after the load begins. */
 const LOAD_MS = [200, 5000] as const;
-/**
- * The cut then waits until up to so many writes are not flushed, so that there is something to
- * lose…
- */
+/** The cut then waits until up to this many writes are not flushed, so that some can be lost. */
 const MAX_UNFLUSHED = 12;
-/** …but not for long. */
+/** The longest wait for unflushed writes. */
 const UNFLUSHED_WITHIN_MS = 2000;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -50,9 +44,9 @@ interface Round {
   readonly round: number;
   readonly cutDuring: 'opening' | 'load';
   readonly cutAfterMs: number;
-  /** Commits that the guest named before this cut. */
+  /** Commits that the guest had printed as acknowledged before this cut. */
   readonly acknowledged: number;
-  /** Of all commits named before this boot: how many were not there. */
+  /** How many of the commits acknowledged before this boot were missing. */
   readonly missing: number;
   readonly faults: readonly string[];
   readonly disk: CutReport;
@@ -67,8 +61,8 @@ interface Campaign {
 }
 
 /**
- * A generator with a seed that is printed; the guest's own timing is not repeatable, what the cuts
- * do to the disk is.
+ * A random generator whose seed is printed. What the cuts do to the disk can be repeated with it;
+ * the guest's own timing cannot.
  */
 function generator(seed: number): () => number {
   let state = seed >>> 0;
@@ -80,11 +74,11 @@ function generator(seed: number): () => number {
   };
 }
 
-/** Whoever stops the run stops its QEMU, which would else go on by itself. */
+/** Stopping the run stops its QEMU, which would otherwise keep running. */
 const stopping = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
 
-/** An empty ext4, as mkfs makes it. */
+/** The image of an empty ext4, made by mkfs. */
 async function freshDisk(): Promise<VolatileDisk> {
   const directory = await mkdtemp(join(tmpdir(), 'muster-torture-'));
   const file = join(directory, 'disk');
@@ -136,8 +130,8 @@ async function boot(
   try {
     await until(console, server);
   } finally {
-    // The disk first: nothing that the guest still sends reaches it. What the guest said until then
-    // counts.
+    // The disk is cut first, so that nothing that the guest still sends reaches it. Everything that
+    // the guest had printed by then counts.
     await server.close();
     qemu.kill('SIGKILL');
     await closed;
@@ -146,10 +140,7 @@ async function boot(
   return console;
 }
 
-/**
- * Freezes the disk in the middle of writing: in the write that makes `count` of them unflushed, or
- * after a while.
- */
+/** Freezes the disk during the write that makes `count` writes unflushed, or after a while. */
 async function midWrite(disk: VolatileDisk, server: DiskServer, count: number): Promise<void> {
   const reached = new Promise<void>((resolve) => {
     disk.alarm(count, () => {
@@ -160,10 +151,7 @@ async function midWrite(disk: VolatileDisk, server: DiskServer, count: number): 
   await Promise.race([reached, sleep(UNFLUSHED_WITHIN_MS)]);
 }
 
-/**
- * Cuts the power `count` times and looks after each what is there; ends with a boot that only
- * looks.
- */
+/** Cuts the power `count` times and checks the store after each cut; the last boot only checks. */
 async function campaign(
   guest: Guest,
   synchronous: 'FULL' | 'OFF',

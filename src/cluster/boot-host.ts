@@ -1,6 +1,6 @@
 /**
- * The boot host as a client of a cluster: certificates that it makes for itself, anew in every life
- * of the server, and never stores with their keys.
+ * The boot host's own client certificates for clusters. They are made again in every life of the
+ * server; their private keys are never stored.
  */
 import type { Clock } from '../base/clock.ts';
 import { type AuthorityName, leafOf } from '../pki/hierarchy.ts';
@@ -16,12 +16,14 @@ export interface BootHostDeps {
   readonly clock: Clock;
 }
 
-/** So long a certificate is used at most: a rotation of its CA is noticed by then. */
+/** A certificate is used for at most this long, so that a rotation of its CA takes effect. */
 const USED_MS = 3_600_000;
 
 /**
- * What the boot host shows to a cluster, made when it is first wanted. The returned function throws
- * E_NO_KEYS for a cluster that has none.
+ * Returns a function that resolves with the boot host's credentials for a cluster; they are made
+ * when they are first needed.
+ *
+ * @throws {MusterError} E_NO_KEYS (the returned function) when the cluster has no keys yet.
  */
 export function bootHostCredentials(
   { pki, clock }: BootHostDeps,
@@ -30,8 +32,8 @@ export function bootHostCredentials(
 ): (cluster: string) => Promise<Credentials> {
   const held = new Map<string, { readonly until: number; readonly made: Promise<Credentials> }>();
   /**
-   * What is in the ledger of earlier ones: taken out when they have ended, or a year of looking at
-   * a cluster would leave thousands.
+   * Earlier certificates in the ledger of issued ones. They are deleted after they have expired;
+   * otherwise a year would leave thousands of entries.
    */
   const entries = new Map<string, readonly IssuedCertificate[]>();
   const issue = async (cluster: string): Promise<Credentials> => {
@@ -57,7 +59,7 @@ export function bootHostCredentials(
     const until = clock.now() + Math.min(leafOf(leaf).lifetime / 2, USED_MS);
     const made = issue(cluster);
     held.set(cluster, { until, made });
-    // What failed is tried again when it is wanted again.
+    // After a failure the next call tries again.
     made.catch(() => held.delete(cluster));
     return made;
   };

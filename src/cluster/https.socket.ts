@@ -1,11 +1,8 @@
-/**
- * One request over mTLS to something of a cluster (etcd's JSON gateway, an API server), with a
- * certificate made for the boot host.
- */
+/** One request over mTLS to a cluster's etcd or API server, with the boot host's certificate. */
 import https from 'node:https';
 import { MusterError } from '../base/errors.ts';
 
-/** Who we are there, and whom we believe. PEM. */
+/** The client's certificate and key, and the CA that is trusted. PEM. */
 export interface Credentials {
   readonly ca: string;
   readonly cert: string;
@@ -16,33 +13,36 @@ export interface Sent {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Sent as JSON. */
   readonly body?: object | undefined;
-  /** Of the body; `application/json` unless it is said. */
+  /** The content type of the body; default `application/json`. */
   readonly contentType?: string | undefined;
-  /** Milliseconds until an answer has to be whole. */
+  /** Milliseconds until the whole answer must be there. */
   readonly patience: number;
-  /** Octets of an answer that are taken. */
+  /** The most octets that an answer may have. */
   readonly limit: number;
-  /** Ends it earlier. */
+  /** Aborts the request. */
   readonly signal?: AbortSignal | undefined;
-  /** Keeps connections; without it, one a request. */
+  /** Keeps connections open; without it, each request has its own connection. */
   readonly agent?: https.Agent | undefined;
 }
 
 export interface Answer {
   readonly status: number;
   readonly text: string;
-  /** The other side's clock, ms since 1970; whole seconds. */
+  /** The server's clock from the header `Date`, ms since 1970, in whole seconds. */
   readonly date?: number;
 }
 
-/** Rejects when there is no whole answer in time; what the answer says is the caller's. */
+/**
+ * Resolves with the answer, whatever its status. Rejects when there is no whole answer in time, or
+ * with E_TOO_LARGE when it has more than `limit` octets.
+ */
 export function ask(url: string, credentials: Credentials, sent: Sent): Promise<Answer> {
   const { method, body, patience, limit, signal, agent = false } = sent;
   const { ca, cert, key } = credentials;
   return new Promise((resolve, reject) => {
     const late = AbortSignal.timeout(patience);
     const ended = AbortSignal.any([late, ...(signal ? [signal] : [])]);
-    // Node says of both that the operation was aborted, which tells nobody what to do.
+    // Node's message is "the operation was aborted" for both signals, which helps nobody.
     const failed = (cause: Error): void =>
       reject(late.aborted ? new Error(`no whole answer within ${patience / 1000} s`, { cause }) : cause);
     const headers = body === undefined ? {} : { 'content-type': sent.contentType ?? 'application/json' };

@@ -1,8 +1,7 @@
 /**
- * A cluster's API as the boot host reaches it: every API server by its own address, with an admin
- * certificate of an hour.
+ * Speaks to a cluster's API servers, each by its own address, with an admin certificate that is
+ * used for an hour.
  */
-
 import { fieldsOf, parsed, textOf } from '../base/foreign-json.ts';
 import { urlHost } from '../base/ip.ts';
 import { type BootHostDeps, bootHostCredentials } from './boot-host.ts';
@@ -11,15 +10,15 @@ import { type Kube, type KubeAnswer, KubeRefusal } from './kube.ts';
 import { API_PORT } from './spec/ports.ts';
 
 const PATIENCE_MS = 5000;
-/** A node with its images takes some 20 KiB. */
+/** A Node with its list of images has about 20 KiB. */
 const ANSWER_LIMIT = 64 * 1024 * 1024;
 
-export interface KubeDeps extends BootHostDeps {
+interface KubeDeps extends BootHostDeps {
   /** Aborts when the daemon stops. */
   readonly signal: AbortSignal;
 }
 
-/** By cluster and the address of a control plane. */
+/** Returns a function from a cluster and a control plane's address to its API server. */
 export function createKubes({ signal, ...deps }: KubeDeps): (cluster: string, address: string) => Kube {
   const credentials = bootHostCredentials(deps, 'muster-admin', 'ca');
   return (cluster, address) =>
@@ -32,11 +31,12 @@ export function createKubes({ signal, ...deps }: KubeDeps): (cluster: string, ad
         limit: ANSWER_LIMIT,
         signal,
       });
-      return taken(answer, deps.clock.now());
+      return accepted(answer, deps.clock.now());
     };
 }
 
-function taken({ status, text, date }: Answer, now: number): KubeAnswer {
+/** The answer, or throws KubeRefusal when its status is not a success. */
+function accepted({ status, text, date }: Answer, now: number): KubeAnswer {
   const body = parsed(text);
   if (status >= 200 && status < 300) return { body, text, date: date ?? now };
   throw new KubeRefusal(status, textOf(fieldsOf(body).message) || text.trim() || `status ${status}`);

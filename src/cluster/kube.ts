@@ -1,6 +1,6 @@
-/** One API server as the boot host speaks to it. */
+/** The interface of one API server. */
 
-/** The API refused, in its own words. */
+/** The API server's refusal, with its message and HTTP status. */
 export class KubeRefusal extends Error {
   readonly status: number;
 
@@ -13,7 +13,7 @@ export class KubeRefusal extends Error {
 
 export interface KubeAnswer {
   readonly body: unknown;
-  /** As it came; of paths that do not speak JSON. */
+  /** The unparsed text, for paths that do not answer in JSON. */
   readonly text: string;
   /** The API server's clock, ms since 1970. */
   readonly date: number;
@@ -26,14 +26,14 @@ export interface KubeCall {
 }
 
 /**
- * One API server. Throws KubeRefusal for an answer that is none of success; else what the
- * connection says.
+ * Sends one request to an API server. Rejects with KubeRefusal when the status is not a success,
+ * otherwise with the error of the connection.
  */
 export type Kube = (path: string, call?: KubeCall) => Promise<KubeAnswer>;
 
 /**
- * The API server that says first that it is ready. Rejects with what one of them says when none
- * does.
+ * Resolves with the first API server that answers that it is ready. Rejects with one of their
+ * errors when none is.
  */
 export async function firstReady(kubes: readonly Kube[]): Promise<Kube> {
   const asked = kubes.map(async (kube) => {

@@ -1,23 +1,24 @@
 /**
- * The clusters of a run as their client sees them: it gets its certificate from Muster, writes, and
- * looks.
+ * The clusters of a run as a client of their etcd sees them. The client gets its certificate from
+ * Muster, writes to all members, and reads back.
  */
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
+import type { EtcdView } from '../cluster/etcd/founding.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import { connectEtcd, type LabEtcd } from './etcd.socket.ts';
 import { type EtcdState, spanOf } from './steps.ts';
 import { lost, startWriter, type Writer } from './writer.ts';
 
-/** Between two looks. */
+/** Between two reads while something is waited for. */
 const POLL = millis(500);
-/** Between two requests for the client's certificate, while the cluster has no keys. */
+/** Between two requests for the client's certificate while the cluster has no keys. */
 const ASK = millis(3000);
 
-export interface ClustersDeps {
+interface ClustersDeps {
   readonly clock: Clock;
-  /** Throws while the cluster has no keys. */
-  readonly client: (cluster: string) => Promise<EtcdClient>;
+  /** Makes a client certificate and the addresses for it. Throws while the cluster has no keys. */
+  readonly credentials: (cluster: string) => Promise<EtcdClient>;
   /** Resolves with the first sign of the cluster's founding, or when the run is over. */
   readonly opened: (cluster: string) => Promise<void>;
   readonly signal: AbortSignal;
@@ -26,74 +27,82 @@ export interface ClustersDeps {
 export interface Clusters {
   startWriting(cluster: string): void;
   stopWriting(cluster: string): Promise<void>;
-  /** When power was cut: what was acknowledged before is what counts. */
+  /** Notes that power is cut now: `written.upTo` counts back from this moment. */
   noteCut(): void;
-  /** Undefined: it is so. Else what is there instead; asked again until it is so. */
+  /** Resolves with undefined when etcd is in that state, otherwise with what was found instead. */
   look(state: EtcdState): Promise<string | undefined>;
-  /** Undefined: it became so. `stalled` ends the wait with its reason. */
+  /**
+   * Looks until etcd is in that state and resolves with undefined; or ends with what was found
+   * instead and the reason that `stalled` gives.
+   */
   wait(state: EtcdState, stalled: () => string | undefined): Promise<string | undefined>;
-  /** How many writes were acknowledged, for people. */
+  /** How many writes were acknowledged so far. */
   writes(cluster: string): number;
   close(): Promise<void>;
 }
 
-interface Seat {
-  /** The client, or its coming. */
+interface Client {
+  /** The connection; undefined until it is asked for, and after it failed. */
   etcd: Promise<LabEtcd> | undefined;
   writer: Writer | undefined;
   /** Resolves when the writer runs, or the run is over. */
   begun: Promise<void> | undefined;
+  /** The id of the etcd cluster that was seen first. */
   firstId: string | undefined;
 }
 
-export function openClusters({ clock, client, opened, signal }: ClustersDeps): Clusters {
-  const seats = new Map<string, Seat>();
+export function openClusters({ clock, credentials, opened, signal }: ClustersDeps): Clusters {
+  const clients = new Map<string, Client>();
   let cutAt: Millis | undefined;
   let closed = false;
   const over = () => closed || signal.aborted;
 
-  const seatOf = (cluster: string): Seat => {
-    const known = seats.get(cluster);
+  const clientOf = (cluster: string): Client => {
+    const known = clients.get(cluster);
     if (known) return known;
-    const seat: Seat = { etcd: undefined, writer: undefined, begun: undefined, firstId: undefined };
-    seats.set(cluster, seat);
-    return seat;
+    const client: Client = { etcd: undefined, writer: undefined, begun: undefined, firstId: undefined };
+    clients.set(cluster, client);
+    return client;
   };
   const pause = (span: Millis) => new Promise<void>((next) => clock.after(span, next));
 
   const connected = (cluster: string): Promise<LabEtcd> => {
-    const seat = seatOf(cluster);
-    seat.etcd ??= client(cluster)
+    const client = clientOf(cluster);
+    client.etcd ??= credentials(cluster)
       .then(connectEtcd)
       .catch((error: unknown) => {
-        seat.etcd = undefined;
+        client.etcd = undefined;
         throw error;
       });
-    return seat.etcd;
+    return client.etcd;
   };
 
   /**
-   * A member that joined since is asked at its own address; the writer keeps to the members that it
-   * began with.
+   * Connects again when `names` has a member that joined later, so that it is read at its own
+   * address. The writer stays with the members with which it began.
    */
-  const meet = async (cluster: string, etcd: LabEtcd, names: readonly string[]): Promise<void> => {
+  const includeNewMembers = async (
+    cluster: string,
+    etcd: LabEtcd,
+    names: readonly string[],
+  ): Promise<void> => {
     if (names.every((name) => name === '' || etcd.members.some((known) => known.name === name))) return;
-    const seat = seatOf(cluster);
-    seat.etcd = undefined;
+    const client = clientOf(cluster);
+    client.etcd = undefined;
     await connected(cluster).then(
-      () => seat.writer || etcd.close(),
+      () => client.writer || etcd.close(),
       () => {
-        seat.etcd = Promise.resolve(etcd);
+        client.etcd = Promise.resolve(etcd);
       },
     );
   };
 
-  const begin = async (cluster: string, seat: Seat): Promise<void> => {
+  const begin = async (cluster: string, client: Client): Promise<void> => {
     await opened(cluster);
     while (!over()) {
       const etcd = await connected(cluster).catch(() => undefined);
       if (etcd) {
-        seat.writer = startWriter(etcd, clock);
+        client.writer = startWriter(etcd, clock);
         return;
       }
       await pause(ASK);
@@ -103,34 +112,19 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
   const lookAt = async (state: EtcdState): Promise<string | undefined> => {
     const { cluster, voters, written } = state;
     const etcd = await connected(cluster);
-    const seat = seatOf(cluster);
+    const client = clientOf(cluster);
     if (written) {
-      if (!seat.writer || seat.writer.acknowledged.size === 0) return 'nothing was acknowledged yet';
       const until = written.upTo === undefined ? clock.now() : (cutAt ?? clock.now()) - spanOf(written.upTo);
-      for (const member of written.on) {
-        const missing = lost(seat.writer, await etcd.keys(member, written.alone === true), until as Millis);
-        if (missing.length > 0)
-          return `${member} lacks ${missing.length} of ${seat.writer.acknowledged.size}, e.g. ${missing.slice(0, 3).join(', ')}`;
-      }
-      return undefined;
+      return await missingWrites(client, etcd, written, until as Millis);
     }
     const view = await etcd.view();
     if (!view) return 'no member answers a linearizable read';
-    await meet(
+    await includeNewMembers(
       cluster,
       etcd,
       view.members.map(({ name }) => name),
     );
-    if (voters !== undefined) {
-      const good = view.members.filter(({ healthy, learner }) => healthy && !learner).length;
-      if (good !== voters || view.members.length !== voters)
-        return `${view.members.length} members, of which ${good} are voters that answer`;
-      seat.firstId ??= view.clusterId;
-      return undefined;
-    }
-    return view.clusterId === seat.firstId
-      ? undefined
-      : `its id is ${view.clusterId}, and was ${seat.firstId ?? 'never seen'}`;
+    return memberFault(client, view, voters);
   };
   const look = (state: EtcdState): Promise<string | undefined> =>
     lookAt(state).catch((error: Error) => error.message);
@@ -138,11 +132,11 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
   return {
     look,
     startWriting(cluster) {
-      const seat = seatOf(cluster);
-      seat.begun ??= begin(cluster, seat);
+      const client = clientOf(cluster);
+      client.begun ??= begin(cluster, client);
     },
     async stopWriting(cluster) {
-      await seatOf(cluster).writer?.stop();
+      await clientOf(cluster).writer?.stop();
     },
     noteCut() {
       cutAt = clock.now();
@@ -156,13 +150,45 @@ export function openClusters({ clock, client, opened, signal }: ClustersDeps): C
         await pause(POLL);
       }
     },
-    writes: (cluster) => seatOf(cluster).writer?.acknowledged.size ?? 0,
+    writes: (cluster) => clientOf(cluster).writer?.acknowledged.size ?? 0,
     async close() {
       closed = true;
-      for (const seat of seats.values()) {
-        await seat.writer?.stop();
-        (await seat.etcd?.catch(() => undefined))?.close();
+      for (const client of clients.values()) {
+        await client.writer?.stop();
+        (await client.etcd?.catch(() => undefined))?.close();
       }
     },
   };
+}
+
+/** Which acknowledged writes a member lacks; undefined when all are there. */
+async function missingWrites(
+  { writer }: Client,
+  etcd: LabEtcd,
+  { on, alone }: NonNullable<EtcdState['written']>,
+  until: Millis,
+): Promise<string | undefined> {
+  if (!writer || writer.acknowledged.size === 0) return 'nothing was acknowledged yet';
+  for (const member of on) {
+    const missing = lost(writer, await etcd.keys(member, alone === true), until);
+    if (missing.length > 0)
+      return `${member} lacks ${missing.length} of ${writer.acknowledged.size}, e.g. ${missing.slice(0, 3).join(', ')}`;
+  }
+  return undefined;
+}
+
+/**
+ * Whether etcd has exactly `voters` members that answer or, without `voters`, still the id that was
+ * seen first. Returns what was found instead.
+ */
+function memberFault(client: Client, view: EtcdView, voters: number | undefined): string | undefined {
+  if (voters === undefined)
+    return view.clusterId === client.firstId
+      ? undefined
+      : `its id is ${view.clusterId}, and was ${client.firstId ?? 'never seen'}`;
+  const good = view.members.filter(({ healthy, learner }) => healthy && !learner).length;
+  if (good !== voters || view.members.length !== voters)
+    return `${view.members.length} members, of which ${good} are voters that answer`;
+  client.firstId ??= view.clusterId;
+  return undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * A client of a cluster's etcd, as a person has one: its JSON gateway over mTLS, with the
- * certificate that Muster made for it.
+ * A client of a cluster's etcd as an operator would use: it speaks to etcd's JSON gateway over
+ * mTLS, with a certificate that Muster made.
  */
 import https from 'node:https';
 import type { EtcdView } from '../cluster/etcd/founding.ts';
@@ -8,11 +8,11 @@ import { gatewayOf } from '../cluster/etcd/gateway.socket.ts';
 import { ask } from '../cluster/https.socket.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 
-/** Emulated machines answer late; one that lost its power never does. */
+/** Emulated machines answer slowly; a machine without power never answers. */
 const PATIENCE_MS = 5000;
 const ANSWER_LIMIT = 64 * 1024 * 1024;
 const PREFIX = 'muster-lab/';
-/** The first key behind all that begin with the prefix. */
+/** The end of the range: the first key after all keys with the prefix. */
 const END = 'muster-lab0';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
@@ -21,9 +21,9 @@ export interface LabEtcd {
   readonly members: EtcdClient['members'];
   /** Undefined when no member answers a linearizable read. */
   view(): Promise<EtcdView | undefined>;
-  /** Resolves when it is acknowledged; else throws, and it may be there or not. */
+  /** Resolves when etcd acknowledges the write. After an error the key may be there or not. */
   put(member: string, key: string): Promise<void>;
-  /** All keys that were put. `alone`: what this member has, without asking the others. */
+  /** All keys that were put. `alone`: as this member has them, without asking the others. */
   keys(member: string, alone: boolean): Promise<ReadonlySet<string>>;
   close(): void;
 }

@@ -1,27 +1,27 @@
-/** Whether what was seen is what was expected. Pure: one row a check. */
+/** Compares what was seen of a machine with what a scenario expects. Pure: one row per check. */
 import { heldFor, type MachineObserved, matches, outcomeOf, phaseOf } from './observed.ts';
 import { type Check, checkOf, type Expectation, spanOf } from './steps.ts';
 
 export interface Verdict {
   readonly text: string;
   readonly ok: boolean;
-  /** What was found, when it is not what was expected; else what makes sure. */
+  /** What was found instead, or a confirmation. */
   readonly detail: string;
 }
 
 interface Row<K extends Check> {
   readonly text: (wanted: NonNullable<Expectation[K]>) => string;
-  /** Undefined: as expected. Otherwise what is there instead. */
+  /** Undefined when it is as expected, otherwise what was found instead. */
   readonly fault: (wanted: NonNullable<Expectation[K]>, seen: MachineObserved) => string | undefined;
 }
 
 const show = (value: unknown): string => (value === undefined ? 'nothing' : JSON.stringify(value));
 const differs = (wanted: unknown, found: unknown): string | undefined =>
   show(wanted) === show(found) ? undefined : `found ${show(found)}`;
-const silent = 'its system never said what it is';
+const silent = 'its system never reported its facts';
 const sorted = (list: readonly string[]): string[] => [...list].sort();
 
-/** A word of the kernel command line, without its name. */
+/** The value of an argument of the kernel command line. */
 const argument = (seen: MachineObserved, name: string): string | undefined =>
   seen.facts?.value.commandLine
     .split(' ')

@@ -1,7 +1,7 @@
 /**
- * How the rack learns what became of a machine without logging in to it: a unit, added to the lab's
- * profiles, that prints one line of JSON on the second serial port once the system has reported
- * ready. The probe system does so by itself.
+ * How the rack learns the state of a machine without logging in: a unit that is added to the lab's
+ * profiles prints one line of JSON on the second serial port once the system has reported ready.
+ * The probe system prints such a line without the unit.
  */
 import type { Facts } from './observed.ts';
 import type { Expectation } from './steps.ts';
@@ -10,7 +10,7 @@ const FACTS = 'MUSTER-FACTS ';
 const PROBE = 'MUSTER-PROBE ';
 const PORT = '/dev/ttyS1';
 
-/** Python, because cloud-init brings it and it writes JSON right. */
+/** In Python, because cloud-init depends on it and its JSON is correct. */
 const SCRIPT = `import base64, grp, json, os, pwd, subprocess, sys, time
 
 def run(*words):
@@ -51,7 +51,7 @@ with open("${PORT}", "w") as port:
 `;
 
 const UNIT = `[Unit]
-Description=Says what this machine is (virtual rack)
+Description=Reports the facts of this machine (virtual rack)
 DefaultDependencies=no
 After=multi-user.target muster-ready.service
 [Service]
@@ -62,11 +62,11 @@ WantedBy=multi-user.target
 `;
 
 /**
- * What an emulated machine's kernel need not do. A busy host delivers an emulated timer's
- * interrupts late, and the kernel, which counts them early at boot, panics: "IO-APIC + timer
- * doesn't work"; under KVM it does not count either (arch/x86/kernel/kvm.c). Guarding against a
- * processor's faults, which this one lacks, takes a twentieth of the boot; clearing memory at every
- * allocation stood high in the kernel's own profile of one.
+ * Kernel arguments for emulated machines. `no_timer_check`: a busy host delivers the interrupts of
+ * an emulated timer late, and a kernel that counts them early at boot panics with "IO-APIC + timer
+ * doesn't work"; under KVM the kernel does not count them either (arch/x86/kernel/kvm.c).
+ * `mitigations=off`: the mitigations for real processors take a twentieth of the boot.
+ * `init_on_alloc=0`: clearing memory at each allocation was high in the kernel's profile of a boot.
  */
 const EMULATED_ARGUMENTS = ['no_timer_check', 'mitigations=off', 'init_on_alloc=0'];
 
@@ -76,8 +76,9 @@ const object = (value: unknown): Loose =>
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /**
- * The scenario's documents with that unit in every Profile of a full system, and the second port on
- * the command line of the probe's. Other documents go through as they are; Muster judges them.
+ * The scenario's documents, with that unit in every Profile of a full system and the second serial
+ * port on the kernel command line of the probe. Other documents are not changed; Muster checks
+ * them.
  */
 export function withFacts(documents: readonly Loose[], expectations: readonly Expectation[]): Loose[] {
   const asked = {
@@ -108,7 +109,7 @@ export function withFacts(documents: readonly Loose[], expectations: readonly Ex
   });
 }
 
-/** The last complete line of facts in what came over the port; undefined while there is none. */
+/** The facts in the last complete line from the serial port; undefined while there is none. */
 export function readFacts(text: string): Facts | undefined {
   let found: Facts | undefined;
   for (const line of text.split('\n').slice(0, -1)) {

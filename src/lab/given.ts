@@ -1,6 +1,6 @@
 /**
- * What a scenario's Clusters take from the directory of artifacts: `kubernetes.yaml` there says
- * which version it holds and what of the full specification follows from that, so that one scenario
+ * Settings that a scenario's Clusters take from the directory of artifacts: its `kubernetes.yaml`
+ * names the version in the directory and the settings that this version needs. So one scenario
  * serves every version. Pure.
  */
 
@@ -9,7 +9,7 @@ type Loose = Record<string, unknown>;
 const isMap = (value: unknown): value is Loose =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** `over` wins; maps are merged, everything else is replaced. */
+/** Maps are merged; for everything else `over` replaces `under`. */
 function merged(under: unknown, over: unknown): unknown {
   if (!isMap(under) || !isMap(over)) return over;
   const result: Loose = { ...under };
@@ -17,10 +17,7 @@ function merged(under: unknown, over: unknown): unknown {
   return result;
 }
 
-/**
- * The documents with `given` merged over `spec.kubernetes` of each Cluster that has one; the others
- * as they are.
- */
+/** The documents, with `given` merged over `spec.kubernetes` of each Cluster that has one. */
 export function withGiven(documents: readonly Loose[], given: Loose): Loose[] {
   return documents.map((document) => {
     const { kind, spec } = document;

@@ -1,12 +1,10 @@
-/**
- * Images that this host builds: the scripts under images/, and where they leave what they built.
- */
+/** Builds images on this host with the scripts under images/. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
 
-/** What can be built, as scenarios and `muster image build` name it. */
-export const BUILDS = {
+/** The builds by the names that scenarios and `muster image build` use. */
+const BUILDS = {
   'debian-13': ['images/debian/build.sh', '--suite', 'trixie'],
   'debian-13-ignition': ['images/debian/build.sh', '--suite', 'trixie', '--ignition'],
   'debian-13-kubernetes': ['images/debian/build.sh', '--suite', 'trixie', '--kubernetes'],
@@ -20,16 +18,18 @@ export const BUILDS = {
   'debian-12': ['images/debian/build.sh', '--suite', 'bookworm'],
   probe: ['images/probe/build.sh'],
 } as const;
-export type BuiltImageName = keyof typeof BUILDS;
+type BuiltImageName = keyof typeof BUILDS;
 
 export interface BuiltImage {
-  /** Holds its files and image.json, which says what they are. */
+  /** Contains the image's files and image.json, which describes them. */
   readonly directory: string;
 }
 
 /**
- * Builds an image unless it is in the cache already; what the script has to say goes to `say`, line
- * by line. Throws E_BUILD.
+ * Builds an image unless it is in the cache already. The script's messages go to `say`, line by
+ * line.
+ *
+ * @throws {MusterError} E_BUILD when the script fails.
  */
 export async function buildImage(
   name: BuiltImageName,

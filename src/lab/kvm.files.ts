@@ -1,6 +1,6 @@
 /**
- * Whether this host's KVM runs a guest. A device that is there and does not work is common in
- * nested virtual machines.
+ * Finds out whether this host's KVM runs a guest. Nested virtual machines often have a KVM device
+ * that does not work.
  */
 import { accessSync, constants } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { run, start } from './process.files.ts';
 
-/** With KVM the probe system's first line comes in one or two seconds. */
+/** A guest that shows nothing for this long does not run. With KVM it takes one or two seconds. */
 const GUEST_WITHIN_MS = 8000;
 const POLL_MS = 100;
 

@@ -1,6 +1,6 @@
 /**
- * A machine of the rack: its disks, its firmware's variables, its QEMU, and what its serial ports
- * have said.
+ * A machine of the rack: its disks, its firmware's variables, its QEMU, and the output of its
+ * serial ports.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -11,7 +11,7 @@ import { type Running, start } from './process.files.ts';
 import { qemuArguments } from './qemu.ts';
 import type { LabMachine } from './scenario.ts';
 
-/** Debian's OVMF: code, and variables as they leave the factory. */
+/** Debian's OVMF: its code, and the initial content of its variables. */
 const UEFI = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', variables: '/usr/share/OVMF/OVMF_VARS_4M.fd' };
 const MIB = 1048576;
 
@@ -19,29 +19,33 @@ export interface Box {
   readonly consoleFile: string;
   powerOn(): Promise<void>;
   powerOff(): Promise<void>;
-  /** The machine is gone at once; what it wrote to its disks is there. */
+  /** Kills the machine; what it wrote to its disks stays. */
   powerCut(): Promise<void>;
-  /** Its blank disks are blank again. Throws E_LAB_TOOL while it is on. */
+  /** Makes its blank disks blank again. Throws E_LAB_TOOL while it is on. */
   wipe(): Promise<void>;
-  /** Removes disks that are not to be kept; it must be off. */
+  /** Removes the files of disks that are not kept; the machine must be off. */
   discard(): Promise<void>;
   readonly on: boolean;
-  /** Octets that the console has shown. */
+  /** How many octets the console has shown. */
   consoleSize(): Promise<number>;
   consoleText(): Promise<string>;
   factsText(): Promise<string>;
-  /** SHA-256 of each disk, as it is now. */
+  /** The present SHA-256 of each disk. */
   diskHashes(): Promise<string[]>;
 }
 
-/** Prepares a machine, switched off. Throws E_LAB_TOOL when firmware is not installed. */
+/**
+ * Prepares a machine that is switched off.
+ *
+ * @throws {MusterError} E_LAB_TOOL when the firmware is not installed.
+ */
 export async function makeBox(
   machine: LabMachine,
   places: {
     readonly directory: string;
     readonly taps: readonly string[];
     readonly accel: 'kvm' | 'tcg';
-    /** Of each disk: the file that it is a copy of. */
+    /** For each disk: the file of which it is a copy, or undefined. */
     readonly copied: readonly (string | undefined)[];
   },
 ): Promise<Box> {
@@ -59,7 +63,7 @@ export async function makeBox(
     try {
       await copyFile(UEFI.variables, uefi.variables);
     } catch (cause) {
-      throw new MusterError('E_LAB_TOOL', `${UEFI.variables} is not there; install the package ovmf`, {
+      throw new MusterError('E_LAB_TOOL', `${UEFI.variables} is missing; install the package ovmf`, {
         cause,
       });
     }
@@ -113,7 +117,7 @@ export async function makeBox(
   };
 }
 
-/** Where a machine's disk lies in the run's folder. */
+/** The path of a machine's disk in the run's folder. */
 export const diskFile = (directory: string, machine: string, index: number): string =>
   join(directory, `${machine}.disk${index}`);
 
@@ -129,7 +133,7 @@ async function fill(path: string, octets: number, text: string): Promise<void> {
   }
 }
 
-/** A file of zeros that takes no room. */
+/** Makes a sparse file of zeros. */
 async function hollow(path: string, octets: number): Promise<void> {
   await writeFile(path, '');
   await truncate(path, octets);

@@ -1,6 +1,6 @@
 /**
- * The boot host of the rack: the real command, spoken to as operators do, by its command line and
- * socket.
+ * The boot host of the rack: the real `muster serve`, operated with the command line, as operators
+ * do.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -15,25 +15,25 @@ import { type Output, type Running, run, start } from './process.files.ts';
 import { MAIN } from './segment.files.ts';
 
 export interface BootHost {
-  /** `muster WORDS…`; never throws for an exit code. */
+  /** Runs `muster WORDS…`. Does not throw for an exit code. */
   muster(
     words: readonly string[],
     options?: { readonly input?: string; readonly limitMs?: number },
   ): Promise<Output>;
-  /** The same for a line of shell, in the run's folder, with `muster` in its PATH. */
+  /** Runs a line of shell in the run's folder, with `muster` in its PATH. */
   shell(line: string): Promise<Output>;
   leases(): Promise<readonly LeaseView[]>;
-  /** Graceful stop; its exit code. */
+  /** Stops the server gracefully; resolves with its exit code. */
   stop(): Promise<number | null>;
-  /** Starts it again after a stop, with the state that it has. Throws E_LAB_SERVE. */
+  /** Starts the server again with its state. Throws E_LAB_SERVE. */
   restart(): Promise<void>;
-  /** It has ended, and nobody asked it to. */
-  readonly fell: boolean;
+  /** Whether the server has ended although nobody stopped it. */
+  readonly crashed: boolean;
 }
 
-export interface BootHostOptions {
+interface BootHostOptions {
   readonly project: string;
-  /** Of this run: configuration, state and log go below it. */
+  /** The run's folder, for configuration, state and logs. */
   readonly directory: string;
   readonly documents: readonly object[];
   readonly onEvent: (event: MusterEvent) => void;
@@ -42,12 +42,13 @@ export interface BootHostOptions {
 const READY_WITHIN_MS = 30_000;
 const POLL_MS = 200;
 const SHELL_LIMIT_MS = 120_000;
-/** Below /run, which belongs to the namespace: a unix socket's path has to be short. */
+/** Below /run, which belongs to the namespace, because the path of a unix socket must be short. */
 const SOCKET = '/run/muster/muster.sock';
 
 /**
  * Writes the configuration, starts `muster serve`, waits until it is ready, and follows its events.
- * Throws E_LAB_SERVE.
+ *
+ * @throws {MusterError} E_LAB_SERVE when the server ends or is not ready in time.
  */
 export async function startBootHost(options: BootHostOptions): Promise<BootHost> {
   const { project, directory } = options;
@@ -66,7 +67,7 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
   };
   const muster: BootHost['muster'] = (words, more = {}) => run([command, ...words], { env, ...more });
   let last = 0;
-  /** A later life of the server tells of earlier ones too. */
+  /** A restarted server lists the events of its earlier lives again; those are skipped. */
   const onLine = (line: string): void => {
     const view = JSON.parse(line) as EventView;
     const event: MusterEvent = { ...view, at: Date.parse(view.at) as Millis };
@@ -112,7 +113,7 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
       const value = JSON.parse(out || '[]') as LeaseView[] | { items?: LeaseView[] };
       return Array.isArray(value) ? value : (value.items ?? []);
     },
-    get fell() {
+    get crashed() {
       return !asked && !on.serve.running;
     },
     async stop() {

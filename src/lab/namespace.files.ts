@@ -1,7 +1,7 @@
 /**
- * The outer namespace: own network, mounts and processes and an empty /run, so that a run touches
- * neither the host's network nor its services and nothing of it survives, however it ends. Root is
- * not needed where the host allows user namespaces.
+ * The namespace around a run, with its own network, mounts, processes and an empty /run. A run
+ * touches neither the host's network nor its services, and leaves nothing behind, however it ends.
+ * Root is not needed where the host allows user namespaces.
  */
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
@@ -9,14 +9,14 @@ import { delimiter, join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
 
 const INSIDE = 'MUSTER_LAB_INSIDE';
-/** The machines' cables; Debian lets everybody open it. */
+/** The device for the machines' network cards; on Debian every user may open it. */
 const TUN = '/dev/net/tun';
 const SYSTEM_PATHS = ['/usr/sbin', '/sbin'];
 
-/** Whether this process is inside already; then it is the first one there. */
+/** Whether this process is inside already; then it is the first process there. */
 export const insideNamespace = (): boolean => process.env[INSIDE] !== undefined;
 
-/** The process on the host whose child is the first one inside. */
+/** The id of the process on the host whose child is the first process inside. */
 export const hostProcess = (): string => process.env[INSIDE] ?? '';
 
 /** The program's path, or undefined. */
@@ -35,14 +35,16 @@ export function findProgram(name: string): string | undefined {
 }
 
 /**
- * Runs the same command line again inside a new namespace, in the place of this process, with
- * `settings` in its environment. Never returns; throws E_LAB_NAMESPACE when the host does not allow
- * it.
+ * Replaces this process by the same command line inside a new namespace, with `settings` in its
+ * environment. Never returns.
+ *
+ * @throws {MusterError} E_LAB_TOOL without `unshare`, E_LAB_NAMESPACE when the host does not allow
+ * namespaces.
  */
 export function enterNamespace(settings: Readonly<Record<string, string>>): never {
   const unshare = findProgram('unshare');
   if (!unshare)
-    throw new MusterError('E_LAB_TOOL', 'unshare (package util-linux) is not there; the rack needs it');
+    throw new MusterError('E_LAB_TOOL', 'unshare (package util-linux) is missing; the rack needs it');
   try {
     accessSync(TUN, constants.R_OK | constants.W_OK);
   } catch (cause) {

@@ -1,31 +1,31 @@
 /**
- * What a run has seen of its machines: events, what the systems on them said, disks. Values and
- * pure questions to them.
+ * What a run has seen of its machines: events, the facts that their systems report, disks. Values
+ * and pure functions over them.
  */
 import type { MusterEvent } from '../events/event.ts';
 import type { LabMachine } from './scenario.ts';
 import type { EventMatch } from './steps.ts';
 
 /**
- * What the system on a machine says of itself: the full system by src/lab/facts.ts, the probe by
+ * What the system on a machine reports of itself: a full system by src/lab/facts.ts, the probe by
  * images/probe/init.sh.
  */
 export interface Facts {
   readonly hostname?: string;
-  /** By MAC: IPv4 addresses with prefix length. */
+  /** MAC → IPv4 addresses with prefix length. */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
   readonly files?: Readonly<Record<string, FileFact>>;
   readonly users?: Readonly<Record<string, UserFact>>;
   readonly units?: Readonly<Record<string, string>>;
   readonly commandLine: string;
-  /** Seconds since 1970 when it said so. */
+  /** The machine's clock when it reported, seconds since 1970. */
   readonly clock: number;
   readonly dhcpServer?: string;
   readonly documents?: Readonly<Record<string, { readonly sha256: string; readonly text: string }>>;
   readonly failure?: string;
 }
 
-export type FileFact =
+type FileFact =
   | { readonly absent: true }
   | {
       readonly absent: false;
@@ -35,7 +35,7 @@ export type FileFact =
       readonly content: string;
     };
 
-export interface UserFact {
+interface UserFact {
   readonly uid: number;
   readonly shell: string;
   readonly home: string;
@@ -44,7 +44,8 @@ export interface UserFact {
   readonly sudo: boolean;
 }
 
-export interface DiskFact {
+/** The SHA-256 of a disk before and after the run. */
+interface DiskFact {
   readonly before: string;
   readonly after: string;
 }
@@ -59,16 +60,18 @@ export interface MachineObserved {
   readonly machine: LabMachine;
   readonly steps: TimedStep[];
   readonly events: MusterEvent[];
-  /** Its latest words, and the host's clock (ms) when they came. */
+  /** The latest facts, and the host's clock (ms) when they came. */
   facts?: { readonly value: Facts; readonly hostAt: number };
   disks: DiskFact[];
-  /** The whole console. */
+  /** The console's output, filled in at the end of the run. */
   console: string;
-  /** As `muster get leases` shows it at the end. */
+  /** Its address in `muster get leases` at the end. */
   lease?: string;
 }
 
-/** The names under which events may speak of a machine. */
+/**
+ * The subjects of events about a machine: its name, its MACs, and names of a discovered machine.
+ */
 export function subjectsOf(machine: LabMachine): ReadonlySet<string> {
   const names = new Set([machine.name]);
   for (const { mac } of machine.nics) {
@@ -94,7 +97,7 @@ export function phaseOf(observed: Pick<MachineObserved, 'events'>): string | und
   return observed.events.some((event) => event.kind === 'machine.discovered') ? 'discovered' : undefined;
 }
 
-/** Why its last boot script holds it; undefined when it does not. */
+/** The reason's code when its last boot script holds the machine; otherwise undefined. */
 export function heldFor(observed: Pick<MachineObserved, 'events'>): string | undefined {
   const last = observed.events
     .filter((event) => event.kind === 'machine.held' || event.kind === 'boot.script')
@@ -103,10 +106,7 @@ export function heldFor(observed: Pick<MachineObserved, 'events'>): string | und
   return last?.fields?.decision === 'hold' ? last.reason?.code : undefined;
 }
 
-/**
- * What became of it, in a word or two: `ready`, `held (unknown_machine)`, `failed`, or as far as it
- * came.
- */
+/** `ready`, `failed`, `held (unknown_machine)`, or the last phase or step that it reached. */
 export function outcomeOf(observed: MachineObserved): string {
   const phase = phaseOf(observed);
   if (phase === 'ready' || phase === 'failed') return phase;
@@ -114,7 +114,7 @@ export function outcomeOf(observed: MachineObserved): string {
   return held ? `held (${held})` : (phase ?? observed.steps.at(-1)?.step ?? 'off');
 }
 
-/** First occurrences that tell a boot's story, from the events that are told anyway. */
+/** The step of a boot that an event stands for; undefined for events that are no step. */
 export function stepOf(event: MusterEvent): string | undefined {
   switch (event.kind) {
     case 'dhcp.offer':

@@ -1,4 +1,4 @@
-/** A scenario's steps, one after the other, on a rack that stands. */
+/** Runs a scenario's steps one after the other on an open rack. */
 import { setTimeout } from 'node:timers/promises';
 import type { Clusters } from './clusters.ts';
 import { type Verdict, verdictOf } from './expectations.ts';
@@ -8,19 +8,20 @@ import type { Rack } from './rack.files.ts';
 import type { Scenario } from './scenario.ts';
 import { etcdText, type Step, spanOf, waitText } from './steps.ts';
 
-export interface Stage {
+interface Stage {
   readonly rack: Rack;
   readonly host: BootHost;
   readonly clusters: Clusters;
-  /** What goes on, for people. */
+  /** Prints progress. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
 }
 
-const AGAIN_MS = 2000;
-const SELDOM_MS = 10_000;
+/** The first and the longest pause between two tries of a command. */
+const FIRST_PAUSE_MS = 2000;
+const LONGEST_PAUSE_MS = 10_000;
 
-/** What was found on the way. The first failure ends it. */
+/** Resolves with a verdict for each step that is judged. The first failure ends the scenario. */
 export async function play(scenario: Scenario, stage: Stage): Promise<Verdict[]> {
   const verdicts: Verdict[] = [];
   for (const step of scenario.steps) {
@@ -34,7 +35,7 @@ export async function play(scenario: Scenario, stage: Stage): Promise<Verdict[]>
   return verdicts;
 }
 
-/** A verdict where there is something to judge. */
+/** Does one step; resolves with a verdict when the step is judged. */
 async function take(step: Step, stage: Stage): Promise<Verdict | undefined> {
   const { rack, clusters, host } = stage;
   if (step.powerOn) rack.powerOn(step.powerOn);
@@ -60,7 +61,7 @@ async function take(step: Step, stage: Stage): Promise<Verdict | undefined> {
 const failed = (text: string, fault: string, { host }: Stage): Verdict => ({
   text,
   ok: false,
-  detail: host.fell ? `muster serve has ended; ${fault}` : fault,
+  detail: host.crashed ? `muster serve has ended; ${fault}` : fault,
 });
 
 async function etcdVerdict(state: NonNullable<Step['etcd']>, stage: Stage): Promise<Verdict> {
@@ -73,7 +74,9 @@ async function etcdVerdict(state: NonNullable<Step['etcd']>, stage: Stage): Prom
   return { text, ok: true, detail };
 }
 
-/** A command of an operator: what it must say and how it must end, at once or in the end. */
+/**
+ * Runs an operator's command and checks its output and exit code, again and again until `within`.
+ */
 async function commandVerdict(step: Step, { rack, host, say, signal }: Stage): Promise<Verdict> {
   const words = step.muster ?? ['apply', '-f', '-'];
   const text = step.shell ?? `muster ${words.join(' ')}`;
@@ -82,8 +85,8 @@ async function commandVerdict(step: Step, { rack, host, say, signal }: Stage): P
       ? host.muster(words, step.apply && { input: documentsText(step.apply) })
       : host.shell(step.shell);
   const deadline = Date.now() + (step.within === undefined ? 0 : spanOf(step.within));
-  // What is asked for is often a machine that starts, and has little to spare for questions.
-  for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, SELDOM_MS)) {
+  // The pauses grow, because each try slows down the machine that is usually still starting.
+  for (let wait = FIRST_PAUSE_MS; ; wait = Math.min(2 * wait, LONGEST_PAUSE_MS)) {
     const output = await run();
     const fault = faultOf(step, output);
     if (fault !== undefined && Date.now() < deadline && !signal.aborted) {
@@ -102,6 +105,6 @@ function faultOf({ says, exitCode = 0 }: Step, { code, out, err }: Output): stri
   return says === undefined || new RegExp(says).test(said) ? undefined : `it does not say /${says}/: ${said}`;
 }
 
-/** Ends early with `signal`. */
+/** Resolves early when `signal` aborts. */
 const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   setTimeout(ms, undefined, { signal }).catch(() => undefined);

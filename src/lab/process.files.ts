@@ -1,4 +1,4 @@
-/** Programs that the rack runs: started, watched, ended by their own handle and never by name. */
+/** Starts, watches and ends the rack's programs: by their process handle, never by name. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { MusterError } from '../base/errors.ts';
@@ -14,23 +14,27 @@ export interface Running {
   /** Resolves when it has ended; never rejects. */
   readonly ended: Promise<Exit>;
   readonly running: boolean;
-  /** Asks it to end, and after five seconds makes it. */
+  /** Sends SIGTERM, and SIGKILL after five seconds. */
   stop(): Promise<Exit>;
-  /** Makes it end at once. */
+  /** Sends SIGKILL. */
   kill(): Promise<Exit>;
 }
 
-export interface StartOptions {
-  /** Standard output and error go here, appended. */
+interface StartOptions {
+  /** Standard output and error are appended to this file. */
   readonly log?: string;
-  /** Called with each line of standard output instead. */
+  /** Is called with each line of standard output, which does not go to the log then. */
   readonly onLine?: (line: string) => void;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 const GRACE_MS = 5000;
 
-/** Starts a program. Throws E_LAB_TOOL when there is none of that name. */
+/**
+ * Starts a program.
+ *
+ * @throws {MusterError} E_LAB_TOOL when there is no program of that name.
+ */
 export async function start(
   name: string,
   words: readonly string[],
@@ -99,7 +103,9 @@ export interface Output {
 }
 
 /**
- * Runs a program to its end, at most `limitMs`. Throws E_LAB_TOOL when there is none of that name.
+ * Runs a program to its end, for at most `limitMs`; then it is killed.
+ *
+ * @throws {MusterError} E_LAB_TOOL when there is no program of that name.
  */
 export async function run(
   words: readonly string[],
@@ -118,7 +124,7 @@ export async function run(
   child.stderr.setEncoding('utf8').on('data', (piece: string) => {
     text.err += piece;
   });
-  // a program that does not read its input closes it early
+  // A program that does not read its input closes it early.
   child.stdin.on('error', () => {});
   const closed = new Promise<number>((resolve) => {
     child.once('close', (code) => resolve(code ?? 1));
@@ -128,7 +134,11 @@ export async function run(
   return { code: await closed, ...text };
 }
 
-/** As {@link run}, for what must succeed. Throws E_LAB_TOOL with what it said otherwise. */
+/**
+ * Runs a program that must succeed; resolves with its output.
+ *
+ * @throws {MusterError} E_LAB_TOOL with its error output when it fails.
+ */
 export async function must(...words: string[]): Promise<string> {
   const { code, out, err } = await run(words);
   if (code !== 0)

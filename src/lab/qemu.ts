@@ -1,34 +1,32 @@
 /** The command line of QEMU for a machine of the rack. Pure. */
 import { bootNic, type LabMachine } from './scenario.ts';
 
-export interface QemuPlaces {
+interface QemuPlaces {
   readonly accel: 'kvm' | 'tcg';
   /** Tap interfaces, in the order of the machine's cards. */
   readonly taps: readonly string[];
   /** Raw images, in the order of the machine's disks. */
   readonly disks: readonly string[];
-  /** UEFI's code (read-only) and this machine's own variables. */
+  /** The UEFI firmware's code (read-only) and this machine's own variables. */
   readonly uefi?: { readonly code: string; readonly variables: string };
-  /**
-   * Files that the two serial ports write: the console, and where the systems of the lab say what
-   * they are.
-   */
+  /** Files for the two serial ports: the console, and the port for facts. */
   readonly console: string;
   readonly facts: string;
 }
 
 /**
- * All that QEMU can emulate, but for the promise that copying octet by octet is fast (it does one
- * at a time, and a kernel that believes it takes a tenth longer to boot Debian) and for
- * virtualisation (udev would load modules for it that nobody uses here: a few in a hundred of a
- * boot). Models of Intel take a third longer: for them the kernel keeps its own pages apart.
+ * The processor model without KVM: everything that QEMU can emulate, except three flags. `erms` and
+ * `fsrm` promise that copying octet by octet is fast; QEMU copies one at a time, and a kernel that
+ * trusts the flags takes a tenth longer to boot Debian. `svm` makes udev load modules for
+ * virtualisation that nobody uses here (a few per cent of a boot). Intel models take a third
+ * longer, because the kernel isolates its page tables on them.
  */
 const EMULATED = 'max,-erms,-fsrm,-svm';
 
 /**
- * Unmodified firmware: SeaBIOS with iPXE as the card's ROM, or OVMF. The firmware boots from one
- * card (its boot order), as an operator sets it in the firmware of a real machine. `uefi-http` has
- * PXE switched off, so that it boots by HTTP at once.
+ * The arguments for a machine. The firmware is unmodified: SeaBIOS with iPXE as the card's ROM, or
+ * OVMF. Its boot order names one card, as an operator sets it in the firmware of a real machine.
+ * `uefi-http` has PXE switched off, so that it tries HTTP first.
  */
 export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly string[] {
   const { firmware } = machine;
@@ -64,7 +62,7 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
   if (places.uefi) {
     args.push('-drive', `if=pflash,unit=0,format=raw,readonly=on,file=${places.uefi.code}`);
     args.push('-drive', `if=pflash,unit=1,format=raw,file=${places.uefi.variables}`);
-    // Nobody answers IPv6 here, and waiting for that takes minutes.
+    // Nothing answers IPv6 here, and the firmware would wait for minutes.
     args.push('-fw_cfg', 'name=opt/org.tianocore/IPv6PXESupport,string=n');
     if (firmware === 'uefi-http') args.push('-fw_cfg', 'name=opt/org.tianocore/IPv4PXESupport,string=n');
   }
@@ -72,7 +70,7 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
   const order = machine.bootOrder === 'disk' ? { disks: 1, card: 100 } : { card: 1, disks: 10 };
   for (const [index, card] of machine.nics.entries()) {
     args.push('-netdev', `tap,id=n${index},ifname=${places.taps[index]},script=no,downscript=no`);
-    // UEFI brings its own driver; without romfile= it would load iPXE's.
+    // UEFI has its own driver; an empty romfile keeps it from loading iPXE's.
     const rom = firmware === 'bios' ? '' : ',romfile=';
     const first = card === bootCard ? `,bootindex=${order.card}` : '';
     args.push('-device', `virtio-net-pci,netdev=n${index},mac=${card.mac}${first}${rom}`);
@@ -88,5 +86,5 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
   return args;
 }
 
-/** QEMU separates with commas and doubles those that are meant. */
+/** QEMU separates values with commas; a comma in a value is doubled. */
 const escaped = (text: string): string => text.replaceAll(',', ',,');

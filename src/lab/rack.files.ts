@@ -1,293 +1,218 @@
 /**
- * The rack while it runs: machines that are switched on and off, what is seen of them, and waiting
- * for something to be seen.
+ * The rack while it runs: machines are switched on and off, what they show is collected, and
+ * scenarios wait for something to be seen.
  */
 import type { MusterEvent } from '../events/event.ts';
-import { readFacts } from './facts.ts';
 import type { Box } from './machine.files.ts';
-import { heldFor, type MachineObserved, matches, phaseOf, stepOf, subjectsOf } from './observed.ts';
-import { tail } from './report.ts';
+import type { MachineObserved } from './observed.ts';
 import type { LabMachine } from './scenario.ts';
-import { type Wait, waitText } from './steps.ts';
+import type { Wait } from './steps.ts';
+import { type StepListener, secondsSince, WatchedMachine } from './watched-machine.files.ts';
 
 const POLL_MS = 250;
-const MAX_CONSOLE = 4 * 1048576;
+/** Looks at a machine that went off before a wait for it fails: its last output may be unread. */
+const LOOKS_WHEN_OFF = 8;
 
-export interface RackOptions {
+interface RackOptions {
   readonly boxes: ReadonlyMap<string, Box>;
   readonly machines: readonly LabMachine[];
-  /** How many machines may be busy booting at once. */
+  /** How many machines may be busy booting at the same time. */
   readonly parallel: number;
   /** A wait without progress of its machine ends after this. */
   readonly patienceMs: number;
-  /** Named where a wait has failed. */
+  /** Is named where a wait has failed. */
   readonly captureFile: string;
-  readonly onStep: (at: number, machine: string, step: string) => void;
+  readonly onStep: StepListener;
   readonly signal: AbortSignal;
 }
 
 export interface Rack {
+  /** Ms of the host's clock. */
   readonly startedAt: number;
-  /** Since it was opened. */
+  /** Seconds since the rack was opened. */
   seconds(): number;
   readonly observed: ReadonlyMap<string, MachineObserved>;
   event(event: MusterEvent): void;
-  /** Switches these on, in order, as many at once as may be busy; resolves at once. */
+  /** Queues these to be switched on, in order, as many at a time as may be busy. Does not wait. */
   powerOn(names: readonly string[]): void;
   powerOff(names: readonly string[]): Promise<void>;
-  /** All of them at the same moment, without a word to the guests. */
+  /** Cuts the power of all of them at the same moment; the guests are not notified. */
   powerCut(names: readonly string[]): Promise<void>;
-  /** Makes their blank disks blank again. Throws E_LAB_TOOL for one that is on. */
+  /** Makes their blank disks blank again. Throws E_LAB_TOOL for a machine that is on. */
   wipe(names: readonly string[]): Promise<void>;
   /** Resolves with the first event of that cluster, or when the run is over. */
   clusterSeen(cluster: string): Promise<void>;
   /**
-   * Why to wait no longer for something that no single machine brings: nothing new from any of
-   * them.
+   * Why it makes no sense to wait longer for something that depends on several machines: none of
+   * them has shown anything new. Undefined while there is progress.
    */
   stalled(): string | undefined;
-  /** Undefined when it came; otherwise why not, with the end of the console. */
+  /** Undefined when the machine showed it; otherwise why not, with the end of its console. */
   wait(wait: Wait): Promise<string | undefined>;
-  /** Reads consoles and facts once more and ends watching; again does no harm. */
+  /** Reads consoles and facts once more and ends watching. Can be called again. */
   close(): Promise<void>;
 }
-
-interface Watched {
-  readonly seen: MachineObserved;
-  readonly box: Box;
-  readonly subjects: ReadonlySet<string>;
-  consoleSize: number;
-  /**
-   * Host clock (ms) of the last event or console octet; undefined while it is off or waits for its
-   * turn.
-   */
-  progressAt: number | undefined;
-  busy: boolean;
-  /** Where events, console and facts of its present power-on begin. */
-  since: { events: number; console: number; facts: number };
-}
-
-/** What was seen since it was switched on last. */
-const present = ({ seen, since }: Watched): Pick<MachineObserved, 'events'> => ({
-  events: seen.events.slice(since.events),
-});
-
-/**
- * A machine is done with the part of its boot that loads the host: it has said what it is, is held,
- * or has failed.
- */
-const settled = (one: Watched): boolean =>
-  one.seen.facts !== undefined || heldFor(present(one)) !== undefined || phaseOf(present(one)) === 'failed';
 
 export function openRack(options: RackOptions): Rack {
   const startedAt = Date.now();
   const opened = performance.now();
-  const watched = new Map<string, Watched>();
-  for (const machine of options.machines)
-    watched.set(machine.name, {
-      seen: { machine, steps: [], events: [], disks: [], console: '' },
-      box: options.boxes.get(machine.name)!,
-      subjects: subjectsOf(machine),
-      consoleSize: 0,
-      progressAt: undefined,
-      busy: false,
-      since: { events: 0, console: 0, facts: 0 },
-    });
-  const bySession = new Map<string, Watched>();
-  const queue: Watched[] = [];
-
-  const addStep = (one: Watched, step: string, atMs: number): void => {
-    if (one.seen.steps.at(-1)?.step === step) return;
-    const at = Math.max(0, Math.round((atMs - startedAt) / 100) / 10);
-    one.seen.steps.push({ step, at });
-    options.onStep(at, one.seen.machine.name, step);
-  };
-
-  const startNext = (): void => {
-    for (const one of watched.values()) if (one.busy && (settled(one) || !one.box.on)) one.busy = false;
-    let busy = [...watched.values()].filter((one) => one.busy).length;
-    while (busy < options.parallel) {
-      const next = queue.shift();
-      if (!next) return;
-      busy++;
-      next.busy = true;
-      addStep(next, 'power on', Date.now());
-      void next.box
-        .powerOn()
-        .catch((error: Error) => {
-          next.busy = false;
-          addStep(next, `cannot be switched on: ${error.message}`, Date.now());
-        })
-        // A disk may have had to be copied before.
-        .finally(() => {
-          next.progressAt = Date.now();
-        });
-    }
-  };
-
-  const look = async (one: Watched): Promise<void> => {
-    const size = await one.box.consoleSize();
-    if (size !== one.consoleSize) {
-      one.consoleSize = size;
-      one.progressAt = Date.now();
-    }
-    const value = readFacts((await one.box.factsText()).slice(one.since.facts));
-    if (value && value.clock !== one.seen.facts?.value.clock) {
-      (one.seen as { facts?: MachineObserved['facts'] }).facts = { value, hostAt: Date.now() };
-      one.progressAt = Date.now();
-      addStep(one, 'facts', Date.now());
-    }
-  };
+  const watched = new Map(
+    options.machines.map((machine) => [
+      machine.name,
+      new WatchedMachine(machine, options.boxes.get(machine.name)!, startedAt, options.onStep),
+    ]),
+  );
+  const find = (name: string): WatchedMachine => watched.get(name)!;
+  const clusters = new ClusterSigns(startedAt, options);
+  const queue = new PowerQueue([...watched.values()], options.parallel);
+  const findEventsMachine = eventOwners([...watched.values()]);
 
   let looking = false;
   const timer = setInterval(async () => {
     if (looking) return;
     looking = true;
-    for (const one of watched.values()) if (one.box.on) await look(one).catch(() => {});
-    startNext();
+    for (const one of watched.values()) if (one.box.on) await one.look().catch(() => {});
+    queue.startNext();
     looking = false;
   }, POLL_MS);
-
-  const holds = async (one: Watched, wait: Wait): Promise<boolean> => {
-    const seen = present(one);
-    if (wait.phase) return phaseOf(seen) === wait.phase;
-    if (wait.held) return heldFor(seen) === wait.held;
-    if (wait.event) return seen.events.some((event) => matches(event, wait.event!));
-    if (wait.serial)
-      return new RegExp(wait.serial).test((await one.box.consoleText()).slice(one.since.console));
-    return one.seen.facts !== undefined;
-  };
-
-  const clusters = new Map<string, PromiseWithResolvers<void>>();
-  const clusterOf = (name: string): PromiseWithResolvers<void> => {
-    const found = clusters.get(name) ?? Promise.withResolvers<void>();
-    clusters.set(name, found);
-    return found;
-  };
-  options.signal.addEventListener('abort', () => {
-    for (const { resolve } of clusters.values()) resolve();
-  });
-  let clusterProgressAt = startedAt;
-  const clusterEvent = (event: MusterEvent, name: string): void => {
-    clusterProgressAt = Date.now();
-    clusterOf(name).resolve();
-    const at = Math.max(0, Math.round((event.at - startedAt) / 100) / 10);
-    if (event.kind === 'cluster.founding') options.onStep(at, name, event.reason?.text ?? event.kind);
-  };
-
-  /** What its present power-on shows begins now. */
-  const beginAnew = async (one: Watched): Promise<void> => {
-    one.since = {
-      events: one.seen.events.length,
-      console: (await one.box.consoleText()).length,
-      facts: (await one.box.factsText()).length,
-    };
-    delete one.seen.facts;
-  };
-  const cutOff = async (one: Watched, step: string, off: () => Promise<void>): Promise<void> => {
-    await off();
-    await look(one).catch(() => {});
-    one.busy = false;
-    await beginAnew(one);
-    addStep(one, step, Date.now());
-  };
 
   return {
     startedAt,
     seconds: () => (performance.now() - opened) / 1000,
     observed: new Map([...watched].map(([name, { seen }]) => [name, seen])),
     event(event) {
-      if (event.subject.startsWith('Cluster/'))
-        return clusterEvent(event, event.subject.slice('Cluster/'.length));
-      let one = event.session === undefined ? undefined : bySession.get(event.session);
-      one ??= [...watched.values()].find(({ subjects }) => subjects.has(event.subject));
-      if (!one) return;
-      if (event.session !== undefined) bySession.set(event.session, one);
-      one.seen.events.push(event);
-      one.progressAt = Date.now();
-      const step = stepOf(event);
-      if (step) addStep(one, step, event.at);
+      if (event.subject.startsWith('Cluster/')) clusters.event(event);
+      else findEventsMachine(event)?.event(event);
     },
-    powerOn(names) {
-      for (const name of names) {
-        const one = watched.get(name)!;
-        // It may have to wait for its turn.
-        one.progressAt = undefined;
-        queue.push(one);
-      }
-      startNext();
-    },
+    powerOn: (names) => queue.add(names.map(find)),
     async powerOff(names) {
-      for (const name of names) {
-        const one = watched.get(name)!;
-        await cutOff(one, 'power off', () => one.box.powerOff());
-      }
-      startNext();
+      for (const one of names.map(find)) await one.cutOff('power off', () => one.box.powerOff());
+      queue.startNext();
     },
     async powerCut(names) {
-      await Promise.all(
-        names.map((name) => {
-          const one = watched.get(name)!;
-          return cutOff(one, 'power cut', () => one.box.powerCut());
-        }),
-      );
-      startNext();
+      await Promise.all(names.map(find).map((one) => one.cutOff('power cut', () => one.box.powerCut())));
+      queue.startNext();
     },
     async wipe(names) {
-      for (const name of names) {
-        await watched.get(name)!.box.wipe();
-        addStep(watched.get(name)!, 'disk wiped', Date.now());
+      for (const one of names.map(find)) {
+        await one.box.wipe();
+        one.addStep('disk wiped');
       }
     },
-    clusterSeen: (cluster) => (options.signal.aborted ? Promise.resolve() : clusterOf(cluster).promise),
+    clusterSeen: (cluster) => clusters.seen(cluster),
     stalled() {
       if (options.signal.aborted) return 'the run is over';
       const times = [...watched.values()].map(({ progressAt }) => progressAt ?? 0);
-      const silent = Date.now() - Math.max(clusterProgressAt, ...times);
+      const silent = Date.now() - Math.max(clusters.progressAt, ...times);
       if (silent <= options.patienceMs) return undefined;
       return `nothing new from any machine or cluster for ${Math.round(silent / 1000)} s`;
     },
-    async wait(wait) {
-      const one = watched.get(wait.machine)!;
-      let died = 0;
-      while (!(await holds(one, wait))) {
-        if (options.signal.aborted) return await stalled(one, wait, 'the run is over', options.captureFile);
-        const since = one.progressAt === undefined ? 0 : Date.now() - one.progressAt;
-        // Once more around after it went off: what it said last may not have been read yet.
-        if (!one.box.on && one.progressAt !== undefined && ++died > 8)
-          return await stalled(one, wait, 'it is switched off', options.captureFile);
-        if (since > options.patienceMs)
-          return await stalled(
-            one,
-            wait,
-            `nothing new from it for ${Math.round(since / 1000)} s`,
-            options.captureFile,
-          );
-        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      }
-      return undefined;
-    },
+    wait: (wait) => waitFor(find(wait.machine), wait, options),
     async close() {
       clearInterval(timer);
-      for (const one of watched.values()) {
-        await look(one).catch(() => {});
-        one.seen.console = (await one.box.consoleText().catch(() => '')).slice(-MAX_CONSOLE);
-      }
+      for (const one of watched.values()) await one.finish();
     },
   };
 }
 
-async function stalled(one: Watched, wait: Wait, why: string, captureFile: string): Promise<string> {
-  const last = one.seen.events.slice(-8).map((event) => {
-    const reason = event.reason ? ` ${event.reason.code}` : '';
-    return `    ${new Date(event.at).toISOString().slice(11, 19)} ${event.kind}${reason} ${JSON.stringify(event.fields ?? {})}`;
-  });
-  return [
-    `waited for ${waitText(wait)}; ${why}`,
-    `  its last events:${last.length === 0 ? ' none' : ''}`,
-    ...last,
-    `  the end of its console (${one.box.consoleFile}):`,
-    tail(await one.box.consoleText(), 25),
-    `  what was on the wire: ${captureFile}`,
-  ].join('\n');
+/** Switches machines on in the order in which they came, only `parallel` of them booting. */
+class PowerQueue {
+  readonly #machines: readonly WatchedMachine[];
+  readonly #parallel: number;
+  readonly #waiting: WatchedMachine[] = [];
+
+  constructor(machines: readonly WatchedMachine[], parallel: number) {
+    this.#machines = machines;
+    this.#parallel = parallel;
+  }
+
+  add(machines: readonly WatchedMachine[]): void {
+    for (const one of machines) {
+      // Its patience begins when it is switched on, which may be later.
+      one.progressAt = undefined;
+      this.#waiting.push(one);
+    }
+    this.startNext();
+  }
+
+  startNext(): void {
+    for (const one of this.#machines) if (one.busy && (one.settled() || !one.box.on)) one.busy = false;
+    let busy = this.#machines.filter((one) => one.busy).length;
+    while (busy < this.#parallel) {
+      const next = this.#waiting.shift();
+      if (!next) return;
+      busy++;
+      void next.powerOn();
+    }
+  }
+}
+
+/** Finds the machine of an event: by its boot session, else by its subject. */
+function eventOwners(
+  machines: readonly WatchedMachine[],
+): (event: MusterEvent) => WatchedMachine | undefined {
+  const bySession = new Map<string, WatchedMachine>();
+  return ({ session, subject }) => {
+    const known = session === undefined ? undefined : bySession.get(session);
+    const found = known ?? machines.find((one) => one.isSubject(subject));
+    if (found && session !== undefined) bySession.set(session, found);
+    return found;
+  };
+}
+
+/** The first event of each cluster, and the steps of its founding. */
+class ClusterSigns {
+  /** Host clock (ms) of the last event of any cluster. */
+  progressAt: number;
+  readonly #startedAt: number;
+  readonly #onStep: StepListener;
+  readonly #signal: AbortSignal;
+  readonly #first = new Map<string, PromiseWithResolvers<void>>();
+
+  constructor(startedAt: number, { onStep, signal }: Pick<RackOptions, 'onStep' | 'signal'>) {
+    this.progressAt = startedAt;
+    this.#startedAt = startedAt;
+    this.#onStep = onStep;
+    this.#signal = signal;
+    signal.addEventListener('abort', () => {
+      for (const { resolve } of this.#first.values()) resolve();
+    });
+  }
+
+  seen(cluster: string): Promise<void> {
+    return this.#signal.aborted ? Promise.resolve() : this.#firstOf(cluster).promise;
+  }
+
+  event({ at, kind, subject, reason }: MusterEvent): void {
+    const cluster = subject.slice('Cluster/'.length);
+    this.progressAt = Date.now();
+    this.#firstOf(cluster).resolve();
+    if (kind === 'cluster.founding')
+      this.#onStep(secondsSince(this.#startedAt, at), cluster, reason?.text ?? kind);
+  }
+
+  #firstOf(cluster: string): PromiseWithResolvers<void> {
+    const first = this.#first.get(cluster) ?? Promise.withResolvers<void>();
+    this.#first.set(cluster, first);
+    return first;
+  }
+}
+
+/** Waits until the machine shows it; resolves with why not when it makes no progress or is off. */
+async function waitFor(
+  one: WatchedMachine,
+  wait: Wait,
+  { signal, patienceMs, captureFile }: RackOptions,
+): Promise<string | undefined> {
+  let looksWhenOff = 0;
+  while (!(await one.shows(wait))) {
+    if (signal.aborted) return one.failedWait(wait, 'the run is over', captureFile);
+    const silent = one.progressAt === undefined ? 0 : Date.now() - one.progressAt;
+    if (!one.box.on && one.progressAt !== undefined && ++looksWhenOff > LOOKS_WHEN_OFF)
+      return one.failedWait(wait, 'it is switched off', captureFile);
+    if (silent > patienceMs)
+      return one.failedWait(wait, `nothing new from it for ${Math.round(silent / 1000)} s`, captureFile);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  return undefined;
 }

@@ -1,4 +1,4 @@
-/** What a run tells: lines while it goes, a table, and the object for programs. Pure. */
+/** The output of a run: a line per step, a table at the end, and JSON for programs. Pure. */
 import type { Verdict } from './expectations.ts';
 import { type MachineObserved, outcomeOf, type TimedStep } from './observed.ts';
 
@@ -41,18 +41,18 @@ export function stepLine(at: number, machine: string, step: string): string {
   return `${at.toFixed(1).padStart(6)} s  ${machine.padEnd(10)} ${step}\n`;
 }
 
-/** What the table says of a machine besides what programs get. */
-export interface TableRow {
+/** A machine's row in the table. */
+interface TableRow {
   readonly name: string;
   readonly firmware: string;
   readonly outcome: string;
   readonly profile: string;
   readonly address: string;
-  /** From power-on to ready or held. */
+  /** Seconds from power-on to ready, held or failed. */
   readonly seconds: string;
 }
 
-export function rowOf(seen: MachineObserved): TableRow {
+function rowOf(seen: MachineObserved): TableRow {
   const script = seen.events.findLast((event) => event.kind === 'boot.script');
   const address = Object.values(seen.facts?.value.addresses ?? {})
     .flat()
@@ -78,7 +78,7 @@ const HEADINGS: TableRow = {
   seconds: 'SECONDS',
 };
 
-/** Per machine what happened and when, every expectation, and the table of machines. */
+/** The steps of each machine with their times, every expectation, and the table of machines. */
 export function resultText(result: LabResult, machines: readonly MachineObserved[]): string {
   const lines = [''];
   for (const { name, firmware, outcome, steps } of result.machines) {
@@ -86,7 +86,7 @@ export function resultText(result: LabResult, machines: readonly MachineObserved
     lines.push(`    ${steps.map(({ step, at }) => `${step} ${at.toFixed(1)}`).join(' · ')}`);
   }
   lines.push('');
-  // Only the first line: the rest, the end of a console, was shown when it happened.
+  // Only the first line: the rest, the end of a console, was shown when the step failed.
   for (const { text, ok, detail } of result.expectations)
     lines.push(ok ? `  ok    ${text}` : `  FAIL  ${text}: ${detail.split('\n')[0]}`);
   lines.push('');
@@ -108,11 +108,11 @@ export function resultText(result: LabResult, machines: readonly MachineObserved
   return lines.join('\n');
 }
 
-/** The end of a console, as text that a terminal can take. */
+/** The last lines of a console, without control sequences. */
 export function tail(text: string, lines: number): string {
   return (
     text
-      // colours and cursor movements of firmware and systemd
+      // Firmware and systemd print colours and cursor movements.
       .replace(/\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>c78])/g, '')
       .replace(/[^\x20-\x7e\n]/g, '')
       .split('\n')

@@ -27,21 +27,26 @@ import { capture, makeSegments, makeTaps, startDnsmasq, startRouter } from './se
 import type { Step } from './steps.ts';
 import { addArtifacts, ofGivenVersion } from './supplies.files.ts';
 
-export interface LabOptions {
+interface LabOptions {
   /** Root of the checkout or of the installation. */
   readonly project: string;
   /** Images are built once into it. */
   readonly imageCache: string | undefined;
-  /** Machines that may be busy at once. */
+  /** How many machines may boot at the same time; undefined: by the number of processors. */
   readonly parallel: number | undefined;
-  /** What goes on, for people. */
+  /** Prints progress. */
   readonly say: (text: string) => void;
-  /** Leave everything running at the end until the signal comes. */
+  /** Leaves everything running at the end until the signal comes. */
   readonly keep: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Reads and checks a scenario. Throws E_SCHEMA, E_YAML, E_UNREADABLE. */
+/**
+ * Reads and checks a scenario.
+ *
+ * @throws {MusterError} E_UNREADABLE when the file cannot be read, E_YAML when it is not YAML,
+ * E_SCHEMA when it is not a scenario.
+ */
 export async function loadScenario(file: string): Promise<Scenario> {
   let text: string;
   try {
@@ -58,17 +63,19 @@ export async function loadScenario(file: string): Promise<Scenario> {
   return readScenario(value, file);
 }
 
-/** Directories of built images by name, handed on from outside the namespace. */
+/** The variable with the directories of built images by name, set outside the namespace. */
 const IMAGES = 'MUSTER_LAB_IMAGES';
 
-/** What goes into the namespace with the command: where the images are. */
+/** The environment for the command inside the namespace: where the images are. */
 export const settingsOf = (images: ReadonlyMap<string, BuiltImage>): Record<string, string> => ({
   [IMAGES]: JSON.stringify([...images]),
 });
 
 /**
- * The images of a scenario, built where they are not yet: outside the namespace, because that has
- * no way to a mirror.
+ * The images of a scenario. Missing ones are built: outside the namespace, which cannot reach a
+ * mirror.
+ *
+ * @throws {MusterError} E_BUILD when a build fails.
  */
 export async function prepareImages(
   scenario: Scenario,
@@ -77,7 +84,7 @@ export async function prepareImages(
   const handed = process.env[IMAGES];
   if (handed !== undefined) return new Map(JSON.parse(handed) as [string, BuiltImage][]);
   const built = new Map<string, BuiltImage>();
-  // The probe always: the look at KVM boots it.
+  // The probe is always needed: the check of KVM boots it.
   for (const name of new Set([...scenario.images, 'probe' as const]))
     built.set(
       name,
@@ -92,8 +99,9 @@ export async function prepareImages(
 }
 
 /**
- * Runs the scenario. What the scenario finds wrong is in the result; throws only when the rack
- * itself cannot be built.
+ * Runs the scenario. Expectations that fail are in the result.
+ *
+ * @throws {MusterError} E_LAB_TOOL or E_LAB_SERVE when the rack itself cannot be built.
  */
 export async function runScenario(asked: Scenario, options: LabOptions): Promise<LabResult> {
   const scenario = await ofGivenVersion(asked);
@@ -114,29 +122,13 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
   );
 
   const boxes = new Map<string, Box>();
-  const stopping: (() => Promise<unknown>)[] = [];
+  const stopping: Stop[] = [];
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), scenario.limit);
   const signal = AbortSignal.any([options.signal, limit.signal]);
   try {
-    await makeSegments(scenario);
-    const background: Running[] = [];
-    stopping.push(async () => {
-      for (const one of background) await one.stop();
-    });
-    background.push(await capture(join(directory, 'main.pcap'), join(directory, 'tcpdump.log')));
-    background.push(await startRouter(options.project, join(directory, 'router.log')));
-    if (scenario.dnsmasq)
-      background.push(await startDnsmasq(scenario, { project: options.project, directory }));
-    for (const [number, machine] of scenario.machines.entries()) {
-      const copied = machine.disks.map(({ copyOf, serial }) => {
-        const found = copyOf === undefined ? undefined : diskOf(scenario, copyOf, serial);
-        return found === undefined ? undefined : diskFile(directory, copyOf!, found);
-      });
-      const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel, copied });
-      boxes.set(machine.name, box);
-      stopping.push(() => box.powerOff());
-    }
+    await startNetwork(scenario, { project: options.project, directory }, stopping);
+    await makeBoxes(scenario, { directory, accel, boxes }, stopping);
     const before = new Map<string, string[]>();
     for (const name of untouched(scenario)) before.set(name, await boxes.get(name)!.diskHashes());
 
@@ -165,7 +157,7 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
     await addArtifacts(scenario, host, { project: options.project, say: options.say });
     const clusters = openClusters({
       clock: systemClock,
-      client: (cluster) => etcdClient(host, cluster),
+      credentials: (cluster) => etcdClient(host, cluster),
       opened: (cluster) => rack.clusterSeen(cluster),
       signal,
     });
@@ -190,14 +182,52 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
   }
 }
 
+/** Is called at the end of a run, in the order of the list. */
+type Stop = () => Promise<unknown>;
+
+/** Makes the segments and starts the capture, the router and, where asked for, dnsmasq. */
+async function startNetwork(
+  scenario: Scenario,
+  places: { readonly project: string; readonly directory: string },
+  stopping: Stop[],
+): Promise<void> {
+  const { project, directory } = places;
+  await makeSegments(scenario);
+  const background: Running[] = [];
+  stopping.push(async () => {
+    for (const one of background) await one.stop();
+  });
+  background.push(await capture(join(directory, 'main.pcap'), join(directory, 'tcpdump.log')));
+  background.push(await startRouter(project, join(directory, 'router.log')));
+  if (scenario.dnsmasq) background.push(await startDnsmasq(scenario, places));
+}
+
+/** Puts all machines of the scenario into `boxes`, switched off. */
+async function makeBoxes(
+  scenario: Scenario,
+  places: { readonly directory: string; readonly accel: 'kvm' | 'tcg'; readonly boxes: Map<string, Box> },
+  stopping: Stop[],
+): Promise<void> {
+  const { directory, accel, boxes } = places;
+  for (const [number, machine] of scenario.machines.entries()) {
+    const copied = machine.disks.map(({ copyOf, serial }) => {
+      const found = copyOf === undefined ? undefined : diskOf(scenario, copyOf, serial);
+      return found === undefined ? undefined : diskFile(directory, copyOf!, found);
+    });
+    const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel, copied });
+    boxes.set(machine.name, box);
+    stopping.push(() => box.powerOff());
+  }
+}
+
 async function untilInterrupted(directory: string, options: LabOptions): Promise<void> {
   const target = `$(pgrep -P ${hostProcess()})`;
-  // Whoever enters another mount namespace is in its root directory.
+  // nsenter starts in the root directory of the mount namespace, so the path is absolute.
   const muster = join(options.project, 'bin/muster');
   options.say(
     `kept: logs in ${directory}; look around with\n  nsenter --all --target ${target} ${muster} get machines\nCtrl-C ends it\n`,
   );
-  // Something has to keep the process alive while it waits.
+  // The timer keeps the process alive while it waits.
   const alive = setInterval(() => {}, 60_000);
   await new Promise<void>((resolve) => {
     if (options.signal.aborted) resolve();
@@ -206,7 +236,7 @@ async function untilInterrupted(directory: string, options: LabOptions): Promise
   clearInterval(alive);
 }
 
-/** Names of machines whose disks somebody wants to know untouched. */
+/** Machines for which the scenario expects that their disks were not written to. */
 const untouched = ({ expect, steps }: Scenario): ReadonlySet<string> =>
   new Set(
     [...expect, ...checksOf(steps)].flatMap(({ machine, disksUntouched }) =>
@@ -214,7 +244,7 @@ const untouched = ({ expect, steps }: Scenario): ReadonlySet<string> =>
     ),
   );
 
-/** Throws while the cluster has no keys. */
+/** @throws {MusterError} E_LAB_SERVE while the cluster has no keys. */
 async function etcdClient(host: BootHost, cluster: string): Promise<EtcdClient> {
   const words = ['cluster', 'etcd-client', cluster, '--user', 'lab', '-o', 'json'];
   const { code, out, err } = await host.muster(words);
@@ -224,7 +254,11 @@ async function etcdClient(host: BootHost, cluster: string): Promise<EtcdClient> 
 
 const checksOf = (steps: readonly Step[]) => steps.flatMap((step) => (step.check ? [step.check] : []));
 
-/** As an operator does it: `muster image add`. Throws E_LAB_SERVE. */
+/**
+ * Adds images as an operator does, with `muster image add`.
+ *
+ * @throws {MusterError} E_LAB_SERVE when the command fails.
+ */
 async function addImages(images: readonly BuiltImage[], host: BootHost): Promise<void> {
   for (const image of images) {
     const { code, err } = await host.muster(['image', 'add', '--from', image.directory]);
@@ -234,7 +268,9 @@ async function addImages(images: readonly BuiltImage[], host: BootHost): Promise
 }
 
 /**
- * Of a document that the server does not take nothing would come but waiting. Throws E_LAB_SERVE.
+ * Fails the run when the server refuses a document; waiting for it would never end.
+ *
+ * @throws {MusterError} E_LAB_SERVE with the reason of the refusal.
  */
 async function allTaken(host: BootHost): Promise<void> {
   const { out } = await host.muster(['events', '-o', 'json']);
@@ -244,8 +280,7 @@ async function allTaken(host: BootHost): Promise<void> {
 }
 
 /**
- * Leases as they are now; then everything is switched off unless kept, and the disks are read
- * again.
+ * Notes the leases, switches all machines off unless they are kept, and reads the disks again.
  */
 async function settle(
   scenario: Scenario,
@@ -262,8 +297,7 @@ async function settle(
     const lease = leases.find(({ mac, state }) => mac === card && state !== 'offered');
     if (lease) seen.lease = lease.address;
     const box = boxes.get(machine.name)!;
-    // With --keep the disks are read while the machine runs: nothing of ours writes to them behind
-    // QEMU's back.
+    // With --keep the disks are read while the machine runs. Only QEMU writes to them.
     if (!keep) await box.powerOff();
     const hashes = before.get(machine.name);
     if (hashes === undefined) continue;

@@ -1,5 +1,5 @@
 /**
- * A scenario of the virtual rack: machines, what Muster is told of them, what happens, and what
+ * A scenario of the virtual rack: machines, the documents that Muster gets, the steps, and what
  * must be true at the end.
  */
 import { z } from 'zod';
@@ -16,7 +16,7 @@ const nic = z.strictObject({
   boot: z
     .boolean()
     .optional()
-    .meta({ description: 'The firmware boots from this card. Default: the first on segment main.' }),
+    .meta({ description: 'The firmware boots from this card. Default: the first card on segment main.' }),
 });
 
 const disk = z.strictObject({
@@ -25,21 +25,19 @@ const disk = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_-]{1,20}$/, 'at most 20 letters, digits, "-" and "_"')
     .optional()
-    .meta({ description: 'As the guest sees it: virtio has 20 octets for it.' }),
+    .meta({ description: 'The serial number that the guest sees; virtio has room for 20 octets.' }),
   blank: z
     .literal(true)
     .optional()
-    .meta({ description: 'Zeros, in a file with holes: a disk from the factory.' }),
+    .meta({ description: 'The disk is all zeros, as from the factory (a sparse file).' }),
   copyOf: name.optional().meta({
-    description: 'A copy of the disk of that machine with the same serial, made anew at every power-on.',
+    description: 'At every power-on the disk is a new copy of the disk of that machine with the same serial.',
   }),
   keep: z
     .literal(true)
     .optional()
-    .meta({ description: "A blank disk stays in the run's folder at the end; else it is removed." }),
-  /**
-   * Without `blank`: filled with this text, over and over, so that a single changed octet shows.
-   */
+    .meta({ description: "A blank disk stays in the run's folder at the end instead of being removed." }),
+  /** A disk without `blank` is filled with this text, so that a single changed octet shows. */
   filledWith: z.string().min(1).default('this disk belongs to somebody else\n'),
 });
 
@@ -57,7 +55,7 @@ const labMachine = z.strictObject({
     .string()
     .regex(/^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?$/, 'write a UTC time like 2015-01-01T00:00:00')
     .optional()
-    .meta({ description: 'What its hardware clock says at power-on. Default: the right time.' }),
+    .meta({ description: 'The time of its hardware clock at power-on. Default: the right time.' }),
   disks: z.array(disk).default([]),
   bootOrder: z
     .enum(['network', 'disk'])
@@ -88,7 +86,7 @@ const scenarioSchema = z.strictObject({
       pool: z.strictObject({ start: ipv4Text, end: ipv4Text }),
     })
     .optional()
-    .meta({ description: 'Another DHCP server beside, on the main segment.' }),
+    .meta({ description: 'Another DHCP server on the main segment.' }),
   artifacts: z
     .strictObject({
       binaries: z
@@ -96,15 +94,17 @@ const scenarioSchema = z.strictObject({
           z.strictObject({
             name: z.string(),
             version: z.string(),
-            package: z.string().meta({ description: 'As scripts/packages.sh has unpacked it.' }),
-            file: z.string().meta({ description: 'Inside the package.' }),
+            package: z
+              .string()
+              .meta({ description: 'The name of a package that scripts/packages.sh has unpacked.' }),
+            file: z.string().meta({ description: 'The path of the program inside the package.' }),
           }),
         )
         .default([]),
       given: z
         .literal(true)
         .optional()
-        .meta({ description: 'What the directory holds that MUSTER_ARTIFACTS names.' }),
+        .meta({ description: 'Also imports everything in the directory that MUSTER_ARTIFACTS names.' }),
     })
     .optional()
     .meta({ description: 'Binaries and container images for the boot host, by `muster artifacts import`.' }),
@@ -114,13 +114,15 @@ const scenarioSchema = z.strictObject({
     .meta({ description: 'The configuration directory: whole Muster documents.' }),
   machines: z.array(labMachine).min(1),
   steps: z.array(step).optional().meta({
-    description: 'Default: power on all, wait until each is ready and has said what it is.',
+    description: 'Default: power on all machines and wait until each is ready and has reported its facts.',
   }),
   together: z.literal(true).optional().meta({
-    description: 'Machines of one powerOn start at once, however few processors the host has.',
+    description: 'All machines of one powerOn start at the same time, even if the host has few processors.',
   }),
-  limit: spanText.default('15m').meta({ description: 'The whole run.' }),
-  patience: spanText.default('60s').meta({ description: 'A wait without any progress of its machine.' }),
+  limit: spanText.default('15m').meta({ description: 'The time limit of the whole run.' }),
+  patience: spanText
+    .default('60s')
+    .meta({ description: 'A wait fails when its machine makes no progress for this long.' }),
   expect: z.array(expectation).min(1),
 });
 
@@ -133,8 +135,9 @@ export interface Scenario extends Omit<Parsed, 'steps' | 'limit' | 'patience'> {
 }
 
 /**
- * Checks a parsed YAML value. Throws E_SCHEMA with a fault for each place that is wrong; `file`
- * names it in the messages.
+ * Checks a parsed YAML value; `file` is its name in the messages.
+ *
+ * @throws {MusterError} E_SCHEMA with a fault for each place that is wrong.
  */
 export function readScenario(value: unknown, file: string): Scenario {
   const parsed = scenarioSchema.safeParse(value);
@@ -179,7 +182,10 @@ function defaultSteps(scenario: Parsed): Step[] {
   ];
 }
 
-/** What the schema alone cannot see: names that nobody has, doubled cards, a card to boot from. */
+/**
+ * Faults that the schema cannot find: names that no machine has, MACs and names that are used
+ * twice, a machine without a card to boot from.
+ */
 function crossFaults(scenario: Parsed): { path: string; message: string }[] {
   const faults: { path: string; message: string }[] = [];
   const names = new Set<string>();
@@ -187,15 +193,15 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
   for (const [index, machine] of scenario.machines.entries()) {
     const at = `machines[${index}]`;
     if (names.has(machine.name))
-      faults.push({ path: `${at}.name`, message: `"${machine.name}" is there twice` });
+      faults.push({ path: `${at}.name`, message: `"${machine.name}" is listed twice` });
     names.add(machine.name);
     for (const card of machine.nics) {
       const owner = macs.get(card.mac);
-      if (owner) faults.push({ path: `${at}.nics`, message: `${card.mac} belongs to ${owner} already` });
+      if (owner) faults.push({ path: `${at}.nics`, message: `${card.mac} already belongs to ${owner}` });
       macs.set(card.mac, machine.name);
     }
     if (machine.nics.filter((card) => card.boot).length > 1)
-      faults.push({ path: `${at}.nics`, message: 'only one card can be the one to boot from' });
+      faults.push({ path: `${at}.nics`, message: 'only one card can have boot: true' });
     for (const { copyOf, serial } of machine.disks)
       if (copyOf !== undefined && diskOf(scenario, copyOf, serial) === undefined)
         faults.push({
@@ -209,7 +215,7 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
     if (machine !== undefined && !names.has(machine))
       faults.push({
         path,
-        message: `no machine of this scenario is called "${machine}"; there are ${[...names].join(', ')}`,
+        message: `no machine of this scenario is called "${machine}"; its machines are ${[...names].join(', ')}`,
       });
   };
   for (const [index, { machine }] of scenario.expect.entries()) known(machine, `expect[${index}].machine`);
@@ -226,7 +232,7 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
   return faults;
 }
 
-/** Which disk of `machine` has that serial. */
+/** The index of the disk of `machine` with that serial; undefined when there is none. */
 export function diskOf(
   { machines }: Pick<Scenario, 'machines'>,
   machine: string,
@@ -237,7 +243,7 @@ export function diskOf(
   return index < 0 ? undefined : index;
 }
 
-/** The card that the firmware boots from. */
+/** The card from which the firmware boots; undefined when there is none. */
 export function bootNic(machine: LabMachine): LabMachine['nics'][number] | undefined {
   return machine.nics.find((card) => card.boot) ?? machine.nics.find((card) => card.segment === 'main');
 }

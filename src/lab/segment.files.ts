@@ -1,6 +1,6 @@
 /**
- * The rack's network: two bridges, a tap for each card, a capture, another DHCP server beside if
- * asked.
+ * The rack's network: two bridges, a tap for each card, a packet capture and, where a scenario asks
+ * for it, another DHCP server.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,13 +10,13 @@ import { findProgram } from './namespace.files.ts';
 import { must, type Running, start } from './process.files.ts';
 import type { LabMachine, Scenario } from './scenario.ts';
 
-/** The bridge that Muster serves; its name is the interface's. */
+/** The bridge that Muster serves; also the name of the interface. */
 export const MAIN = 'main';
 const DEAD = 'dead';
 
 /**
- * Everything of DHCP, TFTP, ARP and the beginnings and ends of connections, not the images that go
- * through them.
+ * The capture's filter: all of DHCP, TFTP, ARP and the first and last packets of TCP connections,
+ * but not the images that they carry.
  */
 const CAPTURED = 'udp or arp or icmp or (tcp and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0)';
 
@@ -25,10 +25,10 @@ export async function makeSegments(scenario: Scenario): Promise<void> {
   const { prefix } = cidr(scenario.subnet);
   for (const bridge of [MAIN, DEAD]) {
     await must('ip', 'link', 'add', bridge, 'type', 'bridge', 'forward_delay', '0');
-    // A bridge has a carrier only with a port that has one, and Muster is there before the machines
-    // are.
+    // A bridge has a carrier only if one of its ports has one, and Muster starts before machines
+    // do.
     await must('ip', 'link', 'add', `${bridge}-up`, 'type', 'veth', 'peer', 'name', `${bridge}-end`);
-    // The far end is in the same namespace and must not answer in the boot host's name.
+    // The far end is in the same namespace and must not answer ARP for the boot host.
     await must('ip', 'link', 'set', `${bridge}-end`, 'arp', 'off', 'up');
     await must('ip', 'link', 'set', `${bridge}-up`, 'master', bridge, 'up');
     await must('ip', 'link', 'set', bridge, 'up');
@@ -36,7 +36,7 @@ export async function makeSegments(scenario: Scenario): Promise<void> {
   await must('ip', 'addr', 'add', `${scenario.bootHost}/${prefix}`, 'dev', MAIN);
 }
 
-/** A tap for each card of the machine; their names, in order. */
+/** Makes a tap for each card of the machine; resolves with their names, in order. */
 export async function makeTaps(machine: LabMachine, number: number): Promise<string[]> {
   const taps = machine.nics.map((_, index) => `tap${number}n${index}`);
   for (const [index, tap] of taps.entries()) {
@@ -47,11 +47,11 @@ export async function makeTaps(machine: LabMachine, number: number): Promise<str
   return taps;
 }
 
-/** Captures the main segment into `file` until stopped. */
+/** Captures the main segment into `file` until it is stopped. */
 export async function capture(file: string, log: string): Promise<Running> {
   const program = findProgram('tcpdump');
-  if (!program) throw new MusterError('E_LAB_TOOL', 'tcpdump is not there; the rack needs it');
-  // -Z root: inside a user namespace there is no other user to become
+  if (!program) throw new MusterError('E_LAB_TOOL', 'tcpdump is missing; the rack needs it');
+  // -Z root: a user namespace has no other user to which tcpdump could switch.
   return await start(
     'tcpdump',
     [program, '-i', MAIN, '-U', '-n', '-Z', 'root', '-w', file, ...CAPTURED.split(' ')],
@@ -59,15 +59,12 @@ export async function capture(file: string, log: string): Promise<Running> {
   );
 }
 
-/**
- * An IPv6 router on the main segment that has nothing to give: so that iPXE does not wait for one
- * (router.pl).
- */
+/** Starts an IPv6 router without routes or addresses, so that iPXE does not wait for one. */
 export async function startRouter(project: string, log: string): Promise<Running> {
   return await start('router', ['perl', join(project, 'src/lab/router.pl'), MAIN], { log });
 }
 
-/** dnsmasq in a network namespace of its own, as the DHCP server that was there first. */
+/** Starts dnsmasq in its own network namespace, as the DHCP server that was there first. */
 export async function startDnsmasq(
   scenario: Scenario,
   places: { readonly project: string; readonly directory: string },
@@ -78,7 +75,7 @@ export async function startDnsmasq(
     ? join(unpacked, 'usr/sbin/dnsmasq')
     : findProgram('dnsmasq');
   if (!program || !dnsmasq)
-    throw new MusterError('E_LAB_TOOL', 'dnsmasq is not there; run scripts/packages.sh install');
+    throw new MusterError('E_LAB_TOOL', 'dnsmasq is missing; run scripts/packages.sh install');
   const { prefix } = cidr(subnet);
   await must('ip', 'netns', 'add', 'beside');
   await must('ip', 'link', 'add', 'beside', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', 'beside');
@@ -86,7 +83,7 @@ export async function startDnsmasq(
   await must('ip', '-n', 'beside', 'addr', 'add', `${dnsmasq.address}/${prefix}`, 'dev', 'eth0');
   await must('ip', '-n', 'beside', 'link', 'set', 'eth0', 'up');
   await must('ip', '-n', 'beside', 'link', 'set', 'lo', 'up');
-  // --no-daemon also keeps it from becoming another user, of which a user namespace has none.
+  // --no-daemon also keeps dnsmasq from switching to another user; a user namespace has none.
   const libraries = [join(unpacked, 'usr/lib/x86_64-linux-gnu'), join(unpacked, 'lib/x86_64-linux-gnu')];
   return await start(
     'dnsmasq',

@@ -1,7 +1,4 @@
-/**
- * What happens in a scenario, what is waited for and what must be true: the schemas of steps, waits
- * and expectations.
- */
+/** The schemas of a scenario's steps, waits and expectations. */
 import { z } from 'zod';
 import { type Millis, millis, parseDuration } from '../base/duration.ts';
 import { PHASES } from '../machines/machine.ts';
@@ -18,7 +15,7 @@ const expression = z.string().refine(
   { message: 'not a regular expression' },
 );
 
-/** The steps of a boot that a wait can name besides phases. */
+/** A machine's phase. */
 const phase = z.enum(PHASES);
 
 const fields = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
@@ -42,12 +39,12 @@ const wait = z
   .strictObject({
     machine: z.string(),
     phase: phase.optional(),
-    held: z.string().optional().meta({ description: 'Held, with this reason.' }),
+    held: z.string().optional().meta({ description: 'Held with this reason.' }),
     event: eventMatch.optional(),
     facts: z
       .literal(true)
       .optional()
-      .meta({ description: 'Until the system on it has said what it is (MUSTER-FACTS, MUSTER-PROBE).' }),
+      .meta({ description: 'Until its system has reported its facts (MUSTER-FACTS, MUSTER-PROBE).' }),
     serial: expression
       .optional()
       .meta({ description: 'Until its console has shown this regular expression.' }),
@@ -84,7 +81,7 @@ export const expectation = z
     machine: z.string(),
     phase: phase.optional(),
     held: z.string().optional().meta({ description: 'Held, with this reason.' }),
-    address: ipv4Text.optional().meta({ description: 'The address that it has a lease for.' }),
+    address: ipv4Text.optional().meta({ description: 'The address of its lease.' }),
     addresses: z
       .record(z.string(), z.array(z.string()))
       .optional()
@@ -115,16 +112,27 @@ export const expectation = z
       })
       .optional(),
     unit: z.strictObject({ name: z.string(), state: z.string() }).optional().meta({
-      description: 'As `systemctl is-active` says.',
+      description: 'The state that `systemctl is-active` prints.',
     }),
-    clockWithin: spanText.optional().meta({ description: "Its clock is that close to the host's." }),
-    sessions: z.int().min(0).optional().meta({ description: 'That many boot sessions were opened.' }),
-    firmware: z.enum(['bios', 'uefi']).optional().meta({ description: 'As Muster saw it.' }),
+    clockWithin: spanText
+      .optional()
+      .meta({ description: "Its clock differs from the host's by no more than this." }),
+    sessions: z
+      .int()
+      .min(0)
+      .optional()
+      .meta({ description: 'The number of boot sessions that were opened.' }),
+    firmware: z
+      .enum(['bios', 'uefi'])
+      .optional()
+      .meta({ description: 'The firmware that Muster recognised.' }),
     event: eventMatch.extend({ count: z.int().min(1).optional() }).optional(),
     noEvent: eventMatch.optional(),
     disksUntouched: z.literal(true).optional(),
-    dhcpServer: ipv4Text.optional().meta({ description: 'The server that gave it its lease.' }),
-    bootedFrom: mac.optional().meta({ description: 'The network card that its system was told to use.' }),
+    dhcpServer: ipv4Text.optional().meta({ description: 'The DHCP server that gave it its lease.' }),
+    bootedFrom: mac
+      .optional()
+      .meta({ description: 'The network card in the argument BOOTIF of its kernel.' }),
     document: z.strictObject({ name: z.string(), contains: z.string() }).optional().meta({
       description: 'What the probe system received.',
     }),
@@ -138,7 +146,7 @@ const etcdState = z
   .strictObject({
     cluster: name,
     voters: z.int().min(1).optional().meta({
-      description: 'It has so many members, all of them voters, and each answers a linearizable read.',
+      description: 'It has this number of members, all are voters, and each answers a linearizable read.',
     }),
     sameEtcd: z
       .literal(true)
@@ -147,16 +155,15 @@ const etcdState = z
     written: z
       .strictObject({
         on: z.array(z.string()).min(1),
-        alone: z
-          .literal(true)
-          .optional()
-          .meta({ description: 'What the member has by itself: it may have no quorum.' }),
-        upTo: spanText
-          .optional()
-          .meta({ description: 'Only what was acknowledged until so long before the last power cut.' }),
+        alone: z.literal(true).optional().meta({
+          description: 'What the member itself has, without asking the others: it may have no quorum.',
+        }),
+        upTo: spanText.optional().meta({
+          description: 'Only writes that were acknowledged at least this long before the last power cut.',
+        }),
       })
       .optional()
-      .meta({ description: 'Every write that the client saw acknowledged is there, on these machines.' }),
+      .meta({ description: 'Every write that was acknowledged to the client is on these machines.' }),
   })
   .refine(exactlyOne(ETCD_STATES).check, { message: exactlyOne(ETCD_STATES).message });
 export type EtcdState = z.output<typeof etcdState>;
@@ -182,28 +189,34 @@ const names = z.array(z.string()).min(1);
 
 export const step = z
   .strictObject({
-    powerOn: names.optional().meta({ description: 'These machines, together.' }),
+    powerOn: names.optional().meta({ description: 'Switches these machines on together.' }),
     powerOff: names.optional(),
-    powerCut: names.optional().meta({ description: 'Killed, without a word to the guest.' }),
+    powerCut: names.optional().meta({ description: 'Kills QEMU; the guest is not notified.' }),
     wipe: names
       .optional()
-      .meta({ description: 'Their blank disks are blank again. The machines must be switched off.' }),
+      .meta({ description: 'Makes their blank disks blank again. The machines must be switched off.' }),
     bootHost: z.enum(['off', 'on']).optional().meta({
-      description: 'Muster ends in good order, and is there again with the state that it has.',
+      description: 'Stops Muster gracefully, or starts it again with its state.',
     }),
-    pause: spanText.optional().meta({ description: 'For staggered starts; else wait for what is meant.' }),
-    wait: wait.optional().meta({ description: 'Seen since the machine was switched on last.' }),
-    check: expectation.optional().meta({ description: 'Must be true now, not only at the end.' }),
+    pause: spanText
+      .optional()
+      .meta({ description: 'For staggered starts; in other cases wait for an event instead.' }),
+    wait: wait
+      .optional()
+      .meta({ description: 'Waits until the machine has shown this since it was last switched on.' }),
+    check: expectation
+      .optional()
+      .meta({ description: 'An expectation that must be true now, not only at the end.' }),
     startWriting: name.optional().meta({
-      description: "A client begins to write to this cluster's etcd, over mTLS, and goes on until stopped.",
+      description: "A client writes to this cluster's etcd over mTLS, from now on until stopWriting.",
     }),
     stopWriting: name.optional(),
-    etcd: etcdState.optional().meta({ description: 'Waits until this is so, as the client sees it.' }),
+    etcd: etcdState.optional().meta({ description: 'Waits until the client sees etcd in this state.' }),
     muster: z
       .array(z.string())
       .min(1)
       .optional()
-      .meta({ description: 'Words of a command line: ["machine", "accept", "m-525400aa0003"].' }),
+      .meta({ description: 'Arguments of a command: ["machine", "accept", "m-525400aa0003"].' }),
     shell: z.string().optional().meta({
       description:
         "A command for sh on the boot host, in the run's folder, with `muster` as a program and $MUSTER_ARTIFACTS.",
@@ -211,13 +224,18 @@ export const step = z
     apply: z
       .array(z.record(z.string(), z.unknown()))
       .optional()
-      .meta({ description: 'Documents, by `muster apply`.' }),
+      .meta({ description: 'Documents for `muster apply`.' }),
     says: expression
       .optional()
-      .meta({ description: 'What muster or shell must say, as a regular expression.' }),
-    exitCode: z.int().min(0).max(255).optional().meta({ description: 'Of muster or shell. Default: 0.' }),
+      .meta({ description: 'A regular expression that the output of muster or shell must match.' }),
+    exitCode: z
+      .int()
+      .min(0)
+      .max(255)
+      .optional()
+      .meta({ description: 'The exit code that muster or shell must have. Default: 0.' }),
     within: spanText.optional().meta({
-      description: 'For muster and shell: again, every two seconds, until it says so and ends so.',
+      description: 'Repeats muster or shell for up to this time, until output and exit code are as expected.',
     }),
   })
   .refine(oneAction.check, { message: oneAction.message })
@@ -228,29 +246,30 @@ export const step = z
   );
 export type Step = z.output<typeof step>;
 
-/** Which of the checks an expectation makes. */
+/** The name of the check that an expectation makes. */
 export function checkOf(expectation: Expectation): Check {
   return CHECKS.find((key) => expectation[key] !== undefined)!;
 }
 
-/** Which of the waits a wait is. */
+/** What a wait waits for, as text. */
 export function waitText(one: Wait): string {
   if (one.phase) return `${one.machine} to be ${one.phase}`;
   if (one.held) return `${one.machine} to be held (${one.held})`;
   if (one.event)
     return `${one.machine}: event ${one.event.kind}${one.event.reason ? ` (${one.event.reason})` : ''}`;
   if (one.serial) return `${one.machine} to show /${one.serial}/ on its console`;
-  return `${one.machine} to say what it is`;
+  return `${one.machine} to report its facts`;
 }
 
-/** What is waited for, as a sentence. */
+/** The state of etcd that is waited for, as text. */
 export function etcdText({ cluster, voters, written }: EtcdState): string {
   if (voters !== undefined) return `etcd of ${cluster} has ${voters} voters, and each answers`;
   if (written) {
     const limit = written.upTo === undefined ? '' : ` up to ${written.upTo} before the cut`;
     return `all that was acknowledged${limit} is there on ${written.on.join(', ')}`;
   }
-  return `etcd of ${cluster} is the one that was founded`;
+  return `etcd of ${cluster} is the one that was seen first`;
 }
 
+/** A span like `60s` in ms; 0 when it is not valid, which the schema excludes. */
 export const spanOf = (text: string): Millis => parseDuration(text) ?? millis(0);

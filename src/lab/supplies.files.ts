@@ -1,5 +1,5 @@
 /**
- * What clusters are made of, brought to the rack's boot host as an operator brings it: `muster
+ * Brings binaries and container images to the rack's boot host as an operator does, with `muster
  * artifacts import`.
  */
 import { existsSync } from 'node:fs';
@@ -11,12 +11,16 @@ import { withGiven } from './given.ts';
 import type { BootHost } from './muster.files.ts';
 import type { Scenario } from './scenario.ts';
 
-/** Names a directory of binaries and images that no test may bring by itself. */
+/** The variable with a directory of binaries and images, which a test cannot download itself. */
 export const GIVEN = 'MUSTER_ARTIFACTS';
-/** Gigabytes of images, hashed twice. */
+/** How long the import may take: it hashes gigabytes of images twice. */
 const LIMIT_MS = 900_000;
 
-/** Throws E_LAB_TOOL when something is not there, E_LAB_SERVE when Muster does not take it. */
+/**
+ * Imports the artifacts of a scenario.
+ *
+ * @throws {MusterError} E_LAB_TOOL when a file is missing, E_LAB_SERVE when Muster refuses it.
+ */
 export async function addArtifacts(
   { artifacts }: Scenario,
   host: BootHost,
@@ -27,7 +31,7 @@ export async function addArtifacts(
   for (const { name, version, package: unpacked, file } of artifacts.binaries) {
     const path = join(places.project, '.cache/peers', unpacked, file);
     if (!existsSync(path))
-      throw new MusterError('E_LAB_TOOL', `${path} is not there; run scripts/packages.sh install`);
+      throw new MusterError('E_LAB_TOOL', `${path} is missing; run scripts/packages.sh install`);
     words.push('--binary', `${name}:${version}=${path}`);
   }
   if (artifacts.given) words.push(givenDirectory());
@@ -36,7 +40,7 @@ export async function addArtifacts(
   places.say(out.replace(/^/gm, '          '));
 }
 
-/** Throws E_LAB_TOOL. */
+/** @throws {MusterError} E_LAB_TOOL when the variable is not set. */
 function givenDirectory(): string {
   const given = process.env[GIVEN];
   if (!given)
@@ -45,8 +49,11 @@ function givenDirectory(): string {
 }
 
 /**
- * The scenario with all its Clusters, also those that steps apply, of the version that the
- * directory of artifacts holds. Throws E_LAB_TOOL, E_YAML.
+ * The scenario with all its Clusters, including those that steps apply, set to the version in the
+ * directory of artifacts.
+ *
+ * @throws {MusterError} E_LAB_TOOL when the directory cannot be read, E_YAML when its
+ * `kubernetes.yaml` is not valid.
  */
 export async function ofGivenVersion(scenario: Scenario): Promise<Scenario> {
   if (!scenario.artifacts?.given) return scenario;

@@ -1,12 +1,12 @@
 /**
- * A client that writes to every member of an etcd without end, and remembers each write that was
- * acknowledged.
+ * A client that writes to all members of an etcd until it is stopped, and remembers each write that
+ * was acknowledged.
  */
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
 import type { LabEtcd } from './etcd.socket.ts';
 
-/** Between two writes to one member: what emulated machines take beside their boots. */
+/** Between two writes to one member: emulated machines can take that many while others boot. */
 const PAUSE = millis(150);
 
 export interface Writer {
@@ -16,7 +16,7 @@ export interface Writer {
   stop(): Promise<void>;
 }
 
-/** Goes on until stopped; a member that does not answer keeps only its own writes waiting. */
+/** Writes until stopped. A member that does not answer delays only the writes to itself. */
 export function startWriter(etcd: Pick<LabEtcd, 'members' | 'put'>, clock: Clock): Writer {
   const acknowledged = new Map<string, Millis>();
   let stopped = false;
@@ -27,7 +27,7 @@ export function startWriter(etcd: Pick<LabEtcd, 'members' | 'put'>, clock: Clock
       await etcd.put(member, name).then(
         () => acknowledged.set(name, clock.now()),
         () => {
-          // Not acknowledged: it may be there or not.
+          // It was not acknowledged, so it may be there or not.
         },
       );
       await pause();
@@ -43,7 +43,7 @@ export function startWriter(etcd: Pick<LabEtcd, 'members' | 'put'>, clock: Clock
   };
 }
 
-/** Acknowledged writes until `until` that are not in `there`. */
+/** Writes that were acknowledged by `until` and are missing in `there`. */
 export function lost(
   { acknowledged }: Pick<Writer, 'acknowledged'>,
   there: ReadonlySet<string>,

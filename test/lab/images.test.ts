@@ -1,6 +1,6 @@
 /**
- * What the rack boots, built here: the same recipe gives the same octets, and nothing of the
- * machine that built it is inside.
+ * The images that the rack boots are built here: the same recipe gives the same octets, and nothing
+ * of the building machine is inside.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { buildImage } from '../../src/lab/images.files.ts';
 const LIMIT_MS = 1_500_000;
 const say = (line: string) => process.stderr.write(`${line}\n`);
 
-test('the probe system built again, whatever the umask, is the same to the last octet', {
+test('the probe system built again with another umask has the same octets', {
   timeout: LIMIT_MS,
 }, async () => {
   const first = await buildImage('probe', { project: process.cwd(), say });

@@ -1,7 +1,7 @@
 /**
- * Every scenario of lab/ as one test: the shipped command, real firmware, no mocks. Two processors
- * boot two machines at a time. A third scenario has what they leave: a scenario waits half of its
- * time, for leases, elections and what must not happen.
+ * Every scenario of lab/ is one test: the shipped command, real firmware, no mocks. Two processors
+ * boot two machines at a time. A third scenario runs next to them, since a scenario waits half of
+ * its time for leases, elections and things that must not happen.
  */
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -11,13 +11,13 @@ import { loadScenario } from '../../src/lab/run.files.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 
 const SLOTS = 3;
-/** Of these so many go to a scenario that switches several machines on at once. */
+/** How many of them a scenario takes that switches several machines on together. */
 const SEVERAL = 2;
-/** A scenario that may take so long is begun early. */
+/** A scenario with at least this limit is begun early. */
 const LONG_MS = 1_800_000;
-/** Of one run. */
+/** The time limit of one run. */
 const LIMIT_MS = 2_400_000;
-/** Of a test, which waits for its turn first: all scenarios together. */
+/** The time limit of a test, which waits for its turn first: all scenarios together. */
 const STAGE_MS = 4_500_000;
 
 const scenarios = await Promise.all(
@@ -31,8 +31,8 @@ const scenarios = await Promise.all(
       return { file, scenario, lacking, machines, slots: Math.min(SEVERAL, atOnce) };
     }),
 );
-// The long ones first, beside the one of many machines at once those of few: all others then fill
-// what is left.
+// The long scenarios come first, one with many machines next to those with few; all others fill the
+// remaining places.
 const order = ({ scenario, slots, machines }: (typeof scenarios)[number]) =>
   scenario.limit < LONG_MS ? 100 - machines : machines - 10 * slots;
 scenarios.sort((a, b) => order(a) - order(b));
@@ -79,7 +79,7 @@ function run(file: string, parallel: number): Promise<Run> {
 }
 
 beforeAll(async () => {
-  // Once, before scenarios that need the same image start side by side.
+  // Images are built once, before scenarios that need the same image start in parallel.
   const say = (line: string) => process.stderr.write(`${line}\n`);
   const images = scenarios.flatMap(({ scenario, lacking }) => (lacking ? [] : scenario.images));
   await Promise.all(
@@ -99,11 +99,11 @@ describe.concurrent('the virtual rack', () => {
       process.stderr.write(`${file}: ${result.seconds} s\n`);
     });
 
-  test('a run that is kept can be looked around in until Ctrl-C, and leaves nothing behind', {
+  test('a run that is kept can be inspected until Ctrl-C, and leaves nothing behind', {
     timeout: STAGE_MS,
   }, async () => {
     await withSlots(1, async () => {
-      // A group of its own: Ctrl-C reaches all of a terminal's.
+      // A process group of its own, since Ctrl-C reaches the whole group.
       const words = ['lab', 'run', 'test/lab/scenarios/kept.yaml', '--json', '--keep'];
       const run = spawn('bin/muster', words, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
       const ended = new Promise<number | null>((resolve) => run.once('exit', resolve));
@@ -121,7 +121,7 @@ describe.concurrent('the virtual rack', () => {
         execFileSync('sh', ['-c', look.replace(/\S+\/bin\/muster get machines$/, command)], {
           encoding: 'utf8',
         });
-      // As it is printed.
+      // The command as it is printed.
       expect(inside('$&')).toMatch(/node-1.*profile_holds/);
       expect(inside('pgrep -c qemu')).toBe('1\n');
       process.kill(-run.pid!, 'SIGINT');
@@ -130,13 +130,15 @@ describe.concurrent('the virtual rack', () => {
     });
   });
 
-  test('a run whose rack cannot be built ends, and says what is missing', { timeout: STAGE_MS }, async () => {
+  test('a run whose rack cannot be built ends, and reports what is missing', {
+    timeout: STAGE_MS,
+  }, async () => {
     const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/no-such-package.yaml', 1));
     expect([code, out]).toEqual([1, '']);
     expect(err).toContain('nobody-packs-this/usr/bin/etcd is not there');
   });
 
-  test('a run whose documents are not taken ends before anything boots, and says why', {
+  test('a run whose documents are refused ends before anything boots, and reports why', {
     timeout: STAGE_MS,
   }, async () => {
     const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/refused-document.yaml', 1));
@@ -146,7 +148,7 @@ describe.concurrent('the virtual rack', () => {
     expect(err).not.toContain('power on');
   });
 
-  test('a run in which something does not hold ends with exit code 1 and says what and where to look', {
+  test('a run with a failed expectation ends with exit code 1 and reports what failed and where to look', {
     timeout: STAGE_MS,
   }, async () => {
     const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/nobody-answers.yaml', 1));

@@ -1,7 +1,7 @@
 /**
- * A cluster is founded with two generations of each of its CAs, as in the middle of a rotation:
- * what trusts reads both, what signs is one, and certificates of either are believed. With the real
- * agent, real etcd and the shipped boot host.
+ * A cluster is founded with two generations of each CA, as during a rotation: both are trusted, one
+ * signs, and certificates of either are accepted. With the real agent, real etcd and the shipped
+ * boot host.
  */
 import { X509Certificate } from 'node:crypto';
 import https from 'node:https';
@@ -29,7 +29,7 @@ interface Client {
 /**
  * Keys of a cluster with two generations of each keyset, before any member asked for them: the
  * second signs, both are trusted. Returns a client of etcd whose certificate the first one signed.
- * While no server has the store.
+ * No server may have the store open.
  */
 async function twoGenerations(state: string, cluster: string): Promise<Client> {
   const store = await openSqliteStore({
@@ -64,7 +64,7 @@ const certificatesOf = (bundle: string): readonly X509Certificate[] =>
     (pem) => new X509Certificate(pem),
   );
 
-/** Which of the bundle's authorities signed it, by position. */
+/** The position of the authority in the bundle that signed the certificate. */
 const signersOf = (certificate: string, bundle: string): readonly number[] =>
   certificatesOf(bundle).flatMap(({ publicKey }, n) =>
     new X509Certificate(certificate).verify(publicKey) ? [n] : [],
@@ -76,7 +76,7 @@ async function client(rack: Rack, user: string): Promise<EtcdClient> {
   return JSON.parse(output) as EtcdClient;
 }
 
-/** The members that the member at `url` tells of. */
+/** The members in the list of the member at `url`. */
 function membersBy(url: string, { certificate, key }: Client, ca: string): Promise<number> {
   return new Promise((done, fail) => {
     const asking = https.request(

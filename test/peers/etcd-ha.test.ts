@@ -1,7 +1,7 @@
 /**
- * etcd is founded once, with the real agent, real etcd and the shipped boot host: whatever the
- * order, whoever is killed, whichever disk is where. A client writes throughout; what it saw
- * acknowledged is there at the end. docs/decisions/0024.
+ * etcd is founded once, with the real agent, real etcd and the shipped boot host: in every order,
+ * with every process killed and disks moved. A client writes all the time; every acknowledged write
+ * is there at the end. See docs/decisions/0024-founded-once.md.
  */
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const asked = (rack: Rack, name: Name) =>
     rack.state,
   );
 
-// The longest first: three run at a time.
+// The longest test comes first, since three run at a time.
 
 test.concurrent(
   'one is absent: the others wait for a person; later a disk is lost and replaced, and returned',
@@ -43,13 +43,13 @@ test.concurrent(
     await until('it is founded by two', async () => (await rack.founding()).record?.founded, rack.state);
     await until('writes are acknowledged', () => rack.writer.acknowledged.size > 0, rack.state);
 
-    // The third comes later: it is added, it does not found.
+    // The third machine comes later: it is added and does not found.
     await m3.powerOn();
     await rack.healthy();
     expect((await rack.founding()).record!.lists.m3).toBeDefined();
 
-    // A member's disk is lost; the boot host is killed at the steps of its replacement that are
-    // met.
+    // A member's disk is lost; the boot host is killed at those steps of the replacement that are
+    // seen.
     const first = (await rack.founding()).record!.joined.m2;
     const lost = await m2.change(rack.newDisk());
     const killedAt = new Set<string>();
@@ -70,11 +70,11 @@ test.concurrent(
     replaced = true;
     await killing;
     expect((await rack.founding()).record!.joined.m2).not.toBe(first);
-    // Most stages are over in an instant, and how many are met depends on the host; `make torture`
-    // aims at each and fails if it misses one.
+    // Most stages are over in an instant, and how many are seen depends on the host; `make torture`
+    // aims at each stage and fails if it misses one.
     expect(killedAt.size).toBeGreaterThanOrEqual(1);
 
-    // The lost disk comes back: its data stay as they are, and are of no member any more.
+    // The lost disk comes back: its data stay as they are, and belong to no member.
     const present = await m2.change(lost);
     await m2.powerOn();
     await rack.decision('m2', 'hold removed-disk');
@@ -96,7 +96,7 @@ test.concurrent(
     await Promise.all(rack.all.map((machine) => machine.powerOn()));
     await rack.healthy();
 
-    // Neither starts; put right, both do.
+    // Neither starts; with the right disks both do.
     await swap(rack, 'm1', 'm3');
     await Promise.all([
       rack.decision('m1', 'hold foreign-marker'),
@@ -151,14 +151,14 @@ test.concurrent(
     rmSync(rack.host.state, { recursive: true });
     cpSync(backup, rack.host.state, { recursive: true });
     await rack.host.start();
-    // The machines were told later states than this store has ever had.
+    // The machines have seen later states than this store has ever had.
     await Promise.all([m2.reboot(), m3.reboot()]);
     await Promise.all([
       rack.decision('m2', 'hold store-rolled-back'),
       rack.decision('m3', 'hold store-rolled-back'),
     ]);
-    // Wiped once more, they know nothing, nor does the boot host: all looks like a new rack of
-    // which one machine is not there yet.
+    // Wiped again, they know nothing, and neither does the boot host: everything looks like a new
+    // rack in which one machine is not there yet.
     await Promise.all([m1.powerOff(), m2.change(rack.newDisk()), m3.change(rack.newDisk())]);
     await rack.host.restart();
     await Promise.all([m2.powerOn(), m3.powerOn()]);
@@ -171,7 +171,7 @@ test.concurrent(
     await rack.decision('m2', 'hold waiting-for-members');
     expect(await rack.muster('cluster', 'found', 'one', '--confirm', 'one')).toMatchObject({
       code: 1,
-      output: expect.stringContaining('m1 has a data disk that is not empty'),
+      output: expect.stringContaining('these members have data on their data disks: m1'),
     });
     expect((await rack.founding()).record).toBeUndefined();
     expect(m2.has('/var/lib/etcd/member') || m3.has('/var/lib/etcd/member')).toBe(false);

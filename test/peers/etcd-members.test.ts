@@ -1,7 +1,7 @@
 /**
- * The membership of a founded etcd changed by a person's orders, with the real agent and real etcd:
- * grown, shrunk, a dead member exchanged, reset; and restored when its quorum is lost. A client
- * writes throughout. docs/operating.md.
+ * Operators' orders change the membership of an etcd, with the real agent and real etcd: it is
+ * grown, shrunk, reset, a dead member is exchanged, and it is restored after its quorum is lost. A
+ * client writes all the time. See docs/operating.md.
  */
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
@@ -36,8 +36,8 @@ const hasLeft = (rack: Rack, ...names: Name[]) =>
   );
 
 /**
- * Three machines found one etcd, which then takes writes until the end of the test. The founding's
- * id.
+ * Three machines found one etcd, which gets writes until the end of the test. Resolves with the
+ * founding's id.
  */
 async function written(rack: Rack): Promise<string> {
   rack.writer.start();
@@ -70,7 +70,7 @@ test.concurrent(
       const well = await rack.muster('cluster', 'status', 'one', '--etcd');
       expect(well).toMatchObject({ code: 0, output: expect.stringContaining('5 of 5 voters answer') });
 
-      // Two are dead: no other may go.
+      // Two are dead, so no other may be taken out.
       await Promise.all([m4.powerOff(), m5.powerOff()]);
       const ill = await rack.muster('cluster', 'status', 'one', '--etcd');
       expect(ill).toMatchObject({
@@ -84,18 +84,18 @@ test.concurrent(
       await Promise.all([m4.cycle(), m5.cycle()]);
       await rack.voters(['m1', 'm2', 'm3', 'm4', 'm5']);
 
-      // The first of all goes as any other, and what it had goes too.
+      // The first member is taken out like any other, and its data are cleared.
       await ordered(rack, 'remove-node', 'one', 'm1', 'm2', '--clear');
       await hasLeft(rack, 'm1', 'm2');
       await rack.voters(['m3', 'm4', 'm5']);
       expect(m1.has('/var/lib/muster/etcd') || m1.has('/var/lib/muster/marker')).toBe(false);
       expect(m1.has('/var/lib/muster/agent/agent.crt')).toBe(true);
 
-      // A dead one's place is taken by one that was a member before; when it comes back, nothing of
-      // it runs.
+      // A former member takes the place of a dead one; when the dead one comes back, it runs
+      // nothing.
       await m5.powerOff();
       await ordered(rack, 'remove-node', 'one', 'm5', '--replace-with', 'm1');
-      // It was taken out, so that its agent is believed again only by a person's word.
+      // It was taken out, so its agent is accepted again only after an operator's order.
       expect(await rack.muster('machine', 'rearm', 'm1', '--keep')).toMatchObject({ code: 0 });
       await rack.voters(['m1', 'm3', 'm4'], 2 * PATIENCE_S);
       await m5.cycle();
@@ -103,7 +103,7 @@ test.concurrent(
       expect(m5.has('/var/lib/muster/etcd/member')).toBe(true);
       await rack.nothingLost(['m1', 'm3', 'm4']);
 
-      // Nothing happens without the name.
+      // Nothing happens without the cluster's name.
       expect(await rack.muster('cluster', 'reset', 'one')).toMatchObject({
         code: 2,
         output: expect.stringContaining('add --confirm one'),
@@ -137,10 +137,10 @@ test.concurrent(
       await Promise.all([m2.powerOff(), m3.powerOff()]);
       const restore = (...more: string[]) =>
         rack.muster('cluster', 'restore', 'one', '--from', 'm1', '--confirm', 'one', ...more);
-      // They may come back any moment.
+      // They may come back at any moment.
       expect(await restore('--without', 'm2', 'm3')).toMatchObject({
         code: 1,
-        output: expect.stringContaining('what is there is not given up'),
+        output: expect.stringContaining('a member that is heard is not abandoned'),
       });
       await until(
         'm2 and m3 are silent, and m1 is not',
@@ -160,7 +160,7 @@ test.concurrent(
       await rack.voters(['m1'], 2 * PATIENCE_S);
       expect((await rack.founding()).record!.id).not.toBe(id);
 
-      // Whoever comes back against all words is of the old founding.
+      // A member that comes back although it was abandoned belongs to the old founding.
       await m2.powerOn();
       await rack.decision('m2', 'hold foreign-marker');
       await m2.powerOff();
@@ -205,7 +205,7 @@ const restores = (etcd: string, options: RackOptions): void =>
         for (const machine of [m1, m2, m3])
           expect(await rack.writer.missing(machine, false, fault - 1000)).toEqual([]);
 
-        // A disk from before the restore is of no member any more.
+        // A disk from before the restore belongs to no member.
         await m2.change(old2!);
         await m2.powerOn();
         await rack.decision('m2', 'hold foreign-marker');

@@ -1,6 +1,7 @@
 /**
- * A changed flag starts the members of etcd anew one after the other: the shipped boot host, the
- * real agent, real etcd, and a client that writes throughout. docs/decisions/0033.
+ * A changed flag restarts the members of etcd one after the other: with the shipped boot host, the
+ * real agent, real etcd, and a client that writes all the time. See
+ * docs/decisions/0033-one-control-plane-after-the-other.md.
  */
 import fs from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import type { MusterEvent } from '../../src/events/event.ts';
 import { callApi } from './etcd/api.ts';
 import { type Machine, openRack, type Rack, until } from './etcd/rack.ts';
 
-/** When each process of this machine's etcd began, by its own log. */
+/** When each process of this machine's etcd began, from its log. */
 const starts = (machine: Machine): number[] =>
   (machine.read('/run/muster-etcd.service.log') ?? '').split('\n').flatMap((line) => {
     const at = /"ts":"([^"]+)".*"msg":"starting an etcd server"/.exec(line)?.[1];
@@ -22,7 +23,7 @@ async function turns(rack: Rack): Promise<MusterEvent[]> {
   return items.filter(({ kind }) => kind === 'cluster.rollout');
 }
 
-/** As an operator does, in the file. */
+/** Edits the file as an operator does. */
 function change(rack: Rack, from: string, to: string): void {
   const file = join(rack.host.home, 'config/all.yaml');
   const text = fs.readFileSync(file, 'utf8');
@@ -59,7 +60,7 @@ test('a changed flag of etcd reaches one member after the other, each when the f
       const former = rack.all.find(({ name }) => name === given[n]!.subject)!;
       expect(next.at).toBeGreaterThan(starts(former).at(-1)!);
     }
-    // Once each: nothing was started twice on the way.
+    // Each member was restarted exactly once.
     expect(rack.all.map((machine, n) => starts(machine).length - before[n]!)).toEqual([1, 1, 1]);
     await rack.nothingLost();
   } finally {

@@ -1,6 +1,6 @@
 /**
- * Add-ons, kube-router and both families at a real API server: what control planes are told to
- * apply is applied by their script. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ * Add-ons, kube-router and both address families at a real API server: the script of the plan
+ * applies the objects that control planes are given. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -18,13 +18,13 @@ import { resolved } from '../unit/cluster/kit.ts';
 import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
 
-/** Where a pod finds its account. The stage has a /run of its own (scripts/in-namespace.sh). */
+/** Where a pod finds its account. The test has its own /run (scripts/in-namespace.sh). */
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 const ADDRESSES = ['10.0.0.13', 'fd00:13::13'] as const;
 const MACHINES = [{ name: 'cp1', addresses: ADDRESSES }];
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESSES[0] }] } as const;
 
-/** A kind, and an object of it in the same file; a mode that YAML 1.2 would read otherwise. */
+/** A kind and an object of it in the same file; a file mode that YAML 1.2 reads differently. */
 const THINGS = `apiVersion: things.example.org/v1
 kind: Thing
 metadata: {name: first, namespace: things}
@@ -117,9 +117,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   const get = (...args: readonly string[]) => JSON.parse(kubectl('get', ...args, '-o', 'json'));
 
   /**
-   * The plan's script with a credential of its own, as one of several control planes; started anew
-   * as by its unit: the API server gives the address of a Service to one of those that make it at
-   * the same time.
+   * Runs the plan's script with its own credential, as one of several control planes. It is
+   * restarted as by its unit: when several make a Service at the same time, only one gets its
+   * address.
    */
   function applyAs(n: number): Promise<number | null> {
     const credential = placed.inside(`/run/muster/applier-${n}.conf`);
@@ -162,8 +162,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     timeout: 240_000,
   }, async () => {
     const all = [1, 2, 3].map(applyAs);
-    // Once, beside other work, a minute was too little: an address that they took from one another
-    // may be free only at the API server's next look.
+    // On a busy host a minute was too little: an address that several wanted may become free only
+    // at the API server's next repair loop.
     await expect
       .poll(() => kubectl('get', '-n', 'things', 'things.things.example.org', '-o', 'name'), {
         timeout: 150_000,
@@ -171,8 +171,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       })
       .toBe('thing.things.example.org/first\n');
     expect(kubectl('get', '-n', 'kube-system', 'deploy', '-o', 'name')).toBe('deployment.apps/coredns\n');
-    // The last add-on holds the scripts until somebody defines its kind, and that is what agents
-    // say.
+    // The last add-on holds the scripts until its kind is defined, and agents report that.
     expect(scripts.map(({ exitCode }) => exitCode)).toEqual([null, null, null]);
     const complaint = placed.inside('/run/muster/objects');
     const says = () => (fs.existsSync(complaint) ? fs.readFileSync(complaint, 'utf8') : '');
@@ -266,7 +265,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       metadata: { annotations: Record<string, string> };
       spec: { nodeName?: string };
     };
-    // As kubelet shows its static pods.
+    // A mirror pod, as kubelet makes it for a static pod.
     pod.metadata.annotations['kubernetes.io/config.mirror'] = 'x';
     pod.spec.nodeName = 'cp1';
     const file = placed.inside('/kube-vip.json');
@@ -289,7 +288,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     'dns-autoscaler sets how many CoreDNS there are, with the rights that the catalogue gives it, and applying again leaves it so',
     async () => {
       const coredns = () => get('-n', 'kube-system', 'deploy/coredns').spec.replicas;
-      // Tests before this one applied objects of other clusters.
+      // Earlier tests applied objects of other clusters.
       expect(await applyAs(1)).toBe(0);
       expect(coredns()).toBe(2);
       const [container] = get('-n', 'kube-system', 'deploy/dns-autoscaler').spec.template.spec.containers;

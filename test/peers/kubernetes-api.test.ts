@@ -1,6 +1,6 @@
 /**
- * A control plane's plan against real Kubernetes: etcd and kube-apiserver run as their manifests
- * say, and the in-cluster objects are applied by the script of the plan, by three at once. Needs
+ * A control plane's plan with real Kubernetes: etcd and kube-apiserver run by their manifests, and
+ * the script of the plan applies the in-cluster objects, three times in parallel. Needs
  * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -19,14 +19,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   const { env } = placed;
   const inside = (file: string): string => placed.inside(file);
   const run = (program: string, ...args: readonly string[]): string => placed.run(program, ...args);
-  /** The scripts of {@link applyAs}. */
+  /** The running scripts of {@link applyAs}. */
   const running: ChildProcess[] = [];
 
   const kubectl = (...args: readonly string[]): string =>
     run('kubectl', '--kubeconfig', inside('/etc/kubernetes/admin.conf'), ...args);
 
   /**
-   * The plan's script in a place of its own, with a credential of its own: one of three control
+   * Runs the plan's script in its own directory with its own credential, as one of three control
    * planes.
    */
   function applyAs(n: number): Promise<{ code: number | null; output: string }> {
@@ -71,8 +71,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'cp1' } };
     fs.writeFileSync(inside('/node.json'), JSON.stringify(node));
     const all = [1, 2, 3].map(applyAs);
-    // kubelet registers when the API answers; until then the scripts end in failure and are started
-    // anew.
+    // kubelet registers when the API answers; until then the scripts fail and are restarted.
     await expect
       .poll(() => run('kubectl', '--kubeconfig', applier, 'apply', '-f', inside('/node.json')), {
         timeout: 100_000,
@@ -151,9 +150,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       kubectl('get', '-n', 'kube-system', 'cm/kubeadm-config', '-o', 'jsonpath={.data.ClusterConfiguration}'),
     );
     expect(run('kubeadm', 'config', 'validate', '--config', configuration)).toContain('ok');
-    // As kubelet shows its static pods; kubeadm reads addresses from their annotations.
+    // Mirror pods, as kubelet makes them; kubeadm reads addresses from their annotations.
     for (const pod of ['etcd', 'kube-apiserver']) {
-      // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it
+      // biome-ignore lint/suspicious/noExplicitAny: a parsed manifest
       const manifest = load(fs.readFileSync(inside(`/etc/kubernetes/manifests/${pod}.yaml`), 'utf8')) as any;
       manifest.metadata.name += '-cp1';
       manifest.metadata.annotations['kubernetes.io/config.mirror'] = 'x';
@@ -161,7 +160,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       fs.writeFileSync(inside('/pod.json'), JSON.stringify(manifest));
       run('kubectl', '--kubeconfig', admin, 'create', '-f', inside('/pod.json'));
     }
-    // kubeadm looks for kubeconfigs in /etc/kubernetes alone: an /etc of this namespace's own.
+    // kubeadm looks for kubeconfigs only in /etc/kubernetes, so this namespace has its own /etc.
     for (const name of ['upper', 'work']) fs.mkdirSync(inside(name));
     const options = `lowerdir=/etc,upperdir=${inside('upper')},workdir=${inside('work')}`;
     execFileSync('mount', ['-t', 'overlay', 'overlay', '-o', options, '/etc']);
@@ -169,7 +168,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       fs.symlinkSync(inside('/etc/kubernetes'), '/etc/kubernetes');
       const listed = run('kubeadm', 'certs', 'check-expiration');
       expect(listed).not.toContain('Error');
-      // Made for a person on demand, and on no machine.
+      // This certificate is made on demand for operators, and is on no machine.
       expect(listed.match(/MISSING! .*/g)?.map((line) => line.trim())).toEqual(['MISSING! super-admin.conf']);
     } finally {
       execFileSync('umount', ['/etc']);

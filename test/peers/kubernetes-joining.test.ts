@@ -1,7 +1,7 @@
 /**
- * Who joins a cluster, with the approver and signer of kube-controller-manager running and no boot
- * host: machines by the certificates that they were given (decision 0026), and whoever has a token
- * of kubeadm's. Then with the boot host's approver beside them. Needs MUSTER_ARTIFACTS:
+ * Joining a cluster with the approver and signer of kube-controller-manager and no boot host:
+ * machines with the certificates that they were given (docs/decisions/0026), and nodes with a token
+ * of kubeadm. Then the same with the boot host's approver. Needs MUSTER_ARTIFACTS:
  * test/artifacts.ts.
  */
 import { execFileSync } from 'node:child_process';
@@ -55,8 +55,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       etcd: async () => ({ lines: [], founding: FOUNDING }),
     });
     pki = made.pki;
-    // The worker is there first; the control plane comes forty minutes later, and there is no boot
-    // host from then on.
+    // The worker comes first; the control plane comes forty minutes later, and the boot host is off
+    // from then on.
     const w1 = new TestMachine('w1', { state: 'unused' });
     worker.put(await settle(planner, w1), w1);
     await api.begin({ planner, clock }, LATE);
@@ -93,7 +93,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(status(name)).toContain('AutoApproved');
     const certificate = new X509Certificate(issued(name));
     expect(certificate.subject).toBe('O=system:nodes\nCN=system:node:w1');
-    // As kubelet does it: the next file, and the link turned to it.
+    // Like kubelet: writes the next file and changes the link to it.
     const next = worker.inside('/var/lib/kubelet/pki/kubelet-client-next.pem');
     fs.writeFileSync(next, certificate.toString() + fs.readFileSync(key, 'utf8'), { mode: 0o600 });
     fs.rmSync(worker.inside(CURRENT));
@@ -108,7 +108,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       () => file(request('w2', 'DNS:w2,IP:10.0.0.22').csr, asWorker, SERVING),
       () => file(request('w1', 'DNS:w2,IP:10.0.0.22').csr, asWorker, SERVING),
     ];
-    // The API refuses most of them; what it takes is left unapproved.
+    // The API refuses most of them; the others stay unapproved.
     const taken = others.flatMap((ask) => {
       try {
         return [ask()];
@@ -118,7 +118,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       }
     });
     expect(taken.length).toBeGreaterThan(0);
-    // Filed later and issued: the approver has seen those before.
+    // This request is later and was issued, so the approver has seen the ones before.
     for (let n = 0; n < 2; n++) await isIssued(file(request('w1').csr, asWorker));
     for (const name of taken) expect([name, status(name)]).toEqual([name, '{}']);
     const forbidden = (...args: readonly string[]) =>
@@ -153,7 +153,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       .run('kubeadm', 'token', 'create', '--kubeconfig', control.inside('/etc/kubernetes/admin.conf'))
       .trim();
     expect(tokens()).toBe(`secret/bootstrap-token-${token.split('.')[0]}\n`);
-    // What `kubeadm join` goes by: cluster-info is signed for the token, and the token files a
+    // The steps of `kubeadm join`: cluster-info is signed for the token, and the token makes a
     // request for its node.
     await expect
       .poll(() => admin('get', 'cm', '-n', 'kube-public', 'cluster-info', '-o', 'json'), { timeout: 60_000 })
@@ -172,7 +172,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     fs.writeFileSync(certificate, issued(joined));
     const asStranger = as('--client-certificate', certificate, '--client-key', foreign.key);
     const stolen = file(request('w2').csr, as('--token', token));
-    // The approver in the tree is faster than any look at the inventory.
+    // Kubernetes' own approver is faster than any look at the inventory.
     await isIssued(stolen);
 
     const fits = file(request('w1', 'DNS:w1,IP:10.0.0.21').csr, asWorker, SERVING);
@@ -197,14 +197,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       'O=system:nodes\nCN=system:node:w1',
       'DNS:w1, IP Address:10.0.0.21',
     ]);
-    // Who looked earlier and decides later is refused.
+    // A decision with an outdated version is refused.
     const late = kubes('golden', ADDRESS)(`${path}/approval`, { method: 'PUT', body: before });
     await expect(late).rejects.toMatchObject({ status: 409 });
     const of = (name: string) => events.find(({ fields }) => fields?.request === name);
     await expect.poll(() => of(misfit), { timeout: 60_000 }).toBeDefined();
     expect(of(misfit)).toMatchObject({
       ...{ kind: 'cluster.request-denied', subject: 'w1' },
-      reason: { code: 'names', text: '10.0.0.22 is not of the machine, which has w1, 10.0.0.21' },
+      reason: { code: 'names', text: 'the machine does not have 10.0.0.22, only w1, 10.0.0.21' },
     });
     expect(JSON.parse(status(misfit))).toMatchObject({
       conditions: [{ type: 'Denied', status: 'True', reason: 'NamesAreNotOfTheMachine' }],
@@ -214,7 +214,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       ...{ kind: 'cluster.request-alarm', subject: 'w2' },
       reason: { code: 'requester', text: expect.stringMatching(/^system:bootstrap:.* system:node:w2; /) },
     });
-    // A later one is decided as well: that of the stranger was there to be decided.
+    // A later request is decided too, so the stranger's request was seen and left alone.
     const later = file(request('w1', 'DNS:w1').csr, asWorker, SERVING);
     await isIssued(later);
     expect([status(unknown), of(unknown)]).toEqual(['{}', undefined]);

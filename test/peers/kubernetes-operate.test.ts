@@ -1,7 +1,7 @@
 /**
- * What the boot host does at a cluster's API, against real Kubernetes: looks, drains a node and
- * takes it away, makes probe pods and reads what they found. There is no kubelet here: what it
- * would say is written into the pods' status. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ * What the boot host does at a cluster's API, with real Kubernetes: it observes, drains and deletes
+ * a node, makes probe pods and reads their results. There is no kubelet; the test writes the pods'
+ * status. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -31,7 +31,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   const running: ChildProcess[] = [];
   const stop = new AbortController();
   const inside = (file: string): string => path.join(root, file);
-  /** With the machine's root in front of its paths. */
+  /** A text whose paths are below the machine's root. */
   const placed = (text: string): string => text.replace(/(?<![\w.])\/(etc|var|run)\/(?!ssl)/g, `${root}/$1/`);
   let kube: Kube;
 
@@ -53,9 +53,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     spec: { nodeName: 'w1', containers: [{ name: 'c', image: 'i' }], automountServiceAccountToken: false },
   });
 
-  /** Runs what a static pod would. */
+  /** Runs the program of a static pod. */
   function start(name: string): void {
-    // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it
+    // biome-ignore lint/suspicious/noExplicitAny: a parsed manifest
     const manifest = load(fs.readFileSync(inside(`/etc/kubernetes/manifests/${name}.yaml`), 'utf8')) as any;
     const [program, ...flags] = manifest.spec.containers[0].command as string[];
     const log = fs.openSync(inside(`/${name}.log`), 'a');
@@ -81,14 +81,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     start('kube-apiserver');
     kube = createKubes({ pki, clock: systemClock, signal: stop.signal })('golden', ADDRESS);
     await until('the API answers', () => kubectl('get', '--raw', '/readyz') === 'ok', undefined, 110);
-    // Until here nothing gives the group of admins any right.
+    // Until now nothing gives the group of admins any permission.
     await expect(kube('/api/v1/nodes')).rejects.toThrow('forbidden');
     for (const name of ['cp1', 'w1']) node(name);
-    // As kube-controller-manager makes them.
+    // Objects that kube-controller-manager would make.
     for (const namespace of ['default', 'kube-system'])
       apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace } });
     const script = inside('/etc/muster/objects/apply.sh');
-    // The script takes its credential away when it is done; here it is needed on.
+    // The script deletes its credential when it is done; the test still needs it.
     const text = fs
       .readFileSync(script, 'utf8')
       .replaceAll('/run/muster/applier.conf', '/run/muster/applier-1.conf');
@@ -149,7 +149,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
         },
       ],
     };
-    // what an earlier probe could not take away when its time was over
+    // A pod that an earlier probe could not delete.
     const left = { resolved: resolved(SPEC), image: 'i', id: 'left' };
     await kube('/api/v1/namespaces/kube-system/pods', { method: 'POST', body: probePod(left, 'w1', 0) });
     kubectl(
@@ -187,7 +187,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       spec: { minAvailable: 1, selector: { matchLabels: { app: 'db' } } },
     });
     apply(pod('db'));
-    // A pod that nobody runs yet may always go: it has to be ready for the budget to count.
+    // A pod must be ready for the budget to protect it.
     const ready = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] };
     kubectl(
       'patch',
@@ -203,7 +203,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(kubectl('get', 'node', 'w1', '-o', 'jsonpath={.spec.unschedulable}')).toBe('true');
     kubectl('delete', 'pdb', 'db');
     await drain(kube, 'w1');
-    // The node does not answer, so that pods which are to end count as gone.
+    // The node does not answer, so terminating pods count as gone.
     expect(await drain(kube, 'w1')).toEqual({ left: [], kept: [] });
     expect(kubectl('get', 'pod', 'proxy', '-o', 'jsonpath={.metadata.deletionTimestamp}')).toBe('');
     await deleteNode(kube, 'w1');

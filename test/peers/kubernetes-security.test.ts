@@ -1,6 +1,6 @@
 /**
- * What real apiservers make of our files: Secrets in etcd, the audit log, pods that are refused.
- * Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ * The effect of our files on real API servers: Secrets in etcd, the audit log, refused pods. Needs
+ * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -17,7 +17,7 @@ const ADDRESS = '10.0.0.12';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
 const SPEC: Partial<KubernetesSpec> = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: [], sans: [] };
 
-// An apiserver of a busy host takes its time to start, and these start several.
+// API servers start slowly on a busy host, and these tests start several.
 const TIMEOUT = 600_000;
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { timeout: TIMEOUT }, () => {
@@ -25,11 +25,11 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
   const machine = new TestMachine('cp1');
   let world: Awaited<ReturnType<typeof rig>>;
 
-  /** As one of system:masters, since no binding is there. */
+  /** Runs kubectl as system:masters, since there are no role bindings. */
   const kubectl = (...args: readonly string[]): string =>
     placed.run('kubectl', '--kubeconfig', placed.inside('/run/muster/applier.conf'), ...args);
 
-  /** What kubectl says when it is refused. */
+  /** kubectl's message when it is refused. */
   function refusal(document: unknown): string {
     const file = placed.inside('/document.json');
     fs.writeFileSync(file, JSON.stringify(document));
@@ -39,7 +39,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     return status === 0 ? '' : stderr;
   }
 
-  /** A record of etcd, through its JSON gateway. */
+  /** A value in etcd, read through its JSON gateway. */
   function stored(key: string): string {
     const pki = placed.inside('/etc/kubernetes/pki');
     const client = [
@@ -68,7 +68,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     return Buffer.from(kvs[0]!.value, 'base64').toString('latin1');
   }
 
-  /** Puts the plan down as it is now, and starts the apiserver anew with it. */
+  /** Writes the files of the present plan, and restarts the API server with them. */
   async function apply(): Promise<void> {
     world.clock.advance(duration('10s'));
     placed.put(await settle(world.planner, machine), machine);

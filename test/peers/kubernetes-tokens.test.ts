@@ -1,6 +1,6 @@
 /**
- * Workers that join by a token of their own (`joining: token`, decision 0043), with the approver
- * and signer of kube-controller-manager and Muster's token keeper and approver. Needs
+ * Workers that join with their own tokens (`joining: token`, docs/decisions/0043), with the
+ * approver and signer of kube-controller-manager and Muster's token keeper and approver. Needs
  * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import { execFileSync } from 'node:child_process';
@@ -30,7 +30,7 @@ const SPEC = {
   joining: 'token' as const,
 };
 const LATE = duration('40m');
-/** What kubectl says for a 401. */
+/** kubectl's message for status 401. */
 const REFUSED = /Unauthorized|must be logged in/;
 const BOOTSTRAP = '/etc/kubernetes/bootstrap-kubelet.conf';
 
@@ -67,7 +67,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       w1.said = { step: 'units', ...(joined && { joined }) };
       worker.put(await settle(planner, w1), w1);
     };
-    // The worker is there first; the control plane comes forty minutes later.
+    // The worker comes first; the control plane comes forty minutes later.
     await poll();
     const read = load(fs.readFileSync(worker.inside(BOOTSTRAP), 'utf8')) as {
       users: [{ user: { token: string } }];
@@ -81,7 +81,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       kubes: createKubes({ pki, clock: systemClock, signal: stop.signal }),
       ...{ tokens, clock: systemClock, log: silentLog },
     };
-    // Until then nobody knows the token.
+    // Until then the API does not know the token.
     expect(() => worker.run('kubectl', ...asToken(), 'auth', 'whoami')).toThrow(REFUSED);
     running.push(startTokenKeeper(common));
     running.push(startApprover({ ...common, events: { record: (event) => void events.push(event) } }));
@@ -104,14 +104,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(worker.run('kubectl', ...asBootstrap, ...who)).toBe(
       '["system:bootstrappers","system:bootstrappers:muster:machines","system:authenticated"]',
     );
-    // It may ask for a certificate, and nothing else.
+    // The token may request a certificate, and nothing else.
     const may =
       (...words: readonly string[]) =>
       () =>
         worker.run('kubectl', ...asBootstrap, ...words);
     expect(may('get', 'secrets', '-A')).toThrow(/forbidden/);
     expect(may('get', 'nodes')).toThrow(/forbidden/);
-    // The group of kubeadm's tokens is as empty as without.
+    // The group of kubeadm's tokens is still empty.
     expect(secret().match(/bootstrap-token-/g)).toHaveLength(1);
   });
 
@@ -140,7 +140,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(status(name)).not.toContain('AutoApproved');
     const certificate = new X509Certificate(issued(name));
     expect(certificate.subject).toBe('O=system:nodes\nCN=system:node:w1');
-    // As kubelet does it, with the kubeconfig that the plan put there.
+    // Like kubelet, with the kubeconfig of the plan.
     const current = worker.inside('/var/lib/kubelet/pki/kubelet-client-current.pem');
     fs.mkdirSync(worker.inside('/var/lib/kubelet/pki'), { recursive: true });
     fs.writeFileSync(current, certificate.toString() + fs.readFileSync(key, 'utf8'), { mode: 0o600 });

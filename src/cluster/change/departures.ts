@@ -1,7 +1,6 @@
 /**
- * What has to be done at a cluster's API for machines on their way out: drain, later delete the
- * Node. What is next stands in the founding's record, so that any life of the server goes on from
- * there.
+ * Drains the nodes of leaving machines, and later deletes their Node objects. The next step is in
+ * the founding's record, so that a restarted server continues from there.
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
@@ -13,7 +12,7 @@ import { addressOf, withRole } from '../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { deleteNode, drain } from './drain.ts';
 
-export interface DeparturesDeps {
+interface DeparturesDeps {
   readonly founder: Pick<Founder, 'records' | 'passed'>;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly kubes: (cluster: string, address: string) => Kube;
@@ -22,26 +21,26 @@ export interface DeparturesDeps {
 }
 
 export interface Departures {
-  /** There may be something to do in this cluster. */
+  /** Starts the work for this cluster, if there is any and it is not under way. */
   go(cluster: string): void;
-  /** Why a machine is still where it is. */
+  /** Machine → what its departure waits for. */
   waiting(cluster: string): Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
-/** Why a machine does not go on from this step. */
-interface Why {
+/** What a machine waits for in this stage. */
+interface Waiting {
   readonly stage: Leaving['stage'];
   readonly text: string;
 }
 
-/** Between two rounds: evictions take seconds. */
-const EVERY = duration('2s');
+/** Between two rounds; evictions take seconds. */
+const INTERVAL = duration('2s');
 
 export function createDepartures(deps: DeparturesDeps): Departures {
   const { founder, clock, log } = deps;
   const running = new Map<string, Promise<void>>();
-  const why = new Map<string, Map<string, Why>>();
+  const waiting = new Map<string, Map<string, Waiting>>();
   const stopping = new AbortController();
 
   const due = (cluster: string): readonly (readonly [string, Leaving])[] => {
@@ -54,16 +53,16 @@ export function createDepartures(deps: DeparturesDeps): Departures {
     while (!stopping.signal.aborted) {
       const machines = due(cluster);
       if (machines.length === 0) return;
-      const texts = new Map<string, Why>();
+      const texts = new Map<string, Waiting>();
       for (const [machine, leaving] of machines) {
         const text = await advance(deps, cluster, machine, leaving).catch((error: unknown) => {
-          log.debug({ err: error, cluster, machine }, 'a machine on its way out');
+          log.debug({ err: error, cluster, machine }, 'a leaving machine cannot be drained yet');
           return `the API does not answer: ${error instanceof Error ? error.message : String(error)}`;
         });
         if (text !== undefined) texts.set(machine, { stage: leaving.stage, text });
       }
-      why.set(cluster, texts);
-      if (texts.size > 0) await pause(clock, EVERY, stopping.signal);
+      waiting.set(cluster, texts);
+      if (texts.size > 0) await pause(clock, INTERVAL, stopping.signal);
     }
   };
 
@@ -71,15 +70,15 @@ export function createDepartures(deps: DeparturesDeps): Departures {
     go(cluster) {
       if (running.has(cluster) || due(cluster).length === 0) return;
       const work = loop(cluster)
-        .catch((error: unknown) => log.error({ err: error, cluster }, 'machines on their way out'))
+        .catch((error: unknown) => log.error({ err: error, cluster }, 'draining leaving machines'))
         .finally(() => running.delete(cluster));
       running.set(cluster, work);
     },
-    // Of what is still due: the founding's own work may have gone on since the last round.
+    // Only for stages that are still due: the founder may have finished one since the last round.
     waiting: (cluster) =>
       Object.fromEntries(
         due(cluster).flatMap(([machine, { stage }]) => {
-          const found = why.get(cluster)?.get(machine);
+          const found = waiting.get(cluster)?.get(machine);
           return found?.stage === stage ? [[machine, found.text]] : [];
         }),
       ),
@@ -90,19 +89,21 @@ export function createDepartures(deps: DeparturesDeps): Departures {
   };
 }
 
-/** One round for one machine; the text says what is waited for. */
+/**
+ * One round for one machine; resolves with what it waits for, or undefined when the stage is done.
+ */
 async function advance(
   { founder, clusters, kubes, clock }: DeparturesDeps,
   cluster: string,
   machine: string,
   { stage, node, drainUntil }: Leaving,
 ): Promise<string | undefined> {
-  // the founding's own work; what follows it is ours again
+  // The executor of src/cluster/etcd removes the member; the stage after it is ours again.
   if (stage === 'etcd') return 'it is still a member of etcd';
   const drains = stage === 'drain' && node && drainUntil > 0;
   if (drains || stage === 'node') {
     const resolved = clusters.get(cluster)?.resolved;
-    if (resolved === undefined) return 'the Cluster is incomplete, so that nobody knows where its API is';
+    if (resolved === undefined) return 'the Cluster is incomplete, so the address of its API is unknown';
     const asked = withRole(resolved, 'control-plane').filter(({ name }) => name !== machine);
     const kube = await firstReady(asked.map((one) => kubes(cluster, addressOf(one))));
     if (stage === 'node') await deleteNode(kube, machine);
@@ -116,10 +117,13 @@ async function advance(
   return undefined;
 }
 
-/** Pods are asked to go as long as the machine waits: a budget may allow it at any time. */
+/**
+ * What the drain waits for. Evictions are requested until all pods are gone, also when the time is
+ * over: a budget may allow them at any moment.
+ */
 function stillThere(left: readonly string[], kept: readonly string[], late: boolean): string {
   const shown = (all: readonly string[]): string =>
     all.slice(0, 5).join(', ') + (all.length > 5 ? ` and ${all.length - 5} more` : '');
   const text = `pods are still there: ${shown(left)}${kept.length > 0 ? `; kept by budgets: ${shown(kept)}` : ''}`;
-  return late ? `${text}; the time for it is up, \`remove-node --no-drain\` goes on without` : text;
+  return late ? `${text}; the drain took too long: \`remove-node --no-drain\` skips it` : text;
 }

@@ -1,13 +1,13 @@
-/** A node on its way out, as the API sees it: cordoned, its pods evicted, its object deleted. */
+/** Takes a node out of the cluster's API: cordons it, evicts its pods, deletes its object. */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { type Kube, KubeRefusal } from '../kube.ts';
 
 type Fields = ReturnType<typeof fieldsOf>;
 
-export interface Drained {
-  /** Pods that still have to go, `NAMESPACE/NAME`. */
+interface Drained {
+  /** Pods that are still on the node, `NAMESPACE/NAME`. */
   readonly left: readonly string[];
-  /** Of these, what a PodDisruptionBudget keeps for now. */
+  /** Those among them that a PodDisruptionBudget protects for now. */
   readonly kept: readonly string[];
 }
 
@@ -19,9 +19,9 @@ const is = (error: unknown, status: number): boolean =>
 const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(node)}`;
 
 /**
- * One round: asks for the eviction of every pod that is still there. A pod counts as gone when the
- * API has none any more, or when it ends on a node that does not answer: nobody is left there who
- * would confirm it. Pods of DaemonSets and of manifests stay.
+ * One round: cordons the node and requests the eviction of every pod that is still there. A pod
+ * counts as gone when the API no longer has it, or when it is terminating on a node that does not
+ * answer, where no kubelet would confirm its end. Pods of DaemonSets and static pods stay.
  */
 export async function drain(kube: Kube, node: string): Promise<Drained> {
   const found = await kube(nodePath(node)).catch(absent);
@@ -34,7 +34,7 @@ export async function drain(kube: Kube, node: string): Promise<Drained> {
     });
   const answers = isReady(fieldsOf(found.body));
   const { body } = await kube(`/api/v1/pods?fieldSelector=spec.nodeName%3D${encodeURIComponent(node)}`);
-  const pods = listOf(fieldsOf(body).items).map(fieldsOf).filter(isToGo);
+  const pods = listOf(fieldsOf(body).items).map(fieldsOf).filter(isEvicted);
   const rounds = await Promise.all(
     pods.map(async (pod) => {
       const { namespace, name, deletionTimestamp } = fieldsOf(pod.metadata);
@@ -47,7 +47,7 @@ export async function drain(kube: Kube, node: string): Promise<Drained> {
   return { left: left.map(({ id }) => id), kept: left.filter(({ kept }) => kept).map(({ id }) => id) };
 }
 
-/** Asks for an eviction; whether a budget stands against it. */
+/** Requests an eviction; resolves with whether a PodDisruptionBudget prevents it. */
 async function isKept(kube: Kube, namespace: string, name: string): Promise<boolean> {
   try {
     await kube(`/api/v1/namespaces/${namespace}/pods/${name}/eviction`, {
@@ -72,8 +72,8 @@ const isReady = (node: Fields): boolean =>
     .map(fieldsOf)
     .some(({ type, status }) => type === 'Ready' && status === 'True');
 
-/** As kubectl drain sees it. */
-function isToGo(pod: Fields): boolean {
+/** Whether the pod has to be evicted, by the same rules as `kubectl drain`. */
+function isEvicted(pod: Fields): boolean {
   const metadata = fieldsOf(pod.metadata);
   const phase = fieldsOf(pod.status).phase;
   const isMirror = fieldsOf(metadata.annotations)['kubernetes.io/config.mirror'] !== undefined;
@@ -83,7 +83,7 @@ function isToGo(pod: Fields): boolean {
   return !isMirror && !ofDaemonSet && phase !== 'Succeeded' && phase !== 'Failed';
 }
 
-/** Also when there is none. */
+/** Deletes the Node object; succeeds when there is none. */
 export async function deleteNode(kube: Kube, node: string): Promise<void> {
   await kube(nodePath(node), { method: 'DELETE' }).catch(absent);
 }

@@ -1,6 +1,6 @@
 /**
- * `muster cluster add-node` and `remove-node`: the Cluster's document edited as a person would edit
- * it, and what follows ordered.
+ * `muster cluster add-node` and `remove-node`: edits the Cluster's document as an operator would,
+ * and orders the founder to take machines out.
  */
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -15,7 +15,7 @@ import type { Departures } from './departures.ts';
 
 export type NodeRole = 'control-plane' | 'worker' | 'etcd';
 
-export interface MembershipDeps {
+interface MembershipDeps {
   readonly catalog: Pick<LiveCatalog, 'get' | 'list' | 'apply'>;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly founder: Pick<Founder, 'leave' | 'records'>;
@@ -23,47 +23,60 @@ export interface MembershipDeps {
   readonly clock: Clock;
 }
 
-export interface RemoveOrder {
+interface RemoveOrder {
   readonly machines: readonly string[];
-  /** Machines that take their places: each in the role of the one at the same position. */
+  /** Machines that replace them: each takes the role of the machine at the same position. */
   readonly replacements: readonly string[];
+  /** Whether their data filesystems are cleared. */
   readonly clear: boolean;
-  /** Undefined: nodes are not drained. */
+  /** How long operators wait for the drain; undefined: nodes are not drained. */
   readonly drainFor: Millis | undefined;
 }
 
-export interface AddOrder {
+interface AddOrder {
   readonly machines: readonly string[];
   readonly role: NodeRole;
 }
 
-/** What the order came to, for people. */
+/** The result of an order. */
 export interface MembershipChange {
   readonly cluster: string;
   /** Whether the document had to be changed. */
   readonly document: 'changed' | 'unchanged';
-  /** Machines that are taken out now; none of a cluster that was never founded. */
+  /** Machines that are taken out now; none when the cluster was never founded. */
   readonly leaving: readonly string[];
-  /** Machines that the document did not have in that role before. */
+  /** Machines that got a role which they did not have in the document before. */
   readonly added: readonly string[];
 }
 
 export interface Membership {
-  /** Throws E_NOT_FOUND, E_FILE_OWNED, E_CLUSTER for a document that would not do, E_FOUNDING. */
+  /**
+   * @throws {MusterError} E_NOT_FOUND for an unknown cluster or machine, E_CONFLICT for a machine
+   * with another role, E_FILE_OWNED when the document is in a file, E_CLUSTER when the edited
+   * document is not valid, E_FOUNDING when a machine is still leaving.
+   */
   add(cluster: string, order: AddOrder): Promise<MembershipChange>;
+  /**
+   * @throws {MusterError} As `add`, and E_FOUNDING when the founding does not allow the removal.
+   */
   remove(cluster: string, order: RemoveOrder): Promise<MembershipChange>;
 }
 
 const FIELDS = { 'control-plane': 'controlPlanes', worker: 'workers', etcd: 'etcd.machines' } as const;
 
-/** The role that a list of the document gives. */
+/** The role of a machine in the document; undefined when it has none. */
 function roleIn(spec: KubernetesSpec, machine: string): NodeRole | undefined {
   if (spec.controlPlanes.includes(machine)) return 'control-plane';
   if (spec.workers?.includes(machine)) return 'worker';
   return spec.etcd?.machines?.includes(machine) ? 'etcd' : undefined;
 }
 
-/** The document's lists with some machines gone or exchanged, and others added at their ends. */
+/**
+ * The specification with machines removed, exchanged or added.
+ *
+ * @param exchange machine → the machine that takes its place, or undefined to remove it
+ * @param add machines that are appended to the list of `role`
+ */
 export function edited(
   spec: KubernetesSpec,
   exchange: ReadonlyMap<string, string | undefined>,
@@ -75,7 +88,7 @@ export function edited(
   const list = (names: readonly string[], of: NodeRole): string[] => [
     ...new Set([...exchanged(names), ...(of === role ? add : [])]),
   ];
-  // Who takes a machine's place registers with its labels.
+  // A machine that takes another's place registers with the same labels.
   const nodes = spec.nodes
     ?.map((group) => ({ ...group, machines: [...new Set(exchanged(group.machines))] }))
     .filter((group) => group.machines.length > 0);
@@ -92,116 +105,38 @@ export function edited(
 
 export function createMembership(deps: MembershipDeps): Membership {
   const { catalog, clusters, founder, departures, clock } = deps;
-
-  const documentOf = (cluster: string) => {
-    const entry = catalog.get('Cluster', cluster);
-    const spec = entry?.document.spec.kubernetes;
-    if (!entry || !spec) throw noCluster(cluster);
-    return { entry, spec };
-  };
-  const recordOf = (cluster: string) => founder.records().find((one) => one.cluster === cluster);
-
-  /** Applies the edited document; one of a file is a person's to edit, and the message says how. */
-  const apply = async (cluster: string, next: KubernetesSpec, say: string, dryRun: boolean) => {
-    const { entry } = documentOf(cluster);
-    const { document, origin } = entry;
-    if (JSON.stringify(next) === JSON.stringify(document.spec.kubernetes)) return 'unchanged' as const;
-    if (origin.from === 'file')
-      throw new MusterError(
-        'E_FILE_OWNED',
-        `Cluster "${cluster}" is of ${origin.at.file}:${origin.at.line}; ${say} there, then say this again`,
-      );
-    const spec: ClusterSpec = { ...document.spec, kubernetes: next };
-    await catalog.apply([{ ...document, spec }], { dryRun, expectRevision: origin.revision });
-    return 'changed' as const;
-  };
-
-  const checkStays = (cluster: string, name: string): void => {
-    if (recordOf(cluster)?.leaving?.[name])
-      throw new MusterError(
-        'E_FOUNDING',
-        `${name} is still being taken out; \`muster cluster founding ${cluster}\` shows how far it is`,
-      );
-  };
-
-  const checkNowhereElse = (cluster: string, name: string): void => {
-    const other = catalog
-      .list('Cluster')
-      .find(
-        ({ document }) =>
-          document.metadata.name !== cluster &&
-          document.spec.kubernetes &&
-          machineNames(document.spec.kubernetes).has(name),
-      )?.document.metadata.name;
-    if (other !== undefined)
-      throw new MusterError('E_CONFLICT', `${name} is a machine of Cluster "${other}"`);
-  };
-
-  /** A machine that is to get a role has no other, and is there. */
-  const checkNew = (spec: KubernetesSpec, name: string, role?: NodeRole): void => {
-    const has = roleIn(spec, name);
-    if (has !== undefined && has !== role)
-      throw new MusterError('E_CONFLICT', `${name} is in ${FIELDS[has]} already; remove it there first`);
-    if (!catalog.get('Machine', name))
-      throw new MusterError(
-        'E_NOT_FOUND',
-        `there is no Machine "${name}"; \`muster machine add\` or \`accept\` makes one`,
-      );
-  };
-
-  /**
-   * One that has no role any more leaves no place; unless the document has the other one already,
-   * as when an order is said again.
-   */
-  const checkExchange = (
-    cluster: string,
-    spec: KubernetesSpec,
-    name: string,
-    replacement: string | undefined,
-  ): void => {
-    if (replacement === undefined) return;
-    if (roleIn(spec, name) !== undefined) {
-      checkNew(spec, replacement);
-      checkStays(cluster, replacement);
-      checkNowhereElse(cluster, replacement);
-    } else if (roleIn(spec, replacement) === undefined)
-      throw new MusterError(
-        'E_CONFLICT',
-        `${name} has no role in ${cluster} that ${replacement} could take; \`muster cluster add-node ${cluster} ${replacement}\` adds it`,
-      );
-  };
-
   return {
     async add(cluster, { machines, role }) {
-      const { spec } = documentOf(cluster);
-      for (const name of machines) checkStays(cluster, name);
-      for (const name of machines) checkNew(spec, name, role);
+      const { spec } = documentOf(deps, cluster);
+      for (const name of machines) checkStays(deps, cluster, name);
+      for (const name of machines) checkNew(deps, spec, name, role);
       const next = edited(spec, new Map(), machines, role);
-      const say = `add ${machines.join(', ')} to ${FIELDS[role]}`;
+      const howTo = `add ${machines.join(', ')} to ${FIELDS[role]}`;
       const added = machines.filter((name) => roleIn(spec, name) === undefined);
-      return { cluster, document: await apply(cluster, next, say, false), leaving: [], added };
+      const document = await apply(deps, cluster, { next, howTo, dryRun: false });
+      return { cluster, document, leaving: [], added };
     },
 
     async remove(cluster, { machines, replacements, clear, drainFor }) {
-      const { spec } = documentOf(cluster);
-      const record = recordOf(cluster);
+      const { spec } = documentOf(deps, cluster);
+      const record = recordOf(deps, cluster);
       const resolved = clusters.get(cluster)?.resolved;
       for (const [n, name] of machines.entries()) {
-        checkNowhereElse(cluster, name);
+        checkNowhereElse(deps, cluster, name);
         if (!catalog.get('Machine', name) && !record?.joined[name] && roleIn(spec, name) === undefined)
-          throw new MusterError('E_NOT_FOUND', `${name} is no machine of ${cluster}`);
-        checkExchange(cluster, spec, name, replacements[n]);
+          throw new MusterError('E_NOT_FOUND', `${name} does not belong to ${cluster}`);
+        checkExchange(deps, cluster, spec, name, replacements[n]);
       }
       const exchange = new Map(machines.map((name, n) => [name, replacements[n]]));
       const next = edited(spec, exchange);
-      const say = machines
+      const howTo = machines
         .map((name, n) =>
           replacements[n] ? `put ${replacements[n]} in the place of ${name}` : `take ${name} out`,
         )
         .join(', ');
       const added = replacements.filter((name) => roleIn(spec, name) === undefined);
-      // Everything that could be refused is asked before anything happens.
-      await apply(cluster, next, say, true);
+      // The document is checked first, so that nothing happens when it is refused.
+      await apply(deps, cluster, { next, howTo, dryRun: true });
       if (record) {
         const now = clock.now();
         const external = resolved?.etcd.topology === 'external';
@@ -212,9 +147,102 @@ export function createMembership(deps: MembershipDeps): Membership {
         });
         await founder.leave(cluster, resolved ? membersOf(resolved) : [], departing);
       }
-      const document = await apply(cluster, next, say, false);
+      const document = await apply(deps, cluster, { next, howTo, dryRun: false });
       departures.go(cluster);
       return { cluster, document, leaving: record ? machines : [], added };
     },
   };
+}
+
+/** @throws {MusterError} E_NOT_FOUND when there is no such Cluster with Kubernetes. */
+function documentOf({ catalog }: MembershipDeps, cluster: string) {
+  const entry = catalog.get('Cluster', cluster);
+  const spec = entry?.document.spec.kubernetes;
+  if (!entry || !spec) throw noCluster(cluster);
+  return { entry, spec };
+}
+const recordOf = ({ founder }: MembershipDeps, cluster: string) =>
+  founder.records().find((one) => one.cluster === cluster);
+
+/**
+ * Applies the edited document. A document in a file is not edited: the error tells the operator
+ * how to do it (`howTo`).
+ */
+async function apply(
+  deps: MembershipDeps,
+  cluster: string,
+  {
+    next,
+    howTo,
+    dryRun,
+  }: { readonly next: KubernetesSpec; readonly howTo: string; readonly dryRun: boolean },
+): Promise<'changed' | 'unchanged'> {
+  const { entry } = documentOf(deps, cluster);
+  const { document, origin } = entry;
+  if (JSON.stringify(next) === JSON.stringify(document.spec.kubernetes)) return 'unchanged';
+  if (origin.from === 'file')
+    throw new MusterError(
+      'E_FILE_OWNED',
+      `Cluster "${cluster}" is in ${origin.at.file}:${origin.at.line}; ${howTo} there, then repeat this command`,
+    );
+  const spec: ClusterSpec = { ...document.spec, kubernetes: next };
+  await deps.catalog.apply([{ ...document, spec }], { dryRun, expectRevision: origin.revision });
+  return 'changed';
+}
+
+/** @throws {MusterError} E_FOUNDING when the machine is still leaving. */
+function checkStays(deps: MembershipDeps, cluster: string, name: string): void {
+  if (recordOf(deps, cluster)?.leaving?.[name])
+    throw new MusterError(
+      'E_FOUNDING',
+      `${name} is still being taken out; \`muster cluster founding ${cluster}\` shows its progress`,
+    );
+}
+
+/** @throws {MusterError} E_CONFLICT when the machine belongs to another Cluster. */
+function checkNowhereElse({ catalog }: MembershipDeps, cluster: string, name: string): void {
+  const other = catalog
+    .list('Cluster')
+    .find(
+      ({ document }) =>
+        document.metadata.name !== cluster &&
+        document.spec.kubernetes &&
+        machineNames(document.spec.kubernetes).has(name),
+    )?.document.metadata.name;
+  if (other !== undefined) throw new MusterError('E_CONFLICT', `${name} belongs to Cluster "${other}"`);
+}
+
+/** A machine that gets a role must exist and have no other role. */
+function checkNew({ catalog }: MembershipDeps, spec: KubernetesSpec, name: string, role?: NodeRole): void {
+  const has = roleIn(spec, name);
+  if (has !== undefined && has !== role)
+    throw new MusterError('E_CONFLICT', `${name} is already in ${FIELDS[has]}; remove it there first`);
+  if (!catalog.get('Machine', name))
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no Machine "${name}"; \`muster machine add\` or \`accept\` makes one`,
+    );
+}
+
+/**
+ * A machine without a role cannot be replaced, unless the document already has its replacement:
+ * then the order is a repetition.
+ */
+function checkExchange(
+  deps: MembershipDeps,
+  cluster: string,
+  spec: KubernetesSpec,
+  name: string,
+  replacement: string | undefined,
+): void {
+  if (replacement === undefined) return;
+  if (roleIn(spec, name) !== undefined) {
+    checkNew(deps, spec, replacement);
+    checkStays(deps, cluster, replacement);
+    checkNowhereElse(deps, cluster, replacement);
+  } else if (roleIn(spec, replacement) === undefined)
+    throw new MusterError(
+      'E_CONFLICT',
+      `${name} has no role in ${cluster} that ${replacement} could take; \`muster cluster add-node ${cluster} ${replacement}\` adds it`,
+    );
 }

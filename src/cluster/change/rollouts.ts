@@ -1,8 +1,7 @@
 /**
- * What this server heard of the machines of each cluster, for their turns. In memory: after a
- * restart all are heard anew first.
+ * Gives machines their turns to restart API servers and members of etcd (turn.ts), from what this
+ * server has heard. Kept in memory: after a restart of the server all machines are heard first.
  */
-
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -13,7 +12,7 @@ import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf } fr
 
 interface Known extends Peer {
   readonly at: Millis;
-  /** What is wanted and withheld, since when, and whether people were told. */
+  /** What is wanted and withheld, since when, and whether operators were notified. */
   readonly waiting?: { readonly wanted: string; readonly since: Millis; readonly told: boolean };
 }
 
@@ -25,7 +24,7 @@ export function openRollouts({
   readonly events: EventSink;
 }): Restarts {
   const startedAt = clock.monotonic();
-  /** By cluster and machine. */
+  /** `CLUSTER MACHINE` → its last report. */
   const known = new Map<string, Known>();
   const keyOf = (resolved: ResolvedCluster, { name }: ClusterMachine): string => `${resolved.name} ${name}`;
 
@@ -59,13 +58,13 @@ export function openRollouts({
         events.record({
           kind: 'cluster.rollout',
           subject: machine.name,
-          reason: { code: 'turn', text: `It is its turn: ${turn.changes.join(' and ')} started anew.` },
+          reason: { code: 'turn', text: `It is its turn: it restarts ${turn.changes.join(' and ')}.` },
         });
       if (turn.do === 'wait' && waiting?.told && !before?.waiting?.told)
         events.record({
           kind: 'cluster.rollout',
           subject: machine.name,
-          reason: { code: 'stalled', text: `Its change waits since five minutes. ${turn.text}` },
+          reason: { code: 'stalled', text: `Its change has been waiting for five minutes. ${turn.text}` },
         });
       known.set(keyOf(resolved, machine), {
         name: machine.name,
@@ -82,7 +81,7 @@ export function openRollouts({
   };
 }
 
-/** Machines that have any of it. */
+/** Machines that run an API server or a member of etcd. */
 const peersOf = (resolved: ResolvedCluster): readonly ClusterMachine[] => [
   ...new Set([...withRole(resolved, 'control-plane'), ...withRole(resolved, 'etcd')]),
 ];
@@ -90,7 +89,7 @@ const peersOf = (resolved: ResolvedCluster): readonly ClusterMachine[] => [
 const rolledOf = ({ roles }: ClusterMachine): readonly Rolled[] =>
   ROLLED.filter((pod) => roles.includes(pod === 'etcd' ? 'etcd' : 'control-plane'));
 
-/** `changes` stay as they were given before. */
+/** `wanted`, but `changes` as they were given before. */
 const without = (wanted: Revisions, changes: readonly Rolled[], before: Revisions): Revisions => ({
   ...wanted,
   ...Object.fromEntries(changes.map((pod) => [pod, before[pod]])),
@@ -100,7 +99,7 @@ function podsOf({ etcd, apiserver }: AgentFacts, before: Pods | undefined, now: 
   const heard = (pod: Rolled, health: 'ready' | 'alive' | 'down', revision: string | undefined): Heard => {
     const old = before?.[pod];
     const ready = health === 'ready';
-    // One that is not ready when it is first heard was lost just now, if it runs at all.
+    // A process that is alive and not ready in its first report was lost just now.
     const lostAt = old?.ready || (health === 'alive' && old === undefined) ? now : old?.lostAt;
     return {
       ready,

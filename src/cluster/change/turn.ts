@@ -1,75 +1,86 @@
 /**
- * Whose turn it is when a change would start apiservers or members of etcd anew: one machine after
- * the other, the next only when the former runs what it was given and answers. A pure function of
- * what was last heard. What does not run, or has not answered for a while, may always be changed:
- * founding waits for nobody, and what a change broke can be mended.
+ * Decides which machine may restart its API server or its member of etcd when a change requires it:
+ * one machine after the other, the next only when the former runs what it was given and answers.
+ * Pure, from the last reports of all machines. A process that does not run, or has not answered for
+ * a while, may always be changed: founding needs no turn, and a broken change can be repaired.
  */
 import { duration, type Millis } from '../../base/duration.ts';
 import { type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 
-/** One of them as its machine last said. All times are monotonic. */
+/** The last report about one process. All times are monotonic. */
 export interface Heard {
   readonly ready: boolean;
-  /** What its process was started with; absent when none runs, or its machine cannot tell. */
+  /** What the process was started with; absent when it does not run or its machine cannot tell. */
   readonly revision?: string;
-  /**
-   * Since when it does not answer; absent while it does, and for one that was never seen to run.
-   */
+  /** Since when it does not answer; absent while it does, and when it was never seen running. */
   readonly lostAt?: Millis;
 }
 
 export type Pods = Partial<Readonly<Record<Rolled, Heard>>>;
 
-/** Another machine, as it was last heard. */
+/** The last report of another machine. */
 export interface Peer {
   readonly name: string;
-  /** What it is to run. */
+  /** What it has to run. */
   readonly has: readonly Rolled[];
-  /** Undefined: not since this server started. */
+  /** When it was heard; undefined when it was not since this server started. */
   readonly at?: Millis;
   readonly pods: Pods;
-  /** What it was last given. */
+  /** The revisions in the last plan that it was given. */
   readonly given: Revisions;
-  /** It was let go by a turn, and is not back. */
+  /** It had its turn, and does not run what it was given yet. */
   readonly turned: boolean;
-  /** Since when not all that it has answers as it was given; absent while it does. */
+  /** Since when it does not run, ready, all that it was given; absent while it does. */
   readonly unsettledAt?: Millis;
 }
 
-export interface Asking {
+/** The machine that asks for a plan. */
+interface Asking {
   readonly name: string;
   readonly wanted: Revisions;
   readonly pods: Pods;
 }
 
-export interface Moment {
+interface Moment {
   readonly now: Millis;
-  /** When this server began to listen. */
+  /** When this server began to hear machines. */
   readonly startedAt: Millis;
 }
 
-/** One that answered so recently has perhaps lost its leader for a moment. */
-const MOMENT = duration('30s');
-/** Agents speak every 15 s at the latest. */
+/**
+ * A process that stopped answering this recently still counts as running: its leader may change.
+ */
+const STILL_RUNNING = duration('30s');
+/** A machine that was not heard for this long is absent; agents poll at least every 15 s. */
 const ABSENT_AFTER = duration('45s');
 /**
- * By then a server has heard of every agent that is there, and what the one before it let go has
- * begun.
+ * For this long after its start a server gives no turns. By then it has heard every agent, and
+ * restarts that the server before it allowed have begun.
  */
 const ALL_HEARD = duration('60s');
 /**
- * So long a machine is waited for that is not as it should be for reasons of its own; and after so
- * long people are told.
+ * How long an unhealthy machine that this rollout did not touch blocks the next turn. Operators are
+ * notified after the same time.
  */
 export const STALLED_AFTER = duration('5m');
 
+/**
+ * Decides whether the asking machine may restart now what changes for it. A machine whose processes
+ * all run as `wanted` has nothing to restart and may go.
+ *
+ * @example
+ * // cp1 shall restart its API server while cp2 is still restarting its own:
+ * turnOf({ name: 'cp1', wanted: { 'kube-apiserver': 'b' }, pods }, [cp2], { now, startedAt });
+ * // { do: 'wait', changes: ['kube-apiserver'],
+ * //   text: 'cp2 is changed first: its kube-apiserver is not ready.' }
+ */
 export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], moment: Moment): Turn {
   const { now, startedAt } = moment;
   const changes = ROLLED.filter((pod) => worksOtherwise(pods[pod], wanted[pod], now));
   const wait = (text: string): Turn => ({ do: 'wait', changes, text });
   if (changes.length === 0) return { do: 'go', changes };
   if (now - startedAt < ALL_HEARD)
-    return wait('The server has just started: it listens for a minute to what the others run.');
+    return wait('The server has just started, and waits a minute to hear what the other machines run.');
   const here = peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
   const first = here.find((peer) => isWaitedFor(peer, now));
   if (first) return wait(`${first.name} is changed first: ${notYet(first)}.`);
@@ -77,20 +88,20 @@ export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], m
     const others = peers.filter(({ has }) => has.includes(pod));
     const missing = others.filter((peer) => !here.includes(peer) || peer.pods[pod]?.ready !== true);
     if (others.length - missing.length < needed(pod, others.length))
-      return wait(`Without ${names(missing)} and ${name} too few ${pod} would be left.`);
+      return wait(`Without ${names(missing)} and ${name} too few instances of ${pod} would be left.`);
   }
   return { do: 'go', changes };
 }
 
 const names = (peers: readonly Peer[]): string => peers.map(({ name }) => name).join(', ');
 
-/** Whether it works, and was started with something else. */
+/** Whether the process works, but was started with another revision than wanted. */
 function worksOtherwise(heard: Heard | undefined, wanted: string | undefined, now: Millis): boolean {
   if (heard?.revision === undefined || wanted === undefined || heard.revision === wanted) return false;
-  return heard.ready || (heard.lostAt !== undefined && now - heard.lostAt < MOMENT);
+  return heard.ready || (heard.lostAt !== undefined && now - heard.lostAt < STILL_RUNNING);
 }
 
-/** All that the machine has answers, started with what it was given. */
+/** Whether everything that the machine has to run is ready and was started as given. */
 export const isSettled = ({ has, pods, given }: Pick<Peer, 'has' | 'pods' | 'given'>): boolean =>
   has.every((pod) => pods[pod]?.ready === true && isAsGiven(pods[pod], given[pod]));
 
@@ -98,8 +109,8 @@ const isAsGiven = ({ revision }: Heard, given: string | undefined): boolean =>
   revision === undefined || given === undefined || revision === given;
 
 /**
- * Without end for one that was changed and is not back: what stopped it would stop the next one
- * too.
+ * Whether others have to wait for this machine. A machine that was changed and is not back blocks
+ * without limit: what stopped it would stop the next one too.
  */
 const isWaitedFor = (peer: Peer, now: Millis): boolean =>
   !isSettled(peer) &&
@@ -107,12 +118,12 @@ const isWaitedFor = (peer: Peer, now: Millis): boolean =>
 
 function notYet(peer: Peer): string {
   const pod = peer.has.find((one) => !isSettled({ ...peer, has: [one] }))!;
-  return peer.pods[pod]?.ready ? `its ${pod} was not started anew yet` : `its ${pod} is not ready`;
+  return peer.pods[pod]?.ready ? `its ${pod} was not restarted yet` : `its ${pod} is not ready`;
 }
 
 /**
- * Of so many others these have to work meanwhile: a quorum of etcd, one apiserver; in small
- * clusters all that there are.
+ * How many of the other machines must work during a restart: a quorum for etcd, one API server; in
+ * small clusters all of them.
  */
 const needed = (pod: Rolled, others: number): number =>
   pod === 'etcd' ? Math.min(Math.floor((others + 1) / 2) + 1, others) : Math.min(1, others);

@@ -1,4 +1,4 @@
-/** What people ask and order of foundings, by the cluster's name. */
+/** The status and the orders of foundings by the cluster's name, as the API calls them. */
 import { MusterError } from '../../base/errors.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { membersOf } from './etcd-plan.ts';
@@ -32,14 +32,14 @@ export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder:
   return {
     async status(cluster) {
       const status = await founder.status(cluster, members(cluster) ?? []);
-      // The record outlives the document.
+      // A record can outlive the document, and is still shown.
       if (!status.record && members(cluster) === undefined) throw missing(cluster);
       return status;
     },
     record: (cluster) => founder.records().find((record) => record.cluster === cluster),
     isComplete: (cluster) => members(cluster) !== undefined,
-    order: async (cluster) => founder.order(cluster, known(cluster)),
-    // Its document may be gone already.
+    order: async (cluster) => founder.open(cluster, known(cluster)),
+    // A cluster can be reset when its document is already deleted.
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),

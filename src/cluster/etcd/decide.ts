@@ -1,50 +1,47 @@
 /**
- * What a member's etcd may do: the first rule that fits, as a table. Pure; what is stored before
- * the answer goes out is in settle.ts.
+ * What a member's etcd may do: the first rule of a table that applies. Pure. Everything that
+ * follows from the member's facts is stored before it is asked (evidence.ts).
  */
 import type { Founding } from '../plan/manifests.ts';
-import type {
-  EtcdDecision,
-  FoundingRecord,
-  HoldCode,
-  Known,
-  MemberAddress,
-  MemberFacts,
-} from './founding.ts';
-import { HOLDS } from './founding.ts';
+import type { EtcdDecision, FoundingRecord, Known, MemberAddress, MemberFacts } from './founding.ts';
+import { HOLDS, type HoldCode } from './holds.ts';
 import { isMember, othersHaveQuorum } from './quorum.ts';
 
 interface Situation {
   readonly known: Known;
   readonly facts: MemberFacts;
+  /** The member that asks. */
   readonly who: MemberAddress;
 }
 
 interface Rule {
   readonly rule: string;
-  readonly of: (situation: Situation) => EtcdDecision | undefined;
+  /** Undefined when the rule does not apply. */
+  readonly apply: (situation: Situation) => EtcdDecision | undefined;
 }
 
 const hold = (code: HoldCode, particulars = ''): EtcdDecision => ({
   do: 'hold',
   code,
-  text: particulars === '' ? HOLDS[code] : `${HOLDS[code]} ${particulars}`,
+  text: particulars === '' ? HOLDS[code].text : `${HOLDS[code].text} ${particulars}`,
 });
 
-/** The filesystem that holds the member's data, or is to hold them. */
+/** The filesystem that has the member's data, or is to have them; undefined when none is known. */
 export function filesystemOf(record: FoundingRecord, member: string): string | undefined {
   if (record.replacing?.member === member) return record.replacing.filesystem;
   return record.joined[member] ?? record.grants[member];
 }
 
-/** What etcd is told at founding. The token is the founding's id: two foundings never merge. */
-export const newFounding = (record: FoundingRecord): Founding => ({
+/**
+ * What etcd starts with at a founding. The token is the founding's id: two foundings never merge.
+ */
+const newFounding = (record: FoundingRecord): Founding => ({
   state: 'new',
   token: `muster-${record.id}`,
   members: record.members,
 });
 
-/** One that joins must be told etcd's own list, itself included. */
+/** What a joining member starts with. `members` is etcd's own list, the member included. */
 const existing = (record: FoundingRecord, members: readonly MemberAddress[]): Founding => ({
   state: 'existing',
   token: `muster-${record.id}`,
@@ -62,32 +59,32 @@ function foundingOf(record: FoundingRecord, member: string): Founding {
 
 const RULES: readonly Rule[] = [
   {
-    rule: 'a disk that the machine had in another role is cleared first',
-    of: ({ known, facts: { marker, machine } }) =>
+    rule: 'A disk that this machine used in a role without etcd is cleared first.',
+    apply: ({ known, facts: { marker, machine } }) =>
       marker?.cluster === known.cluster && marker.machine === machine && marker.member === 'none'
         ? hold('other-role')
         : undefined,
   },
   {
-    rule: 'a disk that carries the marker of another cluster, member or machine is not touched',
-    of: ({ known, facts: { marker, member, machine } }) =>
+    rule: 'A disk with the marker of another cluster, member or machine is not touched.',
+    apply: ({ known, facts: { marker, member, machine } }) =>
       marker && (marker.cluster !== known.cluster || marker.member !== member || marker.machine !== machine)
         ? hold(
             'foreign-marker',
-            `It is of ${marker.cluster}, member ${marker.member}, machine ${marker.machine}.`,
+            `It belongs to ${marker.cluster}, member ${marker.member}, machine ${marker.machine}.`,
           )
         : undefined,
   },
   {
-    rule: 'data without a record: nothing is founded beside them',
-    of: ({ known, facts }) =>
+    rule: 'Where a member has data and the store has no record, nothing is founded.',
+    apply: ({ known, facts }) =>
       !known.record && (facts.marker || facts.etcd.wal === 'present')
         ? hold('data-without-record')
         : undefined,
   },
   {
-    rule: 'without a record, a member waits for the opening',
-    of: ({ known }) => {
+    rule: 'Without a record, a member waits until the founding opens.',
+    apply: ({ known }) => {
       if (known.record) return undefined;
       if (known.life.rolledBack !== undefined)
         return hold('store-rolled-back', `Seen by ${known.life.rolledBack}.`);
@@ -96,8 +93,8 @@ const RULES: readonly Rule[] = [
       return hold(
         'waiting-for-members',
         [
-          missing.length > 0 ? `Not asked yet: ${missing.map(({ name }) => name).join(', ')}.` : '',
-          data.length > 0 ? `With data of a cluster that is not known here: ${data.join(', ')}.` : '',
+          missing.length > 0 ? `Have not asked yet: ${missing.map(({ name }) => name).join(', ')}.` : '',
+          data.length > 0 ? `Have data of a cluster that is not known here: ${data.join(', ')}.` : '',
         ]
           .filter((text) => text !== '')
           .join(' '),
@@ -105,51 +102,57 @@ const RULES: readonly Rule[] = [
     },
   },
   {
-    rule: 'a disk of another founding is not touched',
-    of: ({ known: { record }, facts: { marker } }) =>
+    rule: 'A disk of another founding is not touched.',
+    apply: ({ known: { record }, facts: { marker } }) =>
       marker && marker.founding !== record?.id
-        ? hold('foreign-marker', `It is of founding ${marker.founding}; the present one is ${record?.id}.`)
+        ? hold(
+            'foreign-marker',
+            `It belongs to founding ${marker.founding}; the present one is ${record?.id}.`,
+          )
         : undefined,
   },
   {
-    rule: 'a machine that is on its way out starts nothing',
-    of: ({ known: { record }, facts: { member } }) =>
+    rule: 'A machine that leaves the cluster starts nothing.',
+    apply: ({ known: { record }, facts: { member } }) =>
       record!.leaving?.[member] ? hold('leaving') : undefined,
   },
   {
-    rule: 'after a reset nothing starts and nothing is founded until a person says so',
-    of: ({ known: { record } }) => (record!.reset ? hold('reset') : undefined),
+    rule: 'After a reset nothing starts and nothing is founded until an operator orders it.',
+    apply: ({ known: { record } }) => (record!.reset ? hold('reset') : undefined),
   },
   {
-    rule: 'an ordered restore is done on the disk that it was ordered for, and the others wait',
-    of: ({ known: { record }, facts }) => {
+    rule: 'A restore is done on the disk for which it was ordered; the other members wait.',
+    apply: ({ known: { record }, facts }) => {
       const { restoring } = record!;
       if (!restoring) return undefined;
       return restoring.member === facts.member && restoring.filesystem === facts.filesystem
         ? { do: 'restore', restoring: { ...restoring, from: record!.id } }
-        : hold('restoring', `It is ${restoring.member}.`);
+        : hold('restoring', `It restores: ${restoring.member}.`);
     },
   },
   {
-    rule: 'data that nobody marked are not ours',
-    of: ({ facts }) =>
+    rule: 'Data without a marker are not ours.',
+    apply: ({ facts }) =>
       facts.etcd.wal === 'present' && !facts.marker
-        ? hold('foreign-marker', 'It holds data of etcd without a marker.')
+        ? hold('foreign-marker', 'It has data of etcd without a marker.')
         : undefined,
   },
   {
-    rule: 'data on a filesystem that is no longer the member’s stay as they are',
-    of: ({ known: { record, life }, facts }) => {
+    rule: 'Data on a filesystem that no longer belongs to the member stay as they are.',
+    apply: ({ known: { record, life }, facts }) => {
       if (facts.etcd.wal !== 'present' || filesystemOf(record!, facts.member) === facts.filesystem)
         return undefined;
       return life.rolledBack === undefined
-        ? hold('removed-disk', `Its filesystem is now ${filesystemOf(record!, facts.member) ?? 'none'}.`)
+        ? hold(
+            'removed-disk',
+            `The member’s filesystem is now ${filesystemOf(record!, facts.member) ?? 'none'}.`,
+          )
         : hold('store-rolled-back', `Seen by ${life.rolledBack}.`);
     },
   },
   {
-    rule: 'data that appear before the member was added anew are of its former membership',
-    of: ({ known: { record }, facts }) =>
+    rule: 'Data that appear before the member is added again belong to its former membership.',
+    apply: ({ known: { record }, facts }) =>
       facts.etcd.wal === 'present' &&
       record!.replacing?.member === facts.member &&
       (record!.replacing.stage === 'remove' ||
@@ -159,54 +162,57 @@ const RULES: readonly Rule[] = [
         : undefined,
   },
   {
-    rule: 'with its data, a member starts',
-    of: ({ known: { record }, facts: { etcd, member } }) =>
+    rule: 'A member with its data starts.',
+    apply: ({ known: { record }, facts: { etcd, member } }) =>
       etcd.wal === 'present' ? { do: 'start', founding: foundingOf(record!, member) } : undefined,
   },
-  // From here on there are no data.
+  // The rules from here on are for members without data.
   {
-    rule: 'who had data before the founding ended gets no second beginning',
-    of: ({ known: { record }, facts: { member } }) =>
+    rule: 'A member that had data before the founding ended does not begin a second time.',
+    apply: ({ known: { record }, facts: { member } }) =>
       !record!.founded && record!.joined[member] !== undefined ? hold('data-lost') : undefined,
   },
   {
-    rule: 'a store that was rolled back does not found',
-    of: ({ known: { record, life } }) =>
+    rule: 'A store that was rolled back does not found.',
+    apply: ({ known: { record, life } }) =>
       !record!.founded && life.rolledBack !== undefined
         ? hold('store-rolled-back', `Seen by ${life.rolledBack}.`)
         : undefined,
   },
   {
-    rule: 'the grant, again for the same four',
-    of: ({ known: { record }, facts }) =>
+    rule: 'The grant is repeated for the same cluster, founding, member and filesystem.',
+    apply: ({ known: { record }, facts }) =>
       !record!.founded && record!.grants[facts.member] === facts.filesystem
         ? { do: 'found', founding: newFounding(record!), filesystem: facts.filesystem }
         : undefined,
   },
   {
-    rule: 'never for another filesystem',
-    of: ({ known: { record }, facts: { member } }) => {
+    rule: 'The grant is never given for another filesystem.',
+    apply: ({ known: { record }, facts: { member } }) => {
       if (record!.founded) return undefined;
       const granted = record!.grants[member];
       return granted === undefined
-        ? hold('waiting-for-members', 'The founding was opened without this one; it joins when it has ended.')
-        : hold('other-filesystem', `It was ${granted}.`);
+        ? hold(
+            'waiting-for-members',
+            'The founding was opened without this member; it joins when the founding has ended.',
+          )
+        : hold('other-filesystem', `It was granted to ${granted}.`);
     },
   },
   {
-    rule: 'one replacement at a time',
-    of: ({ known: { record }, facts: { member } }) =>
+    rule: 'One member is replaced at a time.',
+    apply: ({ known: { record }, facts: { member } }) =>
       record!.replacing && record!.replacing.member !== member
         ? hold('replacing-other', `It is ${record!.replacing.member}.`)
         : undefined,
   },
   {
-    rule: 'a replacement that was called off ends before another begins',
-    of: ({ known: { record } }) => (record!.replacing?.stage === 'off' ? hold('called-off') : undefined),
+    rule: 'A replacement that was called off ends before another begins.',
+    apply: ({ known: { record } }) => (record!.replacing?.stage === 'off' ? hold('called-off') : undefined),
   },
   {
-    rule: 'added as a learner that never started, it joins',
-    of: ({ known: { record, view }, facts }) => {
+    rule: 'A member that was added as a learner and has not started joins.',
+    apply: ({ known: { record, view }, facts }) => {
       const { stage, added, filesystem } = record!.replacing ?? {};
       if (stage !== 'start' || !added || filesystem !== facts.filesystem) return undefined;
       const listed = view?.members.find(({ id }) => id === added.id);
@@ -216,52 +222,59 @@ const RULES: readonly Rule[] = [
     },
   },
   {
-    rule: 'a member that answers is not replaced',
-    of: ({ known: { view }, who }) =>
+    rule: 'A member that answers is not replaced.',
+    apply: ({ known: { view }, who }) =>
       view?.members.some((member) => member.healthy && isMember(member, who))
         ? hold('member-alive')
         : undefined,
   },
   {
-    rule: 'without quorum of the others only a person acts',
-    of: ({ known: { view }, who }) => (view && othersHaveQuorum(view, who) ? undefined : hold('no-quorum')),
+    rule: 'Without a quorum of the other members only an operator can act.',
+    apply: ({ known: { view }, who }) =>
+      view && othersHaveQuorum(view, who) ? undefined : hold('no-quorum'),
   },
   {
-    rule: 'its data are gone: it is removed and added anew',
-    of: ({ known: { record }, facts }) => ({
+    rule: 'A member whose data are lost is removed from etcd and added again.',
+    apply: ({ known: { record }, facts }) => ({
       do: 'replace',
       why: record!.joined[facts.member]
-        ? `the data on ${record!.joined[facts.member]} are gone`
-        : 'it was not there at the founding',
+        ? `the data on ${record!.joined[facts.member]} are lost`
+        : 'it was absent at the founding',
     }),
   },
 ];
 
-/** For the page of rules. */
+/** The rules in their order, for docs/founding.md. */
 export const RULE_TEXTS: readonly string[] = RULES.map(({ rule }) => rule);
 
-/** Data, or the mark of them. */
+/** Whether the disk has data of etcd, or a marker that says that it had. */
 export const hasData = ({ marker, etcd }: MemberFacts): boolean =>
   marker !== undefined || etcd.wal !== 'absent';
 
 /**
- * What the member may do now, by what is stored: settle first. Total: some rule fits every
- * situation.
+ * Decides what a member may do now, from what is stored. Total: a rule applies to every situation.
+ *
+ * @example
+ * // Nothing is stored yet and m1 is the first of three members to ask:
+ * decide({ cluster: 'blue', members, life }, factsOfM1);
+ * // { do: 'hold', code: 'waiting-for-members', text: '… Have not asked yet: m2, m3.' }
  */
 export function decide(known: Known, facts: MemberFacts): EtcdDecision {
   const who = addressOfMember(known, facts.member);
-  for (const { of } of RULES) {
-    const decision = of({ known, facts, who });
+  for (const { apply } of RULES) {
+    const decision = apply({ known, facts, who });
     if (decision) return decision;
   }
-  throw new RangeError('the last rule fits everything');
+  throw new RangeError('the last rule applies to everything');
 }
 
 /**
- * As the record has it, since that is what etcd was told; else, and of one that was taken out, as
- * the document has it.
+ * A member's name and address: those in the record, since etcd was started with them; otherwise,
+ * and for a member that was taken out, those in the document.
  */
 export function addressOfMember({ record, members }: Known, name: string): MemberAddress {
-  const told = record?.former?.includes(name) ? undefined : record?.members.find((one) => one.name === name);
-  return told ?? members.find((one) => one.name === name) ?? { name, address: '' };
+  const recorded = record?.former?.includes(name)
+    ? undefined
+    : record?.members.find((one) => one.name === name);
+  return recorded ?? members.find((one) => one.name === name) ?? { name, address: '' };
 }

@@ -1,4 +1,4 @@
-/** The founding's part of a member's plan: its decision as lines, an order for etcd, or a hold. */
+/** etcd's part of a member's plan: the founding's decision as plan lines, or as a hold. */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
 import type { EtcdPart, EtcdPlanner } from '../plan/etcd-part.ts';
@@ -9,21 +9,20 @@ import { type Founding, MANIFEST_DIRECTORY } from '../plan/manifests.ts';
 import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { ETCD_RELEASES } from '../spec/versions.ts';
 import type { Founder } from './founder.ts';
-import type { EtcdDecision, HoldCode, MemberAddress, MemberFacts } from './founding.ts';
+import type { EtcdDecision, MemberAddress, MemberFacts } from './founding.ts';
+import type { HoldCode } from './holds.ts';
 
 /**
- * The hold of a machine whose etcd is stopped and cannot start by itself; said back, it lets a
- * replacement begin.
+ * The hold of a machine whose etcd is stopped and cannot start by itself. When the machine reports
+ * this hold, its replacement begins.
  */
-export const FENCED = 'etcd-fenced';
+const FENCED = 'etcd-fenced';
 
 export const membersOf = (resolved: Pick<ResolvedCluster, 'machines'>): readonly MemberAddress[] =>
   withRole(resolved, 'etcd').map((machine) => ({ name: machine.name, address: addressOf(machine) }));
 
-/**
- * A machine's facts as the founding takes them; undefined while its data filesystem is not mounted.
- */
-export function memberFacts(
+/** The facts that the founding needs; undefined while the data filesystem is not mounted. */
+function memberFacts(
   machine: string,
   { disk, marker, etcd, hold, seenRevision }: AgentFacts,
 ): MemberFacts | undefined {
@@ -56,7 +55,7 @@ const held = (code: string, text: string, pollSeconds: number): EtcdPart => ({
 
 const WAITING: ReadonlySet<HoldCode> = new Set(['no-quorum', 'replacing-other', 'called-off', 'restoring']);
 
-/** Seconds until the machine asks again: others are waited for, or a person. */
+/** Seconds until the machine asks again: short when it waits for others, long for an operator. */
 const pollOf = (code: HoldCode): number => (code === 'waiting-for-members' ? 1 : WAITING.has(code) ? 2 : 10);
 
 export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decision: EtcdDecision): EtcdPart {
@@ -68,6 +67,8 @@ export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decis
         lines: [
           markerLine(resolved, machine, decision.founding),
           { do: 'guard-new', filesystem: decision.filesystem },
+          // A member that joins again may have had data on this filesystem; one that founds may
+          // not.
           ...(decision.do === 'found'
             ? [{ do: 'guard-left', founding: idOf(decision.founding) } as const]
             : []),
@@ -87,14 +88,14 @@ export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decis
     case 'replace':
       return {
         lines: fenceLines(service, machine),
-        hold: { code: FENCED, text: `It is removed from etcd and added anew: ${decision.why}.`, stop: true },
+        hold: { code: FENCED, text: `It is removed from etcd and added again: ${decision.why}.`, stop: true },
         pollSeconds: 1,
       };
     case 'restore':
       return {
         ...restoreLines(resolved, machine, decision.restoring),
-        // Asked again as soon as it is done: the marker says so.
-        hold: { code: 'restoring', text: 'Its data are restored as those of a new founding.', stop: true },
+        // The machine asks again soon: its marker shows when the restore is done.
+        hold: { code: 'restoring', text: 'Its data are restored for a new founding.', stop: true },
         pollSeconds: 1,
       };
     case 'hold':
@@ -110,16 +111,15 @@ const stopLines = (service: boolean): readonly PlanLine[] =>
     : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)];
 
 /**
- * Nothing of the membership that ends may write any more, not even a moment later: its data would
- * be taken for those of the next one. A manifest that is gone does not do that: kubelet may be
- * about to start the pod.
+ * Stops etcd for good: if it wrote data a moment later, they would be taken for those of the next
+ * membership. To remove the manifest is not enough, since kubelet may be about to start the pod.
  */
 const fenceLines = (service: boolean, { name }: ClusterMachine): readonly PlanLine[] => [
   ...stopLines(service),
   ...(service ? [] : [{ do: 'end-etcd', machine: name } as const]),
 ];
 
-/** The token is the founding's id behind `muster-`. */
+/** The founding's id, which is the token without `muster-`. */
 const idOf = ({ token }: Pick<Founding, 'token'>): string => token.slice('muster-'.length);
 
 const markerLine = (resolved: ResolvedCluster, machine: ClusterMachine, { token }: Founding): PlanLine => ({
@@ -131,8 +131,8 @@ const markerLine = (resolved: ResolvedCluster, machine: ClusterMachine, { token 
 });
 
 /**
- * kubelet would start the pod again, and might not end it: it ends no static pod while it has not
- * seen the API since it started, which it cannot without a quorum (kubelet.go, deletePod).
+ * With a static pod, kubelet is stopped too. It would start the pod again, and it does not end
+ * static pods before it has seen the API once, which needs a quorum (kubelet.go, deletePod).
  */
 function restoreLines(
   resolved: ResolvedCluster,
@@ -150,7 +150,7 @@ function restoreLines(
       };
 }
 
-/** A member that joins anew may have had data on this filesystem; one that founds may not. */
+/** The file that lets etcd, run as a service, start without data. */
 const grantLines = (
   resolved: ResolvedCluster,
   machine: ClusterMachine,

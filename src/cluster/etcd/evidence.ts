@@ -1,32 +1,59 @@
 /**
- * What a member's word changes in the record, before it is answered: opening, binding, evidence.
- * Pure: each returns the record as it should be stored, or undefined when nothing changes.
+ * Record changes that follow from what members report: the opening, the binding of late members,
+ * evidence of data and of a quorum. Pure: each function returns the record as it should be stored,
+ * or undefined when nothing changes.
  */
 import { filesystemOf, hasData } from './decide.ts';
 import type { FoundingRecord, Known, MemberFacts } from './founding.ts';
+import { type Moment, type Ordered, refused } from './order.ts';
 import { hasQuorum } from './quorum.ts';
+import { witnessRestored } from './restoring.ts';
+import { type FoundingStep, foundingStep } from './steps.ts';
 
-export interface Moment {
-  readonly now: number;
-  /** A random id, used if a founding opens. */
-  readonly id: string;
+/** A record as it should be stored, and the step that leads to it. */
+export interface Change {
+  readonly record: FoundingRecord;
+  readonly step: FoundingStep;
+}
+
+/** The next change that follows from what is known, or undefined when all is stored. */
+export function nextChange(known: Known, facts: MemberFacts, moment: Moment): Change | undefined {
+  const { member, filesystem, etcd } = facts;
+  const { now } = moment;
+  const opening = openByAsking(known, moment);
+  if (opening) return { record: opening, step: foundingStep('opened_by_all') };
+  const restored = witnessRestored(known, facts, now);
+  if (restored) return { record: restored, step: foundingStep('restored', { member }) };
+  const bound = bindLate(known, facts);
+  if (bound) return { record: bound, step: foundingStep('bound_late', { member, filesystem }) };
+  const seen = witness(known, facts, now);
+  if (seen) {
+    const ended = seen.founded !== undefined && known.record?.founded === undefined;
+    const step = ended
+      ? foundingStep('founded_member', { member })
+      : foundingStep('data_seen', { member, health: etcd.health });
+    return { record: seen, step };
+  }
+  const probed = witnessView(known, now);
+  if (probed) return { record: probed, step: foundingStep('founded_probe') };
+  return undefined;
 }
 
 /**
- * The opening: every member was asked in this server's life, and none has data or the mark of them.
- * A store cannot tell fresh from lost, so nothing less is enough.
+ * The opening without an operator: every member has asked since the server started, and none has
+ * data or a marker. An empty store may be a lost one, so nothing less is enough.
  */
 export function openByAsking(known: Known, { now, id }: Moment): FoundingRecord | undefined {
   const { record, members, life } = known;
   if (record || members.length === 0 || life.rolledBack !== undefined) return undefined;
   const asked = members.map(({ name }) => life.asked.get(name));
   if (!asked.every((facts) => facts !== undefined && !hasData(facts))) return undefined;
-  // A disk was copied: nothing is founded on it.
+  // Two members that name the same filesystem have a copied disk: nothing is founded on it.
   const grants = grantsOf(asked as readonly MemberFacts[]);
   return grants && opening(known, grants, { now, id }, 'all-asked');
 }
 
-/** Each to the filesystem that it named; undefined when two named one. */
+/** Binds each member to the filesystem that it named; undefined when two named the same one. */
 function grantsOf(asked: readonly MemberFacts[]): Readonly<Record<string, string>> | undefined {
   const filesystems = new Set(asked.map(({ filesystem }) => filesystem));
   if (filesystems.size < asked.length) return undefined;
@@ -40,47 +67,41 @@ const opening = (
   openedBy: FoundingRecord['openedBy'],
 ): FoundingRecord => ({ v: 1, cluster, id, openedAt: now, openedBy, members, grants, joined: {}, lists: {} });
 
-/** Why a person's order cannot be followed, or the record as it should be. */
-export type Ordered =
-  | { readonly ok: true; readonly record: FoundingRecord }
-  | { readonly ok: false; readonly text: string };
-
 /**
- * The opening by a person who typed the cluster's name: for those that have asked; absent ones are
- * bound when they first ask. Data stand against it, whosever they are.
+ * The opening by an operator who typed the cluster's name. It binds the members that have asked;
+ * absent members are bound when they first ask. It is refused when any member has data.
  *
- * On a founding that was opened in an earlier life of the server and has not ended it makes a new
- * one: the store may be a backup, and who was bound since is not known. Its members must all say
- * that they have nothing.
+ * A founding that was opened in an earlier life of the server and has not ended is replaced by a
+ * new one: the store may be a backup that lacks later bindings. All its members must have reported
+ * that they have no data.
  */
-export function openByPerson(known: Known, { now, id }: Moment): Ordered {
+export function openByOperator(known: Known, { now, id }: Moment): Ordered {
   const { record, members, life } = known;
-  const refused = (text: string): Ordered => ({ ok: false, text });
   if (record?.restoring) return refused(`the data of ${record.restoring.member} are being restored`);
   if (record?.founded && !record.reset)
-    return refused('it is founded already; members that lost their data are replaced');
+    return refused('it is already founded; members that lost their data are replaced automatically');
   if (record && life.opened && !record.reset) return { ok: true, record };
   const silent = Object.keys(record?.reset ? {} : (record?.grants ?? {})).filter(
     (member) => !life.asked.has(member),
   );
   if (silent.length > 0)
-    return refused(`it was opened before, and ${silent.join(', ')} may have data; power them on first`);
+    return refused(
+      `the founding was opened before, and ${silent.join(', ')} may have data; power them on first`,
+    );
   const asked = members.flatMap(({ name }) => life.asked.get(name) ?? []);
-  if (asked.length === 0) return refused('none of its members has asked yet; power one on');
+  if (asked.length === 0) return refused('none of its members has asked yet; power on one of them');
   const withData = asked.filter(hasData).map(({ member }) => member);
   if (withData.length > 0)
     return refused(
-      `${withData.join(', ')} has a data disk that is not empty: there may be a cluster already`,
+      `these members have data on their data disks: ${withData.join(', ')}; the cluster may exist already`,
     );
   const grants = grantsOf(asked);
   return grants
     ? { ok: true, record: opening(known, grants, { now, id }, 'person') }
-    : refused('two of its members name the same filesystem: a disk was copied');
+    : refused('two of its members report the same filesystem: a disk was copied');
 }
 
-/**
- * A member that was absent at the opening, asks for the first time, in the same life of the server.
- */
+/** Binds a member that was absent at the opening and asks in the same life of the server. */
 export function bindLate({ record, life }: Known, facts: MemberFacts): FoundingRecord | undefined {
   if (!record || record.founded || record.reset || !life.opened || hasData(facts)) return undefined;
   if (!record.members.some(({ name }) => name === facts.member)) return undefined;
@@ -89,7 +110,10 @@ export function bindLate({ record, life }: Known, facts: MemberFacts): FoundingR
   return { ...record, grants: { ...record.grants, [facts.member]: facts.filesystem } };
 }
 
-/** Data seen on the right disk; and a linearizable read there, which ends the founding for all. */
+/**
+ * Evidence from the member itself: data on its own disk, and a linearizable read there, which ends
+ * the founding for all.
+ */
 export function witness(known: Known, facts: MemberFacts, now: number): FoundingRecord | undefined {
   const { record } = known;
   const { member, marker, filesystem, etcd } = facts;
@@ -107,15 +131,16 @@ export function witness(known: Known, facts: MemberFacts, now: number): Founding
   };
 }
 
-/** The same by our own probe. */
+/** Evidence from the boot host's own probe: a quorum ends the founding. */
 export function witnessView({ record, view }: Known, now: number): FoundingRecord | undefined {
   if (!record || record.founded || record.reset || !view || !hasQuorum(view)) return undefined;
   return { ...record, founded: { at: now, by: 'probe' } };
 }
 
 /**
- * A replacement begins, or begins anew with another disk: only for a machine that has stopped its
- * etcd and has no data. `decided` is that the rules said `replace`.
+ * Begins a replacement, or begins it again with another disk, after the rules decided `replace`.
+ * Only a machine that has stopped its etcd and has no data is replaced. `address`: of the new
+ * member.
  */
 export function beginReplacing(
   known: Known,

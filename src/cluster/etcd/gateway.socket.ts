@@ -1,7 +1,6 @@
 /**
- * etcd as the boot host reaches it: its JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with
- * a client certificate of the cluster's own etcd CA. Keys and values are base64, 64-bit numbers are
- * decimal texts.
+ * Speaks to etcd's JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with a client certificate
+ * from the cluster's own etcd CA. Keys and values are base64, 64-bit numbers are decimal texts.
  */
 
 import type { Clock } from '../../base/clock.ts';
@@ -10,14 +9,14 @@ import type { Pki } from '../../pki/pki.ts';
 import { bootHostCredentials } from '../boot-host.ts';
 import { ask, type Credentials } from '../https.socket.ts';
 import { etcdClientUrl, etcdPeerUrl } from '../spec/ports.ts';
-import type { EtcdGateway } from './founder.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
+import type { EtcdGateway } from './views.ts';
 
-/** etcd answers a linearizable read without quorum after 5 s; a healthy one in milliseconds. */
+/** Without a quorum etcd answers a linearizable read after 5 s; a healthy etcd in milliseconds. */
 const PATIENCE_MS = 3000;
 const ANSWER_LIMIT = 1024 * 1024;
 
-export interface GatewayDeps {
+interface GatewayDeps {
   readonly pki: Pki;
   readonly clock: Clock;
   /** Aborts when the daemon stops. */
@@ -38,9 +37,12 @@ export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: s
 
 type Post = (url: string, body: object) => Promise<unknown>;
 
-/** The gateway over any way to post; the protocol is here, the socket below. */
+/** The gateway's protocol over any function that posts JSON and resolves with the JSON answer. */
 export function gatewayOf(postTo: Post): EtcdGateway {
-  /** The first member that takes it; a refusal of one that has no leader is no answer. */
+  /**
+   * Posts to one member after the other until one accepts. Throws the last refusal of etcd, or the
+   * last error when no member answered.
+   */
   const any = async (members: readonly MemberAddress[], path: string, body: object): Promise<unknown> => {
     let last: unknown = new Error('etcd has no members');
     for (const { address } of members) {
@@ -53,7 +55,7 @@ export function gatewayOf(postTo: Post): EtcdGateway {
     throw last;
   };
   const reads = (address: string): Promise<boolean> =>
-    postTo(`${etcdClientUrl(address)}/v3/kv/range`, { key: NOTHING, count_only: true }).then(
+    postTo(`${etcdClientUrl(address)}/v3/kv/range`, { key: UNUSED_KEY, count_only: true }).then(
       () => true,
       () => false,
     );
@@ -67,7 +69,7 @@ export function gatewayOf(postTo: Post): EtcdGateway {
       const reading = await Promise.all(
         members.map(async (one) => ({ ...one, ok: await reads(one.address) })),
       );
-      // It has just answered a linearizable read: its list is no older than that.
+      // This member has just answered a linearizable read, so its list is no older than that.
       const asked = reading.find(({ ok }) => ok);
       if (!asked) return undefined;
       const list = listOf(await postTo(`${etcdClientUrl(asked.address)}/v3/cluster/member/list`, {}));
@@ -90,10 +92,10 @@ export function gatewayOf(postTo: Post): EtcdGateway {
   };
 }
 
-/** The key of one zero octet: nobody's. */
-const NOTHING = Buffer.from([0]).toString('base64');
+/** The key of one zero octet, which nobody uses. */
+const UNUSED_KEY = Buffer.from([0]).toString('base64');
 
-/** etcd answered, and refused. */
+/** etcd answered with an error. */
 class EtcdRefusal extends Error {}
 
 function listOf(answer: unknown): Pick<EtcdView, 'clusterId'> & {

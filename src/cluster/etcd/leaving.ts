@@ -1,47 +1,49 @@
 /**
- * What people order beyond the founding: machines out of the cluster, the whole cluster reset, a
- * replacement or a restore called off, a member taken for the one that it is. Pure: each order
- * gives the record as it should be, or what stands against it.
+ * Operators' orders on a cluster that exists: take machines out, reset the cluster, call off a
+ * replacement or a restore, adopt a member's disk. Pure: each order returns the record as it should
+ * be stored, or why it is refused.
  */
 import { hasData } from './decide.ts';
-import type { Ordered } from './evidence.ts';
 import type { FoundingRecord, Known, Leaving, MemberAddress } from './founding.ts';
 import { heardText, isSilent } from './liveness.ts';
-import { isMember, notRemovable, standsWithout } from './quorum.ts';
+import { type Ordered, refused } from './order.ts';
+import { addressOfUrl, isMember, keepsQuorumWithout, notRemovable } from './quorum.ts';
 import type { ReplacingStep } from './replacing.ts';
+import { foundingStep } from './steps.ts';
 
-/** One machine that is to go. */
+/** One machine that is to leave. */
 export interface Departure {
   readonly machine: string;
   /** Whether it has a Node. */
   readonly node: boolean;
+  /** Whether its data filesystem is cleared. */
   readonly clear: boolean;
-  /** Ms since 1970; in the past: it is not drained at all. */
+  /** Ms since 1970; in the past: the node is not drained. */
   readonly drainUntil: number;
 }
 
-const refused = (text: string): Ordered => ({ ok: false, text });
-
 /**
- * The address under which etcd has a member of this name, or would have; undefined when it has
- * none.
+ * The address at which etcd has, or would have, a member of this name; undefined when it has no
+ * such member.
  */
 function memberAddress({ record, members, view }: Known, name: string): string | undefined {
   const listed = view?.members.find((one) => one.name === name)?.peerUrls[0];
-  if (listed !== undefined && URL.canParse(listed)) return new URL(listed).hostname.replace(/^\[|\]$/g, '');
+  const address = listed === undefined ? undefined : addressOfUrl(listed);
+  if (address !== undefined) return address;
   if (record?.former?.includes(name)) return undefined;
   return [...(record?.members ?? []), ...members].find((one) => one.name === name)?.address;
 }
 
 /**
- * Machines go. Members of etcd only as long as those that stay keep the quorum at every step: etcd
- * itself would refuse anything else. Ordered again, what was said anew counts: a drain that is not
- * waited for any longer, a disk that is to be cleared after all.
+ * Takes machines out. Members of etcd can leave only if the staying ones keep the quorum at every
+ * step; etcd itself refuses everything else. A repeated order changes the first one: the time for
+ * the drain is replaced, and a disk can be cleared after all.
  */
 export function orderLeaving(known: Known, departures: readonly Departure[], now: number): Ordered {
   const { record, view } = known;
-  if (!record) return refused('it was never founded: take the machine out of the Cluster, that is all');
-  if (record.reset) return refused('it is being reset, all its machines are');
+  if (!record)
+    return refused('it was never founded; removing the machine from the Cluster document is enough');
+  if (record.reset) return refused('it is being reset, and all its machines are being cleared');
   if (record.restoring) return refused(`the data of ${record.restoring.member} are being restored`);
   const members = departures.flatMap(({ machine }): MemberAddress[] => {
     const address = memberAddress(known, machine);
@@ -50,12 +52,12 @@ export function orderLeaving(known: Known, departures: readonly Departure[], now
   if (members.length > 0 && !record.founded) return refused('its founding has not ended');
   if (members.length > 0 && !view)
     return refused(
-      'etcd has no quorum, and takes nobody out: power its members on, or, if they are gone for good, let it go on from one of them first (`muster cluster restore --from MEMBER`)',
+      'etcd has no quorum and cannot remove members: power its members on, or, if they are lost for good, restore it from one member first (`muster cluster restore --from MEMBER`)',
     );
   const staying = view && notRemovable(view, members);
   if (staying && staying.length > 0)
     return refused(
-      `without ${staying.map(({ name }) => name).join(', ')} etcd would have no quorum; bring other members back or remove those first that do not answer`,
+      `without ${staying.map(({ name }) => name).join(', ')} etcd would have no quorum; bring other members back, or remove the members that do not answer first`,
     );
   const leaving: Record<string, Leaving> = { ...record.leaving };
   for (const { machine, node, clear, drainUntil } of departures) {
@@ -68,7 +70,7 @@ export function orderLeaving(known: Known, departures: readonly Departure[], now
   return { ok: true, record: { ...record, leaving } };
 }
 
-/** The stage after this one that the machine needs; undefined for a machine that is not leaving. */
+/** The next stage that the machine needs after its present one. */
 export function nextStage(leaving: Leaving): Leaving['stage'] {
   switch (leaving.stage) {
     case 'drain':
@@ -80,6 +82,7 @@ export function nextStage(leaving: Leaving): Leaving['stage'] {
   }
 }
 
+/** The record with a leaving machine in another stage. */
 export const withStage = (
   record: FoundingRecord,
   machine: string,
@@ -89,7 +92,10 @@ export const withStage = (
   leaving: { ...record.leaving, [machine]: { ...record.leaving![machine]!, stage } },
 });
 
-/** The machine has nothing left of this cluster that was to go. */
+/**
+ * The record after the machine has given up everything that it had to; undefined when the record
+ * has it already.
+ */
 export function gone(record: FoundingRecord, machine: string): FoundingRecord | undefined {
   const { reset } = record;
   if (reset ? reset.cleared.includes(machine) : !record.leaving?.[machine]) return undefined;
@@ -103,8 +109,8 @@ export function gone(record: FoundingRecord, machine: string): FoundingRecord | 
 }
 
 /**
- * The next step for members of etcd that are to go: those first that do not answer. Undefined when
- * there are none.
+ * The next step to remove leaving members from etcd; members that do not answer come first.
+ * Undefined when no member has to be removed.
  */
 export function nextRemoval(record: FoundingRecord, view: Known['view']): ReplacingStep | undefined {
   const due = Object.entries(record.leaving ?? {})
@@ -113,15 +119,21 @@ export function nextRemoval(record: FoundingRecord, view: Known['view']): Replac
   if (due.length === 0) return undefined;
   if (!view) return { do: 'wait', why: 'no member of etcd answers' };
   const out = due.find((who) => !view.members.some((member) => isMember(member, who)));
-  if (out) return { do: 'note', record: withoutMember(record, out.name) };
+  if (out)
+    return {
+      do: 'note',
+      record: withoutMember(record, out.name),
+      step: foundingStep('removed', { member: out.name }),
+    };
   const answers = (who: MemberAddress) =>
     view.members.some((member) => member.healthy && isMember(member, who));
   const who = due.toSorted((a, b) => Number(answers(a)) - Number(answers(b)))[0]!;
-  if (!standsWithout(view, who)) return { do: 'wait', why: `without ${who.name} etcd would have no quorum` };
+  if (!keepsQuorumWithout(view, who))
+    return { do: 'wait', why: `without ${who.name} etcd would have no quorum` };
   return { do: 'remove', id: view.members.find((member) => isMember(member, who))!.id };
 }
 
-/** It is no member any more: what is on its disks is of nobody. */
+/** The record without the member; the data on its disk belong to no member from now on. */
 function withoutMember(record: FoundingRecord, name: string): FoundingRecord {
   const without = <T>(of: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
     Object.fromEntries(Object.entries(of).filter(([member]) => member !== name));
@@ -137,7 +149,7 @@ function withoutMember(record: FoundingRecord, name: string): FoundingRecord {
 }
 
 /**
- * All machines are cleared of this founding, also those that are on their way out and that no
+ * Resets the cluster: all machines of this founding are cleared, including leaving machines that no
  * Cluster names any more.
  */
 export function orderReset({ record }: Known, now: number): Ordered {
@@ -147,48 +159,49 @@ export function orderReset({ record }: Known, now: number): Ordered {
 }
 
 /**
- * What others wait for ends. A replacement whose learner never starts: the learner goes, and the
- * member can be replaced anew, or be taken out. A restore on a machine that died meanwhile: the
- * founding is what it was before, and the data of others can be taken. A copy that the machine has
- * finished all the same is of a founding that nobody knows: it is held with it.
+ * Calls off what blocks other members. A replacement whose learner never starts: the learner is
+ * removed, and the member can be replaced again or be taken out. A restore on a machine that died:
+ * the founding is what it was before, and another member's data can be restored. If the machine
+ * finished its copy all the same, the copy belongs to an unknown founding and is held.
  */
 export function orderCallOff({ record, life }: Known, member: string): Ordered {
   const { replacing, restoring } = record ?? {};
   if (record && restoring) {
     if (restoring.member !== member)
-      return refused(`it is ${restoring.member} whose data are being restored`);
+      return refused(`the data that are being restored are those of ${restoring.member}`);
     if (!isSilent(life, member))
       return refused(
-        `${member} was ${heardText(life, member)} and is restoring its data; if it is to be given up, power it off, and say this again in a minute`,
+        `${member} was ${heardText(life, member)} and is restoring its data; to abandon the restore, power the machine off and repeat this command after a minute`,
       );
     const { restoring: _, ...rest } = record;
     return { ok: true, record: rest };
   }
-  if (!record || !replacing) return refused('nothing is being replaced, and no data restored');
-  if (replacing.member !== member) return refused(`it is ${replacing.member} that is being replaced`);
+  if (!record || !replacing) return refused('nothing is being replaced, and no data are being restored');
+  if (replacing.member !== member) return refused(`the member that is being replaced is ${replacing.member}`);
   return { ok: true, record: { ...record, replacing: { ...replacing, stage: 'off' } } };
 }
 
 /**
- * A store that was rolled back does not know disks that members have had since. A person says that
- * the one which the machine has now is its own; etcd's own list has to say so as well: it answers
- * as a voter at that machine's address.
+ * Adopts a disk. A store that was rolled back does not know the disks that members got later. An
+ * operator declares that the disk in the machine is its own; etcd has to confirm it by answering as
+ * a voter at that machine's address.
  */
 export function orderAdopt(known: Known, member: string): Ordered {
   const { record, life, view } = known;
-  if (!record) return refused('this store knows of no founding: restore a newer backup');
-  if (record.reset || record.restoring || record.leaving?.[member])
-    return refused(`${member} is not to start`);
+  if (!record) return refused('this store has no record of a founding: restore a newer backup');
+  if (record.reset) return refused('it was reset');
+  if (record.restoring) return refused(`the data of ${record.restoring.member} are being restored`);
+  if (record.leaving?.[member]) return refused(`${member} is being taken out`);
   const facts = life.asked.get(member);
   if (!facts) return refused(`${member} has not asked since the server started; power it on`);
   if (!hasData(facts) || facts.etcd.wal !== 'present') return refused(`${member} has no data`);
   const { marker } = facts;
   if (marker?.cluster !== known.cluster || marker.founding !== record.id || marker.member !== member)
-    return refused(`the disk of ${member} is not of this founding`);
+    return refused(`the disk of ${member} does not belong to this founding`);
   const address = memberAddress(known, member) ?? '';
   const found = view?.members.find((one) => isMember(one, { name: member, address }));
   if (!view || !found || found.learner || !found.healthy || facts.etcd.health !== 'serving')
-    return refused(`etcd does not answer as ${member}, so that nothing says that this disk is its own`);
+    return refused(`etcd does not answer as ${member}, so nothing proves that this disk is its own`);
   const others = record.former?.filter((name) => name !== member) ?? [];
   const { former: _, replacing, ...rest } = record;
   return {

@@ -1,29 +1,24 @@
-/**
- * Which members are there: when each said its last word. What a silent one has may have changed
- * since. Pure.
- */
+/** When each member was heard last. The facts of a silent member may be out of date. Pure. */
 import { duration, type Millis, millis, spanText } from '../../base/duration.ts';
 import type { ServerLife } from './founding.ts';
 
 /**
- * Longer than a machine counts as alive (heartbeats.ts): without a quorum each poll waits for etcd
- * first, beside the time between two.
+ * A member counts as silent after this. Longer than in src/machines/heartbeats.ts: without a quorum
+ * a machine waits for etcd before each poll, in addition to the interval between polls.
  */
 const SILENT_AFTER = duration('60s');
 
-/**
- * How long ago the member said its last word; undefined when it has not since the server started.
- */
+/** How long ago the member was heard; undefined when it was not since the server started. */
 export function heardAgo({ heard, now }: ServerLife, member: string): Millis | undefined {
   const at = heard.get(member);
   return at === undefined ? undefined : millis(Math.max(0, now - at));
 }
 
-/** It has to be taken for off, or cut off from here. */
+/** Whether the member may be switched off, or cut off from the boot host. */
 export const isSilent = (life: ServerLife, member: string): boolean =>
   (heardAgo(life, member) ?? Infinity) > SILENT_AFTER;
 
-/** `last heard 3m ago`, or that it was not. */
+/** `last heard 3m ago`, or `not heard since the server started`. */
 export function heardText(life: ServerLife, member: string): string {
   const ago = heardAgo(life, member);
   return ago === undefined ? 'not heard since the server started' : `last heard ${spanText(ago)} ago`;

@@ -1,4 +1,4 @@
-/** The founding's record as it is stored: `founding/CLUSTER`. */
+/** The stored form of a founding's record. */
 import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { KEYS } from '../../store/keys.ts';
@@ -53,15 +53,17 @@ const schema = z.strictObject({
     .optional(),
 });
 
-/** The members that were told of it, without those that left since. */
-export const toldMembers = ({ members, former }: FoundingRecord): FoundingRecord['members'] =>
+/** The members at the founding, without those that left since. */
+export const recordedMembers = ({ members, former }: FoundingRecord): FoundingRecord['members'] =>
   members.filter(({ name }) => !former?.includes(name));
 
 export const encodeFounding = (record: FoundingRecord): string => JSON.stringify(record);
 
 /**
- * Throws E_FOUNDING for a record that cannot be read: a founding that is there and not understood
- * must never be taken for one that is not there.
+ * Reads a stored record. A record that is not understood must never be taken for no record: the
+ * cluster would be founded a second time.
+ *
+ * @throws {MusterError} E_FOUNDING when the record cannot be understood.
  */
 export function decodeFounding(key: string, value: string): FoundingRecord {
   let json: unknown;

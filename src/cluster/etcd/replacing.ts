@@ -1,26 +1,27 @@
 /**
- * Replacing a member, step by step: remove, add as a learner, let it start, promote. What comes
- * next follows from the stored stage and etcd's own list, so whoever is killed at any point, the
- * next one goes on. Pure.
+ * The steps that replace a member: remove it, add it as a learner, let it start, promote it. The
+ * next step follows from the stored stage and etcd's own list, so a server that is killed at any
+ * point continues where it was. Pure.
  *
- * etcd's list is the truth where the two differ (a step was done and not written down, somebody
- * else acted, the store is older).
+ * Where the two differ, etcd's list is right: a step was done and not stored, somebody else changed
+ * etcd, or the store is older.
  */
 import { etcdPeerUrl } from '../spec/ports.ts';
 import type { EtcdView, FoundingRecord, MemberAddress, Replacing } from './founding.ts';
-import { isMember, othersHaveQuorum } from './quorum.ts';
+import { addressOfUrl, isMember, othersHaveQuorum } from './quorum.ts';
+import { type FoundingStep, foundingStep } from './steps.ts';
 
 export type ReplacingStep =
   | { readonly do: 'remove'; readonly id: string }
   | { readonly do: 'add'; readonly peerUrl: string }
   | { readonly do: 'promote'; readonly id: string }
-  /** Write this down and look again. */
-  | { readonly do: 'note'; readonly record: FoundingRecord }
+  /** Store this record and look again. */
+  | { readonly do: 'note'; readonly record: FoundingRecord; readonly step: FoundingStep }
   | { readonly do: 'wait'; readonly why: string };
 
 const wait = (why: string): ReplacingStep => ({ do: 'wait', why });
 
-/** What to do next for the replacement that the record tells of. */
+/** The next step of the replacement in the record; `view` is undefined when no member answers. */
 export function nextStep(record: FoundingRecord, view: EtcdView | undefined): ReplacingStep {
   const { replacing } = record;
   if (!replacing) return wait('nothing is being replaced');
@@ -31,6 +32,7 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
     return {
       do: 'note',
       record: { ...record, replacing: { member, address, filesystem, stage, ...(added && { added }) } },
+      step: foundingStep('replacing_stage', { member, stage }),
     };
   };
   const own = view.members.filter((member) => isMember(member, who));
@@ -53,7 +55,7 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
       if (first) return goTo('remove');
       const other = view.members.find(({ learner }) => learner);
       return other
-        ? wait(`another learner is there: ${other.name || other.id}`)
+        ? wait(`etcd already has a learner: ${other.name || other.id}`)
         : { do: 'add', peerUrl: etcdPeerUrl(who.address) };
     }
     case 'start':
@@ -64,15 +66,13 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
         : wait(`${replacing.member} has not started as a learner yet`);
     case 'promote':
       if (!added) return goTo('remove');
-      return added.learner
-        ? { do: 'promote', id: added.id }
-        : { do: 'note', record: joined(record, replacing) };
+      return added.learner ? { do: 'promote', id: added.id } : replaced(record, replacing);
   }
 }
 
 /**
- * The learner goes, then the replacement is forgotten. A voter it is that was promoted meanwhile,
- * or the one that was to be replaced: it stays.
+ * Removes the learner, then the replacement from the record. A voter stays: it was promoted
+ * meanwhile, or is the member that was to be replaced.
  */
 function calledOff(
   { replacing, ...record }: FoundingRecord,
@@ -81,10 +81,17 @@ function calledOff(
   const learner = own.find((member) => member.learner);
   if (learner) return { do: 'remove', id: learner.id };
   const promoted = own.some(({ id }) => id === replacing?.added?.id);
-  return { do: 'note', record: promoted ? joined(record, replacing!) : record };
+  if (promoted) return replaced(record, replacing!);
+  return { do: 'note', record, step: foundingStep('replacing_ended', { member: replacing!.member }) };
 }
 
-/** It is a voter: its filesystem is the member's from now on. */
+const replaced = (record: FoundingRecord, replacing: Replacing): ReplacingStep => ({
+  do: 'note',
+  record: joined(record, replacing),
+  step: foundingStep('replaced', { member: replacing.member }),
+});
+
+/** The record with a new voter: its filesystem is the member's from now on. */
 function joined({ replacing: _, former, ...record }: FoundingRecord, replacing: Replacing): FoundingRecord {
   const others = former?.filter((name) => name !== replacing.member) ?? [];
   return {
@@ -95,20 +102,12 @@ function joined({ replacing: _, former, ...record }: FoundingRecord, replacing: 
   };
 }
 
-/**
- * `--initial-cluster` of one that joins: what etcd has, by the names that members have or will
- * have.
- */
+/** `--initial-cluster` of a joining member: etcd's list, with the names that members will have. */
 function listOf(record: FoundingRecord, view: EtcdView, who: MemberAddress): readonly MemberAddress[] {
   return view.members.map(({ id, name, peerUrls }) => {
-    const address = hostOf(peerUrls[0] ?? '');
+    const address = addressOfUrl(peerUrls[0] ?? '') ?? '';
     if (address === who.address) return who;
     const known = record.members.find((one) => one.address === address);
     return { name: name || (known?.name ?? id), address };
   });
-}
-
-/** `https://[fd00::1]:2380` → `fd00::1`. */
-function hostOf(url: string): string {
-  return URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, '') : '';
 }

@@ -1,51 +1,48 @@
 /**
- * The ordered restore: its quorum lost for good, etcd goes on from one member's data, as a new
+ * The restore after the quorum is lost for good: etcd continues from one member's data as a new
  * founding with a new token, so that no old disk ever merges with it. Pure.
  */
-
 import { addressOfMember, filesystemOf } from './decide.ts';
-import type { Moment, Ordered } from './evidence.ts';
 import type { FoundingRecord, Known, MemberFacts, Restoring } from './founding.ts';
 import { heardText, isSilent } from './liveness.ts';
+import { type Moment, type Ordered, refused } from './order.ts';
 import { majority } from './quorum.ts';
 
-const refused = (text: string): Ordered => ({ ok: false, text });
-
 export interface RestoreOrder {
-  /** Whose data are taken. */
+  /** The member with the data that are restored. */
   readonly member: string;
-  /** Members that are gone for good: what they have is given up. */
+  /** Members that are lost for good; their data are abandoned. */
   readonly without: readonly string[];
 }
 
 /**
- * A person typed the cluster's name and named the member whose data are to be taken. Members that
- * are there say what they have. Of one that is silent nobody knows: it may be off for good, or cut
- * off from the boot host only and be part of a quorum. That it is gone is a person's word, name by
- * name; and nobody is given up who is heard.
+ * Checks an order to restore: an operator typed the cluster's name and named the member whose data
+ * are restored. Members that are heard report what they have. A silent member may be off for good,
+ * or only cut off from the boot host and part of a quorum. Only the operator can say that it is
+ * lost, by naming it; a member that is heard cannot be abandoned.
  */
 export function orderRestore(known: Known, { member, without }: RestoreOrder, { now, id }: Moment): Ordered {
   const { record, life, view } = known;
-  if (!record?.founded) return refused('it was never founded, so that there is nothing to restore');
+  if (!record?.founded) return refused('it was never founded, so there is nothing to restore');
   if (record.reset) return refused('it was reset');
   if (record.restoring)
     return record.restoring.member === member
       ? { ok: true, record }
       : refused(
-          `the data of ${record.restoring.member} are being restored already; if that machine is gone for good, \`muster cluster call-off ${known.cluster} ${record.restoring.member}\` ends it`,
+          `the data of ${record.restoring.member} are already being restored; if that machine is lost for good, \`muster cluster call-off ${known.cluster} ${record.restoring.member}\` ends the restore`,
         );
-  if (view) return refused('etcd has a quorum: members that lost their data are replaced by themselves');
+  if (view) return refused('etcd has a quorum: members that lost their data are replaced automatically');
   if (life.rolledBack !== undefined)
     return refused(
-      `this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first. If there is none, nobody here knows whose data are the last: save /var/lib/etcd of the members, then \`reset\` and \`found\` begin an empty etcd; what was saved is read with etcd's own tools`,
+      `this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first. If there is none, Muster cannot tell which member has the newest data: save /var/lib/etcd of all members, then \`reset\` and \`found\` begin an empty etcd; read the saved data with etcd's own tools`,
     );
   const facts = life.asked.get(member);
   if (!facts) return refused(`${member} has not asked since the server started; power it on`);
-  if (!isOwn(known, facts)) return refused(`${member} does not have its data`);
+  if (!hasOwnData(known, facts)) return refused(`${member} does not have its data`);
   if (isSilent(life, member)) return refused(`${member} was ${heardText(life, member)}; power it on`);
   const voters = Object.keys(record.joined).toSorted();
-  const stands = standsAgainst(known, { member, without }, voters);
-  if (stands !== undefined) return refused(stands);
+  const obstacle = obstacleOf(known, { member, without }, voters);
+  if (obstacle !== undefined) return refused(obstacle);
   const { address } = addressOfMember(known, member);
   const { replacing: _, ...rest } = record;
   return {
@@ -54,8 +51,10 @@ export function orderRestore(known: Known, { member, without }: RestoreOrder, { 
   };
 }
 
-/** What the other voters are, or may be, that must not be given up like this. */
-function standsAgainst(
+/**
+ * Why the other voters must not be abandoned by this order; undefined when nothing is in the way.
+ */
+function obstacleOf(
   known: Known,
   { member, without }: RestoreOrder,
   voters: readonly string[],
@@ -63,31 +62,32 @@ function standsAgainst(
   const { life } = known;
   const strange = without.find((name) => !voters.includes(name));
   if (strange !== undefined)
-    return `${strange} is no member that could be given up; there are ${voters.join(', ')}`;
-  if (without.includes(member)) return `${member} cannot be both: its data are those that are taken`;
+    return `${strange} is no member that can be abandoned; the members are ${voters.join(', ')}`;
+  if (without.includes(member))
+    return `${member} cannot be both restored and abandoned; name other members with --without`;
   const hasItsOwn = (name: string): boolean => {
     const facts = life.asked.get(name);
-    return facts !== undefined && isOwn(known, facts);
+    return facts !== undefined && hasOwnData(known, facts);
   };
   const there = voters.filter((name) => !isSilent(life, name) && hasItsOwn(name));
-  const said = (names: readonly string[]): string =>
+  const withAges = (names: readonly string[]): string =>
     names.map((name) => `${name} (${heardText(life, name)})`).join(', ');
   const kept = there.filter((name) => without.includes(name));
   if (kept.length > 0)
-    return `${said(kept)} and had its data: what is there is not given up; power it off for good, and say this again in a minute`;
+    return `still heard, with data: ${withAges(kept)}; a member that is heard is not abandoned. Power it off for good and repeat this command after a minute`;
   if (there.length >= majority(voters.length))
-    return `${said(there)} have their data: they are a quorum as soon as they run. One that was powered off for good counts no more after a minute`;
+    return `still heard, with data: ${withAges(there)}; they are a quorum as soon as they run. A member that was powered off for good no longer counts after a minute`;
   const silent = voters.filter((name) => isSilent(life, name) && !without.includes(name));
   if (silent.length === 0) return undefined;
   const each = silent.map(
     (name) => `${name} (${hasItsOwn(name) ? 'with its data, ' : ''}${heardText(life, name)})`,
   );
   const all = voters.filter((name) => silent.includes(name) || without.includes(name));
-  return `nobody knows what is with ${each.join(', ')}: power them on, their data may be newer or make a quorum. If they are gone for good, and run nowhere, give them up: --without ${all.join(' ')}`;
+  return `silent: ${each.join(', ')}; their data may be newer or make a quorum, so power them on. If they are lost for good and run nowhere, abandon them: --without ${all.join(' ')}`;
 }
 
-/** Its own data, on the disk that the record has for it. */
-function isOwn(
+/** Whether the member has its own data, on the disk that the record has for it. */
+function hasOwnData(
   { record, cluster }: Known,
   { member, machine, filesystem, marker, etcd }: MemberFacts,
 ): boolean {
@@ -101,10 +101,7 @@ function isOwn(
   );
 }
 
-/**
- * Evidence that the copy is in its place: the marker, which is written last, names the new
- * founding.
- */
+/** Evidence that the restore is done: the marker, which is written last, names the new founding. */
 export function witnessRestored(
   { record }: Known,
   { member, machine, filesystem, marker, etcd }: MemberFacts,
@@ -118,7 +115,7 @@ export function witnessRestored(
   return restored(record, restoring, now);
 }
 
-/** The founding that comes of it: one member, which grows as any other. */
+/** The new founding: it has one member, and grows like any other. */
 function restored(
   record: FoundingRecord,
   { member, address, filesystem, id }: Restoring,

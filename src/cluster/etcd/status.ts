@@ -1,6 +1,6 @@
 /**
- * What is known of a founding, for people: what each member said last, how long ago, and what it
- * was told. Pure.
+ * The status of a founding for operators: the last facts of each member, their age, and the last
+ * decision. Pure.
  */
 import type { Millis } from '../../base/duration.ts';
 import type { EtcdDecision, EtcdView, FoundingRecord, Known } from './founding.ts';
@@ -12,12 +12,9 @@ export interface FoundingStatus {
   readonly members: readonly {
     readonly name: string;
     readonly asked: boolean;
-    /** How long ago it said what follows, ms. */
+    /** Age of the facts below, ms. */
     readonly heardMsAgo?: Millis;
-    /**
-     * It has not been heard for so long that it has to be taken for off: what follows may not be so
-     * any more.
-     */
+    /** It was not heard for so long that the facts below may be out of date. */
     readonly silent?: true;
     readonly filesystem?: string;
     readonly data?: string;
@@ -25,11 +22,11 @@ export interface FoundingStatus {
     readonly decision?: EtcdDecision;
   }[];
   readonly view?: EtcdView;
-  /** Why the replacement under way does not go on. */
+  /** What the replacement under way waits for. */
   readonly waiting?: string;
 }
 
-/** Members of the document and of the record, with the decisions that this server told them. */
+/** Lists the members of the document and of the record, with this server's last decisions. */
 export function statusOf(
   { cluster, members, record, view, life }: Known,
   {

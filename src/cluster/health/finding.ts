@@ -1,6 +1,6 @@
 /** One line of `muster cluster status`. */
 export interface Finding {
-  /** What was looked at. */
+  /** What was checked. */
   readonly check:
     | 'cluster'
     | 'etcd'
@@ -16,13 +16,13 @@ export interface Finding {
   readonly subject: string;
   readonly ok: boolean;
   readonly says: string;
-  /** What to do about one that is not ok. */
+  /** The remedy when it is not ok. */
   readonly fix?: string;
 }
 
 export interface ClusterHealth {
   readonly cluster: string;
-  /** Whether every finding is. */
+  /** Whether every finding is ok. */
   readonly ok: boolean;
   /** ISO 8601. */
   readonly at: string;

@@ -1,4 +1,4 @@
-/** `muster cluster status` and `verify`: what was gathered from everywhere, judged. */
+/** `muster cluster status` and `verify`: gathers what is known of a cluster, and judges it. */
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -27,25 +27,25 @@ export interface HealthDeps {
   readonly pki: Pick<Pki, 'isFounded' | 'issued' | 'keysets'>;
   readonly objects: ObjectsStatusDeps;
   readonly roster: Pick<Roster, 'get' | 'heartbeats'>;
-  /** What a certificate of an agent is worth. */
+  /** `valid` when this certificate of the machine's agent is in force. */
   readonly certificateState: (machine: string, serial: string) => string;
   readonly clock: Clock;
   readonly newId: () => string;
 }
 
-export interface LookAt {
-  /** Only etcd and its machines: of a cluster whose control planes are not there, or not wanted. */
+interface LookAt {
+  /** Only etcd and its machines are checked, for a cluster without running control planes. */
   readonly etcdOnly: boolean;
-  /** Probe pods; absent: none is made. */
+  /** The network is probed with pods; absent: no pod is made. */
   readonly probe?: { readonly image?: string | undefined; readonly signal: AbortSignal };
 }
 
 export interface Health {
-  /** Throws E_NOT_FOUND for a cluster that is not there. */
+  /** @throws {MusterError} E_NOT_FOUND when there is no such cluster. */
   look(cluster: string, at: LookAt): Promise<ClusterHealth>;
 }
 
-/** A few polls and kubectl's time; whoever waits until all is well waits for the objects too. */
+/** How long applying the objects may take: a few polls and kubectl. `verify` does not allow it. */
 const OBJECTS_TAKE = duration('5m');
 
 export function createHealth(deps: HealthDeps): Health {
@@ -70,15 +70,13 @@ export function createHealth(deps: HealthDeps): Health {
 }
 
 const scopeOf = ({ etcdOnly, probe: probes }: LookAt): string => {
-  if (etcdOnly) return 'etcd only: nothing of Kubernetes was looked at';
+  if (etcdOnly) return 'etcd only: Kubernetes was not checked';
   return probes ? 'all' : 'all but the network between pods, which `muster cluster verify` probes';
 };
 
 const INCOMPLETE = "etcd, certificates and machines only: the Cluster's document is incomplete";
 
-/**
- * What is wrong with the document; and what runs all the same, as far as that is known without it.
- */
+/** The faults of an incomplete document, and what can be checked without a complete one. */
 async function incomplete(
   deps: HealthDeps,
   cluster: string,
@@ -103,7 +101,7 @@ async function incomplete(
   ];
 }
 
-/** Undefined when the cluster has no record of a founding either. */
+/** Undefined when the cluster has no record of a founding. */
 const recorded = ({ founding }: HealthDeps, cluster: string): Promise<FoundingStatus | undefined> =>
   founding(cluster).catch((error: unknown) => {
     if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return undefined;
@@ -149,9 +147,9 @@ async function objects(
   served: boolean,
 ): Promise<Finding> {
   const keysets = await deps.pki.keysets(resolved.name);
-  const standing = await objectsStatus(deps.objects, resolved, trustBundle(keysets.get('ca')!));
+  const status = await objectsStatus(deps.objects, resolved, trustBundle(keysets.get('ca')!));
   const patience = at.probe ? duration('0s') : OBJECTS_TAKE;
-  return judgeObjects(resolved.name, standing, { served, now: deps.clock.now(), patience });
+  return judgeObjects(resolved.name, status, { served, now: deps.clock.now(), patience });
 }
 
 async function kubernetes(
@@ -165,8 +163,8 @@ async function kubernetes(
       bad(
         'apiserver',
         resolved.name,
-        'the cluster has no keys yet: no member of etcd was here',
-        'power it on',
+        'the cluster has no keys yet: no member of etcd has asked for a plan',
+        'power on its members of etcd',
       ),
     ];
   const kubeOf = (machine: ResolvedCluster['machines'][number]): Kube =>
@@ -185,7 +183,7 @@ async function kubernetes(
       bad(
         'network',
         resolved.name,
-        'no image for the probe is on every node here',
+        'there is no image for the probe that every node has',
         'name one with --probe-image',
       ),
     ];

@@ -1,16 +1,16 @@
 /**
- * etcd's own list beside the document: who is missing, who does not answer, who should not be
- * there. Pure.
+ * Compares etcd's own list of members with the document: who is missing, who does not answer, who
+ * should not be there. Pure.
  */
 import type { EtcdMember, EtcdView, MemberAddress } from '../etcd/founding.ts';
-import { hasQuorum, isMember, majority } from '../etcd/quorum.ts';
-import { toldMembers } from '../etcd/record.ts';
+import { addressOfUrl, hasQuorum, isMember, majority } from '../etcd/quorum.ts';
+import { recordedMembers } from '../etcd/record.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 
 /**
- * `documented`: as the document has them; absent while it is incomplete: then as the record and
- * etcd itself have them.
+ * The findings about etcd. `documented`: the members in the document; undefined while it is
+ * incomplete, then the members in the record and in etcd's list are used.
  */
 export function judgeEtcd(
   status: FoundingStatus,
@@ -30,7 +30,7 @@ export function judgeEtcd(
         'etcd',
         cluster,
         'no member answers a linearizable read: it has no quorum',
-        `power on its members with their disks; muster cluster founding ${cluster} says what each was told`,
+        `power on its members with their disks; muster cluster founding ${cluster} shows the last decision for each`,
       ),
     ];
   const strangers = view.members.filter((one) => !members.some((who) => isMember(one, who)));
@@ -42,31 +42,31 @@ export function judgeEtcd(
   ];
 }
 
-/** Nobody is a stranger to a document that does not say who belongs to it. */
+/** The members without a complete document: all in the record and in etcd's list belong to it. */
 function known({ record, view }: FoundingStatus): readonly MemberAddress[] {
-  const told = record ? toldMembers(record) : [];
-  const others = (view?.members ?? []).filter((one) => !told.some((who) => isMember(one, who)));
+  const recorded = record ? recordedMembers(record) : [];
+  const others = (view?.members ?? []).filter((one) => !recorded.some((who) => isMember(one, who)));
   return [
-    ...told,
-    ...others.map(({ id, name, peerUrls }) => ({ name: name || id, address: hostOf(peerUrls) })),
+    ...recorded,
+    ...others.map(({ id, name, peerUrls: [url = ''] }) => ({
+      name: name || id,
+      address: addressOfUrl(url) ?? '',
+    })),
   ];
 }
 
-const hostOf = ([url = '']: readonly string[]): string =>
-  URL.parse(url)?.hostname.replace(/^\[|\]$/g, '') ?? '';
-
 const heldText = ({ members }: FoundingStatus, wanted: readonly MemberAddress[]): string => {
   const absent = wanted.filter(({ name }) => !members.find((one) => one.name === name)?.asked);
-  if (absent.length > 0) return `${absent.map(({ name }) => name).join(', ')} did not ask yet`;
+  if (absent.length > 0) return `${absent.map(({ name }) => name).join(', ')} have not asked yet`;
   const held = members.find(({ decision }) => decision?.do === 'hold')?.decision;
-  return held?.do === 'hold' ? held.text : 'its members ask';
+  return held?.do === 'hold' ? held.text : 'its members are asking';
 };
 
 function quorum(cluster: string, view: EtcdView): Finding {
   const voters = view.members.filter(({ learner }) => !learner);
   const healthy = voters.filter((one) => one.healthy).length;
-  const bears = Math.max(0, healthy - majority(voters.length));
-  const says = `${healthy} of ${voters.length} voters answer; it bears the loss of ${bears}`;
+  const spare = Math.max(0, healthy - majority(voters.length));
+  const says = `${healthy} of ${voters.length} voters answer; etcd can lose ${spare} more`;
   return hasQuorum(view) && healthy === voters.length
     ? good('etcd', cluster, says)
     : bad('etcd', cluster, says, 'see the lines of its members');
@@ -74,10 +74,10 @@ function quorum(cluster: string, view: EtcdView): Finding {
 
 function judgeMember(status: FoundingStatus, view: EtcdView, who: MemberAddress): Finding {
   const found = view.members.find((one) => isMember(one, who));
-  const told = status.members.find(({ name }) => name === who.name);
-  const hold = told?.decision?.do === 'hold' ? `; it is held: ${told.decision.text}` : '';
+  const known = status.members.find(({ name }) => name === who.name);
+  const hold = known?.decision?.do === 'hold' ? `; it is held: ${known.decision.text}` : '';
   const fix =
-    told?.asked && !told.silent ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
+    known?.asked && !known.silent ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
   if (!found) return bad('etcd', who.name, `no member of etcd yet${hold}`, fix);
   if (!found.healthy) return bad('etcd', who.name, `member ${found.id} does not answer${hold}`, fix);
   if (found.learner)
@@ -96,8 +96,6 @@ const stranger = (cluster: string, { id, name, peerUrls }: EtcdMember): Finding 
 function replacement({ cluster, record, waiting }: FoundingStatus): readonly Finding[] {
   const { replacing } = record!;
   if (!replacing) return [];
-  const says = `being replaced, next is ${replacing.stage}${waiting === undefined ? '' : `: ${waiting}`}`;
-  return [
-    bad('etcd', replacing.member, says, `wait; muster cluster founding ${cluster} shows how it goes on`),
-  ];
+  const says = `being replaced, the next step is ${replacing.stage}${waiting === undefined ? '' : `: ${waiting}`}`;
+  return [bad('etcd', replacing.member, says, `wait; muster cluster founding ${cluster} shows its progress`)];
 }

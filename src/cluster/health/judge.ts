@@ -1,4 +1,4 @@
-/** What was seen of a cluster, as lines with what to do about each that is not well. Pure. */
+/** Judges what was seen of a cluster: one finding per line, with a remedy for each fault. Pure. */
 import { ageText } from '../../base/age.ts';
 import { duration } from '../../base/duration.ts';
 import { leafOf } from '../../pki/hierarchy.ts';
@@ -10,17 +10,19 @@ import { bad, type Finding, good } from './finding.ts';
 import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } from './observe.ts';
 import { isGood, type Probed } from './probe.ts';
 
-/** Renewed every 10 s by kubelet; node controllers wait 40 s. */
+/** A node's lease that is older is a fault. kubelet renews it every 10 s; controllers wait 40 s. */
 const NODE_LEASE = duration('40s');
-/** The lease of a leader lasts 15 s, and another one takes it over then. */
+/**
+ * A leader's lease that is older is a fault. It lasts 15 s, then another instance takes it over.
+ */
 const LEADER_LEASE = duration('30s');
-/** Approvers in the tree take seconds. */
+/** A request for a certificate that waits longer is a fault; approvers take seconds. */
 const CSR_WAITS = duration('2m');
 
-/** A machine of the cluster as it was heard. */
+/** What is known of a machine's agent. */
 export interface MachineSeen {
   readonly name: string;
-  /** Within the time that a machine that runs takes to be heard. */
+  /** Whether it was heard recently, as a running machine is. */
   readonly heard: boolean;
   /** Whether it was ever heard. */
   readonly known: boolean;
@@ -43,7 +45,12 @@ function judgeMachine({ name, heard, known, hold, alarm }: MachineSeen): readonl
   if (!known) return [bad('machine', name, 'its agent has never been heard', `power it on; ${explain}`)];
   if (!heard)
     return [
-      bad('machine', name, 'its agent is not heard', `power it on; muster events ${name} says when it was`),
+      bad(
+        'machine',
+        name,
+        'its agent is not heard',
+        `power it on; muster events ${name} shows when it was heard last`,
+      ),
     ];
   return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
 }
@@ -135,8 +142,8 @@ function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
 }
 
 /**
- * Those of the cluster's own machines are decided by Muster or in the tree; of others a person says
- * what is right.
+ * Requests of the cluster's own machines are decided by Muster or by kube-controller-manager. An
+ * operator decides all others.
  */
 function judgeRequests(resolved: ResolvedCluster, { pending }: ApiSeen): Finding {
   const late = pending.filter(({ age }) => age > CSR_WAITS);
@@ -150,7 +157,7 @@ function judgeRequests(resolved: ResolvedCluster, { pending }: ApiSeen): Finding
   if (first) {
     const serving = first.signer === SERVING;
     const fix = serving
-      ? 'Muster decides them within seconds: journalctl -u muster says why it could not'
+      ? 'Muster decides them within seconds: journalctl -u muster shows why it could not'
       : 'on a control plane: crictl logs of kube-controller-manager, which approves them';
     return bad('csr', resolved.name, says, fix);
   }
@@ -159,7 +166,7 @@ function judgeRequests(resolved: ResolvedCluster, { pending }: ApiSeen): Finding
       'csr',
       resolved.name,
       says,
-      `kubectl certificate approve ${stranger.name}, if that is right; else deny it`,
+      `kubectl certificate approve ${stranger.name} if the request is right, otherwise deny it`,
     );
   return good('csr', resolved.name, `${pending.length} requests for certificates wait`);
 }
@@ -172,8 +179,8 @@ const countOf = (requests: readonly RequestSeen[], whose: string): readonly stri
     : [];
 
 /**
- * Certificates of machines by which they work: the newest of each. `issued`: of the cluster, and
- * agents' that count.
+ * Judges the certificates by which machines work: the newest of each kind and machine. `issued`:
+ * those of the cluster, and the agents' certificates that are in force.
  */
 export function judgeCertificates(
   cluster: string,
@@ -197,15 +204,15 @@ export function judgeCertificates(
         'certificate',
         cluster,
         next
-          ? `${all.length} are in force, the next ends in ${ageText(next.notAfter - now)}: ${next.leaf} of ${next.to}`
-          : 'none was handed out yet',
+          ? `${all.length} are in force, the next expires in ${ageText(next.notAfter - now)}: ${next.leaf} of ${next.to}`
+          : 'none was issued yet',
       ),
     ];
   return ending.map((one) =>
     bad(
       'certificate',
       one.to,
-      `${one.leaf} ${one.notAfter <= now ? 'has ended' : `ends in ${ageText(one.notAfter - now)}`}`,
+      `${one.leaf} ${one.notAfter <= now ? 'has expired' : `expires in ${ageText(one.notAfter - now)}`}`,
       `its agent renews it: is ${one.to} heard? muster explain ${one.to}`,
     ),
   );

@@ -1,23 +1,26 @@
-/** How far the control planes are with the objects that are the present ones. */
-
+/** Which control planes have applied the current bundle of in-cluster objects. */
 import type { AppliedObjects } from '../objects/applied.ts';
 import type { PresentOf } from '../plan/desired-objects.ts';
 import { type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 
-/** A control plane, as far as the present objects go. */
+/** A control plane and the current bundle. */
 export interface ApplierStatus {
   readonly machine: string;
-  /** unasked: its agent has not asked since they are the present ones. */
+  /**
+   * unasked: its agent has not asked since the bundle changed. given: it is applying the bundle.
+   */
   readonly state: 'applied' | 'given' | 'unasked';
-  /** When they were given to it, ms since 1970; absent when an older version gave them. */
+  /**
+   * When it was given the bundle, ms since 1970; absent when an older version of Muster gave it.
+   */
   readonly since?: number | undefined;
-  /** kubectl's words, of the last time when it did not put them in place. */
+  /** kubectl's message when it last failed. */
   readonly says?: string | undefined;
 }
 
 export interface ObjectsStatus {
   readonly appliers: readonly ApplierStatus[];
-  /** Why add-ons are not among them. */
+  /** Why add-ons are missing in the bundle. */
   readonly lacking?: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 /**
- * What can be seen of a cluster from the boot host, gathered at once: etcd, API servers, what the
- * API knows of nodes, what machines said of themselves. Nothing is judged here, and nothing that
- * does not answer stops the rest.
+ * Observes a cluster's API servers from the boot host: their versions and health, and what the API
+ * knows of nodes, leases and requests for certificates. Nothing is judged here, and a server that
+ * does not answer does not stop the rest.
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { readSigningRequest } from '../joining/request.ts';
@@ -13,14 +13,14 @@ export interface ApiServerSeen {
   /** `gitVersion`; absent when it does not answer. */
   readonly version?: string;
   readonly ready: boolean;
-  /** Why it is not. */
+  /** Why it is not ready. */
   readonly says?: string;
 }
 
 export interface NodeSeen {
   readonly name: string;
   readonly ready: boolean;
-  /** Its own words when it is not. */
+  /** The message of its condition Ready. */
   readonly says: string;
   readonly version: string;
   readonly cordoned: boolean;
@@ -28,26 +28,27 @@ export interface NodeSeen {
   readonly leaseAge?: number;
 }
 
-export interface LeaseSeen {
+interface LeaseSeen {
   readonly name: string;
   readonly holder: string;
+  /** Ms since it was renewed, by the API server's clock. */
   readonly age: number;
 }
 
 export interface RequestSeen {
   readonly name: string;
   readonly signer: string;
-  /** Who asked. */
+  /** The user that asked. */
   readonly by: string;
-  /** Ms, by the API server's clock. */
+  /** Ms since it was made, by the API server's clock. */
   readonly age: number;
 }
 
-/** What one API server that is ready says. */
+/** What one API server that is ready reports. */
 export interface ApiSeen {
   readonly by: string;
   readonly nodes: readonly NodeSeen[];
-  /** Of kube-controller-manager and kube-scheduler; who has none is not in the list. */
+  /** The leases of kube-controller-manager and kube-scheduler, as far as they exist. */
   readonly leaders: readonly LeaseSeen[];
   /** Requests for certificates that nobody has approved or denied. */
   readonly pending: readonly RequestSeen[];
@@ -55,13 +56,13 @@ export interface ApiSeen {
 
 export interface KubernetesSeen {
   readonly apiservers: readonly ApiServerSeen[];
-  /** Absent when none of them is ready; a text when one failed in the middle. */
+  /** Absent when no API server is ready; an error's text when one failed while it was read. */
   readonly api?: ApiSeen | string;
 }
 
 const LEADERS = ['kube-controller-manager', 'kube-scheduler'] as const;
 
-/** Asks every control plane, and one that is ready for the rest. Never rejects. */
+/** Asks every control plane for its health, and one that is ready for the rest. Never rejects. */
 export async function observeKubernetes(
   resolved: ResolvedCluster,
   kubeOf: (machine: ClusterMachine) => Kube,
@@ -93,7 +94,7 @@ async function apiserver(machine: ClusterMachine, kube: Kube): Promise<ApiServer
   }
 }
 
-/** Of the list that `/readyz` gives when it is not, the lines that failed. */
+/** The failed checks in the text of `/readyz`, or the beginning of a text without checks. */
 function failedChecks(text: string): string {
   const failed = text.split('\n').filter((line) => line.startsWith('[-]'));
   return failed.length > 0 ? failed.map((line) => line.slice(3)).join(', ') : text.slice(0, 200);
@@ -137,7 +138,7 @@ function nodeOf(node: Fields, leaseAge: number | undefined): NodeSeen {
   return {
     name: nameOf(node),
     ready: ready?.status === 'True',
-    says: textOf(ready?.message) || textOf(ready?.reason) || 'it has not said that it is ready',
+    says: textOf(ready?.message) || textOf(ready?.reason) || 'it has not reported that it is ready',
     version: textOf(fieldsOf(status.nodeInfo).kubeletVersion),
     cordoned: fieldsOf(node.spec).unschedulable === true,
     ...(leaseAge === undefined ? {} : { leaseAge }),
@@ -148,7 +149,7 @@ function leaseOf(lease: Fields, now: number): LeaseSeen {
   const spec = fieldsOf(lease.spec);
   return {
     name: nameOf(lease),
-    // `cp1_UUID`: one of each process.
+    // `cp1_UUID`: the UUID differs for each process.
     holder: textOf(spec.holderIdentity).split('_')[0]!,
     age: now - Date.parse(textOf(spec.renewTime)),
   };

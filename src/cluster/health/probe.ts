@@ -1,7 +1,7 @@
 /**
- * The probe of the network between pods: a pod on each of some nodes asks the cluster's DNS for the
- * API's Service, and connects to that Service. What it found is its termination message, so that
- * the API alone says it and no log has to be fetched.
+ * Probes the network between pods: a pod on each of some nodes asks the cluster's DNS for the API's
+ * Service and connects to that Service. The result is the pod's termination message, so that it can
+ * be read from the API without fetching logs.
  */
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
@@ -12,44 +12,46 @@ import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
 const LABEL = ['app.kubernetes.io/name', 'muster-probe'] as const;
 /**
- * Probe pods that nobody waits for any more: their time ran out. One that did end may still be read
- * by another probe.
+ * Pods of earlier probes whose time ran out. Pods that succeeded are not among them: another probe
+ * may still read them.
  */
 const LEFT_BEHIND = `${NAMESPACE}?${new URLSearchParams({ labelSelector: LABEL.join('='), fieldSelector: 'status.phase=Failed' })}`;
-/** Pods of one probe; with more nodes, these are taken from all over the list. */
+/** The most pods of one probe; with more nodes, nodes from all parts of the list are chosen. */
 const AT_MOST = 16;
-/** Until all pods have ended; an image has to be fetched where it is not there yet. */
+/** How long pods may take, including the pull of the image. */
 const PATIENCE = duration('90s');
 const LOOK_EVERY = duration('1s');
 
 export interface Probed {
   readonly node: string;
-  /** Absent when the pod did not end. */
+  /** `ok` or an error; absent when the pod did not end. */
   readonly dns?: string;
+  /** `ok` or an error; absent when the pod did not end. */
   readonly service?: string;
-  /** Why it did not. */
+  /** Why the pod did not end. */
   readonly says?: string;
 }
 
-export interface ProbeOf {
+interface ProbeOf {
   readonly resolved: ResolvedCluster;
   readonly kube: Kube;
   readonly clock: Clock;
   readonly nodes: readonly string[];
-  /** With a shell, nslookup and nc. */
+  /** An image with a shell, nslookup and nc. */
   readonly image: string;
-  /** Random, of lower-case letters and digits: part of the pods' names. */
+  /** Random lower-case letters and digits, used in the pods' names. */
   readonly id: string;
   readonly signal: AbortSignal;
 }
 
-/** `ok`, or what was said instead, for both questions. */
+/** The result of a check that succeeded. */
 const OK = 'ok';
 
 /**
- * busybox and others: `Address: 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the server's own
- * has a port behind it, or differs. Not every nc knows -z (Debian's busybox does not), but all end
- * when the other side does: an API server answers plain HTTP with a refusal.
+ * The script of a probe pod. It matches the answers of several kinds of nslookup: `Address:
+ * 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the line with the DNS server's address has a port
+ * or another address. The check of the Service does not use `nc -z`, which Debian's busybox lacks:
+ * it sends plain HTTP, which an API server refuses and then closes the connection.
  */
 export function probeScript({ dnsDomain, serviceAddresses }: ResolvedCluster): string {
   const [api] = serviceAddresses.kubernetes;
@@ -89,8 +91,7 @@ export function probePod(of: Pick<ProbeOf, 'resolved' | 'image' | 'id'>, node: s
 }
 
 /**
- * Makes the pods, waits for them, takes them away again, and with them what an earlier probe could
- * not. Never rejects.
+ * Makes the pods, waits for them, and deletes them and leftovers of earlier probes. Never rejects.
  */
 export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
   const { nodes } = of;
@@ -103,14 +104,14 @@ export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
     chosen.map(async (node, n) => {
       const path = `${NAMESPACE}/muster-probe-${of.id}-${n}`;
       const found = await probeOne(of, { node, path, pod: probePod(of, node, n) });
-      // One that is not taken away ends by itself, and the next probe takes it.
+      // A pod that cannot be deleted now ends by its deadline, and the next probe deletes it.
       await of.kube(path, { method: 'DELETE' }).catch(() => undefined);
       return found;
     }),
   );
 }
 
-/** It may be there already: an answer was late. */
+/** Makes the pod; it may exist already when an earlier answer was lost. */
 async function make(kube: Kube, pod: object): Promise<void> {
   try {
     await kube(NAMESPACE, { method: 'POST', body: pod });
@@ -119,10 +120,7 @@ async function make(kube: Kube, pod: object): Promise<void> {
   }
 }
 
-/**
- * What is refused is refused again; a late answer, or an API server with troubles of its own, is
- * not the last word.
- */
+/** Whether a retry is useless: not after a timeout, an overload or a fault of the API server. */
 const isFinal = (error: unknown): boolean =>
   error instanceof KubeRefusal && error.status < 500 && error.status !== 429;
 
@@ -156,7 +154,7 @@ function ended(node: string, status: ReturnType<typeof fieldsOf>): Probed | unde
   const word = (name: string): string | undefined => new RegExp(`^${name}=(.*)$`, 'm').exec(message)?.[1];
   const [dns, service] = [word('dns'), word('service')];
   if (dns === undefined || service === undefined)
-    return { node, says: message || textOf(status.message) || 'its pod ended and said nothing' };
+    return { node, says: message || textOf(status.message) || 'its pod ended without a result' };
   return { node, dns, service };
 }
 

@@ -1,7 +1,7 @@
 /**
- * The approver: looks at the requests for certificates of every founded cluster whose API answers,
- * and approves or denies those that are about its machines. Nothing is stored: what is decided
- * stands in the API, and what nobody decided is looked at again.
+ * The approver: reads the requests for certificates of every founded cluster, and approves or
+ * denies those that are about its machines. Nothing is stored: decisions are in the API, and
+ * undecided requests are looked at again.
  */
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
@@ -13,45 +13,44 @@ import { readSigningRequest, type SigningRequest } from './request.ts';
 import { type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 import type { JoinTokens } from './tokens.ts';
 
-export interface ApproverDeps extends RoundsDeps {
+interface ApproverDeps extends RoundsDeps {
   readonly tokens: Pick<JoinTokens, 'ownerOf'>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly events: EventSink;
 }
 
-/** A kubelet asks anew after a minute or more; the approver in the tree takes a second. */
+/** A kubelet repeats its request after a minute or more. */
 const EVERY = duration('12s');
 const REQUESTS = '/apis/certificates.k8s.io/v1/certificatesigningrequests';
-/**
- * A request takes up to 1.5 MiB in etcd: so few at once are read without a stall that others would
- * feel.
- */
+/** Requests per page. A request has up to 1.5 MiB, and a large page would block the server. */
 const PAGE = 20;
-/** The API deletes requests after an hour, or a day if nobody decides: nobody has so many. */
+/**
+ * The most pages that are read. The API deletes requests after an hour, undecided ones after a day.
+ */
 const PAGES = 100;
-/** Decisions written in one round. */
+/** The most decisions in one round. */
 const MOST = 50;
 
 /** What is kept of a cluster between two rounds. */
 interface Watched {
-  /** The control plane that answered last is asked first. */
+  /** The control plane that answered last; it is asked first. */
   by?: string;
   /**
-   * By uid, as long as they are there: requests whose alarm was recorded, and what could not be
-   * written of others.
+   * Uid of a request that still exists → `alarm` when its alarm was recorded, otherwise the verdict
+   * that could not be written.
    */
-  told: Map<string, 'alarm' | Decided['verdict']>;
+  noted: Map<string, 'alarm' | Decided['verdict']>;
 }
 
-/** Watches from now on, until it is closed. */
+/** Approves from now on, until it is closed. */
 export const startApprover = (deps: ApproverDeps): Rounds =>
   startRounds<Watched>(
     deps,
-    { every: EVERY, what: 'requests for certificates', begin: () => ({ told: new Map() }) },
+    { every: EVERY, what: 'requests for certificates', begin: () => ({ noted: new Map() }) },
     ({ resolved, state }) => oneRound(deps, resolved, state),
   );
 
-/** One look at all requests of a cluster; rejects when no control plane answers. */
+/** Looks at all requests of a cluster once; rejects when no control plane answers. */
 async function oneRound(deps: ApproverDeps, resolved: ResolvedCluster, state: Watched): Promise<void> {
   const { kube, items } = await listed(deps, resolved, state);
   const uids = new Set<string>();
@@ -60,18 +59,18 @@ async function oneRound(deps: ApproverDeps, resolved: ResolvedCluster, state: Wa
     const request = readSigningRequest(item);
     uids.add(request.uid);
     const verdict = decideRequest(resolved, request, (id) => deps.tokens.ownerOf(resolved.name, id));
-    const before = state.told.get(request.uid);
+    const before = state.noted.get(request.uid);
     if (before === 'alarm') continue;
     if (verdict.do === 'leave') {
-      // Written all the same: the answer was lost.
+      // The decision was written although its answer was lost.
       if (before && isOurs(item)) record(deps, resolved, request, before);
-      if (before) state.told.delete(request.uid);
+      if (before) state.noted.delete(request.uid);
     } else if (verdict.do === 'alarm') {
-      state.told.set(request.uid, 'alarm');
+      state.noted.set(request.uid, 'alarm');
       record(deps, resolved, request, verdict);
     } else if (left-- > 0) await settle(deps, { resolved, kube, state }, { item, request, verdict });
   }
-  for (const uid of state.told.keys()) if (!uids.has(uid)) state.told.delete(uid);
+  for (const uid of state.noted.keys()) if (!uids.has(uid)) state.noted.delete(uid);
 }
 
 /** All requests, by the first control plane that answers. */
@@ -91,7 +90,7 @@ async function listed(
       if (more)
         log.warn(
           { cluster: resolved.name },
-          `more than ${PAGE * PAGES} requests for certificates: the rest is not looked at`,
+          `there are more than ${PAGE * PAGES} requests for certificates; the others are skipped`,
         );
       return { kube, items };
     } catch (error) {
@@ -121,15 +120,15 @@ interface Place {
 }
 
 interface Decided {
-  /** As the API gave it, with its resourceVersion: who was faster is not overwritten. */
+  /** The object from the API. Its resourceVersion keeps a concurrent change from being lost. */
   readonly item: unknown;
   readonly request: SigningRequest;
   readonly verdict: Exclude<Verdict, { readonly do: 'leave' }>;
 }
 
 /**
- * Writes what was decided; an event is made of it when the API has it. What fails is tried again in
- * the next round.
+ * Writes a decision, and records an event when the API has accepted it. A failure is retried in the
+ * next round.
  */
 async function settle(deps: ApproverDeps, { resolved, kube, state }: Place, decided: Decided): Promise<void> {
   const { item, request, verdict } = decided;
@@ -138,10 +137,10 @@ async function settle(deps: ApproverDeps, { resolved, kube, state }: Place, deci
     await kube(path, { method: 'PUT', body: decidedObject(item, verdict) });
     record(deps, resolved, request, verdict);
   } catch (error) {
-    // Somebody decided it, or it is gone: the next round looks again.
+    // Somebody else decided it or it was deleted: the next round looks again.
     if (error instanceof KubeRefusal && (error.status === 409 || error.status === 404)) return;
-    const level = state.told.has(request.uid) ? 'debug' : 'warn';
-    state.told.set(request.uid, verdict);
+    const level = state.noted.has(request.uid) ? 'debug' : 'warn';
+    state.noted.set(request.uid, verdict);
     deps.log[level](
       { err: error, cluster: resolved.name, request: request.name },
       'a request for a certificate could not be decided',
@@ -155,7 +154,9 @@ const isOurs = (item: unknown): boolean =>
     textOf(fieldsOf(one).message).startsWith(OURS),
   );
 
-/** The object with the decision in it; of items of a list the API does not say what they are. */
+/**
+ * The object with the decision. Items of a list lack `apiVersion` and `kind`, so they are added.
+ */
 function decidedObject(item: unknown, verdict: Decided['verdict']): object {
   const status = fieldsOf(fieldsOf(item).status);
   const condition =

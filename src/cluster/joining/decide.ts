@@ -1,11 +1,11 @@
 /**
- * Who may have a certificate that a cluster signs itself: the request of a kubelet compared with
- * the inventory. Pure.
+ * Decides whether a kubelet may have a certificate that the cluster itself signs, by comparing its
+ * request with the inventory. Pure.
  *
- * Machines of Muster join with certificates that Muster signs (decision 26) and need none of this,
- * unless their kubelet asks for a serving certificate (`serverTLSBootstrap`), or joins by a token
- * of its own (`joining: token`, decision 43). What is decided here is that nobody else gets one in
- * their name.
+ * Machines join with certificates that Muster signs (docs/decisions/0026) and make such requests
+ * only for serving certificates (`serverTLSBootstrap`), or when they join with a token of their own
+ * (`joining: token`, docs/decisions/0043). The decisions here keep others from getting a
+ * certificate in a machine's name.
  */
 import { formatIp, parseIp } from '../../base/ip.ts';
 import { type AskedNames, readAskedNames } from '../../pki/csr-names.ts';
@@ -13,15 +13,15 @@ import { MACHINE_TOKENS, tokenIdOf } from '../spec/by-token.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { SigningRequest } from './request.ts';
 
-/** Its signer is kube-controller-manager, and nobody in the tree approves. */
+/** Signed by kube-controller-manager; Kubernetes has no approver for it. */
 export const SERVING = 'kubernetes.io/kubelet-serving';
 /**
- * Approved in the tree for the node itself (`selfnodeclient`), and for whoever has a token of
- * kubeadm's group (`nodeclient`), by any name.
+ * kube-controller-manager approves it for the node itself (`selfnodeclient`) and, with any name,
+ * for a user with a token of kubeadm's group (`nodeclient`).
  */
 export const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
 
-/** What differs: the reason of the condition in the API, by the code of the event. */
+/** Code of the event → reason of the condition in the API: what differs from the inventory. */
 export const MISFITS = {
   requester: 'RequesterIsNotTheNode',
   unreadable: 'RequestIsNotReadable',
@@ -31,13 +31,13 @@ export const MISFITS = {
   names: 'NamesAreNotOfTheMachine',
   more: 'RequestAsksForMore',
 } as const;
-export type Misfit = keyof typeof MISFITS;
+type Misfit = keyof typeof MISFITS;
 
 export type Verdict =
   | { readonly do: 'approve'; readonly machine: string; readonly text: string }
   /**
-   * `alarm`: it would be denied, and somebody has approved it already. `machine`: whom it is about;
-   * absent when that cannot be read.
+   * `alarm`: Muster would deny it, but somebody has already approved it. `machine`: the machine
+   * that it is about; undefined when that cannot be read.
    */
   | {
       readonly do: 'deny' | 'alarm';
@@ -56,10 +56,13 @@ const LEAVE = {
 
 type Inventory = Pick<ResolvedCluster, 'machines'>;
 
-/** The machine whose unused token has that public half. */
-export type TokenOwner = (id: string) => string | undefined;
+/** From the public half of an unused token to its machine. */
+type TokenOwner = (id: string) => string | undefined;
 
-/** What is to be done about one request. */
+/**
+ * Decides about one request: approve, deny, raise an alarm, or leave it to others. `ownerOf`: the
+ * machine of an unused join token.
+ */
 export function decideRequest(inventory: Inventory, request: SigningRequest, ownerOf: TokenOwner): Verdict {
   if (request.signer === SERVING)
     return request.state === 'pending' ? serving(inventory, request) : LEAVE.settled;
@@ -74,7 +77,7 @@ export function decideRequest(inventory: Inventory, request: SigningRequest, own
 const USER = 'system:node:';
 const NODES = 'system:nodes';
 
-/** The machine of this cluster that is the node of that user name. */
+/** The machine of this cluster whose node has this user name (`system:node:NAME`). */
 export function nodeOf(
   { machines }: Inventory,
   user: string,
@@ -85,7 +88,8 @@ export function nodeOf(
 }
 
 /**
- * Also of one that names several: whoever reads only the first or only the last must not get by.
+ * The machines whose user names are in the request. All common names count, since other readers may
+ * use only the first or only the last.
  */
 const askedFor = (inventory: Inventory, { commonNames }: AskedNames): readonly string[] =>
   commonNames.filter((name) => nodeOf(inventory, name) !== undefined);
@@ -94,10 +98,10 @@ function client(inventory: Inventory, request: SigningRequest): Verdict {
   const { username } = request;
   const read = readAskedNames(request.request);
   if (!read.ok) {
-    // The approver in the tree may read it. A node gets no other name there; who is no node may be
-    // after one of ours.
+    // Kubernetes' own approver may be able to read it. It gives a node no other name; a user that
+    // is no node may want the name of one of ours.
     if (username.startsWith(USER)) return LEAVE.inTree;
-    return deny(undefined, 'unreadable', `${shown(username)} asks with what cannot be read: ${read.text}`);
+    return deny(undefined, 'unreadable', `the request of ${shown(username)} cannot be read: ${read.text}`);
   }
   const others = askedFor(inventory, read.asked).filter((name) => name !== username);
   const [name] = others;
@@ -115,7 +119,7 @@ function byToken(inventory: Inventory, request: SigningRequest, owner: string | 
     return deny(
       name === undefined ? undefined : nodeOf(inventory, name)?.name,
       'token',
-      `${shown(request.username)} is no unused token of a machine of this cluster`,
+      `${shown(request.username)} is not the unused token of a machine of this cluster`,
     );
   }
   if (!read.ok) return deny(owner, 'unreadable', `it cannot be read: ${read.text}`);
@@ -156,7 +160,7 @@ function serving(inventory: Inventory, request: SigningRequest): Verdict {
   );
 }
 
-/** Approved, with that text, where nothing differs. */
+/** Approves with the text `fits` when nothing differs, otherwise denies with all differences. */
 function judged(machine: string, misfits: readonly Fault[], fits: string): Verdict {
   const [first] = misfits;
   if (first) return deny(machine, first[0], misfits.map(([, text]) => text).join('; '));
@@ -170,7 +174,7 @@ const deny = (machine: string | undefined, code: Misfit, text: string): Verdict 
 type Fault = readonly [Misfit, string];
 
 const requesterFaults = (groups: readonly string[]): readonly Fault[] =>
-  groups.includes(NODES) ? [] : [['requester', `who asks is not in the group ${NODES}`]];
+  groups.includes(NODES) ? [] : [['requester', `the requester is not in the group ${NODES}`]];
 
 function subjectFaults(username: string, { commonNames, organizations }: AskedNames): readonly Fault[] {
   const same = (found: readonly string[], wanted: string): boolean =>
@@ -183,20 +187,22 @@ function subjectFaults(username: string, { commonNames, organizations }: AskedNa
 
 interface Usages {
   readonly wanted: readonly string[];
-  /** Whose they are, for people. */
+  /** `server` or `client`, for the message. */
   readonly of: string;
 }
 const OF_SERVING: Usages = { wanted: ['digital signature', 'server auth'], of: 'server' };
 const OF_CLIENT: Usages = { wanted: ['digital signature', 'client auth'], of: 'client' };
 
 function usageFaults({ wanted, of }: Usages, usages: readonly string[], asked: AskedNames): readonly Fault[] {
-  // kubelet asks for the last one with an RSA key only.
+  // kubelet asks for `key encipherment` only with an RSA key.
   const allowed = [...wanted, 'key encipherment'];
   const missing = wanted.filter((one) => !usages.includes(one));
   const foreign = [...new Set([...usages, ...asked.usages])].filter((one) => !allowed.includes(one));
   return [
     ...(missing.length > 0 ? [`the usage ${listed(missing)} is missing`] : []),
-    ...(foreign.length > 0 ? [`the usage ${listed(foreign)} is none of a kubelet's ${of}`] : []),
+    ...(foreign.length > 0
+      ? [`the usage ${listed(foreign)} does not belong in a kubelet's ${of} certificate`]
+      : []),
   ].map((text): Fault => ['usages', text]);
 }
 
@@ -208,12 +214,10 @@ function nameFaults(
   const own = new Set(addresses.map(canonical));
   const foreign = [...dns.filter((one) => one !== name), ...ips.filter((one) => !own.has(one))];
   const has = [name, ...addresses].join(', ');
-  return foreign.length === 0
-    ? []
-    : [['names', `${listed(foreign)} is not of the machine, which has ${has}`]];
+  return foreign.length === 0 ? [] : [['names', `the machine does not have ${listed(foreign)}, only ${has}`]];
 }
 
-/** As a request has them; a document may spell them otherwise. */
+/** An address as requests spell it; a document may spell it differently. */
 const canonical = (text: string): string => {
   const ip = parseIp(text);
   return ip === undefined ? text : formatIp(ip);
@@ -221,10 +225,10 @@ const canonical = (text: string): string => {
 
 function otherFaults({ emails, uris, others }: AskedNames): readonly Fault[] {
   const found = [...emails, ...uris, ...others];
-  return found.length === 0 ? [] : [['more', `it asks for ${listed(found)} as well`]];
+  return found.length === 0 ? [] : [['more', `it also asks for ${listed(found)}`]];
 }
 
-/** Of what somebody else wrote: so much that people see what it is. */
+/** The most names from a request that a message shows; others control their number and content. */
 const MOST_SHOWN = 5;
 const listed = (texts: readonly string[]): string => {
   if (texts.length === 0) return 'absent';

@@ -1,7 +1,7 @@
 /**
- * Labels and taints of nodes that have registered, and labels that no kubelet may give: what a
- * Cluster says of them is written once, and again when it says something else. In between they are
- * everybody's: what `kubectl label` and `kubectl taint` change stays.
+ * The node keeper: writes the labels and taints of a Cluster to nodes that have registered,
+ * including labels that a kubelet may not set itself. They are written once, and again when the
+ * Cluster changes them. In between, changes by `kubectl label` and `kubectl taint` stay.
  */
 import { z } from 'zod';
 import { duration } from '../../base/duration.ts';
@@ -15,19 +15,19 @@ import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '
 import { nodeChange, sameSettings } from './node-settings.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 
-export interface NodeKeeperDeps extends RoundsDeps {
+interface NodeKeeperDeps extends RoundsDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly store: Store;
   readonly events: EventSink;
 }
 
-/** Who changed a document looks after a minute. */
+/** An operator who changed a document sees the result within a minute. */
 const EVERY = duration('20s');
 
-/** `nodes/CLUSTER/MACHINE` in the store: what its node was given last. */
+/** `nodes/CLUSTER/MACHINE` in the store: the labels and taints that the node was last given. */
 const record = z.strictObject({
   v: z.literal(1),
-  /** The id of etcd's founding: nodes of another one are other nodes. */
+  /** The id of etcd's founding; after another founding all nodes are new. */
   founding: z.string(),
   labels: z.record(z.string(), z.string()),
   taints: z.array(z.strictObject({ key: z.string(), value: z.string().optional(), effect: z.string() })),
@@ -35,19 +35,19 @@ const record = z.strictObject({
 
 /** What is kept of a cluster between two rounds. */
 interface Kept {
-  /** Machines of which it was said already that they refuse. */
-  readonly told: Set<string>;
-  /** The specification and the founding of which nothing is left to do. */
+  /** Machines for which a refusal of the API was already recorded. */
+  readonly noted: Set<string>;
+  /** The specification and the founding for which nothing is left to do. */
   settled?: { readonly resolved: ResolvedCluster; readonly founding: string };
 }
 
 type Place = Look<Kept>;
 
-/** Watches from now on, until it is closed. */
+/** Writes labels and taints from now on, until it is closed. */
 export const startNodeKeeper = (deps: NodeKeeperDeps): Rounds =>
   startRounds<Kept>(
     deps,
-    { every: EVERY, what: 'labels and taints of nodes', begin: () => ({ told: new Set() }) },
+    { every: EVERY, what: 'labels and taints of nodes', begin: () => ({ noted: new Set() }) },
     (place) => oneRound(deps, place),
   );
 
@@ -73,7 +73,8 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
 }
 
 /**
- * By machine; records of machines that left the cluster, and of an earlier founding, are taken out.
+ * Machine → what its node was given before. Deletes records of machines that left the cluster and
+ * of earlier foundings.
  */
 async function givenBefore(
   { store, log }: NodeKeeperDeps,
@@ -84,7 +85,7 @@ async function givenBefore(
   for (const { key, value } of (await store.list(KEYS.node.prefix(resolved.name))).records) {
     const [, name] = KEYS.node.parse(key)!;
     const read = record.safeParse(parsed(value));
-    if (!read.success) log.warn({ key }, 'a stored record cannot be read and is passed over');
+    if (!read.success) log.warn({ key }, 'a stored record cannot be read and is skipped');
     else if (machines.has(name) && read.data.founding === founding)
       given.set(name, read.data as NodeSettings);
     else await store.commit([{ key, delete: true }]);
@@ -93,12 +94,12 @@ async function givenBefore(
 }
 
 /**
- * Writes what a node lacks; one that has not registered, or that somebody else writes to, has its
- * turn in the next round.
+ * Writes what a node lacks. A node that has not registered, or that was changed concurrently, is
+ * tried again in the next round.
  */
 async function settle(
   { store, events }: NodeKeeperDeps,
-  { resolved, founding, state: { told } }: Place,
+  { resolved, founding, state: { noted } }: Place,
   kube: Kube,
   machine: ClusterMachine,
   before: NodeSettings,
@@ -115,21 +116,21 @@ async function settle(
     const node = await readNode(kube, machine);
     if (node === undefined) return;
     const says = await written(kube, node, machine, before);
-    told.delete(name);
+    noted.delete(name);
     const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints] };
     await store.commit([{ key: KEYS.node.key(resolved.name, name), put: JSON.stringify(value) }]);
     if (says.length > 0) say('document', says.join(', '));
   } catch (error) {
     if (!(error instanceof KubeRefusal)) throw error;
-    if (error.status === 404 || error.status === 409 || told.has(name)) return;
-    told.add(name);
+    if (error.status === 404 || error.status === 409 || noted.has(name)) return;
+    noted.add(name);
     say('refused', `the API refuses its labels and taints: ${error.message}`);
   }
 }
 
 const nodePath = ({ name }: ClusterMachine): string => `/api/v1/nodes/${encodeURIComponent(name)}`;
 
-/** Its Node; undefined until a control plane has written the role by which Muster may look. */
+/** The machine's Node; undefined until a control plane has written Muster's permissions. */
 async function readNode(kube: Kube, machine: ClusterMachine): Promise<unknown> {
   try {
     return (await kube(nodePath(machine))).body;
@@ -139,7 +140,7 @@ async function readNode(kube: Kube, machine: ClusterMachine): Promise<unknown> {
   }
 }
 
-/** What was changed. */
+/** Writes the change that a node needs; resolves with its description. */
 async function written(
   kube: Kube,
   node: unknown,

@@ -1,31 +1,29 @@
 /**
- * What a Cluster says of a machine's node, and what has to be written to a node that is there.
- * Pure.
+ * Compares the labels and taints that a Cluster gives a node with those of the Node object. Pure.
  */
-
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { type NodeSettings, taintText } from '../spec/nodes.ts';
 import type { NodeTaint } from '../spec/resolved-cluster.ts';
 
-/** Whether two say the same; the order of a document means nothing. */
+/** Whether two settings are equal; the order does not matter. */
 export const sameSettings = (a: NodeSettings, b: NodeSettings): boolean => textOfAll(a) === textOfAll(b);
 const textOfAll = ({ labels = {}, taints = [] }: NodeSettings): string =>
   JSON.stringify([Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)), taints.map(taintText).sort()]);
 
-export interface NodeChange {
+interface NodeChange {
   /**
-   * A JSON merge patch (RFC 7396) with the version that was read: who was faster is not
-   * overwritten.
+   * A JSON merge patch (RFC 7396). It has the resourceVersion that was read, so that a concurrent
+   * change is not overwritten.
    */
   readonly patch: object;
-  /** In a person's words: `gpu=yes`, `-gpu`, `taint gpu:NoExecute`, `-taint gpu:NoExecute`. */
+  /** For operators: `gpu=yes`, `-gpu`, `taint gpu:NoExecute`, `-taint gpu:NoExecute`. */
   readonly says: readonly string[];
 }
 
 /**
- * Undefined when nothing has to be written. What was given `before` and is not wanted any more
- * goes, unless somebody has changed it since: then it is theirs. Labels and taints that Muster
- * never gave stay.
+ * The change that the node needs; undefined when it needs none. Labels and taints that were given
+ * `before` and are no longer wanted are removed, unless somebody has changed them since. Labels and
+ * taints that Muster never gave stay.
  */
 export function nodeChange(
   node: unknown,
@@ -62,7 +60,10 @@ function labelChanges(
   return Object.fromEntries([...gone.map(([key]) => [key, null] as const), ...set]);
 }
 
-/** A node has one taint for a key and an effect; a merge patch has all of them. */
+/**
+ * A node has one taint per key and effect. `all`: the complete list for the patch, since a merge
+ * patch replaces lists.
+ */
 function taintChanges(
   there: readonly unknown[],
   before: readonly NodeTaint[],

@@ -1,26 +1,26 @@
-/** A CertificateSigningRequest as a cluster's API gives it, read field by field. */
+/** Reads a CertificateSigningRequest of a cluster's API field by field. */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 
 export interface SigningRequest {
   readonly name: string;
-  /** Of this object: a later one of the same name has another. */
+  /** The object's uid: a later object of the same name has another one. */
   readonly uid: string;
   readonly signer: string;
-  /** Who asked, as the API server knew them. */
+  /** The user as the API server authenticated it. */
   readonly username: string;
   readonly groups: readonly string[];
   readonly usages: readonly string[];
   /** PKCS#10 in PEM. */
   readonly request: string;
-  /** Ms since 1970; NaN when it does not say. */
+  /** Ms since 1970; NaN when the field is missing. */
   readonly createdAt: number;
-  /** `failed`: neither can be said, and nothing is to be decided of it any more. */
+  /** `failed`: signing failed, and nothing is left to decide. */
   readonly state: 'pending' | 'approved' | 'denied' | 'failed';
 }
 
 const STATES = { Denied: 'denied', Failed: 'failed', Approved: 'approved' } as const;
 
-/** Never throws: what is not there is empty. */
+/** Never throws: missing fields are empty. */
 export function readSigningRequest(item: unknown): SigningRequest {
   const { metadata, spec, status } = fieldsOf(item);
   const { name, uid, creationTimestamp } = fieldsOf(metadata);

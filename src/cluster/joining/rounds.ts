@@ -1,4 +1,4 @@
-/** Looks that are taken at every founded cluster again and again, one at a time for each. */
+/** Runs a task for every founded cluster at an interval, one at a time for each cluster. */
 import { type Clock, pause } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
@@ -13,7 +13,7 @@ export interface RoundsDeps {
   readonly log: Log;
 }
 
-/** One look. What is kept in `state` goes when the cluster is founded no longer. */
+/** The input of one run. `state` is kept between runs while the cluster is founded. */
 export interface Look<State> {
   readonly resolved: ResolvedCluster;
   /** The id of etcd's founding. */
@@ -24,13 +24,13 @@ export interface Look<State> {
 }
 
 export interface Rounds {
-  /** Resolves when no look is under way any more. */
+  /** Starts no further run; resolves when the runs under way are over. */
   close(): Promise<void>;
 }
 
 /**
- * From now on, until it is closed. A look that rejects is noted as `what`, and taken again in the
- * next round.
+ * Runs `take` for every founded cluster from now on, until it is closed. A run that rejects is
+ * logged with `what`, and repeated in the next round.
  */
 export function startRounds<State>(
   { founder, clusters, clock, log }: RoundsDeps,
@@ -44,7 +44,7 @@ export function startRounds<State>(
 
   const look = (cluster: string, founding: string): void => {
     const resolved = clusters.get(cluster)?.resolved;
-    // While the document is incomplete nobody knows what is the cluster's.
+    // While the document is incomplete, the cluster's machines are not known.
     if (resolved === undefined || running.has(cluster)) return;
     const state = states.get(cluster) ?? begin();
     states.set(cluster, state);

@@ -1,7 +1,7 @@
 /**
- * The token keeper: machines' join tokens as the Secrets by which a cluster's API knows them. One
- * is there from when the API answers, until a quarter of an hour after its machine asked for it
- * last; of a machine that has joined, or that is none of the cluster's any more, it is taken away.
+ * The token keeper: keeps machines' join tokens as Secrets in a cluster's API. A Secret exists from
+ * when the API answers until a quarter of an hour after its machine last asked for the token. It is
+ * deleted when the machine has joined, or no longer belongs to the cluster.
  */
 import { duration } from '../../base/duration.ts';
 import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
@@ -10,32 +10,32 @@ import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-clus
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 import type { JoinToken, JoinTokens } from './tokens.ts';
 
-export interface TokenKeeperDeps extends RoundsDeps {
+interface TokenKeeperDeps extends RoundsDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly tokens: JoinTokens;
 }
 
 const EVERY = duration('12s');
-/** A token that nobody asks for any more is worth nothing after so long. */
+/** A token expires this long after its machine last asked for it. */
 const LIFETIME = duration('15m');
-/** Its end is written anew when it has moved by so much. */
+/** The expiry in the API is updated when it has moved by this much. */
 const STEP = duration('5m');
 
 /**
- * A new cluster's API answers some time before a control plane has written what Muster may do
- * there; later a refusal is news.
+ * The number of refusals after which a warning is logged. The first ones are normal: the API of a
+ * new cluster answers before a control plane has written Muster's permissions.
  */
-const SAID_AFTER = 10;
+const WARN_AFTER = 10;
 
 /** What is kept of a cluster between two rounds. */
 interface Kept {
-  /** The end that was written last, ms since 1970, by id. */
+  /** Token id → the expiry that was last written, ms since 1970. */
   readonly until: Map<string, number>;
-  /** How often the API refused in turn, by id. */
+  /** Token id → how often in a row the API refused. */
   readonly refused: Map<string, number>;
 }
 
-/** Watches from now on, until it is closed. */
+/** Keeps the Secrets from now on, until it is closed. */
 export const startTokenKeeper = (deps: TokenKeeperDeps): Rounds =>
   startRounds<Kept>(
     deps,
@@ -54,10 +54,10 @@ async function oneRound(deps: TokenKeeperDeps, { resolved, state, signal }: Look
     if (signal.aborted) return;
     try {
       if (until === undefined) {
-        await takenAway(deps, kube, token);
+        await deleteSecret(deps, kube, token);
         state.until.delete(token.id);
       } else {
-        await written(deps, kube, token, until);
+        await writeSecret(deps, kube, token, until);
         state.until.set(token.id, until);
       }
       state.refused.delete(token.id);
@@ -65,7 +65,7 @@ async function oneRound(deps: TokenKeeperDeps, { resolved, state, signal }: Look
       if (!(error instanceof KubeRefusal)) throw error;
       const times = (state.refused.get(token.id) ?? 0) + 1;
       state.refused.set(token.id, times);
-      if (times === SAID_AFTER)
+      if (times === WARN_AFTER)
         deps.log.warn(
           { err: error, cluster: resolved.name, machine: token.machine },
           'the API refuses a join token',
@@ -76,7 +76,7 @@ async function oneRound(deps: TokenKeeperDeps, { resolved, state, signal }: Look
 
 interface Due {
   readonly token: JoinToken;
-  /** When it ends, ms since 1970; absent: it is taken away. */
+  /** When it expires, ms since 1970; absent: it is deleted. */
   readonly until?: number;
 }
 
@@ -89,7 +89,7 @@ function dueOf(
   const machine = resolved.machines.find(({ name }) => name === token.machine);
   if (token.used || machine === undefined || !joinsByToken(resolved, machine)) return [{ token }];
   const ago = tokens.askedAgo(token);
-  // The API forgets it by itself (tokencleaner).
+  // kube-controller-manager's tokencleaner deletes an expired Secret.
   if (ago === undefined || ago >= LIFETIME) return [];
   const end = clock.now() - ago + LIFETIME;
   return end - (until.get(token.id) ?? 0) >= STEP ? [{ token, until: end }] : [];
@@ -98,7 +98,7 @@ function dueOf(
 const SECRETS = '/api/v1/namespaces/kube-system/secrets';
 const base64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64');
 
-async function written(
+async function writeSecret(
   { tokens }: TokenKeeperDeps,
   kube: Kube,
   token: JoinToken,
@@ -116,7 +116,7 @@ async function written(
   };
   await kube(`${SECRETS}/${name}?fieldManager=muster&force=true`, {
     method: 'PATCH',
-    // JSON is YAML.
+    // Server-side apply takes YAML; JSON is valid YAML.
     contentType: 'application/apply-patch+yaml',
     body: {
       apiVersion: 'v1',
@@ -128,7 +128,7 @@ async function written(
   });
 }
 
-async function takenAway({ tokens }: TokenKeeperDeps, kube: Kube, token: JoinToken): Promise<void> {
+async function deleteSecret({ tokens }: TokenKeeperDeps, kube: Kube, token: JoinToken): Promise<void> {
   try {
     await kube(`${SECRETS}/bootstrap-token-${token.id}`, { method: 'DELETE' });
   } catch (error) {

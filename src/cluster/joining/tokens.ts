@@ -1,7 +1,7 @@
 /**
- * Bootstrap tokens of machines that join by one (`spec.kubernetes.joining: token`, decision 0043):
- * which machine each belongs to. A machine has the same one until its kubelet has a certificate,
- * and a new one after that. What is stored is the public half; the secret one is derived.
+ * Bootstrap tokens of machines that join with one (`spec.kubernetes.joining: token`,
+ * docs/decisions/0043). A machine has the same token until its kubelet has a certificate, and a new
+ * one after that. The public half is stored; the secret half is derived from a key.
  */
 import { createHmac, randomInt } from 'node:crypto';
 import { z } from 'zod';
@@ -18,33 +18,33 @@ import type { Store } from '../../store/store.ts';
 export interface JoinToken {
   readonly cluster: string;
   readonly machine: string;
-  /** The public half: six of [a-z0-9], as Kubernetes wants it. */
+  /** The public half: six of [a-z0-9], as Kubernetes requires. */
   readonly id: string;
   /**
-   * Its machine has a certificate: it is worth nothing any more, and goes when the API has
-   * forgotten it.
+   * The machine has a certificate, so the token is no longer valid. It is deleted when it is gone
+   * from the API.
    */
   readonly used: boolean;
 }
 
 export interface JoinTokens {
-  /** `id.secret` of this machine. To ask keeps it alive. Durable when it resolves. */
+  /** The machine's `id.secret`, durable when it resolves. Each call prolongs the token's life. */
   of(cluster: string, machine: string): Promise<Secret>;
-  /** Its kubelet has a certificate. */
+  /** Notes that the machine's kubelet has a certificate, and ends its token. */
   joined(cluster: string, machine: string): Promise<void>;
-  /** Whose unused token that is. */
+  /** The machine with this unused token; undefined when there is none. */
   ownerOf(cluster: string, id: string): string | undefined;
-  /** Those of a cluster, used ones too. */
+  /** All tokens of a cluster, including used ones. */
   list(cluster: string): readonly JoinToken[];
-  /** `id.secret`. */
+  /** `id.secret` of a token. */
   text(token: JoinToken): Secret;
-  /** How long ago its machine asked for it, in this life of the server. */
+  /** How long ago the machine asked for it; undefined: not since the server started. */
   askedAgo(token: JoinToken): Millis | undefined;
-  /** Out of the store. */
+  /** Deletes the token from the store. */
   forget(token: JoinToken): Promise<void>;
 }
 
-export interface JoinTokensDeps {
+interface JoinTokensDeps {
   readonly store: Store;
   readonly secrets: Pick<Secrets, 'key'>;
   readonly clock: Clock;
@@ -68,12 +68,13 @@ const newId = (): string =>
     .toString(DIGITS)
     .padStart(6, '0');
 
+/** Opens the join tokens with what the store has. */
 export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> {
   const { store, clock, events } = deps;
   const key = await deps.secrets.key('join-tokens');
   const tokens = await read(deps);
   const asked = new Map<string, Millis>();
-  /** Tokens that are being recorded, so that two polls at once get one. */
+  /** Tokens that are being stored, so that two simultaneous polls get the same one. */
   const making = new Map<string, Promise<JoinToken>>();
 
   const list = (cluster: string): readonly JoinToken[] =>
@@ -94,7 +95,7 @@ export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> 
     events.record({
       kind: 'cluster.join-token',
       subject: machine,
-      reason: { code: 'handed-out', text: `${machine} joins ${cluster} by a token of its own` },
+      reason: { code: 'handed-out', text: `${machine} joins ${cluster} with its own token` },
       fields: { cluster, token: id },
     });
     return token;
@@ -111,7 +112,7 @@ export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> 
 
   const text = ({ cluster, machine, id }: JoinToken): Secret => {
     const digest = createHmac('sha256', key).update(`muster join token\0${cluster}\0${machine}\0${id}`);
-    // The last digits of a number that is much longer: as good as evenly spread.
+    // The last digits of a much longer number are practically uniform.
     const secret = BigInt(`0x${digest.digest('hex')}`)
       .toString(DIGITS)
       .padStart(16, '0')
@@ -134,7 +135,7 @@ export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> 
         subject: machine,
         reason: {
           code: 'used',
-          text: `${machine} has a certificate of ${cluster}; its token is worth nothing`,
+          text: `${machine} has a certificate of ${cluster}; its token is no longer valid`,
         },
         fields: { cluster, token: token.id },
       });
@@ -148,7 +149,7 @@ export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> 
     },
     async forget(token) {
       const at = keyOf(token);
-      // A new one took its place meanwhile.
+      // A new token may have replaced it meanwhile.
       if (tokens.get(at)?.id !== token.id) return;
       await store.commit([{ key: at, delete: true }]);
       tokens.delete(at);
@@ -163,7 +164,7 @@ async function read({ store, log }: JoinTokensDeps): Promise<Map<string, JoinTok
     const read = record.safeParse(parsed(value));
     const [cluster, machine] = KEYS.joinToken.parse(key) ?? [];
     if (!read.success || !cluster || !machine)
-      log.warn({ key }, 'a stored record cannot be read and is passed over');
+      log.warn({ key }, 'a stored record cannot be read and is skipped');
     else tokens.set(key, { cluster, machine, id: read.data.id, used: read.data.used });
   }
   return tokens;

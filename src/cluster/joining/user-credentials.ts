@@ -1,8 +1,7 @@
 /**
- * Access for a person, for a working day: `muster kubeconfig` and `muster cluster etcd-client`.
- * Keys are made here, handed out once and not kept.
+ * Credentials for operators, valid for a working day: `muster kubeconfig` and `muster cluster
+ * etcd-client`. Keys are made here, handed out once and not kept.
  */
-
 import { MusterError } from '../../base/errors.ts';
 import { urlHost } from '../../base/ip.ts';
 import type { EventSink } from '../../events/event.ts';
@@ -17,20 +16,22 @@ import { etcdClientUrl } from '../spec/ports.ts';
 import type { ClusterAccess } from '../spec/resolve.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 
-export interface UserCredentialsDeps {
+interface UserCredentialsDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly pki: Pki;
   readonly events: EventSink;
-  /** The members of etcd that the founding's record knows. */
+  /** The members of etcd in the founding's record. */
   readonly recorded: (cluster: string) => readonly MemberAddress[];
 }
 
-/** A colon would make it one of Kubernetes' own names (`system:…`). */
+/** Names without a colon: `system:…` are Kubernetes' own names. */
 const USER = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$/;
 
 /**
- * The file's text: secret. Throws E_NOT_FOUND, E_USAGE for a name that is none, E_CLUSTER,
- * E_NO_KEYS while the cluster has none.
+ * Makes a kubeconfig for a user and resolves with its text, which is secret.
+ *
+ * @throws {MusterError} E_NOT_FOUND when there is no such cluster, E_USAGE when the user's name is
+ * not valid, E_CLUSTER when the Cluster cannot be completed, E_NO_KEYS while it has no keys.
  */
 export async function userKubeconfig(
   deps: UserCredentialsDeps,
@@ -52,7 +53,7 @@ export async function userKubeconfig(
   });
 }
 
-/** What a client of etcd needs; PEM. The key is secret. */
+/** What a client of etcd needs, in PEM. The key is secret. */
 export interface EtcdClient {
   readonly cluster: string;
   readonly members: readonly { readonly name: string; readonly url: string }[];
@@ -61,7 +62,7 @@ export interface EtcdClient {
   readonly key: string;
 }
 
-/** Throws as {@link userKubeconfig}. */
+/** Makes a client certificate for etcd. Throws like {@link userKubeconfig}. */
 export async function userEtcdClient(
   deps: UserCredentialsDeps,
   cluster: string,
@@ -74,7 +75,7 @@ export async function userEtcdClient(
     event: 'cluster.etcd-client',
   });
   const documented = membersOf(access);
-  // What a file lost while it runs is asked as well.
+  // While the document is incomplete, members of the record that it lost are included.
   const others = deps.clusters.get(cluster)?.resolved ? [] : deps.recorded(cluster);
   const all = [...documented, ...others.filter(({ name }) => !documented.some((one) => one.name === name))];
   const members = all.map(({ name, address }) => ({ name, url: etcdClientUrl(address) }));
@@ -82,8 +83,8 @@ export async function userEtcdClient(
 }
 
 /**
- * Neither certificate needs more than keys and where to ask, so that a machine whose document is
- * missing locks nobody out.
+ * The cluster's keys and endpoint. Credentials need nothing else, so that a missing Machine
+ * document locks no operator out.
  */
 function accessOf({ clusters }: UserCredentialsDeps, cluster: string): ClusterAccess {
   const found = clusters.get(cluster);
@@ -112,14 +113,14 @@ async function personal(
   if (!USER.test(user))
     throw new MusterError(
       'E_USAGE',
-      `"${user}" is not a name for a user: letters, digits and "._@+-", at most 64`,
+      `"${user}" is not a name for a user: use letters, digits and "._@+-", at most 64 characters`,
     );
   const keyset = (await pki.keysets(access.name)).get(kind.authority)!;
   const key = await PrivateKey.generate(access.keys);
   const { certificate, serial, notAfter } = await pki.issue(access.name, {
     leaf: kind.leaf,
     holder: { name: user, addresses: [] },
-    // These are clients: nothing of the cluster is named in them.
+    // Client certificates contain no names of the cluster.
     cluster: { name: access.name, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
     publicKey: key.publicKey(),
   });

@@ -12,7 +12,7 @@ import { daemon } from '../dhcp-segment.ts';
 import { IMAGE, PROGRAMS } from './pod.ts';
 
 const BIN = join(ARTIFACTS ?? '', 'bin');
-/** Whether all of it is there. */
+/** Whether all these programs are there. */
 export const CRIO_IS_THERE =
   ARTIFACTS !== undefined &&
   ['crio', 'conmon', 'pinns', 'runc', 'crictl'].every((name) => fs.existsSync(join(BIN, name)));
@@ -32,7 +32,7 @@ export class Crio {
   }
 
   /**
-   * It asks `mirror`, HOST:PORT, before the registry of etcd's image, and does not look at its
+   * CRI-O asks `mirror`, HOST:PORT, before the registry of etcd's image, and does not check its
    * certificate.
    */
   static async start(mirror: string): Promise<Crio> {
@@ -61,7 +61,7 @@ export class Crio {
       ...[join(BIN, 'crio'), '--config', config, '--config-dir', '', '--version-file-persist', ''],
       ...['--registries-conf', registries, '--registries-conf-dir', join(home, 'registries.conf.d')],
     ];
-    // Where it notes what it knows of layers.
+    // The directory of CRI-O's cache of layers.
     const env = { ...process.env, XDG_DATA_HOME: home };
     this.#daemon = await daemon(
       undefined,
@@ -72,8 +72,8 @@ export class Crio {
   }
 
   /**
-   * As after a power cut: it and its containers ended anyhow, nothing is mounted, what lies in /run
-   * is gone. It runs again then.
+   * Simulates a power cut: kills CRI-O and its containers, unmounts everything and clears /run.
+   * Then CRI-O runs again.
    */
   async cutPower(): Promise<void> {
     process.kill(this.#daemon!.pid, 'SIGKILL');
@@ -94,7 +94,7 @@ export class Crio {
     await this.#run();
   }
 
-  /** A command of crictl; its output. */
+  /** Runs a command of crictl; returns its output. */
   crictl(...words: readonly string[]): string {
     const [program, ...config] = this.program;
     return execFileSync(program!, [...config, ...words], {
@@ -103,13 +103,13 @@ export class Crio {
     });
   }
 
-  /** crictl with settings as machines have them. */
+  /** crictl with the same settings as on machines. */
   get program(): readonly string[] {
     return [join(BIN, 'crictl'), '--config', join(this.#home, 'crictl.yaml')];
   }
 
   /**
-   * The container of a pod that kubelet would have made, with that data directory as /var/lib/etcd.
+   * Makes the container of a pod as kubelet would, with that data directory as /var/lib/etcd.
    * Returns its id.
    */
   run(pod: string, data: string, ...command: readonly string[]): string {
@@ -152,14 +152,14 @@ export class Crio {
     this.crictl('rmp', '--all', '--force');
     await this.#daemon!.stop();
     fs.rmSync(this.#home, { recursive: true, force: true });
-    // What its pods left there, which name no parent; those of kubelet's pods lie deeper.
+    // Cgroups that its pods left, which have no parent; those of kubelet's pods lie deeper.
     const ours = ['-type', 'd', '(', '-name', 'crio', '-o', '-name', 'crio-*', ')', '!', '-name', '*.scope'];
     const remove = ['-exec', 'rmdir', '{}', '+'];
     spawnSync('find', ['/sys/fs/cgroup', '-maxdepth', '3', '-depth', ...ours, ...remove]);
   }
 }
 
-/** As src/cluster/plan/cri-o.ts has it, but in one directory and without a service manager. */
+/** The settings of src/cluster/plan/cri-o.ts, in one directory and without a service manager. */
 const settings = (home: string, policy: string): string => `[crio]
 root = "${home}/root"
 runroot = "${home}/runroot"
@@ -196,9 +196,9 @@ enable_nri = false
 `;
 
 /**
- * A crictl for `machine` that answers as the real one was seen to answer for CRI-O
- * (test/peers/agent-restore-crio.test.ts), and writes down what it is asked, in /crictl.log. A pod
- * of the same name is there from an agent that was killed.
+ * A fake crictl for `machine` with the answers of the real one for CRI-O
+ * (test/peers/agent-restore-crio.test.ts). It logs its arguments to /crictl.log. A pod of the same
+ * name is left from an agent that was killed.
  */
 export function standInForCrictl(machine: Machine): void {
   const files = machine.path('/files/usr/local/bin');

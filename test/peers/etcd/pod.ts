@@ -1,7 +1,7 @@
 /**
- * What of a machine's static pod of etcd the agent meets: Debian's containerd with an image of
- * Debian's etcd and etcdutl, the container as kubelet labels it; and etcd alone on a data
- * directory. Inside scripts/in-namespace.sh.
+ * A machine's static pod of etcd as the agent sees it: Debian's containerd with an image of
+ * Debian's etcd and etcdutl, and the container labelled as by kubelet; also etcd alone on a data
+ * directory. Runs inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -14,20 +14,20 @@ import { DEBIAN_13, until } from './rack.ts';
 export const IMAGE = 'registry.k8s.io/etcd:3.5.16-0';
 const { env } = unpacked('containerd', 'usr/bin/containerd');
 export const CTR = unpacked('containerd', 'usr/bin/ctr').command;
-/** With what containerd looks for: its shim and runc. */
+/** The PATH where containerd finds its shim and runc. */
 const ENV = {
   ...env,
   PATH: `${join(CTR, '..')}:${join(unpacked('containerd', 'usr/sbin/runc').command, '..')}:${process.env.PATH}`,
 };
 
-/** Of Debian, by their names. */
+/** Names of Debian's programs. */
 export const PROGRAMS = { etcd: DEBIAN_13.program, etcdutl: DEBIAN_13.restore.program };
-/** Debian's programs need them; the publisher's are static. */
+/** Libraries that Debian's programs need; the publisher's programs are static. */
 const LIBRARIES = ['/lib64/ld-linux-x86-64.so.2', '/lib/x86_64-linux-gnu/libc.so.6'];
 
 /**
- * Makes the image, as a set that `muster artifacts import` takes, in `directory`. With `script`
- * this stands in the place of each program, which is NAME.real then.
+ * Makes the image in `directory`, as a set for `muster artifacts import`. `script`, if given,
+ * replaces each program, which is then NAME.real.
  */
 export function packImage(directory: string, script?: string): void {
   fs.mkdirSync(directory, { recursive: true });
@@ -74,13 +74,13 @@ export class Containerd {
     return new Containerd(home, await daemon(undefined, words, /containerd successfully booted/, ENV));
   }
 
-  /** In the namespace of what kubelet started; its output. */
+  /** Runs ctr in kubelet's containerd namespace; returns its output. */
   ctr(...words: readonly string[]): string {
     const args = ['--address', this.socket, '--namespace', 'k8s.io', ...words];
     return execFileSync(CTR, args, { env: ENV, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
   }
 
-  /** Brings the image of a set. */
+  /** Imports the image of a set. */
   import(set: string): void {
     const file = join(this.#home, 'image.tar');
     execFileSync('tar', ['-C', join(set, 'oci'), '-cf', file, '.']);
@@ -88,7 +88,7 @@ export class Containerd {
     fs.rmSync(file);
   }
 
-  /** The container of a pod, with that data directory as /var/lib/etcd. */
+  /** Starts the container of a pod, with that data directory as /var/lib/etcd. */
   run(id: string, pod: string, data: string, ...command: readonly string[]): void {
     const labels = Object.entries({
       'pod.namespace': 'kube-system',
@@ -119,7 +119,7 @@ export class Containerd {
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
-/** Asks etcd's gateway on that socket or port. */
+/** Sends a request to etcd's gateway on that socket or port. */
 export function ask(to: http.RequestOptions, path: string, body: object): Promise<Record<string, unknown>> {
   return new Promise((done, fail) => {
     const asking = http.request({ ...to, path, method: 'POST' }, (answer) => {
@@ -141,7 +141,7 @@ export async function write(at: http.RequestOptions, from: number, to: number): 
     await ask(at, '/v3/kv/put', { key: base64(`key ${n}`), value: base64(`value ${n}`) });
 }
 
-/** What is on a data directory, as etcd itself says it. */
+/** The content of a data directory, read through etcd. */
 export interface Contents {
   readonly keys: number;
   readonly cluster: string;
@@ -149,7 +149,7 @@ export interface Contents {
 }
 
 /**
- * etcd as the only member of the data directory's cluster, on sockets in a directory of its own.
+ * Starts etcd as the only member of the data directory's cluster, on sockets in its own directory.
  */
 export class EtcdAlone {
   readonly at: http.RequestOptions;
@@ -202,7 +202,7 @@ export class EtcdAlone {
   }
 }
 
-/** What is on a data directory that nobody has open. */
+/** The content of a data directory that no process uses. */
 export async function contentsOf(data: string): Promise<Contents> {
   const etcd = await EtcdAlone.start(data);
   try {

@@ -1,6 +1,6 @@
 /**
- * Machines, each a network namespace with the real agent, a data disk and real etcd; a segment; and
- * `bin/muster serve` as it is shipped. Inside scripts/in-namespace.sh.
+ * A rack of network namespaces: machines with the real agent, a data disk and real etcd, a segment,
+ * and the shipped `bin/muster serve`. Runs inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -15,24 +15,24 @@ import { unpacked } from '../unpacked.ts';
 import { callApi } from './api.ts';
 import { Writer } from './writer.ts';
 
-/** Nothing here takes as long on a machine that is not stuck. */
+/** A wait that takes longer fails: on a machine that is not stuck nothing does. */
 export const PATIENCE_S = 240;
 
-/** Members of etcd where nothing else is said. */
+/** The members of etcd by default. */
 export const NAMES = ['m1', 'm2', 'm3'] as const;
-/** All machines that there may be. */
+/** All machines that a rack can have. */
 const EVERYONE = [...NAMES, 'm4', 'm5'] as const;
 export type Name = (typeof EVERYONE)[number];
 const mac = (name: Name): string => `52:54:00:09:00:0${name.slice(1)}`;
 
-/** A network of its own for each rack, so that several run side by side. */
+/** Each rack has its own network, so that several can run in parallel. */
 interface Segment {
   readonly number: number;
   readonly server: string;
   readonly host: string;
   address(name: Name): string;
   namespace(name: Name): string;
-  /** Other files count their segments from one as well. */
+  /** Other test files count their segments from one too. */
   remove(): void;
 }
 
@@ -59,17 +59,17 @@ function makeSegment(): Segment {
     namespace,
     remove() {
       const namespaces = [host, ...EVERYONE.map(namespace)];
-      // Links of a namespace that goes would go some time later, and another of that name may come
+      // The kernel deletes the links of a deleted namespace later, and a new link may need the name
       // before.
       remove(namespaces, [...namespaces.map((name) => `p-${name}`), `br-e${number}`]);
     },
   };
 }
 
-/** Between two looks at something that changes by itself. */
+/** Waits between two looks at something that changes. */
 export const pause = (): Promise<void> => new Promise((done) => systemClock.after(millis(100), done));
 
-/** Asks again until `what` is so; the last error or `why` says what was there instead. */
+/** Repeats a check until it holds; the error has the last failure or `why`. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,
@@ -117,7 +117,7 @@ export class Disk {
     return `${rdev >> 8}:${rdev & 0xff}`;
   }
 
-  /** Makes it somebody's data disk, with that marker. */
+  /** Makes it a data disk with that marker. */
   mark(marker: string): void {
     const at = fs.mkdtempSync('/run/marking-');
     execFileSync('mkfs.ext4', ['-q', '-F', '-L', 'MUSTER-DATA', this.loop, `${this.sectors / 2 - 1024}k`]);
@@ -127,7 +127,7 @@ export class Disk {
     fs.rmdirSync(at);
   }
 
-  /** Off for good. */
+  /** Removes the disk for good. */
   discard(): void {
     this.release();
     fs.rmSync(dirname(this.file), { recursive: true });
@@ -146,7 +146,7 @@ export class Machine {
   readonly #home: string;
   readonly #segment: Segment;
   disk: Disk;
-  /** What the last network boot put down. */
+  /** The files of the last network boot. */
   #first: string | undefined;
   #process: ChildProcess | undefined;
   #ended: Promise<void> = Promise.resolve();
@@ -166,8 +166,8 @@ export class Machine {
   }
 
   /**
-   * From the network: the boot script opens a session, the configuration brings the agent. Waits
-   * for a server that is away, or that takes the machine for alive.
+   * Boots from the network: the boot script opens a session, the configuration brings the agent.
+   * Waits for a server that is off, or that still counts the machine as alive.
    */
   async powerOn(): Promise<void> {
     const first = join(this.#home, `${this.name}-first-${++this.#boots}`);
@@ -238,7 +238,7 @@ export class Machine {
       fs.mkdirSync(join(first, dirname(path)), { recursive: true });
       fs.writeFileSync(join(first, path), decoded(contents ?? {}), { mode });
     }
-    // As the system's own report says it; else so many boots without one are a loop.
+    // The system's ready report; without it, several boots would count as a boot loop.
     for (const step of ['kernel', 'configured', 'ready'])
       await ask(`http://${this.#segment.server}:8080/boot/${session}/report`, '-d', `step=${step}`);
     fs.mkdirSync(join(first, 'etc'), { recursive: true });
@@ -251,7 +251,9 @@ export class Machine {
     return this.#pid !== 0 && fs.existsSync(`/proc/${this.#pid}/root${path}`);
   }
 
-  /** A file as the machine sees it; undefined when it is off or has none. */
+  /**
+   * The content of a file on the machine; undefined when the machine is off or has no such file.
+   */
   read(path: string): string | undefined {
     try {
       return fs.readFileSync(`/proc/${this.#pid}/root${path}`, 'utf8');
@@ -260,14 +262,14 @@ export class Machine {
     }
   }
 
-  /** Without warning. */
+  /** Cuts the power without notice. */
   async powerOff(): Promise<void> {
     this.#process?.kill('SIGKILL');
     if (this.#pid !== 0)
       try {
         process.kill(this.#pid, 'SIGKILL');
       } catch {
-        // It ended with its parent.
+        // The process ended together with its parent.
       }
     await this.#ended;
     this.#process = undefined;
@@ -275,8 +277,8 @@ export class Machine {
   }
 
   /**
-   * Off and on. With its certificate on its disk it starts from what it has, as an installed system
-   * does.
+   * Switches it off and on. With a certificate on its disk it starts from its disk, like an
+   * installed system.
    */
   async cycle(): Promise<void> {
     const installed = this.has('/var/lib/muster/agent/agent.crt');
@@ -285,13 +287,13 @@ export class Machine {
     else await this.powerOn();
   }
 
-  /** Off and on again from the network, as a machine without a system of its own. */
+  /** Switches it off and boots it from the network, like a machine without its own system. */
   async reboot(): Promise<void> {
     await this.powerOff();
     await this.powerOn();
   }
 
-  /** Another disk instead of the present one, which is returned; off meanwhile. */
+  /** Switches it off and exchanges its disk; returns the former disk. */
   async change(disk: Disk): Promise<Disk> {
     await this.powerOff();
     const old = this.disk;
@@ -339,7 +341,7 @@ function childOf(pid: number): number | undefined {
   return undefined;
 }
 
-/** The boot host: a process that can be killed at any moment, and a state directory. */
+/** The boot host: a state directory and a process that can be killed at any moment. */
 export class BootHost {
   readonly home: string;
   readonly #namespace: string;
@@ -380,7 +382,7 @@ export class BootHost {
     );
   }
 
-  /** As a power cut. */
+  /** Kills it like a power cut. */
   async kill(): Promise<void> {
     this.#process?.kill('SIGKILL');
     await this.#ended;
@@ -437,33 +439,33 @@ spec:
 export interface Rack {
   readonly host: BootHost;
   readonly machines: Readonly<Record<Name, Machine>>;
-  /** Those that are members at first. */
+  /** The machines that are members at first. */
   readonly all: readonly Machine[];
   newDisk(): Disk;
   founding(): Promise<FoundingStatus>;
-  /** `muster …` on the boot host. */
+  /** Runs `muster …` on the boot host. */
   muster(...words: string[]): Promise<{ readonly code: number; readonly output: string }>;
   readonly writer: Writer;
   /**
-   * Every write that was acknowledged is there, on every member that is named; without names on
-   * those of the beginning.
+   * Asserts that every acknowledged write is on every named member; without names, on the members
+   * of the beginning.
    */
   nothingLost(names?: readonly Name[]): Promise<void>;
-  /** Waits for the founding's word on a member. */
+  /** Waits for a decision of the founding about a member. */
   decision(name: Name, wanted: string): Promise<void>;
-  /** All members of the beginning, and nobody else, are voters that answer. */
+  /** Waits until exactly the members of the beginning are voters that answer. */
   healthy(seconds?: number): Promise<void>;
-  /** The same of these. */
+  /** Waits until exactly these are voters that answer. */
   voters(names: readonly Name[], seconds?: number): Promise<void>;
   state(): Promise<string>;
   close(): Promise<void>;
 }
 
 export interface Etcd {
-  /** As the Cluster's document names it. */
+  /** The version of etcd in the Cluster's document. */
   readonly version: string;
   readonly program: string;
-  /** The program that restores, under the name by which the machine's agent calls it. */
+  /** The program that restores, by the name that the machine's agent uses. */
   readonly restore: { readonly name: string; readonly program: string };
 }
 
@@ -481,16 +483,16 @@ export const DEBIAN_13: Etcd = {
 export interface RackOptions {
   readonly etcd?: Etcd;
   readonly members?: readonly Name[];
-  /** Whose the Cluster's document is: a file's, or the API's, so that orders may change it. */
+  /** Whether the Cluster's document is in a file, or in the API, where orders can change it. */
   readonly document?: 'file' | 'api';
-  /** Of a data disk; a restore needs room for a copy. */
+  /** The size of a data disk; a restore needs room for a copy. */
   readonly diskMiB?: number;
 }
 
-/** Everything off and nothing known: machines with blank disks, an empty store. */
+/** A new rack: machines that are off, with blank disks, and an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
   const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192 } = options;
-  // In memory: the disks of a busy host would make etcd wait, and nothing here hangs on them.
+  // In memory, since the disks of a busy host would delay etcd, and no test needs real disks.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
   fs.mkdirSync(join(home, 'tools'));
@@ -612,7 +614,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
   };
 }
 
-/** A test that plays in a rack of its own; they run side by side. */
+/** A test with its own rack; such tests run in parallel. */
 export const withRack = (play: (rack: Rack) => Promise<void>, options?: RackOptions) => async () => {
   const rack = await openRack(options);
   try {

@@ -1,6 +1,6 @@
 /**
- * A machine whose etcd was alone and is to be restored by the agent, and what it must have then.
- * Inside scripts/in-namespace.sh.
+ * A machine whose single etcd is to be restored by the agent, and what it must have afterwards.
+ * Runs inside scripts/in-namespace.sh.
  */
 import fs from 'node:fs';
 import { expect } from 'vitest';
@@ -23,10 +23,10 @@ export const RESTORE = {
 } as const;
 export const KEYS = 50;
 
-/** Of the container's etcd, and where the agent looks for it. */
+/** The container's etcd, and where the agent looks for it. */
 export const [CLIENT, METRICS] = [23790, 23810];
 
-/** A machine with a data disk that is its own, for `restore-etcd`. */
+/** A machine with its own data disk, for `restore-etcd`. */
 export async function prepared(
   planner: Planner,
 ): Promise<{ readonly machine: Machine; readonly disks: Disks }> {
@@ -42,7 +42,7 @@ export async function prepared(
   return { machine, disks };
 }
 
-/** Documents of a boot host at NET.1 that has the images of a cluster, for one machine. */
+/** Documents for a boot host at NET.1 with the images of a cluster, and for one machine. */
 export const imageHost = (net: string): string => `apiVersion: muster/v1
 kind: Network
 metadata: {name: rack}
@@ -61,7 +61,7 @@ spec: {kubernetes: {version: 1.36.2, endpoint: ${net}.11, controlPlanes: [cp1]}}
 
 export const data = (machine: Machine): string => machine.path('/var/lib/muster/etcd');
 
-/** Data of a member that was alone, as after a fault. */
+/** Data of a single member, as after a fault. */
 export async function written(machine: Machine): Promise<void> {
   const etcd = await EtcdAlone.start(data(machine));
   await write(etcd.at, 0, KEYS);
@@ -69,8 +69,8 @@ export async function written(machine: Machine): Promise<void> {
 }
 
 /**
- * The data are those of a new founding, with every key; the original is beside them, and nothing
- * else.
+ * Asserts that the data belong to a new founding and have every key, and that only the original
+ * lies next to them.
  */
 export async function isRestored(machine: Machine): Promise<void> {
   expect(machine.read('/var/lib/muster/marker')).toBe('lab f2 cp1 cp1\n');

@@ -1,6 +1,5 @@
 /**
- * A client that writes to etcd without pause, over mTLS, and remembers every write that was
- * acknowledged.
+ * A client that writes to etcd continuously over mTLS, and remembers every acknowledged write.
  */
 import https from 'node:https';
 import { systemClock } from '../../../src/base/clock.ts';
@@ -51,13 +50,13 @@ export class Writer {
         await this.#post(machine, '/v3/kv/put', { key: base64(key), value: base64(`value of ${key}`) });
         this.acknowledged.set(key, systemClock.monotonic());
       } catch {
-        // Not acknowledged: it may be there or not.
+        // It was not acknowledged, so it may be there or not.
       }
       await new Promise<void>((next) => systemClock.after(millis(25), next));
     }
   }
 
-  /** Keys that this member knows; `alone` asks it for what it has itself, without a quorum. */
+  /** Keys that this member has; `alone` reads them without a quorum. */
   async keys(machine: Machine, alone = false): Promise<ReadonlySet<string>> {
     const answer = (await this.#post(machine, '/v3/kv/range', {
       key: base64(PREFIX),
@@ -68,7 +67,7 @@ export class Writer {
     return new Set((answer.kvs ?? []).map(({ key }) => Buffer.from(key, 'base64').toString()));
   }
 
-  /** Acknowledged writes that this member does not have; `before`: of those until that moment. */
+  /** Acknowledged writes that this member lacks; `before`: only those up to that moment. */
   async missing(
     machine: Machine,
     alone = false,

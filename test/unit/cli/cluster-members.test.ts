@@ -69,11 +69,11 @@ test('what is not there, elsewhere, in another role or in a file is refused with
     expect(code).not.toBe(0);
   };
   await refused('there is no Machine "x"', 'add-node', 'red', 'x');
-  await refused('w2 is in workers already', 'add-node', 'red', 'w2', '--control-plane');
-  await refused('f1 is a machine of Cluster "filed"', 'remove-node', 'red', 'f1');
-  await refused('x is no machine of red', 'remove-node', 'red', 'x');
+  await refused('w2 is already in workers', 'add-node', 'red', 'w2', '--control-plane');
+  await refused('f1 belongs to Cluster "filed"', 'remove-node', 'red', 'f1');
+  await refused('x does not belong to red', 'remove-node', 'red', 'x');
   await refused('E_NOT_FOUND', 'remove-node', 'green', 'w2');
-  await refused('add w2 to workers there, then say this again', 'add-node', 'filed', 'w2');
+  await refused('add w2 to workers there, then repeat this command', 'add-node', 'filed', 'w2');
   await refused('more replacements than machines', 'remove-node', 'red', 'w2', '--replace-with', 'f1', 'fw1');
   await refused('is no duration', 'remove-node', 'red', 'w2', '--drain-timeout', 'soon');
 });
@@ -86,9 +86,9 @@ test('who takes a place is a Machine without one, of no cluster, and takes the p
     expect(spec()).toEqual(before);
   };
   await refused('there is no Machine "x"', 'cp1', '--replace-with', 'x');
-  await refused('w2 is in workers already', 'cp1', '--replace-with', 'w2');
-  await refused('cp2 is in controlPlanes already', 'cp2', '--replace-with', 'cp2');
-  await refused('fw1 is a machine of Cluster "filed"', 'cp1', '--replace-with', 'fw1');
+  await refused('w2 is already in workers', 'cp1', '--replace-with', 'w2');
+  await refused('cp2 is already in controlPlanes', 'cp2', '--replace-with', 'cp2');
+  await refused('fw1 belongs to Cluster "filed"', 'cp1', '--replace-with', 'fw1');
   await refused('cp3 has no role in red', 'cp3', '--replace-with', 'nobody');
   expect((await muster('remove-node', 'red', 'cp1', 'cp2', '--replace-with', 'cp3', 'cp3')).err).toContain(
     'named twice',
@@ -126,7 +126,7 @@ test('a cluster that is not there yet is not well, line by line, and the exit co
   const { code, out } = await muster('status', 'red');
   expect(code).toBe(1);
   expect(out).toMatch(
-    /^FAIL +etcd +red +not founded: cp1, cp2, cp3 did not ask yet; muster cluster founding red$/m,
+    /^FAIL +etcd +red +not founded: cp1, cp2, cp3 have not asked yet; muster cluster founding red$/m,
   );
   expect(out).toMatch(/^FAIL +machine +w2 +its agent has never been heard; power it on; muster explain w2$/m);
   expect(out).toMatch(/\nred: \d+ not well \(all but the network between pods/);

@@ -1,6 +1,6 @@
 /**
- * One machine after the other: whose turn it is, as a table; and the turns of a cluster whose
- * machines restart, blink and vanish.
+ * Which machine may restart next, as a table; and the turns in a simulated cluster whose machines
+ * restart, stop answering for a moment and vanish.
  */
 
 import fc from 'fast-check';
@@ -39,7 +39,7 @@ const apiserver = (heard: Partial<Heard>): Pods => ({
   'kube-apiserver': { ...works, ...heard },
 });
 
-/** What cp1 is told: `go` or `wait` with what it is about, and the reason. */
+/** The answer to cp1: `go` or `wait`, what changes, and the reason. */
 function told(
   wanted: Partial<typeof OLD>,
   peers: readonly Peer[],
@@ -69,7 +69,7 @@ test.for([
     ANOTHER,
     [peer('cp2', { given: { ...OLD, ...ANOTHER }, turned: true }), peer('cp3')],
     bothWork,
-    'wait kube-apiserver cp2 is changed first: its kube-apiserver was not started anew yet.',
+    'wait kube-apiserver cp2 is changed first: its kube-apiserver was not restarted yet.',
   ],
   [
     'another was changed and does not answer yet: it waits',
@@ -104,7 +104,7 @@ test.for([
     ANOTHER,
     [peer('cp2', { unsettledAt: ago('5m'), pods: lost })],
     bothWork,
-    'wait kube-apiserver Without cp2 and cp1 too few kube-apiserver would be left.',
+    'wait kube-apiserver Without cp2 and cp1 too few instances of kube-apiserver would be left.',
   ],
   [
     'another is switched off: its apiserver goes',
@@ -118,7 +118,7 @@ test.for([
     OTHER_ETCD,
     [peer('cp2', { at: ago('1m') }), peer('cp3')],
     bothWork,
-    'wait etcd Without cp2 and cp1 too few etcd would be left.',
+    'wait etcd Without cp2 and cp1 too few instances of etcd would be left.',
   ],
   [
     'one of five is switched off: etcd goes',
@@ -180,7 +180,7 @@ test.for([
   expect(told(wanted, peers, pods)).toBe(expected);
 });
 
-test('a server that has just started lets nobody go: what it heard of is perhaps under way', () => {
+test('a server that has just started gives no turn, since an earlier one may still be under way', () => {
   expect(told(ANOTHER, TWO, bothWork, ago('59s'))).toMatch(
     /^wait kube-apiserver The server has just started/,
   );
@@ -188,7 +188,7 @@ test('a server that has just started lets nobody go: what it heard of is perhaps
   expect(told(ANOTHER, TWO, bothWork, ago('60s'))).toBe('go kube-apiserver');
 });
 
-/** A control plane of three, with what runs on each; its kubelet takes its time. */
+/** Three control planes with what runs on each; kubelet acts with a delay. */
 class World {
   readonly clock = new ManualClock(0 as Millis);
   readonly events: NewEvent[] = [];
@@ -197,7 +197,7 @@ class World {
     machine,
     running: 'a1',
     manifest: 'a1',
-    /** Ticks until kubelet looks, and until what it started answers. */
+    /** Ticks until kubelet acts, and until a started process answers. */
     looks: 0,
     starts: 0,
     blinks: 0,
@@ -205,7 +205,7 @@ class World {
   }));
   rollouts = this.#open();
   wanted = 'a1';
-  /** What makes a started apiserver never answer. */
+  /** A revision with which a started API server never answers. */
   broken = '';
 
   #open() {
@@ -225,7 +225,7 @@ class World {
     return this.machines.filter((_, n) => this.answers(n)).length;
   }
 
-  /** A second: kubelets act, then these machines ask. */
+  /** One second: kubelets act, then these machines ask. */
   tick(asking: readonly number[], kubeletTakes = 3, startTakes = 5): void {
     this.clock.advance(duration('1s'));
     for (const one of this.machines) {
@@ -236,7 +236,7 @@ class World {
       else {
         one.running = one.manifest;
         one.starts = startTakes;
-        // Whoever loses an etcd beside an apiserver blinks.
+        // An API server stops answering for a moment when its etcd restarts.
         for (const other of this.machines) other.blinks = 2;
       }
     }
@@ -262,13 +262,13 @@ class World {
     return asked;
   }
 
-  /** All are heard, and the server is no longer new. */
+  /** All machines are heard, and the server is no longer new. */
   settle(): void {
     for (let n = 0; n < 70; n++) this.tick([0, 1, 2]);
   }
 }
 
-test('a change reaches three control planes one after the other, two of them always answering', () => {
+test('a change reaches three control planes one after the other, and two of them always answer', () => {
   const world = new World();
   world.settle();
   world.wanted = 'a2';
@@ -287,7 +287,7 @@ test('a change reaches three control planes one after the other, two of them alw
   ]);
 });
 
-test('a change that does not start stops at the first machine, is told once after five minutes, and can be mended', () => {
+test('a broken change stops at the first machine, is reported once after five minutes, and can be repaired', () => {
   const world = new World();
   world.settle();
   world.wanted = 'a2';
@@ -302,7 +302,7 @@ test('a change that does not start stops at the first machine, is told once afte
   expect(world.machines.map(({ running }) => running)).toEqual(['a3', 'a3', 'a3']);
 });
 
-test('a machine that is switched off in its turn does not hold up the others', () => {
+test('a machine that is switched off during its turn does not block the others', () => {
   const world = new World();
   world.settle();
   world.wanted = 'a2';
@@ -312,7 +312,7 @@ test('a machine that is switched off in its turn does not hold up the others', (
   expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
 });
 
-test('who has its turn or waits for it is heard again soon, and nobody else', () => {
+test('only a machine that has its turn or waits for it polls again soon', () => {
   const world = new World();
   world.settle();
   world.wanted = 'a2';
@@ -322,7 +322,7 @@ test('who has its turn or waits for it is heard again soon, and nobody else', ()
   expect([0, 1, 2].map((one) => world.ask(one)?.soon)).toEqual([false, false, false]);
 });
 
-test('whoever asks when, and however often the server starts anew, two of three answer all the time, and all are changed', () => {
+test('in every order of polls and server restarts two of three answer all the time, and all are changed', () => {
   const step = fc.record({
     asks: fc.subarray([0, 1, 2]),
     restart: fc.integer({ min: 0, max: 40 }).map((n) => n === 0),

@@ -4,12 +4,12 @@ import type { EtcdClient } from '../../../src/cluster/joining/user-credentials.t
 import { openClusters } from '../../../src/lab/clusters.ts';
 import { selfSigned } from '../../self-signed.ts';
 
-test('one certificate is asked for, however many look at once, and again after a refusal', async () => {
+test('simultaneous looks share one request for a certificate; after a refusal it is requested again', async () => {
   let asked = 0;
   const { certificate, key } = selfSigned('nobody');
-  const client = async (cluster: string): Promise<EtcdClient> => {
+  const credentials = async (cluster: string): Promise<EtcdClient> => {
     if (++asked === 1) throw new Error('no keys yet');
-    // nobody listens there
+    // Nothing listens at this address.
     return {
       cluster,
       members: [{ name: 'm1', url: 'https://127.0.0.1:1' }],
@@ -20,7 +20,7 @@ test('one certificate is asked for, however many look at once, and again after a
   };
   const clusters = openClusters({
     clock: systemClock,
-    client,
+    credentials,
     opened: () => Promise.resolve(),
     signal: new AbortController().signal,
   });
@@ -34,10 +34,10 @@ test('one certificate is asked for, however many look at once, and again after a
   await clusters.close();
 });
 
-test('a wait ends with what is there instead and why it ends', async () => {
+test('a failed wait says what was found instead and why it ended', async () => {
   const clusters = openClusters({
     clock: systemClock,
-    client: () => Promise.reject(new Error('no keys yet')),
+    credentials: () => Promise.reject(new Error('no keys yet')),
     opened: () => Promise.resolve(),
     signal: new AbortController().signal,
   });

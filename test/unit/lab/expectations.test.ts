@@ -64,7 +64,7 @@ const seen = (more: Partial<MachineObserved> = {}): MachineObserved => ({
   ...more,
 });
 
-/** Each check as it holds and as it fails, with what it then says. */
+/** Each check when it holds and when it fails, with its message. */
 const CASES: readonly [Omit<Expectation, 'machine'>, Omit<Expectation, 'machine'>, string][] = [
   [{ phase: 'ready' }, { phase: 'failed' }, 'found "ready"'],
   [{ address: '10.77.0.21' }, { address: '10.77.0.22' }, 'found "10.77.0.21"'],
@@ -126,7 +126,7 @@ test('a disk that changed by one octet is a failure, and so is a machine without
   expect(verdictOf(untouched, seen({ disks: [] }))).toMatchObject({ ok: false });
 });
 
-test('nothing is taken to hold of a machine that never spoke', () => {
+test('no check holds for a machine that never reported', () => {
   const { facts: _silent, ...mute } = seen();
   for (const check of [
     { hostname: 'node-1' },

@@ -13,7 +13,7 @@ const cluster = {
   },
 };
 
-test('what the directory of artifacts says goes over a Cluster, map by map', () => {
+test('the settings of the artifacts directory are merged over a Cluster, map by map', () => {
   const given = { version: '1.34.9', overrides: { versions: { etcd: '3.6.13-0' } } };
   expect(withGiven([cluster], given)).toEqual([
     {

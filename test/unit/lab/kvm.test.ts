@@ -1,4 +1,4 @@
-/** What the rack takes for a guest: KVM only where it is known to run one. */
+/** Which accelerator the rack uses: KVM only where it is known to run a guest. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -19,7 +19,7 @@ afterEach(() => {
 
 const VERSION = 'QEMU emulator version 9.9';
 /**
- * A QEMU of a few lines: tells its version, and boots as `guest` says, with the console's file in
+ * A fake QEMU: prints its version, and boots by running `guest`, with the console's file in
  * $console. Each boot is noted.
  */
 function qemu(guest: string): void {
@@ -41,13 +41,13 @@ const device = (name: string): string => {
 };
 const ask = (kvm: string) => accelerator({ cacheFile, kernel: 'kernel', initrd: 'initrd', device: kvm });
 
-test('without the device it is emulation, nothing is started and nothing is remembered', async () => {
+test('without the device the rack emulates; nothing is started and nothing is remembered', async () => {
   qemu('exit 0');
   expect(await ask(path.join(directory, 'no-such-device'))).toBe('tcg');
   expect(fs.readdirSync(directory)).toEqual(['qemu-system-x86_64']);
 });
 
-test('a guest that says its first line proves KVM, once for this kernel and this QEMU', async () => {
+test('a guest that prints its first line proves KVM, once for this kernel and this QEMU', async () => {
   qemu('echo "muster: probe system" >"$console"; exec sleep 60');
   const kvm = device('kvm');
   expect([await ask(kvm), await ask(kvm), boots()]).toEqual(['kvm', 'kvm', 1]);
@@ -55,7 +55,7 @@ test('a guest that says its first line proves KVM, once for this kernel and this
   expect(fs.readFileSync(cacheFile, 'utf8')).toBe(`${kernel} ${VERSION}\nkvm\n`);
 });
 
-test('a device that runs no guest is none, and that is remembered too', async () => {
+test('a device that runs no guest is not used, and that is remembered too', async () => {
   qemu('exit 1');
   const kvm = device('kvm');
   expect([await ask(kvm), await ask(kvm), boots()]).toEqual(['tcg', 'tcg', 1]);

@@ -56,7 +56,7 @@ test('UEFI firmware brings its own network driver and its own variables', () => 
   expect(line).toContain('if=pflash,unit=0,format=raw,readonly=on,file=/ovmf/code');
 });
 
-test('profiles of full systems get the unit that tells, the probe tells by itself, the rest stays as it is', () => {
+test('profiles of full systems get the unit that reports, the probe gets a kernel argument, the rest stays as it is', () => {
   const profile = (image: string) => ({ kind: 'Profile', metadata: { name: image }, spec: { image } });
   const network = { kind: 'Network', spec: { subnet: '10.77.0.0/24' } };
   const [full, probe, same] = withFacts(
@@ -75,14 +75,14 @@ test('profiles of full systems get the unit that tells, the probe tells by itsel
   expect(same).toBe(network);
 });
 
-test('the last whole line of facts counts; one that is still coming does not', () => {
+test('the last complete line of facts counts; an incomplete one does not', () => {
   const line = (hostname: string) =>
     `MUSTER-FACTS ${JSON.stringify({ hostname, commandLine: '', clock: 1 })}\r\n`;
   expect(readFacts('')).toBeUndefined();
   expect(readFacts(`${line('a')}${line('b')}${line('c').slice(0, 20)}`)?.hostname).toBe('b');
 });
 
-test('the probe says where its lease is from', () => {
+test('the probe reports which server gave its lease', () => {
   const said = {
     mac: '52:54:00:aa:00:01',
     clock: { before: 1, now: 2 },
@@ -99,7 +99,7 @@ test('the probe says where its lease is from', () => {
   });
 });
 
-test('whatever comes over the port, reading it does not throw', () => {
+test('reading the port never throws, whatever comes', () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       readFacts(`MUSTER-FACTS ${text}\nMUSTER-PROBE ${text}\n${text}`);
@@ -107,7 +107,7 @@ test('whatever comes over the port, reading it does not throw', () => {
   );
 });
 
-test('events speak of a machine by its name, its cards, or the name it gets when nobody knows it', () => {
+test('events name a machine by its name, its MACs, or its name as an unknown machine', () => {
   expect(subjectsOf(machine)).toContain('m-525400aa0012');
   expect(
     stepOf({
@@ -120,7 +120,7 @@ test('events speak of a machine by its name, its cards, or the name it gets when
   ).toBe('kernel');
 });
 
-test('the result for programs has exactly the promised fields, and people get the same verdict', () => {
+test('the result for programs has exactly the documented fields, and the text has the same verdict', () => {
   const seen = { machine, steps: [{ step: 'power on', at: 0 }], events: [], disks: [], console: '' };
   const result = resultOf(
     'x',
@@ -141,6 +141,6 @@ test('the result for programs has exactly the promised fields, and people get th
   expect(resultText(result, [seen])).toContain('x: 1 of 1 expectations failed after 12.3 s');
 });
 
-test('the end of a console is shown without what would move a cursor', () => {
+test('the end of a console is shown without control sequences', () => {
   expect(tail('\x1b[2J\x1b[01;01Hone\r\n\r\n\x1b[0;32mtwo\x1b[0m\n', 5)).toBe('    | one\n    | two');
 });

@@ -21,7 +21,7 @@ function faults(value: unknown): string[] {
   return [];
 }
 
-test('the smallest scenario powers everything on and waits until each machine is ready and has said what it is', () => {
+test('the smallest scenario powers everything on and waits until each machine is ready and has reported its facts', () => {
   const scenario = readScenario(smallest(), 'lab/x.yaml');
   expect(scenario.steps).toEqual([
     { powerOn: ['node-1'] },
@@ -32,7 +32,7 @@ test('the smallest scenario powers everything on and waits until each machine is
   expect(scenario.machines[0]!.nics[0]!.mac).toBe('52:54:00:aa:00:01');
 });
 
-test('a fault names file and place and says what is there', () => {
+test('a fault names the file, the place and what was found', () => {
   const value = { ...smallest(), machines: [{ ...smallest().machines[0], firmware: 'coreboot' }] };
   expect(faults(value)[0]).toMatch(/^machines\[0\]\.firmware: lab\/x\.yaml: .*"bios"/);
 });
@@ -40,11 +40,11 @@ test('a fault names file and place and says what is there', () => {
 test('an expectation of a machine that is not in the rack is refused', () => {
   const value = { ...smallest(), expect: [{ machine: 'node-9', phase: 'ready' }] };
   expect(faults(value)).toEqual([
-    'expect[0].machine: lab/x.yaml: no machine of this scenario is called "node-9"; there are node-1',
+    'expect[0].machine: lab/x.yaml: no machine of this scenario is called "node-9"; its machines are node-1',
   ]);
 });
 
-test('an expectation says exactly one thing', () => {
+test('an expectation has exactly one check', () => {
   for (const wrong of [{ machine: 'node-1' }, { machine: 'node-1', phase: 'ready', hostname: 'x' }])
     expect(faults({ ...smallest(), expect: [wrong] })[0]).toMatch(/say exactly one of phase, held/);
 });
@@ -53,23 +53,23 @@ test('two machines cannot have the same network card', () => {
   const [first] = smallest().machines;
   const value = { ...smallest(), machines: [first, { ...first, name: 'node-2' }] };
   expect(faults(value)).toEqual([
-    'machines[1].nics: lab/x.yaml: 52:54:00:aa:00:01 belongs to node-1 already',
+    'machines[1].nics: lab/x.yaml: 52:54:00:aa:00:01 already belongs to node-1',
   ]);
 });
 
-test('a machine that only has cards on the dead segment must say which it boots from', () => {
+test('a machine with cards only on the dead segment must name the one from which it boots', () => {
   const machine = { ...smallest().machines[0], nics: [{ mac: '52:54:00:aa:00:01', segment: 'dead' }] };
   expect(faults({ ...smallest(), machines: [machine] })[0]).toContain('none with boot: true');
 });
 
-test('a step says what must come of a command only where there is a command', () => {
+test('a step has expectations of a command only where it has a command', () => {
   const steps = (...list: object[]) => faults({ ...smallest(), steps: list });
   expect(steps({ muster: ['get', 'machines'], says: 'node-1', within: '10s', exitCode: 1 })).toEqual([]);
   expect(steps({ powerOn: ['node-1'], says: 'x' })[0]).toContain('says, exitCode and within go with muster');
   expect(steps({ powerOn: ['node-1'], powerCut: ['node-1'] })[0]).toContain('say exactly one of powerOn');
 });
 
-test('a regular expression that is none is refused before anything starts', () => {
+test('an invalid regular expression is refused before anything starts', () => {
   const step = (one: object) => faults({ ...smallest(), steps: [one] });
   expect(step({ muster: ['status'], says: '(' })).toEqual([
     'steps[0].says: lab/x.yaml: not a regular expression',
@@ -81,7 +81,7 @@ test('a regular expression that is none is refused before anything starts', () =
     );
 });
 
-test('only machines that are there are cut off, and only blank disks are wiped', () => {
+test('only machines of the scenario are cut off, and only blank disks are wiped', () => {
   const value = smallest();
   const at = (...list: object[]) => faults({ ...value, steps: list });
   expect(at({ powerCut: ['node-9'] })[0]).toContain('no machine of this scenario is called "node-9"');

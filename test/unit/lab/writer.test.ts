@@ -4,10 +4,10 @@ import { type Millis, millis } from '../../../src/base/duration.ts';
 import { lost, startWriter } from '../../../src/lab/writer.ts';
 
 const members = ['m1', 'm2'].map((name) => ({ name, url: `https://${name}:2379` }));
-/** Lets everything run that waits for nothing. */
+/** Lets all settled promises run. */
 const settle = () => new Promise((done) => setImmediate(done));
 
-test('every acknowledged write is remembered, a refused one is not, and a member that is silent keeps no other waiting', async () => {
+test('every acknowledged write is remembered, a refused one is not, and a silent member does not delay the others', async () => {
   const clock = new ManualClock();
   const silent = Promise.withResolvers<void>();
   let puts = 0;
@@ -35,7 +35,7 @@ test('every acknowledged write is remembered, a refused one is not, and a member
   expect(writer.acknowledged.has('m2/00000000')).toBe(true);
 });
 
-test('what was acknowledged and is not there is lost, but for what came after the moment that counts', () => {
+test('an acknowledged write that is missing is lost, unless it came after the given moment', () => {
   const acknowledged = new Map<string, Millis>([
     ['m1/0', millis(1000)],
     ['m1/1', millis(2000)],

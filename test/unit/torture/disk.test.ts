@@ -7,7 +7,7 @@ const disk = () => new VolatileDisk(sectors(64, 0));
 const half = () => 0.5;
 
 describe('the disk whose power is cut', () => {
-  test('shows what is written at once, and keeps what was flushed', () => {
+  test('shows writes immediately, and keeps flushed ones', () => {
     for (const cut of CUTS) {
       const it = disk();
       it.write(SECTOR, sectors(2, 7));
@@ -18,7 +18,7 @@ describe('the disk whose power is cut', () => {
     }
   });
 
-  test('loses all, some or the youngest of what was not flushed', () => {
+  test('loses all, some or the youngest of the writes that were not flushed', () => {
     const surviving = (cut: (typeof CUTS)[number], draws: number[]) => {
       const it = disk();
       it.write(0, sectors(2, 1));
@@ -33,7 +33,7 @@ describe('the disk whose power is cut', () => {
     expect(surviving('keep the oldest', [0.99])).toEqual([1, 1, 2, 2]);
   });
 
-  test('finds older contents again where a newer write is lost', () => {
+  test('has the older content where a newer write is lost', () => {
     const it = disk();
     it.write(0, sectors(1, 1));
     it.flush();
@@ -42,7 +42,7 @@ describe('the disk whose power is cut', () => {
     expect(it.read(0, SECTOR)).toEqual(sectors(1, 1));
   });
 
-  test('rings in the write that leaves so many unflushed, once', () => {
+  test('calls back once, in the write that makes the given number unflushed', () => {
     const it = disk();
     let rung = 0;
     it.alarm(2, () => rung++);
@@ -56,8 +56,8 @@ describe('the disk whose power is cut', () => {
   });
 });
 
-describe('what the guest says', () => {
-  test('counts as acknowledged only when its line is whole', () => {
+describe('the guest’s console', () => {
+  test('counts a commit as acknowledged only when its line is complete', () => {
     const console = new GuestConsole(10_000);
     console.take('mounted\nrevision 3\nhave 0 5\nload\na 0:6 1:1\na 0:7\na 0:');
     console.end('cut');
@@ -70,7 +70,7 @@ describe('what the guest says', () => {
     ]);
   });
 
-  test('of a store that was not opened to the end changes nothing that is owed', () => {
+  test('ignores what a store that was not opened completely had printed', () => {
     const console = new GuestConsole(10_000);
     console.take('mounted\nrevision 3\nhave 0 5\n');
     console.end('cut');
@@ -79,8 +79,8 @@ describe('what the guest says', () => {
     expect([...named]).toEqual([[0, 9]]);
   });
 
-  test('ends the wait of whoever waits when it says nothing more', async () => {
+  test('ends all waits when the guest prints nothing for too long', async () => {
     const console = new GuestConsole(20);
-    await expect(console.until('load')).rejects.toThrow('not a word for 20 ms');
+    await expect(console.until('load')).rejects.toThrow('no output for 20 ms');
   });
 });

@@ -1,4 +1,4 @@
-/** What a machine is told that leaves, and how the Cluster's document is edited. */
+/** The plan of a leaving machine, and how the Cluster's document is edited. */
 import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
 import { encodePlan } from '../../../../src/agent/wire.ts';
@@ -21,13 +21,13 @@ const words = (facts: AgentFacts, change: Partial<FoundingRecord>) => {
   return { text: encodePlan({ lines, pollSeconds }).text, gone };
 };
 
-test('until it is out of etcd, what runs on it goes on', () => {
+test('until the machine is out of etcd, everything on it keeps running', () => {
   const { text, gone } = words(FACTS, { leaving: { m1: { ...LEAVING, stage: 'etcd' } } });
   expect(text.split('\n').slice(1)).toEqual([expect.stringMatching(/^hold leaving /), '']);
   expect(gone).toBe(false);
 });
 
-test('then everything stops, kubelet before its pods and these before their runtime, and the disk is cleared last', () => {
+test('then everything stops: kubelet before its pods, pods before their runtime; the disk is cleared last', () => {
   const { text } = words(FACTS, { leaving: { m1: LEAVING } });
   const verbs = text.split('\n').filter((line) => /^(stop|clear|step)/.test(line));
   expect(verbs).toEqual([
@@ -50,7 +50,7 @@ test('without the order to clear, no line touches the disk', () => {
   expect(text).toMatch(/^stop kubelet/m);
 });
 
-test('the disk of a worker, which is of no founding, is cleared by its own marker', () => {
+test('the disk of a worker, which belongs to no founding, is cleared by its own marker', () => {
   const { text } = words(
     { ...FACTS, marker: { ...MARKER, founding: 'none', member: 'none' } },
     { leaving: { m1: LEAVING } },
@@ -65,7 +65,7 @@ test('a disk of another machine, cluster or founding is not cleared', () => {
   }
 });
 
-test('it is gone when it says that this order is done, and not by what an earlier one left', () => {
+test('the machine is gone when it reports that this order is done; the report of an earlier order does not count', () => {
   const { marker: _, ...empty } = { ...FACTS, etcd: { wal: 'absent', health: 'down' } as const };
   const left = { leaving: { m1: LEAVING } };
   expect(words({ ...empty, step: 'left-7' }, left).gone).toBe(true);
@@ -74,7 +74,7 @@ test('it is gone when it says that this order is done, and not by what an earlie
   expect(words({ ...empty, step: 'left-9' }, { reset: { at: 9, cleared: [] } }).gone).toBe(true);
 });
 
-test('the document is edited as a person would: names go, are exchanged in their places, or stand at the end', () => {
+test('the document is edited as an operator would: names are removed, exchanged in place, or appended', () => {
   const exchange = new Map([
     ['cp2', 'cp9'],
     ['w1', undefined],

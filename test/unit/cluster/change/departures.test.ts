@@ -1,11 +1,11 @@
-/** What is done at the API for machines on their way out, and what people are told meanwhile. */
+/** What is done at the API for leaving machines, and what operators see meanwhile. */
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createDepartures } from '../../../../src/cluster/change/departures.ts';
 import type { FoundingRecord, Leaving } from '../../../../src/cluster/etcd/founding.ts';
 import { ImpatientClock } from '../../clock.ts';
 
-test('why a machine waits is forgotten with the step that it waited in', async () => {
+test('the reason why a machine waits is dropped when its stage is over', async () => {
   const leaving: Leaving = {
     stage: 'etcd',
     since: 7,
@@ -25,7 +25,7 @@ test('why a machine waits is forgotten with the step that it waited in', async (
   departures.go('one');
   while (departures.waiting('one').m3 === undefined) await new Promise((next) => setImmediate(next));
   expect(departures.waiting('one')).toEqual({ m3: 'it is still a member of etcd' });
-  // By the founding's own work.
+  // By the executor of the founding.
   record = { ...record, leaving: { m3: { ...leaving, stage: 'down' } } };
   expect(departures.waiting('one')).toEqual({});
   await departures.close();

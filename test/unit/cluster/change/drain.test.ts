@@ -1,4 +1,4 @@
-/** A node is drained as kubectl drains it, against an API that is played. */
+/** Draining a node like kubectl, with a fake API. */
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { millis } from '../../../../src/base/duration.ts';
@@ -18,7 +18,7 @@ const pod = (name: string, more: Record<string, unknown> = {}, phase = 'Running'
   status: { phase },
 });
 
-/** An API with one node; `kept` are pods that a budget keeps. */
+/** An API with one node; `kept` are pods that a budget protects. */
 class Played {
   pods: Pod[];
   ready = true;
@@ -52,7 +52,7 @@ class Played {
   #answer = (body: unknown) => ({ body, text: '', date: 0 });
 }
 
-test('pods of DaemonSets and manifests, and those that have ended, stay; all others are asked to go', async () => {
+test('pods of DaemonSets, static pods and finished pods stay; all others are evicted', async () => {
   const api = new Played(
     pod('web'),
     pod('proxy', { ownerReferences: [{ kind: 'DaemonSet', controller: true }] }),
@@ -65,7 +65,7 @@ test('pods of DaemonSets and manifests, and those that have ended, stay; all oth
   expect(await drain(api.kube, 'w1')).toEqual({ left: [], kept: [] });
 });
 
-test('what a budget keeps is said; on a node that does not answer, a pod that ends counts as gone', async () => {
+test('pods that a budget protects are reported; on a node that does not answer, a terminating pod counts as gone', async () => {
   const api = new Played(pod('db'));
   api.kept.add('db');
   expect(await drain(api.kube, 'w1')).toEqual({ left: ['default/db'], kept: ['default/db'] });
@@ -76,7 +76,7 @@ test('what a budget keeps is said; on a node that does not answer, a pod that en
   expect(await drain(api.kube, 'w1')).toEqual({ left: [], kept: [] });
 });
 
-test('a node that is not there is drained and deleted', async () => {
+test('a node that does not exist counts as drained and deleted', async () => {
   const api = new Played();
   await deleteNode(api.kube, 'w1');
   await deleteNode(api.kube, 'w1');
@@ -110,7 +110,7 @@ const settled = async (): Promise<void> => {
   for (let n = 0; n < 50; n++) await new Promise((next) => setImmediate(next));
 };
 
-test('a machine is drained until its pods are gone, then its Node is deleted; what it waits for is said', async () => {
+test('a machine is drained until its pods are gone, then its Node is deleted; the status shows what it waits for', async () => {
   const api = new Played(pod('web'));
   api.kept.add('web');
   const { clock, departures, passed } = world(api, {
@@ -129,7 +129,7 @@ test('a machine is drained until its pods are gone, then its Node is deleted; wh
   await settled();
   clock.advance(millis(4000));
   await settled();
-  expect(departures.waiting('golden').w1).toContain('the time for it is up, `remove-node --no-drain`');
+  expect(departures.waiting('golden').w1).toContain('the drain took too long: `remove-node --no-drain`');
   expect(passed).toEqual([]);
   api.pods = [];
   clock.advance(millis(2000));
@@ -139,7 +139,7 @@ test('a machine is drained until its pods are gone, then its Node is deleted; wh
   await departures.close();
 });
 
-test('a member of etcd is waited for until it is none, then its Node is deleted', async () => {
+test('the Node of a member of etcd is deleted after the member is removed', async () => {
   const api = new Played();
   const { clock, departures, passed, reach } = world(
     api,
@@ -158,7 +158,7 @@ test('a member of etcd is waited for until it is none, then its Node is deleted'
   await departures.close();
 });
 
-test('without draining nothing is asked of the API but to forget the Node', async () => {
+test('without draining the only request to the API deletes the Node', async () => {
   const api = new Played(pod('web'));
   const { departures, passed } = world(api, {
     stage: 'drain',

@@ -1,20 +1,17 @@
 /**
- * The founder over a store, with etcd played: what is written before an answer, who is replaced
- * how, and what a restart goes on with.
+ * The founder with a store and a fake etcd: what is stored before an answer, how members are
+ * replaced, and where a restarted server continues.
  */
 
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
-import { createFounder, type EtcdGateway } from '../../../../src/cluster/etcd/founder.ts';
-import {
-  type EtcdDecision,
-  type EtcdMember,
-  HOLDS,
-  type MemberFacts,
-} from '../../../../src/cluster/etcd/founding.ts';
+import { createFounder } from '../../../../src/cluster/etcd/founder.ts';
+import type { EtcdDecision, EtcdMember, MemberFacts } from '../../../../src/cluster/etcd/founding.ts';
+import { HOLDS } from '../../../../src/cluster/etcd/holds.ts';
 import { decodeFounding } from '../../../../src/cluster/etcd/record.ts';
+import type { EtcdGateway } from '../../../../src/cluster/etcd/views.ts';
 import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
 import { KEYS } from '../../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
@@ -23,7 +20,7 @@ import { ImpatientClock } from '../../clock.ts';
 
 const MEMBERS = [1, 2, 3].map((n) => ({ name: `m${n}`, address: `10.0.0.${n}` }));
 
-/** etcd as far as the founder sees it; `refusals` are said before a call is done. */
+/** A fake etcd as the founder sees it; a call is refused while `refusals` has messages. */
 class PlayedEtcd implements EtcdGateway {
   members: EtcdMember[] = [];
   readonly calls: string[] = [];
@@ -76,11 +73,18 @@ class PlayedEtcd implements EtcdGateway {
 
 function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
   const clock = new ImpatientClock();
+  const events: Readonly<Record<string, unknown>>[] = [];
   const founder = createFounder({
     store,
     clock,
     log: silentLog,
-    events: { record: () => undefined },
+    events: {
+      record: ({ kind, reason, fields }) => {
+        expect(kind).toBe('cluster.founding');
+        expect(reason!.text).not.toMatch(/[{}]/);
+        events.push({ code: reason!.code, ...fields });
+      },
+    },
     gateway: () => etcd,
   });
   const record = async () => {
@@ -101,7 +105,7 @@ function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
       ...facts,
     });
   };
-  return { store, etcd, clock, founder, record, ask };
+  return { store, etcd, clock, founder, record, ask, events };
 }
 
 const SERVING: Partial<MemberFacts> = { etcd: { wal: 'present', health: 'serving' } };
@@ -118,7 +122,7 @@ const eventually = async (what: () => Promise<boolean>): Promise<void> => {
   while (!(await what())) await new Promise((next) => setImmediate(next));
 };
 
-test('the opening is stored before anybody is told, and each member is bound to the disk that it named', async () => {
+test('the opening is stored before any member is granted it, and each member is bound to the disk that it named', async () => {
   const { ask, record } = world();
   expect(await ask('m1')).toMatchObject({ do: 'hold', code: 'waiting-for-members' });
   expect(await ask('m2')).toMatchObject({ do: 'hold', code: 'waiting-for-members' });
@@ -130,6 +134,37 @@ test('the opening is stored before anybody is told, and each member is bound to 
   });
   expect(await ask('m1')).toMatchObject({ do: 'found', founding: { state: 'new', members: MEMBERS } });
   expect(await ask('m1', { filesystem: 'other' })).toMatchObject({ do: 'hold', code: 'other-filesystem' });
+});
+
+test('every step of a founding is an event with a code from the table and its values as fields', async () => {
+  const { ask, etcd, events, founder, record } = await founded();
+  etcd.change('id-m2', { healthy: false });
+  await ask('m2', { filesystem: 'F-new', fenced: true });
+  await eventually(async () => (await record())!.replacing?.stage === 'start');
+  etcd.change(etcd.members.at(-1)!.id, { name: 'm2', healthy: true });
+  await eventually(async () => (await record())!.replacing === undefined);
+  await founder.leave('one', MEMBERS, [{ machine: 'w1', node: true, clear: true, drainUntil: 0 }]);
+  await founder.passed('one', 'w1', 'drain');
+  await founder.gone('one', 'w1');
+  await founder.reset('one', MEMBERS);
+  const { id } = (await record())!;
+  expect(events.every(({ founding }) => founding === id)).toBe(true);
+  expect(events.map(({ founding: _, ...event }) => event)).toEqual([
+    { code: 'opened_by_all' },
+    { code: 'founded_member', member: 'm1' },
+    { code: 'data_seen', member: 'm2', health: 'serving' },
+    { code: 'data_seen', member: 'm3', health: 'serving' },
+    { code: 'replacing_begun', member: 'm2', cause: 'the data on F-m2 are lost' },
+    { code: 'replacing_stage', member: 'm2', stage: 'add' },
+    { code: 'replacing_stage', member: 'm2', stage: 'start' },
+    { code: 'replacing_stage', member: 'm2', stage: 'promote' },
+    { code: 'replaced', member: 'm2' },
+    { code: 'leaving_ordered', machines: 'w1' },
+    { code: 'left_stage', machine: 'w1', stage: 'drain' },
+    { code: 'gone', machine: 'w1' },
+    { code: 'reset' },
+  ]);
+  await founder.close();
 });
 
 test('two servers on one store cannot both open: the second finds the record of the first', async () => {
@@ -144,11 +179,11 @@ test('two servers on one store cannot both open: the second finds the record of 
   expect(second).toEqual(first);
 });
 
-test('a lost disk is replaced in four steps; what etcd refuses for now is asked again', async () => {
+test('a lost disk is replaced in four steps; a call that etcd refuses is repeated', async () => {
   const { ask, etcd, record, founder } = await founded();
   etcd.change('id-m2', { healthy: false });
   const lost = { filesystem: 'F-new' };
-  // Not before the machine has confirmed that its etcd is stopped.
+  // The replacement begins only after the machine has confirmed that its etcd is stopped.
   expect(await ask('m2', lost)).toMatchObject({ do: 'replace' });
   expect((await record())!.replacing).toBeUndefined();
   etcd.refusals = ['etcdserver: unhealthy cluster'];
@@ -178,12 +213,12 @@ test('a lost disk is replaced in four steps; what etcd refuses for now is asked 
   await founder.close();
 });
 
-test('a replacement that an earlier life of the server began is gone on with from where etcd stands', async () => {
+test('a restarted server continues a replacement from the state of etcd', async () => {
   const { ask, etcd, record, founder, store } = await founded();
   etcd.change('id-m3', { healthy: false });
   await ask('m3', { filesystem: 'F-new', fenced: true });
   await founder.close();
-  // The learner was added, and that was not written down.
+  // The learner was added, but the server was killed before it stored that.
   const before = (await record())!;
   const { address, member, filesystem } = before.replacing!;
   const stopped = { ...before, replacing: { address, member, filesystem, stage: 'add' } };
@@ -198,7 +233,7 @@ test('a replacement that an earlier life of the server began is gone on with fro
   await next.founder.close();
 });
 
-test('without quorum of the others nobody is removed', async () => {
+test('a member is not removed while the others have no quorum', async () => {
   const { ask, etcd } = await founded();
   etcd.members = [];
   expect(await ask('m2', { filesystem: 'F-2', fenced: true })).toMatchObject({
@@ -212,7 +247,7 @@ test('without quorum of the others nobody is removed', async () => {
   expect(etcd.calls).toEqual([]);
 });
 
-test('members are taken out one at a time, the dead first, and never beside a quorum', async () => {
+test('members are taken out one at a time, dead ones first, and never so that the quorum is lost', async () => {
   const { etcd, founder, record } = await founded();
   const go = (...machines: string[]) =>
     founder.leave(
@@ -236,7 +271,7 @@ test('members are taken out one at a time, the dead first, and never beside a qu
   await founder.close();
 });
 
-test('a reset reaches machines that were still on their way out', async () => {
+test('a reset includes machines that were still leaving', async () => {
   const { founder, record } = await founded();
   await founder.leave('one', MEMBERS, [{ machine: 'w1', node: true, clear: true, drainUntil: 0 }]);
   await founder.reset('one', MEMBERS);
@@ -247,7 +282,7 @@ test('a reset reaches machines that were still on their way out', async () => {
   await founder.close();
 });
 
-test('an order that an earlier life of the server stored is gone on with', async () => {
+test('a restarted server carries out an order that was stored before', async () => {
   const { etcd, founder, record, store } = await founded();
   await founder.leave('one', MEMBERS.slice(0, 2), [
     { machine: 'm3', node: false, clear: true, drainUntil: 0 },
@@ -263,7 +298,7 @@ test('an order that an earlier life of the server stored is gone on with', async
   await next.founder.close();
 });
 
-test('a restore is ordered only without quorum, from one that has its own data, and ends by that machine’s marker', async () => {
+test('a restore needs a lost quorum and a member with its own data, and ends when that machine’s marker changes', async () => {
   const { ask, etcd, founder, record } = await founded();
   const { id } = (await record())!;
   const restore = (from: string) => founder.restore('one', MEMBERS, from, []);
@@ -287,7 +322,7 @@ test('a restore is ordered only without quorum, from one that has its own data, 
   await founder.close();
 });
 
-test('a restore on a machine that dies meanwhile is called off when it is silent, and then the data of another are taken', async () => {
+test('a restore on a machine that died is called off when the machine is silent, and then another member’s data are restored', async () => {
   const { ask, clock, etcd, founder, record } = await founded();
   etcd.members = [];
   const { id } = (await record())!;
@@ -297,20 +332,22 @@ test('a restore on a machine that dies meanwhile is called off when it is silent
   clock.advance(millis(61_000));
   await ask('m1', alive);
   const first = (await restore('m1', 'm2', 'm3')).restoring!;
-  await expect(callOff('m2')).rejects.toThrow('it is m1 whose data are being restored');
+  await expect(callOff('m2')).rejects.toThrow('the data that are being restored are those of m1');
   await expect(callOff('m1')).rejects.toThrow(
-    /m1 was last heard \ds ago and is restoring its data; if it is to be/,
+    /m1 was last heard \ds ago and is restoring its data; to abandon the restore/,
   );
   clock.advance(millis(61_000));
-  // One of those that were taken for lost is there again.
+  // A member that was abandoned is heard again.
   expect(await ask('m2', alive)).toMatchObject({ do: 'hold', code: 'restoring' });
-  await expect(restore('m2', 'm1', 'm3')).rejects.toThrow('`muster cluster call-off one m1` ends it');
+  await expect(restore('m2', 'm1', 'm3')).rejects.toThrow(
+    '`muster cluster call-off one m1` ends the restore',
+  );
   expect((await callOff('m1')).restoring).toBeUndefined();
   const second = (await restore('m2', 'm1', 'm3')).restoring!;
   expect(await ask('m2', alive)).toEqual({ do: 'restore', restoring: { ...second, from: id } });
   const marker = { cluster: 'one', founding: second.id, member: 'm2', machine: 'm2' };
   expect(await ask('m2', { ...alive, marker })).toMatchObject({ do: 'start' });
-  // The first had come to its end, and nobody had heard of it.
+  // The first restore had ended without the server knowing.
   const unheard = { cluster: 'one', founding: first.id, member: 'm1', machine: 'm1' };
   expect(await ask('m1', { ...alive, marker: unheard })).toMatchObject({
     do: 'hold',
@@ -319,7 +356,7 @@ test('a restore on a machine that dies meanwhile is called off when it is silent
   await founder.close();
 });
 
-test('with a restore called off, members that are a quorum after all start as they are', async () => {
+test('after a restore is called off, members that are a quorum start with their data', async () => {
   const { ask, clock, etcd, founder, record } = await founded();
   etcd.members = [];
   const { id } = (await record())!;
@@ -335,12 +372,12 @@ test('with a restore called off, members that are a quorum after all start as th
   await founder.close();
 });
 
-test('members that are gone for good are given up by name only, and not while they are heard', async () => {
+test('lost members are abandoned only by name, and not while they are heard', async () => {
   const { ask, clock, etcd, founder, record } = await founded();
   etcd.members = [];
   const restore = (from: string, ...without: string[]) => founder.restore('one', MEMBERS, from, without);
   await expect(restore('m1', 'm2', 'm3')).rejects.toThrow(
-    /m2 \(last heard 0s ago\), m3 .* what is there is not given up/,
+    /m2 \(last heard 0s ago\), m3 .* a member that is heard is not abandoned/,
   );
   clock.advance(millis(61_000));
   await expect(restore('m1')).rejects.toThrow('m1 was last heard 1m ago; power it on');
@@ -349,19 +386,19 @@ test('members that are gone for good are given up by name only, and not while th
     /m2 \(with its data, last heard 1m ago\), m3 \(.*power them on.*--without m2 m3/,
   );
   await expect(restore('m1', 'm2')).rejects.toThrow(/--without m2 m3/);
-  await expect(restore('m1', 'm2', 'm3', 'm1')).rejects.toThrow('m1 cannot be both');
+  await expect(restore('m1', 'm2', 'm3', 'm1')).rejects.toThrow('m1 cannot be both restored and abandoned');
   await expect(restore('m1', 'm2', 'm3', 'm9')).rejects.toThrow('m9 is no member');
   expect((await record())!.restoring).toBeUndefined();
   const { restoring } = await restore('m1', 'm2', 'm3');
   const marker = { cluster: 'one', founding: restoring!.id, member: 'm1', machine: 'm1' };
   await ask('m1', { etcd: { wal: 'present', health: 'down' }, marker });
-  // Whoever was given up and comes back has a disk of another founding.
+  // An abandoned member that comes back has a disk of another founding.
   const old = { cluster: 'one', founding: 'before', member: 'm2', machine: 'm2' };
   expect(await ask('m2', { ...SERVING, marker: old })).toMatchObject({ do: 'hold', code: 'foreign-marker' });
   await founder.close();
 });
 
-test('one that was never heard since the server started may have its data as well, and is given up by name', async () => {
+test('a member that was not heard since the server started may have data, and is abandoned only by name', async () => {
   const before = await founded();
   await before.founder.close();
   before.etcd.members = [];
@@ -369,13 +406,13 @@ test('one that was never heard since the server started may have its data as wel
   await ask('m1', { etcd: { wal: 'present', health: 'alive' } });
   await ask('m2', { filesystem: 'G-m2' });
   await expect(founder.restore('one', MEMBERS, 'm1', [])).rejects.toThrow(
-    /m3 \(not heard since the server started\): .*--without m3/,
+    /m3 \(not heard since the server started\); .*--without m3/,
   );
   expect((await founder.restore('one', MEMBERS, 'm1', ['m3'])).restoring).toMatchObject({ member: 'm1' });
   await founder.close();
 });
 
-test('what a member said last is told with its age', async () => {
+test('the status shows how old the last facts of a member are', async () => {
   const { clock, founder } = await founded();
   clock.advance(millis(65_000));
   const { members } = await founder.status('one', MEMBERS);
@@ -384,14 +421,14 @@ test('what a member said last is told with its age', async () => {
   await founder.close();
 });
 
-test('a worker that becomes a member is held with the way to it, and joins when its disk was cleared', async () => {
+test('a worker that becomes a member is held with instructions, and joins after its disk was cleared', async () => {
   const { ask, etcd, founder } = await founded();
   etcd.change('id-m3', { healthy: false });
   const marker = { cluster: 'one', founding: 'none', member: 'none', machine: 'm3' };
   const worker = { filesystem: 'F-worker', fenced: true };
   const held = await ask('m3', { ...worker, marker });
   expect(held).toMatchObject({ do: 'hold', code: 'other-role', text: expect.stringContaining('--clear') });
-  // One that was copied, or of another machine, is foreign as ever.
+  // A disk that was copied or belongs to another machine is still foreign.
   expect(await ask('m3', { ...worker, marker: { ...marker, machine: 'm2' } })).toMatchObject({
     do: 'hold',
     code: 'foreign-marker',
@@ -400,7 +437,7 @@ test('a worker that becomes a member is held with the way to it, and joins when 
   await founder.close();
 });
 
-test('a record that cannot be read founds nothing and starts nothing', async () => {
+test('with a record that cannot be read nothing is founded and nothing starts', async () => {
   const { ask, store } = world();
   await store.commit([{ key: KEYS.founding.key('one'), put: '{"v":2}' }]);
   await expect(ask('m1')).rejects.toThrow('not a founding of a version known here');

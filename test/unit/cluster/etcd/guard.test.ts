@@ -1,6 +1,6 @@
 /**
- * The unit's own guard, as sh runs it: without a grant of this boot nothing begins, and nothing
- * begins twice.
+ * The guard in etcd's unit, run by sh: without a grant of this boot etcd does not begin, and it
+ * never begins twice.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-/** A command of the unit, below `root`, with systemd's `$$` read; true when it ends well. */
+/** Runs a command of the unit below `root`, with systemd's `$$` replaced; true when it succeeds. */
 function succeeds(setting: string, grant = ''): boolean {
   const line = unit.split('\n').find((one) => one.startsWith(`${setting}=`))!;
   const script = /^\w+=\/bin\/sh -c '(.*)'$/
@@ -42,7 +42,7 @@ const grantOf = (state: 'new' | 'existing'): string =>
 
 const withData = (): void => void mkdirSync(join(root, 'var/lib/etcd/member/wal'), { recursive: true });
 
-test('no flag of founding stands in the unit; the grant has them all, without white space in any', () => {
+test('the unit has no flag of founding; the grant has all of them, without white space', () => {
   expect(unit).not.toContain('initial-cluster');
   expect(grantOf('new').split(' ')).toEqual([
     '--initial-cluster=cp1=https://10.0.0.11:2380,cp2=https://10.0.0.12:2380,cp3=https://10.0.0.13:2380',
@@ -57,7 +57,7 @@ test('without data and without a grant of this boot etcd does not start', () => 
   expect(succeeds('ExecStartPre', grantOf('existing'))).toBe(true);
 });
 
-test('where there were data, it does not begin anew, though it may join', () => {
+test('where data were, etcd does not begin again, but it may join', () => {
   withData();
   expect(succeeds('ExecStartPre')).toBe(true);
   expect(succeeds('ExecStartPost')).toBe(true);
@@ -67,7 +67,7 @@ test('where there were data, it does not begin anew, though it may join', () => 
   expect(succeeds('ExecStartPre', grantOf('existing'))).toBe(true);
 });
 
-test('what an interrupted start left behind is no beginning', () => {
+test('the leftovers of an interrupted start do not count as data', () => {
   mkdirSync(join(root, 'var/lib/etcd/member/wal.tmp'), { recursive: true });
   writeFileSync(join(root, 'var/lib/etcd/member/wal.tmp/0.wal'), '');
   expect(succeeds('ExecStartPre')).toBe(false);

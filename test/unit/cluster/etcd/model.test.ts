@@ -1,6 +1,6 @@
 /**
- * Random histories of three machines and a boot host: whatever happens in whatever order, etcd is
- * founded once.
+ * Random histories of up to five machines and a boot host: in every order of events etcd is founded
+ * once.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -97,7 +97,7 @@ const one = (act: (model: Model, n: number) => void) =>
       (model) =>
         act(model, n),
   );
-/** What people order of a founded cluster. */
+/** Operators' orders on a founded cluster. */
 const orders = [
   {
     weight: 2,
@@ -132,8 +132,7 @@ const orders = [
 ];
 
 /**
- * Begins with a founding that goes well in two of three histories, so that what comes after is
- * reached.
+ * In two of three histories the founding succeeds first, so that later states are reached.
  */
 function history(steps: readonly Step[], begun: number): Model {
   const model = new Model();
@@ -175,7 +174,7 @@ test('nor with disks wiped, changed and swapped, data deleted, and the store rol
   runs([...usual, ...faults], 8000);
 });
 
-test('nor when the store is lost and a person orders the opening again and again', () => {
+test('nor when the store is lost and an operator orders the opening repeatedly', () => {
   runs([...usual, ...faults, lost, person], 8000);
 });
 
@@ -207,7 +206,7 @@ test('the model founds, loses a member and replaces it', () => {
   expect(model.violations).toEqual([]);
 });
 
-/** Everything that is due is done, for a while. */
+/** Lets all machines and the executor do what is due, for some rounds. */
 function settleDown(model: Model, rounds = 30): void {
   for (let round = 0; round < rounds; round++)
     for (let n = 0; n < 5; n++) {
@@ -223,7 +222,7 @@ const voters = (model: Model): string[] =>
     .map(({ machine: name }) => name)
     .sort();
 
-test('the model grows from three to five and shrinks again, and who left may come back', () => {
+test('the model grows from three to five members and shrinks again, and a machine that left may come back', () => {
   const model = history([], 1);
   model.grow(3, 4);
   settleDown(model);
@@ -240,14 +239,14 @@ test('the model grows from three to five and shrinks again, and who left may com
   expect(model.violations).toEqual([]);
 });
 
-test('a dead member is taken out and another takes its place', () => {
+test('a dead member is taken out and another machine takes its place', () => {
   const model = history([], 1);
   model.powerOff(2);
   model.grow(3, 3);
   model.remove([2], false);
   settleDown(model);
   expect(voters(model)).toEqual(['m1', 'm2', 'm4']);
-  // It comes back when nobody waits for it, and gives up what it has.
+  // It comes back later, and stops what it runs.
   model.powerOn(2);
   settleDown(model);
   expect(model.record!.leaving).toBeUndefined();
@@ -255,7 +254,7 @@ test('a dead member is taken out and another takes its place', () => {
   expect(model.violations).toEqual([]);
 });
 
-test('nobody is taken out where etcd would lose its quorum', () => {
+test('no member is taken out when etcd would lose its quorum', () => {
   const model = history([], 1);
   model.powerOff(2);
   model.remove([0], false);
@@ -276,13 +275,13 @@ test('with two of three wiped, a restore of the third is a new founding that the
   expect(model.violations).toEqual([]);
 });
 
-test('with two of three off for good, a restore that gives them up is a new founding, with which their disks never merge', () => {
+test('with two of three off for good, a restore that abandons them is a new founding, and their disks never merge with it', () => {
   const model = history([], 1);
   model.powerOff(0);
   model.powerOff(2);
   turn(model, 1);
   model.restore(1, [0, 2]);
-  expect(model.trace.at(-1)).toContain('what is there is not given up');
+  expect(model.trace.at(-1)).toContain('a member that is heard is not abandoned');
   model.wait();
   turn(model, 1);
   model.restore(1);
@@ -298,7 +297,7 @@ test('with two of three off for good, a restore that gives them up is a new foun
   }
   settleDown(model);
   expect([model.record!.id, voters(model)]).toEqual([id, ['m2']]);
-  // Others take their places.
+  // Other machines take their places.
   model.grow(3, 4);
   model.remove([0, 2], false);
   settleDown(model);
@@ -306,7 +305,7 @@ test('with two of three off for good, a restore that gives them up is a new foun
   expect(model.violations).toEqual([]);
 });
 
-test('a reset clears all machines, and only a person founds anew', () => {
+test('a reset clears all machines, and only an operator can found again', () => {
   const model = history([], 1);
   const before = model.record!.id;
   model.reset();
@@ -346,7 +345,7 @@ test('a replacement that never starts is called off, and another member is repla
   expect(model.violations).toEqual([]);
 });
 
-test('a member that was replaced since the backup is adopted, and goes on', () => {
+test('a member that was replaced since the backup is adopted, and starts', () => {
   const model = history([], 1);
   model.wipe(1);
   settleDown(model);
@@ -362,7 +361,7 @@ test('a member that was replaced since the backup is adopted, and goes on', () =
   expect(model.violations).toEqual([]);
 });
 
-test('two wiped members are held, whatever is asked how often, and the survivor keeps its data', () => {
+test('two wiped members are held however often they ask, and the survivor keeps its data', () => {
   const model = history([], 1);
   model.wipe(0);
   model.wipe(2);

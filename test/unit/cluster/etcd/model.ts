@@ -1,7 +1,7 @@
 /**
  * Machines, disks, etcd and a boot host as a small model, for random histories: polls, delayed
- * plans, wiped and swapped disks, the server killed, its store rolled back or lost. The decisions
- * are the real ones; the model does what they say and keeps account of what must never happen.
+ * plans, wiped and swapped disks, a killed server, a store that is rolled back or lost. The
+ * decisions are the real ones; the model carries them out and records what must never happen.
  */
 
 import { type Millis, millis } from '../../../../src/base/duration.ts';
@@ -9,9 +9,8 @@ import { decide } from '../../../../src/cluster/etcd/decide.ts';
 import {
   beginReplacing,
   bindLate,
-  type Ordered,
   openByAsking,
-  openByPerson,
+  openByOperator,
   witness,
   witnessView,
 } from '../../../../src/cluster/etcd/evidence.ts';
@@ -33,6 +32,7 @@ import {
   orderReset,
   withStage,
 } from '../../../../src/cluster/etcd/leaving.ts';
+import type { Ordered } from '../../../../src/cluster/etcd/order.ts';
 import { majority } from '../../../../src/cluster/etcd/quorum.ts';
 import { nextStep } from '../../../../src/cluster/etcd/replacing.ts';
 import { orderRestore, witnessRestored } from '../../../../src/cluster/etcd/restoring.ts';
@@ -41,13 +41,13 @@ import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
 interface Disk {
   readonly filesystem: string;
   marker?: { cluster: string; founding: string; member: string; machine: string };
-  /** Which raft member's log lies here. */
+  /** The raft member whose log is on this disk. */
   wal?: { readonly founding: string; readonly identity: string };
-  /** Written beside the data once they were seen: the unit refuses `new` from then on. */
+  /** A file next to the data, written once data were seen: the unit refuses `new` from then on. */
   started: boolean;
-  /** Foundings that it was cleared of: it may join them, and not begin them. */
+  /** Foundings of which it was cleared: it may join them, but not begin them. */
   readonly left: Set<string>;
-  /** The highest revision of the store that was told to the machine. */
+  /** The highest revision of the store that the machine was sent. */
   seen: number;
 }
 
@@ -56,10 +56,10 @@ interface Machine {
   disk: Disk;
   powered: boolean;
   running: boolean;
-  /** Told, and not done yet. */
+  /** The plan that it was given and has not carried out yet. */
   plan?: EtcdDecision | GiveUp;
   fenced: boolean;
-  /** The last order to give everything up that it has done, in this boot. */
+  /** The last order to give everything up that it has carried out in this boot. */
   left?: string;
 }
 
@@ -68,29 +68,29 @@ interface Snapshot {
   readonly record: FoundingRecord | undefined;
 }
 
-/** What a machine is told that has to give something up. */
+/** The plan of a machine that has to give something up. */
 interface GiveUp {
   readonly do: 'give-up';
   readonly founding: string;
   readonly clear: boolean;
-  /** The order's name. */
+  /** Identifies the order. */
   readonly order: string;
 }
 
-/** What raft knows of one founding. */
+/** The members of one founding as raft knows them. */
 interface Cluster {
   readonly members: Map<string, { name: string; machine: string; learner: boolean }>;
   formed: boolean;
 }
 
-/** The first three are of the cluster at its beginning. */
+/** The first three are members of the cluster at the beginning. */
 export const NAMES = ['m1', 'm2', 'm3', 'm4', 'm5'] as const;
 const MEMBERS = NAMES.map((name, n) => ({ name, address: `10.0.0.${n + 1}` }));
 const addressOf = (name: string): string => MEMBERS.find((one) => one.name === name)!.address;
 
 export class Model {
   readonly machines: Machine[];
-  /** Of the Cluster's document. */
+  /** The members in the Cluster's document. */
   members: readonly string[] = NAMES.slice(0, 3);
   readonly violations: string[] = [];
   readonly trace: string[] = [];
@@ -102,7 +102,7 @@ export class Model {
   #now = millis(0);
   #opened = false;
   #rolledBack: string | undefined;
-  /** Disks that were moved by hand since the server started: what they hold, it was not told. */
+  /** Disks that were moved since the server started, so that it does not know their content. */
   #moved = new Set<Disk>();
   readonly #pulled: Disk[] = [];
   readonly #clusters = new Map<string, Cluster>();
@@ -193,7 +193,7 @@ export class Model {
     };
   }
 
-  /** A machine says what is, and is told what to do; it does so later. */
+  /** A machine reports its facts and gets a plan, which it carries out later. */
   poll(n: number): void {
     const machine = this.machines[n]!;
     if (!machine.powered || machine.plan) return;
@@ -234,7 +234,7 @@ export class Model {
     machine.plan = decision;
   }
 
-  /** A machine that leaves, or of a cluster that was reset. */
+  /** The poll of a machine that leaves, or whose cluster was reset. */
   #giveUp(machine: Machine, { marker }: MemberFacts): void {
     const { disk, name } = machine;
     const record = this.#record!;
@@ -288,7 +288,7 @@ export class Model {
     this.#granted.set(key, filesystem);
   }
 
-  /** The machine does what it was told; its own guards hold. */
+  /** The machine carries out its plan, with its own guards. */
   apply(n: number): void {
     const machine = this.machines[n]!;
     const { plan, disk, name } = machine;
@@ -362,7 +362,7 @@ export class Model {
     if (this.#born.has(identity)) this.#violation(`${identity} begins from nothing a second time`);
     this.#born.add(identity);
     machine.disk.wal = { founding, identity };
-    // The unit writes it as soon as there are data (service.ts).
+    // The unit writes it as soon as there are data (src/cluster/plan/etcd-service.ts).
     machine.disk.started = true;
     machine.running = true;
     if (this.#clusters.has(founding)) return;
@@ -385,7 +385,7 @@ export class Model {
     member.name = machine.name;
   }
 
-  /** The executor does one step; or it does it and is killed before it writes that down. */
+  /** The executor does one step; its result may be lost before it is stored. */
   work(): void {
     const record = this.#record;
     if (!record || record.reset || record.restoring) return;
@@ -406,12 +406,12 @@ export class Model {
   }
 
   #order(what: string, ordered: Ordered): boolean {
-    this.trace.push(`a person orders ${what}: ${ordered.ok ? 'yes' : ordered.text}`);
+    this.trace.push(`an operator orders ${what}: ${ordered.ok ? 'yes' : ordered.text}`);
     if (ordered.ok && ordered.record !== this.#record) this.#commit(ordered.record);
     return ordered.ok;
   }
 
-  /** The document names two machines more, or those that it had lost. */
+  /** The document gets two more machines, or machines that it had lost. */
   grow(a: number, b: number): void {
     const more = [a, b].map((n) => this.machines[n]!.name).filter((name) => !this.#record?.leaving?.[name]);
     this.members = [...new Set([...this.members, ...more])];
@@ -426,7 +426,7 @@ export class Model {
     this.members = this.members.filter((name) => !names.includes(name));
   }
 
-  /** Drained, or its Node is deleted. */
+  /** The machine was drained, or its Node was deleted. */
   pass(n: number): void {
     const { name } = this.machines[n]!;
     const leaving = this.#record?.leaving?.[name];
@@ -438,13 +438,13 @@ export class Model {
     this.#order('a reset', orderReset(this.#known(), this.#ids++));
   }
 
-  /** A minute passes: whoever does not ask again is silent. */
+  /** A minute passes: members that do not ask again are silent. */
   wait(): void {
     this.#now = millis(this.#now + 61_000);
     this.trace.push('a minute passes');
   }
 
-  /** `without`: a person gives these up. */
+  /** `without`: members that the operator abandons. */
   restore(n: number, without: readonly number[] = []): void {
     const standing = this.#record && this.#standing(this.#record.id);
     const moment = { now: 0, id: `R${this.#ids++}` };
@@ -487,8 +487,8 @@ export class Model {
   }
 
   /**
-   * Another disk is put in, the present one is kept on a shelf; `old` takes the last one from
-   * there.
+   * Another disk is put in and the present one is kept aside; `old` puts in the last one that was
+   * kept.
    */
   changeDisk(n: number, old: boolean): void {
     this.powerOff(n);
@@ -512,7 +512,7 @@ export class Model {
     this.powerOn(b);
   }
 
-  /** Somebody deletes etcd's directory, the filesystem stays. */
+  /** Somebody deletes etcd's directory; the filesystem stays. */
   removeData(n: number): void {
     const machine = this.machines[n]!;
     machine.running = false;
@@ -545,14 +545,14 @@ export class Model {
     this.#revision = 1;
   }
 
-  /** Other records are written: revisions say nothing any more. */
+  /** Other records are written, so that the revision alone does not show a rollback. */
   otherWrites(): void {
     this.#revision += 50;
   }
 
   order(): void {
     const moment = { now: 0, id: `X${this.#ids++}` };
-    if (!this.#order('the opening', openByPerson(this.#known(), moment))) return;
+    if (!this.#order('the opening', openByOperator(this.#known(), moment))) return;
     this.#opened = true;
     this.#rolledBack = undefined;
   }

@@ -1,6 +1,5 @@
 /**
- * While the document of a control plane is missing: what is still seen of its cluster, and who
- * still gets in.
+ * A cluster while the document of a control plane is missing: its status, and access for operators.
  */
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../../src/base/clock.ts';
@@ -50,7 +49,7 @@ const RECORD = {
   lists: {},
 } as const;
 
-test('etcd and the machines that are there are judged beside what is wrong with the document', async () => {
+test('etcd and the known machines are judged in addition to the faults of the document', async () => {
   const view = {
     clusterId: 'c',
     members: FOUNDING.members.map(({ name, address }) => ({
@@ -79,13 +78,13 @@ test('etcd and the machines that are there are judged beside what is wrong with 
   expect(findings.filter(({ check }) => check === 'machine').map(({ subject }) => subject)).toContain('cp1');
 });
 
-test('a cluster that was never founded is only told what is wrong with its document', async () => {
+test('for a cluster that was never founded only the faults of its document are reported', async () => {
   const { findings } = await looked(() => Promise.reject(new MusterError('E_NOT_FOUND', 'no record')));
   expect(findings.some(({ check }) => check === 'etcd')).toBe(false);
   expect(findings[0]).toMatchObject({ check: 'cluster', ok: false });
 });
 
-test('people get their certificates, and etcd is asked where the record knows of a member', async () => {
+test('operators get their certificates, and etcd is asked at the members in the record', async () => {
   await pki.found('golden', 'ECDSA-P256');
   const deps = { clusters, pki, events: { record: () => undefined }, recorded: () => FOUNDING.members };
   const { members, certificate } = await userEtcdClient(deps, 'golden', 'me');

@@ -1,4 +1,4 @@
-/** What was seen of a cluster becomes lines; whatever is not well has its line, with what to do. */
+/** Observations of a cluster become findings; every fault has one, with a remedy. */
 
 import { expect, test } from 'vitest';
 import { millis } from '../../../../src/base/duration.ts';
@@ -54,23 +54,23 @@ const failing = (findings: readonly Finding[]): string[] =>
     .filter(({ ok }) => !ok)
     .map(({ check, subject, says, fix }) => `${check} ${subject}: ${says}; ${fix}`);
 
-test('three voters that answer are well, and the line says what they bear', () => {
+test('three voters that answer are healthy, and the line says how many more etcd can lose', () => {
   const found = etcd([member(1), member(2), member(3)]);
   expect(failing(found)).toEqual([]);
-  expect(found[0]!.says).toBe('3 of 3 voters answer; it bears the loss of 1');
+  expect(found[0]!.says).toBe('3 of 3 voters answer; etcd can lose 1 more');
 });
 
-test('a member that does not answer, one that is missing and one that nobody named are each a line', () => {
+test('a silent member, a missing member and an unknown member have a line each', () => {
   const found = failing(etcd([member(1), member(2, { healthy: false }), member(4)]));
   expect(found).toEqual([
-    'etcd one: 2 of 3 voters answer; it bears the loss of 0; see the lines of its members',
+    'etcd one: 2 of 3 voters answer; etcd can lose 0 more; see the lines of its members',
     'etcd m2: member id-2 does not answer; muster cluster founding one',
     'etcd m3: no member of etcd yet; muster cluster founding one',
     "etcd m4: member id-4 (https://10.0.0.4:2380) is not in the Cluster's document; muster cluster remove-node one m4",
   ]);
 });
 
-test('a lost quorum, and a cluster that was not founded, say what is missing', () => {
+test('the lines of a lost quorum and of a cluster without founding say what is missing', () => {
   expect(failing(etcd(undefined))[0]).toMatch(/no member answers .* no quorum; power on its members/);
   const { record: _, ...unfounded } = {
     cluster: 'one',
@@ -78,11 +78,11 @@ test('a lost quorum, and a cluster that was not founded, say what is missing', (
     members: [{ name: 'm1', asked: true }],
   };
   expect(failing(judgeEtcd(unfounded, MEMBERS))).toEqual([
-    'etcd one: not founded: m2, m3 did not ask yet; muster cluster founding one',
+    'etcd one: not founded: m2, m3 have not asked yet; muster cluster founding one',
   ]);
 });
 
-test('while the document is incomplete, etcd is judged by its record and its own list, and nobody is a stranger', () => {
+test('while the document is incomplete, etcd is judged by the record and its own list, and no member is unknown', () => {
   const view = { clusterId: 'c', members: [member(1), member(2, { healthy: false }), member(3), member(4)] };
   const asked = MEMBERS.map(({ name }) => ({ name, asked: true }));
   const found = judgeEtcd({ cluster: 'one', record: RECORD, members: asked, view }, undefined);
@@ -122,7 +122,7 @@ const waiting = (by: string, signer = 'kubernetes.io/kubelet-serving') => ({
 const nodeWith = (name: string, change: Partial<ApiSeen['nodes'][number]>) =>
   API.nodes.map((node) => (node.name === name ? { ...node, ...change } : node));
 
-test('a cluster of Kubernetes in which all is well has a line for each part, all ok', () => {
+test('a healthy Kubernetes cluster has a line for each part, all ok', () => {
   const found = judgeKubernetes(FULL, kubernetes());
   expect(failing(found)).toEqual([]);
   expect(found.map(({ check }) => check)).toEqual([
@@ -173,7 +173,7 @@ test.each(FAULTS)('%s: one line fails and says so', (_, change, says) => {
   expect(found[0]).toContain(says);
 });
 
-test('with no API server nothing is said of nodes but that nothing is known', () => {
+test('without an API server one line says that nothing is known of the nodes', () => {
   const apiservers = ['cp1', 'cp2', 'cp3'].map((machine) => ({ machine, ready: false, says: 'refused' }));
   const found = failing(judgeKubernetes(FULL, { apiservers }));
   expect(found).toHaveLength(4);
@@ -191,7 +191,7 @@ const certificate = (leaf: IssuedCertificate['leaf'], to: string, from: number, 
     notAfter: (from + days) * DAY,
   }) as IssuedCertificate;
 
-test('of certificates the newest of each machine counts; what nears its end is a line, what is not for long or of nobody is not', () => {
+test('the newest certificate of each machine counts; one that expires soon has a line, a short-lived or foreign one has none', () => {
   const issuer = { keyset: 'ca', generation: 'g' } as const;
   const all = [
     certificate('kubelet', 'w1', 0, 365),
@@ -207,15 +207,15 @@ test('of certificates the newest of each machine counts; what nears its end is a
       check: 'certificate',
       subject: 'one',
       ok: true,
-      says: '2 are in force, the next ends in 115d: etcd-peer of cp1',
+      says: '2 are in force, the next expires in 115d: etcd-peer of cp1',
     },
   ]);
   expect(failing(at(320))).toEqual([
-    'certificate cp1: etcd-peer ends in 45d; its agent renews it: is cp1 heard? muster explain cp1',
+    'certificate cp1: etcd-peer expires in 45d; its agent renews it: is cp1 heard? muster explain cp1',
   ]);
 });
 
-test('machines: an alarm, one that was never heard, one that fell silent, one that is held', () => {
+test('machines with an alarm or a hold, silent machines and machines never heard have a line each', () => {
   const well = { name: 'a', heard: true, known: true };
   const found = judgeMachines([
     well,
@@ -233,7 +233,7 @@ test('machines: an alarm, one that was never heard, one that fell silent, one th
   expect(found.at(-1)).toMatchObject({ ok: true, says: '1 are heard, and none is held' });
 });
 
-test('a probe that found something else than DNS and a Service is a line with what it found', () => {
+test('a probe that failed has a line with what it found', () => {
   const found = judgeProbes('one', [
     { node: 'a', dns: 'ok', service: 'ok' },
     { node: 'b', dns: ';; connection timed out', service: 'ok' },

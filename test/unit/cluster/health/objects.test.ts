@@ -1,5 +1,5 @@
 /**
- * The line of the in-cluster objects: what planner and machines did, as the health report tells it.
+ * The line of the in-cluster objects in the status: what the planner and machines did.
  */
 
 import { expect, test } from 'vitest';
@@ -43,35 +43,37 @@ const given = (minutes: number, says?: string): Partial<ApplierStatus> => ({
 });
 
 test('one control plane that has applied the present objects is enough, whatever the API servers do now', () => {
-  expect(judged([{ state: 'applied' }, { state: 'applied' }])).toBe('ok cp1, cp2 applied the present ones');
+  expect(judged([{ state: 'applied' }, { state: 'applied' }])).toBe(
+    'ok cp1, cp2 applied the current objects',
+  );
   expect(judged([given(60, 'Error'), { state: 'applied' }, {}], { served: false })).toBe(
-    'ok cp2 applied the present ones; not yet cp1, cp3',
+    'ok cp2 applied the current objects; not yet cp1, cp3',
   );
 });
 
-test('objects that the API refuses are a line with kubectl’s words when they are on their way for five minutes', () => {
+test('objects that the API refuses are a fault after five minutes, with kubectl’s message', () => {
   expect(judged([given(4, 'Error from server'), given(1)])).toBe(
-    'ok the present ones are not applied: cp1, cp2 at it for 4m; cp1 says: Error from server',
+    'ok the current objects are not applied: cp1, cp2 applying for 4m; cp1 says: Error from server',
   );
   expect(judged([given(2), given(7, 'Error from server: no')])).toBe(
-    'FAIL the present ones are not applied: cp1, cp2 at it for 7m; cp2 says: Error from server: no; mend what it names, in the Cluster (add-ons: their files, objects and patches) or in the API; it is tried again by itself; on cp2: journalctl -u muster-objects',
+    'FAIL the current objects are not applied: cp1, cp2 applying for 7m; cp2 says: Error from server: no; correct what it names, in the Cluster (add-ons: their files, objects and patches) or in the API; it is retried automatically; on cp2: journalctl -u muster-objects',
   );
   expect(judged([given(7, 'x'.repeat(500))])).toContain(` ${'x'.repeat(240)};`);
 });
 
-test('without words of kubectl its machine’s journal is named, and so is a machine that never asked', () => {
+test('without a message of kubectl the line names the journal of its machine, or a machine that never asked', () => {
   expect(judged([{}, given(7)])).toContain('; on cp2: journalctl -u muster-objects');
   expect(judged([{}, {}])).toBe(
-    'ok the present ones are not applied: no control plane has asked for them yet',
+    'ok the current objects are not applied: no control plane has asked for them yet',
   );
   expect(judged([{}, {}], { patience: duration('0s') })).toContain('twice a minute; muster explain cp1');
 });
 
-test('who waits until all is well waits for the objects from their first second', () => {
-  expect(judged([given(0)], { patience: duration('0s') })).toMatch(/^FAIL .* cp1 at it for 0s/);
+test('verify allows no time for applying the objects', () => {
+  expect(judged([given(0)], { patience: duration('0s') })).toMatch(/^FAIL .* cp1 applying for 0s/);
 });
 
-test('while no API server is ready nothing else is said of them; an add-on that is not here is', () => {
+test('while no API server is ready, the line says only that; a missing add-on is still reported', () => {
   expect(judged([given(60, 'refused')], { served: false })).toContain(
     'no API server is ready; see the lines',
   );
@@ -107,7 +109,7 @@ test('the report has the line: status gives the objects five minutes, verify non
   expect(await line(false)).toEqual([false]);
 });
 
-test('planner and health mean the same objects: given, complained of, applied, and others after the next document', async () => {
+test('planner and health mean the same objects: given, refused, applied, and new ones after the document changed', async () => {
   const { planner, known, pki, clock, store } = await rig();
   const machine = new TestMachine('cp1');
   const clusters = followClusters(known.catalog, followMemberships(known.catalog));

@@ -1,6 +1,6 @@
 /**
- * The API as it answers, read; and probe pods made, waited for and taken away, with the script run
- * by the real shell.
+ * Reading the API's answers; making, awaiting and deleting probe pods, with their script run by the
+ * real shell.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -71,7 +71,7 @@ test('nodes, leases and requests are read from the first API server that is read
       {
         name: 'w1',
         ready: true,
-        says: 'it has not said that it is ready',
+        says: 'it has not reported that it is ready',
         version: 'v1.36.3',
         cordoned: true,
         leaseAge: 4000,
@@ -83,13 +83,13 @@ test('nodes, leases and requests are read from the first API server that is read
 });
 
 /**
- * What an earlier probe could not take away; not its pods that ended, which another may be about to
- * read.
+ * Deletes pods of an earlier probe that failed, but not pods that succeeded, which another probe
+ * may still read.
  */
 const SWEPT =
   'DELETE pods?labelSelector=app.kubernetes.io%2Fname%3Dmuster-probe&fieldSelector=status.phase%3DFailed';
 
-test('each node gets a pod, what it says is read from its end, and it is taken away', async () => {
+test('each node gets a pod; its termination message is read, and it is deleted', async () => {
   const calls: string[] = [];
   const message = 'dns=ok\nservice=ok\n';
   const played: Kube = async (path, { method = 'GET' }: KubeCall = {}) => {
@@ -122,7 +122,7 @@ test('each node gets a pod, what it says is read from its end, and it is taken a
   ]);
 });
 
-test('a probe outlives answers that are late, also the one to the making of its pod', async () => {
+test('a probe survives late answers, also when it makes its pod', async () => {
   const late = () => Promise.reject(new Error('no whole answer within 5 s'));
   const said = [
     late,
@@ -153,7 +153,7 @@ test('a probe outlives answers that are late, also the one to the making of its 
   ]);
 });
 
-test('of many nodes sixteen are probed, from all over the list', async () => {
+test('of many nodes sixteen are probed, from all parts of the list', async () => {
   const nodes = Array.from({ length: 1000 }, (_, n) => `w${n}`);
   const refusing: Kube = () => Promise.reject(new KubeRefusal(403, 'quota'));
   const of = { resolved: FULL, kube: refusing, clock: systemClock, image: 'i', id: 'q' };
@@ -169,7 +169,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true }));
 
-/** The script with programs that say what they are given to say. */
+/** Runs the script with fake programs that print the given output. */
 function runs(nslookup: string, nc: string): string {
   writeFileSync(join(home, 'nslookup'), `#!/bin/sh\ncat <<'E'\n${nslookup}\nE\n`, { mode: 0o755 });
   writeFileSync(join(home, 'nc'), `#!/bin/sh\n${nc}\n`, { mode: 0o755 });
@@ -179,10 +179,10 @@ function runs(nslookup: string, nc: string): string {
   return readFileSync(log, 'utf8');
 }
 
-/** An API server that is spoken to without TLS, as nc shows it. */
+/** What nc prints of an API server that got plain HTTP. */
 const REFUSES = 'grep -q "^GET / HTTP/1.0" && printf "HTTP/1.0 400 Bad Request\\r\\n\\r\\n"';
 
-test('the script tells the API’s address from that of the server which was asked', () => {
+test('the script distinguishes the API’s address from that of the DNS server', () => {
   const server = 'Server:\t\t10.96.0.10\nAddress:\t10.96.0.10:53\n';
   expect(runs(`${server}\nName:\tkubernetes.default\nAddress: 10.96.0.1`, REFUSES)).toBe(
     'dns=ok\nservice=ok\n',

@@ -1,5 +1,5 @@
 /**
- * The approver over an API that is played: what it writes, what it leaves, and what is recorded.
+ * The approver with a fake API: what it writes, what it leaves alone, and what it records.
  */
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../../src/base/clock.ts';
@@ -46,7 +46,7 @@ class Played {
   items: Item[];
   down = new Set<string>();
   refusal: number | undefined;
-  /** Writes are done, and their answers do not arrive. */
+  /** Writes are done, but their answers are lost. */
   deaf = false;
   readonly asked: string[] = [];
   readonly written: Record<string, unknown>[] = [];
@@ -104,7 +104,7 @@ function world(api: Played, records: () => readonly FoundingRecord[] = () => [FO
   return { approver, events, warned, settled, round };
 }
 
-test('what fits is approved, what does not is denied with the reason, both with the version that was read, and recorded', async () => {
+test('a request that matches is approved, another is denied with the reason; both are written with the version that was read, and recorded', async () => {
   const api = new Played(item('fits'), item('misfit', FOREIGN));
   const { approver, events, settled, round } = world(api);
   await settled();
@@ -122,7 +122,7 @@ test('what fits is approved, what does not is denied with the reason, both with 
       conditions: [
         {
           ...{ type: 'Denied', status: 'True', reason: 'NamesAreNotOfTheMachine' },
-          message: 'Muster: 10.0.0.11 is not of the machine, which has w1, 10.0.0.21',
+          message: 'Muster: the machine does not have 10.0.0.11, only w1, 10.0.0.21',
         },
       ],
     },
@@ -137,20 +137,20 @@ test('what fits is approved, what does not is denied with the reason, both with 
     {
       kind: 'cluster.request-denied',
       subject: 'w1',
-      reason: { code: 'names', text: '10.0.0.11 is not of the machine, which has w1, 10.0.0.21' },
+      reason: { code: 'names', text: 'the machine does not have 10.0.0.11, only w1, 10.0.0.21' },
       fields: { cluster: 'golden', request: 'misfit', requester: 'system:node:w1', signer: SERVING },
     },
   ]);
   expect(api.asked.slice(1)).toEqual(
     ['fits', 'misfit'].map((name) => `PUT 10.0.0.11 certificatesigningrequests/${name}/approval`),
   );
-  // Decided once.
+  // Each request is decided once.
   await round();
   expect([api.written.length, events.length]).toEqual([2, 2]);
   await approver.close();
 });
 
-test('an unknown node’s request, and what others have decided, is left', async () => {
+test('requests of unknown nodes, and requests that others decided, are left alone', async () => {
   const decided = { conditions: [{ type: 'Approved', status: 'True' }] };
   const foreign = item('foreign', { commonName: 'system:node:x' }, { username: 'system:node:x' });
   const api = new Played(foreign, item('approved', FOREIGN, {}, decided));
@@ -160,7 +160,7 @@ test('an unknown node’s request, and what others have decided, is left', async
   await approver.close();
 });
 
-test('what the approver in the tree was faster with is an alarm, once', async () => {
+test('a wrong request that Kubernetes approved first raises one alarm', async () => {
   const api = new Played(
     item('stolen', { sans: [] }, TOKEN, {
       conditions: [{ type: 'Approved', status: 'True' }],
@@ -182,7 +182,7 @@ test('what the approver in the tree was faster with is an alarm, once', async ()
       fields: { cluster: 'golden', request: 'stolen', requester: 'system:bootstrap:abcdef', signer: CLIENT },
     },
   ]);
-  // Another request under that name, after the API let go of the first.
+  // Another request with that name, after the API deleted the first.
   api.items = [];
   await round();
   api.items = [item('stolen', { sans: [] }, TOKEN, { conditions: [{ type: 'Approved' }] })];
@@ -191,7 +191,7 @@ test('what the approver in the tree was faster with is an alarm, once', async ()
   await approver.close();
 });
 
-test('after a conflict it is looked at again; what is refused otherwise is warned of once and tried again', async () => {
+test('after a conflict the request is read again; another refusal is logged once and retried', async () => {
   const api = new Played(item('fits'));
   api.refusal = 409;
   const { approver, events, warned, settled, round } = world(api);
@@ -207,7 +207,7 @@ test('after a conflict it is looked at again; what is refused otherwise is warne
   await approver.close();
 });
 
-test('what was written although its answer was lost is recorded when it is seen; what somebody else wrote meanwhile is not', async () => {
+test('a decision whose answer was lost is recorded when it is seen; a decision of somebody else is not', async () => {
   const api = new Played(item('misfit', FOREIGN), item('fits'));
   api.deaf = true;
   const { approver, events, warned, settled, round } = world(api);
@@ -245,7 +245,7 @@ test('all control planes are tried, the one that answered last first, and the li
   await approver.close();
 });
 
-test('of a flood, fifty are decided in a round, and the rest in the next ones', async () => {
+test('of many requests fifty are decided per round, and the rest in later rounds', async () => {
   const flood = item('flood', FOREIGN);
   const items = Array.from({ length: 70 }, (_, n) => ({
     ...flood,
@@ -260,7 +260,7 @@ test('of a flood, fifty are decided in a round, and the rest in the next ones', 
   await approver.close();
 });
 
-test('clusters that are not founded, are reset, or whose document is incomplete are not asked; nor is one twice at a time', async () => {
+test('clusters that are not founded, were reset or are incomplete are not asked, and no cluster is asked twice at a time', async () => {
   const { founded: _, ...open } = FOUNDED;
   let records: readonly FoundingRecord[] = [
     open,

@@ -1,5 +1,5 @@
 /**
- * Which requests for certificates are approved, denied or left, with requests that openssl makes.
+ * Which requests for certificates are approved, denied or left alone, with requests from openssl.
  */
 import { expect, test } from 'vitest';
 import {
@@ -33,7 +33,7 @@ const PENDING: SigningRequest = {
 };
 const TOKEN = { username: 'system:bootstrap:abcdef', groups: ['system:bootstrappers'] };
 
-/** Tokens of machines: w1's, one of a machine that left, and no other. */
+/** The owners of tokens: w1, and a machine that left. */
 const ownerOf = (id: string): string | undefined => ({ w1w1w1: 'w1', gogogo: 'gone' })[id];
 
 const decide = (change: Partial<SigningRequest>, asked: Partial<Wanted> = {}): Verdict => {
@@ -93,7 +93,13 @@ test.each<readonly [string, Partial<SigningRequest>, Partial<Wanted>, keyof type
     /server auth is missing/,
   ],
   ['without signatures', { usages: ['server auth'] }, {}, 'usages', /digital signature is missing/],
-  ['for a client too', { usages: [...PENDING.usages, 'client auth'] }, {}, 'usages', /client auth is none/],
+  [
+    'for a client too',
+    { usages: [...PENDING.usages, 'client auth'] },
+    {},
+    'usages',
+    /client auth does not belong/,
+  ],
   [
     'that says a client’s usage itself',
     {},
@@ -107,14 +113,14 @@ test.each<readonly [string, Partial<SigningRequest>, Partial<Wanted>, keyof type
     {},
     { sans: ['DNS:w1', 'IP:10.0.0.11'] },
     'names',
-    /10\.0\.0\.11 is not of the machine/,
+    /the machine does not have 10\.0\.0\.11/,
   ],
   [
     'with another’s name',
     {},
     { sans: ['DNS:w1', 'DNS:kubernetes'] },
     'names',
-    /kubernetes is not of the machine/,
+    /the machine does not have kubernetes/,
   ],
   ['with no name and no address', {}, { sans: [] }, 'names', /neither/],
   ['with a URI', {}, { sans: ['DNS:w1', 'URI:spiffe://a'] }, 'more', /spiffe:\/\/a/],
@@ -127,13 +133,13 @@ test.each<readonly [string, Partial<SigningRequest>, Partial<Wanted>, keyof type
   expect('text' in verdict && verdict.text).toMatch(says);
 });
 
-test('all that differs is said, and nothing of it breaks a line', () => {
+test('the text names every difference, and nothing in it breaks a line', () => {
   const names = Array.from({ length: 9 }, (_, n) => `DNS:n${n}`);
   const verdict = decide({ usages: ['client auth'] }, { organizations: ['a\tb'], sans: [...names, 'URI:u'] });
   expect(verdict).toMatchObject({
     do: 'deny',
     code: 'subject',
-    text: "O is a b instead of system:nodes; the usage digital signature, server auth is missing; the usage client auth is none of a kubelet's server; n0, n1, n2, n3, n4 and 4 more is not of the machine, which has w1, 10.0.0.21, fd00:0:0::21; it asks for u as well",
+    text: "O is a b instead of system:nodes; the usage digital signature, server auth is missing; the usage client auth does not belong in a kubelet's server certificate; the machine does not have n0, n1, n2, n3, n4 and 4 more, only w1, 10.0.0.21, fd00:0:0::21; it also asks for u",
   });
 });
 
@@ -174,11 +180,11 @@ test.each<readonly [string, Partial<SigningRequest>, Partial<Wanted>, string]>([
   expect(decide(change, asked)).toEqual({ do: 'leave', why });
 });
 
-test('a client request for a machine by who is not that machine is denied; approved already, it is an alarm', () => {
+test('a client request for another machine is denied; if it is already approved, it raises an alarm', () => {
   const by = (change: Partial<SigningRequest>) => decide({ ...CLIENT_OF, ...change }, AS_CLIENT);
   expect(by(TOKEN)).toMatchObject({ do: 'deny', machine: 'w1', code: 'requester' });
   expect(by({ username: 'kubernetes-admin' })).toMatchObject({ do: 'deny', machine: 'w1' });
-  // About the one who asks, if it is a machine.
+  // The verdict is about the requester, if it is a machine.
   expect(by({ username: 'system:node:w2' })).toEqual({
     ...{ do: 'deny', machine: 'w2', code: 'requester' },
     text: 'system:node:w2 asks for the client certificate of system:node:w1',
@@ -190,7 +196,7 @@ test('a client request for a machine by who is not that machine is denied; appro
   });
 });
 
-test('a client request that names two nodes, or that only others can read, does not get by', () => {
+test('a client request that names two nodes, or that only others can read, is not approved', () => {
   const two = (...names: readonly string[]) =>
     assembled({ subject: names.map((name) => element(TAG.set, pairOf('2.5.4.3', Buffer.from(name)))) });
   const by = (request: string) =>
@@ -205,7 +211,7 @@ test('a client request that names two nodes, or that only others can read, does 
   });
 });
 
-test('what the API gives is read field by field, and what is not there is empty', () => {
+test('objects of the API are read field by field, and missing fields are empty', () => {
   const at = '2026-01-01T00:00:00Z';
   const item = {
     metadata: { name: 'a', uid: 'u', creationTimestamp: at },
@@ -269,7 +275,7 @@ test.each<
     AS_CLIENT,
     'w1',
     'token',
-    /system:bootstrap:usedup is no unused token/,
+    /system:bootstrap:usedup is not the unused token/,
   ],
   [
     'its name, and it has left the cluster',
@@ -277,7 +283,7 @@ test.each<
     { commonName: 'system:node:gone', sans: [] },
     undefined,
     'token',
-    /is no unused token of a machine of this cluster/,
+    /is not the unused token of a machine of this cluster/,
   ],
 ])('a machine’s token that asks for %s is denied', (_, change, asked, machine, code, says) => {
   const verdict = decide({ ...MACHINE_TOKEN, ...change }, asked);
@@ -287,7 +293,7 @@ test.each<
     expect(decide({ ...MACHINE_TOKEN, ...change, state: 'approved' }, asked)).toMatchObject({ do: 'alarm' });
 });
 
-test('the name of a machine’s token without its group is anybody’s', () => {
+test('the name of a machine’s token without its group proves nothing', () => {
   const nobody = { ...MACHINE_TOKEN, groups: TOKEN.groups };
   expect(decide(nobody, AS_CLIENT)).toMatchObject({ do: 'deny', machine: 'w1', code: 'requester' });
 });

@@ -1,6 +1,6 @@
 /**
- * Requests as an API gives them, damaged: decided without an exception, and approved only if
- * nothing that counts was touched.
+ * Damaged requests: the decision throws no exception, and approves only if nothing relevant was
+ * damaged.
  */
 import { expect, test } from 'vitest';
 import { parsed } from '../../../../src/base/foreign-json.ts';

@@ -1,4 +1,4 @@
-/** Labels and taints of nodes that are there, over an API that is played. */
+/** Labels and taints of registered nodes, with a fake API. */
 
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
@@ -43,9 +43,9 @@ class Played {
   readonly asked: string[] = [];
   down = false;
   refusal: string | undefined;
-  /** The control planes have not given Muster its role yet. */
+  /** The control planes have not given Muster its permissions yet. */
   roleless = false;
-  /** Somebody writes to every node between our look and our writing. */
+  /** Somebody writes to every node between our read and our write. */
   busy = false;
 
   readonly kubes =
@@ -130,7 +130,7 @@ const GPU: Groups = [
 const TAINT: NodeTaint = { key: 'gpu', value: 'yes', effect: 'NoSchedule' };
 const NOT_READY: NodeTaint = { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute' };
 
-test('a node that has registered gets what a kubelet may not say, once, and what is there already is not written', async () => {
+test('a registered node gets labels that a kubelet may not set, once; labels that it has are not written', async () => {
   const api = new Played();
   api.nodes.set('w1', node({ gpu: 'yes' }, NOT_READY, TAINT));
   const { keeper, settled, round, said } = world(api, GPU);
@@ -145,7 +145,7 @@ test('a node that has registered gets what a kubelet may not say, once, and what
   await keeper.close();
 });
 
-test('a machine that registers later is looked at until it has; one of which nothing is said, never', async () => {
+test('a machine that registers later is read until it has registered; a machine without settings is never read', async () => {
   const api = new Played();
   api.nodes.set('w2', node());
   const { keeper, settled, round, said } = world(api, GPU);
@@ -158,7 +158,7 @@ test('a machine that registers later is looked at until it has; one of which not
   await keeper.close();
 });
 
-test('what the document takes back goes, what people changed in between stays, in another life of the server as well', async () => {
+test('settings removed from the document are removed from the node, changes by others stay, also after a restart of the server', async () => {
   const api = new Played();
   api.nodes.set('w1', node({ own: 'x' }));
   const first = world(api, [
@@ -194,7 +194,7 @@ test('between two documents labels and taints are everybody’s', async () => {
   await keeper.close();
 });
 
-test('whoever was faster is not overwritten; it is done in a later round', async () => {
+test('a concurrent change is not overwritten; the settings are written in a later round', async () => {
   const api = new Played();
   api.nodes.set('w1', node());
   api.busy = true;
@@ -316,7 +316,7 @@ test('whatever a node has and was given, it has all that is wanted afterwards, a
       for (const one of there.taints)
         if (!wanted.taints.some(({ key, effect }) => key === one.key && effect === one.effect))
           expect(texts.includes(taintText(one))).toBe(!before.taints.map(taintText).includes(taintText(one)));
-      // Of what is as it shall be, nothing is written.
+      // Nothing is written where the settings are already right.
       expect(nodeChange(is, wanted, wanted)).toBeUndefined();
       expect(sameSettings(wanted, { labels: wanted.labels, taints: [...wanted.taints].reverse() })).toBe(
         true,

@@ -65,7 +65,7 @@ test('a token is nobody’s once its machine has joined, and the machine’s nex
   expect(events.map(({ reason }) => reason?.code)).toEqual(['handed-out', 'used', 'handed-out']);
 });
 
-test('a record that cannot be read is passed over, and its machine gets another token', async () => {
+test('a record that cannot be read is skipped, and its machine gets another token', async () => {
   const store = openMemoryStore();
   await store.commit([{ key: 'join-tokens/golden/w1', put: '{"v":9}' }]);
   const { tokens } = await opened(store);
@@ -73,7 +73,7 @@ test('a record that cannot be read is passed over, and its machine gets another 
   expect(await textOf(tokens)).toMatch(/^[a-z0-9]{6}\./);
 });
 
-/** An API that remembers Secrets. */
+/** A fake API with Secrets. */
 class Played {
   readonly secrets = new Map<string, Readonly<Record<string, string>>>();
   writes = 0;
@@ -136,13 +136,13 @@ async function keeping() {
   };
 }
 
-test('a token becomes a Secret when the API is there, forty minutes late, for a quarter of an hour from then', async () => {
+test('a token becomes a Secret when the API answers, even forty minutes late, and expires after a quarter of an hour', async () => {
   const { tokens, api, keeper, after, found, clock } = await keeping();
   const [id = '', secret] = (await textOf(tokens)).split('.');
   await after('40m');
   expect(api.calls).toBe(0);
   found();
-  // The agent asks with every poll.
+  // The agent asks at every poll.
   await textOf(tokens);
   await after('12s');
   const until = new Date(clock.now() + duration('15m')).getTime();
@@ -156,7 +156,7 @@ test('a token becomes a Secret when the API is there, forty minutes late, for a 
   await keeper.close();
 });
 
-test('it is renewed while its machine asks, a few times and not with each poll; whoever asks no more is left to run out', async () => {
+test('a token is renewed while its machine asks, but not at each poll; otherwise it expires', async () => {
   const { tokens, api, keeper, after, found, clock } = await keeping();
   found();
   const id = (await textOf(tokens)).slice(0, 6);
@@ -196,7 +196,7 @@ test.each([
   await keeper.close();
 });
 
-test('one that the API has forgotten is forgotten here too', async () => {
+test('a token that is gone from the API is deleted here too', async () => {
   const { tokens, api, keeper, after, found } = await keeping();
   found();
   await textOf(tokens);
@@ -208,7 +208,7 @@ test('one that the API has forgotten is forgotten here too', async () => {
   await keeper.close();
 });
 
-test('an API that refuses for minutes is said once, and asked again', async () => {
+test('an API that refuses for minutes is logged once, and asked again', async () => {
   const { tokens, api, keeper, after, found, warned } = await keeping();
   found();
   api.refuses = 403;

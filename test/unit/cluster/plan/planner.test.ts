@@ -174,7 +174,7 @@ test('a restart of API servers reaches one control plane after the other; foundi
   expect(waits.lines.at(-1)).toMatchObject({
     do: 'hold',
     code: 'waiting-for-turn',
-    text: 'cp2 is changed first: its kube-apiserver was not started anew yet.',
+    text: 'cp2 is changed first: its kube-apiserver was not restarted yet.',
   });
   expect(waits.pollSeconds).toBe(2);
   // All else of the plan is done meanwhile.

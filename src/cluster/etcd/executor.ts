@@ -1,0 +1,83 @@
+/**
+ * Carries out what the records say is to be done at etcd: members removed, added as learners and
+ * promoted. Each result is stored before the next step, so that the next life of the server
+ * continues from the record.
+ */
+import { type Clock, pause } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import type { Log } from '../../base/log.ts';
+import type { ClusterState } from './cluster-state.ts';
+import { hasWork, nextWork } from './next-step.ts';
+import type { FoundingRecords } from './records.ts';
+import type { ReplacingStep } from './replacing.ts';
+import type { EtcdGateway } from './views.ts';
+
+interface ExecutorDeps {
+  readonly records: FoundingRecords;
+  readonly gateway: (cluster: string) => EtcdGateway;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Between two looks at etcd while it has to be waited for. */
+  readonly interval: Millis;
+  /** Aborts when the server stops. */
+  readonly signal: AbortSignal;
+}
+
+export class Executor {
+  readonly #deps: ExecutorDeps;
+
+  constructor(deps: ExecutorDeps) {
+    this.#deps = deps;
+  }
+
+  /** Works until the cluster's record has nothing more to do; one loop for each cluster. */
+  start(state: ClusterState): void {
+    const { cluster } = state;
+    state.executing ??= this.#run(state)
+      .catch((error: unknown) => this.#deps.log.error({ err: error, cluster }, 'replacing a member'))
+      .finally(() => {
+        state.executing = undefined;
+      });
+  }
+
+  async #run(state: ClusterState): Promise<void> {
+    const { records, clock, log, interval, signal } = this.#deps;
+    const { cluster } = state;
+    while (!signal.aborted) {
+      const read = await records.read(cluster);
+      const { record } = read;
+      if (!record || !hasWork(record)) return;
+      const addresses = state.addresses(record);
+      const step = nextWork(record, await state.views.fresh(addresses));
+      state.waiting = undefined;
+      try {
+        if (step.do === 'note') await state.inTurn(() => records.write(step.record, read, step.step));
+        else if (step.do === 'wait') state.waiting = step.why;
+        else await this.#ask(cluster, addresses, step);
+        if (step.do !== 'wait') continue;
+      } catch (error) {
+        // etcd answers "unhealthy cluster" for seconds after a removal, and "not in sync" until the
+        // learner has caught up. It is asked again.
+        state.waiting = `${step.do}: ${(error as Error).message}`;
+        log.debug({ err: error, cluster }, 'replacing a member: etcd refuses for now');
+      }
+      await pause(clock, interval, signal);
+    }
+  }
+
+  async #ask(
+    cluster: string,
+    addresses: ReturnType<ClusterState['addresses']>,
+    step: Extract<ReplacingStep, { do: 'remove' | 'add' | 'promote' }>,
+  ): Promise<void> {
+    const gateway = this.#deps.gateway(cluster);
+    switch (step.do) {
+      case 'remove':
+        return gateway.remove(addresses, step.id);
+      case 'add':
+        return gateway.addLearner(addresses, step.peerUrl);
+      case 'promote':
+        return gateway.promote(addresses, step.id);
+    }
+  }
+}

@@ -1,0 +1,65 @@
+/** What etcd of one cluster says of its members, asked at most once a second. */
+import type { Clock } from '../../base/clock.ts';
+import { millis } from '../../base/duration.ts';
+import type { Log } from '../../base/log.ts';
+import type { EtcdView, MemberAddress } from './founding.ts';
+
+/** etcd of one cluster as the boot host reaches it, with a client certificate of its own. */
+export interface EtcdGateway {
+  /** Resolves with undefined when no member answers a linearizable read. */
+  view(members: readonly MemberAddress[]): Promise<EtcdView | undefined>;
+  /** These three ask one member after the other; they throw with etcd's message when it refuses. */
+  remove(members: readonly MemberAddress[], id: string): Promise<void>;
+  addLearner(members: readonly MemberAddress[], peerUrl: string): Promise<void>;
+  promote(members: readonly MemberAddress[], id: string): Promise<void>;
+}
+
+/** A view is used again for this long. */
+const VIEW_KEPT = millis(1000);
+
+interface EtcdViewsDeps {
+  readonly cluster: string;
+  readonly gateway: (cluster: string) => Pick<EtcdGateway, 'view'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export class EtcdViews {
+  readonly #deps: EtcdViewsDeps;
+  #last: { readonly at: number; readonly view: EtcdView | undefined } | undefined;
+  #asking: Promise<EtcdView | undefined> | undefined;
+
+  constructor(deps: EtcdViewsDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * At most a second old; undefined when no member answers. Callers that come while etcd is being
+   * asked share its answer.
+   */
+  recent(members: readonly MemberAddress[]): Promise<EtcdView | undefined> {
+    const { clock } = this.#deps;
+    if (this.#last && clock.monotonic() - this.#last.at < VIEW_KEPT) return Promise.resolve(this.#last.view);
+    this.#asking ??= this.#ask(members);
+    return this.#asking;
+  }
+
+  /** As it is now, whatever was seen a moment ago. */
+  fresh(members: readonly MemberAddress[]): Promise<EtcdView | undefined> {
+    this.#last = undefined;
+    return this.recent(members);
+  }
+
+  async #ask(members: readonly MemberAddress[]): Promise<EtcdView | undefined> {
+    const { cluster, gateway, clock, log } = this.#deps;
+    let view: EtcdView | undefined;
+    try {
+      view = await gateway(cluster).view(members);
+    } catch (error) {
+      log.debug({ err: error, cluster }, 'etcd does not answer');
+    }
+    this.#last = { at: clock.monotonic(), view };
+    this.#asking = undefined;
+    return view;
+  }
+}
