@@ -4,6 +4,7 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { isatty } from 'node:tty';
 import { openAgents } from './agent/agents.ts';
 import { startApi } from './api/api.server.ts';
 import { artifactRoutes } from './api/artifacts.ts';
@@ -391,15 +392,22 @@ function reread(networks: LiveNetworks, { assets }: Pick<State, 'assets'>): void
 }
 
 /**
- * Runs until SIGTERM or SIGINT; SIGHUP reads documents and loader directories again. Throws
- * MusterError when it cannot start, and when the store cannot go on: whoever supervises the process
- * starts it again.
+ * Runs until SIGTERM or SIGINT. SIGHUP reads documents and loader directories again; but when
+ * standard input or output is a terminal, it ends the server in order, because that terminal was
+ * closed. Throws MusterError when the server cannot start, and when the store fails for good: the
+ * service manager starts the process again.
  */
 export async function serve(options: ServeOptions): Promise<void> {
   const clock = systemClock;
-  const log = createLog({ level: options.logLevel, pretty: process.stdout.isTTY === true });
+  const onTerminal = isatty(0) || isatty(1);
+  const metrics = createMetrics();
+  const log = createLog({
+    level: options.logLevel,
+    pretty: process.stdout.isTTY === true,
+    dropped: (lines) => metrics.add('muster_log_lines_dropped_total', {}, lines),
+  });
   const stopping = new AbortController();
-  const common = { clock, log, metrics: createMetrics(), signal: stopping.signal };
+  const common = { clock, log, metrics, signal: stopping.signal };
   const manager = connectServiceManager({ env: process.env, clock, log });
   const ended = Promise.withResolvers<void>();
   // What was opened last is closed first, also when starting fails half-way.
@@ -420,7 +428,9 @@ export async function serve(options: ServeOptions): Promise<void> {
       reread(networks, state);
       await ready();
     };
-    process.on('SIGHUP', () => void reload());
+    // A terminal sends SIGHUP when it is closed; a service manager, to reload.
+    if (onTerminal) process.once('SIGHUP', () => ended.resolve());
+    else process.on('SIGHUP', () => void reload());
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.resolve());
     await ready();
     await ended.promise;

@@ -74,6 +74,11 @@ export const METRICS = {
     help: 'Events that did not reach the journal (disk full, or faster than the disk takes them). They were in memory.',
     labels: [],
   },
+  muster_log_lines_dropped_total: {
+    type: 'counter',
+    help: 'Lines that could not be written to the log (terminal closed, disk full, reader gone) and were dropped.',
+    labels: [],
+  },
   muster_documents: { type: 'gauge', help: 'Documents by kind.', labels: ['kind'] },
   muster_document_faults: {
     type: 'gauge',

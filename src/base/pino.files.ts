@@ -1,6 +1,7 @@
 /** The daemon's log: JSON lines for machines, one readable line each on a terminal. */
 import pino from 'pino';
 import type { Log } from './log.ts';
+import { openLogSink } from './log-sink.files.ts';
 
 /** Fields whose values never reach a log, at the top and one level down. */
 const SECRET_FIELDS = [
@@ -17,31 +18,41 @@ const SECRET_FIELDS = [
 
 export interface DaemonLog extends Log {
   /**
-   * Resolves when what was logged before is written; call before the process ends. Never rejects.
+   * Resolves when what was logged before is written, or cannot be: call it before the process ends.
+   * Never rejects.
    */
   flush(): Promise<void>;
-  /**
-   * The same log for lines that carry no secrets by what they are (events): looking for some costs
-   * half of such a line.
-   */
+  /** The same log for lines without secrets (events): looking for secrets costs half of a line. */
   readonly unredacted: Log;
 }
 
-/**
- * A logger to `fd` (default standard output). `pretty` prints `10:15:02 INFO message key=value`
- * instead of JSON. Lines are written one after the other without waiting for the reader, so a slow
- * journal does not delay an answer.
- */
-export function createLog(options: {
+export interface DaemonLogOptions {
   readonly level: string;
+  /** Lines like `10:15:02 INFO message key=value` instead of JSON. */
   readonly pretty: boolean;
+  /** Default: standard output. */
   readonly fd?: number;
-}): DaemonLog {
-  // With a least length of 0 nothing tells when a write that is under way has ended.
-  const destination = pino.destination({ dest: options.fd ?? 1, sync: false, minLength: 1 });
-  const stream = options.pretty
-    ? { write: (line: string) => void destination.write(prettyLine(line)) }
-    : destination;
+  /** Is called when lines could not be written and were dropped. */
+  readonly dropped?: (lines: number) => void;
+}
+
+/**
+ * A logger that never blocks and never fails: lines are written one after the other without waiting
+ * for the reader, so a slow journal delays no answer, and lines that cannot be written are dropped
+ * and counted (log-sink.files.ts).
+ */
+export function createLog(options: DaemonLogOptions): DaemonLog {
+  const shown = (line: string): string => (options.pretty ? prettyLine(line) : line);
+  const sink = openLogSink({
+    fd: options.fd ?? 1,
+    dropped: options.dropped ?? (() => {}),
+    report: (lines, error) => {
+      const time = new Date().toISOString();
+      const msg = 'lines of this log could not be written and were dropped';
+      return shown(`${JSON.stringify({ level: 'warn', time, lines, error, msg })}\n`);
+    },
+  });
+  process.once('exit', sink.writeNow);
   const logger = pino(
     {
       level: options.level,
@@ -53,15 +64,13 @@ export function createLog(options: {
         censor: '[redacted]',
       },
     },
-    stream,
+    { write: (line: string) => sink.write(shown(line)) },
   );
-  // An error means that the reader of the log has gone: there is nobody left to tell.
-  const flush = (): Promise<void> => new Promise((resolve) => destination.flush(() => resolve()));
   const unredacted = logger.child({}, { redact: [] });
-  return Object.assign(logger, { flush, unredacted }) as unknown as DaemonLog;
+  return Object.assign(logger, { flush: sink.flush, unredacted }) as unknown as DaemonLog;
 }
 
-/** One JSON line of pino as a line for people. Control characters in values stay escaped. */
+/** Turns a JSON line of pino into a line for people. Control characters in values stay escaped. */
 export function prettyLine(line: string): string {
   const { time, level, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const rest = Object.entries(fields).map(([key, value]) => `${key}=${plain(value)}`);

@@ -1,0 +1,119 @@
+/** The server goes on when its log cannot be written, and ends when it is asked to. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { connectApi } from '../../src/cli/client.socket.ts';
+
+const ROOT = path.join(import.meta.dirname, '../..');
+const WAIT = { timeout: 20_000, interval: 100 };
+
+let dir: string;
+let port: number;
+let started: ChildProcess | undefined;
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const probe = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port: free } = probe.address() as net.AddressInfo;
+      probe.close(() => resolve(free));
+    });
+  });
+
+beforeEach(async () => {
+  port = await freePort();
+  dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-log-'));
+});
+afterEach(() => {
+  started?.kill('SIGKILL');
+  const server = serverPid();
+  if (server !== undefined && isRunning(server)) process.kill(server, 'SIGKILL');
+  fs.rmSync(dir, { recursive: true, force: true });
+});
+
+/** The server as a shell command; its process id is in `DIR/pid`. */
+const command = (): string => {
+  const words = [
+    process.execPath,
+    path.join(ROOT, 'src/cli/main.ts'),
+    'serve',
+    ...['--state', path.join(dir, 'state'), '--socket', path.join(dir, 'muster.sock')],
+    ...['--http-port', String(port)],
+  ];
+  return `echo $$ > ${dir}/pid; exec ${words.map((word) => `'${word}'`).join(' ')}`;
+};
+
+function serverPid(): number | undefined {
+  try {
+    return Number(fs.readFileSync(path.join(dir, 'pid'), 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the process is there and has not ended; a zombie has. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+const client = () => connectApi(path.join(dir, 'muster.sock'));
+
+/** Applies a document, which logs, and reads the status: the server answers. */
+async function isServing(name: string): Promise<void> {
+  const text = JSON.stringify({
+    apiVersion: 'muster/v1',
+    kind: 'Profile',
+    metadata: { name },
+    spec: { boot: 'hold' },
+  });
+  await vi.waitFor(() => client().call('POST', '/v1/apply', { body: Buffer.from(text) }), WAIT);
+  expect(await client().call('GET', '/v1/status')).toMatchObject({ version: expect.any(String) });
+}
+
+const ended = (pid: number) => vi.waitFor(() => expect(isRunning(pid)).toBe(false), WAIT);
+
+test('a full disk drops the lines of the log, counts them, and SIGTERM ends the server', async () => {
+  started = spawn('sh', ['-c', `${command()} > /dev/full`], { stdio: 'ignore' });
+  await isServing('one');
+  await isServing('two');
+  const metrics = await client().call<string>('GET', '/metrics');
+  expect(Number(/^muster_log_lines_dropped_total (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(0);
+  process.kill(serverPid()!, 'SIGTERM');
+  await ended(serverPid()!);
+});
+
+test('a reader of the log that goes away stops nothing, and SIGTERM ends the server', async () => {
+  started = spawn('sh', ['-c', command()], { stdio: ['ignore', 'pipe', 'ignore'] });
+  await isServing('one');
+  started.stdout!.destroy();
+  await isServing('two');
+  await isServing('three');
+  process.kill(serverPid()!, 'SIGTERM');
+  await ended(serverPid()!);
+});
+
+test('a server in the foreground ends in order when its terminal is closed', async () => {
+  started = spawn('script', ['-qec', command(), '/dev/null'], { stdio: ['pipe', 'ignore', 'ignore'] });
+  await isServing('one');
+  const pid = serverPid()!;
+  // The terminal goes away with the program that holds it.
+  started.kill('SIGKILL');
+  await ended(pid);
+  // The socket was removed: the server closed what it had opened.
+  expect(fs.existsSync(path.join(dir, 'muster.sock'))).toBe(false);
+});
+
+test('without a terminal, SIGHUP is a reload', async () => {
+  started = spawn('sh', ['-c', command()], { stdio: 'ignore' });
+  await isServing('one');
+  process.kill(serverPid()!, 'SIGHUP');
+  await isServing('two');
+  process.kill(serverPid()!, 'SIGTERM');
+  await ended(serverPid()!);
+});
