@@ -1,4 +1,5 @@
 /** What `make demo` installs on a fresh host is what the scripts that it runs need. */
+import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
 import { read } from './tree.ts';
 
@@ -10,4 +11,16 @@ test('make demo asks for the package of every tool without which its images cann
     // A tool, or tool=package where Debian's has another name.
     for (const tool of tools) expect(needed, `${tool} of ${script}`).toContain(tool.split('=').at(-1));
   }
+});
+
+test('README shows the machines of make demo, in its order, and how many expectations held', () => {
+  const demo = load(read('lab/demo.yaml')) as {
+    machines: { name: string; firmware: string }[];
+    expect: object[];
+  };
+  const shown = /^NAME .*\n([\s\S]*?)\n\ndemo: all (\d+) expectations held/m.exec(read('README.md'))!;
+  expect(shown[1]!.split('\n').map((row) => row.split(/ +/).slice(0, 2))).toEqual(
+    demo.machines.map(({ name, firmware }) => [name, firmware]),
+  );
+  expect(Number(shown[2])).toBe(demo.expect.length);
 });
