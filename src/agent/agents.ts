@@ -22,7 +22,7 @@ import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { createAgentApi } from './agent-api.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
-import { type Identities, openIdentities } from './identities.ts';
+import { type AgentRecord, type Identities, openIdentities } from './identities.ts';
 import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer } from './layer.ts';
 import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machine-layer.ts';
@@ -195,14 +195,9 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     layer(request) {
       const { certificate } = transport;
       if (certificate === undefined || options === undefined || tickets === undefined) throw notUp();
-      const { machine, session, plan } = request;
       const { authority } = certificate;
-      const now = clock.now();
-      if (request.delivery === 'inline') return inlineLayer({ machine, authority, now, plan });
-      const ticket = session === PREVIEW_SESSION ? NO_TICKET : tickets.of({ id: session, machine }).reveal();
-      const settings = settingsFor(request, { port: server?.port ?? options.port, authority, ticket, now });
-      deps.made?.(settings);
-      return agentLayer(settings);
+      const host = { authority, tickets, port: server?.port ?? options.port, now: clock.now() };
+      return hostLayer(request, host, deps.made);
     },
     async listen(given) {
       options = given;
@@ -212,11 +207,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     refresh: rounds.now,
     port: () => server?.port,
     fault: rounds.failure,
-    certificateState(machine, serial) {
-      const record = identities.get(machine);
-      if (record?.serial !== serial && record?.next?.serial !== serial) return 'superseded';
-      return record.revoked === undefined ? 'valid' : 'revoked';
-    },
+    certificateState: (machine, serial) => stateOf(identities.get(machine), serial),
     rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
     async close() {
       unsubscribe();
@@ -224,6 +215,26 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       await server?.close();
     },
   };
+}
+
+/** The agent's layer with the boot host's CA and, for a boot, a ticket. */
+function hostLayer(
+  request: LayerRequest,
+  host: Pick<AgentSettings, 'authority' | 'now'> & { readonly tickets: Tickets; readonly port: number },
+  made: AgentsDeps['made'],
+): ConfigLayer {
+  const { machine, session, plan } = request;
+  const { tickets, ...known } = host;
+  if (request.delivery === 'inline') return inlineLayer({ machine, ...known, plan });
+  const ticket = session === PREVIEW_SESSION ? NO_TICKET : tickets.of({ id: session, machine }).reveal();
+  const settings = settingsFor(request, { ...known, ticket });
+  made?.(settings);
+  return agentLayer(settings);
+}
+
+function stateOf(record: AgentRecord | undefined, serial: string): 'valid' | 'superseded' | 'revoked' {
+  if (record?.serial !== serial && record?.next?.serial !== serial) return 'superseded';
+  return record.revoked === undefined ? 'valid' : 'revoked';
 }
 
 /** A machine that was ready may be running: its agent could not be heard while we were down. */

@@ -102,7 +102,7 @@ export function documentOf(
   if (macs.length === 0)
     throw new MusterError(
       'E_USAGE',
-      `all addresses of "${member.name}" stand in other Machine documents; add the machine there, or correct them`,
+      `all addresses of "${member.name}" are in other Machine documents already; add the machine there, or correct them`,
     );
   const { uuid, serial } = ownHardware(seen, others);
   const spec: MachineSpec = {

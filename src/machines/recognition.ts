@@ -35,8 +35,8 @@ export const POINTS = {
   'other-mac-seen': { points: 30, text: 'another of its addresses was seen before' },
   uuid: { points: 30, text: 'the UUID is the same' },
   serial: { points: 10, text: 'the serial is the same' },
-  'uuid-differs': { points: -40, text: 'the UUID is another' },
-  'serial-differs': { points: -30, text: 'the serial is another' },
+  'uuid-differs': { points: -40, text: 'the UUID differs' },
+  'serial-differs': { points: -30, text: 'the serial differs' },
 } as const;
 
 const THRESHOLD = 50;
@@ -136,26 +136,7 @@ export function createRecognitionIndex(): RecognitionIndex {
     const mac = macEvidence(known, evidence);
     const sameUuid = uuid !== undefined && known.uuidKey === uuid && !shared(byUuid.get(uuid));
     const sameSerial = serial !== undefined && known.serialKey === serial && !shared(bySerial.get(serial));
-    const because: EvidenceKind[] = mac ? [mac] : [];
-    if (sameUuid && sameSerial) because.push('uuid-and-serial');
-    else if (sameUuid) because.push('uuid');
-    else if (sameSerial) because.push('serial');
-    const against: EvidenceKind[] = [];
-    if (uuid !== undefined && known.uuidKey !== undefined && known.uuidKey !== uuid)
-      against.push('uuid-differs');
-    if (serial !== undefined && known.serialKey !== undefined && known.serialKey !== serial)
-      against.push('serial-differs');
-    // When a board is replaced and its network card kept, the contradicting UUID does not outweigh
-    // the address that the machine boots from.
-    if (mac !== 'boot-mac' && mac !== 'boot-mac-seen') because.push(...against);
-    return {
-      name: known.name,
-      score: because.reduce((sum, kind) => sum + POINTS[kind].points, 0),
-      because,
-      documented: known.documented,
-      clear: mac === 'boot-mac' && against.length === 0,
-      doubtful: mac === undefined && known.seenMacs.length > 0,
-    };
+    return scored(known, mac, { uuid: sameUuid, serial: sameSerial }, { uuid, serial });
   };
 
   const candidates = (evidence: Evidence, uuid?: string, serial?: string): ReadonlySet<string> => {
@@ -192,10 +173,10 @@ export function createRecognitionIndex(): RecognitionIndex {
     recognise(evidence) {
       const uuid = uuidKey(evidence.uuid);
       const serial = serialKey(evidence.serial);
-      const scored: Scored[] = [];
+      const fits: Scored[] = [];
       for (const name of candidates(evidence, uuid, serial))
-        scored.push(score(claims.get(name)!, evidence, uuid, serial));
-      return judge(scored.filter((one) => one.score >= THRESHOLD));
+        fits.push(score(claims.get(name)!, evidence, uuid, serial));
+      return judge(fits.filter((one) => one.score >= THRESHOLD));
     },
     owner(mac) {
       const names = byMac.get(mac) ?? bySeenMac.get(mac);
@@ -206,6 +187,35 @@ export function createRecognitionIndex(): RecognitionIndex {
       if (typeof names === 'string') return [names];
       return names === undefined || names.size > MAX_SHARED ? [] : [...names];
     },
+  };
+}
+
+/** Adds up the evidence for one machine. `keys` are the UUID and serial that were reported. */
+function scored(
+  known: Known,
+  mac: EvidenceKind | undefined,
+  same: { readonly uuid: boolean; readonly serial: boolean },
+  keys: { readonly uuid: string | undefined; readonly serial: string | undefined },
+): Scored {
+  const because: EvidenceKind[] = mac ? [mac] : [];
+  if (same.uuid && same.serial) because.push('uuid-and-serial');
+  else if (same.uuid) because.push('uuid');
+  else if (same.serial) because.push('serial');
+  const against: EvidenceKind[] = [];
+  if (keys.uuid !== undefined && known.uuidKey !== undefined && known.uuidKey !== keys.uuid)
+    against.push('uuid-differs');
+  if (keys.serial !== undefined && known.serialKey !== undefined && known.serialKey !== keys.serial)
+    against.push('serial-differs');
+  // When a board is replaced and its network card kept, the contradicting UUID does not outweigh
+  // the address that the machine boots from.
+  if (mac !== 'boot-mac' && mac !== 'boot-mac-seen') because.push(...against);
+  return {
+    name: known.name,
+    score: because.reduce((sum, kind) => sum + POINTS[kind].points, 0),
+    because,
+    documented: known.documented,
+    clear: mac === 'boot-mac' && against.length === 0,
+    doubtful: mac === undefined && known.seenMacs.length > 0,
   };
 }
 

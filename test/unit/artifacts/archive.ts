@@ -1,7 +1,7 @@
-/** Archives whose members say what nobody else's do. */
+/** Archives with damaged members, for tests. */
 import { TAR_END, tarHeader, tarPadding } from '../../../src/artifacts/tar.ts';
 
-/** An archive with what `members` says, and a sum that fits wherever the header was changed. */
+/** An archive with these members; headers that were changed get a correct sum. */
 export const archive = (
   ...members: readonly (readonly [flag: string, path: string, content: string])[]
 ): Buffer =>
@@ -15,8 +15,7 @@ export const archive = (
   ]);
 
 /**
- * Sums every block as if it were a header: what was changed is then found out by nobody but the
- * reader.
+ * Gives every block a correct header sum, so that only the reader itself can find the damage.
  */
 export function summed(octets: Buffer): Buffer {
   for (let at = 0; at + 512 <= octets.length; at += 512) {

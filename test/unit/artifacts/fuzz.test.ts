@@ -1,4 +1,4 @@
-/** Artifacts and those who ask for them, damaged: read or refused with E_ARTIFACT. */
+/** Damaged artifacts and requests for them: read, or refused with E_ARTIFACT. */
 import { expect, test } from 'vitest';
 import { checkArtifact, openArtifactBook } from '../../../src/artifacts/book.ts';
 import { parseBinaries, parseDockerArchive, parseLayout } from '../../../src/artifacts/layout.ts';

@@ -1,12 +1,12 @@
 /**
- * Any configuration that the schema takes, for properties: awkward texts, many combinations, no
- * templates but literal ones.
+ * Arbitrary configurations that the schema accepts, for property tests: awkward texts, many
+ * combinations, and only literal templates.
  */
 import fc from 'fast-check';
 import { templateLiteral } from '../../../src/ignition/template.ts';
 import { type NodeConfig, nodeConfig } from '../../../src/resources/nodeconfig.ts';
 
-/** Characters that YAML, shells or cloud-init read as something else than themselves. */
+/** Characters with a special meaning in YAML, shells or cloud-init. */
 export const awkward = fc.constantFrom(
   'a',
   'Z',

@@ -1,6 +1,6 @@
 /**
- * Whether the configurations of machines render, told when documents are applied, and at whose
- * place.
+ * The check, when documents are applied, that the configurations of machines render, and the place
+ * of each fault.
  */
 import { describe, expect, test } from 'vitest';
 import { checkedLayer } from '../../../src/agent/machine-layer.ts';
@@ -10,7 +10,7 @@ import { parseDocuments } from '../../../src/resources/document.ts';
 
 const checkConfigurations = configurationCheck(checkedLayer);
 
-/** The documents of a text, as they are checked together. */
+/** The documents of a text as a set to check. */
 function candidates(text: string): CandidateSet {
   const { documents, faults } = parseDocuments(text, 'd.yaml');
   expect(faults).toEqual([]);
@@ -68,7 +68,7 @@ describe('a machine without a profile of its own', () => {
     ).toEqual([]);
   });
 
-  test('is checked when a profile begins to select it, or ends to', () => {
+  test('is checked when a profile begins or ceases to select it', () => {
     const before = candidates(profile('w', '{labels: {role: v}}', '${machine.serial}') + machine());
     expect(shown(before)).toEqual([]);
     const wide = candidates(profile('w', '{labels: {role: w}}', '${machine.serial}')).Profile.get('w')!;
@@ -80,7 +80,7 @@ describe('a machine without a profile of its own', () => {
     for (const _ of ['as a trial', 'in earnest']) expect(shown(set, ['Profile/x'])).toHaveLength(1);
   });
 
-  test('is warned of what selects it only if its firmware says so', () => {
+  test('gets a warning about a profile that selects it only if its firmware says so', () => {
     const arch = profile('x', '{labels: {role: w}, arch: x86_64}', '${machine.serial}');
     const warning =
       'warning 5 Profile/x: "${machine.serial}" has no value for this machine, if Profile/x selects it (for Machine/a)';
@@ -90,7 +90,7 @@ describe('a machine without a profile of its own', () => {
     expect(check(profile('x', '{serial: S1}', '${machine.serial}') + machine(', serial: S2'))).toEqual([]);
   });
 
-  test('is checked with what selects it by the network of its address', () => {
+  test('is checked with the profile that selects it by the network of its address', () => {
     const there = profile('x', '{network: b}', '${network.gateway}');
     expect(check(A + B + there + machine(', addresses: [10.2.0.9]'))).toEqual([
       'error 15 Profile/x: "${network.gateway}" has no value for this machine (for Machine/a)',
@@ -104,7 +104,7 @@ describe('a machine without an address of its own', () => {
   const M = machine(', profile: g');
   const FAULT = 'Profile/g: "${network.gateway}" has no value for this machine';
 
-  test('is checked against every network, in whatever order they stand', () => {
+  test('is checked against every network, in any order', () => {
     const warned = `${FAULT}, if it boots from Network/b (for Machine/a)`;
     expect(check(G + M + A + B)).toEqual([`warning 5 ${warned}`]);
     expect(check(G + M + B + A)).toEqual([`warning 5 ${warned}`]);
@@ -116,7 +116,7 @@ describe('a machine without an address of its own', () => {
     expect(check(G + M + A + network('c', '10.3.0.0/24', ', gateway: 10.3.0.1'))).toEqual([]);
   });
 
-  test('that has one is checked against its network alone', () => {
+  test('is checked against its own network alone once it has one', () => {
     expect(check(G + A + B + machine(', profile: g, addresses: [10.1.0.9]'))).toEqual([]);
     expect(check(G + A + B + machine(', profile: g, addresses: [10.2.0.9]'))).toEqual([
       `error 5 ${FAULT} (for Machine/a)`,
@@ -124,7 +124,7 @@ describe('a machine without an address of its own', () => {
   });
 });
 
-describe('what Ignition would not take', () => {
+describe('a fault that Ignition would find', () => {
   const image = (more = '') =>
     document(
       'Image',
@@ -148,14 +148,14 @@ describe('what Ignition would not take', () => {
         contents: "[Service]"`,
   );
 
-  test('is told at the value that it was made from', () => {
+  test('is reported at the value that it was made from', () => {
     expect(check(image() + M + P)).toEqual([
       expect.stringMatching(/^error 21 Profile\/p: .*setuid/),
       expect.stringMatching(/^error 25 Profile\/p: .*u\.service is enabled but has no \[Install\]/),
     ]);
   });
 
-  test('a version that there is not is told once, at its image', () => {
+  test('is reported once, at the image, when it is an unknown version', () => {
     const plain = document('Profile', 'p', '{image: i, config: {timezone: Etc/UTC}}');
     expect(check(image(', ignitionVersion: "9.9.9"') + M + plain)).toEqual([
       'error 5 Image/i: "9.9.9" is no spec of Ignition that Muster writes: 3.3.0, 3.4.0, 3.5.0, 3.6.0',
@@ -163,7 +163,7 @@ describe('what Ignition would not take', () => {
   });
 });
 
-test('a disk that the agent could not be told is refused with its machine, not found out at a boot', () => {
+test('a disk that the agent could not be passed is refused with its machine when it is applied', () => {
   const cluster = document(
     'Cluster',
     'blue',

@@ -50,7 +50,7 @@ const WHOLE = {
 test('200,000 damaged configurations: faults or none, never an exception', async () => {
   let valid = 0;
   await damagedRecords('ignition', [WHOLE], (text) => {
-    // What is no JSON any more is not asked for.
+    // Texts that are no JSON any more are skipped.
     const value = parsed(text);
     if (value !== undefined && validateIgnition(value).length === 0) valid++;
   });

@@ -1,6 +1,5 @@
 /**
- * Configurations for tests: documents of a text rendered as the boot service would, with fixed
- * facts of a boot.
+ * Configurations for tests: renders documents with fixed facts of a boot.
  */
 import type { Mac } from '../../../src/base/mac.ts';
 import { render } from '../../../src/ignition/render.ts';
@@ -28,7 +27,7 @@ export const DEBIAN_13 = { ...DEBIAN_12, cloudInitVersion: '25.1.4' } as const;
 export const FLATCAR = { os: 'flatcar', configFormat: 'ignition', reports: true } as const;
 export const FEDORA = { os: 'fedora-coreos', configFormat: 'ignition', reports: true } as const;
 
-/** Renders one fragment, given as a profile's. */
+/** Renders one fragment as a profile's. */
 export function renderOne(config: unknown, image: RenderInput['image'] = DEBIAN_13, context = CONTEXT) {
   const layer: ConfigLayer = {
     layer: 'profile',
@@ -38,14 +37,14 @@ export function renderOne(config: unknown, image: RenderInput['image'] = DEBIAN_
   return render({ layers: [layer], context, image, instanceId: 'node-1-SESSION' });
 }
 
-/** As {@link renderOne}, which must succeed. */
+/** Like {@link renderOne}, but must succeed. */
 export function rendered(config: unknown, image?: RenderInput['image'], context?: RenderInput['context']) {
   const result = renderOne(config, image, context);
   if (!result.ok) throw new Error(result.faults.map((fault) => `${fault.path}: ${fault.message}`).join('\n'));
   return result.value;
 }
 
-/** Every machine of a text with every image of it. */
+/** Renders every machine of a text with every image of the text. */
 export function renderAll(text: string, file: string) {
   const { documents, faults } = parseDocuments(text, file);
   if (faults.length > 0) throw new Error(JSON.stringify(faults));

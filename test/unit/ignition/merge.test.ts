@@ -70,7 +70,7 @@ test('units merge by name and their drop-ins by name', () => {
 
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGTy9bm9ytgaN2Mk';
 
-test("a user's keys and groups are united, everything else of him is the narrower's", () => {
+test("a user's keys and groups are united, the narrower layer wins in everything else", () => {
   const wide = layer('cluster', {
     users: [{ name: 'ops', sshKeys: [`${KEY} a`, `${KEY} b`], groups: ['adm'], uid: 1 }],
   });
@@ -108,7 +108,7 @@ test('extra documents are kept apart, widest first', () => {
   ]);
 });
 
-test('every value tells layer, document and path that it came from', () => {
+test('every value names layer, document and path that it came from', () => {
   const all = merge([
     layer('cluster', {
       files: [{ path: '/a', content: 'x', mode: '0600' }],

@@ -42,7 +42,7 @@ test.for(cases)(
   },
 );
 
-/** An argument for people, and independent of how well today's zlib packs. */
+/** An argument in readable form, independent of zlib's version. */
 function readable(one: string): string {
   if (!one.startsWith('network-config=')) return one;
   const packed = Buffer.from(one.slice('network-config='.length), 'base64');
@@ -58,7 +58,7 @@ const argument = (list: readonly string[], name: string) =>
   list.find((one) => one.startsWith(`${name}=`))?.slice(name.length + 1);
 
 describe('cloud-init', () => {
-  test('the name of the data source is the one that the version takes for a network source', () => {
+  test('the data source has the name that the version accepts as a network source', () => {
     expect(argument(rendered({}, DEBIAN_12).kernelArguments, 'ds')).toBe(
       'nocloud-net;s=http://10.77.0.1:8080/boot/SESSION/',
     );
@@ -80,7 +80,7 @@ describe('cloud-init', () => {
     expect(behaviourOf(version).since).toBe(since);
   });
 
-  test('all four documents are always there: each that is missing costs a machine eleven seconds', () => {
+  test('all four documents are always rendered, because a missing one costs a machine eleven seconds', () => {
     expect(Object.keys(rendered({}).files)).toEqual([
       'user-data',
       'meta-data',
@@ -116,7 +116,7 @@ describe('cloud-init', () => {
     }
   });
 
-  test('one that is too long is fetched by versions that can, and refused for those that cannot', () => {
+  test('a network configuration that is too long is fetched by versions that can, and refused for others', () => {
     const config = {
       network: {
         interfaces: Array.from({ length: 32 }, (_, n) => ({
@@ -137,7 +137,7 @@ describe('cloud-init', () => {
     });
   });
 
-  test('files of users, and in their homes, are written after the users are made', () => {
+  test('files of users, and in their homes, are written after the users are created', () => {
     const files = userData({
       users: [{ name: 'ops' }],
       files: [
@@ -165,7 +165,7 @@ describe('cloud-init', () => {
     ).toBe(written);
   });
 
-  test('disks are mounted before files are written, what lies on another after it', () => {
+  test('disks are mounted before files are written, inner mount points after outer ones', () => {
     const { bootcmd, mounts } = userData({
       disks: [
         {
@@ -187,7 +187,7 @@ describe('cloud-init', () => {
     expect(mounts.map(([, where]) => where)).toEqual(['/srv/data/inner', 'none', '/srv/data']);
   });
 
-  test('extra documents go over ours: mappings merge, lists are appended, values replace', () => {
+  test('extra documents are merged over ours: mappings merge, lists are appended, values replace', () => {
     const data = userData({
       units: [{ name: 'a.service', enabled: true, contents: '[Unit]\n' }],
       extra: { cloudInit: 'hostname: other\nruncmd: ["echo ${machine.name}"]\nntp: {enabled: true}\n' },
@@ -215,7 +215,7 @@ describe('cloud-init', () => {
     },
   );
 
-  test('whatever is written as a list is one of those', () => {
+  test('every list that we write is one of those', () => {
     const written = userData({
       users: [{ name: 'ops' }],
       files: [{ path: '/a', content: 'a' }],

@@ -1,6 +1,5 @@
 /**
- * A running cluster does not need Muster: what its machines have for a network does not end with a
- * lease.
+ * A running cluster does not need Muster: the network of its machines does not end with a lease.
  */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
@@ -8,11 +7,11 @@ import { document, IMAGE, MAC1, machine, NETWORK, WORKER, world } from '../pxe/b
 
 const KUBERNETES = { version: '1.36.2', endpoint: '10.77.0.11', controlPlanes: ['cp1'] };
 const CLUSTER = document('Cluster', 'blue', { kubernetes: KUBERNETES });
-// Of a cluster is who its document names.
+// A machine belongs to a cluster when the cluster's document names it.
 const CP1 = { profile: 'worker', addresses: ['10.77.0.11'] };
 const network = (more: object) => ({ ...NETWORK, spec: { ...NETWORK.spec, ...more } });
 
-/** What cp1's first configuration says of its network, and all of its user-data. */
+/** The network in cp1's first configuration, and its whole user-data. */
 async function configured(documents: readonly object[]) {
   const w = await world([IMAGE, WORKER, ...documents], {
     agents: async ({ memberships }) => ({
@@ -29,7 +28,7 @@ async function configured(documents: readonly object[]) {
 }
 const LEASED = { nic0: { match: { macaddress: MAC1 }, dhcp4: true } };
 
-test('a machine of a cluster has its own address from its configuration, with all that DHCP would say', async () => {
+test('a machine of a cluster gets its address from its configuration, with all settings that DHCP would give', async () => {
   const said = network({
     dns: ['10.77.0.2', '10.77.0.3'],
     ntp: ['10.77.0.4'],
@@ -50,7 +49,7 @@ test('a machine of a cluster has its own address from its configuration, with al
   expect(userData).toMatch(/timesyncd\.conf\.d\/95-muster-network\.conf.*?NTP=10\.77\.0\.4/s);
 });
 
-test('its IPv6 addresses come along where the cluster says how large their network is, and no others', async () => {
+test('its IPv6 addresses are included where the cluster names their network, and no others', async () => {
   const cluster = (machines?: readonly string[]) =>
     document('Cluster', 'blue', {
       kubernetes: { ...KUBERNETES, ...(machines && { networks: { machines } }) },
@@ -67,7 +66,7 @@ test('its IPv6 addresses come along where the cluster says how large their netwo
   expect(await addressesIn(cluster())).toEqual(['10.77.0.11/24']);
 });
 
-test('interfaces that its documents name are left as they are', async () => {
+test('interfaces that its documents name stay as they are', async () => {
   const config = { network: { interfaces: [{ name: 'bond0', addresses: ['10.77.0.11/16'] }] } };
   const { ethernets } = await configured([NETWORK, CLUSTER, machine('cp1', [MAC1], { ...CP1, config })]);
   expect(ethernets).toEqual({ bond0: { dhcp4: false, addresses: ['10.77.0.11/16'] } });

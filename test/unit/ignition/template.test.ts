@@ -1,4 +1,4 @@
-/** Templates: values in, nothing else, each fault with its line and a hint. */
+/** Templates: only values are inserted, and each fault has its line and a hint. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
@@ -30,7 +30,7 @@ test.each([
   ['$$${machine.name}', '$${machine.name}'],
   ['$ { $x $$ $(y) }', '$ { $x $$ $(y) }'],
   ['a$', 'a$'],
-  // What was put in is not looked at again.
+  // An inserted value is not scanned again.
   ['${var.tricky}', '${machine.name}'],
 ])('%j becomes %j', (template, result) => {
   expect(text(template)).toBe(result);
@@ -66,7 +66,7 @@ test.each([
   expect(expand(template, scope).ok).toBe(false);
 });
 
-test('a literal stays itself, whatever is in it', () => {
+test('a literal expands to itself, whatever it contains', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('$', '{', '}', 'a', '\n', '.') }), (any) => {
       // `$` directly before a placeholder cannot be told from an escape; the literal never makes

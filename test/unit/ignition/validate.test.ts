@@ -1,6 +1,6 @@
 /**
- * The Ignition validator against anything at all. test/peers/ignition.test.ts holds it to the real
- * one.
+ * The Ignition validator with arbitrary input. test/peers/ignition.test.ts compares it with the
+ * real one.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';
 
 const version = { ignition: { version: '3.3.0' } };
 
-test('whatever it is given, it answers with faults, each with a path', () => {
+test('any input gives faults, each with a path', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (storage, other) => {
       for (const value of [
@@ -24,7 +24,7 @@ test('whatever it is given, it answers with faults, each with a path', () => {
   );
 });
 
-test('a null is refused where a value is needed, and as good as nothing elsewhere', () => {
+test('a null is refused where a value is needed, and counts as absent elsewhere', () => {
   expect(validateIgnition(null)).toEqual([{ path: '', message: 'must be a mapping' }]);
   expect(validateIgnition({ ...version, storage: { files: [null] } })).toEqual([
     { path: 'storage.files[0]', message: 'must not be null' },
@@ -32,7 +32,7 @@ test('a null is refused where a value is needed, and as good as nothing elsewher
   expect(validateIgnition({ ...version, storage: null, passwd: { users: null } })).toEqual([]);
 });
 
-test('what a newer spec brought is refused before it', () => {
+test('a field of a newer spec is refused in older ones', () => {
   const config = (of: string) => ({
     ignition: { version: of },
     storage: { luks: [{ name: 'a', discard: true }] },

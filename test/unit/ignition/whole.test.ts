@@ -1,6 +1,5 @@
 /**
- * What layers make together that none of them shows: refused when it is rendered, for both formats
- * alike.
+ * Faults that layers have only together: refused when they are rendered, for both formats alike.
  */
 import { load } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
@@ -40,11 +39,11 @@ describe('interfaces', () => {
     ]);
   });
 
-  test('one of which has the name that another gets by its number are refused', () => {
+  test('are refused when one has the name that another gets by its number', () => {
     expect(faults(nics({ mac: `${MAC}1` }), nics({ name: 'nic0', dhcp4: true }))).toHaveLength(1);
   });
 
-  test('with names of their own are all there', () => {
+  test('with different names are all rendered', () => {
     expect(
       faults(
         nics({ mac: `${MAC}1`, name: 'lan0' }),
@@ -89,7 +88,7 @@ describe('disks', () => {
   );
 });
 
-test('a unit that a narrower layer masks is not written: where a file is, systemctl cannot mask', () => {
+test('a unit that a narrower layer masks is not written, because systemctl cannot mask where a file exists', () => {
   const units = [
     {
       name: 'a.service',

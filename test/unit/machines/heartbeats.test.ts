@@ -1,4 +1,4 @@
-/** Which machines are taken for running. */
+/** Which machines count as running. */
 import { expect, it } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import type { Millis } from '../../../src/base/duration.ts';
@@ -11,7 +11,7 @@ const setup = () => {
   return { clock, heartbeats, of };
 };
 
-it('a machine that was heard runs for a while, and it is known how long still', () => {
+it('a machine that polled counts as running for a while, and the time that is left is known', () => {
   const { clock, heartbeats, of } = setup();
   expect(heartbeats.remaining('cp1')).toBe(0);
   heartbeats.beat('cp1', of('a'));
@@ -23,13 +23,13 @@ it('a machine that was heard runs for a while, and it is known how long still', 
   expect(heartbeats.remaining('cp1')).toBe(0);
 });
 
-it('a machine that says goodbye does not run, until it is heard again', () => {
+it('a machine that said it shuts down is not running, until it polls again', () => {
   const { heartbeats, of } = setup();
   heartbeats.beat('cp1', of('a'));
   expect(heartbeats.leave('cp1', of('a'))).toBe(true);
   expect(heartbeats.alive('cp1')).toBeUndefined();
   expect(heartbeats.last('cp1')).toMatchObject({ bootId: 'a', left: true });
-  // Only its agent was stopped, or the shutdown was called off.
+  // Only its agent was stopped, or the shutdown was cancelled.
   expect(heartbeats.beat('cp1', of('a'))).toBe('same');
   expect(heartbeats.alive('cp1')?.bootId).toBe('a');
   expect(heartbeats.leave('cp1', of('a'))).toBe(true);
@@ -37,7 +37,7 @@ it('a machine that says goodbye does not run, until it is heard again', () => {
   expect(heartbeats.alive('cp1')?.bootId).toBe('b');
 });
 
-it('a goodbye of an earlier boot says nothing of the one that runs', () => {
+it('a shutdown message of an earlier boot does not end the boot that is running', () => {
   const { heartbeats, of } = setup();
   heartbeats.beat('cp1', of('a'));
   heartbeats.beat('cp1', of('b'));
@@ -45,7 +45,7 @@ it('a goodbye of an earlier boot says nothing of the one that runs', () => {
   expect(heartbeats.alive('cp1')?.bootId).toBe('b');
 });
 
-it('a goodbye counts for a machine that is only supposed to run', () => {
+it('a shutdown message counts for a machine that is only supposed to be running', () => {
   const { heartbeats, of } = setup();
   heartbeats.suppose(['cp1']);
   expect(heartbeats.leave('cp1', of('a'))).toBe(true);

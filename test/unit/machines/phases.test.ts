@@ -4,7 +4,7 @@ import { PHASES } from '../../../src/machines/machine.ts';
 import { PHASE_EVENTS, type PhaseEvent, TRANSITIONS, transition } from '../../../src/machines/phases.ts';
 
 describe('phases', () => {
-  it('have an answer for everything that can happen in every phase', () => {
+  it('have a result for every event in every phase', () => {
     expect(Object.keys(TRANSITIONS).sort()).toEqual([...PHASES].sort());
     for (const phase of PHASES) {
       expect(Object.keys(TRANSITIONS[phase]).sort()).toEqual([...PHASE_EVENTS].sort());
@@ -14,7 +14,7 @@ describe('phases', () => {
 
   const REPORTS: PhaseEvent[] = ['kernel', 'configured', 'ready', 'failed', 'timeout'];
 
-  it('lead from ready nowhere by any report: only a boot, an operator or a hold do', () => {
+  it('leave ready only by a boot, an operator or a hold, never by a report', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...REPORTS)), (reports) => {
         let phase = 'ready' as (typeof PHASES)[number];
@@ -40,7 +40,7 @@ describe('phases', () => {
     );
   });
 
-  it('give an unknown machine nothing but acceptance', () => {
+  it('let an unknown machine only be accepted', () => {
     for (const event of PHASE_EVENTS.filter((one) => one !== 'accepted' && one !== 'removed'))
       expect(transition('discovered', event)).toBeNull();
     expect(transition('discovered', 'accepted')).toBe('registered');
@@ -51,7 +51,7 @@ describe('phases', () => {
       for (const report of REPORTS) expect(transition(phase, report)).toBeNull();
   });
 
-  it('let a machine that only fell silent be believed again', () => {
+  it('believe a machine again that was only silent', () => {
     expect(transition('starting', 'timeout')).toBe('failed');
     expect(transition('failed', 'ready')).toBe('ready');
   });

@@ -56,7 +56,7 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: NEW, macs: [A, NEW, A2] }))).toBe('a');
   });
 
-  it('takes UUID and serial together for enough, either alone for too little', () => {
+  it('accepts UUID and serial together as enough, and either alone as too little', () => {
     const known = index(claim('a', { macs: [A], uuid: U, serial: 'SN-1' }));
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U, serial: 'sn-1 ' }))).toBe('a');
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U }))).toBe('unknown');
@@ -73,7 +73,7 @@ describe('recognition', () => {
     ).toBe('a');
   });
 
-  it('tells blades that share UUID and serial apart by their addresses', () => {
+  it('distinguishes blades that share UUID and serial by their addresses', () => {
     const known = index(
       claim('a', { macs: [A], uuid: U, serial: 'SN-1' }),
       claim('b', { macs: [B], uuid: U, serial: 'SN-1' }),
@@ -83,7 +83,7 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U, serial: 'SN-1' }))).toBe('unknown');
   });
 
-  it('does not guess when a second blade comes with UUID and serial of one that was seen with other addresses', () => {
+  it('does not guess when a second blade has the UUID and serial of one that was seen with other addresses', () => {
     const known = index(claim('a', { macs: [A], seenMacs: [A], uuid: U, serial: 'SN-1' }));
     expect(known.recognise({ bootMac: B, macs: [B], uuid: U, serial: 'SN-1' })).toMatchObject({
       kind: 'conflict',
@@ -98,7 +98,7 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: B, macs: [B], uuid: U, serial: 'SN-1' }))).toBe('b');
   });
 
-  it('holds when a network card moved: its address says one machine, UUID and serial another', () => {
+  it('holds when a network card moved, so that its address is of one machine, UUID and serial of another', () => {
     const known = index(
       claim('a', { macs: [A], uuid: U, serial: 'SN-1' }),
       claim('b', { macs: [B], uuid: V, serial: 'SN-2' }),
@@ -111,13 +111,13 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: A, macs: [A, B] }))).toEqual(['a', 'b']);
   });
 
-  it('gives nothing for an interface that a BMC shows to every host', () => {
+  it('gives no points for an interface that a BMC shows to every host', () => {
     const known = index(claim('a', { macs: [A, BMC] }), claim('b', { macs: [B], seenMacs: [B, BMC] }));
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW, BMC] }))).toBe('unknown');
     expect(who(known.recognise({ bootMac: B, macs: [B, BMC] }))).toBe('b');
   });
 
-  it('gives nothing for an address that is on no list but was seen on many', () => {
+  it('gives no points for an address that is on no list but was seen on many machines', () => {
     const shared = '00:1b:21:ff:ff:ff' as Mac;
     const many = Array.from({ length: 20 }, (_, n) =>
       claim(`x${n}`, { documented: false, seenMacs: [shared] }),
@@ -125,7 +125,7 @@ describe('recognition', () => {
     expect(who(index(...many).recognise({ bootMac: NEW, macs: [NEW, shared] }))).toBe('unknown');
   });
 
-  it('does not take a new machine for a known one by a shared address when UUID and serial speak against it', () => {
+  it('does not recognise a new machine by a shared address when UUID and serial contradict it', () => {
     const shared = '00:1b:21:ff:ff:ff' as Mac;
     const known = index(claim('a', { macs: [A, shared], uuid: U, serial: 'SN-1' }));
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW, shared], uuid: V, serial: 'SN-2' }))).toBe(
@@ -146,7 +146,7 @@ describe('recognition', () => {
     ).toMatchObject({ kind: 'known', match: { name: 'a' }, same: ['m-1'] });
   });
 
-  it('does not depend on any order, and says the same as the fast way by boot address', () => {
+  it('does not depend on any order, and agrees with the fast lookup by boot address', () => {
     const mac = fc.constantFrom(A, A2, B, NEW, BMC, '52:54:00:00:00:01' as Mac, '02:11:22:33:44:55' as Mac);
     const uuid = fc.option(fc.constantFrom(U, V, swapUuid(U), PLACEHOLDER_UUIDS[2]!.value), {
       nil: undefined,
@@ -206,8 +206,8 @@ describe('recognition', () => {
 
 const hex = (n: number) => (n & 255).toString(16).padStart(2, '0');
 
-describe('what is no evidence', () => {
-  it('is on the lists in the form in which it is compared', () => {
+describe('placeholders', () => {
+  it('are listed in the form in which they are compared', () => {
     for (const { value } of PLACEHOLDER_UUIDS) {
       expect(uuidKey(value)).toBeUndefined();
       expect(uuidKey(swapUuid(value))).toBeUndefined();
@@ -232,15 +232,15 @@ describe('what is no evidence', () => {
     '',
     'N/A',
     'System Serial Number',
-  ])('%j is no serial', (text) => expect(serialKey(text)).toBeUndefined());
-  it.each(['7XK9D42', 'CZ3 0123', 'ABC.1', '..CN7016'])('%j is one', (text) =>
+  ])('%j is no serial number', (text) => expect(serialKey(text)).toBeUndefined());
+  it.each(['7XK9D42', 'CZ3 0123', 'ABC.1', '..CN7016'])('%j is a serial number', (text) =>
     expect(serialKey(text)).toBeDefined(),
   );
   it.each(['00:00:00:00:00:00', 'ff:ff:ff:ff:ff:ff', '01:00:5e:00:00:01'])(
-    '%s is no machine of its own',
+    '%s identifies no machine',
     (mac) => expect(isUsableMac(mac as Mac)).toBe(false),
   );
-  it('counts drawn addresses as fleeting, hypervisors as steady', () => {
+  it('addresses that are drawn at random are fleeting, those of hypervisors are steady', () => {
     expect(isFleetingMac('a6:3f:5d:8a:7d:52' as Mac)).toBe(true);
     expect(isFleetingMac('52:54:00:aa:00:01' as Mac)).toBe(false);
     expect(lastingMacs(['a6:3f:5d:8a:7d:52', A, BMC] as Mac[], [])).toEqual([A]);
@@ -248,8 +248,8 @@ describe('what is no evidence', () => {
   });
 });
 
-describe('an identity as a request brings it', () => {
-  it('passes over what is not an Ethernet address, fibre channel names among it', () => {
+describe('an identity in a request', () => {
+  it('skips everything that is not an Ethernet address, such as fibre channel names', () => {
     expect(
       readIdentity({
         macs: ['20-00-00-25-b5-00-00-0f', '', '52-54-00-AA-00-01', '5254.00aa.0001', 'nonsense'],

@@ -75,21 +75,21 @@ describe('a report', () => {
     expect(judgeReport({ ...facts, session: bare })).toMatchObject({ reason: { code: 'no_boot' } });
   });
 
-  it('that ended its session may come again, and only that one', () => {
+  it('that ended its session may be repeated, and only that one', () => {
     const over = { ...facts, session: session({ closed: closed('ready') }), live: false };
     expect(judgeReport({ ...over, step: 'ready' })).toEqual({ believed: true, repeat: true });
     expect(judgeReport({ ...over, step: 'ready', peer: '10.77.0.6' })).toMatchObject({ believed: false });
     expect(judgeReport({ ...over, step: 'configured' })).toMatchObject({ believed: false });
   });
 
-  it('has its peer read as dual-stack sockets show it', () => {
+  it('may have a peer in the form of dual-stack sockets', () => {
     expect(plainAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
     expect(plainAddress('fe80::1')).toBe('fe80::1');
   });
 });
 
 describe('a log’s tail', () => {
-  it('is the end, in whole characters, without anything that moves a terminal', () => {
+  it('is its end, in whole characters, without control sequences for a terminal', () => {
     expect(logTail('\u001b[1;31mred\u001b[0m \u001b]0;title\u0007text\r\nnext\rline\t\u0000\u009b')).toBe(
       'red text\nnext\nline\t',
     );
@@ -152,7 +152,7 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
       }
     }));
 
-  it('are read as statuses or passed over', () =>
+  it('are read as statuses or skipped', () =>
     withoutTraces(() => {
       const statuses: MachineStatus[] = [
         { v: 1, phase: 'ready', since: millis(1), bootsWithoutReady: 0, seen: { macs: [] } },
@@ -183,7 +183,7 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
       let read = 0;
       for (let n = 0; n < 200_000; n++) {
         const one = readStatus(status());
-        // what is read is used: seen by a packet, folded, told
+        // Uses whatever was read: a packet sees it, it is folded and shown.
         if (one) {
           mergeSighting(one.seen, { bootMac: MAC, macs: [MAC], serial: 'x' });
           foldSeen(one.seen, statuses[1]!.seen);
@@ -195,7 +195,7 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
       expect(read).toBeGreaterThan(1000);
     }));
 
-  it('are read as sessions or passed over', () =>
+  it('are read as sessions or skipped', () =>
     withoutTraces(() => {
       const sessions: BootSession[] = [
         session(),
@@ -217,7 +217,7 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
       expect(read).toBeGreaterThan(1000);
     }));
 
-  it('that are no records are passed over', () => {
+  it('that are no records are skipped', () => {
     for (const text of ['', 'null', '1', '[]', '{"v":2}', '{"v":1}', '{']) {
       expect(readStatus(text)).toBeUndefined();
       expect(readSession(text)).toBeUndefined();

@@ -40,7 +40,7 @@ describe('the roster', () => {
     for (const n of [0, 4711, 9999]) expect(again.roster.byMac(mac(n))!.name).toBe(`n${n}`);
   });
 
-  it('keeps a bounded number of discovered machines: the one not seen for longest goes', async () => {
+  it('keeps a bounded number of discovered machines and drops the one not seen for longest', async () => {
     const { roster, clock } = await open();
     for (let n = 0; n < MAX_DISCOVERED + 10; n++) {
       if (n % DISCOVERY.perSecond === 0) clock.advance(duration('1s'));
@@ -68,7 +68,7 @@ describe('the roster', () => {
     expect(roster.discover({ bootMac: mac(1) })!.name).toBe('m-001b00000001-2');
   });
 
-  it('writes behind what it saw, in commits that the store takes, and drops what is gone', async () => {
+  it('writes sightings behind, in commits that the store accepts, and deletes records of dropped machines', async () => {
     const { roster, store, clock } = await open();
     for (let n = 0; n < 500; n++) roster.discover({ bootMac: mac(n) });
     expect((await store.list('machine/')).records).toHaveLength(0);
@@ -99,7 +99,7 @@ describe('the roster', () => {
     expect((await store.list('machine/')).records).toHaveLength(1);
   });
 
-  it('gives a machine whose document goes back to the discovered, and forgets one that was never seen', async () => {
+  it('keeps a machine whose document is deleted as discovered, and forgets one that was never seen', async () => {
     const { roster, catalog } = await open();
     await catalog.apply([node('seen', mac(1)), node('written', mac(2))]);
     roster.see(roster.get('seen')!, { bootMac: mac(1) });
@@ -111,7 +111,7 @@ describe('the roster', () => {
     expect(roster.list().map(({ name, status }) => [name, status.phase])).toEqual([['other', 'registered']]);
   });
 
-  it('does the same when documents went while it was closed', async () => {
+  it('does the same when documents were deleted while it was closed', async () => {
     const { roster, catalog, store } = await open();
     await catalog.apply([node('seen', mac(1)), node('written', mac(2))]);
     roster.see(roster.get('seen')!, { bootMac: mac(1) });
@@ -124,7 +124,7 @@ describe('the roster', () => {
     expect((await store.list('machine/')).records).toHaveLength(1);
   });
 
-  it('passes over records that it cannot read', async () => {
+  it('skips records that it cannot read', async () => {
     const store = openMemoryStore();
     await store.commit([
       { key: 'machine/a', put: '{' },
@@ -167,14 +167,14 @@ describe('sessions', () => {
   };
   const of = (machine: string) => ({ machine, mac: mac(1), network: 'rack' });
 
-  it('have ids that nobody can guess', () => {
+  it('have ids that cannot be guessed', () => {
     const { sessions } = setup();
     const ids = Array.from({ length: 100 }, () => sessions.open(of('a')).session.id);
     expect(new Set(ids).size).toBe(100);
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{22}$/);
   });
 
-  it('are over when they are too old, by a clock that nobody can set', () => {
+  it('are over when they are too old, by a clock that cannot be set', () => {
     const { clock, sessions } = setup();
     const live = sessions.open(of('a'));
     sessions.promote(live);
@@ -196,7 +196,7 @@ describe('sessions', () => {
     expect(sessions.isLive(first)).toBe(false);
   });
 
-  it('are bounded, and those long over go from the store', () => {
+  it('are bounded, and those long over are deleted from the store', () => {
     const { clock, sessions } = setup(10);
     const stored = Array.from({ length: 15 }, (_, n) => {
       const live = sessions.open(of(`m${n}`));
@@ -212,7 +212,7 @@ describe('sessions', () => {
     expect(sessions.size).toBe(0);
   });
 
-  it('that fell silent all at once are over a few at a time, and all of them in the end', () => {
+  it('that fall silent all at once are ended a few at a time, and all of them in the end', () => {
     const { clock, sessions } = setup();
     const lives = Array.from({ length: 2000 }, (_, n) => sessions.open(of(`m${n}`)));
     clock.advance(millis(OPENING_WINDOW + 1));
@@ -224,7 +224,7 @@ describe('sessions', () => {
     expect(open()).toBe(0);
   });
 
-  it('are not over while something is heard of them, however often that was looked at', () => {
+  it('are not over while their machine is heard, however often they are examined', () => {
     const { clock, sessions } = setup();
     const live = sessions.open(of('a'));
     for (let n = 0; n < 20; n++) {
@@ -241,7 +241,7 @@ describe('sessions', () => {
     expect(live.session.closed).toMatchObject({ why: 'expired' });
   });
 
-  it('stay while they are the last of their machine, and go when another took their place and they are long over', () => {
+  it('stay while they are the last of their machine, and are dropped long after another replaced them', () => {
     const { clock, sessions } = setup();
     const first = sessions.open(of('a'));
     sessions.promote(first);
@@ -256,7 +256,7 @@ describe('sessions', () => {
     expect(sessions.current('a')).toBe(second);
   });
 
-  it('are overdue once, also when their deadline was set anew or nearer', () => {
+  it('are overdue once, also when their deadline was moved', () => {
     const { clock, sessions } = setup();
     const live = sessions.open(of('a'));
     sessions.promote(live);

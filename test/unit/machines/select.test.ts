@@ -19,7 +19,7 @@ const node = (more: Partial<Selectable> = {}): Selectable => ({
 });
 
 describe('selecting a profile', () => {
-  it('takes the one that the document names, selectors or not', () => {
+  it('takes the profile that the document names, with or without selectors', () => {
     const found = select(node({ spec: { macs: [], profile: 'b' } }), [
       profile('a', { arch: 'x86_64' }),
       profile('b'),
@@ -61,7 +61,7 @@ describe('selecting a profile', () => {
     expect(select(node(), [profile('a', { mac: '52:54:01:*' })]).kind).toBe('none');
   });
 
-  it('selects nobody by a profile without selectors', () => {
+  it('selects no machine by a profile without selectors', () => {
     expect(select(node(), [profile('a'), profile('b', {})]).kind).toBe('none');
   });
 
@@ -86,7 +86,7 @@ describe('selecting a profile', () => {
     );
   });
 
-  it('says beforehand which it may be, whatever a boot will tell of the machine', () => {
+  it('knows beforehand which profiles are possible, whatever a boot reports about the machine', () => {
     const some = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 1 });
     const seen = {
       arch: some(fc.constantFrom('x86_64' as const, 'aarch64' as const)),

@@ -1,6 +1,6 @@
 /**
- * Requests for certificates: by openssl, and put together from their parts without a signature that
- * holds.
+ * Certificate requests for tests: made by openssl, or put together from parts with an invalid
+ * signature.
  */
 import { execFileSync } from 'node:child_process';
 import { element, TAG } from '../../../src/pki/der.ts';
@@ -10,7 +10,7 @@ import { temporary } from './kit.ts';
 export interface Wanted {
   readonly commonName: string;
   readonly organizations?: readonly string[];
-  /** As openssl spells them: `DNS:a`, `IP:10.0.0.1`, `email:a@b`, `URI:u`. */
+  /** In openssl's syntax: `DNS:a`, `IP:10.0.0.1`, `email:a@b`, `URI:u`. */
   readonly sans?: readonly string[];
   readonly keyUsage?: string;
   readonly extendedKeyUsage?: string;

@@ -1,6 +1,6 @@
 /**
- * What requests ask for: openssl writes them, and those that openssl would not write are put
- * together by hand.
+ * Reading the names in certificate requests: openssl makes them; those that openssl would not make
+ * are put together by hand.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -136,7 +136,7 @@ test('a text is read as Go reads it, whatever kind of string it is', () => {
   expect(cn(0x04, Buffer.from('node'))).toBe('a text with tag 4');
 });
 
-test('two common names, other parts of a subject, and attributes are told, not skipped', () => {
+test('two common names, other parts of a subject, and attributes are reported, not skipped', () => {
   const subject = ['a', 'b'].map((one) => element(TAG.set, pairOf(CN, Buffer.from(one))));
   const unit = element(TAG.set, pairOf('2.5.4.11', Buffer.from('unit')));
   const password = attribute('1.2.840.113549.1.9.7', element(0x0c, Buffer.from('secret')));
@@ -232,7 +232,7 @@ test.each(REFUSED)('%s is refused', (_, text, says) => {
   expect(read(text)).toMatch(says);
 });
 
-test('the bits and parts beside those that are refused are read', () => {
+test('bits and parts next to those that are refused are read', () => {
   expect(read(usage(5, 0xa0))).toEqual({ ...NONE, usages: ['digital signature', 'key encipherment'] });
   expect(read(usage(7, 0, 0x80))).toEqual({ ...NONE, usages: ['decipher only'] });
   expect(read(usage(6, 0, 0x40))).toEqual({ ...NONE, usages: ['bit 9'] });

@@ -1,4 +1,4 @@
-/** What machines ask with: openssl's requests are read, and nothing else gets a certificate. */
+/** Machines' requests: openssl's are read, and nothing else gets a certificate. */
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import fc from 'fast-check';
@@ -114,7 +114,7 @@ test('names, SANs and extensions of a request never reach the certificate', asyn
   expect(issued.publicKey).toBe(read.publicKey.pin());
 });
 
-test('what is too large, not PEM, or more than one request is refused by name', () => {
+test('a text that is too large, not PEM, or more than one request is refused with its reason', () => {
   expect(readCsr('x'.repeat(CSR_LIMIT + 1))).toMatchObject({ reason: 'too-large' });
   expect(readCsr('')).toMatchObject({ reason: 'not-pem' });
   expect(readCsr(good + good)).toMatchObject({ reason: 'not-pem' });
@@ -195,7 +195,7 @@ test('PEM comes back as it was written', () => {
   );
 });
 
-test('any text at all: PEM is read or refused, never thrown at', () => {
+test('any text is read as PEM or refused, and never throws', () => {
   const line = fc.constantFrom(
     '-----BEGIN A-----',
     '-----END A-----',

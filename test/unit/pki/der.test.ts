@@ -1,9 +1,9 @@
-/** Elements that are written, read back by the strict reader. */
+/** Elements are written, and read back by the strict reader. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DerReader, element, TAG } from '../../../src/pki/der.ts';
 
-test('an element is read back as it was written, and its length is as short as DER wants it', () => {
+test('an element is read back as it was written, and its length has DER’s minimal form', () => {
   for (const length of [0, 1, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x10000]) {
     const body = Buffer.alloc(length, 7);
     const reader = new DerReader(element(TAG.bits, body));
@@ -12,7 +12,7 @@ test('an element is read back as it was written, and its length is as short as D
   }
 });
 
-test('parts stand one behind the other', () => {
+test('the parts of an element follow each other', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 200 })), (parts) => {
       const inner = parts.map((part) => element(TAG.bits, Buffer.from(part)));

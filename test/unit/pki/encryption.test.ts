@@ -1,6 +1,6 @@
 /**
- * What Secrets are encrypted with: the file that kube-apiserver reads, its rotation, and that the
- * keys are kept sealed.
+ * The keys that Secrets are encrypted with: the file that kube-apiserver reads, a rotation, and the
+ * sealed records.
  */
 import { inspect } from 'node:util';
 import { load } from 'js-yaml';
@@ -58,7 +58,7 @@ test('a cluster that was founded without keys reads and writes plain records', (
   expect(providers(undefined, true)).toEqual(['plain']);
 });
 
-test('a rotation reads with the new key first, then writes with it, then gives the old one up', () => {
+test('a rotation reads with the new key first, then writes with it, then drops the old one', () => {
   const first = foundEncryption(NOW);
   const next = newEncryptionKey(NOW);
   const both = addTrusted(first, next);
@@ -67,7 +67,7 @@ test('a rotation reads with the new key first, then writes with it, then gives t
   expect(providers(promoted, true)).toEqual([`${next.id},${first.primary}`, 'plain']);
   const done = distrust(promoted, first.primary);
   expect(providers(done, true)).toEqual([next.id, 'plain']);
-  // A backup of etcd is worth nothing without the key of its time.
+  // A backup of etcd is useless without the key of its time.
   expect(done.distrusted.map(({ id }) => id)).toEqual([first.primary]);
   expect(forget(done, first.primary).distrusted).toEqual([]);
 });
@@ -88,14 +88,14 @@ test('a cluster founded by two at once encrypts with one key; Muster itself has 
   expect(await pki.encryption(MUSTER_SCOPE)).toBeUndefined();
 });
 
-test('a cluster whose keys are older than encryption gets no key on the way: its apiservers would not agree', async () => {
+test('a cluster that was founded without an encryption key gets none later, because its apiservers would not agree', async () => {
   const { pki, store } = await world();
   await store.commit([{ key: KEYS.encryption.key('golden'), delete: true }]);
   await pki.found('golden');
   expect(await pki.encryption('golden')).toBeUndefined();
 });
 
-test('two steps of a rotation at once: one of them is told to repeat', async () => {
+test('of two concurrent steps of a rotation, one must be repeated', async () => {
   const { pki, clock } = await world();
   const add = () =>
     pki.changeEncryption('golden', (keyset) => addTrusted(keyset, newEncryptionKey(clock.now())));
@@ -161,7 +161,7 @@ test.for([
   expect(found.map(({ mode, content }) => [mode, content.kind])).toEqual(expected ? [[0o600, 'secret']] : []);
 });
 
-test('what people see of a keyset says which keys there are and does not show them', async () => {
+test('the view of a keyset lists its keys and does not show them', async () => {
   const keyset = addTrusted(foundEncryption(NOW), newEncryptionKey(NOW));
   expect(encryptionView(keyset)).toMatchObject({
     name: 'encryption',

@@ -1,4 +1,4 @@
-/** Generations: whatever the order of steps, one signs and is trusted. */
+/** Generations: after any steps, one signs and is trusted. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { MusterError } from '../../../src/base/errors.ts';
@@ -59,7 +59,7 @@ function run(
   return keyset;
 }
 
-test('after any steps, the one that signs is trusted and no generation stands twice', () => {
+test('after any steps, the generation that signs is trusted and none is listed twice', () => {
   fc.assert(
     fc.property(steps, (todo) => {
       run(todo, (keyset) => {
@@ -89,7 +89,7 @@ test('a keyset comes back from its record as it was, and its record holds no pri
   );
 });
 
-test('the one that signs cannot be distrusted, and what is not trusted cannot sign', () => {
+test('the generation that signs cannot be distrusted, and one that is not trusted cannot sign', () => {
   const keyset = addTrusted(foundKeyset('sa', generations[0]!), generations[1]!);
   expect(() => distrust(keyset, generations[0]!.id)).toThrow(/signs; promote another first/);
   const turned = distrust(promote(keyset, generations[1]!.id), generations[0]!.id);

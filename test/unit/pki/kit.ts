@@ -1,4 +1,4 @@
-/** A founded cluster, and openssl as the judge. */
+/** A founded cluster, and openssl to verify its certificates. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -80,8 +80,7 @@ export function temporary(): Disposable & {
 }
 
 /**
- * What openssl says of each of these leaves that it is not content with, by file; one process for
- * all.
+ * The leaves that openssl refuses, with its message, by file; one process verifies all.
  */
 export function verifyFaults(
   trust: string,
@@ -96,7 +95,7 @@ export function verifyFaults(
   return new Map(leaves.filter((leaf) => !good.has(leaf)).map((leaf) => [leaf, stderr]));
 }
 
-/** Facts of a certificate as openssl reads it, in the words of the golden file. */
+/** A certificate as openssl reads it, in the form of the golden file. */
 export function factsOf(pem: string) {
   const text = execFileSync('openssl', ['x509', '-noout', '-text', '-nameopt', 'RFC2253'], {
     input: pem,

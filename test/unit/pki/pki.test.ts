@@ -35,7 +35,7 @@ test('a cluster that was not founded has no keys and issues nothing', async () =
   await expect(pki.issue('other', order)).rejects.toMatchObject({ code: 'E_PKI' });
 });
 
-test('two steps of a rotation at once: the second is told to repeat', async () => {
+test('of two concurrent steps of a rotation, the second must be repeated', async () => {
   const { pki, keysets } = await world();
   const before = (await keysets()).get('ca')!;
   const results = await Promise.allSettled(
@@ -62,7 +62,7 @@ test('the ledger has every certificate that was handed out, to whom and until wh
   clock.advance((5 * 60_000) as never);
   expect(shown()).toBe('expired');
   const status = views.pkiStatusView((await keysets()).values(), issued, clock.now());
-  // what ends first comes first: both are good for an hour
+  // Both are valid for an hour; the one that ends first comes first.
   expect(status.certificates.slice(0, 2).map(({ leaf }) => leaf)).toEqual(
     expect.arrayContaining(['applier', 'muster-admin']),
   );
@@ -77,7 +77,7 @@ test('the discovery hash is what openssl computes from the certificate', async (
   expect(discoveryHash(primaryOf(ca).publicKey)).toBe(`sha256:${expected.slice(0, 64)}`);
 });
 
-test('a text that is no private key is refused without being repeated', () => {
+test('a text that is no private key is refused, and the error does not contain it', () => {
   const bad = '-----BEGIN EC FOO-----\nc2VjcmV0\n';
   expect(() => PrivateKey.fromPem(bad)).toThrow('not a private key in PEM');
 });
@@ -123,7 +123,7 @@ test('kubeconfigs say what kubeadm’s say', async () => {
   ]);
 });
 
-test('with a key of the machine’s own, the kubeconfig is whole when its base64 is appended', async () => {
+test('with the machine’s own key, the kubeconfig is complete when the key’s base64 is appended', async () => {
   const of = await world();
   const { certificate, key } = (await of.leaves()).get('scheduler')!;
   const common = { cluster: 'golden', server: servers.local, caBundle: 'x', user: 'u' };
@@ -150,7 +150,7 @@ test('a bootstrap kubeconfig carries its token in the text and nowhere else', ()
 });
 
 /**
- * What a printed private key would show: the lines of its PEM that hold the private number, the
+ * The traces of a printed private key: the lines of its PEM that hold the private number, the
  * number itself in three alphabets, and the PEM in base64. (The later lines of an EC key's PEM are
  * its public half.)
  */
