@@ -48,7 +48,7 @@ export interface AgentsDeps {
 }
 
 /** What is known only when machines are served. */
-export interface AgentsListen {
+interface AgentsListen {
   readonly host: string;
   readonly port: number;
   readonly planner: AgentPlanner;

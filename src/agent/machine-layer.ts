@@ -34,7 +34,7 @@ export const deliveryOf = (machine: Document<'Machine'> | undefined): LayerReque
   machine?.spec.delivery ?? 'agent';
 
 /** The URL of an image's file for machines. `name` is used where the asset has none. */
-export type AssetUrl = (baseUrl: string, asset: Asset, name: string) => string;
+type AssetUrl = (baseUrl: string, asset: Asset, name: string) => string;
 
 /** The disks that the documents give a machine; the narrowest document wins. */
 export function disksOf({ machine, profile, agentCluster }: Parts): {
@@ -78,7 +78,7 @@ function bootFiles({ kernel, initrds = [] }: ImageSpec, baseUrl: string, assetUr
 }
 
 /** What only a boot host knows. */
-export interface BootHostFacts {
+interface BootHostFacts {
   /** Port of the agents' listener. */
   readonly port: number;
   /** PEM of every trusted generation of Muster's CA. */

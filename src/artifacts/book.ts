@@ -101,7 +101,7 @@ export function filesOf(artifact: Artifact): readonly { readonly sha256: string;
 }
 
 /** All images of one repository, as a registry has them. */
-export interface Repository {
+interface Repository {
   /** Tag → digest. */
   readonly tags: ReadonlyMap<string, string>;
   readonly manifests: ReadonlyMap<string, Pick<Descriptor, 'mediaType' | 'size'>>;

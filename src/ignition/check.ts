@@ -28,7 +28,7 @@ import { templateFault } from './template.ts';
  * The agent's layer of a machine as a check knows it, with stand-ins for CA and ticket; undefined
  * for a machine without a role. Throws MusterError for what the agent could not read.
  */
-export type CheckedLayer = (
+type CheckedLayer = (
   parts: Parts,
   boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'>,
 ) => ConfigLayer | undefined;

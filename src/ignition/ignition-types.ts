@@ -12,7 +12,7 @@ export interface Resource {
   readonly verification?: { readonly hash: string };
 }
 
-export interface IgnitionNode {
+interface IgnitionNode {
   readonly path: string;
   readonly overwrite?: boolean;
   readonly user?: { readonly name?: string; readonly id?: number };
@@ -24,7 +24,7 @@ export interface IgnitionFile extends IgnitionNode {
   readonly contents?: Resource;
 }
 
-export interface IgnitionLink extends IgnitionNode {
+interface IgnitionLink extends IgnitionNode {
   readonly target: string;
   readonly hard?: boolean;
 }
@@ -48,7 +48,7 @@ export interface IgnitionUser {
   readonly system?: boolean;
 }
 
-export interface IgnitionPartition {
+interface IgnitionPartition {
   readonly label?: string;
   readonly number: number;
   readonly sizeMiB?: number;

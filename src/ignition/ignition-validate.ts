@@ -7,7 +7,7 @@ import { didYouMean } from '../base/suggest.ts';
 import { CONFIG, type Shape } from './ignition-shape.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 
-export interface IgnitionFault {
+interface IgnitionFault {
   /** e.g. `storage.files[0].mode`. */
   readonly path: string;
   readonly message: string;

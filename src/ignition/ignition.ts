@@ -12,7 +12,7 @@ import type {
   Resource,
 } from './ignition-types.ts';
 
-export interface IgnitionInput {
+interface IgnitionInput {
   readonly config: NodeConfig;
   readonly hostname: string;
   readonly os: string;

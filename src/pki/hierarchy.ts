@@ -149,7 +149,7 @@ export type Delivery =
     }
   | { readonly form: 'none' };
 
-export interface Leaf {
+interface Leaf {
   readonly parent: AuthorityName;
   readonly subject: (holder: Holder) => SubjectName;
   readonly purposes: readonly Purpose[];
