@@ -356,3 +356,20 @@ describe('the progress line', () => {
     expect(progressText('vmlinuz', 2048, undefined)).toBe('vmlinuz  2.0 KiB');
   });
 });
+
+describe('muster image add --from', () => {
+  it('takes the programs that a recipe lists into the Image, and none where the recipe lists none', async () => {
+    const kernel = Buffer.from('a kernel');
+    const asset = { sha256: hashOf(kernel), size: kernel.length, name: 'kernel' };
+    const built = { name: 'built', os: 'debian', arch: 'x86_64', configFormat: 'none', kernel: asset };
+    const add = async (name: string, more: object) => {
+      const from = fs.mkdtempSync(path.join(temporary, 'built-'));
+      fs.writeFileSync(path.join(from, 'kernel'), kernel);
+      fs.writeFileSync(path.join(from, 'image.json'), JSON.stringify({ ...built, ...more }));
+      expect((await muster('image', 'add', name, '--from', from)).code).toBe(0);
+      return world.deps.catalog.get('Image', name)?.document.spec.programs;
+    };
+    expect(await add('listed', { programs: ['curl', 'haproxy'] })).toEqual(['curl', 'haproxy']);
+    expect(await add('unlisted', {})).toBeUndefined();
+  });
+});
