@@ -24,10 +24,10 @@ const record = z.strictObject({
   /** Until it is done: why the API refused them last, in kubectl's words. */
   says: z.string().optional(),
 });
-export type AppliedRecord = z.output<typeof record>;
+type AppliedRecord = z.output<typeof record>;
 
 /** `write` is stored before anything else happens. */
-export interface Applying {
+interface Applying {
   /** due: the machine needs a credential and the unit that applies. */
   readonly state: 'done' | 'due';
   readonly write?: AppliedRecord;

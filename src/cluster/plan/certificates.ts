@@ -11,7 +11,7 @@ import { PublicKey } from '../../pki/keys.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
 
-export interface CertificateOrder {
+interface CertificateOrder {
   readonly leaf: LeafName;
   readonly holder: Holder;
   readonly cluster: ClusterNames;

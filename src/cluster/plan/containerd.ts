@@ -44,7 +44,7 @@ export function containerdConfig(resolved: ResolvedCluster): string {
 }
 
 /** Mirrors, which are asked first; then the registry in the image's name. */
-export function mirrorHosts(mirrors: readonly string[]): string {
+function mirrorHosts(mirrors: readonly string[]): string {
   const host = (url: string): string =>
     [
       `[host.${toml(url)}]`,

@@ -7,7 +7,7 @@ import { runsKubelet } from './checks.ts';
 import { directory, hold } from './lines.ts';
 import { RUNTIMES } from './runtime.ts';
 
-export type DataPart =
+type DataPart =
   /** Nothing can be done until an operator acts. */
   | { readonly state: 'held'; readonly lines: readonly PlanLine[] }
   /** The machine does these lines and polls again. */

@@ -54,7 +54,7 @@ const UNITS = [
 
 const MANIFESTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 
-export interface DeparturePlan extends Plan {
+interface DeparturePlan extends Plan {
   /** The machine reports that it has done everything. */
   readonly gone: boolean;
 }

@@ -8,7 +8,7 @@ import { bundleOf } from '../objects/bundle.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { type ObjectsPart, objectsPart } from './objects-unit.ts';
 
-export interface PresentObjects {
+interface PresentObjects {
   readonly part: ObjectsPart;
   /** The add-ons among them, and why some are not. */
   readonly addons: AddonsPart;

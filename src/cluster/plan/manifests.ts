@@ -113,7 +113,7 @@ const hostCertificates = (resolved: ResolvedCluster): readonly Mount[] =>
 const bySort = (mounts: readonly Mount[]): readonly Mount[] =>
   mounts.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 
-export function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, founding: Founding): StaticPod {
+function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, founding: Founding): StaticPod {
   const { probes } = ETCD_RELEASES[resolved.etcd.minor];
   const spot = { host: '127.0.0.1', scheme: 'HTTP' } as const;
   return {
@@ -140,7 +140,7 @@ export function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, foun
   };
 }
 
-export function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
+function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
   const port = Number(flagValue(resolved, 'kube-apiserver', 'secure-port', String(API_PORT)));
   const spot = { host: addressOf(machine), scheme: 'HTTPS' } as const;
   return {
@@ -164,7 +164,7 @@ export function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine)
   };
 }
 
-export function controllerManagerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
+function controllerManagerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
   const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
   return {
     name: 'kube-controller-manager',
@@ -184,7 +184,7 @@ export function controllerManagerPod(resolved: ResolvedCluster, machine: Cluster
   };
 }
 
-export function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
+function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
   const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
   return {
     name: 'kube-scheduler',

@@ -7,7 +7,7 @@ import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 
-export interface PreflightFault {
+interface PreflightFault {
   readonly code: 'clock' | 'machine-id';
   readonly text: string;
 }
@@ -36,7 +36,7 @@ function inWords(ms: number): string {
 }
 
 /** Compares a machine's clock with the boot host's; both are ms since 1970. */
-export function clockFault(clock: number, now: number): PreflightFault | undefined {
+function clockFault(clock: number, now: number): PreflightFault | undefined {
   const off = clock - now;
   if (Math.abs(off) <= CLOCK_MAY_BE_OFF) return undefined;
   return {

@@ -35,7 +35,7 @@ export function previewText(
 }
 
 /** A line as words, with the text of its file indented below it unless that is secret. */
-export function shownLine(line: PlanLine): string {
+function shownLine(line: PlanLine): string {
   const words = Object.entries(line).flatMap(([key, value]) => {
     if (key === 'content' || key === 'digest') return [];
     return [key === 'mode' ? `0${(value as number).toString(8)}` : [value].flat().join(' ')];

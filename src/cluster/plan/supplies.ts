@@ -11,7 +11,7 @@ import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.t
 import { CRIO_BUNDLE } from './cri-o.ts';
 import { directory } from './lines.ts';
 
-export interface SuppliesOf {
+interface SuppliesOf {
   readonly resolved: ResolvedCluster;
   readonly machine: ClusterMachine;
   readonly arch: Arch;

@@ -4,7 +4,7 @@
  */
 import type { Provenance, Value } from './resolved-cluster.ts';
 
-export interface BuilderFault {
+interface BuilderFault {
   readonly message: string;
   readonly path: readonly string[];
 }

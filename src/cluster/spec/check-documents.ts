@@ -36,7 +36,7 @@ export const checkAll: ConfigCheck = (candidates, changed) => [
  * address is only a warning: it may be accepted later, and is held until then. When the Cluster
  * itself did not change, only faults that involve a changed document are returned.
  */
-export const checkClusters: ConfigCheck = (candidates, changed) => {
+const checkClusters: ConfigCheck = (candidates, changed) => {
   const owners = new Map<string, string>();
   const clusters = [...candidates.Cluster.values()].filter(
     ({ document }) => document.spec.kubernetes !== undefined,

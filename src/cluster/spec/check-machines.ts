@@ -9,7 +9,7 @@ import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
 import { lackingPrograms } from './artifacts.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
-export interface MachineWarning {
+interface MachineWarning {
   /** Below `spec.kubernetes`: where the Cluster names the first of the machines. */
   readonly path: string;
   readonly message: string;

@@ -11,7 +11,7 @@ import { machineNames } from '../../resources/membership.ts';
 import { parseEndpoint } from './endpoint.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
-export interface SegmentFault {
+interface SegmentFault {
   readonly severity: 'error' | 'warning';
   /** Below `spec.kubernetes`. */
   readonly path: string;

@@ -11,7 +11,7 @@ import { kubernetesSpec } from '../../resources/kinds.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { parseVersion } from './versions.ts';
 
-export interface ValueFault {
+interface ValueFault {
   /** From the root of the full specification. */
   readonly path: string;
   readonly message: string;

@@ -29,9 +29,9 @@ interface Derived {
   /** The values from which it is derived; absent for a default. */
   readonly by?: string;
 }
-export type DerivedFlags = Readonly<Record<string, Derived>>;
+type DerivedFlags = Readonly<Record<string, Derived>>;
 
-export interface FlagFacts {
+interface FlagFacts {
   readonly name: string;
   readonly pods: readonly string[];
   readonly services: readonly string[];
@@ -159,7 +159,7 @@ function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): Derive
 }
 
 /** The path of a component's kubeconfig in its pod. */
-export const componentConf = (name: 'controller-manager' | 'scheduler'): string =>
+const componentConf = (name: 'controller-manager' | 'scheduler'): string =>
   `${KUBERNETES_DIRECTORY}/${name}/${name}.conf`;
 
 function controllerManagerFlags({ name, pods, services }: FlagFacts): DerivedFlags {
@@ -192,7 +192,7 @@ function controllerManagerFlags({ name, pods, services }: FlagFacts): DerivedFla
  * Prefix length of a node's part of the pod network: kube-controller-manager's defaults. The flag
  * is set only when the default does not fit.
  */
-export const NODE_PREFIX = { 4: 24, 6: 64 } as const;
+const NODE_PREFIX = { 4: 24, 6: 64 } as const;
 
 /** The prefix length of a node's part of this pod network. */
 export function nodePrefix(network: string): number {

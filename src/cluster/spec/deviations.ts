@@ -4,7 +4,7 @@
  */
 import type { Value } from './resolved-cluster.ts';
 
-export interface ClusterDeviation {
+interface ClusterDeviation {
   /** Matches the paths that differ, as `FILE FIELD`. */
   readonly fields: RegExp;
   readonly reason: string;

@@ -6,7 +6,7 @@
 import { API_PORT, ETCD_CLIENT_PORT, ETCD_METRICS_PORT, ETCD_PEER_PORT } from './ports.ts';
 import type { Component } from './resolved-cluster.ts';
 
-export interface ProtectedField {
+interface ProtectedField {
   /** From the root of the full specification. */
   readonly path: readonly string[];
   /** Follows "Muster decides this: ". */

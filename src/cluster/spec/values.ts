@@ -29,7 +29,7 @@ import {
 } from './versions.ts';
 
 /** What a Cluster document gives, after its version, endpoint and machines were read. */
-export interface Given {
+interface Given {
   readonly name: string;
   readonly spec: KubernetesSpec;
   readonly minor: Minor;

@@ -51,7 +51,7 @@ export const TOOLS: Readonly<
 export const ETCD_MINORS = ['3.4', '3.5', '3.6'] as const;
 export type EtcdMinor = (typeof ETCD_MINORS)[number];
 
-export interface EtcdRelease {
+interface EtcdRelease {
   /** Flags that not all versions spell alike. */
   readonly flags: Readonly<Record<string, string>>;
   /**
@@ -188,7 +188,7 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
 };
 
 /** All flags of etcd 3.6. */
-export const ETCD_FLAGS: readonly string[] = [
+const ETCD_FLAGS: readonly string[] = [
   ...GRADUATED,
   ...`advertise-client-urls auth-token auth-token-ttl auto-compaction-mode auto-compaction-retention auto-tls backend-batch-interval
   backend-batch-limit backend-bbolt-freelist-type bcrypt-cost cert-file cipher-suites client-cert-allowed-hostname client-cert-auth
