@@ -10,6 +10,7 @@ import { startApi } from './api/api.server.ts';
 import { artifactRoutes } from './api/artifacts.ts';
 import { assetRoutes } from './api/assets.ts';
 import type { Readiness } from './api/deps.ts';
+import { readinessOf } from './api/readiness.ts';
 import { openArtifactBook } from './artifacts/book.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import { type InheritedSocket, inheritedSockets } from './base/inherited.ts';
@@ -84,41 +85,17 @@ function tftpSockets(sockets: readonly InheritedSocket[]) {
   );
 }
 
-/**
- * Ready when leases and sessions can be made durable and a network is served, if there is one; what
- * else is wrong is said, and keeps nobody waiting.
- */
-function readiness(networks: LiveNetworks, { catalog, disk, journal, agents, assets }: State): Readiness {
-  const served = networks.served();
-  const checks = [
-    {
-      name: 'networks',
-      ok: served.length > 0 || catalog.list('Network').length === 0,
-      detail: served.map(({ name }) => name).join(', ') || 'none is served',
-    },
-    { name: 'store', ok: disk.failure === undefined, ...(disk.failure ? { detail: disk.failure } : {}) },
-  ];
-  const faults = [...networks.faults(), ...catalog.faults()].map(({ code, message }) => ({
-    name: code,
-    ok: false,
-    detail: message,
-  }));
-  const events = { name: 'event journal', ok: !journal.failing };
-  const firmware = firmwareServed((name) => assets.loader(name) !== undefined);
-  const loaders = {
-    name: 'loaders',
-    ok: firmware.length > 0,
-    detail:
-      firmware.join(', ') ||
-      'none of the usual ones is installed: a machine without iPXE in its ROM gets one only where a document names it; install the package ipxe, then systemctl reload muster',
-  };
-  const fault = agents.fault();
-  const listener = fault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: fault }];
-  return {
-    ready: checks.every(({ ok }) => ok),
-    checks: [...checks, loaders, events, ...listener, ...faults],
-  };
-}
+/** What the readiness of the server depends on, as it is now. */
+const readiness = (networks: LiveNetworks, { catalog, disk, journal, agents, assets }: State): Readiness =>
+  readinessOf({
+    served: networks.served().map(({ name }) => name),
+    networks: catalog.list('Network').length,
+    storeFailure: disk.failure,
+    journalFailing: journal.failing,
+    firmware: firmwareServed((name) => assets.loader(name) !== undefined),
+    agentsFault: agents.fault(),
+    faults: [...networks.faults(), ...catalog.faults()],
+  });
 
 /** What every room takes. */
 interface Common {

@@ -60,7 +60,7 @@ export const ERRORS = {
     fix: 'Edit the file that the message names; the server reloads it.',
   },
   E_NOT_FOUND: {
-    title: 'There is nothing of that name.',
+    title: 'Nothing has that name.',
     who: 'operator',
     http: 404,
     fix: '`muster get KIND` lists documents, `muster image ls` and `muster artifacts ls` files.',
@@ -108,7 +108,7 @@ export const ERRORS = {
     fix: 'Run it as root or by its units in systemd/, and name an address and interface that this host has.',
   },
   E_OUTPUT: {
-    title: 'What a command has to say cannot be written.',
+    title: 'The output of a command cannot be written.',
     who: 'operator',
     http: 500,
     fix: 'Free space where its output goes, or send it elsewhere.',
@@ -152,7 +152,7 @@ export const ERRORS = {
     fix: 'Check the source and the hash; nothing of the file is kept or served.',
   },
   E_ASSET_OFFSET: {
-    title: 'An upload does not go on where the last one stopped.',
+    title: 'An upload does not continue where the last one stopped.',
     who: 'operator',
     http: 409,
     fix: 'Ask for the asset first: it says how many octets are there.',
@@ -193,10 +193,10 @@ export const ERRORS = {
     title: 'The founding of etcd does not allow this.',
     who: 'operator',
     http: 409,
-    fix: 'The message says what stands against it; `muster cluster founding NAME` shows what is known of every member.',
+    fix: 'The message says why; `muster cluster founding NAME` shows what is known of every member.',
   },
   E_PKI: {
-    title: 'Keys or certificates are not as they must be.',
+    title: 'Stored keys or certificates are invalid.',
     who: 'operator',
     http: 500,
     fix: 'The message names the key or record; restore it from a backup of the store.',
@@ -205,7 +205,7 @@ export const ERRORS = {
     title: 'The cluster has no keys yet.',
     who: 'operator',
     http: 409,
-    fix: 'They are made when the first member of etcd asks: power its machines on; `muster cluster founding NAME` shows who was heard.',
+    fix: 'They are made when the first member of etcd polls: power its machines on; `muster cluster founding NAME` shows which members have polled.',
   },
   E_KEYSET: {
     title: 'A keyset does not allow this step.',
@@ -214,7 +214,7 @@ export const ERRORS = {
     fix: 'Follow the order of a rotation: add, promote, distrust, forget.',
   },
   E_VAULT_KEY: {
-    title: 'The key that private keys are encrypted with is missing or another one.',
+    title: 'The key that private keys are encrypted with is missing or wrong.',
     who: 'operator',
     http: 500,
     fix: 'Give the server the vault key that the message names, as its file or as systemd credential muster-vault-key.',
@@ -233,22 +233,22 @@ export const ERRORS = {
     fix: '`muster events MACHINE` shows why; a new boot has a new ticket.',
   },
   E_TICKET_KEY: {
-    title: 'Two keys asked in the name of one machine.',
+    title: 'Two keys requested a certificate for one machine.',
     who: 'operator',
     http: 409,
     fix: 'Find out who asked; then `muster machine rearm MACHINE`, which lets the next key have a certificate.',
   },
   E_AGENT_CERTIFICATE: {
-    title: "An agent's certificate is not believed.",
+    title: "An agent's certificate is not accepted.",
     who: 'machine',
     http: 401,
     fix: '`muster events MACHINE` shows why; `muster machine rearm MACHINE` and a new boot give it a new one.',
   },
   E_AGENT_WAIT: {
-    title: 'There is nothing to tell this machine yet.',
+    title: 'No plan is available for this machine yet.',
     who: 'muster',
     http: 503,
-    fix: 'The agent asks again; the message says what is waited for.',
+    fix: 'The agent asks again; the message says what it waits for.',
   },
   // networks
   E_NETWORK_UNSERVED: {
@@ -264,7 +264,7 @@ export const ERRORS = {
     fix: 'Put them on interfaces of their own, or set one to dhcp.mode off.',
   },
   E_ARTIFACT: {
-    title: 'A binary or container image is not of a form that Muster takes.',
+    title: 'A binary or container image has a form that Muster does not accept.',
     who: 'operator',
     http: 422,
     fix: 'Give a directory or tar of images (OCI layout or `docker save`) or of binaries, as docs/artifacts.md says.',
@@ -288,7 +288,7 @@ export const ERRORS = {
     fix: 'Check the URL and the network; --mirror fetches from elsewhere, and `muster image add` and `muster artifacts import` take files. With a SHA-256, the same command continues where it stopped.',
   },
   E_FETCH_REFUSED: {
-    title: 'A URL cannot be asked, or its server refuses the file or is not believed.',
+    title: 'A URL cannot be asked, or its server refuses the file or cannot be authenticated.',
     who: 'operator',
     http: 502,
     fix: 'Check the URL; it may need another version in its path, or credentials. A CA of your own is named by NODE_EXTRA_CA_CERTS.',
@@ -322,10 +322,10 @@ export const ERRORS = {
     title: 'The store could not write.',
     who: 'operator',
     http: 503,
-    fix: 'Free space on the file system of the state directory; the server goes on by itself.',
+    fix: 'Free space on the file system of the state directory; the server continues by itself.',
   },
   E_STORE_UNSURE: {
-    title: 'The store broke down during a commit; whether it took effect is not known.',
+    title: 'The store failed during a commit; whether the commit took effect is not known.',
     who: 'muster',
     http: 503,
     fix: 'Ask again: what is stored decides. The log has the cause.',
@@ -359,7 +359,7 @@ export const ERRORS = {
     title: 'Events cannot be written to the journal.',
     who: 'operator',
     http: 503,
-    fix: 'Free space on the file system of the state directory; the journal goes on by itself. Boots do not depend on it.',
+    fix: 'Free space on the file system of the state directory; the journal continues by itself. Boots do not depend on it.',
   },
   // images and the virtual rack
   E_LAB_TOOL: {

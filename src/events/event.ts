@@ -15,7 +15,7 @@ export const EVENT_KINDS = {
   'dhcp.ack': 'A lease was confirmed and is durable.',
   'dhcp.nak': 'A request was refused.',
   'dhcp.decline':
-    'A client found its address in use, and it is set aside; or it found too many so, and gets none for a while.',
+    'A client found its address in use, and the address is set aside; a client that declines too many gets none for a while.',
   'dhcp.release': 'A client gave its address back.',
   'dhcp.exhausted': 'No free address was left for a client.',
   'dhcp.store': 'A lease could not be made durable; the client was not answered and will ask again.',
@@ -31,44 +31,43 @@ export const EVENT_KINDS = {
   'tftp.served': 'A file was sent by TFTP.',
   'tftp.failed': 'A TFTP transfer ended early or a request was refused.',
   'report.believed': "A machine's report moved its phase.",
-  'report.disbelieved': 'A report came without a live session of that machine; recorded, not obeyed.',
+  'report.disbelieved': 'A report without a live session of that machine was recorded and ignored.',
   'machine.discovered': 'An unknown machine was seen for the first time.',
   'machine.accepted': 'An operator accepted a machine.',
   'machine.phase': "A machine's phase changed.",
-  'machine.held': 'A machine is held; the reason says what ends that.',
+  'machine.held': 'A machine is held; the reason says how to release it.',
   'machine.conflict': 'Two machines claim one identity.',
   'certificate.refused': "A machine's request for a certificate was refused.",
-  'cluster.founding': 'The founding of etcd went on: opened, evidence, a member replaced.',
-  'cluster.rollout':
-    'What a change starts anew is started on one machine after the other: a machine has its turn, or waits too long.',
+  'cluster.founding': 'The founding of etcd advanced; the reason says which step.',
+  'cluster.rollout': 'A rolling restart moved on to a machine, or has stalled.',
   'cluster.kubeconfig': 'A kubeconfig was made for a person.',
   'cluster.etcd-client': 'A client certificate of etcd was made for a person.',
   'cluster.join-token':
-    'A machine was given the token by which its kubelet asks the cluster for a certificate, or has that certificate now.',
+    'A machine received the token with which its kubelet requests a certificate, or has that certificate now.',
   'cluster.request-approved':
-    "A machine's kubelet asked its cluster for a certificate, and what it asked for is what the inventory says.",
+    "A certificate request of a machine's kubelet was approved: it agrees with the inventory.",
   'cluster.request-denied':
-    'A request to a cluster for the certificate of one of its machines was denied: the reason says what differs from the inventory.',
+    "A request for the certificate of a cluster's machine was denied; the reason says what differs from the inventory.",
   'cluster.request-alarm':
-    "A request to a cluster for the certificate of one of its machines was approved by somebody else, though it is not that machine's: whoever asked can act in its name.",
+    "Somebody else approved a certificate request that does not come from the machine that it names: its sender can act in the machine's name.",
   'cluster.node-settings':
-    "A node's labels and taints were made what its Cluster says, or the API refused that; the reason says what changed.",
+    "A node's labels and taints were set to those of its Cluster, or the API server refused them; the reason says which.",
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',
   'agent.rearmed':
     'An operator rearmed a machine: an alarm is over, if there was one; the fields say what became of its certificate.',
-  'agent.alive': "A machine's agent was heard for the first time in this boot.",
-  'agent.left': "A machine's agent said that its machine goes down; its next boot need not wait.",
+  'agent.alive': "A machine's agent polled for the first time in this boot.",
+  'agent.left': "A machine's agent reported that the machine shuts down; its next boot need not wait.",
   'agent.revoked':
     "A machine was taken out: its document, or its place in a cluster, is gone. Its agent's certificate is revoked.",
   'agent.many-gone':
     'More than half of all machines with certificates are gone from the documents at once: they are refused, none is revoked.',
-  'agent.step': "A machine's agent came to a step of its plan.",
+  'agent.step': "A machine's agent reached a step of its plan.",
   'agent.boot-disk':
-    "How a machine's boot disk fares: it holds what the machine runs, or the reason says why not.",
-  'agent.held': "A machine's agent does not go on; the reason says why.",
+    "State of a machine's boot disk: it holds what the machine runs, or the reason says why not.",
+  'agent.held': "A machine's agent waits; the reason says why.",
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',
   'document.invalid':
@@ -98,7 +97,7 @@ export interface EventSink {
   record(event: NewEvent): void;
 }
 
-/** Is told of an event, and of the JSON text that it is kept as. */
+/** Receives each event with the JSON text that it is stored as. */
 export type EventListener = (event: MusterEvent, text: string) => void;
 
 /** The reading side. */

@@ -1,0 +1,50 @@
+/** Whether the server is ready, and what is wrong besides. Pure. */
+import type { Fault } from '../base/errors.ts';
+import type { Readiness } from './deps.ts';
+
+/** What the answer depends on. */
+export interface ReadinessFacts {
+  /** Names of the networks that are served. */
+  readonly served: readonly string[];
+  /** Number of Network documents. */
+  readonly networks: number;
+  /** Why the store refused the last commit; undefined while it takes them. */
+  readonly storeFailure: string | undefined;
+  /** Whether events fail to reach the journal. */
+  readonly journalFailing: boolean;
+  /** Kinds of firmware for which a loader is installed. */
+  readonly firmware: readonly string[];
+  /** Why the agents' listener does not work; undefined while it does. */
+  readonly agentsFault: string | undefined;
+  /** Faults of networks and documents. */
+  readonly faults: readonly Pick<Fault, 'code' | 'message'>[];
+}
+
+const NO_LOADER =
+  'none of the usual ones is installed: a machine without iPXE in its ROM gets one only where a document names it; install the package ipxe, then systemctl reload muster';
+
+/**
+ * The server is ready when it can store leases and boot sessions and serves a network, if there is
+ * a Network document. All other checks are shown and do not delay readiness.
+ */
+export function readinessOf(facts: ReadinessFacts): Readiness {
+  const { served, storeFailure, firmware, agentsFault } = facts;
+  const required = [
+    {
+      name: 'networks',
+      ok: served.length > 0 || facts.networks === 0,
+      detail: served.join(', ') || 'none is served',
+    },
+    { name: 'store', ok: storeFailure === undefined, ...(storeFailure ? { detail: storeFailure } : {}) },
+  ];
+  return {
+    ready: required.every(({ ok }) => ok),
+    checks: [
+      ...required,
+      { name: 'loaders', ok: firmware.length > 0, detail: firmware.join(', ') || NO_LOADER },
+      { name: 'event journal', ok: !facts.journalFailing },
+      ...(agentsFault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: agentsFault }]),
+      ...facts.faults.map(({ code, message }) => ({ name: code, ok: false, detail: message })),
+    ],
+  };
+}
