@@ -21,7 +21,7 @@ export interface ApiRequest {
   readonly peer?: PeerCredentials;
 }
 
-/** What goes back: a whole text, or pieces of text as they come (events). */
+/** The body is a whole text, or pieces of text as they become available (events). */
 export interface ApiResponse {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -30,6 +30,17 @@ export interface ApiResponse {
 
 export type Handler<Deps> = (request: ApiRequest, deps: Deps) => ApiResponse | Promise<ApiResponse>;
 
+/**
+ * A row of the API's table.
+ *
+ * @example
+ * const version: Route<ApiDeps> = {
+ *   method: 'GET',
+ *   path: '/v1/networks/:name/version',
+ *   summary: 'The version of a network.',
+ *   handler: ({ params }, { daemon }) => json({ name: params.name, version: daemon.version }),
+ * };
+ */
 export interface Route<Deps> {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
   /** `:name` is a parameter: one path segment. */

@@ -26,8 +26,13 @@ export interface ParsedDocuments {
 }
 
 /**
- * Reads every document of a text. `file` is the name that faults carry. Never throws. A YAML fault
- * means no documents at all; a schema fault leaves out the document that it is in.
+ * Reads every document of a YAML text. `file` is the file name in faults. Never throws. After a
+ * YAML fault there are no documents; a document with a schema fault is left out.
+ *
+ * @example
+ * const { documents, faults } = parseDocuments(text, 'machines.yaml');
+ * if (faults.length > 0) throw new MusterError(faults[0].code, faults[0].message, { faults });
+ * for (const { document, at } of documents) console.log(document.kind, at.line);
  */
 export function parseDocuments(text: string, file: string): ParsedDocuments {
   const yaml = readYaml(text, file);

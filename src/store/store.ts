@@ -18,7 +18,7 @@ export interface StoredRecord {
 
 /**
  * One write of a commit. `expect` names the revision that the record must have, or `absent`;
- * without it the write is unconditional. A key stands at most once in a commit.
+ * without it the write is unconditional. A commit contains each key at most once.
  */
 export type Write =
   | { readonly key: string; readonly put: string; readonly expect?: number | 'absent' }
@@ -41,6 +41,16 @@ export interface Change {
   readonly revision: number;
 }
 
+/**
+ * A store of records.
+ *
+ * @example
+ * const key = KEYS.machine.key('node-1');
+ * const before = await store.get(key);
+ * const put = JSON.stringify({ v: 1, phase: 'ready' });
+ * const result = await store.commit([{ key, put, expect: before?.revision ?? 'absent' }]);
+ * if (!result.ok) throw new MusterError('E_CONFLICT', 'somebody else was first');
+ */
 export interface Store {
   /**
    * Writes all or nothing. Resolves when the result is durable (a power cut does not undo it).
@@ -48,9 +58,9 @@ export interface Store {
    * get or list sees those asked for before it. An empty commit, and the deletion of what is
    * absent, succeed and change nothing: the revision stays.
    *
-   * Rejects with E_STORE_LIMIT (see also limits.ts), E_STORE_WRITE (disk full, read-only: nothing
-   * was written, the store goes on), E_STORE_UNSURE (the store broke down meanwhile: look what is
-   * there) or, after close, E_STORE_CLOSED.
+   * @throws {MusterError} E_STORE_LIMIT (see also limits.ts), E_STORE_WRITE (disk full, read-only:
+   *   nothing was written, the store continues), E_STORE_UNSURE (the store failed during the
+   *   commit: read what is there) or, after close, E_STORE_CLOSED.
    */
   commit(writes: readonly Write[]): Promise<CommitResult>;
   get(key: string): Promise<StoredRecord | undefined>;
@@ -58,9 +68,10 @@ export interface Store {
   list(prefix: string): Promise<{ readonly records: readonly StoredRecord[]; readonly revision: number }>;
   /**
    * Batches of changes under `prefix` with revision > `after`, in order, a commit never split. Ends
-   * when `signal` aborts or the store closes. Throws E_STORE_COMPACTED when changes after `after`
-   * are no longer known, or `after` is ahead of this store (it was restored from a backup): list
-   * again.
+   * when `signal` aborts or the store closes.
+   *
+   * @throws {MusterError} E_STORE_COMPACTED when changes after `after` are no longer known, or
+   *   `after` is ahead of this store (it was restored from a backup): list again.
    */
   watch(prefix: string, after: number, signal: AbortSignal): AsyncIterable<readonly Change[]>;
   /** Forgets the history up to and including `revision` (the records stay). */
