@@ -65,8 +65,15 @@ import { followNetworks, type LiveNetworks } from './pxe/live-networks.ts';
 import { createSupplies } from './pxe/supplies.ts';
 import { startTftp } from './pxe/tftp/tftp.socket.ts';
 import { openCatalog } from './resources/catalog.files.ts';
+import { type Kind, PLURAL } from './resources/kinds.ts';
 import { PKI_PREFIX } from './store/keys.ts';
 import { openSqliteStore } from './store/sqlite.files.ts';
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
+/** Whether there is no document of any kind: then no machine gets anything. */
+const isEmpty = (catalog: Pick<State['catalog'], 'list'>): boolean =>
+  (Object.keys(PLURAL) as Kind[]).every((kind) => catalog.list(kind).length === 0);
 
 /** The listening TCP socket that was handed over, or an own one when none was. */
 function httpListener(sockets: readonly InheritedSocket[], port: number) {
@@ -395,8 +402,13 @@ export async function serve(options: ServeOptions): Promise<void> {
     const state = await openState(options, common, closing, ended.reject);
     const { networks } = await listen(options, common, state, closing, () => stopping.abort());
     const ready = (): Promise<void> => {
-      const status = `${networks.served().length} networks, ${state.catalog.list('Machine').length} machines`;
+      const status = [
+        counted(networks.served().length, 'network'),
+        counted(state.catalog.list('Machine').length, 'machine'),
+      ].join(', ');
       log.info({}, `ready: ${status}`);
+      if (isEmpty(state.catalog))
+        log.info({}, 'there are no documents: name a directory with --config, or run muster apply -f FILE');
       return manager.ready(status);
     };
     const reload = async (): Promise<void> => {

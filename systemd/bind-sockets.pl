@@ -192,6 +192,9 @@ while (@rest) {
         $port = defined $1 ? $1 : @rest ? shift @rest : '';
     }
     elsif ( $word eq '--help' or $word eq '-h' ) { $help = 1 }
+    elsif ( $word =~ /^(--interfaces|--iface|--nic|-i)(?:=|$)/ ) {
+        fail( 'E_USAGE', "unknown option '$1'; did you mean --interface?" );
+    }
 }
 if ($help) { exec {$command[0]} @command or fail( 'E_FILE_READ', "$command[0]: $!" ) }
 
@@ -202,6 +205,9 @@ unless ( $port =~ /^[0-9]{1,5}$/ and $port >= 1 and $port <= 65535 ) {
     fail( 'E_USAGE', "--http-port $port: not a port; give a number from 1 to 65535" );
 }
 unless (@wanted) {
+    for my $misspelt ( grep { exists $ENV{$_} } qw(MUSTER_INTERFACES MUSTER_IFACE) ) {
+        fail( 'E_USAGE', "serve: $misspelt is no setting; did you mean MUSTER_INTERFACE?" );
+    }
     my $task  = 'say which interfaces to answer machines on';
     my $flags = '--interface NAME (repeatable) or MUSTER_INTERFACE';
     fail( 'E_USAGE', "serve: $task: $flags; there are: " . interface_list() );

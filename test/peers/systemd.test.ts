@@ -214,7 +214,7 @@ describe('the service', () => {
   });
 
   it('says when it is ready, and how it does, to the service manager', async () => {
-    expect(await heard(/READY=1/)).toContain('STATUS=1 networks');
+    expect(await heard(/READY=1/)).toContain('STATUS=1 network,');
   });
 
   it('runs as another user without a capability, its ports bound to the interface', () => {

@@ -81,7 +81,7 @@ export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHo
   for (const stream of [server.stdout, server.stderr]) stream.on('data', collect);
   const fleets = new Set<ChildProcess>();
   const ended = new Promise<void>((done) => server.on('close', () => done()));
-  await said(server, /ready: 1 networks/, () => output);
+  await said(server, /ready: 1 network,/, () => output);
   const muster = (...words: readonly string[]): string =>
     execFileSync(resolve('bin/muster'), [...words, '--socket', socket], {
       encoding: 'utf8',

@@ -1,8 +1,8 @@
-/** What `muster serve` is told: flags, each mirrored by an environment variable, as one value. */
-
+/** The settings of `muster serve`: each is a flag and a variable of the environment. */
 import { DEFAULT_AGENT_PORT } from '../../agent/protocol.ts';
 import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
+import { suggest } from '../../base/suggest.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -42,13 +42,13 @@ export interface ServeOptions {
   readonly logLevel: LogLevel;
 }
 
-/** One setting of the daemon: the table that flags, environment, help and docs come from. */
+/** One setting of the daemon; flags, environment, help and docs come from the table of them. */
 export interface ServeSetting {
   readonly flag: string;
   readonly env: string;
   readonly about: string;
   readonly fallback: string;
-  /** May stand several times; in the environment separated by commas. */
+  /** May be given several times; in the environment, values are separated by commas. */
   readonly repeatable?: true;
 }
 
@@ -122,20 +122,21 @@ export const SERVE_SETTINGS = {
 export type SettingName = keyof typeof SERVE_SETTINGS;
 
 /**
- * Values as the command line gave them; a missing one comes from the environment, else from the
+ * Values from the command line. A setting that it lacks comes from the environment, else from the
  * table.
  */
 export type GivenSettings = Readonly<Partial<Record<SettingName, string | readonly string[]>>>;
 
 /**
- * The daemon's options from command line and environment. Throws E_USAGE naming the flag or the
- * variable that is wrong.
+ * The daemon's options from command line and environment.
+ *
+ * @throws {MusterError} E_USAGE, with the flag or variable that is wrong
  */
 export function serveOptions(
   given: GivenSettings,
   env: Readonly<Record<string, string | undefined>>,
 ): ServeOptions {
-  /** All values of a setting and how its source is called in messages. */
+  /** All values of a setting, and the name of their source for messages. */
   const values = (name: SettingName): { list: readonly string[]; source: string } => {
     const setting: ServeSetting = SERVE_SETTINGS[name];
     const flagName = setting.flag.split(' ')[0]!;
@@ -175,13 +176,36 @@ export function serveOptions(
   };
 }
 
+/**
+ * Sentences about variables of the environment that look like misspelt settings, such as
+ * MUSTER_INTERFACES.
+ */
+export function misspeltVariables(env: Readonly<Record<string, string | undefined>>): readonly string[] {
+  const short = (name: string): string => name.slice(PREFIX.length);
+  const known = Object.values(SERVE_SETTINGS).map((setting) => short(setting.env));
+  return Object.keys(env)
+    .filter((name) => name.startsWith(PREFIX) && !known.includes(short(name)))
+    .flatMap((name) => {
+      const meant = suggest(short(name), known);
+      return meant === undefined
+        ? []
+        : [`${name} in the environment is no setting; did you mean ${PREFIX}${meant}?`];
+    });
+}
+
+const PREFIX = 'MUSTER_';
+
 function portOf(text: string, source: string): number {
   if (!/^[0-9]{1,5}$/.test(text) || Number(text) < 1 || Number(text) > 65535)
     throw new MusterError('E_USAGE', `${source}: "${text}" is not a TCP port (1 to 65535)`);
   return Number(text);
 }
 
-/** `9090` is on loopback; `10.0.0.1:9090`, `[::1]:9090`. Throws E_USAGE. */
+/**
+ * Reads `10.0.0.1:9090` or `[::1]:9090`; `9090` alone is on loopback.
+ *
+ * @throws {MusterError} E_USAGE when it is none of these
+ */
 export function hostPort(text: string, source: string): HostPort {
   const found = /^(?:(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+)):)?([0-9]+)$/.exec(text);
   if (!found) throw new MusterError('E_USAGE', `${source}: "${text}" is not HOST:PORT, e.g. 127.0.0.1:9090`);

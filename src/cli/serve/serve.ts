@@ -1,11 +1,18 @@
-/** `muster serve`: command line and environment into ServeOptions; src/main.ts does the rest. */
+/** `muster serve`: turns command line and environment into ServeOptions; src/main.ts does the rest. */
 import { collectRarely } from '../../base/collector.ts';
 import { EXIT, type Io } from '../io.ts';
-import { type GivenSettings, serveOptions } from './options.ts';
+import { type GivenSettings, misspeltVariables, serveOptions } from './options.ts';
+import { makeStateDirectory } from './state-directory.files.ts';
 
-/** Runs until the process is told to stop. */
+/**
+ * Runs until the process gets a signal to stop.
+ *
+ * @throws {MusterError} E_USAGE for a setting that is wrong, and what the start of the server throws
+ */
 export async function serve(given: GivenSettings, io: Io): Promise<number> {
   const options = serveOptions(given, io.env);
+  for (const text of misspeltVariables(io.env)) io.err(`warning: ${text}\n`);
+  makeStateDirectory(options.state);
   collectRarely();
   const main = await import('../../main.ts');
   await main.serve(options);

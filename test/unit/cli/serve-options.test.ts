@@ -1,5 +1,9 @@
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { hostPort, SERVE_SETTINGS, serveOptions } from '../../../src/cli/serve/options.ts';
+import { hostPort, misspeltVariables, SERVE_SETTINGS, serveOptions } from '../../../src/cli/serve/options.ts';
+import { makeStateDirectory } from '../../../src/cli/serve/state-directory.files.ts';
 
 describe('settings of the server', () => {
   it('have defaults for everything', () => {
@@ -71,5 +75,34 @@ describe('settings of the server', () => {
   it('all have a variable named after their flag', () => {
     for (const { flag, env } of Object.values(SERVE_SETTINGS))
       expect(env).toBe(`MUSTER_${flag.split(' ')[0]!.slice(2).replaceAll('-', '_').toUpperCase()}`);
+  });
+});
+
+describe('the environment', () => {
+  it('is searched for misspelt settings', () => {
+    const env = {
+      MUSTER_INTERFACES: 'eth1',
+      MUSTER_STATE: '/x',
+      MUSTER_NATIVE: '0',
+      MUSTER_NODE: '/n',
+      PATH: '/',
+    };
+    expect(misspeltVariables(env)).toEqual([
+      'MUSTER_INTERFACES in the environment is no setting; did you mean MUSTER_INTERFACE?',
+    ]);
+  });
+});
+
+describe('the state directory', () => {
+  it('is made with the directories above it', () => {
+    const root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-state-'));
+    makeStateDirectory(path.join(root, 'a', 'b'));
+    makeStateDirectory(path.join(root, 'a', 'b'));
+    expect(fs.statSync(path.join(root, 'a', 'b')).mode & 0o777).toBe(0o700);
+    fs.rmSync(root, { recursive: true });
+  });
+
+  it('is refused at once where nothing can be made', () => {
+    expect(() => makeStateDirectory('/proc/x/y')).toThrow(/^--state \/proc\/x\/y: ENOENT/);
   });
 });
