@@ -165,7 +165,12 @@ export function cliPage(): string {
   };
   const program = buildProgram(silent, () => {});
   const section = (command: Command, path: string): string => {
-    const children = command.commands.map((child) => section(child, `${path} ${child.name()}`)).join('');
+    const children = command
+      .createHelp()
+      .visibleCommands(command)
+      .filter((child) => command.commands.includes(child))
+      .map((child) => section(child, `${path} ${child.name()}`))
+      .join('');
     if (command.commands.length > 0) return children;
     const options = command.options.filter((option) => !option.hidden);
     const examples = examplesOf(command).map(({ command: line, about }) => `# ${about}\n${line}`);

@@ -183,7 +183,11 @@ export function commandHint(command: Command, path: string, word: string): strin
   const foreign = FOREIGN_WORDS[path] ?? {};
   const known = word.toLowerCase();
   if (Object.hasOwn(foreign, known)) return foreign[known];
-  const verbs = command.commands.map((child) => child.name()).filter((name) => !DESTRUCTIVE.has(name));
+  const verbs = command
+    .createHelp()
+    .visibleCommands(command)
+    .map((child) => child.name())
+    .filter((name) => !DESTRUCTIVE.has(name));
   const meant = suggest(word, [...verbs, ...Object.keys(foreign)]);
   if (meant === undefined) return undefined;
   return verbs.includes(meant) ? `did you mean ${meant}?` : foreign[meant];

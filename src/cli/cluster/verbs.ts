@@ -161,7 +161,7 @@ function nodeVerbs(cluster: Command, io: Io, finish: Finish): void {
       )
       .argument('<cluster>', 'name of the Cluster')
       .argument('<machine...>', 'names; several when the number of members of etcd has to stay odd')
-      .option('--replace-with <machine...>', 'Machines that take their places, in this order')
+      .option('--replace-with <machine...>', 'names of Machines that take their places, in this order')
       .option('--clear', "delete the cluster's data on their data disks")
       .option('--no-drain', 'do not evict their pods first')
       .option('--drain-timeout <duration>', 'how long pods may take to end', '5m'),

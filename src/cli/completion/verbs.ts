@@ -1,4 +1,4 @@
-/** Registers `muster completion`. */
+/** Registers `muster completion`, and what its scripts call. */
 import { Argument } from 'commander';
 import { type Register, withExamples } from '../register.ts';
 
@@ -11,7 +11,7 @@ export const registerCompletion: Register = (program, io, finish) => {
     .description('Prints the completion script of a shell, for its start-up file.')
     .addArgument(new Argument('[shell]', 'bash, zsh or fish').choices(SHELLS).default('bash'))
     .action(async (shell: (typeof SHELLS)[number]) =>
-      finish((await import('./completion.ts')).completion(shell, program, io)),
+      finish((await import('./completion.ts')).completion(shell, io)),
     );
   withExamples(
     completion,
@@ -19,4 +19,12 @@ export const registerCompletion: Register = (program, io, finish) => {
     ['source <(muster completion zsh)', 'in ~/.zshrc, after compinit'],
     ['muster completion fish | source', 'in ~/.config/fish/config.fish'],
   );
+  program
+    .command('__complete', { hidden: true })
+    .summary('print what may come next')
+    .description('Prints what may come next on a command line; the scripts of `muster completion` call it.')
+    .argument('[words...]', 'the words after `muster`, the last as far as it is typed')
+    .action(async (words: string[]) =>
+      finish(await (await import('./completion.ts')).printCandidates(words, program, io)),
+    );
 };

@@ -75,27 +75,27 @@ export const SERVE_SETTINGS = {
     flag: '--interface <name>',
     env: 'MUSTER_INTERFACE',
     about:
-      'interface to answer DHCP, PXE and TFTP on (repeatable); not needed when systemd hands over the sockets',
+      'interface to answer DHCP, PXE and TFTP on (repeatable); not needed when systemd passes the sockets',
     fallback: '',
     repeatable: true,
   },
   httpPort: {
     flag: '--http-port <port>',
     env: 'MUSTER_HTTP_PORT',
-    about: 'TCP port from which machines fetch scripts, configuration and images',
+    about: 'port (TCP) from which machines fetch scripts, configuration and images',
     fallback: '8080',
   },
   agentPort: {
     flag: '--agent-port <port>',
     env: 'MUSTER_AGENT_PORT',
-    about: 'TCP port on which agents of clusters are answered by HTTPS; open only when there is a cluster',
+    about: 'port (TCP) where the HTTPS listener for agents is; open only when there is a cluster',
     fallback: String(DEFAULT_AGENT_PORT),
   },
   vaultKey: {
     flag: '--vault-key <file>',
     env: 'MUSTER_VAULT_KEY',
     about:
-      'file (mode 0600) of the key that private keys at rest are encrypted with; else the systemd credential muster-vault-key, else one is made in the state directory',
+      'file (mode 0600) with the key that encrypts private keys at rest; else the systemd credential muster-vault-key, else a file that is made in the state directory',
     fallback: '',
   },
   metricsListen: {
