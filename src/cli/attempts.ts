@@ -1,19 +1,16 @@
-/**
- * Reading a URL that breaks off: whether and when it is tried again, and what is said about it
- * meanwhile.
- */
+/** Repeats transfers that fail: whether, when, and what is printed meanwhile. */
 import { type Millis, millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Io } from './io.ts';
 
-/** What a transfer may touch of the process. */
+/** What a transfer may use of the process. */
 export type TransferIo = Pick<Io, 'err' | 'pause' | 'signal'>;
 
-/** Attempts in a row that bring nothing forward. */
+/** Attempts in a row without progress before a transfer is given up. */
 const ATTEMPTS = 5;
 /**
- * Of a server that has never answered: its name or address may be wrong, and nobody should wait
- * half a minute to hear it.
+ * The same for a server that has never answered: its name or address may be wrong, and nobody
+ * should wait half a minute to learn that.
  */
 const ATTEMPTS_UNANSWERED = 2;
 
@@ -23,13 +20,13 @@ const UNREACHED = new Set([
   ...['EHOSTDOWN', 'ENETDOWN', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'],
 ]);
 
-/** Whether no connection came about: by the code that stands in the cause of a cause. */
+/** Whether no connection was made: undici puts the code into the cause of a cause. */
 function unreached(error: MusterError): boolean {
   const { cause } = (error.cause ?? {}) as { readonly cause?: NodeJS.ErrnoException };
   return UNREACHED.has(cause?.code ?? '');
 }
 
-/** What went wrong so far. */
+/** The failures so far. */
 export interface Failures {
   /** Failures in a row since the file last grew. */
   readonly inRow: number;
@@ -37,7 +34,7 @@ export interface Failures {
   readonly begun: boolean;
 }
 
-/** How long until the next attempt at a URL; undefined when another would not help. Pure. */
+/** How long to wait until the next attempt; undefined when another would not help. Pure. */
 export function againAfter(error: unknown, { inRow, begun }: Failures): Millis | undefined {
   if (!(error instanceof MusterError)) return undefined;
   // busy: the server has not yet noticed that the last attempt ended
@@ -47,9 +44,11 @@ export function againAfter(error: unknown, { inRow, begun }: Failures): Millis |
 }
 
 /**
- * Runs `attempt`, telling it which this is from 1 on, until it succeeds or another would not help;
- * each failure is told on standard error with the time until the next. `octets` says how many have
- * come since the command began. Throws what the last attempt threw, and the reason of `io.signal`.
+ * Runs `attempt`, with its number from 1 on, until it succeeds or another one would not help. Each
+ * failure is printed with the time until the next attempt. `octets` returns how many have come
+ * since the command began.
+ *
+ * @throws what the last attempt threw, and the reason of `io.signal`
  */
 export async function inAttempts<T>(
   attempt: (n: number) => Promise<T>,
@@ -65,7 +64,7 @@ export async function inAttempts<T>(
       inRow = octets() > before ? 0 : inRow + 1;
       const wait = againAfter(error, { inRow, begun: octets() > 0 });
       if (wait === undefined) throw error;
-      io.err(`attempt ${n} failed: ${(error as MusterError).message}; again in ${wait / 1000} s\n`);
+      io.err(`attempt ${n} failed: ${(error as MusterError).message}; next attempt in ${wait / 1000} s\n`);
       await io.pause(wait);
       io.signal.throwIfAborted();
     }

@@ -62,8 +62,8 @@ export function faultsText(faults: readonly Fault[]): string {
 
 /**
  * An error as lines for standard error: its faults with their places, or its message with what to
- * do. An error that is not a MusterError is a bug, and is shown with its stack. `path` is the command that
- * was run, such as `muster get`.
+ * do. An error that is not a MusterError is a bug, and is shown with its stack. `path` is the
+ * command that was run, such as `muster get`.
  */
 export function errorText(error: unknown, path = 'muster'): string {
   if (!(error instanceof MusterError)) {

@@ -1,4 +1,4 @@
-/** Names of kinds as they may be typed: plural, singular, short; any case. */
+/** Names of kinds as they may be typed: plural, singular or short, in any case. */
 import { MusterError } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
@@ -12,7 +12,7 @@ export const SHORT_NAMES: Readonly<Record<Kind, string>> = {
   Machine: 'm',
 };
 
-/** Things that `get` lists and that are not documents. */
+/** Lists of `get` that are not documents. */
 export const OTHER_LISTS = { leases: ['lease'], events: ['event', 'ev'] } as const;
 export type OtherList = keyof typeof OTHER_LISTS;
 
@@ -27,7 +27,11 @@ export function kindNamed(text: string): Kind | undefined {
   return KIND_BY_NAME.get(text.toLowerCase());
 }
 
-/** As {@link kindNamed}; throws E_USAGE listing what there is, `others` too. */
+/**
+ * Like {@link kindNamed}. `others` are further names that would have been valid.
+ *
+ * @throws {MusterError} E_USAGE, with what was meant or what there is
+ */
 export function kindOf(text: string, others: readonly string[] = []): Kind {
   const kind = kindNamed(text);
   const all = `; there are ${[...Object.values(PLURAL), ...others].join(', ')}`;
@@ -46,15 +50,17 @@ export function otherListNamed(text: string): OtherList | undefined {
   );
 }
 
-/** One kind, and which of it; no names stand for all. */
+/** One kind, and names of documents; no names mean all. */
 export interface Asked {
   readonly kind: string;
   readonly names: readonly string[];
 }
 
 /**
- * What `get` is asked for: `all`, `KIND,KIND…`, KIND/NAME… of any kinds, or as {@link
- * kindAndNames}. Throws E_USAGE.
+ * Reads the words of `get`: `all`, `KIND,KIND…`, `KIND/NAME…` of any kinds, or those of {@link
+ * kindAndNames}.
+ *
+ * @throws {MusterError} E_USAGE
  */
 export function askedFor(words: readonly string[]): readonly Asked[] {
   const [first = '', ...rest] = words;
@@ -71,8 +77,9 @@ export function askedFor(words: readonly string[]): readonly Asked[] {
 }
 
 /**
- * `KIND NAME…`, `KIND/NAME…` or `KIND`: the kind and the names. Throws E_USAGE when kinds are mixed
- * or a name is missing after the slash.
+ * Reads `KIND NAME…`, `KIND/NAME…` or `KIND`.
+ *
+ * @throws {MusterError} E_USAGE when kinds are mixed, or a name is missing after the slash
  */
 export function kindAndNames(words: readonly string[]): {
   readonly kind: string;

@@ -1,12 +1,12 @@
-/** How far a transfer is, on the terminal. */
+/** Shows the progress of a transfer on the terminal. */
 import path from 'node:path';
 import type { TransferIo } from './attempts.ts';
 import type { OnProgress } from './image/sources.files.ts';
 import { sizeText } from './output.ts';
 
 /**
- * Runs a transfer of a file with its progress on the terminal. `again` is said when a person breaks
- * it off: what the same command then does.
+ * Runs the transfer of a file with its progress on the terminal. When the user interrupts it,
+ * `again` is printed: what the same command will do.
  */
 export async function withProgress<T>(
   shown: string,
@@ -25,7 +25,7 @@ export async function withProgress<T>(
       onProgress: (received, total) => line.show(progressText(shown, received, total)),
     });
   } catch (error) {
-    if (io.signal.aborted) err(`broken off; the same command ${again}\n`);
+    if (io.signal.aborted) err(`interrupted; the same command ${again}\n`);
     throw error;
   } finally {
     line.clear();
@@ -41,10 +41,7 @@ export function progressText(shown: string, received: number, total: number | un
   return `${name}  [${bar}]  ${Math.floor(part * 100)} %  ${sizeText(received)} of ${sizeText(total)}`;
 }
 
-/**
- * A line on the terminal that is written over and over; nothing where standard error is no
- * terminal.
- */
+/** One line on the terminal that is overwritten; nothing where standard error is not a terminal. */
 function progressLine(): { show(text: string): void; clear(): void } {
   const terminal = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
   let last = 0;

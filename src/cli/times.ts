@@ -11,7 +11,9 @@ export function timeText(time: Time): string {
   return `${dateText(at)} ${clockText(at)}`;
 }
 
-/** Like {@link timeText}, without the date when that is today's: for lines that come as it happens. */
+/**
+ * Like {@link timeText}, without the date when that is today's: for lines that come as it happens.
+ */
 export function followedTime(time: Time, now: Time): string {
   const at = new Date(time);
   return dateText(at) === dateText(new Date(now)) ? clockText(at) : timeText(time);

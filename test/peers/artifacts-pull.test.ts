@@ -235,7 +235,7 @@ it('what broke off goes on where it stopped, what is something else is thrown aw
   const { code, out } = await pull();
   expect(code, out).toBe(1);
   expect(out).toMatch(/^binary\/kubectl\/1\.36\.2\/x86_64: .*\(E_ASSET_HASH\)$/m);
-  expect(out).toMatch(/^1 of \d+ could not be fetched; the same command goes on from here$/m);
+  expect(out).toMatch(/^1 of \d+ could not be fetched; the same command continues from here$/m);
   expect(out).toMatch(/^binary\/kubelet\/1\.36\.2\/x86_64 created, .* stored and verified$/m);
   const again = asked.filter((one) => /^kubelet bytes=/.test(one));
   expect(again).toHaveLength(1);

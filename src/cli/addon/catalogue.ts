@@ -1,6 +1,6 @@
 /**
- * What `muster addon` does: the catalogue of add-ons, entries for a Cluster made of it, and the
- * add-ons of a cluster.
+ * `muster addon`: lists the catalogue and the add-ons of a cluster, and prints entries for a
+ * Cluster document.
  */
 import { createHash } from 'node:crypto';
 import type { AddonView } from '../../api/clusters.ts';
@@ -61,7 +61,11 @@ export async function list(cluster: string | undefined, options: ListOptions, io
   return addons.every(({ state }) => state === 'ready') ? EXIT.ok : EXIT.failure;
 }
 
-/** Throws E_NOT_FOUND. */
+/**
+ * The entry of the catalogue.
+ *
+ * @throws {MusterError} E_NOT_FOUND
+ */
 function entryOf(name: string): CatalogueEntry {
   if (Object.hasOwn(CATALOGUE, name)) return CATALOGUE[name]!;
   throw new MusterError(
@@ -70,7 +74,7 @@ function entryOf(name: string): CatalogueEntry {
   );
 }
 
-/** What to write below `addons` of a Cluster, with what is not known left to be filled in. */
+/** What to write below `addons` of a Cluster; unknown hashes are left to be filled in. */
 function entryText(
   name: string,
   { objects, patches, images }: CatalogueEntry,
@@ -94,7 +98,7 @@ export function show(name: string, options: { readonly release?: string }, io: I
   const version = (options.release ?? entry.version).replace(/^v/, '');
   const notes = [`${name} ${version}: ${entry.about}`, entry.home, ...(entry.note ? [entry.note] : [])];
   if (version !== entry.version)
-    notes.push(`The catalogue was written for ${entry.version}; the places of ${version} may differ.`);
+    notes.push(`The catalogue was written for ${entry.version}; the URLs of ${version} may differ.`);
   io.out(notes.map((line) => `# ${line}\n`).join(''));
   if (entry.rendered) {
     for (const command of entry.rendered(version)) io.out(`#   ${command} > ${name}.yaml\n`);
@@ -145,7 +149,7 @@ export async function pin(what: readonly string[], options: PinOptions, io: Io):
   );
   io.out(entryText(name, entry, version, manifests));
   io.err(
-    `${rendered.count} objects; images: ${rendered.images.join(', ') || 'none'}\nThis is what came just now: compare it with what the publisher says before it goes into a Cluster.\n`,
+    `${rendered.count} objects; images: ${rendered.images.join(', ') || 'none'}\nThese are the hashes of what was fetched just now: compare them with the publisher's before you write them into a Cluster.\n`,
   );
   return EXIT.ok;
 }

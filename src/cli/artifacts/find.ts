@@ -1,5 +1,5 @@
 /**
- * What is in a tree that is imported: images of an OCI layout or of `docker save`, and listed
+ * Finds what a tree holds for an import: images of an OCI layout or of `docker save`, and listed
  * binaries.
  */
 import { createHash } from 'node:crypto';
@@ -18,17 +18,17 @@ import { MusterError } from '../../base/errors.ts';
 import { type AssetSource, hashOf } from '../image/sources.files.ts';
 import { memorySource, type Tree, treeOf } from './trees.files.ts';
 
-export interface FoundImage {
-  /** Absent when the archive gives it no name. */
+interface FoundImage {
+  /** Absent when the archive does not name it. */
   readonly reference?: string;
   readonly digest: string;
-  /** For which of its architectures everything is there. */
+  /** The architectures for which every file is there. */
   readonly archs: readonly Arch[];
-  /** Sources of its files, by hash. */
+  /** The sources of its files, by hash. */
   readonly files: ReadonlyMap<string, AssetSource>;
 }
 
-export interface FoundBinary extends ListedBinary {
+interface FoundBinary extends ListedBinary {
   readonly source: AssetSource;
 }
 
@@ -38,8 +38,9 @@ export interface Found {
 }
 
 /**
- * A directory may also hold one tar a image, as `docker save` makes them. Throws E_ARTIFACT when
- * there is nothing.
+ * Finds images and binaries. A directory may also hold tars of `docker save`, one for each image.
+ *
+ * @throws {MusterError} E_ARTIFACT when there is nothing
  */
 export async function findArtifacts(tree: Tree, signal: AbortSignal): Promise<Found> {
   const images: FoundImage[] = [];
@@ -112,7 +113,7 @@ async function layoutImages(tree: Tree, directory: string): Promise<readonly Fou
   return images;
 }
 
-/** Architectures that an index speaks of; a single manifest is for whatever it is for. */
+/** The architectures that an index names; a single manifest does not say its own. */
 function candidates(top: Uint8Array): readonly Arch[] {
   const manifest = parseManifest(top);
   return manifest.kind === 'image'

@@ -1,4 +1,4 @@
-/** `muster artifacts import`: files to the server, then their names. */
+/** `muster artifacts import`: uploads files, then enters their names. */
 import { createHash } from 'node:crypto';
 import type { ArtifactEntry } from '../../api/artifacts.ts';
 import type { Arch } from '../../artifacts/oci.ts';
@@ -17,14 +17,14 @@ import { findArtifacts } from './find.ts';
 import { binaryIn } from './pack.ts';
 import { treeOf } from './trees.files.ts';
 
-export interface ImportOptions extends ServerOptions {
+interface ImportOptions extends ServerOptions {
   readonly binary?: readonly string[];
   readonly manifest?: readonly string[];
   readonly arch: Arch;
   readonly as?: string;
 }
 
-/** An artifact with the sources of its files, by hash. */
+/** An artifact, and the sources of its files by hash. */
 export interface Sourced {
   readonly entry: ArtifactEntry;
   readonly files: ReadonlyMap<string, AssetSource>;
@@ -66,13 +66,13 @@ export async function importArtifacts(
 }
 
 /**
- * A name that no cluster asks for may be somebody's own; one that is almost another is probably
- * that.
+ * Warns about a binary that no cluster needs and whose name looks like one that clusters do need. A
+ * name that resembles none may be intended.
  */
 function warnOfName(entry: ArtifactEntry, io: Io): void {
   if (entry.kind !== 'binary' || (BINARIES as readonly string[]).includes(entry.name)) return;
   const meant = didYouMean(entry.name, BINARIES);
-  if (meant !== '') io.err(`warning: no cluster asks for a binary "${entry.name}"${meant}\n`);
+  if (meant !== '') io.err(`warning: no cluster needs a binary "${entry.name}"${meant}\n`);
 }
 
 async function inTree(
@@ -89,7 +89,7 @@ async function inTree(
     );
   const as = options.as === undefined ? undefined : parseReference(options.as);
   if (options.as !== undefined && as === undefined)
-    throw new MusterError('E_USAGE', `--as ${options.as} is no reference of an image`);
+    throw new MusterError('E_USAGE', `--as ${options.as} is not an image reference`);
   return [
     ...images.map(
       ({ reference, digest, archs, files }): Sourced => ({
@@ -111,11 +111,11 @@ async function inTree(
   ];
 }
 
-/** Sends what the server lacks of an artifact, then enters its name. */
+/** Uploads the files of an artifact that the server lacks, then enters its name. */
 export async function bring({ entry, files }: Sourced, client: ApiClient, io: Io): Promise<void> {
   let octets = 0;
   for (const [sha256, source] of files) {
-    const { size, already } = await withProgress(source.shown, 'goes on from here', io, (how) =>
+    const { size, already } = await withProgress(source.shown, 'continues from here', io, (how) =>
       upload({ client, source, sha256, ...how }),
     );
     if (!already) octets += size;

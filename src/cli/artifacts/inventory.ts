@@ -47,12 +47,16 @@ export async function list(options: Common & { readonly output?: string }, io: I
   if (options.output === 'json') io.out(jsonText(items));
   else if (options.output === 'yaml') io.out(yamlText(items));
   else if (options.output === 'name') for (const { name } of items) io.out(`${name}\n`);
-  else if (items.length === 0) io.err('no artifacts; `muster artifacts import` or `pull` brings some\n');
+  else if (items.length === 0) io.err('no artifacts; `muster artifacts pull` or `import` brings them\n');
   else io.out(tableText(COLUMNS, items, lookOf(io)));
   return EXIT.ok;
 }
 
-/** Names may be given as `ls -o name` prints them, or as references. Throws E_NOT_FOUND. */
+/**
+ * The artifacts of these names, which are those of `ls -o name` or image references.
+ *
+ * @throws {MusterError} E_NOT_FOUND
+ */
 function chosen(items: readonly ArtifactView[], names: readonly string[]): readonly ArtifactView[] {
   if (names.length === 0) return items;
   return names.flatMap((name) => {
@@ -66,7 +70,7 @@ function chosen(items: readonly ArtifactView[], names: readonly string[]): reado
   });
 }
 
-/** Reads every file again. Exit code 1 when one is missing or has changed. */
+/** Has the server read every file again. Exit code 1 when one is missing or has changed. */
 export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = clientOf(options, io);
   const states = new Map<string, string>();
@@ -86,14 +90,15 @@ export async function verify(names: readonly string[], options: Common, io: Io):
 
 async function stateOf(client: ApiClient, sha256: string): Promise<string> {
   try {
-    return (await client.call<{ state: string }>('POST', `/v1/assets/${sha256}/verify`)).state;
+    return (await client.call<{ state: string }>('POST', `/v1/assets/${sha256}/verify`, { works: true }))
+      .state;
   } catch (error) {
     if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return 'missing';
     throw error;
   }
 }
 
-/** Removes names, and the files that nothing else needs. */
+/** Removes artifacts, and the files that nothing else needs. */
 export async function remove(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = clientOf(options, io);
   for (const { artifact } of chosen(await artifactsOf(client), names)) {
@@ -104,7 +109,7 @@ export async function remove(names: readonly string[], options: Common, io: Io):
     io.out(`${name} deleted\n`);
     for (const sha256 of unused)
       await client.call('DELETE', `/v1/assets/${sha256}`).catch((error: unknown) => {
-        // an OS image may name the same file; one that is gone is gone
+        // an OS image may need the same file, and another command may have removed it
         if (!(error instanceof MusterError) || !['E_ASSET_USED', 'E_NOT_FOUND'].includes(error.code))
           throw error;
       });

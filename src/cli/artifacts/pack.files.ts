@@ -1,7 +1,7 @@
 /**
- * `muster artifacts pack`: static programs into images of one layer, in an OCI layout with a list
- * of binaries beside it. The same programs give the same digests, whenever and wherever: nothing is
- * dated, owned by anybody, or compressed.
+ * `muster artifacts pack`: makes images of one layer from static programs, in an OCI layout with a
+ * list of binaries. The same programs give the same digests at any time and on any host: the layers
+ * have no dates and no owners, and are not compressed.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -34,10 +34,7 @@ import { TAR_END, type TarMember, tarHeader, tarPadding } from '../../artifacts/
 import { MusterError } from '../../base/errors.ts';
 import { hashOf, sourceOf } from '../image/sources.files.ts';
 
-/**
- * What goes into an image: a program with its path there, or a directory whose tree becomes its
- * root.
- */
+/** Content of an image: a program with its path, or a directory whose tree becomes its root. */
 export interface PackedFile {
   readonly from: string;
   /** Absolute path in the image; `/` for a directory's tree. */
@@ -58,7 +55,7 @@ export interface PackedBinary {
 }
 
 /**
- * Packs into `directory`, which may hold a layout already: images and binaries of the same name are
+ * Packs into `directory`. Where it already holds a layout, images and binaries of the same name are
  * replaced.
  */
 export async function pack(
@@ -137,7 +134,7 @@ const textOr = (file: string, otherwise: string): Promise<string> =>
     throw new MusterError('E_FILE_READ', `${file}: ${error.message}`, { cause: error });
   });
 
-/** Writes the layer under its hash. */
+/** Writes the layer to a file named after its hash. */
 async function packLayer(blobs: string, files: readonly PackedFile[], signal: AbortSignal): Promise<Part> {
   const members = await membersOf(files);
   const temporary = path.join(blobs, '.layer');
@@ -175,7 +172,7 @@ async function packLayer(blobs: string, files: readonly PackedFile[], signal: Ab
 
 type Member = TarMember & { readonly from: string };
 
-/** In the order of their paths, each directory before what is in it. */
+/** Entries in the order of their paths: each directory before its content. */
 async function membersOf(files: readonly PackedFile[]): Promise<readonly Member[]> {
   const members = new Map<string, Member>();
   for (const { from, to } of files) await addMember(members, from, to.replace(/^\/+|\/+$/g, ''));
@@ -200,7 +197,7 @@ async function addMember(members: Map<string, Member>, from: string, at: string)
       'E_USAGE',
       `${from}: say where it goes in the image, e.g. ${from}:/usr/local/bin/${path.basename(from)}`,
     );
-  // modes differ with the umask of whoever built it: what counts is whether it runs
+  // modes depend on the builder's umask: only whether the file is executable is kept
   if (found.isFile())
     members.set(at, {
       path: at,
@@ -211,5 +208,5 @@ async function addMember(members: Map<string, Member>, from: string, at: string)
     });
   else if (found.isSymbolicLink())
     members.set(at, { path: at, type: 'symlink', mode: 0o777, size: 0, to: await readlink(from), from });
-  else throw new MusterError('E_ARTIFACT', `${from} is neither file, directory nor link`);
+  else throw new MusterError('E_ARTIFACT', `${from} is neither a file, a directory nor a link`);
 }

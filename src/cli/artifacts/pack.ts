@@ -1,4 +1,4 @@
-/** `muster artifacts pack`: its arguments. */
+/** The arguments of `muster artifacts pack`. */
 import path from 'node:path';
 import type { Arch } from '../../artifacts/oci.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
@@ -6,7 +6,7 @@ import { MusterError } from '../../base/errors.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type PackedBinary, type PackedFile, type PackedImage, pack } from './pack.files.ts';
 
-export interface PackOptions {
+interface PackOptions {
   readonly image?: readonly string[];
   readonly binary?: readonly string[];
   readonly arch: Arch;
@@ -25,8 +25,12 @@ export async function packArtifacts(directory: string, options: PackOptions, io:
   return EXIT.ok;
 }
 
-/** `REFERENCE=FILE[:/PATH][,FILE…]`. Throws E_USAGE. */
-export function imageIn(text: string, user: string): PackedImage {
+/**
+ * Reads `REFERENCE=FILE[:/PATH][,FILE…]`.
+ *
+ * @throws {MusterError} E_USAGE
+ */
+function imageIn(text: string, user: string): PackedImage {
   const equals = text.indexOf('=');
   const reference = equals < 0 ? undefined : parseReference(text.slice(0, equals));
   if (reference === undefined || reference.digest !== undefined)
@@ -48,7 +52,11 @@ function fileIn(text: string): PackedFile {
   return { from: text, to: `/usr/local/bin/${path.basename(text)}` };
 }
 
-/** `NAME:VERSION=FILE`. Throws E_USAGE. */
+/**
+ * Reads `NAME:VERSION=FILE`.
+ *
+ * @throws {MusterError} E_USAGE
+ */
 export function binaryIn(text: string): PackedBinary {
   const found = /^([A-Za-z0-9][A-Za-z0-9._+-]*):v?([A-Za-z0-9][A-Za-z0-9._+-]*)=(.+)$/.exec(text);
   if (!found)

@@ -1,4 +1,4 @@
-/** `muster artifacts plan`: what a cluster needs, beside what is here. */
+/** `muster artifacts plan`: what a cluster needs, and which of it is here. */
 import type { ArtifactView } from '../../api/artifacts.ts';
 import type { AddonView } from '../../api/clusters.ts';
 import type { Shown } from '../../api/documents.ts';
@@ -27,11 +27,11 @@ export interface PlanOptions extends ServerOptions {
 }
 
 /** One line of the plan. */
-export interface Planned {
+interface Planned {
   readonly name: string;
   /**
-   * of the system: nothing is fetched, the operating system's image has it. `missing in image
-   * NAME`: the Image that its machines boot says that it does not.
+   * `of the system`: nothing is fetched, because the operating system's image has it. `missing in
+   * image NAME`: the Image that its machines boot does not list it.
    */
   readonly state: 'here' | 'incomplete' | 'missing' | 'of the system' | `missing in image ${string}`;
   readonly roles: readonly string[];
@@ -51,8 +51,8 @@ export const requiredName = (required: Required): string => {
 };
 
 /**
- * Pure: what is required, beside what is here. An image by digest is here under whatever tag it
- * has, a manifest for any add-on.
+ * What is required, with whether it is here. An image with a digest counts under any tag, a
+ * manifest for any add-on. Pure.
  */
 export function planned(
   required: readonly Required[],
@@ -73,8 +73,9 @@ export function planned(
 }
 
 /**
- * The full specification of a cluster as the server has its documents. Throws E_NOT_FOUND,
- * E_CLUSTER.
+ * The full specification of a cluster, from the server's documents.
+ *
+ * @throws {MusterError} E_NOT_FOUND, and E_CLUSTER when it is incomplete or has no Kubernetes
  */
 export async function fullCluster(client: ApiClient, name: string): Promise<ResolvedCluster> {
   const document = await client.call<Document<'Cluster'>>('GET', `/v1/clusters/${encodeURIComponent(name)}`);
@@ -145,8 +146,7 @@ export async function plan(cluster: string, options: PlanOptions, io: Io): Promi
   else if (options.output === 'yaml') io.out(yamlText(lines));
   else io.out(tableText(COLUMNS, lines, lookOf(io)));
   for (const { name, state, detail } of addons)
-    if (state === 'missing')
-      io.err(`which images the add-on ${name} needs is seen when its files are here\n`);
+    if (state === 'missing') io.err(`the images of the add-on ${name} are known when its files are here\n`);
     else if (state === 'faulty') io.err(`the add-on ${name} cannot be used: ${detail}\n`);
   const good =
     artifacts.every(({ state }) => state === 'here') &&

@@ -24,7 +24,7 @@ import { addonsOf, fullCluster, imagesOf, type PlanOptions, planned, requiredNam
 import { connectRegistry } from './registry-source.files.ts';
 import { memorySource } from './trees.files.ts';
 
-export interface PullOptions extends PlanOptions {
+interface PullOptions extends PlanOptions {
   readonly mirror?: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export async function pull(cluster: string, options: PullOptions, io: Io): Promi
   const round = (required: readonly Required[]) => fetchMissing(required, sourced, client, io);
   const before = requiredArtifacts(resolved, options.arch);
   const own = await round(before);
-  // Which images add-ons need stands in their files, which are here now.
+  // The files of add-ons name their images, and are here now.
   const addons = await addonsOf(client, cluster);
   const names = new Set(before.map(requiredName));
   const all = requiredArtifacts(resolved, options.arch, imagesOf(addons));
@@ -49,7 +49,7 @@ export async function pull(cluster: string, options: PullOptions, io: Io): Promi
   const [missing, failed] = [own.missing + theirs.missing, own.failed + theirs.failed];
   if (missing === 0) io.out(`all ${all.length} artifacts of ${cluster} are here\n`);
   if (failed > 0)
-    io.err(`${failed} of ${missing} could not be fetched; the same command goes on from here\n`);
+    io.err(`${failed} of ${missing} could not be fetched; the same command continues from here\n`);
   return failed + faulty.length === 0 ? EXIT.ok : EXIT.failure;
 }
 
@@ -66,14 +66,14 @@ async function fetchMissing(
       await bring(await sourced(one), client, io);
     } catch (error) {
       if (io.signal.aborted || !(error instanceof MusterError)) throw error;
-      // the others may be there, and what came of this one is kept
+      // the others may succeed, and what came of this one is kept
       failed++;
       io.err(`${name}: ${error.message} (${error.code})\n`);
     }
   return { missing: missing.length, failed };
 }
 
-/** The directory of the file that a Cluster stands in; undefined when it came by the API. */
+/** The directory of the file with the Cluster; undefined when it came through the API. */
 async function directoryOf(client: ApiClient, cluster: string): Promise<string | undefined> {
   const { status } = await client.call<Shown>('GET', `/v1/clusters/${encodeURIComponent(cluster)}`);
   return status.origin?.from === 'file' ? path.dirname(status.origin.at.file) : undefined;
@@ -94,7 +94,11 @@ function sourcer(mirrored: Mirrored, directory: string | undefined, signal: Abor
 
 type Mirrored = (url: string) => string;
 
-/** `https://dl.k8s.io=http://10.0.0.5/k8s`: the longest beginning counts. Throws E_USAGE. */
+/**
+ * Reads `https://dl.k8s.io=http://10.0.0.5/k8s`; the longest matching beginning counts.
+ *
+ * @throws {MusterError} E_USAGE when it is not FROM=TO
+ */
 export function mirrors(given: readonly string[]): Mirrored {
   const pairs = given
     .map((text) => {
@@ -135,18 +139,18 @@ async function manifest(
     return { entry, files: new Map([[sha256, sourceOf(file, directory)]]) };
   throw new MusterError(
     'E_ARTIFACT_MISSING',
-    `${file === undefined ? 'it has no url' : `the Cluster is in no file that ${file} could be beside`}; bring it with \`muster artifacts import --manifest ${addon}=FILE\``,
+    `${file === undefined ? 'it has no url' : `the Cluster is not in a file, so ${file} is relative to nothing`}; bring it with \`muster artifacts import --manifest ${addon}=FILE\``,
   );
 }
 
 /**
- * Manifests of an index for one architecture only; the index itself as it is, so that its digest
- * stays.
+ * Fetches the manifests of an index for one architecture only, but the index unchanged: its digest
+ * stays the same.
  */
 async function image(required: RequiredImage, mirrored: Mirrored, signal: AbortSignal): Promise<Sourced> {
   const reference = parseReference(required.reference);
   if (reference === undefined)
-    throw new MusterError('E_ARTIFACT', `"${required.reference}" is no reference of an image`);
+    throw new MusterError('E_ARTIFACT', `"${required.reference}" is not an image reference`);
   const registry = connectRegistry(mirrored(`https://${reference.registry}`), reference.repository);
   const files = new Map<string, AssetSource>();
   const manifest = async (which: string) => {

@@ -18,10 +18,10 @@ export interface Registry {
   blob(digest: string): AssetSource;
 }
 
-/** Docker's own registry is reached by another name than images have. */
+/** Docker Hub's images are named docker.io, and its API has another host. */
 const HOST_OF: Readonly<Record<string, string>> = { 'https://docker.io': 'https://registry-1.docker.io' };
 
-/** Nothing is asked yet. `base` is the registry's URL without `/v2`. */
+/** Connects lazily: nothing is requested yet. `base` is the registry's URL without `/v2`. */
 export function connectRegistry(base: string, repository: string): Registry {
   const root = `${HOST_OF[base] ?? base.replace(/\/+$/, '')}/v2/${repository}`;
   let token: Promise<string | undefined> | undefined;
@@ -51,7 +51,7 @@ export function connectRegistry(base: string, repository: string): Registry {
 }
 
 /**
- * Asks for a token if the registry wants one (its answer 401 says where); undefined when it does
+ * Requests a token if the registry demands one (its answer 401 says where); undefined when it does
  * not.
  */
 async function anonymousToken(
@@ -73,7 +73,7 @@ async function anonymousToken(
   if (challenge === undefined)
     throw new MusterError(
       'E_FETCH_REFUSED',
-      `${url}: the registry wants credentials of a kind that Muster has none of`,
+      `${url}: the registry demands credentials that Muster does not have`,
     );
   const ask = new URL(challenge.realm);
   if (challenge.service !== undefined) ask.searchParams.set('service', challenge.service);
@@ -92,8 +92,8 @@ async function anonymousToken(
 }
 
 /**
- * `Bearer realm="…",service="…",scope="…"` (RFC 6750 with docker's fields); undefined for another
- * scheme.
+ * Reads `Bearer realm="…",service="…",scope="…"` (RFC 6750, with Docker's fields); undefined for
+ * another scheme.
  */
 export function parseChallenge(
   header: string,

@@ -1,6 +1,6 @@
 /**
- * What `muster artifacts import` is given: a directory or a tar, as one tree of files that can be
- * read from any octet on.
+ * The input of `muster artifacts import`: a directory or a tar as a tree of files, each of which
+ * can be read from any offset.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -10,17 +10,25 @@ import { MusterError } from '../../base/errors.ts';
 import { type AssetSource, sourceOf } from '../image/sources.files.ts';
 
 export interface Tree {
-  /** As the operator named it. */
+  /** Its name, as the operator wrote it. */
   readonly shown: string;
-  /** Paths of its files; in a directory only those directly in it. */
+  /** Paths of its files; for a directory, only of those directly in it. */
   readonly names: readonly string[];
-  /** A file by its path; undefined when there is none. */
+  /** The file at a path; undefined when there is none. */
   file(name: string): Promise<AssetSource | undefined>;
-  /** A small file's text; undefined when there is none. Throws E_TOO_LARGE. */
+  /**
+   * The octets of a small file; undefined when there is none.
+   *
+   * @throws {MusterError} E_TOO_LARGE
+   */
   octets(name: string, limit: number): Promise<Uint8Array | undefined>;
 }
 
-/** Throws E_FILE_READ, and E_ARTIFACT for a file that is no tar. */
+/**
+ * The tree of a directory or tar.
+ *
+ * @throws {MusterError} E_FILE_READ, and E_ARTIFACT for a file that is not a tar
+ */
 export async function treeOf(given: string): Promise<Tree> {
   const found = await stat(given).catch((cause: Error) => {
     throw new MusterError('E_FILE_READ', `${given}: ${cause.message}`, { cause });
@@ -64,7 +72,7 @@ async function tarTree(given: string): Promise<Tree> {
   } finally {
     await file.close();
   }
-  // `docker save` of old puts a link where a layer stands twice.
+  // Older versions of `docker save` put a link where a layer occurs twice.
   const resolve = (name: string, hops = 0): FoundMember | undefined => {
     const member = members.get(path.posix.normalize(name));
     if (member === undefined || hops > 5) return undefined;
@@ -134,7 +142,7 @@ function sliceSource(file: string, name: string, member: FoundMember): AssetSour
 
 async function* nothing(): AsyncIterable<Uint8Array> {}
 
-/** Octets that were made here. */
+/** Octets in memory as a source. */
 export function memorySource(shown: string, octets: Uint8Array): AssetSource {
   return {
     shown,

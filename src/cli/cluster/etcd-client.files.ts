@@ -1,7 +1,4 @@
-/**
- * `muster cluster etcd-client`: what a person's client of etcd needs, as three files or as one
- * text.
- */
+/** `muster cluster etcd-client`: credentials for an etcd client, as three files or as one text. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
@@ -10,14 +7,16 @@ import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 
-export interface EtcdClientOptions extends ServerOptions {
+interface EtcdClientOptions extends ServerOptions {
   readonly output?: string;
   readonly user?: string;
 }
 
 /**
- * Default name: who calls, as the shell or sudo knows him. Throws E_USAGE without a directory and a
- * format.
+ * Writes or prints credentials that are made for this call. The default user is the caller, from
+ * SUDO_USER or USER.
+ *
+ * @throws {MusterError} E_USAGE unless either a directory or a format is given
  */
 export async function etcdClient(
   cluster: string,
@@ -27,7 +26,7 @@ export async function etcdClient(
 ): Promise<number> {
   const format = options.output && formatOf(options.output, ['json', 'yaml'] as const, 'json');
   if ((directory === undefined) === (format === undefined))
-    throw new MusterError('E_USAGE', 'say where the files go, a directory, or how to print them: -o json');
+    throw new MusterError('E_USAGE', 'name a directory for the files, or print them with -o json or -o yaml');
   const user = options.user ?? (io.env.SUDO_USER || io.env.USER || 'admin');
   const made = await openClient(options, io).call<EtcdClient>(
     'POST',

@@ -11,25 +11,31 @@ import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
 
-export interface FoundingOptions extends ServerOptions {
+interface FoundingOptions extends ServerOptions {
   readonly output?: string;
 }
 
 const pathOf = (cluster: string, what: string): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
 
-/** What a machine is told to do once it has its certificates. */
-export async function plan(machine: string, options: ServerOptions, io: Io): Promise<number> {
-  const api = openClient(options, io);
-  const shown = await api.call<{ readonly plan: string }>(
+/** Prints the plan of a machine's agent, as it is once the machine has its certificates. */
+export async function plan(
+  machine: string,
+  options: ServerOptions & { readonly output?: string },
+  io: Io,
+): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const shown = await openClient(options, io).call<{ readonly plan: string }>(
     'GET',
     `/v1/machines/${encodeURIComponent(machine)}/plan`,
   );
-  io.out(shown.plan);
+  if (format === 'json') io.out(jsonText(shown));
+  else if (format === 'yaml') io.out(yamlText(shown));
+  else io.out(shown.plan);
   return EXIT.ok;
 }
 
-/** How far the founding is, a line for each member. */
+/** Prints how far the founding is, with a line for each member. */
 export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const api = openClient(options, io);
@@ -54,7 +60,7 @@ export async function founding(cluster: string, options: FoundingOptions, io: Io
   return EXIT.ok;
 }
 
-/** What a member says and was told; of one that is silent, what it said last. */
+/** What a member reported and was told to do; for a silent one, its last report. */
 function memberText({
   asked,
   heardMsAgo = millis(0),
@@ -72,7 +78,7 @@ function memberText({
     : `${said}: ${told}`;
 }
 
-/** What people ordered, and how far it is. */
+/** The orders of operators, and how far they are. */
 function orderLines(
   { leaving = {}, reset, restoring }: FoundingRecordView,
   waiting: Readonly<Record<string, string>> = {},
@@ -92,11 +98,15 @@ function orderLines(
 const wordOf = (decision: EtcdDecision): string =>
   decision.do === 'hold' ? `held (${decision.code}): ${decision.text}` : decision.do;
 
-export interface FoundOptions extends ServerOptions {
+interface FoundOptions extends ServerOptions {
   readonly confirm?: string;
 }
 
-/** A person's order: the name, typed once more. */
+/**
+ * Founds etcd without its absent members.
+ *
+ * @throws {MusterError} E_USAGE without `--confirm NAME`
+ */
 export async function found(cluster: string, options: FoundOptions, io: Io): Promise<number> {
   if (options.confirm !== cluster)
     throw new MusterError(

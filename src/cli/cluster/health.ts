@@ -8,7 +8,7 @@ import { type ApiClient, openClient, type ServerOptions } from '../client.socket
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 
-export interface HealthOptions extends ServerOptions {
+interface HealthOptions extends ServerOptions {
   readonly output?: string;
   readonly etcd?: boolean;
   readonly probeImage?: string;
@@ -16,7 +16,7 @@ export interface HealthOptions extends ServerOptions {
   readonly wait?: string | true;
 }
 
-/** With `--wait` alone. */
+/** How long `--wait` alone waits. */
 const WAIT = duration('15m');
 const LOOK_EVERY = millis(3000);
 
@@ -30,7 +30,7 @@ const COLUMNS: readonly Column<Finding>[] = [
   { heading: 'SUBJECT', cell: ({ subject }) => subject },
   { heading: 'SAYS', cell: ({ says, fix }) => (fix === undefined ? says : `${says}; ${fix}`) },
 ];
-/** What is wrong and what to do about it, apart. */
+/** The columns of `-o wide`: what is wrong and what to do about it are separate. */
 const WIDE: readonly Column<Finding>[] = [
   ...COLUMNS.slice(0, 3),
   { heading: 'SAYS', cell: ({ says }) => says },
@@ -40,15 +40,15 @@ const WIDE: readonly Column<Finding>[] = [
 const pathOf = (cluster: string, what: 'status' | 'verify'): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
 
-/** Exit code 0 only if everything is well. */
+/** Prints the checks of a cluster. Exit code 0 only if all of them pass. */
 export async function status(cluster: string, options: HealthOptions, io: Io): Promise<number> {
   const api = openClient(options, io);
   return shown(await look(api, cluster, options, io), options, io);
 }
 
 /**
- * As status, and probes the network between pods; `--wait` asks again, `every` so often, until all
- * is well.
+ * Like status, and probes the network between pods. With `--wait` it repeats, at the interval
+ * `every`, until all checks pass.
  */
 export async function verify(
   cluster: string,
@@ -59,13 +59,14 @@ export async function verify(
   const api = openClient(options, io);
   const probed = (): Promise<ClusterHealth> =>
     api.call('POST', pathOf(cluster, 'verify'), {
+      works: true,
       query: { ...queryOf(options), image: options.probeImage },
       signal: io.signal,
     });
   if (options.wait === undefined) return shown(await probed(), options, io);
   const seen = async (): Promise<ClusterHealth> => {
     const health = await look(api, cluster, options, io);
-    // Probes are pods on every node: none are made while the rest is not well.
+    // Probes are pods on every node: they are made only when all other checks pass.
     return health.ok ? probed() : health;
   };
   return shown(await waited(seen, { span: spanOf(options.wait), every }, io), options, io);
@@ -77,8 +78,8 @@ const look = (api: ApiClient, cluster: string, options: HealthOptions, io: Io): 
   api.call('GET', pathOf(cluster, 'status'), { query: queryOf(options), signal: io.signal });
 
 /**
- * The first that is well, or the last one when the time was up. What is waited for goes to standard
- * error, once each time it changes.
+ * Resolves to the first healthy result, or the last one when the time is up. The failing checks go
+ * to standard error whenever they change.
  */
 async function waited(
   seen: () => Promise<ClusterHealth>,
@@ -102,7 +103,8 @@ async function waited(
 function spanOf(wait: string | true): Millis {
   if (wait === true) return WAIT;
   const span = parseDuration(wait);
-  if (span === undefined) throw new MusterError('E_USAGE', `--wait=${wait}: say a duration, like 90s or 10m`);
+  if (span === undefined)
+    throw new MusterError('E_USAGE', `--wait=${wait}: write a duration, such as 90s or 10m`);
   return span;
 }
 

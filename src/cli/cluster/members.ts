@@ -17,12 +17,12 @@ const order = <T>(cluster: string, what: string, body: object, options: Options,
     body: { json: body },
   });
 
-export interface AddNodeOptions extends Options {
+interface AddNodeOptions extends Options {
   readonly controlPlane?: boolean;
   readonly etcd?: boolean;
 }
 
-/** The same as naming the machines in the Cluster's document. */
+/** Adds machines to the Cluster's document. */
 export async function addNode(
   cluster: string,
   machines: readonly string[],
@@ -46,12 +46,12 @@ export async function addNode(
   io.out(
     document === 'unchanged'
       ? `cluster/${cluster} unchanged: it has ${machines.join(', ')} already\n`
-      : `cluster/${cluster} changed: ${machines.join(', ')} added as ${role}; powered on, they join by themselves\n`,
+      : `cluster/${cluster} changed: ${machines.join(', ')} added as ${role}; they join when they are powered on\n`,
   );
   return EXIT.ok;
 }
 
-export interface RemoveNodeOptions extends Options {
+interface RemoveNodeOptions extends Options {
   readonly replaceWith?: readonly string[];
   readonly clear?: boolean;
   /** False by `--no-drain`. */
@@ -59,7 +59,10 @@ export interface RemoveNodeOptions extends Options {
   readonly drainTimeout?: string;
 }
 
-/** The document first, then everything else by the boot host: this returns when it is ordered. */
+/**
+ * Changes the document and orders the removal. It returns when that is recorded; the boot host does
+ * the rest.
+ */
 export async function removeNode(
   cluster: string,
   machines: readonly string[],
@@ -96,11 +99,15 @@ export async function removeNode(
   return EXIT.ok;
 }
 
-export interface ConfirmOptions extends Options {
+interface ConfirmOptions extends Options {
   readonly confirm?: string;
 }
 
-/** Says what would happen to which machine; nothing is done without the name. */
+/**
+ * Resets a cluster.
+ *
+ * @throws {MusterError} E_USAGE, with what would happen to which machine, without `--confirm NAME`
+ */
 export async function reset(cluster: string, options: ConfirmOptions, io: Io): Promise<number> {
   if (options.confirm !== cluster) {
     const { members } = await openClient(options, io).call<FoundingStatus>(
@@ -123,18 +130,22 @@ export async function reset(cluster: string, options: ConfirmOptions, io: Io): P
   return EXIT.ok;
 }
 
-export interface RestoreOptions extends ConfirmOptions {
+interface RestoreOptions extends ConfirmOptions {
   readonly from?: string;
   readonly without?: readonly string[];
 }
 
-/** Says what may be lost; nothing is done without the name. */
+/**
+ * Restores etcd from one member's data.
+ *
+ * @throws {MusterError} E_USAGE, with what may be lost, without `--from` or `--confirm NAME`
+ */
 export async function restore(cluster: string, options: RestoreOptions, io: Io): Promise<number> {
   const { from, confirm, without = [] } = options;
   if (from === undefined)
     throw new MusterError(
       'E_USAGE',
-      `say whose data are taken: --from MEMBER; \`muster cluster founding ${cluster}\` says who has any`,
+      `name the member whose data is used: --from MEMBER; \`muster cluster founding ${cluster}\` shows which members have data`,
     );
   if (confirm !== cluster)
     throw new MusterError(

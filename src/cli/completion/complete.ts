@@ -23,7 +23,9 @@ type Source =
 
 const CLUSTER_THEN_MACHINES: readonly Source[] = ['clusters', 'machines'];
 
-/** Sources of the arguments of each command, by position; the last one counts for all further ones. */
+/**
+ * Sources of the arguments of each command, by position; the last one counts for all further ones.
+ */
 const ARGUMENTS: Readonly<Record<string, readonly Source[] | readonly (readonly string[])[]>> = {
   validate: ['file'],
   get: ['kinds', 'named'],

@@ -14,7 +14,7 @@ interface Common extends ServerOptions {
   readonly dryRun?: boolean;
 }
 
-/** How an action is told: kubectl's words. */
+/** The word for each action, as kubectl has it. */
 const SAID = {
   created: 'created',
   changed: 'configured',
@@ -22,7 +22,7 @@ const SAID = {
   deleted: 'deleted',
 } as const;
 
-/** Sends sources to be applied; what comes back says what happened, or would. */
+/** Sends texts to be applied; the result says what happened, or with `dryRun` would happen. */
 export async function applyThrough(
   client: ApiClient,
   paths: readonly string[],
@@ -36,7 +36,11 @@ export async function applyThrough(
   });
 }
 
-/** Applies all documents of the files, or none. */
+/**
+ * Applies all documents of the files, or none.
+ *
+ * @throws {MusterError} E_YAML when there is no document, and every fault of the documents
+ */
 export async function apply(
   options: Common & { readonly filename: readonly string[] },
   io: Io,
@@ -56,7 +60,7 @@ export async function apply(
   return EXIT.ok;
 }
 
-/** What went, and what others lack by it. */
+/** What was deleted, and what other documents lack without it. */
 export interface Deleted {
   readonly results: readonly Target[];
   readonly warnings: readonly Fault[];
@@ -74,8 +78,8 @@ interface RemoveOptions extends Common {
 }
 
 /**
- * `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of files: all of them, or
- * none when one cannot be deleted.
+ * Deletes `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of files: all of
+ * them, or none when one cannot be deleted.
  */
 export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
   const { filename, ignoreNotFound, all, selector } = options;
@@ -83,7 +87,7 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
   if (words.length > 0 === (filename !== undefined) || (byLabel && words.length !== 1))
     throw new MusterError(
       'E_USAGE',
-      'say which: muster delete KIND NAME…, KIND/NAME…, KIND --all, KIND -l LABELS or -f FILE',
+      'name what to delete: muster delete KIND NAME…, KIND/NAME…, KIND --all, KIND -l LABELS or -f FILE',
     );
   const client = openClient(options, io);
   const targets = byLabel
@@ -110,7 +114,11 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
   return EXIT.ok;
 }
 
-/** The documents of a kind, all or those whose labels fit. Throws E_USAGE. */
+/**
+ * The documents of a kind: all, or those whose labels match.
+ *
+ * @throws {MusterError} E_USAGE
+ */
 async function targetsWith(
   client: ApiClient,
   word: string,
@@ -121,18 +129,23 @@ async function targetsWith(
   return items.filter(selected(selector)).map(({ metadata }) => ({ kind, name: metadata.name }));
 }
 
-/** What words name, of one kind or, as KIND/NAME, of several. Throws E_USAGE. */
+/**
+ * The documents that words name: of one kind or, as KIND/NAME, of several.
+ *
+ * @throws {MusterError} E_USAGE
+ */
 function targetsOf(words: readonly string[]): readonly Target[] {
   const groups = words[0]!.includes('/') ? words.map((word) => [word]) : [words];
   return groups.flatMap((group) => {
     const { kind: word, names } = kindAndNames(group);
     const kind = kindOf(word);
-    if (names.length === 0) throw new MusterError('E_USAGE', `say which: muster delete ${word} NAME`);
+    if (names.length === 0)
+      throw new MusterError('E_USAGE', `name what to delete: muster delete ${word} NAME`);
     return names.map((name) => ({ kind, name }));
   });
 }
 
-/** The documents of files, those that name others before those. Throws every fault. */
+/** The documents of files, each before those that it names. Throws every fault. */
 async function targetsIn(paths: readonly string[], signal: AbortSignal): Promise<readonly Target[]> {
   const parsed = (await readTexts(paths, signal)).map(({ file, text }) => parseDocuments(text, file));
   const faults = parsed.flatMap((one) => one.faults);

@@ -36,7 +36,7 @@ export interface GetOptions extends ServerOptions {
   readonly full?: boolean;
 }
 
-/** How items are printed. */
+/** Format of the output, and whether tables have headings. */
 interface Look {
   readonly format: Format;
   readonly headings: boolean;
@@ -99,7 +99,7 @@ async function getSeveral(
   { format, headings }: Look,
   io: Io,
 ): Promise<number> {
-  if (watch || full) throw new MusterError('E_USAGE', 'one kind at a time with --watch and --full');
+  if (watch || full) throw new MusterError('E_USAGE', '--watch and --full take one kind at a time');
   const wanted = asked.map(({ kind, names }) => ({ kind: kindOf(kind, Object.keys(OTHER_LISTS)), names }));
   const fits = selected(selector);
   const found = await Promise.all(
@@ -123,7 +123,7 @@ async function getSeveral(
   );
 }
 
-/** Says what is not there; the exit code. */
+/** Prints an error for each missing name, and returns the exit code. */
 function missingCode(missing: readonly MusterError[], io: Io): number {
   for (const error of missing) io.err(errorText(error));
   return missing.length > 0 ? EXIT.failure : EXIT.ok;
@@ -143,10 +143,7 @@ const FULL_COLUMNS: readonly Column<FullRow>[] = [
   { heading: 'BY', cell: ({ by }) => by, cuts: true },
 ];
 
-/**
- * `muster get cluster NAME --full`: a line for each value; what does not work goes to the error
- * output.
- */
+/** `muster get cluster NAME --full`: a line for each value; faults go to standard error. */
 async function getFull(
   client: ApiClient,
   kind: Kind,
@@ -185,11 +182,11 @@ async function getFull(
   return view.full ? EXIT.ok : EXIT.failure;
 }
 
-/** Names of flags have no dots. */
+/** The value at a path. Names of flags have no dots, so the path can be split at them. */
 const valueAt = (value: unknown, path: string): unknown =>
   path.split('.').reduce((here, step) => (here as Readonly<Record<string, unknown>>)[step], value);
 
-/** Prints items of a kind as they come: a table that goes on, or one document after the other. */
+/** Prints items of a kind as they arrive: rows of one table, or one document after the other. */
 function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readonly Shown[]) => void {
   const table = tablePrinter(COLUMNS[kind], tableLook({ format, headings }, io));
   const one: Partial<Record<Format, (item: Shown) => string>> = {
@@ -200,7 +197,7 @@ function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readon
   return (items) => io.out(one[format] ? items.map(one[format]).join('') : table(items));
 }
 
-/** Events can be followed; leases come and go with each packet and have no stream. */
+/** Events can be followed; leases change with every packet and have no stream. */
 async function watchOther(
   list: OtherList,
   names: readonly string[],
@@ -210,7 +207,7 @@ async function watchOther(
   if (list === 'leases')
     throw new MusterError(
       'E_USAGE',
-      'leases cannot be watched; `muster events --follow` tells when one is given',
+      'leases cannot be watched; `muster events --follow` shows when one is given',
     );
   const options = { follow: true, ...(socket === undefined ? {} : { socket }) };
   return await events(names[0], { ...options, ...(output === undefined ? {} : { output }) }, io);
@@ -218,11 +215,11 @@ async function watchOther(
 
 interface Fetched {
   readonly items: readonly Shown[];
-  /** What was asked for by name and is not there. */
+  /** An error for each name that does not exist. */
   readonly missing: readonly MusterError[];
 }
 
-/** All documents of a kind, or those of `names` that there are. */
+/** All documents of a kind, or those of `names` that exist. */
 export async function fetchItems(
   client: ApiClient,
   kind: Kind,
@@ -247,7 +244,11 @@ export async function fetchItems(
   };
 }
 
-/** Whether labels fit `a=b,c!=d`. Throws E_USAGE when the selector is none. */
+/**
+ * A filter for labels such as `a=b,c!=d`.
+ *
+ * @throws {MusterError} E_USAGE when the selector is malformed
+ */
 export function selected(selector: string | undefined): (item: Shown) => boolean {
   if (selector === undefined) return () => true;
   const terms = selector.split(',').map((term) => /^([^=!\s]+)(==?|!=)([^=!\s]*)$/.exec(term));
@@ -283,7 +284,7 @@ async function getLeases(client: ApiClient, names: readonly string[], look: Look
 
 async function getEvents(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
   const { format } = look;
-  if (names.length > 1) throw new MusterError('E_USAGE', 'one subject at a time');
+  if (names.length > 1) throw new MusterError('E_USAGE', 'events are listed for one subject at a time');
   const { items } = await client.call<{ items: EventView[] }>('GET', '/v1/events', {
     query: { subject: names[0] === undefined ? undefined : subjectOf(names[0]) },
   });
@@ -293,8 +294,8 @@ async function getEvents(client: ApiClient, names: readonly string[], look: Look
 }
 
 /**
- * Prints items; one that was asked for by name stands alone in JSON and YAML, several in a list, as
- * kubectl does.
+ * Prints items. In JSON and YAML, one that was asked for by name is printed alone, several as a
+ * list, as kubectl does.
  */
 function print<T>(
   items: readonly T[],

@@ -1,7 +1,7 @@
 /**
- * A directory of documents brought to life without a server: the same catalogue, roster, lease book
- * and boot service, on a store in memory, with a clock that stands still. For `render -f` and
- * `explain --packet`.
+ * Opens a directory of documents without a server: the same catalogue, roster, lease book and boot
+ * service, on a store in memory and with a stopped clock. `render -f` and `explain --packet` use
+ * it.
  */
 
 import { previewAgents } from '../../agent/agents.ts';
@@ -39,21 +39,20 @@ export interface LocalWorld {
   readonly metrics: Metrics;
   readonly store: Store;
   readonly clock: ManualClock;
-  /** What was supposed because this is not the boot host. */
+  /** Assumptions that were made because this is not the boot host. */
   readonly suppositions: readonly string[];
   close(): Promise<void>;
 }
 
-/**
- * Every file of every image and every loader is taken to be there: on this host nothing is served.
- */
+/** Every file of images and every loader counts as present: nothing is served from this host. */
 const ALL_THERE: ServedFile = { path: '/', size: 0, modified: new Date(0) };
 const NO_HASH = '0'.repeat(64);
 
 /**
- * Opens the documents of `directory`. Throws their faults. `serverAddress` is used for the network
- * that it is in, else the document's `address`, else the first host address that is not the
- * gateway.
+ * Opens the documents of `directory`. The server's address in a network is `serverAddress` if it is
+ * in that network, else the document's `address`, else the first host address but the gateway.
+ *
+ * @throws {MusterError} with the faults of the documents
  */
 export async function openLocal(options: {
   readonly directory: string;
@@ -148,15 +147,15 @@ function addressIn(
 }
 
 /**
- * Images that are built on the boot host and applied there have no file; a plain one with
- * cloud-init stands for them.
+ * Images that were built on the boot host and applied there are in no file; a plain one with
+ * cloud-init replaces them.
  */
 function withImages(catalog: Catalog, suppositions: string[]): Catalog {
   const made = new Map<string, Entry<'Image'>>();
   for (const { document } of catalog.list('Profile')) {
     const { image } = document.spec;
     if (image === undefined || made.has(image) || catalog.get('Image', image)) continue;
-    suppositions.push(`there is no Image "${image}" here; taking it for one with cloud-init`);
+    suppositions.push(`there is no Image "${image}" here; assuming one with cloud-init`);
     made.set(image, {
       document: { apiVersion: API_VERSION, kind: 'Image', metadata: { name: image }, spec: SUPPOSED_IMAGE },
       origin: { from: 'api', revision: 0 },

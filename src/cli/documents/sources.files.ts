@@ -8,17 +8,18 @@ import { type Fault, MusterError } from '../../base/errors.ts';
 import { readText, scan } from '../../resources/directory.files.ts';
 import { decodeText, YAML_LIMITS } from '../../resources/yaml.ts';
 
-/** A file that was looked for: its text, or why it has none that the server would take. */
+/** A file: its text, or the fault for which the server would refuse it. */
 export type Source = DocumentSource | { readonly file: string; readonly fault: Fault };
 
 /** Captures hold some seconds of a boot; 256 MiB are hours of one. */
 const MAX_OCTETS = 256 * 1024 * 1024;
 
 /**
- * The texts of `paths`, each with the name that faults will show. A directory stands for the files
- * that `muster serve --config` would read there, read by the same function. A text that is not
- * UTF-8 or too long is a fault; of one that never ends no more is read than that takes. Throws
- * E_FILE_READ, and the reason of `signal` when that aborts.
+ * Reads the texts of `paths`, each with the name that faults show. For a directory these are the
+ * files that `muster serve --config` would read there, by the same function. A text that is not
+ * UTF-8 or too long is a fault; an endless one is read only up to that limit.
+ *
+ * @throws {MusterError} E_FILE_READ; the reason of `signal` when that aborts
  */
 export async function readSources(paths: readonly string[], signal: AbortSignal): Promise<Source[]> {
   const sources: Source[] = [];
@@ -29,7 +30,11 @@ export async function readSources(paths: readonly string[], signal: AbortSignal)
   return sources;
 }
 
-/** As {@link readSources}; throws E_YAML with every fault when a text is none. */
+/**
+ * Like {@link readSources}, with faults thrown.
+ *
+ * @throws {MusterError} E_YAML with every fault, and what `readSources` throws
+ */
 export async function readTexts(paths: readonly string[], signal: AbortSignal): Promise<DocumentSource[]> {
   const sources = await readSources(paths, signal);
   const faults = sources.flatMap((source) => ('fault' in source ? [source.fault] : []));
@@ -38,8 +43,9 @@ export async function readTexts(paths: readonly string[], signal: AbortSignal): 
 }
 
 /**
- * The octets of a file. Throws E_FILE_READ, also beyond 256 MiB, and the reason of `signal` when
- * that aborts.
+ * The octets of a file.
+ *
+ * @throws {MusterError} E_FILE_READ, also beyond 256 MiB; the reason of `signal` when that aborts
  */
 export async function readOctets(name: string, signal: AbortSignal): Promise<Uint8Array> {
   const octets = await readBounded(name, MAX_OCTETS, signal);
@@ -60,7 +66,7 @@ async function fileSource(name: string, signal: AbortSignal): Promise<Source> {
   return decoded.ok ? { file, text: decoded.text } : { file, fault: decoded.fault };
 }
 
-/** All octets, or the first `limit` and some more when there are more. */
+/** All octets; of a longer file the first `limit` octets and a few more. */
 async function readBounded(name: string, limit: number, signal: AbortSignal): Promise<Buffer> {
   signal.throwIfAborted();
   const parts: Buffer[] = [];
@@ -87,8 +93,8 @@ async function readBounded(name: string, limit: number, signal: AbortSignal): Pr
 }
 
 /**
- * What a name stands for, as a stream that can be given up. Pipes and terminals are waited for by
- * the event loop: a thread that sits in open(2) or read(2) would keep the process from ending.
+ * Opens a file as a stream that can be abandoned. The event loop waits for pipes and terminals: a
+ * thread blocked in open(2) or read(2) would keep the process from ending.
  */
 function open(name: string): Readable {
   const fd = fs.openSync(name, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
@@ -108,7 +114,7 @@ function stat(name: string): fs.Stats {
 function fileError(name: string, cause: unknown): MusterError {
   const { code, message } = cause as NodeJS.ErrnoException;
   const missing = /^https?:/i.test(name)
-    ? 'files come from this host; fetch it first, and look at what it says'
+    ? 'files come from this host; fetch it first, and read it'
     : 'there is no such file or directory';
   const why = code === 'ENOENT' ? missing : code === 'EACCES' ? 'permission denied' : message;
   return new MusterError('E_FILE_READ', `${name}: ${why}`, { cause });

@@ -1,4 +1,4 @@
-/** `muster validate`: documents checked as the server would check them, without one. */
+/** `muster validate`: checks documents as the server would, without one. */
 import { MusterError } from '../../base/errors.ts';
 import { checkAll } from '../../cluster/spec/check-documents.ts';
 import { idOf } from '../../resources/candidate.ts';
@@ -13,7 +13,8 @@ export async function validate(
   io: Io,
 ): Promise<number> {
   const paths = [...(directory === undefined ? [] : [directory]), ...(options.filename ?? [])];
-  if (paths.length === 0) throw new MusterError('E_USAGE', 'say what: muster validate DIRECTORY, or -f FILE');
+  if (paths.length === 0)
+    throw new MusterError('E_USAGE', 'name what to check: muster validate DIRECTORY, or -f FILE');
   const sources = await readSources(paths, io.signal);
   const result = reconcile({
     before: new Map(),

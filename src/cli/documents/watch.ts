@@ -1,6 +1,5 @@
 /**
- * `muster get --watch`: what there is, then each document again when it has changed, as kubectl
- * does.
+ * `muster get --watch`: prints the list, then each document again when it changes, as kubectl does.
  */
 import type { Shown } from '../../api/documents.ts';
 import type { EventView } from '../../api/times.ts';
@@ -17,17 +16,18 @@ export interface Watched {
   readonly names: readonly string[];
   /** Ends the watch. */
   readonly signal: AbortSignal;
-  /** All there is at first, later what is new or has changed. Never empty. */
+  /** Called with the whole list first, later with what is new or has changed; never empty. */
   show(items: readonly Shown[]): void;
-  /** One that was shown is not there any more. */
+  /** Called when one that was shown no longer exists. */
   gone(name: string): void;
 }
 
 /**
- * Runs until `signal` aborts or the server ends the stream. Every event about a document or machine
- * makes it be fetched again; with each sign of life of the stream (15 s) everything is, because not
- * all that a list shows has an event of its own. Throws E_NOT_FOUND when one of `names` is not
- * there at first.
+ * Runs until `signal` aborts or the server ends the stream. An event about a document or machine
+ * makes that one be fetched again. Each keep-alive comment of the stream (every 15 s) makes
+ * everything be fetched again, because some changes in a list have no event.
+ *
+ * @throws {MusterError} E_NOT_FOUND when one of `names` does not exist at the start
  */
 export async function watchDocuments(watched: Watched): Promise<void> {
   const { client, signal } = watched;
@@ -41,15 +41,15 @@ export async function watchDocuments(watched: Watched): Promise<void> {
     if (event && name === undefined) continue;
     const found = name === undefined ? await fetchAll(watched, first) : await fetchOne(watched, name);
     first = false;
-    tell(watched, known, found, name === undefined ? [...known.keys()] : [name]);
+    report(watched, known, found, name === undefined ? [...known.keys()] : [name]);
   }
 }
 
 /**
- * Shows what differs from what was shown; `looked` are the names that would have been found if they
- * were there.
+ * Reports what differs from what was shown. `looked` are the names that were asked for: those not
+ * in `found` are gone.
  */
-function tell(
+function report(
   watched: Watched,
   known: Map<string, string>,
   found: readonly Shown[],
@@ -83,7 +83,7 @@ async function fetchAll(watched: Watched, first: boolean): Promise<readonly Show
   return (await client.call<{ items: Shown[] }>('GET', `/v1/${PLURAL[kind]}`, { signal })).items;
 }
 
-/** One item, or none; with `must` one that is not there is thrown. */
+/** One item, or none; with `must` a missing one is thrown. */
 async function fetchOne(
   { client, kind, signal }: Watched,
   name: string,

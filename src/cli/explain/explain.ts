@@ -1,4 +1,4 @@
-/** `muster explain`: a machine (the server is asked), a field of a kind, or a capture. */
+/** `muster explain`: explains a machine (by asking the server), a field of a kind, or a capture. */
 
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
@@ -22,7 +22,10 @@ export async function explain(what: string | undefined, options: ExplainOptions,
   if (options.packet !== undefined)
     return (await import('./packet.ts')).explainPacket(options.packet, options, io);
   if (what === undefined)
-    throw new MusterError('E_USAGE', 'say what: a MAC, a machine, KIND[.field], or --packet FILE');
+    throw new MusterError(
+      'E_USAGE',
+      'name what to explain: a MAC address, a machine, KIND[.field], or --packet FILE',
+    );
   const [first = '', ...path] = what.split('.');
   const mac = parseMac(what);
   const kind = mac === undefined ? kindNamed(first) : undefined;
@@ -30,7 +33,7 @@ export async function explain(what: string | undefined, options: ExplainOptions,
     io.out((await import('./kind.ts')).explainKind(kind, path));
     return EXIT.ok;
   }
-  // No machine's name has a capital; a kind as documents write it has.
+  // Names of machines have no capitals, kinds in documents do: this word is a misspelt kind.
   if (mac === undefined && /^[A-Z][A-Za-z]*$/.test(first)) kindOf(first);
   const { openClient } = await import('../client.socket.ts');
   const { network, arch, firmware } = options;

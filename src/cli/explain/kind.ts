@@ -1,11 +1,11 @@
-/** `muster explain KIND[.field]`: what may be written there, from the schema that validates it. */
+/** `muster explain KIND[.field]`: describes a field from the schema that validates it. */
 import type { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { KINDS, type Kind } from '../../resources/kinds.ts';
 import { describe, fieldsOf, isOptional, itemOf, schemaAt, typeText } from '../../resources/walk.ts';
 
-/** Fields of an object, also when it stands in a list or a mapping. */
+/** The fields of an object, also of one in a list or a mapping. */
 function innerFields(schema: z.ZodType): Readonly<Record<string, z.ZodType>> | undefined {
   const own = fieldsOf(schema);
   if (own) return own;
@@ -14,9 +14,10 @@ function innerFields(schema: z.ZodType): Readonly<Record<string, z.ZodType>> | u
 }
 
 /**
- * The field at `path` (`spec.config.files.mode`; `spec` may be left out, lists are stepped into
- * without an index) as text: type, description, and its own fields. Throws E_NOT_FOUND naming what
- * is there instead.
+ * Describes the field at `path`: its type, description and own fields. A path is such as
+ * `spec.config.files.mode`; `spec` may be omitted, and lists need no index.
+ *
+ * @throws {MusterError} E_NOT_FOUND, with the fields that there are
  */
 export function explainKind(kind: Kind, path: readonly string[]): string {
   const steps = path.map((step) => step.replace(/\[[0-9]*\]$/, '')).filter((step) => step !== '');
@@ -53,7 +54,7 @@ function fieldLines(name: string, field: z.ZodType): string[] {
   ];
 }
 
-/** Lines of at most 100 columns. */
+/** Wraps a text to lines of at most 100 columns. */
 function wrapped(text: string, indent: string): string[] {
   const lines: string[] = [];
   let line = '';

@@ -1,6 +1,6 @@
 /**
- * `muster explain --packet FILE --config DIR`: a capture replayed through the functions that answer
- * the wire.
+ * `muster explain --packet FILE --config DIR`: replays a capture through the functions that answer
+ * real packets.
  */
 import { millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -24,7 +24,7 @@ export interface PacketOptions {
   readonly output?: string;
 }
 
-/** One packet of a client and what it led to. */
+/** A client's packet and its outcome. */
 export interface Replayed {
   readonly at: string;
   readonly type: string;
@@ -53,13 +53,14 @@ interface Heard {
 }
 
 /**
- * Prints what each client packet of the capture leads to. Throws E_FILE_READ, E_USAGE, and the
- * documents' faults.
+ * Prints the outcome of each client packet of a capture.
+ *
+ * @throws {MusterError} E_FILE_READ, E_USAGE, and the documents' faults
  */
 export async function explainPacket(file: string, options: PacketOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   if (options.config === undefined)
-    throw new MusterError('E_USAGE', 'with --packet say which documents: --config DIR');
+    throw new MusterError('E_USAGE', '--packet needs the documents as well: --config DIR');
   const capture = readCapture(await readOctets(file, io.signal));
   if (!capture.ok) throw new MusterError('E_FILE_READ', `${file}: ${capture.why}`);
   const datagrams = capture.frames.flatMap((frame) => {
@@ -91,8 +92,8 @@ export async function explainPacket(file: string, options: PacketOptions, io: Io
 }
 
 /**
- * The server that the clients of a capture spoke with (option 54): standing in its place, their
- * requests are for us.
+ * The server that the clients of a capture selected (option 54). The replay takes its address, so
+ * that their requests are addressed to it.
  */
 function serverOf(datagrams: readonly Datagram[]): Ipv4 | undefined {
   for (const { payload } of datagrams) {
@@ -123,7 +124,7 @@ async function replay(
       port,
       source: { address: datagram.source as Ipv4, port: datagram.sourcePort },
     });
-    // The replies of the server in the capture are not ours to answer.
+    // Replies of the server in the capture are not answered.
     if (step.outcome !== 'not_a_request') results.push(replayedOf(at, step));
   }
   return results;

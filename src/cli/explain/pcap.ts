@@ -1,7 +1,7 @@
 /**
- * Reading captures: pcap and pcapng files, and the UDP datagrams in their frames. Only what is
- * needed to replay what a boot client said (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng; link
- * types as tcpdump.org lists them).
+ * Reads pcap and pcapng captures, and the UDP datagrams in their frames, as far as a replay of boot
+ * clients needs it (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng; link types as tcpdump.org
+ * lists them).
  */
 import { type Millis, millis } from '../../base/duration.ts';
 import { type Mac, macFromBytes } from '../../base/mac.ts';
@@ -22,7 +22,7 @@ export type Capture =
     }
   | { readonly ok: false; readonly why: string };
 
-/** More frames than this are not read: a capture of boots has hundreds. */
+/** Frames beyond this number are not read: a capture of boots has hundreds. */
 export const MAX_FRAMES = 1_000_000;
 
 const PCAP_MICROS = 0xa1b2c3d4;
@@ -30,7 +30,7 @@ const PCAP_NANOS = 0xa1b23c4d;
 const SECTION = 0x0a0d0d0a;
 const BYTE_ORDER = 0x1a2b3c4d;
 
-/** Reads a capture file. Never throws; what comes before damage is returned with `cut`. */
+/** Reads a capture file. Never throws: frames before any damage are returned, with `cut` set. */
 export function readCapture(bytes: Uint8Array): Capture {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 24) return { ok: false, why: 'too short to be a capture' };
@@ -64,7 +64,7 @@ function readPcap(
 
 interface Interface {
   readonly link: number;
-  /** How many ticks of its timestamps make a millisecond. */
+  /** Ticks of its timestamps in a millisecond. */
   readonly ticksPerMilli: number;
   readonly snapLength: number;
 }
@@ -149,10 +149,7 @@ export interface Datagram {
 const IPV4 = 0x0800;
 const VLAN_TAGS = new Set([0x8100, 0x88a8]);
 
-/**
- * Where the network header begins for a link type, and the EtherType; undefined for links that are
- * not known.
- */
+/** Offset of the network header for a link type, and the EtherType; undefined for unknown links. */
 function networkHeader(
   frame: Frame,
   view: DataView,

@@ -1,5 +1,5 @@
 /**
- * `muster image add`, `muster image build`: files to the server, then the document that names them.
+ * `muster image add`, `muster image build`: upload files, then apply the document that names them.
  */
 import path from 'node:path';
 import { assetsOf } from '../../api/assets.ts';
@@ -32,7 +32,7 @@ export interface AddOptions extends ServerOptions {
   readonly kernelArgument?: readonly string[];
 }
 
-/** An image to be added: its document, and where the octets of each hash are. */
+/** An image to add: its document, and the source of each hash. */
 interface Plan {
   readonly document: Document<'Image'>;
   readonly sources: ReadonlyMap<string, AssetSource>;
@@ -43,7 +43,7 @@ interface Plan {
 export async function add(name: string | undefined, options: AddOptions, io: Io): Promise<number> {
   const ways = [name !== undefined, options.filename !== undefined, options.from !== undefined];
   if (ways.filter(Boolean).length !== 1 && !(name !== undefined && options.from !== undefined))
-    throw new MusterError('E_USAGE', 'give one of: NAME with --kernel, -f FILE, --from DIRECTORY');
+    throw new MusterError('E_USAGE', 'name one of: NAME with --kernel, -f FILE, --from DIRECTORY');
   const client = openClient(options, io);
   const plans =
     options.filename !== undefined
@@ -67,20 +67,20 @@ export async function build(
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
-  // before minutes of work: is anybody there?
+  // fails now, instead of after minutes of work, when no server answers
   await client.call('GET', '/v1/assets');
   const directory = await runRecipe(recipe, args, io.signal);
   await carryOut(await builtPlan(directory, options.name), client, io, true);
   return EXIT.ok;
 }
 
-/** Sends what the server lacks, then applies the document if `apply`. */
+/** Uploads the files that the server lacks, then applies the document if `apply` is set. */
 async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): Promise<void> {
   const { document, sources } = plan;
   const { name } = document.metadata;
   for (const sha256 of assetsOf(document.spec)) {
     const source = sources.get(sha256)!;
-    const { size, already } = await withProgress(source.shown, 'goes on from here', io, (how) =>
+    const { size, already } = await withProgress(source.shown, 'continues from here', io, (how) =>
       upload({ client, source, sha256, ...how }),
     );
     const how = already ? 'was there already' : 'stored and verified';
@@ -95,8 +95,8 @@ async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): 
 }
 
 /**
- * Documents of the configuration directory stay with their file; those are only checked to be in
- * force.
+ * Applies documents that the API owns. Documents of the configuration directory belong to their
+ * files: for those it only checks that they are in force.
  */
 async function applyFiles(client: ApiClient, files: readonly string[], io: Io): Promise<void> {
   try {
@@ -107,7 +107,7 @@ async function applyFiles(client: ApiClient, files: readonly string[], io: Io): 
     printWarnings(warnings, io);
   } catch (error) {
     if (!(error instanceof MusterError) || error.code !== 'E_FILE_OWNED') throw error;
-    io.err('the documents are of the configuration directory and stay as their files say\n');
+    io.err('the documents belong to files of the configuration directory, and were not changed\n');
   }
 }
 
@@ -126,7 +126,7 @@ async function documentPlans(
     );
   });
   if (plans.length === 0)
-    throw new MusterError('E_USAGE', `${files.join(', ')}: no Image document is in there`);
+    throw new MusterError('E_USAGE', `${files.join(', ')}: there is no Image document in it`);
   return plans;
 }
 
@@ -137,21 +137,25 @@ function documentPlan(document: Document<'Image'>, directory: string): Plan {
     if (asset.url === undefined)
       throw new MusterError(
         'E_USAGE',
-        `Image "${document.metadata.name}": the file ${asset.name ?? asset.sha256} has no url to fetch it from`,
+        `Image "${document.metadata.name}": the file ${asset.name ?? asset.sha256} has no url to be fetched from`,
       );
     sources.set(asset.sha256, sourceOf(asset.url, directory));
   }
   return { document, sources };
 }
 
-/** The checked document of an image. Throws E_SCHEMA with every fault. */
+/**
+ * The checked document of an image.
+ *
+ * @throws {MusterError} E_SCHEMA, with every fault
+ */
 function imageDocument(name: string, spec: object): Document<'Image'> {
   const result = validate({ apiVersion: API_VERSION, kind: 'Image', metadata: { name }, spec });
   if (result.ok) return result.document as Document<'Image'>;
   throw new MusterError('E_SCHEMA', result.faults[0]!.message, { faults: result.faults });
 }
 
-/** From a recipe's `image.json`; its files lie beside it under their names. */
+/** The plan for a recipe's result: `image.json`, with the files in the same directory. */
 async function builtPlan(directory: string, name: string | undefined): Promise<Plan> {
   const built = await readBuilt(directory);
   const { kernel, initrd, root } = built as Record<string, Asset | undefined>;
@@ -168,7 +172,7 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
     ...(cloudInit ? { cloudInitVersion: cloudInit } : {}),
     kernelArguments: built.kernelArguments,
     ...(built.programs ? { programs: built.programs } : {}),
-    // our recipes carry the report script and its units
+    // images of our recipes hold the report script and its units
     reports: true,
   });
   const sources = new Map<string, AssetSource>();
@@ -177,7 +181,7 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
   return { document, sources };
 }
 
-/** From flags: each file hashed here, or its hash given. */
+/** The plan from flags: each file is hashed here, or its hash is given. */
 async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Plan> {
   if (options.kernel === undefined) throw new MusterError('E_USAGE', 'an image needs a --kernel');
   const known = hashesGiven(options.sha256 ?? []);
@@ -197,21 +201,22 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
       if (!options.trustOnFirstUse)
         throw new MusterError(
           'E_USAGE',
-          `${text}: give its hash (--sha256 ${part}=…), or --trust-on-first-use to take it as it comes`,
+          `${text}: give its hash (--sha256 ${part}=…), or accept it as it comes with --trust-on-first-use`,
         );
       const original = source;
       const got = await withProgress(
         text,
-        `begins it anew; with --sha256 ${part}=… it would go on`,
+        `starts again; with --sha256 ${part}=… it would continue`,
         io,
         (how) => localCopy(original, how.io, how.onProgress),
       );
       copies.push(got.remove);
       source = got.copy;
       sha256 = got.sha256;
-      io.err(`${text}: taken on trust; its SHA-256 is ${sha256}\n`);
+      io.err(`${text}: accepted without a check; its SHA-256 is ${sha256}\n`);
     }
-    // its octets are at hand: the server may have another file, of the hash that is given
+    // the octets are here, so they are compared: the server may have another file with the given
+    // hash
     if (given !== undefined && sha256 !== given)
       throw new MusterError(
         'E_ASSET_HASH',
@@ -260,7 +265,7 @@ function hashesGiven(words: readonly string[]): Map<string, string> {
   return found;
 }
 
-/** The last part of a path or URL, as far as it can stand in a URL of ours. */
+/** The last part of a path or URL, without characters that a URL of ours cannot have. */
 function safeName(text: string, fallback: string): string {
   const last = path.basename(text.replace(/[?#].*$/, '')).replace(/[^A-Za-z0-9._+-]/g, '_');
   return /^[A-Za-z0-9]/.test(last) ? last : fallback;

@@ -1,4 +1,4 @@
-/** What `muster image ls|verify|rm` do. */
+/** `muster image ls|verify|rm`. */
 import { type AssetView, assetsOf, type UploadView } from '../../api/assets.ts';
 import type { Shown } from '../../api/documents.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -10,14 +10,14 @@ import { type Column, jsonText, lookOf, sizeText, tableText, yamlText } from '..
 
 interface Common extends ServerOptions {}
 
-/** What `image ls` shows of an image. */
+/** An image in `muster image ls`. */
 export interface ImageLine {
   readonly name: string;
   readonly os: string;
   readonly version: string | undefined;
   readonly arch: string;
   readonly config: string;
-  /** Octets of those of its files that are here. */
+  /** Size in octets of those of its files that are here. */
   readonly size: number;
   readonly state: 'complete' | 'incomplete';
   readonly missing: readonly string[];
@@ -52,7 +52,7 @@ async function uploads(client: ApiClient): Promise<readonly UploadView[]> {
   return (await client.call<{ items: readonly UploadView[] }>('GET', '/v1/uploads')).items;
 }
 
-/** The files of an image with what they are to it. */
+/** The files of an image, each with its part: kernel, initrd or root. */
 export function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
   const initrds = image.initrds ?? [];
   return [
@@ -62,7 +62,7 @@ export function partsOf(image: ImageSpec): readonly { readonly part: string; rea
   ];
 }
 
-/** Images and which of their files are here. Pure. */
+/** Images, with which of their files are here. Pure. */
 export function imageLines(
   documents: readonly ImageDocument[],
   here: ReadonlyMap<string, Pick<AssetView, 'size'>>,
@@ -114,13 +114,13 @@ export async function list(
 
 const VERIFIED = {
   ok: 'ok',
-  changed: 'changed on disk, not served any more; add it again',
+  changed: 'changed on disk and is no longer served; add it again',
   missing: 'missing; add it again',
 } as const;
 
 /**
- * Reads the files of the named images, or of all, again. Exit code 1 when one is missing or has
- * changed.
+ * Has the server read the files of the named images, or of all, again. Exit code 1 when one is
+ * missing or has changed.
  */
 export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = openClient(options, io);
@@ -132,7 +132,9 @@ export async function verify(names: readonly string[], options: Common, io: Io):
     if (names.length > 0 && !names.includes(metadata.name)) continue;
     for (const { part, sha256 } of partsOf(spec)) {
       const { state } = here.has(sha256)
-        ? await client.call<{ state: keyof typeof VERIFIED }>('POST', `/v1/assets/${sha256}/verify`)
+        ? await client.call<{ state: keyof typeof VERIFIED }>('POST', `/v1/assets/${sha256}/verify`, {
+            works: true,
+          })
         : ({ state: 'missing' } as const);
       good &&= state === 'ok';
       io.out(`image/${metadata.name} ${part} ${sha256.slice(0, 12)} ${VERIFIED[state]}\n`);
@@ -160,7 +162,7 @@ export async function remove(
   io: Io,
 ): Promise<number> {
   if (names.length === 0 && !options.unused)
-    throw new MusterError('E_USAGE', 'say which image, or --unused for files that no image needs');
+    throw new MusterError('E_USAGE', 'name an image, or --unused for files that no image needs');
   const client = openClient(options, io);
   const all = new Map((await images(client)).map((image) => [image.metadata.name, image]));
   refuseUnknown(names, (name) => all.has(name));

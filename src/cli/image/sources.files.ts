@@ -1,7 +1,4 @@
-/**
- * Where files of images come from: this host's disk or a URL; and the recipe that builds them. The
- * edge of `image.ts`.
- */
+/** Where files of images come from: this host's disk, a URL, or a recipe that builds them. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -12,44 +9,49 @@ import { fileURLToPath } from 'node:url';
 import { MusterError } from '../../base/errors.ts';
 import { inAttempts, type TransferIo } from '../attempts.ts';
 
-/** A file that can be read from any octet on. */
+/** A file that can be read from any offset. */
 export interface AssetSource {
-  /** As the operator named it. */
+  /** Its name, as the operator wrote it. */
   readonly shown: string;
-  /** Whether another attempt may help when reading breaks off. */
+  /** Whether another attempt may help when reading fails. */
   readonly remote: boolean;
   /**
-   * The octets from `offset` on. `offset` in the answer is where they really begin: 0 when the
-   * source cannot begin elsewhere, or when it is not of `version` any more. Throws E_FETCH,
-   * E_FETCH_REFUSED or E_FILE_READ.
+   * Opens the octets from `offset` on. The `offset` of the result is where they really begin: 0
+   * when the source cannot begin elsewhere, or is no longer of `version`.
+   *
+   * @throws {MusterError} E_FETCH, E_FETCH_REFUSED or E_FILE_READ
    */
   read(offset: number, signal: AbortSignal, version?: string): Promise<AssetStream>;
 }
 
 export interface AssetStream {
   readonly offset: number;
-  /** Size of the whole file, when it is known beforehand. */
+  /** Size of the whole file in octets, when it is known beforehand. */
   readonly total: number | undefined;
-  /** What a server calls this state of the file; absent where nothing tells one from another. */
+  /** The server's name for this version of the file; absent where it has none. */
   readonly version?: string | undefined;
   readonly octets: AsyncIterable<Uint8Array>;
 }
 
-/** Octets that are there, of how many. */
+/** Called with the number of octets received, and of how many. */
 export type OnProgress = (received: number, total: number | undefined) => void;
 
 /**
- * `http(s)://…`, `file://…`, or a path relative to `directory`. Throws E_USAGE for another scheme
- * and for no URL.
+ * The source that `http(s)://…`, `file://…`, or a path relative to `directory` names.
+ *
+ * @throws {MusterError} E_USAGE for another scheme, and for a malformed URL
  */
 export function sourceOf(text: string, directory = '.'): AssetSource {
   if (/^https?:\/\//i.test(text)) {
-    if (!URL.canParse(text)) throw new MusterError('E_USAGE', `${text} is no URL`);
+    if (!URL.canParse(text)) throw new MusterError('E_USAGE', `${text} is not a URL`);
     return urlSource(text);
   }
   if (/^file:\/\//i.test(text)) return fileSource(fileURLToPath(text), text);
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
-    throw new MusterError('E_USAGE', `${text}: files come by http, https or from this host's disk`);
+    throw new MusterError(
+      'E_USAGE',
+      `${text}: files are fetched by http or https, or read from this host's disk`,
+    );
   return fileSource(path.resolve(directory, text), text);
 }
 
@@ -86,13 +88,13 @@ function fileError(error: unknown, shown: string): MusterError {
   return new MusterError('E_FILE_READ', `${shown}: ${why}`, { cause: error });
 }
 
-/** A URL, asked with these headers; they are not sent on to another host that it redirects to. */
+/** A URL as a source. The headers are not sent to another host after a redirect. */
 export function urlSource(url: string, more: Readonly<Record<string, string>> = {}): AssetSource {
   return {
     shown: url,
     remote: true,
     async read(offset, signal, version) {
-      // identity: a range of a compressed answer would be a range of something else
+      // identity: a range of a compressed answer would not be a range of the file
       const headers = {
         ...more,
         'accept-encoding': 'identity',
@@ -100,8 +102,8 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
         ...(offset > 0 && version !== undefined ? { 'if-range': version } : {}),
       };
       const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
-        // what stopped it before it asked has no code: a bad port, credentials in the URL, a circle
-        // of redirections
+        // errors before the request have no code: a bad port, credentials in the URL, a redirect
+        // loop
         fetchFailed(url, error, 'E_FETCH_REFUSED'),
       );
       const octets = response.body ? remoteBody(url, response.body) : empty();
@@ -117,7 +119,7 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
       }
       await response.body?.cancel();
       throw new MusterError(
-        // what the client did wrong stays wrong; the server's own trouble may pass
+        // a client's mistake stays one; a server's fault may pass
         response.status < 500 ? 'E_FETCH_REFUSED' : 'E_FETCH',
         `${url}: the server answered ${response.status} ${response.statusText}`,
       );
@@ -126,7 +128,7 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
 }
 
 /**
- * What If-Range may compare (RFC 9110 section 13.1.5): a strong ETag, else the time of the last
+ * The validator for If-Range (RFC 9110 section 13.1.5): a strong ETag, else the time of the last
  * change.
  */
 function versionOf(headers: Headers): string | undefined {
@@ -145,20 +147,24 @@ async function* remoteBody(url: string, body: AsyncIterable<Uint8Array>): AsyncI
 async function* empty(): AsyncIterable<Uint8Array> {}
 
 /**
- * What went wrong stands in the cause of a cause. `nameless`: the code for what has none of its
- * own.
+ * Throws the error for a failed fetch. undici puts the reason into the cause of a cause; `nameless`
+ * is the code for a reason without one.
  */
 function fetchFailed(url: string, error: unknown, nameless: 'E_FETCH' | 'E_FETCH_REFUSED'): never {
   const { cause, message, name } = error as Error;
   if (name === 'AbortError') throw error;
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
   const why = cause instanceof Error ? cause.message || code : message;
-  // a certificate that is not believed now will not be in a minute
+  // a certificate that is not trusted now will not be trusted in a minute
   const refused = code === '' ? nameless === 'E_FETCH_REFUSED' : /CERT|SIGNATURE|INVALID_URL/.test(code);
   throw new MusterError(refused ? 'E_FETCH_REFUSED' : 'E_FETCH', `${url}: ${why}`, { cause: error });
 }
 
-/** All octets of a small source. Throws E_TOO_LARGE beyond `limit`, and what reading it throws. */
+/**
+ * All octets of a small source.
+ *
+ * @throws {MusterError} E_TOO_LARGE beyond `limit` octets, and what reading throws
+ */
 export async function readAll(source: AssetSource, limit: number, signal: AbortSignal): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let size = 0;
@@ -186,9 +192,9 @@ export async function hashOf(
 }
 
 /**
- * A copy of a source on this host's disk, with its hash; for files whose hash nobody knows
- * beforehand, as the server takes only what it can check. One that breaks off goes on where it
- * stopped, unless the file is another by then. `remove` deletes the copy.
+ * Copies a source to this host's disk and hashes it. This is for files whose hash is not known
+ * beforehand, because the server takes only files that it can check. A transfer that fails
+ * continues where it stopped, unless the file has changed. `remove` deletes the copy.
  */
 export async function localCopy(
   source: AssetSource,
@@ -228,8 +234,8 @@ async function copyTo(
   let version: string | undefined;
   let came = 0;
   const attempt = async () => {
-    // nothing but the server's word says that the rest belongs to what came: without it, from the
-    // start
+    // only the server's validator says that the rest belongs to what came before: without one the
+    // transfer starts again
     const stream = await source.read(version === undefined ? 0 : size, io.signal, version);
     version = stream.version;
     if (stream.offset === 0) {
@@ -246,15 +252,19 @@ async function copyTo(
       onProgress(size, stream.total);
     }
     if (stream.total !== undefined && size !== stream.total)
-      throw new MusterError('E_FETCH', `${source.shown}: it ended after ${size} of ${stream.total} octets`);
+      throw new MusterError(
+        'E_FETCH',
+        `${source.shown}: the transfer ended after ${size} of ${stream.total} octets`,
+      );
   };
   await inAttempts(attempt, () => came, io);
   return { sha256: hash.digest('hex'), size };
 }
 
 /**
- * What `images/NAME/build.sh` wrote about its result. Throws E_FILE_READ when the directory holds
- * none.
+ * What `images/NAME/build.sh` wrote about its result.
+ *
+ * @throws {MusterError} E_FILE_READ when the directory holds none
  */
 export async function readBuilt(directory: string): Promise<Record<string, unknown>> {
   const file = path.join(directory, 'image.json');
@@ -266,8 +276,10 @@ export async function readBuilt(directory: string): Promise<Record<string, unkno
 }
 
 /**
- * Runs `images/NAME/build.sh` with what it says going to standard error; resolves to the directory
- * of its result. Throws E_USAGE for a recipe that does not exist, E_BUILD when it fails.
+ * Runs `images/NAME/build.sh`, with its output on standard error, and resolves to the directory of
+ * its result.
+ *
+ * @throws {MusterError} E_USAGE for a recipe that does not exist, E_BUILD when it fails
  */
 export async function runRecipe(name: string, args: readonly string[], signal: AbortSignal): Promise<string> {
   const project = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..');
@@ -287,8 +299,7 @@ export async function runRecipe(name: string, args: readonly string[], signal: A
     child.once('close', (code) => {
       const directory = output.trimEnd().split('\n').at(-1) ?? '';
       if (code === 0 && directory !== '') resolve(directory);
-      else
-        reject(new MusterError('E_BUILD', `${recipe} failed with exit code ${code}; what it said is above`));
+      else reject(new MusterError('E_BUILD', `${recipe} failed with exit code ${code}; its output is above`));
     });
   });
 }

@@ -1,5 +1,5 @@
 /**
- * Sending one file to the server's asset store: in pieces, going on where an earlier attempt
+ * Uploads one file to the server's asset store, in pieces, and continues where an earlier attempt
  * stopped.
  */
 import { MusterError } from '../../base/errors.ts';
@@ -7,7 +7,7 @@ import { inAttempts, type TransferIo } from '../attempts.ts';
 import type { ApiClient } from '../client.socket.ts';
 import type { AssetSource, AssetStream, OnProgress } from './sources.files.ts';
 
-/** What one request carries; the server keeps each piece, so at most this much is sent again. */
+/** Octets in one request. The server keeps each piece, so at most this much is sent again. */
 const PIECE = 32 * 1024 * 1024;
 
 interface Progress {
@@ -24,9 +24,10 @@ export interface UploadOptions {
 }
 
 /**
- * Resolves when the server has the file, verified; `already`: it was there before. Throws
- * E_ASSET_HASH when the source is another file than its hash says, E_FETCH or E_FILE_READ when it
- * cannot be read.
+ * Resolves when the server has the verified file; `already` means that it was there before.
+ *
+ * @throws {MusterError} E_ASSET_HASH when the source does not have the hash; E_FETCH or E_FILE_READ
+ *   when it cannot be read
  */
 export async function upload(
   options: UploadOptions,
@@ -44,7 +45,7 @@ export async function upload(
     try {
       return await send(received);
     } catch (error) {
-      // what was there was of another file: once more, from the start
+      // what the server had was of another file: start again
       if (anew || received === 0 || !(error instanceof MusterError) || error.code !== 'E_ASSET_HASH')
         throw error;
       anew = true;
@@ -64,7 +65,7 @@ export async function upload(
   return { size, already: false };
 }
 
-/** Sends a stream to its end; the file's size. */
+/** Sends a stream to its end, and returns the file's size. */
 async function sendAll(
   stream: AssetStream,
   options: UploadOptions,
@@ -84,7 +85,7 @@ async function sendAll(
     }
   };
   if (total === undefined || total === 0) {
-    // of unknown length: all in one request
+    // the length is unknown: everything goes in one request
     const { received } = await client.call<Progress>('PUT', path, { body: counted(stream.octets), signal });
     return received;
   }
@@ -101,14 +102,14 @@ async function sendAll(
   if (!last.complete)
     throw new MusterError(
       'E_FETCH',
-      `${options.source.shown}: it ended after ${last.received} of ${total} octets`,
+      `${options.source.shown}: the transfer ended after ${last.received} of ${total} octets`,
     );
   return last.received;
 }
 
 /**
- * Cuts a stream into streams of `size` octets, the last one shorter. Each must be read to its end
- * before the next.
+ * Splits a stream into streams of `size` octets; the last one may be shorter. Each must be read to
+ * its end before the next.
  */
 export async function* inPieces(
   octets: AsyncIterable<Uint8Array>,

@@ -13,7 +13,11 @@ export interface AddOptions extends ServerOptions {
   readonly address?: string;
 }
 
-/** `mac` in any usual spelling. */
+/**
+ * Creates a Machine document for a MAC address in any usual spelling.
+ *
+ * @throws {MusterError} E_USAGE when it is not a MAC address
+ */
 export async function add(mac: string, options: AddOptions, io: Io): Promise<number> {
   const canonical = parseMac(mac);
   if (!canonical)
@@ -35,7 +39,7 @@ export interface AcceptOptions extends ServerOptions {
   readonly cluster?: string;
 }
 
-/** `machine`: as it is listed, or a MAC. */
+/** Accepts a machine; `machine` is its listed name, or a MAC address. */
 export async function accept(machine: string, options: AcceptOptions, io: Io): Promise<number> {
   const { profile, name, cluster } = options;
   const accepted = await openClient(options, io).call<{ name: string }>(

@@ -1,4 +1,4 @@
-/** `muster render MACHINE`: its first-boot configuration, from the server or from a directory. */
+/** `muster render MACHINE`: prints a first-boot configuration, from the server or a directory. */
 import type { MachineConfiguration } from '../../api/machines.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ServerOptions } from '../client.socket.ts';
@@ -7,7 +7,7 @@ import { formatOf, jsonText, yamlText } from '../output.ts';
 
 export interface RenderOptions extends ServerOptions {
   readonly output?: string;
-  /** Directory of documents; then no server is asked. */
+  /** Directory of documents, used instead of a server. */
   readonly filename?: string;
   /** Only this file. */
   readonly file?: string;
@@ -40,7 +40,7 @@ async function fromServer(machine: string, options: RenderOptions, io: Io): Prom
   );
 }
 
-/** All files one after the other, each under its name. */
+/** All files one after the other, each below its name. */
 function filesText({ machine, format, files, kernelArguments }: MachineConfiguration): string {
   const parts = Object.entries(files).map(([name, text]) => `==> ${name} <==\n${text.replace(/\n*$/, '\n')}`);
   const head = `machine ${machine}, format ${format}\nkernel arguments: ${kernelArguments.join(' ') || 'none'}\n`;

@@ -34,8 +34,8 @@ const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
 ];
 
 /**
- * Keysets, then every certificate, the next to end first. Without a cluster: of all, and of the
- * boot host itself.
+ * Prints keysets, then certificates, the next to expire first: those of a cluster, or of all and of
+ * the boot host itself.
  */
 export async function pkiStatus(cluster: string | undefined, options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
@@ -62,8 +62,8 @@ export async function pkiStatus(cluster: string | undefined, options: Options, i
 }
 
 /**
- * Prints the file; a fresh certificate with every call. Default name: who calls, as the shell or
- * sudo knows him.
+ * Prints a kubeconfig with a certificate that is made for this call. The default user is the
+ * caller, from SUDO_USER or USER.
  */
 export async function kubeconfig(
   cluster: string,
@@ -80,7 +80,7 @@ export async function kubeconfig(
   return EXIT.ok;
 }
 
-/** `machine`: as it is listed, or a MAC. */
+/** Rearms a machine; `machine` is its listed name, or a MAC address. */
 export async function rearm(
   machine: string,
   options: ServerOptions & { readonly keep?: boolean },

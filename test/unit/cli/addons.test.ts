@@ -104,7 +104,7 @@ it('pull brings the file of an add-on, and tries the images that stand in it', a
   const before = await muster('artifacts', 'plan', 'blue');
   expect(before.out).toMatch(new RegExp(`manifest/web/${hashOf(MANIFEST)} +control-plane +missing`));
   expect(before.out).not.toContain('example.org/web');
-  expect(before.err).toContain('which images the add-on web needs is seen when its files are here');
+  expect(before.err).toContain('the images of the add-on web are known when its files are here');
   const pulled = await pull();
   expect(pulled.out).toMatch(
     new RegExp(`^manifest/web/${hashOf(MANIFEST)} created, .* stored and verified$`, 'm'),

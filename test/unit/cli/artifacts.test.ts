@@ -147,7 +147,7 @@ describe('muster artifacts import', () => {
     const binaries = given.flatMap((name) => ['--binary', `${name}=${file('t', 't')}`]);
     const { code, out, err } = await muster('import', ...binaries);
     expect([code, out.match(/created/g)]).toEqual([0, Array(3).fill('created')]);
-    expect(err).toBe('warning: no cluster asks for a binary "kublet"; did you mean "kubelet"?\n');
+    expect(err).toBe('warning: no cluster needs a binary "kublet"; did you mean "kubelet"?\n');
   });
 
   it('brings what pack made; the registry then serves every part of it by its digest', async () => {

@@ -42,7 +42,7 @@ const spec = () => world.deps.catalog.get('Cluster', 'red')!.document.spec.kuber
 test('machines are named in the document and taken out of it, in their roles', async () => {
   expect(await muster('add-node', 'red', 'w2')).toMatchObject({
     code: 0,
-    out: 'cluster/red changed: w2 added as worker; powered on, they join by themselves\n',
+    out: 'cluster/red changed: w2 added as worker; they join when they are powered on\n',
   });
   expect((await muster('add-node', 'red', 'w2')).out).toContain('unchanged');
   expect((await muster('add-node', 'red', 'cp2', 'cp3', '--control-plane')).code).toBe(0);

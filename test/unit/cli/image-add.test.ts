@@ -125,10 +125,10 @@ const left = () => ['sha256', 'partial'].flatMap((kind) => fs.readdirSync(path.j
 const known = (hash = sha256) => ['--sha256', `kernel=${hash}`];
 
 describe('muster image add of a URL', () => {
-  it('goes on behind the octets that came when the connection is cut, says so, and verifies the whole', async () => {
+  it('continues after the octets that came when the connection is cut, says so, and verifies the whole', async () => {
     answers = [cut(sent)];
     const { code, out, err } = await muster('image', 'add', 'small', '--kernel', url, ...known());
-    expect(err).toMatch(/^attempt 1 failed: .*\/vmlinuz: .+; again in 1 s\n$/);
+    expect(err).toMatch(/^attempt 1 failed: .*\/vmlinuz: .+; next attempt in 1 s\n$/);
     expect([code, waits]).toEqual([0, [1000]]);
     expect(out).toBe(
       `asset/${sha256.slice(0, 12)} vmlinuz 293 KiB stored and verified\nimage/small created\n`,
@@ -153,7 +153,7 @@ describe('muster image add of a URL', () => {
     const ran = run(words, { socket, signal: stop.signal });
     await expect.poll(sent).toBe(CUT);
     stop.abort();
-    expect((await ran).err).toContain('broken off; the same command goes on from here\n');
+    expect((await ran).err).toContain('interrupted; the same command continues from here\n');
     await expect.poll(() => left()).toEqual([sha256]);
     expect(assets.find(sha256)).toBeUndefined();
     expect(await muster(...words)).toMatchObject({ code: 0 });
@@ -189,10 +189,10 @@ describe('muster image add of a URL', () => {
     const { code, err } = await muster('image', 'add', 'small', '--kernel', url, ...known());
     expect([code, waits, asked.length]).toEqual([1, [2000, 4000, 8000, 16_000], 5]);
     expect(err.split('\n').slice(0, 5)).toEqual([
-      `attempt 1 failed: ${url}: the server answered 500 Internal Server Error; again in 2 s`,
-      `attempt 2 failed: ${url}: the server answered 500 Internal Server Error; again in 4 s`,
-      `attempt 3 failed: ${url}: the server answered 500 Internal Server Error; again in 8 s`,
-      `attempt 4 failed: ${url}: the server answered 500 Internal Server Error; again in 16 s`,
+      `attempt 1 failed: ${url}: the server answered 500 Internal Server Error; next attempt in 2 s`,
+      `attempt 2 failed: ${url}: the server answered 500 Internal Server Error; next attempt in 4 s`,
+      `attempt 3 failed: ${url}: the server answered 500 Internal Server Error; next attempt in 8 s`,
+      `attempt 4 failed: ${url}: the server answered 500 Internal Server Error; next attempt in 16 s`,
       `muster: ${url}: the server answered 500 Internal Server Error (E_FETCH)`,
     ]);
   });
@@ -203,14 +203,14 @@ describe('muster image add of a URL', () => {
     const { code, err } = await muster('image', 'add', 'small', '--kernel', url, ...known());
     expect([code, waits]).toEqual([1, [2000]]);
     expect(err).toMatch(
-      /^attempt 1 failed: .*ECONNREFUSED.*; again in 2 s\nmuster: .*ECONNREFUSED.* \(E_FETCH\)\n/,
+      /^attempt 1 failed: .*ECONNREFUSED.*; next attempt in 2 s\nmuster: .*ECONNREFUSED.* \(E_FETCH\)\n/,
     );
   });
 
   it.each([
     ['http://127.0.0.1:9/', /^muster: http:\/\/127\.0\.0\.1:9\/: bad port \(E_FETCH_REFUSED\)/, 1],
     ['http://user:secret@127.0.0.1/', /^muster: .*credentials.* \(E_FETCH_REFUSED\)/, 1],
-    ['http://[nowhere/', /^muster: http:\/\/\[nowhere\/ is no URL \(E_USAGE\)/, 2],
+    ['http://[nowhere/', /^muster: http:\/\/\[nowhere\/ is not a URL \(E_USAGE\)/, 2],
   ])('refuses %s at once, which no attempt could ever fetch', async (bad, text, exit) => {
     const { code, err } = await muster('image', 'add', 'small', '--kernel', bad, ...known());
     expect([code, waits]).toEqual([exit, []]);
@@ -218,7 +218,7 @@ describe('muster image add of a URL', () => {
   });
 
   it('waits twice as long each time, and from one second on after a part that came', () => {
-    const fault = new MusterError('E_FETCH', 'broken off');
+    const fault = new MusterError('E_FETCH', 'connection lost');
     const unresolved = new MusterError('E_FETCH', 'no such host', {
       cause: new TypeError('fetch failed', { cause: { code: 'ENOTFOUND' } }),
     });
@@ -243,7 +243,7 @@ describe('muster image add --trust-on-first-use', () => {
     answers = [cut(copied)];
     const { code, out, err } = await trusting();
     expect(err).toMatch(
-      /^attempt 1 failed: .*; again in 1 s\n.*taken on trust; its SHA-256 is [0-9a-f]{64}\n$/,
+      /^attempt 1 failed: .*; next attempt in 1 s\n.*accepted without a check; its SHA-256 is [0-9a-f]{64}\n$/,
     );
     expect([code, out]).toEqual([0, expect.stringContaining('image/small created')]);
     expect(asked).toEqual([
