@@ -15,7 +15,7 @@ import { listenOnSocket } from './listen.socket.ts';
 import { problemOf, problemResponse } from './problem.ts';
 import { API_ROUTES } from './routes.ts';
 
-export interface ApiServer {
+interface ApiServer {
   /** The port of the health listener, when there is one (it may have been asked for as 0). */
   readonly metricsPort?: number;
   /** Stops listening, ends event streams, lets requests under way finish. */

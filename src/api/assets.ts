@@ -34,9 +34,7 @@ export interface UploadView {
 }
 
 /** Names of the images that need each hash. */
-export function imagesByAsset(
-  catalog: Pick<ApiDeps['catalog'], 'list'>,
-): ReadonlyMap<string, readonly string[]> {
+function imagesByAsset(catalog: Pick<ApiDeps['catalog'], 'list'>): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const { document } of catalog.list('Image'))
     for (const sha256 of assetsOf(document.spec)) {
@@ -48,7 +46,7 @@ export function imagesByAsset(
 }
 
 /** Reads `bytes FIRST-LAST/TOTAL`. Throws E_USAGE. */
-export function uploadRange(header: string | undefined): Pick<Upload, 'offset' | 'total'> {
+function uploadRange(header: string | undefined): Pick<Upload, 'offset' | 'total'> {
   if (header === undefined) return { offset: 0 };
   const found = /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(header);
   if (!found) throw new MusterError('E_USAGE', 'Content-Range must be "bytes FIRST-LAST/TOTAL"');

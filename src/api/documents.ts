@@ -17,7 +17,7 @@ import { type StatusView, statusView } from './times.ts';
 type H = Handler<ApiDeps>;
 
 /** A machine's status as it is shown; `profile` is the one that it has, named or selected. */
-export type MachineShown = StatusView & { readonly profile?: string };
+type MachineShown = StatusView & { readonly profile?: string };
 
 /**
  * A document as the API shows it: what the operator wrote, and under `status` what the server
@@ -51,7 +51,7 @@ function kindOf(request: ApiRequest): Kind {
 /**
  * Changes whenever the document does: the store's revision, or for a file's document its content.
  */
-export function etagOf(entry: Entry): string {
+function etagOf(entry: Entry): string {
   if (entry.origin.from === 'api') return `"r${entry.origin.revision}"`;
   return `"f${createHash('sha256').update(JSON.stringify(entry.document)).digest('base64url').slice(0, 22)}"`;
 }

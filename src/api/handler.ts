@@ -68,7 +68,7 @@ export function text(value: string, contentType = 'text/plain; charset=utf-8', s
 }
 
 /** Bodies of documents: many hundreds of machines fit; files of images go another way. */
-export const MAX_BODY_BYTES = 16 * 1024 * 1024;
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /**
  * The whole body as UTF-8 text. Throws E_TOO_LARGE beyond `limit` octets (the rest is not read) and

@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts';
 import { OPERATORS_GROUP } from '../base/paths.ts';
 
 /** Whoever may open the file may use the API; there is no other authentication yet. */
-export const SOCKET_MODE = 0o660;
+const SOCKET_MODE = 0o660;
 /** sun_path of unix(7), without its closing zero. */
 const MAX_PATH = 107;
 

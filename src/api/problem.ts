@@ -5,10 +5,10 @@
 import { ERRORS, type ErrorCode, type Fault, MusterError } from '../base/errors.ts';
 import type { ApiResponse } from './handler.ts';
 
-export const PROBLEM_TYPE = 'application/problem+json';
+const PROBLEM_TYPE = 'application/problem+json';
 
 /** RFC 9457 §3.1 members, then ours. */
-export interface Problem {
+interface Problem {
   readonly type: string;
   readonly title: string;
   readonly status: number;

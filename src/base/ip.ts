@@ -9,7 +9,7 @@ export interface Ip {
 }
 
 /** A network; `base` has its host bits clear. */
-export interface IpNetwork {
+interface IpNetwork {
   readonly base: Ip;
   readonly prefix: number;
 }

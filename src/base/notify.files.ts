@@ -8,7 +8,7 @@ import type { Clock } from './clock.ts';
 import { type Millis, millis } from './duration.ts';
 import type { Log } from './log.ts';
 
-export interface ServiceManager {
+interface ServiceManager {
   /** Start-up or reload is done; `status` is the line that `systemctl status` shows. */
   ready(status: string): Promise<void>;
   reloading(): Promise<void>;

@@ -30,7 +30,7 @@ export interface EventJournalOptions {
   readonly restored?: number;
 }
 
-export interface EventJournal {
+interface EventJournal {
   /** Whether the disk takes no events at present. */
   readonly failing: boolean;
   /** Resolves when all events recorded so far are written, or counted as lost. */

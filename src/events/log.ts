@@ -9,7 +9,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { EventListener, EventLog, MusterEvent, NewEvent } from './event.ts';
 import { HeldTexts, type TextHandle } from './texts.ts';
 
-export interface EventLogOptions {
+interface EventLogOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;

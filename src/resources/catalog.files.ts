@@ -29,7 +29,7 @@ import { differences, type FileChanges, type Files, reconcile, told } from './fi
 import type { Document, Kind } from './kinds.ts';
 import { deleteDocument, loadDocuments, putDocument } from './stored-documents.ts';
 
-export interface CatalogOptions {
+interface CatalogOptions {
   /** The configuration directory; without it there are only documents of the API. */
   readonly directory?: string;
   readonly store: Store;

@@ -63,7 +63,7 @@ function* claimsOf(spec: MachineSpec): Iterable<string> {
   if (spec.serial !== undefined) yield `${spec.uuid} ${spec.serial}`;
 }
 
-export interface MachineContext {
+interface MachineContext {
   readonly candidates: CandidateSet;
   readonly networkOf: (address: Ipv4) => NetworkView | undefined;
   readonly claims: Claims;

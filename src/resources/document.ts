@@ -17,7 +17,7 @@ export interface Located {
   spot(path: Path, what?: 'value' | 'key'): SourceSpot;
 }
 
-export interface ParsedDocuments {
+interface ParsedDocuments {
   /** Those that fit their schema, in the order of the text. */
   readonly documents: readonly Located[];
   readonly faults: readonly Fault[];
@@ -83,7 +83,7 @@ function unfolded(found: YamlDocument): readonly YamlDocument[] {
 const byPlace = (a: Fault, b: Fault): number =>
   (a.at?.line ?? 0) - (b.at?.line ?? 0) || (a.at?.column ?? 0) - (b.at?.column ?? 0);
 
-export type Validated =
+type Validated =
   | { readonly ok: true; readonly document: Document }
   | { readonly ok: false; readonly faults: readonly Fault[] };
 

@@ -34,7 +34,7 @@ export interface Placed {
 
 const placedOf = ({ document, at, spot }: Placed | Located): Placed => ({ document, at, spot });
 
-export interface FileState {
+interface FileState {
   /** Those in force. */
   readonly documents: readonly Placed[];
   /** Whether they are one whole version of the file, without fault. */
@@ -52,7 +52,7 @@ export type Files = ReadonlyMap<string, FileState>;
 /** What became of files since: their text, why they cannot be read, or `gone`. */
 export type FileChanges = ReadonlyMap<string, { readonly text: string } | { readonly fault: Fault } | 'gone'>;
 
-export interface Reconciled {
+interface Reconciled {
   readonly files: Files;
   /** The documents of all files that are in force. */
   readonly documents: ReadonlyMap<DocumentId, Placed>;
@@ -64,7 +64,7 @@ export interface Reconciled {
   readonly warnings: readonly CrossFault[];
 }
 
-export interface ReconcileInput {
+interface ReconcileInput {
   readonly before: Files;
   readonly changes: FileChanges;
   /** Documents of the API; a file cannot take their names. */

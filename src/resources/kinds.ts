@@ -27,7 +27,7 @@ import { nodeConfig } from './nodeconfig.ts';
 export const API_VERSION = 'muster/v1';
 
 /** How a reply to PXE firmware is shaped (docs/decisions: PXE replies). */
-export const pxeOptions = z.strictObject({
+const pxeOptions = z.strictObject({
   style: z.enum(['bypass', 'binl']).optional().meta({
     description:
       'bypass (default): the offer names the file (option 43 discovery control 8). binl: no option 43, the firmware asks port 4011.',
@@ -38,7 +38,7 @@ export const pxeOptions = z.strictObject({
   }),
 });
 
-export const networkSpec = z.strictObject({
+const networkSpec = z.strictObject({
   subnet: cidrText,
   interface: z.string().optional().meta({
     description: 'The interface on this segment. Default: the one that has an address inside the subnet.',
@@ -99,9 +99,9 @@ export const asset = z.strictObject({
     .meta({ description: 'File name shown in URLs.' }),
 });
 
-export const CONFIG_FORMATS = ['cloud-init', 'ignition', 'none'] as const;
+const CONFIG_FORMATS = ['cloud-init', 'ignition', 'none'] as const;
 
-export const imageSpec = z.strictObject({
+const imageSpec = z.strictObject({
   os: z
     .string()
     .meta({ description: 'Operating system family: debian, ubuntu, flatcar, fedora-coreos, probe …' }),
@@ -174,7 +174,7 @@ export const bootDisk = diskSelector.meta({
     'The disk from which a machine of a cluster starts while the boot server does not answer: it keeps what the machine booted from the network last. Made if it is blank; 2 GiB or more. Needs a dataDisk; the same words as there make two partitions of one disk. The narrowest of Cluster, Profile and Machine counts.',
 });
 
-export const profileSpec = z.strictObject({
+const profileSpec = z.strictObject({
   image: name
     .optional()
     .meta({ description: 'The Image to boot. Absent: the machine is held (or boots its disk, see boot).' }),
@@ -193,7 +193,7 @@ export const profileSpec = z.strictObject({
   config: nodeConfig.optional().meta({ description: 'For all machines of the profile.' }),
 });
 
-export const machineSpec = z.strictObject({
+const machineSpec = z.strictObject({
   macs: z.array(mac).min(1).meta({ description: 'All hardware addresses of the machine.' }),
   uuid: uuid.optional(),
   serial: z
@@ -362,7 +362,7 @@ export const kubernetesSpec = z.strictObject({
   }),
 });
 
-export const clusterSpec = z.strictObject({
+const clusterSpec = z.strictObject({
   kubernetes: kubernetesSpec.optional().meta({ description: 'Makes the machines a Kubernetes cluster.' }),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),

@@ -41,7 +41,7 @@ function distinct<T>(what: string, keyOf: (item: T) => string | undefined) {
 
 const groupName = z.string().regex(/^[A-Za-z_][-A-Za-z0-9_.]{0,31}$/, 'not a user or group name');
 
-export const nodeFile = z
+const nodeFile = z
   .strictObject({
     path: absolutePath,
     mode: fileMode.optional().meta({ description: 'Default "0644".' }),
@@ -68,7 +68,7 @@ const unitName = z
     'not a systemd unit name, e.g. "hello.service"',
   );
 
-export const nodeUnit = z.strictObject({
+const nodeUnit = z.strictObject({
   name: unitName.meta({ description: 'Name of the unit with its ending, e.g. hello.service.' }),
   enabled: z
     .boolean()
@@ -87,7 +87,7 @@ export const nodeUnit = z.strictObject({
     .meta({ description: 'Parts laid over a unit that exists; merged by name.' }),
 });
 
-export const nodeUser = z.strictObject({
+const nodeUser = z.strictObject({
   name: z.string().regex(/^[a-z_][-a-z0-9_]{0,31}$/, 'not a user name'),
   sshKeys: z
     .array(
@@ -113,13 +113,13 @@ export const nodeUser = z.strictObject({
   system: z.boolean().optional().meta({ description: 'An account of the system, not of a person.' }),
 });
 
-export const nodeRoute = z
+const nodeRoute = z
   .strictObject({ to: templated(interfaceAddress), via: templated(ipText) })
   .refine(({ to, via }) => /\$\{/.test(to + via) || to.includes(':') === via.includes(':'), {
     message: 'to and via are of two families',
   });
 
-export const nodeInterface = z
+const nodeInterface = z
   .strictObject({
     mac: mac
       .optional()
@@ -152,7 +152,7 @@ export const nodeInterface = z
     message: 'say which interface: mac or name',
   });
 
-export const nodeDisk = z.strictObject({
+const nodeDisk = z.strictObject({
   device: absolutePath.meta({ description: 'A stable path, e.g. /dev/disk/by-id/…' }),
   wipeTable: z
     .boolean()

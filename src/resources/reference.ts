@@ -11,7 +11,7 @@ import { bare, describe, fieldsOf, isOptional, itemOf, typeText } from './walk.t
  * JSON Schema (2020-12) of a kind, as text. Editors take it by a line `# yaml-language-server:
  * $schema=…`.
  */
-export function jsonSchemaText(kind: Kind): string {
+function jsonSchemaText(kind: Kind): string {
   const { $schema, ...rest } = z.toJSONSchema(KINDS[kind], { io: 'input', target: 'draft-2020-12' });
   return `${JSON.stringify({ $schema, $id: `muster/v1/${kind}.json`, ...rest }, null, 2)}\n`;
 }
@@ -96,7 +96,7 @@ const NOTES: Readonly<Record<Kind, string>> = {
 const NODE_CONFIG_PAGE = 'nodeconfig.md';
 
 /** `docs/reference/KIND.md`. */
-export function kindPage(kind: Kind): string {
+function kindPage(kind: Kind): string {
   const schema = KINDS[kind];
   return [
     MADE,
@@ -109,7 +109,7 @@ export function kindPage(kind: Kind): string {
 }
 
 /** `docs/reference/nodeconfig.md`: the `config` of Cluster, Profile and Machine. */
-export function nodeConfigPage(): string {
+function nodeConfigPage(): string {
   return [
     MADE,
     '# Configuration (`spec.config`)\n',

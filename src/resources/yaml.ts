@@ -45,7 +45,7 @@ export interface YamlDocument {
   spot(path: Path, what?: 'value' | 'key'): SourceSpot;
 }
 
-export type YamlResult =
+type YamlResult =
   | { readonly ok: true; readonly documents: readonly YamlDocument[] }
   | { readonly ok: false; readonly fault: Fault };
 

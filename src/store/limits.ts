@@ -6,7 +6,7 @@ import { MusterError } from '../base/errors.ts';
 import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
 
 /** At most this many octets in a key, UTF-8. */
-export const MAX_KEY_BYTES = 1024;
+const MAX_KEY_BYTES = 1024;
 
 /**
  * Refuses what no store takes: more than {@link MAX_OPERATIONS} writes, a value above {@link
