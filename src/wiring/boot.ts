@@ -1,0 +1,123 @@
+/** Wires what machines ask before they have a system: DHCP, TFTP and HTTP around the boot service. */
+import { type InheritedSocket, inheritedSockets } from '../base/inherited.ts';
+import type { ServeOptions } from '../cli/serve/options.ts';
+import { render } from '../ignition/render.ts';
+import { createAddressOwners } from '../pxe/address-owners.ts';
+import { createBootService } from '../pxe/decide/boot-service.ts';
+import { startDhcp } from '../pxe/dhcp/dhcp.socket.ts';
+import { startMachineHttp } from '../pxe/http/machines.server.ts';
+import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import { followNetworks } from '../pxe/live-networks.ts';
+import { startTftp } from '../pxe/tftp/tftp.socket.ts';
+import type { Common } from './common.ts';
+import type { State } from './state.ts';
+
+/** What the boot service and its listeners use of the state; neither the PKI nor the tokens. */
+type BootState = Pick<
+  State,
+  'catalog' | 'memberships' | 'roster' | 'assets' | 'events' | 'agents' | 'leases' | 'store'
+>;
+
+export type Boot = ReturnType<typeof createBoot>;
+
+/** Ends a listener; requests under way are answered first. */
+export type CloseListener = () => Promise<void>;
+
+/**
+ * Makes the boot service. Nothing is listened to before `listen` is called, because scripts and
+ * configurations name the agents' listener, which starts in between.
+ */
+export function createBoot(
+  options: ServeOptions,
+  { clock, log, metrics, signal }: Common,
+  { catalog, memberships, roster, assets, events, agents, leases, store }: BootState,
+  closing: AsyncDisposableStack,
+) {
+  const sockets = inheritedSockets(process.env, process.pid);
+  const networks = followNetworks({
+    catalog,
+    addresses: hostAddresses,
+    interfaces: interfacesOf(sockets),
+    indexOf: interfaceIndex,
+    httpPort: options.httpPort,
+    clock,
+    log,
+    signal,
+  });
+  const { subjectOf, leasedAddresses } = createAddressOwners({ networks: networks.served, leases, roster });
+  const service = createBootService({
+    catalog,
+    memberships,
+    roster,
+    assets,
+    networks: networks.served,
+    render,
+    events,
+    metrics,
+    clock,
+    agents,
+    leasedAddresses,
+  });
+  closing.defer(() => service.close());
+
+  /** Starts HTTP, TFTP and DHCP. */
+  const listen = async (opened: (close: CloseListener) => void): Promise<{ httpPort: number }> => {
+    // HTTP comes first: its port is part of what DHCP says.
+    const http = await startMachineHttp({
+      networks: networks.served,
+      boot: service,
+      assets,
+      events,
+      subjectOf,
+      clock,
+      log,
+      metrics,
+      listen: httpListener(sockets, options.httpPort),
+    });
+    opened(() => http.close());
+    const tftp = await startTftp({
+      networks: networks.served,
+      assets,
+      events,
+      subjectOf,
+      clock,
+      log,
+      metrics,
+      signal,
+      sockets: tftpSockets(sockets),
+    });
+    opened(() => tftp.stopped);
+    const dhcp = await startDhcp({
+      networks: networks.served,
+      boot: service,
+      leases,
+      store,
+      events,
+      clock,
+      log,
+      metrics,
+      signal,
+      sockets,
+    });
+    opened(() => dhcp.close());
+    return { httpPort: http.port };
+  };
+  return { service, networks, sockets: sockets.map(({ name }) => name), listen };
+}
+
+/** The listening TCP socket that the process inherited, or a port to listen on. */
+function httpListener(sockets: readonly InheritedSocket[], port: number) {
+  const inherited = sockets.find(({ name }) => name === 'http');
+  return inherited ? { fd: inherited.fd } : { host: '0.0.0.0', port };
+}
+
+/** Names of the interfaces that are listened on: a socket `dhcp-eth1` gives `eth1`. */
+function interfacesOf(sockets: readonly InheritedSocket[]): readonly string[] {
+  return sockets.flatMap(({ name }) => (name.startsWith('dhcp-') ? [name.slice('dhcp-'.length)] : []));
+}
+
+function tftpSockets(sockets: readonly InheritedSocket[]) {
+  return sockets.flatMap(({ fd, name }) =>
+    name.startsWith('tftp-') ? [{ fd, interface: name.slice('tftp-'.length) }] : [],
+  );
+}

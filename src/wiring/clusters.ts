@@ -1,0 +1,127 @@
+/**
+ * Wires what keeps clusters: the founding of etcd, the plans that agents get, certificate requests,
+ * node settings, departures and health.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { formatIpv4 } from '../base/ipv4.ts';
+import type { ServeOptions } from '../cli/serve/options.ts';
+import { createDepartures } from '../cluster/change/departures.ts';
+import { createMembership } from '../cluster/change/membership.ts';
+import { openRollouts } from '../cluster/change/rollouts.ts';
+import { foundingOrders } from '../cluster/etcd/commands.ts';
+import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
+import { createFounder } from '../cluster/etcd/founder.ts';
+import { createGateways } from '../cluster/etcd/gateway.socket.ts';
+import { createHealth } from '../cluster/health/health.ts';
+import { startApprover } from '../cluster/joining/approver.ts';
+import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
+import { startTokenKeeper } from '../cluster/joining/token-keeper.ts';
+import { userEtcdClient, userKubeconfig } from '../cluster/joining/user-credentials.ts';
+import { createKubes } from '../cluster/kube.socket.ts';
+import { openAppliedObjects } from '../cluster/objects/applied.ts';
+import { openPresentObjects } from '../cluster/plan/desired-objects.ts';
+import { createPlanner } from '../cluster/plan/planner.ts';
+import { followClusters } from '../cluster/spec/resolved-clusters.ts';
+import { serveRegistry } from '../pxe/http/registry.server.ts';
+import { createSupplies } from '../pxe/supplies.ts';
+import type { Boot, CloseListener } from './boot.ts';
+import type { Common } from './common.ts';
+import type { State } from './state.ts';
+
+export type Clusters = Awaited<ReturnType<typeof openClusters>>;
+
+/**
+ * Reads the records of founding and starts the rounds that keep clusters. Agents are answered from
+ * `listen` on.
+ */
+export async function openClusters(
+  options: ServeOptions,
+  { clock, log, metrics, signal }: Common,
+  state: State,
+  boot: Boot,
+  closing: AsyncDisposableStack,
+) {
+  const { catalog, memberships, roster, events, store, agents, pki, tokens, artifacts, addons, assets } =
+    state;
+  const networks = boot.networks.served;
+  const founder = createFounder({
+    store,
+    clock,
+    log,
+    events,
+    gateway: createGateways({ pki, clock, signal }),
+  });
+  closing.defer(() => founder.close());
+  await founder.resume();
+  const clusters = followClusters(catalog, memberships);
+  closing.defer(() => clusters.close());
+
+  const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
+  const present = openPresentObjects(addons, foundingOf);
+  const applied = openAppliedObjects({ store, log, clock });
+  const planner = createPlanner({
+    catalog,
+    clusters,
+    pki,
+    events,
+    clock,
+    etcd: createEtcdPlanner(founder),
+    departures: founder,
+    tokens,
+    newFilesystem: randomUUID,
+    restarts: openRollouts({ clock, events }),
+    supplies: createSupplies({ networks, roster, book: artifacts, agentPort: agents.port }),
+    present,
+    applied,
+  });
+
+  const kubes = createKubes({ pki, clock, signal });
+  const departures = createDepartures({ founder, clusters, kubes, clock, log });
+  closing.defer(() => departures.close());
+  for (const { cluster } of founder.records()) departures.go(cluster);
+  const approver = startApprover({ founder, clusters, kubes, tokens, events, clock, log });
+  closing.defer(() => approver.close());
+  const tokenKeeper = startTokenKeeper({ founder, clusters, kubes, tokens, clock, log });
+  closing.defer(() => tokenKeeper.close());
+  const nodeKeeper = startNodeKeeper({ founder, clusters, kubes, store, events, clock, log });
+  closing.defer(() => nodeKeeper.close());
+
+  const founding = foundingOrders(clusters, founder);
+  const membership = createMembership({ catalog, clusters, founder, departures, clock });
+  const health = createHealth({
+    clusters,
+    founding: founding.status,
+    kubes,
+    pki,
+    objects: { present, applied },
+    roster,
+    certificateState: agents.certificateState,
+    clock,
+    newId: () => randomBytes(4).toString('hex'),
+  });
+  const credentials = { clusters, pki, events, recorded: founder.recorded };
+
+  /** Opens the agents' listener, where the registry of container images is as well. */
+  const listen = async (opened: (close: CloseListener) => void): Promise<void> => {
+    await agents.listen({
+      host: '0.0.0.0',
+      port: options.agentPort,
+      planner: planner.plan,
+      inline: planner.inline,
+      addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
+      ticketed: (session) => boot.service.ticketed(session),
+      leaving: (machine) => founder.departing(machine, undefined)?.cluster,
+      others: (request, response) => serveRegistry(request, response, { book: artifacts, assets, metrics }),
+    });
+    opened(() => agents.close());
+  };
+  return {
+    founding,
+    health,
+    membership,
+    waiting: departures.waiting,
+    kubeconfig: (cluster: string, user: string) => userKubeconfig(credentials, cluster, user),
+    etcdClient: (cluster: string, user: string) => userEtcdClient(credentials, cluster, user),
+    listen,
+  };
+}

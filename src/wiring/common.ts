@@ -1,0 +1,12 @@
+/** What nearly every part of the server takes. */
+import type { Clock } from '../base/clock.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { DaemonLog } from '../base/pino.files.ts';
+
+export interface Common {
+  readonly clock: Clock;
+  readonly log: DaemonLog;
+  readonly metrics: Metrics;
+  /** Aborts when the server stops. */
+  readonly signal: AbortSignal;
+}

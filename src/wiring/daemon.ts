@@ -1,0 +1,48 @@
+/** The server itself as operators see it: version, readiness, and what a reload reads. */
+import type { Daemon } from '../api/deps.ts';
+import { readinessOf } from '../api/readiness.ts';
+import { VERSION } from '../base/version.ts';
+import { firmwareServed } from '../pxe/firmware/loaders.ts';
+import { type Kind, PLURAL } from '../resources/kinds.ts';
+import type { Boot } from './boot.ts';
+import type { Common } from './common.ts';
+import type { State } from './state.ts';
+
+export interface RunningDaemon extends Daemon {
+  /** What is served, in one line: `1 network, 12 machines`. */
+  summary(): string;
+  /** Whether there is no document of any kind: then no machine gets anything. */
+  isEmpty(): boolean;
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
+export function daemonOf(
+  { clock }: Common,
+  { catalog, disk, journal, agents, assets }: State,
+  { networks }: Boot,
+): RunningDaemon {
+  return {
+    version: VERSION,
+    startedAt: clock.now(),
+    readiness: () =>
+      readinessOf({
+        served: networks.served().map(({ name }) => name),
+        networks: catalog.list('Network').length,
+        storeFailure: disk.failure,
+        journalFailing: journal.failing,
+        firmware: firmwareServed((name) => assets.loader(name) !== undefined),
+        agentsFault: agents.fault(),
+        faults: [...networks.faults(), ...catalog.faults()],
+      }),
+    reread() {
+      networks.refresh();
+      assets.rescanLoaders();
+    },
+    summary() {
+      const served = counted(networks.served().length, 'network');
+      return `${served}, ${counted(catalog.list('Machine').length, 'machine')}`;
+    },
+    isEmpty: () => (Object.keys(PLURAL) as Kind[]).every((kind) => catalog.list(kind).length === 0),
+  };
+}

@@ -1,0 +1,52 @@
+/** Wires the operators' API. */
+import { startApi } from '../api/api.server.ts';
+import { artifactRoutes } from '../api/artifacts.ts';
+import { assetRoutes } from '../api/assets.ts';
+import type { Daemon } from '../api/deps.ts';
+import { openSystemCalls } from '../base/system-calls.socket.ts';
+import type { ServeOptions } from '../cli/serve/options.ts';
+import { acceptMachine } from '../machines/accept.ts';
+import type { Boot, CloseListener } from './boot.ts';
+import type { Clusters } from './clusters.ts';
+import type { Common } from './common.ts';
+import type { State } from './state.ts';
+
+/** Opens the operators' socket and, when it is asked for, the TCP listener for monitoring. */
+export async function listenToOperators(
+  options: ServeOptions,
+  { clock, log, metrics }: Common,
+  { catalog, roster, leases, events, addons, pki, agents, assets, artifacts }: State,
+  boot: Boot,
+  clusters: Clusters,
+  daemon: Daemon,
+  opened: (close: CloseListener) => void,
+): Promise<void> {
+  const { socket, metricsListen } = options;
+  const api = await startApi({
+    listen: { socket, ...(metricsListen ? { metrics: metricsListen } : {}) },
+    routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
+    deps: {
+      systemCalls: openSystemCalls({ env: process.env, log }),
+      catalog,
+      roster,
+      leases,
+      events,
+      accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
+      preview: boot.service,
+      addons,
+      founding: clusters.founding,
+      health: clusters.health,
+      membership: clusters.membership,
+      waiting: clusters.waiting,
+      kubeconfig: clusters.kubeconfig,
+      etcdClient: clusters.etcdClient,
+      pki,
+      agents,
+      daemon,
+      metrics,
+      clock,
+      log,
+    },
+  });
+  opened(() => api.close());
+}

@@ -1,0 +1,126 @@
+/** Opens what the server knows: its store, and everything that is read from it at start. */
+import { join } from 'node:path';
+import { openAgents } from '../agent/agents.ts';
+import { openArtifactBook } from '../artifacts/book.ts';
+import type { ServeOptions } from '../cli/serve/options.ts';
+import { openJoinTokens } from '../cluster/joining/tokens.ts';
+import { openAddons } from '../cluster/objects/addons/library.ts';
+import { checkAll } from '../cluster/spec/check-documents.ts';
+import { attachEventJournal } from '../events/journal.files.ts';
+import { createEventLog } from '../events/log.ts';
+import { logEvents } from '../events/to-log.ts';
+import { followMemberships } from '../machines/membership.ts';
+import { openRoster } from '../machines/roster.ts';
+import { openPki } from '../pki/pki.ts';
+import { openSecrets } from '../pki/secrets.ts';
+import { startVault } from '../pki/vault-key.files.ts';
+import { openAssets } from '../pxe/assets/assets.files.ts';
+import { watchSpace } from '../pxe/assets/space.files.ts';
+import { openLeaseBook } from '../pxe/dhcp/leases.ts';
+import { openCatalog } from '../resources/catalog.files.ts';
+import { PKI_PREFIX } from '../store/keys.ts';
+import { openSqliteStore } from '../store/sqlite.files.ts';
+import type { Common } from './common.ts';
+
+export type State = Awaited<ReturnType<typeof openState>>;
+
+/** How many events the server keeps in memory. */
+const EVENTS = { perSubject: 200, subjects: 50_000 } as const;
+
+/**
+ * Opens everything below the state directory, in the order in which the parts need each other.
+ * @param closing closes each part again, the last one first.
+ * @param broken is called when the store cannot go on: the server has to end.
+ * @throws {MusterError} when the store, the documents or the vault's key cannot be opened.
+ */
+export async function openState(
+  options: ServeOptions,
+  { clock, log, metrics, signal }: Common,
+  closing: AsyncDisposableStack,
+  broken: (error: Error) => void,
+) {
+  const events = createEventLog({ clock, log, metrics, ...EVENTS });
+  const journal = await attachEventJournal({
+    events,
+    directory: join(options.state, 'events'),
+    log,
+    clock,
+    metrics,
+  });
+  closing.defer(() => journal.close());
+  closing.defer(logEvents(events, log.unredacted));
+  /** Why the disk refused the last commit; undefined while it takes them. */
+  const disk: { failure: string | undefined } = { failure: undefined };
+  const store = await openSqliteStore({
+    path: join(options.state, 'muster.db'),
+    log,
+    metrics,
+    broken,
+    failing: (cause) => {
+      disk.failure = cause;
+    },
+  });
+  closing.defer(() => store.close());
+  const catalog = await openCatalog({
+    ...(options.config === undefined ? {} : { directory: options.config }),
+    store,
+    events,
+    log,
+    clock,
+    metrics,
+    signal,
+    checkConfig: checkAll,
+  });
+  closing.defer(() => catalog.close());
+  const memberships = followMemberships(catalog);
+  closing.defer(() => memberships.close());
+  const assets = await openAssets({
+    directory: join(options.state, 'assets'),
+    loaderDirectories: options.loaders,
+    log,
+  });
+  closing.defer(watchSpace({ directory: options.state, metrics, clock, log }));
+  const artifacts = await openArtifactBook(store);
+  const addons = openAddons(assets.read);
+  const leases = await openLeaseBook({ store, clock, events, metrics });
+  const roster = await openRoster({ store, catalog, events, clock, log, metrics });
+  closing.defer(() => roster.close());
+  const vault = startVault({
+    file: options.vaultKey,
+    credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
+    state: options.state,
+    sealed: (await store.list(PKI_PREFIX)).records.length > 0,
+    warn: (text) => log.warn({}, text),
+  });
+  const pki = openPki({ store, vault, clock });
+  const secrets = openSecrets({ store, vault });
+  const agents = await openAgents({
+    store,
+    pki,
+    secrets,
+    catalog,
+    memberships,
+    roster,
+    events,
+    clock,
+    log,
+    metrics,
+  });
+  const tokens = await openJoinTokens({ store, secrets, clock, events, log });
+  return {
+    events,
+    journal,
+    disk,
+    store,
+    catalog,
+    memberships,
+    assets,
+    artifacts,
+    addons,
+    leases,
+    roster,
+    pki,
+    agents,
+    tokens,
+  };
+}
