@@ -9,7 +9,7 @@ import { MusterError } from '../../base/errors.ts';
 import { openClient } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { complete, type List } from './complete.ts';
-import type { SHELLS } from './verbs.ts';
+import type { SHELLS } from './shells.ts';
 
 /** Nobody waits longer than this for a list of names after the Tab key. */
 const TIMEOUT = '2s';

@@ -1,8 +1,7 @@
 /** Registers `muster completion`, and what its scripts call. */
 import { Argument } from 'commander';
 import { type Register, withExamples } from '../register.ts';
-
-export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+import { SHELLS } from './shells.ts';
 
 export const registerCompletion: Register = (program, io, finish) => {
   const completion = program

@@ -1,0 +1,2 @@
+/** The shells that `muster completion` has a script for. */
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
