@@ -74,6 +74,11 @@ export interface AgentApi {
   leave(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
 }
 
+/**
+ * Makes the handlers of the agents' API.
+ *
+ * @throws {MusterError} nothing itself; what the handlers throw is documented in {@link AgentApi}
+ */
 export function createAgentApi(deps: AgentApiDeps): AgentApi {
   return {
     async redeem(body, address) {

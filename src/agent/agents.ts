@@ -52,7 +52,11 @@ interface AgentsListen {
   readonly host: string;
   readonly port: number;
   readonly planner: AgentPlanner;
-  /** The whole plan of a machine, with keys made for it. Rejects with E_AGENT_WAIT. */
+  /**
+   * The whole plan of a machine, with keys made for it.
+   *
+   * @throws {MusterError} E_AGENT_WAIT while it cannot be made
+   */
   readonly inline: (machine: string) => Promise<Plan>;
   /** Our addresses on the served networks: the names in the certificate. */
   readonly addresses: () => readonly string[];
@@ -72,8 +76,9 @@ export interface AgentBoot {
    */
   agentCluster(machine: string): string | undefined;
   /**
-   * A machine's whole plan, with fresh keys and certificates: secret. Rejects with E_AGENT_WAIT
-   * while it cannot be made.
+   * The whole plan of a machine, with fresh keys and certificates: secret.
+   *
+   * @throws {MusterError} E_AGENT_WAIT while it cannot be made
    */
   inline(machine: string): Promise<Plan>;
   /** Raises the machine's alarm: two systems may hold its credentials. Durable when it resolves. */
@@ -92,8 +97,10 @@ export interface AgentBoot {
 export interface Agents extends AgentBoot {
   readonly identities: Identities;
   /**
-   * Listens as soon as there is a cluster. Rejects with E_PORT_IN_USE, E_SOCKET_OPEN when there is
-   * one now.
+   * Listens as soon as there is a cluster.
+   *
+   * @throws {MusterError} E_PORT_IN_USE or E_SOCKET_OPEN when there is a cluster now and the port
+   * cannot be opened
    */
   listen(options: AgentsListen): Promise<void>;
   /** Looks at addresses, clusters and the certificate now. */

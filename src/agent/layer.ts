@@ -78,7 +78,11 @@ export function selectorText({ path, serial, minMiB, maxMiB }: DataSelector): st
   return text;
 }
 
-/** A settings file's text. Throws RangeError for a value with a line break. */
+/**
+ * The text of a settings file.
+ *
+ * @throws {RangeError} for a value with a line break
+ */
 export const linesOf = (settings: Readonly<Record<string, string>>): string =>
   Object.entries(settings)
     .map(([name, value]) => {
@@ -87,7 +91,11 @@ export const linesOf = (settings: Readonly<Record<string, string>>): string =>
     })
     .join('');
 
-/** The text of AGENT_PATHS.settings. Throws RangeError for a value with a line break. */
+/**
+ * The text of the file at AGENT_PATHS.settings.
+ *
+ * @throws {RangeError} for a value with a line break
+ */
 export const settingsText = (settings: AgentSettings): string =>
   linesOf({
     server: settings.server,

@@ -37,7 +37,9 @@ function header({ name, content }: TarEntry): Buffer {
 }
 
 /**
- * The archive, with the two zero blocks that end it. Throws RangeError for names that do not fit.
+ * Writes a tar archive, with the two zero blocks that end it.
+ *
+ * @throws {RangeError} for a name that is too long
  */
 export function tar(entries: Iterable<TarEntry>): Buffer {
   const parts: Uint8Array[] = [];

@@ -69,7 +69,13 @@ export const ARTIFACT_ROUTES = [
   },
 ] as const;
 
-/** The routes, to be given to `startApi`. */
+/**
+ * The routes of artifacts, for `startApi`.
+ *
+ * @throws {MusterError} their handlers: E_USAGE for a request that cannot be read, E_NOT_FOUND for
+ * an unknown name, E_ARTIFACT for an entry with an invalid field, E_ARTIFACT_MISSING when the asset
+ * store lacks one of its files
+ */
 export function artifactRoutes(book: ArtifactBook, assets: Assets): readonly Route<ApiDeps>[] {
   const list: Handler<ApiDeps> = () =>
     json({

@@ -102,7 +102,12 @@ export const ASSET_ROUTES = [
   },
 ] as const;
 
-/** The routes, to be given to `startApi`. */
+/**
+ * The routes of assets, for `startApi`.
+ *
+ * @throws {MusterError} their handlers: E_USAGE for a request that cannot be read, E_ASSET_USED when
+ * an Image or an artifact needs the file that is to be removed, and what the asset store throws
+ */
 export function assetRoutes(
   assets: Assets,
   artifacts: Pick<ArtifactBook, 'users'>,

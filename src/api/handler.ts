@@ -71,8 +71,10 @@ export function text(value: string, contentType = 'text/plain; charset=utf-8', s
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /**
- * The whole body as UTF-8 text. Throws E_TOO_LARGE beyond `limit` octets (the rest is not read) and
- * E_USAGE when it is not UTF-8.
+ * Reads the whole body as UTF-8 text.
+ *
+ * @throws {MusterError} E_TOO_LARGE for a body of more than `limit` octets (the rest is not read);
+ * E_USAGE when it is not UTF-8
  */
 export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Promise<string> {
   const parts: Uint8Array[] = [];
@@ -90,8 +92,9 @@ export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Pro
 }
 
 /**
- * A query parameter that is a whole number from 0 to `max`, or undefined. Throws E_USAGE when it is
- * something else.
+ * Reads a query parameter that is a whole number from 0 to `max`; undefined when it is absent.
+ *
+ * @throws {MusterError} E_USAGE when it is something else
  */
 export function wholeNumber(
   query: URLSearchParams,
@@ -106,8 +109,10 @@ export function wholeNumber(
 }
 
 /**
- * A query parameter that is a switch: present without value, `true`, `1`; or `false`, `0`. Throws
- * E_USAGE otherwise.
+ * Reads a query parameter that is a switch. It is on when it has no value, `true` or `1`; it is off
+ * when it is absent, `false` or `0`.
+ *
+ * @throws {MusterError} E_USAGE for another value
  */
 export function flag(query: URLSearchParams, name: string): boolean {
   const value = query.get(name);

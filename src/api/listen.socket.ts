@@ -16,10 +16,14 @@ const SOCKET_MODE = 0o660;
 const MAX_PATH = 107;
 
 /**
- * Listens on `file` with mode 0660 and the operators' group, when that exists and this process may
- * give files to it. A socket that nobody answers on (a crash left it) is replaced; a living one, or
- * a file of another type, is E_SOCKET_IN_USE. The socket is made in a directory that only we may
- * enter and moved into place once its mode is right.
+ * Listens on `file` with mode 0660, owned by the operators' group if that exists and this process
+ * may change the group of a file. A socket that no server answers on (a crash left it) is replaced.
+ * The socket is made in a directory that only this user may enter, and moved into place once its
+ * mode is right.
+ *
+ * @returns a function that removes the socket, unless another server has replaced it meanwhile
+ * @throws {MusterError} E_SOCKET_IN_USE when another server answers there or `file` is not a socket;
+ * E_USAGE when the path is too long
  */
 export async function listenOnSocket(
   server: http.Server,

@@ -13,8 +13,10 @@ import { machineView, timestamp } from './times.ts';
 type H = Handler<ApiDeps>;
 
 /**
- * The fields of a small JSON body: strings and lists of strings only. Throws E_USAGE naming what is
- * wrong.
+ * Reads the fields of a small JSON body. Every value must be a string; an empty body has no fields.
+ *
+ * @throws {MusterError} E_USAGE when the body is not a JSON object, or has a field that is not in
+ * `known` or is not a string
  */
 export async function fieldsOf<K extends string>(
   request: ApiRequest,
@@ -45,7 +47,11 @@ function macOf(text: string): Mac {
   return mac;
 }
 
-/** The machine of that name or hardware address. Throws E_NOT_FOUND. */
+/**
+ * Finds a machine by its name or hardware address.
+ *
+ * @throws {MusterError} E_NOT_FOUND when the roster has no such machine
+ */
 export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster'>): Member {
   const mac = parseMac(nameOrMac);
   const found = roster.get(nameOrMac) ?? (mac && roster.byMac(mac));

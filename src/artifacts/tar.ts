@@ -144,7 +144,11 @@ function checkSum(header: Buffer): void {
   if (said !== sum) throw new MusterError('E_ARTIFACT', 'this is no tar archive, or it is damaged');
 }
 
-/** A number field: octal digits, or GNU's base-256 for larger numbers. Throws E_ARTIFACT. */
+/**
+ * Reads a number field: octal digits, or GNU's base-256 for larger numbers.
+ *
+ * @throws {MusterError} E_ARTIFACT for anything else
+ */
 function number(header: Buffer, at: number, length: number): number {
   if (header[at]! & 0x80) {
     const value = header

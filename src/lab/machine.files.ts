@@ -21,7 +21,11 @@ export interface Box {
   powerOff(): Promise<void>;
   /** Kills the machine; what it wrote to its disks stays. */
   powerCut(): Promise<void>;
-  /** Makes its blank disks blank again. Throws E_LAB_TOOL while it is on. */
+  /**
+   * Empties the disks that the lab file declares blank.
+   *
+   * @throws {MusterError} E_LAB_TOOL while the machine is on
+   */
   wipe(): Promise<void>;
   /** Removes the files of disks that are not kept; the machine must be off. */
   discard(): Promise<void>;

@@ -25,7 +25,11 @@ export interface BootHost {
   leases(): Promise<readonly LeaseView[]>;
   /** Stops the server gracefully; resolves with its exit code. */
   stop(): Promise<number | null>;
-  /** Starts the server again with its state. Throws E_LAB_SERVE. */
+  /**
+   * Starts the server again with its state.
+   *
+   * @throws {MusterError} E_LAB_SERVE when it does not start
+   */
   restart(): Promise<void>;
   /** Whether the server has ended although nobody stopped it. */
   readonly crashed: boolean;

@@ -38,7 +38,11 @@ export interface Rack {
   powerOff(names: readonly string[]): Promise<void>;
   /** Cuts the power of all of them at the same moment; the guests are not notified. */
   powerCut(names: readonly string[]): Promise<void>;
-  /** Makes their blank disks blank again. Throws E_LAB_TOOL for a machine that is on. */
+  /**
+   * Empties the disks that the lab file declares blank.
+   *
+   * @throws {MusterError} E_LAB_TOOL for a machine that is on
+   */
   wipe(names: readonly string[]): Promise<void>;
   /** Resolves with the first event of that cluster, or when the run is over. */
   clusterSeen(cluster: string): Promise<void>;

@@ -47,7 +47,11 @@ export async function makeTaps(machine: LabMachine, number: number): Promise<str
   return taps;
 }
 
-/** Captures the main segment into `file` until it is stopped. */
+/**
+ * Captures the main segment into `file` until it is stopped.
+ *
+ * @throws {MusterError} E_LAB_TOOL when tcpdump is missing
+ */
 export async function capture(file: string, log: string): Promise<Running> {
   const program = findProgram('tcpdump');
   if (!program) throw new MusterError('E_LAB_TOOL', 'tcpdump is missing; the rack needs it');
@@ -64,7 +68,11 @@ export async function startRouter(project: string, log: string): Promise<Running
   return await start('router', ['perl', join(project, 'src/lab/router.pl'), MAIN], { log });
 }
 
-/** Starts dnsmasq in its own network namespace, as the DHCP server that was there first. */
+/**
+ * Starts dnsmasq in a network namespace of its own, as the DHCP server that a site already has.
+ *
+ * @throws {MusterError} E_LAB_TOOL when dnsmasq is missing
+ */
 export async function startDnsmasq(
   scenario: Scenario,
   places: { readonly project: string; readonly directory: string },

@@ -101,7 +101,13 @@ export function decodeKeyset(record: string, value: string, vault: Vault): Keyse
   return keyset;
 }
 
-/** The record with every key sealed by the vault's primary key; undefined when all are already. */
+/**
+ * Seals every key of a keyset's record with the vault's primary key. Undefined when all of them are
+ * sealed with it already.
+ *
+ * @throws {MusterError} E_PKI when the record is not a keyset of a known version; E_VAULT_KEY and
+ * E_VAULT_RECORD when a key does not open
+ */
 export function rewrapKeyset(record: string, value: string, vault: Vault): string | undefined {
   const read = keysetRecord.safeParse(json(record, value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);
@@ -120,6 +126,11 @@ export function rewrapKeyset(record: string, value: string, vault: Vault): strin
 
 export const encodeIssued = (issued: IssuedCertificate): string => JSON.stringify({ v: 1, ...issued });
 
+/**
+ * Decodes the record of an issued certificate; `record` names it in the error.
+ *
+ * @throws {MusterError} E_PKI when it is not a certificate's record of a known version
+ */
 export function decodeIssued(record: string, value: string): IssuedCertificate {
   const read = issuedRecord.safeParse(json(record, value));
   if (!read.success)

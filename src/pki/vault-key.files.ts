@@ -38,9 +38,12 @@ export function openVault(options: {
 export const VAULT_KEY_FILE = 'vault.key';
 
 /**
- * {@link openVault} for a server's start: with `file` if one is named (it must exist), else with
- * the credential, else with the key file in the state directory, which is made if nothing was
- * sealed yet. `warn` gets a message for the operator.
+ * {@link openVault} for a server's start. Uses `file` if one is named (it must exist), else the
+ * credential, else the key file in the state directory, which is made if the store holds nothing
+ * that was sealed. `warn` gets a message for the operator.
+ *
+ * @throws {MusterError} E_VAULT_KEY when the key is missing although the store needs it, cannot be
+ * read or made, or is not a vault key
  */
 export function startVault(options: {
   readonly file: string | undefined;
@@ -78,7 +81,12 @@ function read(file: string): string {
   }
 }
 
-/** Makes a key file and never replaces one. True when it was made. */
+/**
+ * Makes a key file; never replaces one.
+ *
+ * @returns whether it was made: false when the file exists
+ * @throws {MusterError} E_VAULT_KEY when the file cannot be made
+ */
 export function createVaultKey(file: string): boolean {
   try {
     const handle = fs.openSync(file, 'wx', 0o600);

@@ -47,9 +47,11 @@ const keyIdOf = (key: Buffer): string =>
 const bound = (kid: string, record: string): Buffer => Buffer.from(`muster-vault\0${1}\0${kid}\0${record}`);
 
 /**
- * A vault from the text of its key file, which has a key on each line: the first one seals, the
- * others only open. To rotate: put a new line first, restart, rewrap, remove the old line. `source`
- * names the file in errors.
+ * Reads a vault from the text of its key file, which has a key on each line: the first one seals,
+ * the others only open. To rotate: put a new line first, restart, rewrap, remove the old line.
+ * `source` names the file in errors.
+ *
+ * @throws {MusterError} E_VAULT_KEY when a line is not a vault key, or there is none
  */
 export function vaultFrom(text: string, source: string): Vault {
   const keys = new Map<string, Buffer>();

@@ -190,8 +190,10 @@ export const selfSign = (facts: CertificateFacts, key: PrivateKey): Promise<Issu
   write(facts, { name: nameOf(facts.subject) }, key);
 
 /**
- * A CA from its certificate and key. Its leaves end no later than itself: a leaf that outlived its
- * CA would fail on the day the CA ends. Throws RangeError for a text that is not one certificate.
+ * Makes a CA from its certificate and key. Its leaves end no later than the CA itself: a leaf that
+ * outlived its CA would fail on the day the CA ends.
+ *
+ * @throws {RangeError} for a text that is not one certificate
  */
 export function signer(certificatePem: string, key: PrivateKey): Signer {
   const [block, ...more] = parsePem(certificatePem) ?? [];

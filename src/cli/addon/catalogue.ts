@@ -117,7 +117,13 @@ interface PinOptions {
   readonly mirror?: readonly string[];
 }
 
-/** Fetches the files of an entry, or a file by its URL, and prints the entry with their hashes. */
+/**
+ * `muster addon pin`: fetches the files of a catalogue entry, or of URLs, and prints the entry with
+ * their hashes.
+ *
+ * @throws {MusterError} E_USAGE for more than one name, for names mixed with URLs, and for an entry
+ * without files; what fetching throws
+ */
 export async function pin(what: readonly string[], options: PinOptions, io: Io): Promise<number> {
   const isUrl = (text: string) => /^(https?|file):\/\//.test(text);
   const [first = ''] = what;

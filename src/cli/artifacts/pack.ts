@@ -13,6 +13,11 @@ interface PackOptions {
   readonly user: string;
 }
 
+/**
+ * `muster artifacts pack`: writes images and binaries into `directory` and prints their hashes.
+ *
+ * @throws {MusterError} E_USAGE when neither `--image` nor `--binary` is given
+ */
 export async function packArtifacts(directory: string, options: PackOptions, io: Io): Promise<number> {
   const images = (options.image ?? []).map((text) => imageIn(text, options.user));
   const binaries = (options.binary ?? []).map(binaryIn);

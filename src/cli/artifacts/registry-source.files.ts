@@ -21,7 +21,13 @@ export interface Registry {
 /** Docker Hub's images are named docker.io, and its API has another host. */
 const HOST_OF: Readonly<Record<string, string>> = { 'https://docker.io': 'https://registry-1.docker.io' };
 
-/** Connects lazily: nothing is requested yet. `base` is the registry's URL without `/v2`. */
+/**
+ * A registry to read from. Nothing is requested before the first read. `base` is the registry's URL
+ * without `/v2`.
+ *
+ * @throws {MusterError} its `manifest`: E_ASSET_HASH when the registry answers with other content
+ * than the digest names; E_FETCH and E_FETCH_REFUSED as {@link urlSource}
+ */
 export function connectRegistry(base: string, repository: string): Registry {
   const root = `${HOST_OF[base] ?? base.replace(/\/+$/, '')}/v2/${repository}`;
   let token: Promise<string | undefined> | undefined;

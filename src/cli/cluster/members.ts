@@ -22,7 +22,12 @@ interface AddNodeOptions extends Options {
   readonly etcd?: boolean;
 }
 
-/** Adds machines to the Cluster's document. */
+/**
+ * `muster cluster add-node`: adds machines to the Cluster's document.
+ *
+ * @throws {MusterError} E_USAGE when `--control-plane` and `--etcd` are given together; what the
+ * server answers
+ */
 export async function addNode(
   cluster: string,
   machines: readonly string[],
@@ -174,6 +179,11 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
   return EXIT.ok;
 }
 
+/**
+ * `muster cluster adopt`: accepts the present disk of a member of etcd as that member's.
+ *
+ * @throws {MusterError} E_USAGE without the confirmation; what the server answers
+ */
 export async function adopt(
   cluster: string,
   member: string,

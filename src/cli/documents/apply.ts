@@ -78,8 +78,11 @@ interface RemoveOptions extends Common {
 }
 
 /**
- * Deletes `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of files: all of
- * them, or none when one cannot be deleted.
+ * `muster delete`: deletes `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of
+ * files: all of them, or none when one cannot be deleted.
+ *
+ * @throws {MusterError} E_USAGE unless documents are named in exactly one of these ways; what the
+ * server answers
  */
 export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
   const { filename, ignoreNotFound, all, selector } = options;

@@ -6,7 +6,12 @@ import { reconcile, told } from '../../resources/file-layer.ts';
 import { EXIT, faultsText, type Io, printWarnings } from '../io.ts';
 import { readSources } from './sources.files.ts';
 
-/** Faults go to standard error, one a line; exit code 1 when there are any. */
+/**
+ * `muster validate`: checks documents without a server. Prints one fault per line to standard error;
+ * the exit code is 1 when there are any.
+ *
+ * @throws {MusterError} E_USAGE when neither a directory nor a file is named; E_FILE_READ
+ */
 export async function validate(
   directory: string | undefined,
   options: { readonly filename?: readonly string[] },

@@ -17,6 +17,12 @@ export interface ExplainOptions extends ServerOptions {
   readonly config?: string;
 }
 
+/**
+ * `muster explain`: prints what a machine would get and why, the fields of a kind, or the handling
+ * of a captured packet.
+ *
+ * @throws {MusterError} E_USAGE when nothing to explain is named; what the server answers
+ */
 export async function explain(what: string | undefined, options: ExplainOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   if (options.packet !== undefined)

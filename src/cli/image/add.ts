@@ -40,6 +40,12 @@ interface Plan {
   readonly cleanUp?: () => Promise<void>;
 }
 
+/**
+ * `muster image add`: uploads the files of an image and applies its document.
+ *
+ * @throws {MusterError} E_USAGE unless exactly one kind of source is named; what reading the files
+ * and the server's answers throw
+ */
 export async function add(name: string | undefined, options: AddOptions, io: Io): Promise<number> {
   const ways = [name !== undefined, options.filename !== undefined, options.from !== undefined];
   if (ways.filter(Boolean).length !== 1 && !(name !== undefined && options.from !== undefined))

@@ -153,8 +153,11 @@ function refuseUnknown(names: readonly string[], isKnown: (name: string) => bool
 }
 
 /**
- * Removes images, all or none, and those of their files that no other image needs; or only such
- * files.
+ * `muster image rm`: removes images, all or none, with those of their files that no other image
+ * needs; or, with --unused, only such files.
+ *
+ * @throws {MusterError} E_USAGE when neither an image nor --unused is given; E_NOT_FOUND for an
+ * unknown image; what the server answers
  */
 export async function remove(
   names: readonly string[],

@@ -13,6 +13,12 @@ export interface RenderOptions extends ServerOptions {
   readonly file?: string;
 }
 
+/**
+ * `muster machine render`: prints the first-boot configuration of a machine.
+ *
+ * @throws {MusterError} E_NOT_FOUND when the configuration lacks the file of `--file`; what the
+ * server answers
+ */
 export async function render(machine: string, options: RenderOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const rendered = options.filename
