@@ -30,7 +30,7 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
     testTimeout: 120_000,
     hookTimeout: 120_000,
     fileParallelism: false,
-    // Of tests that wait for others most of the time; two cores carry three racks of etcd.
+    // These tests wait for other programs most of the time; two cores carry three etcd racks.
     maxConcurrency: 3,
   },
 });

@@ -1,6 +1,6 @@
 /**
- * The planner of a cluster in this process, over a real store on the disk: what makes certificates and
- * plans, without sockets.
+ * Runs a cluster's planner in this process, over a real store on the disk: it makes certificates
+ * and plans, without sockets.
  */
 
 import { createHash, randomUUID } from 'node:crypto';

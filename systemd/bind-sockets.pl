@@ -3,7 +3,7 @@
 # socket to an interface nor tell on which interface a datagram arrived. Where systemd opens the
 # sockets (muster-generator), this script is not used.
 #
-#     perl bind-sockets.pl NODE MAIN.ts serve --interface eth1 [--interface eth2] \
+#     perl bind-sockets.pl NODE ENTRY serve --interface eth1 [--interface eth2] \
 #         [--http-port 8080] [...]
 #
 # For each interface it opens UDP 67 (dhcp-eth1), 4011 (pxe-eth1) and 69 (tftp-eth1), and once TCP
@@ -53,7 +53,7 @@ sub interfaces { return grep { $_ ne 'lo' } slurp('/proc/net/dev') =~ /^\s*([^\s
 # Returns the interfaces for a message: "eth0 eth1", or "none".
 sub interface_list { return join( ' ', interfaces() ) || 'none' }
 
-# Returns what a person calls process $pid: "muster serve", "dnsmasq", "perl wait.pl". Its comm is
+# Returns what a person calls process $pid: "muster serve", "dnsmasq", "perl bind-sockets.pl". Its comm is
 # only the name of a thread.
 sub program {
     my ($pid) = @_;
@@ -178,7 +178,7 @@ sub tcp {
 
 my @command = @ARGV;
 if ( @command < 3 ) {
-    fail( 'E_USAGE', 'bind-sockets.pl: usage: perl bind-sockets.pl NODE MAIN.ts serve ARGUMENTS' );
+    fail( 'E_USAGE', 'bind-sockets.pl: usage: perl bind-sockets.pl NODE ENTRY serve ARGUMENTS' );
 }
 my ( @wanted, $port, $help );
 my @rest = @command[ 3 .. $#command ];

@@ -400,7 +400,7 @@ export interface Fault {
   readonly message: string;
   /** Path of the field, e.g. `spec.files[0].mode`. */
   readonly path?: string;
-  /** The document that holds the field, e.g. `Profile/worker`, where it is not plain who is asked. */
+  /** The document with the field, e.g. `Profile/worker`, where the context does not tell. */
   readonly document?: string;
   readonly at?: SourceSpot;
 }

@@ -23,7 +23,7 @@ export interface HttpLimits {
   /** By client address. */
   readonly perClient: number;
   readonly headerBytes: number;
-  /** Of a request's body. */
+  /** Most octets that a request's body may have. */
   readonly bodyBytes: number;
   /** From the connection's, or the last answer's, end until all headers are here. */
   readonly headersTimeout: Millis;

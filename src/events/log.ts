@@ -15,7 +15,7 @@ interface EventLogOptions {
   readonly metrics?: Metrics;
   /** How many events are kept of one subject. */
   readonly perSubject: number;
-  /** Of how many subjects; the one that was quiet for longest goes first. */
+  /** For how many subjects events are kept; the one that was quiet for longest is dropped first. */
   readonly subjects: number;
   /** How many are kept in the order of all subjects; default 10,000. */
   readonly recent?: number;

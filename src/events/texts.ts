@@ -19,9 +19,9 @@ export type TextHandle = number;
 
 class Page {
   readonly octets = Buffer.allocUnsafeSlow(SLOT * PAGE_SLOTS);
-  /** Of each slot: the next of the same text, or the next that is free. */
+  /** For each slot: the next slot of the same text, or the next free one. */
   readonly next = new Int32Array(PAGE_SLOTS);
-  /** Of a text's first slot: how many octets it has, its number, and how many hold it. */
+  /** For a text's first slot: how many octets the text has, its number, its reference count. */
   readonly lengths = new Uint32Array(PAGE_SLOTS);
   readonly numbers = new Float64Array(PAGE_SLOTS);
   readonly holders = new Uint8Array(PAGE_SLOTS);

@@ -101,7 +101,7 @@ export interface Sessions {
    * of a known machine.
    */
   rebind(from: string, to: string): void;
-  /** Sessions whose deadline has passed, each once. Of many, some come with the next call. */
+  /** Sessions whose deadline has passed, each once. A long list is spread over several calls. */
   overdue(): readonly LiveSession[];
   /**
    * Expires sessions that are too old and drops those that are long over; of many, some with the

@@ -35,7 +35,7 @@ export function wantedOf(values: readonly unknown[]): readonly Wanted[] {
 
 export interface Plan {
   readonly results: readonly Applied[];
-  /** Of the changed documents; of a deletion, what it makes true of others. */
+  /** Warnings about the changed documents; after a deletion, about those that named the deleted. */
   readonly warnings: readonly Fault[];
 }
 

@@ -30,7 +30,7 @@ export const idOf = (document: Document): DocumentId => `${document.kind}/${docu
 /** A fault that documents have together. */
 export interface CrossFault {
   readonly fault: Fault;
-  /** Whose field it is. */
+  /** The document that has the field. */
   readonly document: DocumentId;
   /** The other one, where two documents disagree. */
   readonly other?: DocumentId;

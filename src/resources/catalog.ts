@@ -105,8 +105,8 @@ export interface LiveCatalog extends Catalog {
 
 /**
  * Checks that the configuration of every machine concerned renders (`src/ignition/check.ts`) and
- * that every Cluster can be completed (`src/cluster/spec/check-documents.ts`). `changed` undefined means
- * all. `other`: the machine that shows it, when the value is another document's.
+ * that every Cluster can be completed (`src/cluster/spec/check-documents.ts`). `changed` undefined
+ * means all. `other`: the machine that shows it, when the value is another document's.
  */
 export type ConfigCheck = (
   candidates: CandidateSet,

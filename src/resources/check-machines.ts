@@ -86,7 +86,7 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
   checkBootDisk(machine, context);
 }
 
-/** Of the machine, its profile and its cluster, whoever of them names the disks. */
+/** Checks the disks, whether the machine, its profile or its cluster names them. */
 function checkBootDisk(machine: Candidate<'Machine'>, { candidates, roles, found }: MachineContext): void {
   const { spec, metadata } = machine.document;
   const cluster = spec.cluster ?? roles.get(metadata.name);

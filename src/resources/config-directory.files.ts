@@ -1,4 +1,4 @@
-/** The configuration directory: is watched, and gives the files that changed since the last time. */
+/** Watches the configuration directory and gives the files that changed since the last time. */
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';

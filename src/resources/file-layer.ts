@@ -124,8 +124,8 @@ const state = ([file, version]: readonly [string, Version]): [string, FileState]
 ];
 
 /**
- * Of `faults` those that people are told: that a document is missing which is there, with faults of
- * its own, is not news.
+ * The `faults` that are reported: not those about a missing document that exists but has faults
+ * itself.
  */
 export function told(faults: readonly CrossFault[], files: Files): readonly CrossFault[] {
   const faulty = new Set([...files.values()].flatMap((file) => file.faulty ?? []));

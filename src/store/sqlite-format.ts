@@ -85,7 +85,7 @@ export const STATEMENTS = {
   list: `SELECT r.key, c.value, c.id FROM record r JOIN change c ON c.id = r.change
          WHERE r.key >= ? AND r.key < ? ORDER BY r.key`,
   history: 'SELECT key, value, id FROM change WHERE id >= ? AND id < ? AND key >= ? AND key < ? ORDER BY id',
-  /** Of the changes in a range of ids: those that are no key's present one. */
+  /** Deletes the changes in a range of ids that are no key's current one. */
   forget: `DELETE FROM change WHERE id >= ? AND id < ?
            AND NOT EXISTS (SELECT 1 FROM record r WHERE r.key = change.key AND r.change = change.id)`,
   octets: 'SELECT total(octet_length(value)) AS octets FROM change WHERE id >= ? AND id < ?',

@@ -69,8 +69,8 @@ export class Disks {
   }
 
   /**
-   * Whoever divides a disk by sfdisk has the kernel see its partitions; the one that tests run on
-   * may know no GPT.
+   * Makes the kernel see the partitions after each call of sfdisk; the kernel that tests run on
+   * may not support GPT.
    */
   seePartitions(): void {
     this.#machine.command('sfdisk', SFDISK);

@@ -161,8 +161,8 @@ class Victim {
   }
 
   /**
-   * All that outlives a boot, keys and certificates aside, and what runs. Of what etcd has restored
-   * only what there is.
+   * Everything that outlives a boot, without keys and certificates, and what runs. Of etcd's restored
+   * data only the names count.
    */
   state() {
     const tree = Object.entries(this.machine.tree(/^\/var\/lib\/muster\/etcd\//)).map(([at, text]) => [
@@ -186,15 +186,15 @@ interface Case {
   readonly lines: readonly PlanLine[];
   /** An image of the data disk, or the MiB of a blank one; absent: a small one. */
   readonly disk?: string | number;
-  /** Of the agent, besides. */
+  /** More settings for the agent. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Before anything. */
+  /** Runs before the machine is switched on for the first time. */
   readonly prepare?: (machine: Machine) => void;
-  /** Then, and after every power cut. */
+  /** Runs after `prepare`, and again after every power cut. */
   readonly powerOn?: (machine: Machine) => void;
-  /** Of how it ends when nobody kills it. */
+  /** Checks the end state of a run that nobody kills. */
   readonly whole: (end: ReturnType<Victim['state']>, effects: number) => void;
-  /** After it was killed and ran again. */
+  /** Checks the machine after the agent was killed and ran again. */
   readonly resumed?: (machine: Machine) => Promise<void>;
 }
 

@@ -4,7 +4,7 @@ import { jsonMutants, mutant, xorshift } from './pxe/tftp/mutate.ts';
 import { random } from './resources/fuzz.ts';
 import { withoutTraces } from './traces.ts';
 
-/** Of each reader. */
+/** How many inputs each reader gets. */
 const INPUTS = 200_000;
 
 /** A generator whose seed is fixed by `name` and printed, so that a failure can be repeated. */

@@ -1,8 +1,8 @@
 /** For what makes exceptions by the hundred thousand. */
 
 /**
- * Runs `work` without stack traces: nobody reads them, and taking them is most of the time. What
- * fails must name its input. Of work that takes its time, until its promise is settled.
+ * Runs `work` without stack traces, until its promise is settled if it returns one: nobody reads
+ * the traces, and taking them is most of the time. A failing test must therefore name its input.
  */
 export function withoutTraces<T>(work: () => T): T {
   const limit = Error.stackTraceLimit;

@@ -1,4 +1,4 @@
-/** Files of kube-apiserver that are not part of the PKI: audit policy and admission configuration. */
+/** Files of kube-apiserver outside of the PKI: audit policy and admission configuration. */
 import type { PlanLine } from '../../agent/plan.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { ADMISSION_CONFIG, AUDIT_POLICY } from '../spec/derive.ts';

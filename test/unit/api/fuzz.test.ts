@@ -65,7 +65,7 @@ function mutated(text: string): string {
   return bytes.subarray(0, random(5) === 0 ? random(bytes.length + 1) : bytes.length).toString('latin1');
 }
 
-/** Of a client that went away: a stream of events would have no end. */
+/** The signal of a client that went away: otherwise a stream of events would never end. */
 const GONE = AbortSignal.abort();
 
 async function* bodyOf(text: string): AsyncGenerator<Uint8Array> {

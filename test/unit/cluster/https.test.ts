@@ -13,7 +13,7 @@ test('one that is silent is said to be, with how long it was waited for', async 
   const asked = (patience: number, signal?: AbortSignal) =>
     ask(`https://127.0.0.1:${port}/`, credentials, { method: 'GET', patience, limit: 1000, signal });
   await expect(asked(50)).rejects.toThrow('no whole answer within 0.05 s');
-  // Whoever ends it himself is not told that it was late.
+  // A caller that aborts the request itself gets its own error, not the one about lateness.
   await expect(asked(60_000, AbortSignal.timeout(50))).rejects.toThrow('The operation was aborted');
   server.close();
 });

@@ -1,6 +1,6 @@
 /**
- * Resolving a Cluster: every value has an origin, everything can be overridden, and wrong values are
- * refused.
+ * Resolving a Cluster: every value has an origin, everything can be overridden, and wrong values
+ * are refused.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
