@@ -1,5 +1,5 @@
 /**
- * The same certificates by others: openssl signs the same requests, kubeadm makes what it makes for
+ * Other programs make the certificates: openssl signs the same requests, kubeadm makes its own for
  * the same machines.
  */
 import { execFile } from 'node:child_process';
@@ -11,8 +11,8 @@ import { ARTIFACTS } from '../test/artifacts.ts';
 import type { BenchMachine } from './cluster-planner.ts';
 
 const HOME = new URL('../.cache/bench-cluster-peers/', import.meta.url).pathname;
-/** Both processors: a shell runs one program after the other. */
-const AT_ONCE = 2;
+/** Uses both processors, because a shell runs one program after the other. */
+const CONCURRENCY = 2;
 
 const run = (command: string, words: readonly string[]) =>
   promisify(execFile)(command, words, { maxBuffer: 64 * 1024 * 1024, timeout: 600_000 });
@@ -25,8 +25,8 @@ function empty(name: string): string {
 }
 
 /**
- * Seconds that commands take, one a line, as many at once as there are processors. Rejects when one
- * fails.
+ * Runs commands, {@link CONCURRENCY} at a time; resolves to the seconds that all took. Rejects when
+ * one fails.
  */
 async function timed(directory: string, commands: readonly string[]): Promise<number> {
   const list = join(directory, 'commands');
@@ -34,7 +34,7 @@ async function timed(directory: string, commands: readonly string[]): Promise<nu
   const began = performance.now();
   await run('sh', [
     '-c',
-    `xargs -0 -n 1 -P ${AT_ONCE} sh -ec <"$1" >/dev/null 2>"$1.errors" || { tail -n 5 "$1.errors" >&2; exit 1; }`,
+    `xargs -0 -n 1 -P ${CONCURRENCY} sh -ec <"$1" >/dev/null 2>"$1.errors" || { tail -n 5 "$1.errors" >&2; exit 1; }`,
     'sh',
     list,
   ]);
@@ -42,8 +42,8 @@ async function timed(directory: string, commands: readonly string[]): Promise<nu
 }
 
 /**
- * Four CAs, and every leaf of every machine, a process each, as scripts around openssl do it. The
- * requests are there before.
+ * Makes four CAs and every leaf of every machine with one process each, as scripts around openssl
+ * do. The requests exist before the clock starts.
  */
 export async function byOpenssl(machines: readonly BenchMachine[]): Promise<number> {
   const directory = empty('openssl');
@@ -86,14 +86,14 @@ export async function byOpenssl(machines: readonly BenchMachine[]): Promise<numb
   return seconds;
 }
 
-/** kubeadm of MUSTER_ARTIFACTS, if there is one. */
+/** kubeadm's path in MUSTER_ARTIFACTS, if it has one. */
 export const KUBEADM =
   ARTIFACTS === undefined ? undefined : [join(ARTIFACTS, 'bin/kubeadm')].find(existsSync);
 
 /**
  * `kubeadm init phase certs all` and `kubeconfig all` for the control planes, `kubeconfig kubelet`
- * for each worker, with one CA. It makes the keys as well, and neither serving certificates of
- * kubelets nor anything for an agent.
+ * for each worker, with one CA. It also makes the keys, but no serving certificates for kubelets
+ * and nothing for agents.
  */
 export async function byKubeadm(machines: readonly BenchMachine[]): Promise<number> {
   const directory = empty('kubeadm');

@@ -32,10 +32,12 @@ import { openSqliteStore } from '../src/store/sqlite.files.ts';
 import { MEMBERS, orderOf, writeDocuments } from '../test/simulated/documents.ts';
 import { MachineKey } from '../test/simulated/keys.ts';
 
-/** On the disk of the checkout: a tmpfs would make every fsync free. */
+/** On the disk of the checkout, because on a tmpfs every fsync would be free. */
 const DIRECTORY = new URL('../.cache/bench-cluster/', import.meta.url).pathname;
 
-/** What the agents have made before: a key for each leaf, and its request. Not ours to measure. */
+/**
+ * A machine whose agent has already made a key and a request for each leaf, which is not measured.
+ */
 export interface BenchMachine {
   readonly name: string;
   readonly address: string;
@@ -77,18 +79,18 @@ export function makeMachines(count: number): readonly BenchMachine[] {
 export interface OpenedPlanner {
   readonly pki: Pki;
   /**
-   * All certificates of one machine and its whole plan, as its polls would get them. Resolves to
-   * the plan's octets.
+   * Issues all certificates of one machine and makes its whole plan, as its polls would. Resolves
+   * to the length of the plan in octets.
    */
   serve(machine: BenchMachine): Promise<number>;
-  /** The plan of a machine that has its certificates. */
+  /** Makes the plan of a machine that has its certificates; resolves to its length in octets. */
   plan(machine: BenchMachine): Promise<number>;
   close(): Promise<void>;
 }
 
 /**
- * An empty store, and the documents of these machines' cluster. The founding is granted at once: it
- * is not what is measured.
+ * Opens an empty store with the documents of these machines' cluster. etcd's founding is granted
+ * immediately, because it is not measured.
  */
 export async function openPlanner(machines: readonly BenchMachine[]): Promise<OpenedPlanner> {
   rmSync(DIRECTORY, { recursive: true, force: true });
@@ -123,7 +125,7 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
     const identity = { machine: machine.name, serial: '1', address: machine.address };
     const plan = await planner.plan(identity, factsOf(machine, requests));
     const unfinished = plan.lines.find((line) => line.do === 'request' || line.do === 'hold');
-    if (unfinished) throw new Error(`${machine.name} has no whole plan: ${JSON.stringify(unfinished)}`);
+    if (unfinished) throw new Error(`${machine.name} has an incomplete plan: ${JSON.stringify(unfinished)}`);
     return encodePlan(plan).tar.length;
   };
   return {

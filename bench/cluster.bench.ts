@@ -1,6 +1,6 @@
 /**
- * A cluster of a thousand machines: its keys, certificates and plans at once, one plan, and all
- * machines arriving.
+ * A cluster of a thousand machines: making all its keys, certificates and plans, making one plan,
+ * and all machines arriving.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -13,20 +13,20 @@ import { type BenchCase, type BenchSuite, median, percentile } from './compare.t
 
 const WORKERS = 1000;
 const FEW = 10;
-/** Machines served at once: those whose commits share an fsync. */
-const AT_ONCE = 16;
-/** Power-ons a second. Two processors carry server and machines. */
+/** Machines served concurrently; their commits share an fsync. */
+const CONCURRENCY = 16;
+/** Power-ons a second. The server and the machines share two processors. */
 const PER_SECOND = 10;
 const STALL = new URL('../.cache/bench-stall.json', import.meta.url).pathname;
 const PRELOAD = new URL('stall.ts', import.meta.url).href;
 
-/** Runs `work` for all, {@link AT_ONCE} at a time. */
+/** Runs `work` for all, {@link CONCURRENCY} at a time. */
 async function forAll<T>(all: readonly T[], work: (one: T) => Promise<unknown>): Promise<void> {
   let next = 0;
-  const take = async () => {
+  const worker = async () => {
     while (next < all.length) await work(all[next++]!);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, take));
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
 }
 
 /** Seconds from an empty store to every certificate in the ledger and every plan encoded. */
@@ -35,7 +35,7 @@ async function serveAll(machines: readonly BenchMachine[]): Promise<number> {
   try {
     const began = performance.now();
     await planner.pki.found('_muster');
-    // A member founds the cluster's keys; workers before it would wait.
+    // A member's request makes the cluster's keys; workers before it would wait.
     await planner.serve(machines[0]!);
     await forAll(machines.slice(1), (machine) => planner.serve(machine));
     return (performance.now() - began) / 1000;
@@ -44,7 +44,7 @@ async function serveAll(machines: readonly BenchMachine[]): Promise<number> {
   }
 }
 
-/** Milliseconds of one plan each, one after the other. */
+/** Makes plans one after the other; resolves to the milliseconds of each. */
 async function planTimes(
   planner: OpenedPlanner,
   machines: readonly BenchMachine[],
@@ -89,7 +89,7 @@ async function withBootHost<T>(size: number, run: (host: BootHost) => Promise<T>
   }
 }
 
-/** Since the last time. */
+/** How long the server's main thread was blocked since the last call. */
 async function stalls(host: BootHost): Promise<{ readonly maxMs: number; readonly p99Ms: number }> {
   rmSync(STALL, { force: true });
   process.kill(host.pid, 'SIGUSR2');
@@ -101,11 +101,12 @@ async function stalls(host: BootHost): Promise<{ readonly maxMs: number; readonl
       // Not written yet.
     }
   }
-  throw new Error('the server does not say how long it stood still');
+  throw new Error('the server does not report how long its main thread was blocked');
 }
 
 /**
- * All machines once, control planes first: the keys of the cluster are made when all three asked.
+ * Powers on all machines once, control planes first: the cluster's keys are made when all three of
+ * them have asked.
  */
 async function arrive(size: number): Promise<Record<string, number>> {
   return withBootHost(size, async (host) => {
@@ -122,7 +123,7 @@ function figuresOf({ machines, steps, cut }: FleetResult): Record<string, number
   return {
     p50: median(workers),
     p99: percentile(workers, 0.99),
-    // Both after code was compiled; the last ones have all others' heartbeats beside them.
+    // Both groups arrive when code is compiled; during the last, all others send heartbeats.
     growth: median(workers.slice(-tenth)) / median(workers.slice(tenth, 2 * tenth)),
     dhcp: percentile(steps.dhcp, 0.99),
     poll: median(steps.poll),
@@ -165,38 +166,50 @@ const one: BenchCase = {
 const arriving: BenchCase = {
   figures: {
     p50: {
-      name: `A machine's waiting for answers, power-on to rest, ${WORKERS} at ${PER_SECOND}/s, p50`,
+      name: `Time a machine waits for answers, power-on to rest, ${WORKERS} at ${PER_SECOND}/s, p50`,
       unit: 'ms',
       better: 'less',
       aimRatio: { [`${FEW} machines`]: 1.2 },
     },
-    p99: { name: 'The same, p99', unit: 'ms', better: 'less' },
+    p99: {
+      name: `Time a machine waits for answers, power-on to rest, ${WORKERS} at ${PER_SECOND}/s, p99`,
+      unit: 'ms',
+      better: 'less',
+    },
     growth: {
-      name: 'p50 of the last hundred workers beside the second hundred',
+      name: 'p50 of the last hundred workers, compared with the second hundred',
       unit: 'ratio',
       better: 'less',
       aim: 1.2,
       ifMissed:
-        'An agent asks every 15 s, with a handshake of its own: the last hundred arrive beside some 60 handshakes a second of those that run ' +
-        'already, the second hundred beside 7, and both ends of all of them are on these two processors. Tickets and facts took no longer than ' +
-        'with ten machines (p50 over all). Suspected, not measured: what is left of it with the machines elsewhere.',
+        'Each agent polls every 15 s with a new handshake. While the last hundred arrive, the machines that already run make some 60 handshakes ' +
+        'a second; while the second hundred arrive, 7. Both ends of every handshake share these two processors. Tickets and facts took no longer ' +
+        'than with ten machines (p50 over all). It was not measured how much remains with the machines on another host.',
     },
-    dhcp: { name: 'A DHCP exchange meanwhile, p99', unit: 'ms', better: 'less' },
-    redeem: { name: 'A ticket for a certificate, with its handshake, p50', unit: 'ms', better: 'less' },
-    poll: { name: 'Facts for a plan, with the handshake, p50', unit: 'ms', better: 'less' },
+    dhcp: { name: 'DHCP exchange while machines arrive, p99', unit: 'ms', better: 'less' },
+    redeem: {
+      name: 'Ticket exchanged for a certificate, with its handshake, p50',
+      unit: 'ms',
+      better: 'less',
+    },
+    poll: {
+      name: 'Poll with facts, answered with a plan, with its handshake, p50',
+      unit: 'ms',
+      better: 'less',
+    },
     configuration: {
-      name: 'A document of the first configuration, p50',
+      name: 'One document of the first configuration, p50',
       unit: 'ms',
       better: 'less',
       aim: 20,
     },
     cut: { name: 'Connections cut before an answer', unit: 'in all', better: 'less', aim: 0 },
     stall: {
-      name: 'Longest time that the main thread did not turn, while they arrive',
+      name: 'Longest time that the main thread is blocked while machines arrive',
       unit: 'ms',
       better: 'less',
     },
-    turn: { name: 'The same, 99 of 100 turns', unit: 'ms', better: 'less' },
+    turn: { name: 'Time that the main thread is blocked, p99 of turns', unit: 'ms', better: 'less' },
   },
   ours: () => arrive(MEMBERS + WORKERS),
   peers: {
@@ -210,7 +223,7 @@ const arriving: BenchCase = {
 
 export const suite: BenchSuite = {
   about:
-    'A cluster of three control planes and a thousand workers. Keys and plans: in process, over a durable store, P-256. Arriving: the shipped command, and machines in another process that go the whole way from DHCP to heartbeats (test/simulated), on the same two processors.',
+    'A cluster of three control planes and a thousand workers. Keys (P-256) and plans are made in the process of the benchmark, with a durable store. Machines arrive at the shipped command: they are simulated in another process, from DHCP to heartbeats (test/simulated), on the same two processors.',
   async open() {
     return { cases: [all, one, arriving], close: async () => {} };
   },

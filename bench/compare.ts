@@ -1,4 +1,7 @@
-/** What a bench file exports, and what becomes of its figures: pure; run.ts does the running. */
+/**
+ * The types that a bench file exports, and the comparison of its figures. Pure; run.ts runs the
+ * suites.
+ */
 
 /** One thing that is measured. */
 export interface Figure {
@@ -14,17 +17,17 @@ export interface Figure {
    * less is.
    */
   readonly aimRatio?: Readonly<Record<string, number>>;
-  /** Where an aim is missed: the profile and the reason. Printed only then. */
+  /** What the profile shows and why, printed only when an aim is missed. */
   readonly ifMissed?: string;
 }
 
 /**
- * Something that is run once a round, for ours and for each peer, and yields figures by their key.
+ * Runs once a round for Muster and once for each peer, and yields figures by their key.
  */
 export interface BenchCase {
   readonly figures: Readonly<Record<string, Figure>>;
   ours(): Promise<Readonly<Record<string, number>>>;
-  /** By name; a peer may leave out figures that mean nothing for it. */
+  /** By the peer's name. A peer may leave out figures that mean nothing for it. */
   readonly peers?: Readonly<Record<string, () => Promise<Readonly<Record<string, number>>>>>;
   /** Default 5. */
   readonly rounds?: number;
@@ -32,13 +35,16 @@ export interface BenchCase {
 
 /** What `bench/NAME.bench.ts` exports as `suite`. */
 export interface BenchSuite {
-  /** One line: what is measured, and under which conditions that are the same for all. */
+  /** What is measured, and the conditions that are the same for all. Shown in RESULTS.md. */
   readonly about: string;
   /**
-   * What is missing here, if anything is: then the suite is left out and its earlier results stay.
+   * What this host lacks to run the suite, if anything: the suite is then left out and its earlier
+   * results stay.
    */
   needs?(): string | undefined;
-  /** Makes what the cases need (servers, files, namespaces). Nothing happens at import time. */
+  /**
+   * Makes the servers, files and namespaces that the cases need. Nothing happens at import time.
+   */
   open(): Promise<{ readonly cases: readonly BenchCase[]; close(): Promise<void> }>;
 }
 
@@ -59,7 +65,7 @@ export interface Result {
   readonly ifMissed: string | null;
   readonly rounds: { readonly ours: readonly number[]; readonly peer: readonly number[] | null };
   readonly suite: string;
-  /** When, and on what machine. */
+  /** When and on what machine it was measured. */
   readonly at: string;
   readonly machine: string;
 }
@@ -83,7 +89,9 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 
-/** One result a figure and peer; one without peer for a figure that no peer has. */
+/**
+ * Returns one result for each figure and peer; a figure that no peer has gets one without a peer.
+ */
 export function compare(
   bench: BenchCase,
   rounds: Rounds,
@@ -149,7 +157,7 @@ function round(value: number): number {
   return Number.isFinite(value) ? Number(value.toPrecision(4)) : value;
 }
 
-/** New results in place of older ones of the same suites; suites in order of name. */
+/** Replaces the results of `suites` with the newer ones; sorts by the suite's name. */
 export function merge(
   older: readonly Result[],
   newer: readonly Result[],
@@ -159,27 +167,50 @@ export function merge(
   return [...kept, ...newer].sort((a, b) => a.suite.localeCompare(b.suite, 'en'));
 }
 
-/** bench/RESULTS.md. */
+/**
+ * Renders bench/RESULTS.md: all ratios in one table, then a section for each suite.
+ * @param about the `about` of each suite, by the suite's name.
+ */
 export function resultsPage(results: readonly Result[], about: Readonly<Record<string, string>>): string {
   const lines = [
     '# Results',
     '',
-    'Written by `make bench`; see [README](README.md) for how it measures. Medians of the rounds, ours and peers in turn',
-    'within each round; the ratio is ours / peer.',
+    ...paragraph(
+      'Written by `make bench`; see [README](README.md) for how it measures. Every figure is the median of the rounds; ' +
+        'Muster and the peers run in turn within each round. The ratio is Muster / peer.',
+    ),
+    ...ratioTable(results.filter((row) => row.ratio !== null)),
   ];
   for (const [suite, rows] of Object.entries(Object.groupBy(results, (row) => row.suite))) {
     const first = rows![0]!;
-    lines.push('', `## ${suite}`, '', ...(about[suite] ? [about[suite], ''] : []));
+    lines.push('', `## ${suite}`, '', ...(about[suite] ? [...paragraph(about[suite]), ''] : []));
     lines.push(`${first.at}, ${first.machine}`, '');
-    lines.push('| | unit | ours | peer | | ratio | aim | |', '|---|---|---:|---:|---|---:|---|---|');
+    lines.push('| | unit | Muster | peer | | ratio | aim | |', '|---|---|---:|---:|---|---:|---|---|');
     for (const row of rows!) lines.push(tableRow(row));
-    for (const row of rows!.filter((row) => row.met === false)) lines.push('', missed(row));
+    lines.push(...missedParagraphs(rows!.filter((row) => row.met === false)));
   }
   return `${lines.join('\n')}\n`;
 }
 
+/** All comparisons with a peer, in the order of suites. */
+function ratioTable(rows: readonly Result[]): string[] {
+  if (rows.length === 0) return [];
+  return [
+    '',
+    '## All ratios',
+    '',
+    '| suite | figure | peer | ratio | better is | aim | |',
+    '|---|---|---|---:|---|---|---|',
+    ...rows.map((row) => {
+      const cells = [row.suite, row.name, row.peerName, row.ratio, row.better, row.aim ?? '', verdict(row)];
+      return `| ${cells.join(' | ')} |`;
+    }),
+  ];
+}
+
+const verdict = (row: Result): string => (row.met === null ? '' : row.met ? 'met' : '**missed**');
+
 function tableRow(row: Result): string {
-  const met = row.met === null ? '' : row.met ? 'met' : '**missed**';
   const cells = [
     row.name,
     row.unit,
@@ -188,12 +219,32 @@ function tableRow(row: Result): string {
     row.peerName ?? '',
     row.ratio ?? '',
     row.aim ?? '',
-    met,
+    verdict(row),
   ];
   return `| ${cells.join(' | ')} |`;
 }
 
-function missed(row: Result): string {
-  const peer = row.peerName ? ` against ${row.peerName}` : '';
-  return `**${row.name}${peer}** misses its aim. ${row.ifMissed ?? 'Profile and reason: not written yet (`ifMissed` of the figure).'}`;
+/** One paragraph for all rows whose aims are missed for the same reason. */
+function missedParagraphs(rows: readonly Result[]): string[] {
+  const byReason = Object.groupBy(rows, (row) => row.ifMissed ?? '');
+  return Object.entries(byReason).flatMap(([reason, missed]) => {
+    const names = missed!.map((row) => `**${row.name}${row.peerName ? ` against ${row.peerName}` : ''}**`);
+    const verb = names.length === 1 ? 'misses its aim' : 'miss their aims';
+    const why = reason || 'Profile and reason: not written yet (`ifMissed` of the figure).';
+    return ['', ...paragraph(`${names.join(', ')} ${verb}. ${why}`)];
+  });
+}
+
+const PAGE_COLUMNS = 120;
+
+/** The lines of a text, wrapped. */
+function paragraph(text: string): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(/\s+/)) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= PAGE_COLUMNS)
+      lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
 }

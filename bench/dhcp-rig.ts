@@ -1,6 +1,6 @@
 /**
- * DHCP servers to compare, each in a pair of namespaces of its own, and perfdhcp as their load.
- * Inside scripts/in-namespace.sh.
+ * Starts the DHCP servers that are compared, each in its own pair of namespaces, with perfdhcp as
+ * their load. Needs scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ const SERVER = '10.90.0.1';
 const CLIENT = '10.90.0.2';
 export const CLIENTS = 20_000;
 export const KNOWN = 10_000;
-/** perfdhcp counts its clients up from here. */
+/** The address of perfdhcp's first client; the others follow it. */
 const FIRST_MAC = 0x02_00_5e_00_00_00;
 const VENDOR_CLASS = Buffer.from('PXEClient:Arch:00007:UNDI:003016').toString('hex');
 
@@ -26,16 +26,18 @@ export type Kind = 'muster' | 'kea' | 'dnsmasq';
 
 export interface Rig {
   readonly kind: Kind;
-  /** Unique: the kind and the place of its files. */
+  /** Unique: made of the kind and of the place of its files. */
   readonly name: string;
   readonly home: string;
   readonly server: ChildProcess;
   readonly output: () => string;
-  /** Process ids of the server, the one that answers first. */
+  /** The process id of `ip netns exec`, which runs the server. */
   pid(): number;
 }
 
-/** Starts `command` between two namespaces; resolves when its output has `ready`. */
+/**
+ * Starts `command` in a server's namespace, linked to a client's; resolves when it prints `ready`.
+ */
 async function start(
   kind: Kind,
   place: string,
@@ -82,7 +84,7 @@ export async function stop(rig: Rig): Promise<void> {
   for (const side of ['s', 'c']) ip('netns', 'del', `${side}-${rig.name}`);
 }
 
-/** Half of the clients are known machines with a profile and an image; the others are strangers. */
+/** Writes documents: half of the clients are machines with a profile and an image, half unknown. */
 function documents(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const hash = 'a'.repeat(64);
@@ -120,7 +122,7 @@ spec: {image: linux}
   writeFileSync(join(directory, 'machines.yaml'), machines.join('---\n'));
 }
 
-/** `bin/muster serve` as it is shipped. `flags` go to Node, for a profile. */
+/** Starts the shipped `bin/muster serve`. `nodeFlags` go to Node, for example to profile it. */
 export function startOurs(home: string, place: string, nodeFlags = ''): Promise<Rig> {
   documents(join(home, 'config'));
   const command = [
@@ -135,8 +137,8 @@ export function startOurs(home: string, place: string, nodeFlags = ''): Promise<
 }
 
 /**
- * Kea with its lease file, several threads. Without option 43: with it among its options, Kea 2.2
- * crashes under load (signal 11).
+ * Starts Kea with its lease file and several threads. Option 43 is left out, because with it Kea
+ * 2.2 crashes under load (signal 11).
  */
 export function startKea(home: string, place: string): Promise<Rig> {
   const { command, env } = unpacked('kea-dhcp4-server', 'usr/sbin/kea-dhcp4');
@@ -158,7 +160,7 @@ export function startKea(home: string, place: string): Promise<Rig> {
         option('domain-name-servers', SERVER),
       ],
       subnet4: [{ subnet: '10.90.0.0/16', pools: [{ pool: '10.90.1.1 - 10.90.200.254' }] }],
-      // It says when it is ready, and not a line for each lease.
+      // INFO prints when Kea is ready; WARN avoids a line for each lease.
       loggers: [
         { name: 'kea-dhcp4', output_options: [{ output: 'stdout' }], severity: 'INFO' },
         { name: 'kea-dhcp4.leases', output_options: [{ output: 'stdout' }], severity: 'WARN' },
@@ -172,7 +174,7 @@ export function startKea(home: string, place: string): Promise<Rig> {
   return start('kea', place, home, [command, '-c', file], /DHCP4_STARTED/, own);
 }
 
-/** dnsmasq with its lease file, no ping. */
+/** Starts dnsmasq with its lease file and without its ping before an offer. */
 export function startDnsmasq(home: string, place: string): Promise<Rig> {
   const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
   mkdirSync(home, { recursive: true });
@@ -209,7 +211,9 @@ export interface Load {
   readonly delays: readonly number[];
 }
 
-/** perfdhcp as a relay: `rate` exchanges a second for `seconds`, from {@link CLIENTS} clients. */
+/**
+ * Runs perfdhcp as a relay: `rate` exchanges a second for `seconds`, for {@link CLIENTS} clients.
+ */
 export async function load(rig: Rig, rate: number, seconds: number, timers = false): Promise<Load> {
   const words = [
     ...['-4', '-r', String(rate), '-R', String(CLIENTS), '-p', String(seconds), '-W', '500000'],
@@ -228,7 +232,7 @@ export async function load(rig: Rig, rate: number, seconds: number, timers = fal
   const sent = [...output.matchAll(/^sent packets: ([0-9]+)/gm)].map((found) => Number(found[1]));
   const received = [...output.matchAll(/^received packets: ([0-9]+)/gm)].map((found) => Number(found[1]));
   if (sent.length !== 2 || received.length !== 2) throw new Error(`perfdhcp: ${output}`);
-  // Timer lines: sent, received, seconds between.
+  // Lines with timers: when it was sent, when received, and the seconds between.
   const delays = [...output.matchAll(/^sent \/ received: ([0-9.]+) \/ ([0-9.]+)$/gm)].map(
     ([, from, to]) => (Number(to) - Number(from)) * 1000,
   );
@@ -241,10 +245,9 @@ export async function load(rig: Rig, rate: number, seconds: number, timers = fal
 }
 
 /**
- * The highest rate of completed exchanges: offered more and more, in steps of a seventh, until
- * twice in a row a sixth less comes out than goes in, or no more than before. Begins a little below
- * `from`. One bad span of two seconds does not end the search: whatever else the machine does at
- * that moment would be the server's figure.
+ * Searches for the highest rate of completed exchanges. It begins at `from` and raises the offered
+ * rate by a seventh until, twice in a row, less than 85 % of it is completed or no more than
+ * before. One bad span of two seconds does not end the search, since the host may have been busy.
  */
 export async function saturation(rig: Rig, from: number): Promise<number> {
   let best = 0;
@@ -260,7 +263,7 @@ export async function saturation(rig: Rig, from: number): Promise<number> {
 }
 
 /**
- * Resident memory of the process that serves, MiB: the largest in the tree below `ip netns exec`.
+ * Resident memory of the serving process in MiB: the largest process below `ip netns exec`.
  */
 export function residentMiB(rig: Rig): number {
   const ofTree = (pid: number): number[] => [

@@ -15,40 +15,39 @@ import {
 } from './dhcp-rig.ts';
 
 /**
- * Where the search for the highest rate begins, exchanges a second; it goes on from the last
- * round's.
+ * Where the first search for the highest rate begins, in exchanges a second; later rounds begin
+ * near the last result.
  */
 const BEGIN = { muster: 3000, kea: 3000, dnsmasq: 200 } as const;
 /**
- * Until the events that are kept in memory are as many as may be (200,000), and the heap has grown
- * to what they need.
+ * After this many, memory holds as many events as it may (200,000), and the heap has grown to the
+ * size that they need.
  */
 const WARM_UP_EXCHANGES = 200_000;
 const MEASURED_EXCHANGES = 100_000;
 
 /**
  * From --cpu-prof of the main thread under load (docs/decisions/0025), on a machine that others
- * used too: shares, not times.
+ * used too, so only the shares mean something.
  */
 const IF_MISSED =
-  'Profile of the main thread: 24 % sending (one system call a reply, Node has no batch), 33 % the DHCP step, of which 16 % the boot ' +
-  'decision with recognition and session, 7 % handing commits to the store thread, 6 % the event journal, 5 % events and counters, ' +
-  '4 % collecting garbage. All threads together take about the processor time of Kea (194 to 221 beside 186 to 212 microseconds an ' +
-  'exchange at 2,500/s), but three quarters of ours is one thread, and the load generator has one of the two processors.';
+  'Profile of the main thread: 24 % is sending (one system call for each reply, since Node has no batches), 33 % the DHCP step (16 % of ' +
+  'the total is the boot decision with recognition and session), 7 % handing commits to the store thread, 6 % the event journal, 5 % events ' +
+  'and counters, and 4 % garbage collection. All threads together use about as much processor time as Kea (194 to 221 microseconds an ' +
+  'exchange at 2,500/s; Kea 186 to 212), but three quarters of it is in one thread, and the load generator uses one of the two processors.';
 
 /**
- * What was seen with a warm server, `--trace-gc-nvp` and spans of four seconds
- * (docs/decisions/0025).
+ * Measured with a warm server, `--trace-gc-nvp` and spans of four seconds (docs/decisions/0025).
  */
 const P99_IF_MISSED =
-  'Seen at 6,500 exchanges a second on a quiet machine: 3 to 7 ms, which are the scavenges (three a second, 3 ms each, and what has queued ' +
-  'meanwhile), and 20 to 60 ms in a span with a full collection, which is rare. Kea, which collects nothing, has 0.4 to 1 ms. ' +
-  'On machines that others use too it is more, since the main thread waits for a processor: the load generator takes one of the two whole. In ' +
-  'the first three seconds after the start, while code is compiled and every client opens its session, it is 39 to 153 ms.';
+  'At 6,500 exchanges a second on a quiet machine it was 3 to 7 ms, caused by scavenges (three a second, 3 ms each, plus the packets that ' +
+  'queue meanwhile), and 20 to 60 ms in the rare span with a full garbage collection. Kea, which has no garbage collector, had 0.4 to 1 ms. ' +
+  'Where others use the host too it is more, since the main thread waits for a processor: the load generator uses all of one of the two. In ' +
+  'the first three seconds after the start, while code is compiled and every client opens its session, it was 39 to 153 ms.';
 
 const MEMORY_IF_MISSED =
-  'Resident memory goes up and down with full collections (the heap may grow to twice of what is in use before one): ' +
-  'runs on one machine gave -73 to 35 MiB when it might grow to three times.';
+  'Resident memory rises and falls with full garbage collections (the heap may grow to twice the size in use before one). ' +
+  'Runs on one machine gave -73 to 35 MiB when the heap was allowed to grow to three times that size.';
 
 interface Place {
   readonly what: string;
@@ -64,8 +63,8 @@ async function openAt(what: string, home: string): Promise<Place> {
 }
 
 /**
- * The highest rate a server completes, remembered for the next round and for the delays at half of
- * it.
+ * Measures the highest rate that a server completes, and keeps it in `found` for the next round and
+ * for the delays at half of it.
  */
 function highest(found: Map<string, number>, rig: Rig): () => Promise<{ rate: number }> {
   return async () => {
@@ -104,13 +103,13 @@ function delays(place: Place, found: Map<string, number>): BenchCase {
   return {
     figures: {
       p99: {
-        name: 'DHCP answer at half of saturation, 99 of 100',
+        name: 'DHCP answer at half of saturation, p99',
         unit: 'ms',
         better: 'less',
         aim: 5,
         ifMissed: P99_IF_MISSED,
       },
-      p50: { name: 'DHCP answer at half of saturation, median', unit: 'ms', better: 'less' },
+      p50: { name: 'DHCP answer at half of saturation, p50', unit: 'ms', better: 'less' },
     },
     ours: measure(ours),
     peers: { 'Kea (memfile)': measure(kea) },
@@ -118,8 +117,8 @@ function delays(place: Place, found: Map<string, number>): BenchCase {
 }
 
 /**
- * Exchanges at a rate that any machine manages, until `count` are done; resolves to the median of
- * the resident memory on the way (MiB): single values go up and down by some 50 with the collector.
+ * Makes `count` exchanges at a rate that any host can keep up with; resolves to the median of the
+ * resident memory meanwhile (MiB), since single values vary by some 50 with garbage collection.
  */
 async function exchange(rig: Rig, count: number): Promise<number> {
   const resident: number[] = [];
@@ -145,7 +144,7 @@ function memory(place: Place): BenchCase {
         aim: 32,
         ifMissed: MEMORY_IF_MISSED,
       },
-      resident: { name: 'Resident memory after them', unit: 'MiB', better: 'less' },
+      resident: { name: 'Resident memory after 400,000 DHCP exchanges', unit: 'MiB', better: 'less' },
     },
     ours: async () => {
       await exchange(ours, WARM_UP_EXCHANGES);
@@ -158,8 +157,9 @@ function memory(place: Place): BenchCase {
 
 export const suite: BenchSuite = {
   about:
-    '20,000 clients of perfdhcp (a relay), 10,000 of them known machines with a profile, PXE options in every answer, conflict ' +
-    'probes off, events on. In memory: lease files on tmpfs for all. On disk: Muster syncs before it answers, Kea and dnsmasq do not.',
+    'perfdhcp, as a relay, plays 20,000 clients; 10,000 of them are known machines with a profile. Every answer has PXE options; conflict ' +
+    'probes are off and events are on. In memory: all servers have their lease files on tmpfs. On disk: Muster syncs before it answers; Kea ' +
+    'and dnsmasq do not.',
   async open() {
     const home = mkdtempSync(join(tmpdir(), 'muster-bench-dhcp-'));
     const memoryHome = mkdtempSync('/run/muster-bench-dhcp-');

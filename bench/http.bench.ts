@@ -1,6 +1,6 @@
 /**
- * What machines ask over HTTP, with wrk as all of them: boot scripts (each opens a session,
- * durable), configurations, files.
+ * HTTP requests of machines, all made by wrk: boot scripts (each opens a durable session),
+ * configurations and files.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,11 +21,11 @@ import {
 const KNOWN = 10_000;
 const SECONDS = 2;
 /**
- * As many machines ask at once: a session is durable before its script is sent, and writes that
- * arrive together share a commit.
+ * This many machines ask concurrently: a session is durable before its script is sent, and writes
+ * that arrive together share a commit.
  */
 const CONNECTIONS = 192;
-/** Sessions whose configurations are asked for in turn. */
+/** Number of sessions whose configurations are fetched in turn. */
 const SESSIONS = 2_000;
 const FILE_MIB = 256;
 
@@ -39,8 +39,8 @@ interface Served {
 let nextPort = 8081;
 
 /**
- * A server with fresh state and `machines` known machines: the loop guard holds a machine that
- * boots too often unheard.
+ * Starts a server with empty state and `machines` known machines. The state must be empty, because
+ * the loop guard holds a machine that boots too often without reports.
  */
 async function fresh(link: string, machines: number): Promise<Served> {
   const home = mkdtempSync(join(tmpdir(), 'muster-bench-http-'));
@@ -71,7 +71,7 @@ async function load(served: Served, paths: readonly string[], connections = CONN
   const list = join(served.home, 'paths');
   writeFileSync(list, `${paths.join('\n')}\n`);
   const lua = join(served.home, 'paths.lua');
-  // two threads of wrk, each begins at another half
+  // wrk has two threads; each begins with its own half.
   writeFileSync(
     lua,
     `local paths = {}
@@ -102,13 +102,13 @@ end
     url,
   ]);
   const found = /RESULT (\d+) (\d+) (\d+)/.exec(output);
-  if (found?.[3] !== '0') throw new Error(`not all answers were good:\n${output}`);
+  if (found?.[3] !== '0') throw new Error(`some answers were not 2xx:\n${output}`);
   return Number(found[1]) / (Number(found[2]) / 1e6);
 }
 
 /**
- * In the first seconds of the process, while its code is being compiled, and in the next. The loop
- * guard allows five boots of a machine.
+ * Measures twice: in the first seconds of the process, while its code is compiled, and then again.
+ * Each machine boots less than five times, which the loop guard allows.
  */
 async function scripts(served: Served): Promise<{ first: number; scripts: number }> {
   const paths = Array.from({ length: KNOWN }, (_, n) => scriptPath(dashed(macOf(n))));
@@ -132,8 +132,7 @@ async function configurations(served: Served): Promise<number> {
 }
 
 /**
- * Warmed up first: how soon code is compiled is not what differs between ten machines and ten
- * thousand.
+ * Warms the server up first, so that the time for compiling code does not count.
  */
 async function heldDecisions(served: Served): Promise<{ held: number }> {
   const paths = [scriptPath('02-00-5e-00-00-01')];
@@ -141,7 +140,7 @@ async function heldDecisions(served: Served): Promise<{ held: number }> {
   return { held: await load(served, paths) };
 }
 
-/** MB/s of one file to four clients. */
+/** MB/s of one file that four clients fetch concurrently, all together. */
 async function files(port: number, sha256: string): Promise<number> {
   const url = `http://${SERVER}:${port}/assets/${sha256}/root`;
   const script = `pids=; for i in 1 2 3 4; do curl -sf -o /dev/null ${url} & pids="$pids $!"; done; for p in $pids; do wait "$p" || exit 1; done`;
@@ -152,7 +151,7 @@ async function files(port: number, sha256: string): Promise<number> {
 
 export const suite: BenchSuite = {
   about:
-    'HTTP for machines, asked by wrk from another namespace; the shipped command, 10,000 machines known, sessions durable, events and log on.',
+    'wrk sends the HTTP requests of machines from another namespace. The server is the shipped command with 10,000 known machines, durable sessions, events and log.',
   async open() {
     const segment = openSegment();
     const link = segment.link;
@@ -174,10 +173,10 @@ export const suite: BenchSuite = {
               better: 'more',
               aim: 10_000,
               ifMissed:
-                'One thread makes the scripts. On the fastest machine seen each takes 0.08 to 0.10 ms of it, warm, and 0.05 to 0.06 ms of the others (store, collector); the load generator has the rest of the two processors. Single rounds gave 7,200 to 10,800 there within an hour, as other users of the host came and went. From --cpu-prof of the shipped command under this load, shares of all that the main thread did: 16 % sending the answer, most of it one system call, 15 % preparing the boot with its configuration rendered, 12 % collecting garbage, 10 % events with their log lines, 7 % the text, 8 % status and session handed to the store thread, 5 % reading the query, 3 % recognition; the rest is HTTP in Node and small parts.',
+                'One thread makes the scripts. On the fastest machine seen, a script takes 0.08 to 0.10 ms of that thread when warm, and 0.05 to 0.06 ms of the others (store, garbage collector); the load generator uses the rest of the two processors. Single rounds gave 7,200 to 10,800 there within an hour, as other users of the host came and went. --cpu-prof of the shipped command under this load gives these shares of the main thread: 16 % sending the answer (mostly one system call), 15 % preparing the boot and rendering its configuration, 12 % garbage collection, 10 % events with their log lines, 8 % handing status and session to the store thread, 7 % writing the script, 5 % reading the query, 3 % recognition; the rest is HTTP in Node and small parts.',
             },
             first: {
-              name: 'The same, in the first two seconds of the process',
+              name: 'Boot scripts, in the first two seconds of the process',
               unit: '1/s',
               better: 'more',
             },
@@ -208,12 +207,12 @@ export const suite: BenchSuite = {
         {
           figures: {
             held: {
-              name: 'Decisions for one machine (held), 10,000 known beside 10',
+              name: 'Decisions for one held machine, with 10,000 machines known instead of 10',
               unit: '1/s',
               better: 'more',
               aimRatio: { 'ten known': 0.9 },
               ifMissed:
-                'Three runs within two days gave 0.82, 0.95 and 1.08, each side from a fresh start and without a warm-up, which it has since. The decision looks the machine up in maps; what grows with the machines known is the heap that the collector goes through.',
+                'Three runs within two days gave 0.82, 0.95 and 1.08, each after a fresh start and without the warm-up that was added since. The decision looks the machine up in maps; only the heap that the garbage collector visits grows with the number of known machines.',
             },
           },
           ours: () => withServer(KNOWN, heldDecisions),

@@ -1,6 +1,6 @@
 /**
- * From power-off to a cluster whose nodes are all Ready, in the virtual rack, beside kubeadm's own
- * commands on the same machines.
+ * Time from power-off to a cluster whose nodes are all Ready, in the virtual rack, compared with
+ * kubeadm's own commands on the same machines.
  */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,8 +22,9 @@ interface Loose {
 const loaded = (text: string): Loose => load(text) as Loose;
 
 /**
- * lab/kubeadm-ha.yaml with the machines of the pair: five emulated machines are too many for two
- * processors, and with one emulated processor no API server was there after twenty minutes.
+ * Returns lab/kubeadm-ha.yaml reduced to the machines of the pair: five emulated machines are too
+ * many for two processors, and a control plane with one emulated processor had no API server after
+ * twenty minutes.
  */
 function kubeadmPair(): string {
   const { machines } = loaded(readFileSync(PAIR, 'utf8'));
@@ -40,7 +41,8 @@ function kubeadmPair(): string {
 }
 
 /**
- * Plays a scenario; its result and the console of the control plane. Rejects unless all of it held.
+ * Plays a scenario; resolves to its result and the console of the control plane. Rejects unless all
+ * expectations held.
  */
 async function play(file: string, name: string): Promise<{ result: LabResult; console: string }> {
   const { stdout } = await promisify(execFile)('bin/muster', ['lab', 'run', file, '--json'], {
@@ -50,19 +52,19 @@ async function play(file: string, name: string): Promise<{ result: LabResult; co
   return { result, console: readFileSync(join('.cache/lab', name, 'cp1.console'), 'latin1') };
 }
 
-/** When the last operating system was up, seconds. */
+/** The second at which the last operating system was up. */
 const lastUp = ({ machines }: LabResult): number =>
   Math.max(...machines.map(({ steps }) => steps.find(({ step }) => step === 'ready')!.at));
 
-/** When a step of the scenario held, seconds. */
+/** The second at which a step of the scenario held. */
 const heldAt = ({ expectations }: LabResult, text: string): number =>
   Number(/^after ([\d.]+) s/.exec(expectations.find((one) => one.text === text)!.detail)![1]);
 
-const WHO = 'a control plane and a worker';
+const MACHINES = 'a control plane and a worker';
 
 export const suite: BenchSuite = {
   about:
-    'From power-off in the virtual rack, the control plane with two emulated processors and the worker with one, both with a fixed bridge between pods and images from the boot host. kubeadm is given each command by a script at the earliest moment (lab/kubeadm-ha.yaml with two of its machines).',
+    'Two machines in the virtual rack are powered on: a control plane with two emulated processors and a worker with one. Both have a fixed bridge between pods and get images from the boot host. A script gives kubeadm each command at the earliest moment (lab/kubeadm-ha.yaml with two of its machines).',
   needs: () =>
     process.env.MUSTER_ARTIFACTS
       ? undefined
@@ -76,9 +78,17 @@ export const suite: BenchSuite = {
         {
           rounds: 1,
           figures: {
-            up: { name: `Power-on to the last operating system up, ${WHO}`, unit: 's', better: 'less' },
-            api: { name: 'From there until the API server answers', unit: 's', better: 'less' },
-            ready: { name: 'From there until all nodes are Ready', unit: 's', better: 'less' },
+            up: { name: `Power-on to the last operating system up, ${MACHINES}`, unit: 's', better: 'less' },
+            api: {
+              name: 'From the last operating system up until the API server answers',
+              unit: 's',
+              better: 'less',
+            },
+            ready: {
+              name: 'From the last operating system up until all nodes are Ready',
+              unit: 's',
+              better: 'less',
+            },
           },
           ours: async () => {
             const { result } = await play(PAIR, 'kubernetes-pair');
@@ -95,7 +105,7 @@ export const suite: BenchSuite = {
               const up = lastUp(result);
               const said = (what: string): number =>
                 Number(new RegExp(`KUBEADM ${what} (\\d+) s`).exec(console)![1]);
-              // its own clock begins when the machine's services do
+              // The script's clock begins when the machine's services start.
               const began = result.seconds - said('all Ready');
               return { up, api: began + said('init done') - up, ready: result.seconds - up };
             },

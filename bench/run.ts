@@ -1,6 +1,7 @@
 /**
  * `make bench`: runs the suites in bench/*.bench.ts, or those named on the command line, and writes
- * bench/results.json and bench/RESULTS.md. Results of suites that were not run stay.
+ * bench/results.json and bench/RESULTS.md. Results of suites that were not run stay. `--page` only
+ * writes RESULTS.md again from results.json, without measuring.
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
@@ -25,9 +26,17 @@ const say = (text: string): void => void process.stdout.write(`${text}\n`);
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { rounds: { type: 'string' }, 'dry-run': { type: 'boolean', default: false } },
+    options: {
+      rounds: { type: 'string' },
+      'dry-run': { type: 'boolean', default: false },
+      page: { type: 'boolean', default: false },
+    },
   });
   const suites = await loadSuites(positionals);
+  if (values.page) {
+    await writePage(await earlierResults(), suites.all);
+    return 0;
+  }
   const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
   const results: Result[] = [];
   const done: string[] = [];
@@ -48,12 +57,16 @@ async function main(): Promise<number> {
   }
   if (values['dry-run']) return failed;
   const all = merge(await earlierResults(), results, done);
-  const about = Object.fromEntries(Object.entries(suites.all).map(([name, suite]) => [name, suite.about]));
   await writeFile(RESULTS, `${JSON.stringify(all, null, 2)}\n`);
-  await writeFile(PAGE, resultsPage(all, about));
+  await writePage(all, suites.all);
   const missed = results.filter((result) => result.met === false);
   say(`${results.length} figures, ${missed.length} aims missed, ${failed} suites failed: bench/RESULTS.md`);
   return failed;
+}
+
+async function writePage(results: readonly Result[], suites: Record<string, BenchSuite>): Promise<void> {
+  const about = Object.fromEntries(Object.entries(suites).map(([name, suite]) => [name, suite.about]));
+  await writeFile(PAGE, resultsPage(results, about));
 }
 
 async function loadSuites(
@@ -91,8 +104,8 @@ async function runSuite(name: string, suite: BenchSuite, rounds: number | undefi
 }
 
 /**
- * Ours and the peers in turn within each round, so that a slow minute of the machine strikes all of
- * them.
+ * Runs Muster and the peers in turn within each round, so that a slow minute of the machine affects
+ * all of them.
  */
 async function runCase(bench: BenchCase, rounds: number): Promise<Rounds> {
   const peers = Object.entries(bench.peers ?? {});
@@ -101,7 +114,7 @@ async function runCase(bench: BenchCase, rounds: number): Promise<Rounds> {
     peers.map(([name]) => [name, []]),
   );
   for (let round = 0; round < rounds; round++) {
-    // Who goes first changes from round to round.
+    // The order changes from round to round.
     const turns: (readonly [string | undefined, () => Promise<Readonly<Record<string, number>>>])[] = [
       [undefined, () => bench.ours()],
       ...peers,
@@ -118,7 +131,7 @@ function line(result: Result): string {
   return `${result.name}: ${result.ours} ${result.unit}${peer}${aim}`;
 }
 
-/** The facts that figures depend on. */
+/** The facts about the machine that figures depend on. */
 function machine(): string {
   const load = loadavg()[0]!.toFixed(1);
   const memory = Math.round(totalmem() / 2 ** 30);

@@ -1,5 +1,5 @@
 /**
- * The shipped command on a segment of its own, with clients in a namespace behind it. Inside
+ * Runs the shipped command on its own segment, with the clients in another namespace. Needs
  * scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -15,7 +15,7 @@ const CLIENT = 'bench-c';
 
 const ip = (...words: string[]) => execFileSync('ip', words, { encoding: 'utf8' });
 
-/** A pair of interfaces: ours here, the clients' in the namespace `bench-c`. */
+/** Makes a pair of interfaces: the server's here, the clients' in the namespace `bench-c`. */
 export function openSegment(): { readonly link: string; close(): void } {
   ip('netns', 'add', CLIENT);
   ip('link', 'add', LINK, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', CLIENT);
@@ -46,12 +46,12 @@ export function asClient(command: readonly string[], input = ''): Promise<string
 
 export interface Daemon {
   readonly pid: number;
-  /** From the call to the line that says it is ready, ms. */
+  /** Milliseconds from the call until `ready` held. */
   readonly startedIn: number;
   stop(): Promise<void>;
 }
 
-/** Starts a program; resolves when `ready` says so. */
+/** Starts a program; resolves when `ready` is true. */
 export async function startDaemon(
   command: readonly string[],
   ready: (output: string) => boolean | Promise<boolean>,
@@ -89,7 +89,7 @@ export async function startDaemon(
   };
 }
 
-/** A file of the asset store, put there before the server starts. */
+/** Puts a file into the asset store before the server starts; returns its SHA-256. */
 export function putAsset(state: string, octets: Buffer): string {
   const sha256 = createHash('sha256').update(octets).digest('hex');
   const directory = join(state, 'assets/sha256');
@@ -103,9 +103,9 @@ export function macOf(n: number): string {
 }
 
 /**
- * `machines` known machines with a profile, an image that is complete, and a configuration each.
- * Another server is said to give the addresses: all requests come from the load generator's, and
- * where we gave them that would be a stranger's.
+ * Writes documents for `machines` known machines, each with a profile, a complete image and a
+ * configuration. The Network says that another server gives the addresses, because all requests
+ * come from the load generator's address, which would otherwise belong to no machine.
  */
 export function writeDocuments(home: string, machines: number): void {
   const directory = join(home, 'config');
@@ -171,7 +171,7 @@ spec: {macs: ["02:00:5e:00:00:01"], profile: waiting}
   writeFileSync(join(directory, 'machines.yaml'), texts.join('---\n'));
 }
 
-/** One GET from here; status and body. */
+/** Makes one GET from here; resolves to status and body. */
 export function get(port: number, path: string): Promise<{ status: number; body: string }> {
   return new Promise((done, fail) => {
     const request = http.get({ host: SERVER, port, path, agent: false }, (response) => {
@@ -183,7 +183,7 @@ export function get(port: number, path: string): Promise<{ status: number; body:
   });
 }
 
-/** `bin/muster serve` as it is shipped; ready when the first script is answered. */
+/** Starts the shipped `bin/muster serve`; it is ready when it answers a first script. */
 export function startMuster(
   home: string,
   link: string,

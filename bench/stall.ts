@@ -1,6 +1,6 @@
 /**
- * Preloaded into the server by `NODE_OPTIONS=--import`: how long its main thread was not to be
- * spoken to. SIGUSR2 writes what was seen since the last one to the file that MUSTER_BENCH_STALL
+ * Preloaded into the server by `NODE_OPTIONS=--import`: measures how long its main thread was
+ * blocked. SIGUSR2 writes the delays since the last SIGUSR2 to the file that MUSTER_BENCH_STALL
  * names: `{"maxMs": 12.3, "p99Ms": 1.2}`.
  */
 import { renameSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const file = process.env.MUSTER_BENCH_STALL;
 if (isMainThread && file !== undefined) {
   const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delays.enable();
-  // What is measured is the time between two turns, the timer's own included.
+  // The histogram has the time between two turns, which includes the timer's own interval.
   const ms = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
   process.on('SIGUSR2', () => {
     writeFileSync(`${file}.new`, JSON.stringify({ maxMs: ms(delays.max), p99Ms: ms(delays.percentile(99)) }));

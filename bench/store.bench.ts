@@ -1,4 +1,4 @@
-/** The store alone: durable commits a second, and how long one takes while it is half busy. */
+/** The store alone: durable commits a second, and how long a commit takes at half of that load. */
 import { execFile } from 'node:child_process';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -9,12 +9,12 @@ import { openSqliteStore } from '../src/store/sqlite.files.ts';
 import type { Store } from '../src/store/store.ts';
 import { type BenchSuite, percentile } from './compare.ts';
 
-/** On the disk of the checkout: a tmpfs would make every fsync free. */
+/** On the disk of the checkout, because on a tmpfs every fsync would be free. */
 const DIRECTORY = new URL('../.cache/bench-store/', import.meta.url).pathname;
 const PEER = new URL('store-peer.py', import.meta.url).pathname;
 const COMMITS = 100_000;
 const SPAN_MS = 3000;
-/** Half of what the store is asked to reach. */
+/** Half of the rate that is the store's aim. */
 const HALF_LOAD_PER_MS = 25;
 const VALUE = 'x'.repeat(300);
 
@@ -36,7 +36,7 @@ async function withStore<T>(run: (store: Store) => Promise<T>): Promise<T> {
   }
 }
 
-/** `clients` at once, each waiting for its commit before it asks for the next. */
+/** Commits a second of `clients` concurrent clients; each waits for its commit before the next. */
 async function saturate(clients: number): Promise<number> {
   return withStore(async (store) => {
     let next = 0;
@@ -50,8 +50,8 @@ async function saturate(clients: number): Promise<number> {
 }
 
 /**
- * Commits that arrive at a fixed rate whether or not earlier ones are done; milliseconds that 99 of
- * 100 take at most.
+ * Commits at a fixed rate, whether or not earlier commits are done; resolves to the 99th percentile
+ * of their durations in milliseconds.
  */
 async function halfLoad(): Promise<number> {
   return withStore(async (store) => {
@@ -72,8 +72,8 @@ async function halfLoad(): Promise<number> {
 }
 
 /**
- * What the disk asks for itself: one group's octets appended and made durable, nothing else at
- * work. Milliseconds, 99 of 100.
+ * Appends one group's octets and makes them durable, with nothing else at work: the time that the
+ * disk alone takes. Resolves to the 99th percentile in milliseconds.
  */
 async function bareDisk(): Promise<number> {
   await rm(DIRECTORY, { recursive: true, force: true });
@@ -97,7 +97,7 @@ async function bareDisk(): Promise<number> {
   return percentile(spans, 0.99);
 }
 
-/** The usual way: a transaction a write. */
+/** Python's sqlite3 with one transaction for each write; resolves to commits a second. */
 async function oneByOne(): Promise<number> {
   await rm(DIRECTORY, { recursive: true, force: true });
   await mkdir(DIRECTORY, { recursive: true });
@@ -107,7 +107,8 @@ async function oneByOne(): Promise<number> {
 }
 
 export const suite: BenchSuite = {
-  about: 'Durable commits of one record of 300 octets, over 20,000 keys, with expectations and history kept.',
+  about:
+    'Each durable commit writes one record of 300 octets to one of 20,000 keys; expectations are checked and history is kept.',
   async open() {
     return {
       cases: [
@@ -137,7 +138,7 @@ export const suite: BenchSuite = {
               better: 'less',
               aim: 5,
               ifMissed:
-                'A commit that just misses a group waits for that group to be durable and then for its own. Seen in a run of 5.3 ms: the slowest syncs of the log took 2.4 to 4.8 ms, where a bare append and sync beside takes 0.6; writing the rows of a group 0.1 to 0.4 ms; copying the log into the file 0.8 to 1.3 ms each time, for which all wait. Runs on one day differ by more than that (4.3 to 36 ms, the last beside a compiler that had written much): the disk is shared.',
+                'A commit that just misses a group waits until that group is durable, and then for its own group. In a run with 5.3 ms, the slowest syncs of the log took 2.4 to 4.8 ms (a bare append and sync at the same time took 0.6), writing the rows of a group 0.1 to 0.4 ms, and copying the log into the file 0.8 to 1.3 ms each time, while all commits wait. Runs on one day differ by more than that (4.3 to 36 ms, the last while a compiler wrote much), because the disk is shared.',
             },
           },
           ours: async () => ({ p99: await halfLoad() }),

@@ -1,4 +1,7 @@
-/** TFTP beside tftpd-hpa and atftpd, all with atftp as the client, across a pair of interfaces. */
+/**
+ * TFTP compared with tftpd-hpa and atftpd, all with atftp as the client, across a pair of
+ * interfaces.
+ */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,11 +24,11 @@ const PORTS = { ours: 69, atftpd: 6970, 'tftpd-hpa': 6971 } as const;
 const KNOWN = 10_000;
 
 const MISSED_BLOCKWISE =
-  "perf of the sending thread and the processor time of both servers, 64 MiB, one client: a block costs 37 to 44 µs of ours, 18 to 20 of them in the kernel, and 13 to 15 of atftpd's, all but 1 of them in the kernel. Of ours 36 % is Node between the kernel and our first line, for each ACK that arrives: a buffer, an object with the sender's address, the entry into JavaScript; 24 % is the kernel's sending, 15 % its receiving and waiting, 6 % Node's part of sending; 5 % is our own code. Client and server take turns at every block, so that the difference shows in full. On another machine (2026-11-21) a block cost 12 µs, 4 of them in Node, and the ratios were 0.80 to 1.09; why Node's part costs this one five times as much was not found. It is not ours: the least that serves a file there, thirty lines without a policy, an event or a log, made 28 to 38 MB/s with one client on the machine of this table and 46 to 60 with 50, ours beside it 26 to 28 and 52 to 53, atftpd 47 to 59 and 83 to 95.";
+  "perf of the sending thread and the processor time of both servers, 64 MiB, one client: a block costs Muster 37 to 44 µs, 18 to 20 of them in the kernel, and atftpd 13 to 15 µs, all but 1 in the kernel. Node's work between the kernel and Muster's first line takes 36 % of Muster's time (for each ACK a buffer, an object with the sender's address and the entry into JavaScript), the kernel's sending 24 %, its receiving and waiting 15 %, Node's part of sending 6 %, and Muster's own code 5 %. Client and server take turns at every block, so the difference shows in full. On another machine (2026-11-21) a block cost 12 µs, 4 of them in Node, and the ratios were 0.80 to 1.09; why Node's part costs five times as much on this machine was not found. Muster's code is not the cause: on the machine of this table a minimal server of thirty lines in Node, without policy, events or log, made 28 to 38 MB/s with one client and 46 to 60 with 50, while Muster made 26 to 28 and 52 to 53, and atftpd 47 to 59 and 83 to 95.";
 const MISSED_WINDOWED =
-  "perf of the sending threads, 50 clients, 1 MiB: 36 % the kernel's sending, 20 % Node's part of it, a request object each, 9 % Node's receiving, 5 % its collector, 5 % moving the file's octets behind their headers, 3 % reading the file, some 3 % the rest of our own code. A packet costs 2.4 to 2.8 µs in Node and 4.5 to 5 in the kernel with one client (atftpd: 0.5 and 5.5 to 5.8), 5.4 to 6.4 and 6 with 50 of them, whose transfers begin anew every megabyte. Each packet wakes a client that preempts the thread on the same two processors, which does not happen to a thread per client that sleeps between windows: at nice -10 the rate was half as high again. Four or eight threads instead of two, and Node's own batching of datagrams, changed nothing that stands out of the noise. The least that serves a file in Node made 155 to 170 MB/s with one client and 136 to 165 with 50, ours beside it 190 to 194 and 143 to 153.";
+  "perf of the sending threads, 50 clients, 1 MiB: the kernel's sending takes 36 %, Node's part of sending 20 % (one request object for each packet), Node's receiving 9 %, the garbage collector 5 %, moving the file's octets behind their headers 5 %, reading the file 3 %, and the rest of Muster's own code some 3 %. A packet costs 2.4 to 2.8 µs in Node and 4.5 to 5 in the kernel with one client (atftpd: 0.5 and 5.5 to 5.8), and 5.4 to 6.4 and 6 with 50 clients, which begin a new transfer every megabyte. Each packet wakes a client that preempts the thread on the same two processors; that does not happen to atftpd, whose threads (one per client) sleep between windows. With nice -10 the rate was half as high again. Four or eight threads instead of two, and Node's own batching of datagrams, changed nothing beyond the noise. A minimal server in Node made 155 to 170 MB/s with one client and 136 to 165 with 50, while Muster made 190 to 194 and 143 to 153.";
 
-/** MB/s over all clients together. Each fetches `size` MiB `times` times, one after the other. */
+/** MB/s of all clients together. Each fetches `size` MiB `times` times, one after the other. */
 async function rate(
   port: number,
   load: { readonly size: number; readonly clients: number; readonly window: number; readonly times: number },
@@ -47,7 +50,7 @@ function benchCase(size: number, clients: number, window: number, times: number,
     name: `TFTP ${size} MiB, ${who}, blksize 1468, windowsize ${window}`,
     unit: 'MB/s',
     better: 'more',
-    // tftpd-hpa knows no windowsize
+    // tftpd-hpa does not support windowsize.
     ifMissed: window === 1 ? MISSED_BLOCKWISE : MISSED_WINDOWED,
     aimRatio: window === 1 ? { atftpd: 0.8, 'tftpd-hpa': 0.8 } : { atftpd: 1 },
   };
@@ -65,7 +68,7 @@ function benchCase(size: number, clients: number, window: number, times: number,
 
 export const suite: BenchSuite = {
   about:
-    'TFTP of whole files to atftp clients in another namespace; ours is the shipped command with 10,000 machines known, its events, metrics and log.',
+    'atftp clients in another namespace fetch whole files. The server is the shipped command with 10,000 known machines, events, metrics and log.',
   async open() {
     const home = mkdtempSync(join(tmpdir(), 'muster-bench-tftp-'));
     const files = join(home, 'loaders');

@@ -10,7 +10,7 @@ import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { OPERATORS_GROUP } from '../base/paths.ts';
 
-/** Whoever may open the file may use the API; there is no other authentication yet. */
+/** Everyone who may open the file may use the API; there is no other authentication yet. */
 const SOCKET_MODE = 0o660;
 /** sun_path of unix(7), without its closing zero. */
 const MAX_PATH = 107;

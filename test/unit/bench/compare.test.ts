@@ -22,7 +22,7 @@ describe('a result of the bench', () => {
     expect(result!.aim).toBe('at least 0.8 of atftpd');
   });
 
-  test('meets an aim from the right side', () => {
+  test('meets an aim at least or at most, as the figure says which is better', () => {
     const met = (figure: Partial<BenchCase['figures'][string]>, ours: number, peer?: number) =>
       compare(bench(figure), rounds([ours], peer === undefined ? undefined : [peer]), where)[0]!.met;
     expect(met({ aim: 10 }, 10)).toBe(true);
@@ -34,7 +34,7 @@ describe('a result of the bench', () => {
     expect(met({}, 1)).toBeNull();
   });
 
-  test('of a figure that no peer has stands alone', () => {
+  test('has no peer and no ratio when no peer has the figure', () => {
     const measured = { ours: [{ rate: 1 }], peers: { atftpd: [{}] } };
     expect(compare(bench({}), measured, where)).toMatchObject([{ peer: null, peerName: null, ratio: null }]);
   });
@@ -52,6 +52,28 @@ describe('a result of the bench', () => {
     expect(page).toContain('| Rate | MB/s | 3 |  |  |  | at least 4 MB/s | **missed** |');
     expect(page).toContain('**Rate** misses its aim. The profile shows the disk.');
     expect(page).toContain('Exchanges.');
+    expect(page).not.toContain('All ratios');
+  });
+
+  test('is in the table of all ratios on top of the page when it has a peer', () => {
+    const aimed = compare(bench({ aimRatio: { atftpd: 1 } }), rounds([80], [100]), where);
+    const lines = resultsPage([...aimed, ...compare(bench({}), rounds([3]), where)], {}).split('\n');
+    expect(lines.filter((line) => /^\| tftp/.test(line))).toEqual([
+      '| tftp | Rate | atftpd | 0.8 | more | at least 1 of atftpd | **missed** |',
+    ]);
+    expect(lines.indexOf('## All ratios')).toBeLessThan(lines.indexOf('## tftp'));
+  });
+
+  test('shares one explanation with other results that miss their aims for the same reason', () => {
+    const missed = compare(
+      bench({ aimRatio: { atftpd: 1, tftpd: 1 }, ifMissed: `${'Because of the kernel. '.repeat(10)}End.` }),
+      { ours: [{ rate: 1 }], peers: { atftpd: [{ rate: 2 }], tftpd: [{ rate: 3 }] } },
+      where,
+    );
+    const page = resultsPage(missed, {});
+    expect(page).toContain('**Rate against atftpd**, **Rate against tftpd** miss their aims. Because');
+    expect(page.match(/End\./g)).toHaveLength(1);
+    expect(page.split('\n').every((line) => line.startsWith('|') || line.length <= 120)).toBe(true);
   });
 });
 
