@@ -53,8 +53,8 @@ sub interfaces { return grep { $_ ne 'lo' } slurp('/proc/net/dev') =~ /^\s*([^\s
 # Returns the interfaces for a message: "eth0 eth1", or "none".
 sub interface_list { return join( ' ', interfaces() ) || 'none' }
 
-# Returns what a person calls process $pid: "muster serve", "dnsmasq", "perl bind-sockets.pl". Its comm is
-# only the name of a thread.
+# Returns what a person calls process $pid: "muster serve", "dnsmasq", "perl bind-sockets.pl". Its
+# comm is only the name of a thread.
 sub program {
     my ($pid) = @_;
     my ( $name, @words ) = split /\0/, slurp("/proc/$pid/cmdline");
