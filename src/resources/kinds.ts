@@ -26,7 +26,7 @@ import { nodeConfig } from './nodeconfig.ts';
 
 export const API_VERSION = 'muster/v1';
 
-/** How a reply to PXE firmware is shaped (docs/decisions: PXE replies). */
+/** How a reply to PXE firmware is shaped (docs/decisions/0010). */
 const pxeOptions = z.strictObject({
   style: z.enum(['bypass', 'binl']).optional().meta({
     description:

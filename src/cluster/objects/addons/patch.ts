@@ -1,7 +1,7 @@
 /**
  * The two kinds of patches for an add-on's objects: JSON Merge Patch (RFC 7386) for fields of
- * mappings, JSON Patch (RFC 6902) for items of lists. docs/decisions says why Kubernetes' strategic
- * merge is not one of them. Pure: arguments are not changed.
+ * mappings, JSON Patch (RFC 6902) for items of lists. docs/decisions/0034 says why Kubernetes'
+ * strategic merge is not one of them. Pure: arguments are not changed.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { MusterError } from '../../../base/errors.ts';
