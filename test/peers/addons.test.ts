@@ -1,6 +1,5 @@
 /**
- * Add-ons' manifests and patches, judged by kubectl: what it reads of a file, and what it makes of
- * a patch, without any server.
+ * Compares Muster's reading of add-ons' manifests and patches with kubectl's, without any server.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -15,7 +14,7 @@ import { unpacked } from './unpacked.ts';
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
 type Loose = any;
 
-/** kubectl with a manifest on standard input; the object that comes of it. */
+/** Runs kubectl with a manifest on standard input; returns the object that it prints. */
 function kubectl(manifest: string, ...words: readonly string[]): Loose {
   const { command, env } = unpacked('kubernetes-client', 'usr/bin/kubectl');
   const args = [...words, '--local', '-f', '-', '-o', 'json'];
@@ -25,7 +24,9 @@ function kubectl(manifest: string, ...words: readonly string[]): Loose {
 const HEAD = 'apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: x}\n';
 const read = (text: string): Loose => readManifest(new TextEncoder().encode(text), 'x.yaml')[0];
 
-/** What kubectl reads: labelling is the least that it does to an object. */
+/**
+ * Returns the object as kubectl reads it. Labelling is the smallest change that prints the object.
+ */
 function asKubectl(manifest: string): Loose {
   const { metadata, ...rest } = kubectl(manifest, 'label', 'judged=yes');
   return rest;
@@ -35,7 +36,7 @@ function asMuster(manifest: string): Loose {
   return rest;
 }
 
-test('what stands in publishers’ files and means something else in YAML 1.2 is read as kubectl reads it', () => {
+test('values of publishers’ files that mean something else in YAML 1.2 are read as kubectl reads them', () => {
   const manifest = `${HEAD}defaults: &d {mode: 0644, on: yes}
 list: [0o17, 0x1F, 0b11, 08, 1_000, -0, +7, 1e3, .5, 5., 12e03, 1e400, _1, 1_, 1:30, 190:20:30, y, N, Off, ~, null, Null, nULL]
 quoted: ["0644", 'on', !!str 7, !!int "7"]
@@ -76,7 +77,7 @@ test('any scalar is read as kubectl reads it', () => {
       minLength: 1,
       maxLength: 7,
     })
-    // Not one that begins or ends a structure.
+    // No character that begins or ends a structure.
     .filter((text) => !/^(-|---|[:?]|.*:|\.\.\.)$/.test(text) && !text.startsWith('- '));
   const [scalars] = fc.sample(fc.array(scalar, { minLength: 3000, maxLength: 3000 }), {
     numRuns: 1,
@@ -131,12 +132,12 @@ const OPERATIONS = [
   { op: 'remove', path: '/spec/template/spec/containers/0/args/0' },
 ] as const;
 
-test('a JSON Patch makes of an object what kubectl makes of it', () => {
+test('a JSON Patch changes an object as kubectl would change it', () => {
   const theirs = kubectl(DEPLOYMENT, 'patch', '--type=json', '-p', JSON.stringify(OPERATIONS));
   expect(patched({ json: OPERATIONS })).toEqual(theirs);
 });
 
-test('a JSON Merge Patch makes of an object what kubectl makes of it', () => {
+test('a JSON Merge Patch changes an object as kubectl would change it', () => {
   const merge = {
     metadata: { labels: { a: null, d: 'e' } },
     spec: {

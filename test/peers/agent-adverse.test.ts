@@ -1,6 +1,6 @@
 /**
- * The real agent against the real listener when something is wrong: it ends with its plan done, or
- * in a hold whose reason `muster explain` gives.
+ * The real agent and the real listener when something is wrong: the agent ends with its plan done,
+ * or in a hold whose reason `muster explain` gives.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -35,7 +35,7 @@ async function configured(mac = CP1_MAC, name = 'cp1'): Promise<Machine & { sess
 
 const PLAN: Plan = { lines: [put('/etc/one', 'one\n'), put('/etc/two', 'two\n')], pollSeconds: 0 };
 
-/** What `muster explain` says of the agent. */
+/** What `muster explain` says about the agent. */
 const explained = () => world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'agent');
 
 const done = (machine: Machine) => ['/etc/one', '/etc/two'].every((at) => machine.exists(at));
@@ -47,7 +47,7 @@ describe('a clock that is off', () => {
   const off = (days: number) => ({
     LD_PRELOAD: library,
     FAKETIME: `${days < 0 ? '-' : '+'}${Math.abs(days) * 86_400}s`,
-    // What is waited for by monotonic time takes as long as ever.
+    // Waits by monotonic time take as long as without the offset.
     FAKETIME_DONT_FAKE_MONOTONIC: '1',
   });
 
@@ -68,7 +68,7 @@ describe('a clock that is off', () => {
     expect(Math.abs(theirs - Date.now() - days * 86_400_000)).toBeLessThan(60_000);
   });
 
-  test('ten years ahead is held where boot reports go, with the machine’s time in the reason', async () => {
+  test('a machine whose clock is ten years ahead is held by a boot report with its time in the reason', async () => {
     world = await open();
     world.plan = PLAN;
     const machine = await configured();
@@ -83,13 +83,13 @@ describe('a clock that is off', () => {
     await world.boot.report(machine.session, { step: 'failed', detail }, '10.77.0.101');
     const phase = world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'phase');
     expect(phase?.reason?.text).toContain(`its clock says ${new Date().getUTCFullYear() + 10}-`);
-    // The clock set right, the same ticket still counts.
+    // After the clock is corrected, the same ticket is still accepted.
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
     expect(done(machine)).toBe(true);
   });
 });
 
-test('a server of another CA gets nothing, and the machine says so where boot reports go', async () => {
+test('the agent sends nothing to a server of another CA, and a boot report says so', async () => {
   world = await open();
   world.plan = PLAN;
   const machine = await configured();
@@ -114,14 +114,14 @@ test('a server of another CA gets nothing, and the machine says so where boot re
   expect(world.asked).toEqual([]);
 });
 
-/** A filesystem of so many KiB at `at`, under the machine's root. */
+/** Mounts a filesystem of `kib` KiB at `at`, under the machine's root. */
 function small(machine: Machine, at: string, kib: number): void {
   fs.mkdirSync(machine.path(at), { recursive: true });
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${kib}k`, 'tmpfs', machine.path(at)]);
   mounted.push(machine.path(at));
 }
 
-test('a full disk is a hold that names it; with room the same plan is done', async () => {
+test('a full disk is a hold that names the disk; once there is room the same plan is done', async () => {
   world = await open();
   const content = { octets: Buffer.alloc(200_000, 'x') };
   world.plan = {
@@ -154,7 +154,7 @@ test('a full disk is a hold that names it; with room the same plan is done', asy
 });
 
 test.for([8, 24, 48, 96])(
-  'with %s KiB for its own work the agent is held or done, and never half way',
+  'with %s KiB for its own files the agent either holds or finishes its plan, and never stops half way',
   async (kib) => {
     world = await open();
     world.plan = PLAN;
@@ -171,8 +171,8 @@ test.for([8, 24, 48, 96])(
 );
 
 /**
- * The octets of TLS that a server may still send to whoever comes this way; then the connection is
- * cut.
+ * A proxy in front of the server. `after` sets how many octets of TLS the server may still send;
+ * then the connection is cut.
  */
 async function cutting(port: number) {
   let left = Number.POSITIVE_INFINITY;
@@ -200,7 +200,7 @@ async function cutting(port: number) {
   };
 }
 
-test('an answer that is cut off anywhere on its way does nothing, and the next whole one is done', async () => {
+test('an answer that is cut off anywhere changes nothing, and the next complete one is done', async () => {
   world = await open();
   const content = { octets: randomBytes(100_000) };
   const tool: PlanLine = { do: 'put', mode: 0o644, path: '/opt/tool', content };
@@ -209,7 +209,7 @@ test('an answer that is cut off anywhere on its way does nothing, and the next w
   onTestFinished(way.close);
   const settings = machine.read('/etc/muster/agent.conf');
   machine.write('/etc/muster/agent.conf', settings.replace(/^server=.*/m, `server=${way.url}`));
-  // Its certificate comes whole: what is cut is the plan.
+  // Its certificate arrives complete; only the plan is cut off.
   expect((await machine.poll()).status).toBe(0);
   world.plan = { lines: [...PLAN.lines, tool], pollSeconds: 0 };
   for (const octets of [500, 3_000, 20_000, 60_000, 100_000]) {
@@ -222,7 +222,7 @@ test('an answer that is cut off anywhere on its way does nothing, and the next w
   expect(done(machine)).toBe(true);
 });
 
-test('an artifact with a wrong hash is thrown away and is a hold that names it; the right one ends it', async () => {
+test('an artifact with a wrong hash is deleted and is a hold that names it; the right artifact ends the hold', async () => {
   world = await open();
   const good = Buffer.from('tool\n');
   let served = Buffer.from('evil\n');
@@ -248,14 +248,14 @@ test('an artifact with a wrong hash is thrown away and is a hold that names it; 
   expect([machine.read('/opt/tool'), done(machine)]).toEqual(['tool\n', true]);
 });
 
-test('every beginning of a plan is nothing, or all of it', async () => {
+test('a plan that is cut off anywhere is done either completely or not at all', async () => {
   world = await open();
   const planner = await Planner.open();
   const { tar } = encodePlan(PLAN);
   const machine = new Machine(planner);
   machines.push(machine);
   machine.command('sleep', '#!/bin/sh\n');
-  // Around each block, and between.
+  // Cuts around each block of the archive, and in the middle of each.
   const cuts = Array.from({ length: tar.length / 512 }, (_, n) => [
     n * 512,
     n * 512 + 1,
@@ -269,7 +269,7 @@ test('every beginning of a plan is nothing, or all of it', async () => {
     .slice(1, cuts.length + 1)
     .map(({ form }, n) => ({ cut: cuts[n]!, hold: form.get('hold'), applied: form.get('applied') }));
   const whole = said.filter(({ applied }) => applied !== '');
-  // The last file's octets end here; what follows is padding, which no hash covers.
+  // The last file's octets end here; the padding after them is covered by no hash.
   const last = tar.lastIndexOf('two\n') + 4;
   for (const { cut, hold } of said) expect([cut, hold === '' || hold === 'bad-plan']).toEqual([cut, true]);
   for (const { cut } of whole) expect(cut).toBeGreaterThanOrEqual(last);
@@ -277,7 +277,7 @@ test('every beginning of a plan is nothing, or all of it', async () => {
   planner.close();
 });
 
-test('what a machine says is taken of that machine alone, whoever it says that it is', async () => {
+test('facts are recorded for the machine that the certificate names, whatever name the facts give', async () => {
   world = await open();
   const [one, two] = [await configured(), await configured(CP2_MAC, 'cp2')];
   await one.poll();
@@ -291,7 +291,7 @@ test('what a machine says is taken of that machine alone, whoever it says that i
     facts: { etcd: { health: 'serving' } },
   });
   expect(world.roster.get('cp1')?.status.agent?.version).toBe('1');
-  // Without a certificate, or by a boot report, nothing is said of etcd at all.
+  // Without a certificate, or in a boot report, facts about etcd are not accepted.
   const asked = world.asked.length;
   expect((await world.curl('/agent/poll', { ...said, clock: '1', bootid: 'b', disk: 'unused' })).status).toBe(
     401,
@@ -301,7 +301,7 @@ test('what a machine says is taken of that machine alone, whoever it says that i
   expect(world.asked).toHaveLength(asked);
 });
 
-test('of two machines that come with one name, the second is held with an alarm, and the first goes on', async () => {
+test('when two machines use one name, the second is held with an alarm, and the first continues', async () => {
   world = await open();
   world.plan = PLAN;
   const first = await configured();
@@ -324,7 +324,7 @@ test('of two machines that come with one name, the second is held with an alarm,
   expect((await first.poll()).status).toBe(0);
 });
 
-test('without its boot host a machine keeps all that it has, through reboots too, and goes on with it when it is back', async () => {
+test('without its boot host a machine keeps everything that it has, also across reboots, and continues when the boot host is back', async () => {
   world = await open();
   const unit = { do: 'run', unit: 'kubelet.service', digest: '1'.repeat(64) } as const;
   world.plan = { lines: [...PLAN.lines, unit, { do: 'step', step: 'units' }], pollSeconds: 0 };
@@ -332,7 +332,7 @@ test('without its boot host a machine keeps all that it has, through reboots too
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(machine.told()).toEqual(['enable kubelet.service', 'start kubelet.service']);
   const settings = machine.read('/etc/muster/agent.conf');
-  // Nobody listens there: the boot host is off.
+  // No process listens on this port, as if the boot host were off.
   machine.write('/etc/muster/agent.conf', settings.replace(/^server=.*/m, `server=https://${LOOPBACK}:1`));
   const before = machine.tree();
   const alone = async () => {
@@ -342,12 +342,12 @@ test('without its boot host a machine keeps all that it has, through reboots too
   };
   await alone();
   machine.reboot();
-  // What is enabled the service manager starts by itself.
+  // The service manager itself starts the enabled units.
   machine.write('/units/kubelet.service.active', '');
   await alone();
   machine.write('/etc/muster/agent.conf', settings);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(done(machine)).toBe(true);
-  // It runs since before anything was changed in this boot, so it is left alone.
+  // It started before anything was changed in this boot, so it is not restarted.
   expect(machine.told().filter((line) => /^(stop|restart|disable)/.test(line))).toEqual([]);
 });

@@ -17,7 +17,7 @@ const reasons = (machine: string, kind: string): (string | undefined)[] =>
     .map((event) => event.reason?.code);
 
 describe('a ticket', () => {
-  it('and a key become a certificate for the machine, whatever the request says of names', async () => {
+  it('a ticket and a key are exchanged for a certificate with the machine’s name, whatever names the request has', async () => {
     world = await open();
     const ticket = await world.configured(CP1_MAC);
     const { csr } = world.key('a');
@@ -34,7 +34,7 @@ describe('a ticket', () => {
     expect(world.agents.identities.get('cp1')?.serial).toBe(certificate.serialNumber.toLowerCase());
   });
 
-  it('gives the same key the same certificate again, also after a restart: a lost answer bricks nothing', async () => {
+  it('a ticket gives the same key the same certificate again, also after a restart, so a lost answer does no harm', async () => {
     world = await open();
     const ticket = await world.configured(CP1_MAC);
     const { csr } = world.key('a');
@@ -46,7 +46,7 @@ describe('a ticket', () => {
     expect(await world.pki.issued('_muster')).toHaveLength(2);
   });
 
-  it('is refused for another key, which is alarmed, and an operator decides', async () => {
+  it('a ticket that was used is refused for another key and raises an alarm until an operator decides', async () => {
     world = await open();
     const ticket = await world.configured(CP1_MAC);
     const [mine, other] = [world.key('a'), world.key('b')];
@@ -56,7 +56,8 @@ describe('a ticket', () => {
     expect(String(refused.body)).toMatch(/^E_TICKET_KEY: /);
     expect(world.roster.get('cp1')?.status.alarm?.code).toBe('other_key');
     expect(reasons('cp1', 'agent.alarm')).toEqual(['other_key']);
-    // The one that has it goes on; nobody here knows which is the machine.
+    // The machine with the certificate continues; the server cannot know which of the two is
+    // genuine.
     expect((await world.poll(mine.key, certificate)).status).toBe(200);
 
     await world.agents.rearm('cp1', { keep: false });
@@ -70,7 +71,7 @@ describe('a ticket', () => {
     expect((await world.poll(other.key, String(second.body))).status).toBe(200);
   });
 
-  it('that two keys bring at once is given to exactly one', async () => {
+  it('a ticket that two keys use concurrently gives exactly one of them a certificate', async () => {
     world = await open();
     for (const round of [1, 2, 3]) {
       const ticket = await world.configured(CP1_MAC);
@@ -81,18 +82,18 @@ describe('a ticket', () => {
       expect(answers.filter(({ status }) => status === 409)).toHaveLength(5);
       const serial = new X509Certificate(won[0]!.body).serialNumber.toLowerCase();
       expect(world.agents.identities.get('cp1')?.serial).toBe(serial);
-      // What was not given out is in no ledger.
+      // A certificate that was not handed out is not in the ledger.
       const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
       expect(agents).toHaveLength(round);
       await world.agents.rearm('cp1', { keep: true });
     }
   });
 
-  it('is good for minutes from the first document that carried it', async () => {
+  it('a ticket expires minutes after the first document that carried it', async () => {
     world = await open();
     const ticket = await world.configured(CP1_MAC);
     world.clock.advance((TICKET_LIFETIME + 1) as Millis);
-    // Asking for the document again does not make it younger.
+    // Fetching the document again does not extend the ticket.
     world.boot.config(ticket.session, 'user-data', 'http://10.77.0.1:8080');
     expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(403);
     expect(reasons('cp1', 'agent.refused')).toEqual(['too_late']);
@@ -101,7 +102,7 @@ describe('a ticket', () => {
     expect((await world.redeem(next, world.key('a').csr)).status).toBe(200);
   });
 
-  it('is refused from an address that is not the machine’s, for another machine’s session, and when wrong', async () => {
+  it('a ticket is refused from another address than the machine’s, for another machine’s session, and when it is wrong', async () => {
     world = await open();
     const one = await world.configured(CP1_MAC, '10.77.0.101');
     const two = await world.configured(CP2_MAC, '10.77.0.102');
@@ -115,7 +116,7 @@ describe('a ticket', () => {
     expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
   });
 
-  it('of a boot that is over is refused; one that the machine ended by being ready is not', async () => {
+  it('a ticket of an ended boot is refused, unless the boot ended because the machine was ready', async () => {
     world = await open();
     const old = await world.configured(CP1_MAC);
     const ticket = await world.configured(CP1_MAC);
@@ -124,7 +125,7 @@ describe('a ticket', () => {
     expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(200);
   });
 
-  it('is for machines with a document that are of a cluster only', async () => {
+  it('a ticket is given only to machines with a document that belong to a cluster', async () => {
     world = await open();
     const ticket = await world.configured(CP1_MAC);
     await world.catalog.apply([
@@ -139,7 +140,7 @@ describe('a ticket', () => {
     expect(reasons('cp1', 'agent.refused')).toEqual(['not_accepted']);
   });
 
-  it('stands in no event, no record in the clear, no preview, and not on the kernel command line', async () => {
+  it('a ticket is in no event, no preview, no record in plain text, and not on the kernel command line', async () => {
     world = await open();
     const answer = await world.powerOn(CP1_MAC);
     const ticket = await world.configured(CP1_MAC);
@@ -154,7 +155,7 @@ describe('a ticket', () => {
     expect(world.settings.get('cp1')?.ticket).toBe('[secret]');
   });
 
-  it('is in no configuration of a machine that is of no cluster', async () => {
+  it('a machine without a cluster has no ticket in its configuration', async () => {
     world = await open();
     const { MAC3 } = await import('../unit/pxe/boot/world.ts');
     const answer = await world.powerOn(MAC3);
@@ -172,7 +173,7 @@ async function joined(mac = CP1_MAC, name = 'a') {
 }
 
 describe('a poll', () => {
-  it('brings facts to the planner and its plan back, with time and revision', async () => {
+  it('a poll takes facts to the planner and returns its plan, with time and revision', async () => {
     world = await open();
     const { key, certificate } = await joined();
     world.plan = { lines: [{ do: 'step', step: 'first' }], pollSeconds: 7 };
@@ -195,16 +196,16 @@ describe('a poll', () => {
     expect(again.headers).toContain('retry-after: 7\r\n');
   });
 
-  it('tells the planner when the machine has seen a later state of this store', async () => {
+  it('a poll with a later revision than the store’s is reported to the planner', async () => {
     world = await open();
     const { key, certificate } = await joined();
     const answer = await world.poll(key, certificate, { revision: '999999' });
     expect(world.asked.at(-1)?.facts.seenRevision).toBe(999_999);
-    // The revision that a machine was sent never decreases.
+    // The revision that is sent to a machine never decreases.
     expect(answer.headers).toContain('muster-revision: 999999\r\n');
   });
 
-  it('is refused without certificate, with one of another CA, and with the one of an earlier boot', async () => {
+  it('a poll is refused without a certificate, with one of another CA, and with one of an earlier boot', async () => {
     world = await open();
     const first = await joined();
     expect((await world.curl('/agent/poll', { agent: '1' })).status).toBe(401);
@@ -224,7 +225,7 @@ describe('a poll', () => {
     expect(reasons('cp1', 'agent.refused')).toEqual(['not_current', 'machine_gone'].slice(1));
   });
 
-  it('is not answered for a certificate of a distrusted generation', async () => {
+  it('a poll with a certificate of a distrusted generation is not answered', async () => {
     world = await open();
     const { newGeneration } = await import('../../src/pki/issue.ts');
     const { addTrusted, distrust, promote } = await import('../../src/pki/keyset.ts');
@@ -238,7 +239,7 @@ describe('a poll', () => {
     world.clock.advance(duration('2h'));
     await world.agents.refresh();
     const trusting = await world.poll(key, certificate).catch((error: Error) => error.message);
-    // This curl trusts the old generation alone; the listener shows the new one's certificate.
+    // This curl trusts only the old generation; the listener's certificate is of the new one.
     expect(trusting).toMatch(/curl: \(60\)/);
     await world.pki.change('_muster', 'transport-ca', (keyset) => distrust(keyset, before));
     world.clock.advance(duration('2h'));
@@ -253,7 +254,7 @@ describe('a poll', () => {
     expect(answer.status).toBe(401);
   });
 
-  it('brings the next certificate for the same key in good time; both count until the machine speaks with the new one', async () => {
+  it('a poll renews the certificate for the same key in good time; both are valid until the machine uses the new one', async () => {
     world = await open();
     const { key, certificate } = await joined();
     world.plan = { lines: [{ do: 'hold', code: 'later', text: 'wait' }], pollSeconds: 5 };
@@ -274,7 +275,7 @@ describe('a poll', () => {
     const { put, next } = await plan(certificate);
     expect(put).toMatch(/^put 0?600 [0-9a-f]{64} \/run\/muster\/agent\/agent\.crt$/);
     expect(new X509Certificate(next!).serialNumber).not.toBe(new X509Certificate(certificate).serialNumber);
-    // A lost answer: the same one again.
+    // After a lost answer the machine gets the same certificate again.
     expect((await plan(certificate)).next).toBe(next);
     expect((await plan(next!)).put).toBeUndefined();
     expect((await world.poll(key, certificate)).status).toBe(401);
@@ -282,7 +283,7 @@ describe('a poll', () => {
     expect(agents).toHaveLength(2);
   });
 
-  it('shows step and hold of the agent at its machine', async () => {
+  it('the machine’s status shows the step and the hold that its agent reported in a poll', async () => {
     world = await open();
     const { key, certificate } = await joined();
     await world.poll(key, certificate, {
@@ -307,7 +308,7 @@ describe('a poll', () => {
     expect(world.roster.get('cp1')?.status.agent?.hold).toBeUndefined();
   });
 
-  it('records a unit that fails again and again once, and shows what it wrote last', async () => {
+  it('a unit that fails again and again is recorded once, with its last output in the status', async () => {
     world = await open();
     const { key, certificate } = await joined();
     for (const at of ['12:00:05', '12:00:18', '12:00:31'])
@@ -321,7 +322,7 @@ describe('a poll', () => {
     expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed', 'unit-failed']);
   });
 
-  it('shows how the boot disk fares, and records it when that changes', async () => {
+  it('the machine’s status shows the state of its boot disk, and every change is recorded', async () => {
     world = await open();
     const { key, certificate } = await joined();
     await world.poll(key, certificate, {});
@@ -341,7 +342,7 @@ describe('a poll', () => {
     });
   });
 
-  it('from a boot that was thought over is alarmed: two systems use one certificate', async () => {
+  it('a poll from a boot that had ended raises an alarm, because two systems use one certificate', async () => {
     world = await open();
     const { key, certificate } = await joined();
     for (const bootid of ['x', 'y']) await world.poll(key, certificate, { bootid });
@@ -350,7 +351,7 @@ describe('a poll', () => {
     expect(world.roster.get('cp1')?.status.alarm?.code).toBe('copied');
   });
 
-  it('is 503 while the planner is not ready, and 400 for facts that are none', async () => {
+  it('a poll is answered with 503 while the planner is not ready, and with 400 when its facts are invalid', async () => {
     world = await open();
     const { key, certificate } = await joined();
     expect((await world.poll(key, certificate, { wal: 'perhaps' })).status).toBe(400);
@@ -366,7 +367,7 @@ function certificateFile(text: string): string {
 }
 
 describe('a machine that runs', () => {
-  it('is given no session, and whoever asks in its name gets nothing; once it is silent it boots', async () => {
+  it('a running machine gets no new session, so others who ask in its name get nothing; once it is silent it may boot', async () => {
     world = await open();
     const { key, certificate, ticket } = await joined();
     await world.poll(key, certificate);
@@ -384,7 +385,7 @@ describe('a machine that runs', () => {
     expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
   });
 
-  it('keeps its certificate against a ticket that somebody got before it was heard', async () => {
+  it('a running machine keeps its certificate when somebody uses a ticket from before its first poll', async () => {
     world = await open();
     const { key, certificate } = await joined();
     const stolen = await world.configured(CP1_MAC);
@@ -394,7 +395,7 @@ describe('a machine that runs', () => {
     expect((await world.poll(key, certificate)).status).toBe(200);
   });
 
-  it('is taken for running after a restart of ours, until it had time to be heard', async () => {
+  it('after a restart of the server a machine counts as running until it has had time to poll', async () => {
     world = await open();
     const { ticket } = await joined();
     await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');

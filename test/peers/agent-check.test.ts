@@ -1,4 +1,4 @@
-/** What a machine must be: each check against a machine that is so, and one that is not. */
+/** The agent's checks of a machine, each with a machine that passes and one that fails. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -20,7 +20,7 @@ afterEach(() => {
   planner.close();
 });
 
-/** What a check says; empty when the machine is as it must be. By both shells, which must agree. */
+/** A check's message, empty when the machine passes. Both shells run it and must agree. */
 function check(...words: readonly string[]): string {
   const said = SHELLS.map(([shell, ...args]) => {
     const file = path.join(SOURCE, 'muster-check.sh');
@@ -42,7 +42,7 @@ test('memory and processors are counted', () => {
   expect(check('cpus', '3')).toBe('2 processors; 3 are needed');
 });
 
-test('control groups, swap and modules are looked for where the kernel says them', () => {
+test('control groups, swap and modules are read from where the kernel lists them', () => {
   expect(check('cgroup2')).toContain('control groups');
   machine.write('/sys/fs/cgroup/cgroup.controllers', 'cpu\n');
   expect(check('cgroup2')).toBe('');
@@ -54,7 +54,7 @@ test('control groups, swap and modules are looked for where the kernel says them
   expect(check('module', 'br-netfilter')).toBe('');
 });
 
-test('a module that is not there is loaded, or it is said', () => {
+test('a missing module is loaded, or reported when that fails', () => {
   const load = (script: string) => {
     machine.command('modprobe', script);
     const file = path.join(SOURCE, 'muster-check.sh');
@@ -66,7 +66,7 @@ test('a module that is not there is loaded, or it is said', () => {
   );
 });
 
-test('a machine-id must be one, and not that of an image', () => {
+test('the machine-id must be valid and must not be that of an image', () => {
   const own = '0123456789abcdef'.repeat(2);
   expect(check('machine-id')).toBe('');
   expect(check('machine-id', 'f'.repeat(32))).toBe('');
@@ -77,7 +77,7 @@ test('a machine-id must be one, and not that of an image', () => {
   }
 });
 
-test('a port is free, or held by a process that may', async () => {
+test('a port must be free or held by an allowed process', async () => {
   fs.rmSync(machine.path('/proc'), { recursive: true });
   fs.symlinkSync('/proc', machine.path('/proc'));
   const program =
@@ -103,7 +103,7 @@ test('a port is free, or held by a process that may', async () => {
   expect(check('port', String(port))).toBe('');
 });
 
-test('writes with their sync are timed, and the file is gone afterwards', () => {
+test('synchronous writes are timed, and their file is deleted afterwards', () => {
   fs.mkdirSync(machine.path('/data'));
   expect(check('fsync', '/data', '60000')).toBe('');
   expect(check('fsync', '/data', '-1')).toMatch(/^of 100 small writes .* took [0-9]+ ms; -1 are allowed$/);
@@ -112,8 +112,8 @@ test('writes with their sync are timed, and the file is gone afterwards', () => 
   expect(check('fsync', '/file', '10')).toContain('cannot write to');
 });
 
-test('slow writes are told from fast ones', () => {
-  // dd as it reports 97 fast writes and 3 slow ones, and all of them together.
+test('a disk with slow writes is reported, one with fast writes passes', () => {
+  // Stands in for dd, with its reports of 97 fast writes, 3 slow ones, and all of them together.
   machine.command(
     'dd',
     `#!/bin/sh
@@ -138,12 +138,12 @@ printf '1+0 records in\\n1+0 records out\\n2300 bytes (2.3 kB, 2.2 KiB) copied, 
   };
   expect(said('46')).toEqual(['', 101]);
   expect(said('44')).toEqual([expect.stringContaining('took 45 ms'), 101]);
-  // None can have taken longer than all.
+  // No single write can have taken longer than all together.
   expect(said('147')).toEqual(['', 1]);
   expect(said('146')).toEqual(['', 101]);
 });
 
-test('the agent holds with the name of the check, and does not repeat one that passed', async () => {
+test('a failed check is a hold with the check’s name, and checks that passed are not repeated', async () => {
   machine.write('/proc/swaps', 'Filename\n/dev/vda2\n');
   machine.write('/proc/meminfo', 'MemTotal: 2097152 kB\n');
   const lines: readonly PlanLine[] = [
@@ -162,7 +162,7 @@ test('the agent holds with the name of the check, and does not repeat one that p
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
 });
 
-test('the unit is accepted by systemd-analyze without a word', () => {
+test('systemd-analyze accepts the agent’s unit without a message', () => {
   const unit = path.join(SOURCE, 'muster-agent.service');
   const done = spawnSync('systemd-analyze', ['verify', '--man=no', '--recursive-errors=no', unit], {
     encoding: 'utf8',
@@ -173,8 +173,8 @@ test('the unit is accepted by systemd-analyze without a word', () => {
 const ip = (...words: readonly string[]) => execFileSync('ip', words);
 
 /**
- * The check in a namespace whose way to 10.9.0.2 has `own` octets here, `others` there, and a way
- * back to here.
+ * Runs the check in a namespace with a link to 10.9.0.2: its MTU is `own` at this end and `others`
+ * at the other end, which has a route back.
  */
 function mtuCheck(own: number, others: number): string {
   for (const side of ['mtu-a', 'mtu-b']) ip('netns', 'add', side);
@@ -199,20 +199,20 @@ function mtuCheck(own: number, others: number): string {
   }
 }
 
-test('a segment may have smaller packets than usual, where the machine’s own device has them', () => {
+test('a segment may have a smaller MTU than usual when the machine’s own device has it too', () => {
   expect(mtuCheck(1500, 1500)).toBe('');
   expect(mtuCheck(1400, 1400)).toBe('');
   expect(mtuCheck(9000, 9000)).toBe('');
 });
 
-test('larger packets than a member takes are noticed', () => {
+test('an MTU that is larger than another member’s is reported', () => {
   expect(mtuCheck(9000, 1500)).toBe(
     '10.9.0.2 answers, but packets of 9000 octets do not reach it in one piece',
   );
 });
 
 test.for(SHELLS)(
-  'under %s the agent says once kubelet has a client certificate, also by a link, and not for a link that leads nowhere',
+  'under %s the agent reports kubelet’s client certificate, also when it is a link, but not when the link is broken',
   async (shell) => {
     const current = '/var/lib/kubelet/pki/kubelet-client-current.pem';
     const joined = async () => {
@@ -228,7 +228,7 @@ test.for(SHELLS)(
   },
 );
 
-test('the agent says what kubectl said of objects that are not in place, while that stands there', async () => {
+test('the agent reports kubectl’s message about objects that are not applied, until they are', async () => {
   machine.write('/run/muster/objects', 'Error from server (Forbidden): no\n');
   await machine.poll();
   expect(planner.facts().objects).toBe('Error from server (Forbidden): no');

@@ -26,7 +26,7 @@ afterEach(async () => {
   planner.close();
 });
 
-/** A machine whose selector is `data`. */
+/** A machine whose data disk is selected by `data`. */
 function start(data: string, settings: Record<string, string> = {}) {
   const machine = new Machine(planner, { data, ...settings });
   const disks = new Disks(machine);
@@ -38,7 +38,7 @@ const MARKER = { do: 'marker', cluster: 'lab', founding: 'f1', member: 'cp1', ma
 const CREATE: PlanLine = { do: 'create-data', device: '/dev/vdb', filesystem: UUID };
 
 test.for(SHELLS)(
-  'by %s, a blank disk becomes the data filesystem; certificate, marker and data are there after a reboot without a ticket',
+  'by %s, a blank disk becomes the data filesystem; certificate, marker and data survive a reboot without a ticket',
   async (shell) => {
     const { machine, disks } = start('serial=S2');
     disks.add('vda', 64, 'S1');
@@ -79,7 +79,7 @@ test.for(SHELLS)(
   },
 );
 
-/** A machine with one disk, which is for its data and to start from. */
+/** A machine whose only disk is both its data disk and its boot disk. */
 function startWithOne(mib: number) {
   const { machine, disks } = start('serial=S2', { boot: 'serial=S2' });
   disks.seePartitions();
@@ -98,7 +98,7 @@ function tableOf(file: string): readonly (readonly [string, number, number])[] {
 }
 
 test.for(SHELLS)(
-  'by %s, the one disk of a machine gets a partition for its data and one to start from; both are found after a reboot',
+  'by %s, a machine’s only disk gets a data partition and a boot partition; both are found after a reboot',
   async (shell) => {
     const { machine, disks, file } = startWithOne(8192);
     const lines: readonly PlanLine[] = [CREATE, MARKER];
@@ -123,7 +123,7 @@ test.for(SHELLS)(
       disk: { state: 'ours', device: '/dev/vdb2', filesystem: UUID, mounted: true },
       marker: { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' },
     });
-    // Its data stay where they are, also when nobody starts from it any more.
+    // Its data stay where they are, also when the disk is no boot disk any more.
     const settings = machine.read('/etc/muster/agent.conf');
     machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
@@ -131,7 +131,7 @@ test.for(SHELLS)(
   },
 );
 
-test('a data disk that was made as a whole stays one, and is no boot disk', async () => {
+test('a data disk without partitions stays a data disk and does not become a boot disk', async () => {
   const { machine, disks } = startWithOne(1024);
   const settings = machine.read('/etc/muster/agent.conf');
   machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
@@ -147,7 +147,7 @@ test('a data disk that was made as a whole stays one, and is no boot disk', asyn
   );
 });
 
-test('one disk that is too small for both is not written to', async () => {
+test('a disk that is too small for data and boot partitions is not written to', async () => {
   const { machine, disks, file } = startWithOne(700);
   planner.plan([CREATE]);
   expect((await machine.poll()).said).toContain(
@@ -157,7 +157,7 @@ test('one disk that is too small for both is not written to', async () => {
   expect(fs.statSync(file).blocks).toBe(0);
 });
 
-test('the mark of a disk that we were dividing counts for nothing once somebody else put a table or a filesystem there', async () => {
+test('the mark of a disk that the agent began to partition is ignored once the disk has another table or filesystem', async () => {
   const { machine, disks, file } = startWithOne(64);
   for (const other of [
     () => execFileSync('sfdisk', ['--quiet', file], { input: 'label: gpt\nname=root\n' }),
@@ -184,7 +184,7 @@ function endsOf(file: string): string {
   return createHash('sha256').update(octets.subarray(0, MIB)).update(octets.subarray(-MIB)).digest('hex');
 }
 
-/** What somebody might miss, and how it got onto the disk. */
+/** Contents that must not be overwritten, and the commands that put them onto the disk. */
 const FOREIGN: readonly (readonly [string, (file: string) => void])[] = [
   ['ext4', (file) => execFileSync('mkfs.ext4', ['-q', '-F', file])],
   ['ext4 with our label but not whole', (file) => execFileSync('mkswap', ['-L', 'MUSTER-DATA', file])],
@@ -192,7 +192,7 @@ const FOREIGN: readonly (readonly [string, (file: string) => void])[] = [
   ['a partition table', (file) => execFileSync('sfdisk', ['--quiet', file], { input: 'label: gpt\n,\n' })],
   ['an MBR', (file) => execFileSync('sfdisk', ['--quiet', file], { input: 'label: dos\n,\n' })],
   [
-    'a GPT of which only the copy at the end is left',
+    'a GPT with only its copy at the end of the disk',
     (file) => {
       execFileSync('sfdisk', ['--quiet', file], { input: 'label: gpt\n,\n' });
       const disk = fs.openSync(file, 'r+');
@@ -201,7 +201,7 @@ const FOREIGN: readonly (readonly [string, (file: string) => void])[] = [
     },
   ],
   [
-    'octets that nobody knows',
+    'unknown octets',
     (file) => {
       const disk = fs.openSync(file, 'r+');
       fs.writeSync(disk, Buffer.from('x'), 0, 1, 700_000);
@@ -211,7 +211,7 @@ const FOREIGN: readonly (readonly [string, (file: string) => void])[] = [
 ];
 
 test.for(FOREIGN)(
-  'a disk with %s is foreign, and is not touched, even if a plan says so',
+  'a disk with %s is foreign and is not written to, even when a plan orders it',
   async ([, fill]) => {
     const { machine, disks } = start('serial=S2');
     const file = disks.add('vdb', 64, 'S2');
@@ -237,7 +237,7 @@ test.for(FOREIGN)(
   },
 );
 
-test('partitions, holders and a write lock that the kernel knows of make a disk foreign', async () => {
+test('a disk with partitions, holders or a write lock in the kernel is foreign', async () => {
   const { machine, disks } = start('serial=S2');
   disks.add('vdb', 64, 'S2');
   const sys = '/sys/block/vdb';
@@ -255,7 +255,7 @@ test('partitions, holders and a write lock that the kernel knows of make a disk 
   expect(planner.facts().disk).toMatchObject({ state: 'foreign', detail: 'is read-only' });
 });
 
-test('a selector takes the one disk that fits all of it; none and several are said', async () => {
+test('a selector finds the one disk that meets all its conditions; none or several are a hold that says so', async () => {
   const { machine, disks } = start('serial=S2');
   disks.add('vda', 64, 'S1');
   disks.add('vdb', 96, 'S2');
@@ -281,7 +281,7 @@ test('a selector takes the one disk that fits all of it; none and several are sa
   expect(await look('model=x')).toBe('none');
 });
 
-test('a disk is not made anew under another name than the plan’s, nor when it already is another filesystem', async () => {
+test('no filesystem is made on a disk of another name than the plan’s, or on one that has another filesystem', async () => {
   const { machine, disks } = start('serial=S2');
   disks.add('vdb', 64, 'S2');
   planner.plan([{ ...CREATE, device: '/dev/vda' } as PlanLine]);
@@ -294,7 +294,7 @@ test('a disk is not made anew under another name than the plan’s, nor when it 
   expect(planner.facts().disk).toMatchObject({ filesystem: UUID });
 });
 
-test('the disk of another machine: its certificate is not used, nothing is written to it, and the marker is said', async () => {
+test('nothing is written to another machine’s disk, its certificate is not used, and the hold names its marker', async () => {
   const first = start('serial=S2');
   const file = first.disks.add('vdb', 64, 'S2');
   planner.plan([CREATE, MARKER]);
@@ -314,7 +314,7 @@ test('the disk of another machine: its certificate is not used, nothing is writt
   expect(listing()).toBe(before);
 });
 
-test('a data disk that shows up late, when the machine has redeemed its ticket: the newer certificate counts from then on', async () => {
+test('when a data disk appears after the ticket was used, the newer certificate is used from then on', async () => {
   const { machine, disks } = start('serial=S2');
   const file = disks.add('vdb', 64, 'S2');
   planner.plan([CREATE, MARKER]);
@@ -334,7 +334,7 @@ test('a data disk that shows up late, when the machine has redeemed its ticket: 
   expect(planner.asked.slice(asked).map(({ path }) => path)).toEqual(['/agent/poll']);
   expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(newer);
   expect(machine.mode('/var/lib/muster/agent/agent.key')).toBe('600');
-  // It outlives the next boot, as the first did; what a power cut left half written does not.
+  // It outlives the next boot like the first; a file half written at a power cut does not.
   machine.write('/var/lib/muster/agent/.muster-new.agent.key', 'half a key');
   disks.unmount();
   machine.reboot();
@@ -343,7 +343,7 @@ test('a data disk that shows up late, when the machine has redeemed its ticket: 
   expect(fs.readdirSync(machine.path('/var/lib/muster/agent'))).not.toContain('.muster-new.agent.key');
 });
 
-test('etcd does not begin anew where a WAL is, or on another filesystem; what was removed is set aside once', async () => {
+test('etcd does not start empty where a WAL exists or on another filesystem; removed data are set aside once', async () => {
   const { machine, disks } = start('serial=S2');
   disks.add('vdb', 64, 'S2');
   planner.plan([CREATE, { do: 'guard-new', filesystem: UUID }]);
@@ -366,7 +366,7 @@ test('etcd does not begin anew where a WAL is, or on another filesystem; what wa
   expect(machine.read('/var/lib/muster/etcd/member/wal/0.wal')).toBe('new');
 });
 
-test('a full disk is a hold, nothing is half written, and the plan goes on when there is room', async () => {
+test('a full disk is a hold, nothing is half written, and the plan continues when there is room', async () => {
   const { machine } = start('');
   fs.mkdirSync(machine.path('/opt'));
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', machine.path('/opt')]);
@@ -390,7 +390,7 @@ test('a full disk is a hold, nothing is half written, and the plan goes on when 
   expect(machine.told()).toEqual(['enable a.service', 'start a.service']);
 });
 
-test('with no room to stage a plan, nothing of it is done, and the reason arrives', async () => {
+test('without room to stage a plan nothing of it is done, and the reason is reported', async () => {
   const { machine } = start('');
   await machine.poll();
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=300k', 'tmpfs', machine.path('/run')]);
@@ -408,7 +408,7 @@ test('with no room to stage a plan, nothing of it is done, and the reason arrive
 });
 
 test.for(SHELLS)(
-  'by %s, a disk is cleared of the cluster that its marker names and of no other; the filesystem and the certificate stay',
+  'by %s, a disk is cleared only of the cluster that its marker names; the filesystem and the certificate stay',
   async (shell) => {
     const { machine, disks } = start('serial=S2');
     disks.add('vdb', 64, 'S2');
@@ -417,7 +417,7 @@ test.for(SHELLS)(
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     machine.write('/var/lib/containerd/image', 'layer');
     machine.write('/var/lib/muster/etcd-started', '');
-    // A restore was under way.
+    // A restore was in progress.
     const image = machine.path('/run/muster/etcd-image');
     fs.mkdirSync(image);
     execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', image]);
@@ -436,7 +436,7 @@ test.for(SHELLS)(
     expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(certificate);
     expect(fs.readFileSync('/proc/self/mountinfo', 'utf8')).not.toContain(image);
     expect(fs.existsSync(machine.path('/etc/kubernetes'))).toBe(false);
-    // Said again, there is nothing left to do; and the next cluster finds the same filesystem.
+    // The repeated order changes nothing, and the next cluster finds the same filesystem.
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     expect(planner.facts().disk).toMatchObject({ state: 'ours', filesystem: UUID, mounted: true });
     expect(planner.facts().marker).toBeUndefined();

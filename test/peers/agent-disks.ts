@@ -1,6 +1,6 @@
 /**
- * Real disks for a machine of the agent's tests: loop devices under the names of disks, in /dev and
- * /sys as the kernel has them.
+ * Real disks for a machine of the agent's tests: loop devices under disks' names in the machine's
+ * /dev and /sys.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -9,7 +9,7 @@ import { type Machine, SOURCE } from './agent-kit.ts';
 
 export const MIB = 1024 * 1024;
 const RESCAN = fileURLToPath(new URL('agent-partitions.sh', import.meta.url));
-/** The real one, and then what the kernel does. */
+/** Runs the real sfdisk, then shows the partitions as the kernel would. */
 const SFDISK = `#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 sfdisk "$@" || exit
@@ -18,8 +18,8 @@ exec sh ${RESCAN} "$MUSTER_ROOT" "\${node##*/}"
 `;
 
 /**
- * Others look for a free device at the same moment: the first that sets it up has it. Returns its
- * path.
+ * Sets up a free loop device and returns its path. Other processes may look for one at the same
+ * moment; then it tries again.
  */
 export function attachLoop(file: string): string {
   for (let attempt = 1; ; attempt++)
@@ -51,7 +51,7 @@ export class Disks {
     return file;
   }
 
-  /** The disk behind `file`, as `name`. */
+  /** Attaches the disk behind `file` as `name`. */
   plug(name: string, file: string, serial: string): void {
     const loop = attachLoop(file);
     this.#loops.push(loop);
@@ -76,7 +76,7 @@ export class Disks {
     this.#machine.command('sfdisk', SFDISK);
   }
 
-  /** Takes it out; its file stays. */
+  /** Detaches the disk; its file stays. */
   unplug(name: string): void {
     const number = this.#machine.read(`/sys/block/${name}/dev`).trim().slice(2);
     execFileSync('losetup', ['--detach', `/dev/loop${number}`]);
@@ -86,7 +86,7 @@ export class Disks {
     fs.rmSync(this.#machine.path(`/sys/block/${name}`), { recursive: true });
   }
 
-  /** Unmounts all that the machine has mounted, the last first. */
+  /** Unmounts everything that the machine has mounted, the last first. */
   unmount(): void {
     const mounts = fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
     for (const line of mounts.reverse()) {
@@ -96,8 +96,8 @@ export class Disks {
   }
 
   /**
-   * Once more is nothing: a device that was given back may be somebody else's by then, in this
-   * process or in the other half of the stage.
+   * Frees the devices. A second call does nothing, because another test may use a freed device by
+   * then.
    */
   close(): void {
     this.unmount();
@@ -105,18 +105,18 @@ export class Disks {
     for (const loop of this.#loops.splice(0)) execFileSync('losetup', ['--detach', loop]);
   }
 
-  /** Without a file behind it a disk has none. */
+  /** Removes the partitions' devices: a disk without a file behind it has none. */
   #detachPartitions(name: string): void {
     fs.rmSync(this.#machine.path(`/sys/block/${name}/backing`), { force: true });
     execFileSync('sh', [RESCAN, this.#machine.root, name]);
   }
 }
 
-/** Asks muster-disk.sh as muster-boot.sh does. */
+/** Runs muster-disk.sh as muster-boot.sh does. */
 export const askDisk = (machine: Machine, ...args: readonly string[]): string =>
   execFileSync('sh', [`${SOURCE}/muster-disk.sh`, ...args], { env: machine.env(), encoding: 'utf8' });
 
-/** What was killed a moment ago may still hold it. */
+/** Retries, because a process that was just killed may still hold the device. */
 function unmount(at: string): void {
   for (let tries = 50; tries > 0; tries--) {
     if (spawnSync('umount', [at]).status === 0) return;

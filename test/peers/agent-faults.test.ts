@@ -1,6 +1,6 @@
 /**
- * What goes wrong with a plan, on the way or on the machine: a reason with the next poll, and
- * nothing half done.
+ * Plans that fail on the way or on the machine: the next poll has the reason, and nothing is half
+ * done.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -27,7 +27,7 @@ const TWO = [put('/etc/one', 'one\n'), put('/etc/two', 'two\n')];
 const touched = () => ['/etc/one', '/etc/two'].filter((at) => machine.exists(at));
 const tarOf = (lines: readonly PlanLine[]): Buffer => encodePlan({ lines, pollSeconds: 0 }).tar;
 
-/** Polls twice: what the second one says of the first. */
+/** Polls twice; returns what the second poll reports about the first plan. */
 async function held(shell: Shell = SHELLS[0]) {
   expect((await machine.poll(shell)).status).toBe(1);
   await machine.poll(shell);
@@ -37,8 +37,8 @@ async function held(shell: Shell = SHELLS[0]) {
 }
 
 /**
- * Lets one agent have all of these answers, without pauses; resolves to what it said of each with
- * the next poll.
+ * Gives one agent all of these answers, without pauses; resolves to what it reported about each
+ * with the next poll.
  */
 async function answered(bodies: readonly Uint8Array[]) {
   machine.command('sleep', '#!/bin/sh\n');
@@ -51,14 +51,14 @@ async function answered(bodies: readonly Uint8Array[]) {
     .map(({ form }) => form.get('hold'));
 }
 
-test('a plan that was cut off anywhere is not begun', async () => {
+test('no part of a plan that was cut off anywhere is done', async () => {
   const whole = tarOf(TWO);
   const cuts = [0, 1, 511, 512, 600, 1024, 1030, 1536, 2047, 2048, 2560, 2570];
   expect(await answered(cuts.map((at) => whole.subarray(0, at)))).toEqual(cuts.map(() => 'bad-plan'));
   expect(touched()).toEqual([]);
 });
 
-test('a plan whose connection breaks is not begun, and is asked for again', async () => {
+test('a plan whose connection breaks is not begun, and the agent polls again', async () => {
   await machine.poll();
   planner.answers.push({ status: 200, body: tarOf(TWO), cutAt: 2000 });
   expect((await machine.poll()).status).toBe(1);
@@ -113,13 +113,13 @@ const UNKNOWN = [
   'hold code',
 ];
 
-test('a line that is not known, or could mean something else, ends the plan before it begins', async () => {
+test('an unknown or ambiguous line makes the agent reject the plan before it does anything', async () => {
   const holds = await answered(UNKNOWN.map((line) => raw(GOOD, line)));
   expect(UNKNOWN.map((line, n) => [line, holds[n]])).toEqual(UNKNOWN.map((line) => [line, 'unknown-line']));
   expect(touched()).toEqual([]);
 });
 
-test('busybox does not know these lines either', async () => {
+test('the agent under busybox rejects these lines too', async () => {
   for (const line of UNKNOWN.slice(0, 4)) {
     planner.answers.push({ status: 200, body: raw(GOOD, line) });
     expect([line, (await machine.poll(SHELLS[1])).said]).toEqual([
@@ -130,7 +130,7 @@ test('busybox does not know these lines either', async () => {
   expect(touched()).toEqual([]);
 });
 
-test('what cannot be written is a hold with the reason, the rest is not done, and the next plan goes on', async () => {
+test('a file that cannot be written is a hold with the reason, the rest is not done, and the next plan continues', async () => {
   machine.write('/etc/dir/inside', '');
   planner.plan([put('/etc/one', 'one\n'), put('/etc/dir', 'not a directory\n'), put('/etc/two', 'two\n')]);
   expect(await held()).toEqual({ code: 'write-failed', text: expect.stringContaining('/etc/dir') });
@@ -143,7 +143,7 @@ test('what cannot be written is a hold with the reason, the rest is not done, an
   expect(planner.facts().hold).toBeUndefined();
 });
 
-test('a unit that does not start is a hold, and is tried again with the same plan', async () => {
+test('a unit that does not start is a hold, and the same plan tries it again', async () => {
   machine.write('/units/a.service.broken', '');
   const lines: readonly PlanLine[] = [{ do: 'run', unit: 'a.service', digest: 'd' }];
   planner.plan(lines);
@@ -162,7 +162,7 @@ test('a unit that does not start is a hold, and is tried again with the same pla
   expect(machine.told()).toEqual(['enable a.service', 'start a.service']);
 });
 
-test('a hold of the plan is said with every poll, and what stood before it is done', async () => {
+test('a hold line in the plan is reported with every poll, and the lines before it are done', async () => {
   const text = 'A person — or two — must act: 100 % & more';
   planner.plan([put('/etc/one', 'one\n'), { do: 'hold', code: 'no-quorum', text }]);
   for (let n = 0; n < 3; n++) await machine.poll();
@@ -170,7 +170,7 @@ test('a hold of the plan is said with every poll, and what stood before it is do
   expect(touched()).toEqual(['/etc/one']);
 });
 
-test('a file that needs a key which the machine does not have is a hold', async () => {
+test('a file that needs a key that the machine does not have is a hold', async () => {
   const content = { text: '' };
   planner.plan([
     { do: 'put-with-key', mode: 0o600, path: '/etc/one', leaf: 'kubelet', append: 'pem', content },

@@ -1,4 +1,4 @@
-/** What a plan has fetched from the boot server by hash. */
+/** Files that a plan has the agent fetch from the boot server by hash. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -31,7 +31,7 @@ afterEach(() => {
 
 const sha256Of = (octets: Uint8Array): string => createHash('sha256').update(octets).digest('hex');
 
-test('a file is fetched by its hash, what was cut off is gone on with, and what is wrong is thrown away', async () => {
+test('a file is fetched by its hash, an interrupted download is resumed, and a wrong file is deleted', async () => {
   const content = Buffer.alloc(300_000, 'tool');
   const sha256 = sha256Of(content);
   const ranges: (string | undefined)[] = [];
@@ -73,7 +73,7 @@ test('a file is fetched by its hash, what was cut off is gone on with, and what 
   expect(fs.readdirSync(machine.path('/opt/bin'))).toEqual(['tool']);
 });
 
-test('an archive is unpacked once, and again when a later one may have written over it', async () => {
+test('an archive is unpacked once, and again when a later archive may have overwritten its files', async () => {
   const archives = new Map<string, Buffer>();
   const pack = (text: string): string => {
     machine.write('/pack/tool', text);

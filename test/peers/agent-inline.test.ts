@@ -1,6 +1,6 @@
 /**
- * A machine whose secrets come with its first configuration: what is served, to whom, how often,
- * and what the scripts make of it.
+ * A machine whose secrets come with its first configuration (`delivery: inline`): what is served,
+ * to whom, how often, and what the agent's scripts do with it.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -45,7 +45,7 @@ async function booted(): Promise<string> {
 const ask = async (session: string, peer = '10.77.0.101'): Promise<ConfigAnswer> =>
   (await world.boot.inline!(session, 'user-data', { ...BASE, peer }))!;
 
-/** What cloud-init would write: path → content. */
+/** The files that cloud-init would write, by path. */
 function filesOf(answer: ConfigAnswer): Map<string, Buffer> {
   if (!answer.ok) throw new Error(answer.why);
   const { write_files: files } = load(answer.body) as {
@@ -59,7 +59,7 @@ function filesOf(answer: ConfigAnswer): Map<string, Buffer> {
   );
 }
 
-test('the plan comes whole, once, to the machine’s own address; who asks again is refused and alarmed', async () => {
+test('the complete plan is served once, to the machine’s own address; a second request is refused and raises an alarm', async () => {
   const session = await booted();
   expect(await ask(session, '10.77.0.66')).toMatchObject({ ok: false, status: 'gone' });
   const answer = await ask(session);
@@ -78,14 +78,14 @@ test('the plan comes whole, once, to the machine’s own address; who asks again
   expect(world.roster.get('cp1')?.status.alarm?.code).toBe('served_before');
   const refused = world.events.list({ subject: 'cp1' }).filter(({ kind }) => kind === 'config.refused');
   expect(refused.map(({ reason }) => reason?.code)).toEqual(['foreign_address', 'served_before']);
-  // Nothing of it stands where people look, in an event or in the store.
+  // No secret of it is shown to people, in an event or in the store.
   expect(world.boot.render('cp1').files['user-data']).not.toContain('EC PRIVATE');
   expect(JSON.stringify(world.events.list({}))).not.toContain('PRIVATE');
   await world.roster.flush();
   expect(JSON.stringify((await world.store.list('')).records)).not.toContain('of w1');
 });
 
-test('of two that ask at once one has it, also after a restart', async () => {
+test('of two concurrent requests one gets the plan, also after a restart', async () => {
   const session = await booted();
   const answers = await Promise.all([ask(session), ask(session), ask(session)]);
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1);
@@ -94,7 +94,7 @@ test('of two that ask at once one has it, also after a restart', async () => {
   expect((await ask(session)).ok).toBe(false);
 });
 
-test('a boot host that was started anew before the machine asked serves it all the same', async () => {
+test('a boot host that restarted before the machine asked still serves the plan', async () => {
   const session = await booted();
   world = await world.again();
   world.inline = async () => ({ lines: LINES, pollSeconds: 0 });
@@ -102,7 +102,7 @@ test('a boot host that was started anew before the machine asked serves it all t
   expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
 });
 
-test('while its plan cannot be made the machine asks again, and the document is not spent', async () => {
+test('while the plan cannot be made the machine asks again, and the document is not used up', async () => {
   const session = await booted();
   const { MusterError } = await import('../../src/base/errors.ts');
   world.inline = async () => {
@@ -113,12 +113,12 @@ test('while its plan cannot be made the machine asks again, and the document is 
   expect((await ask(session)).ok).toBe(true);
 });
 
-test('a new boot has new ones, an alarmed machine has none, and explanation and listing say that it is so', async () => {
+test('a new boot has new secrets, a machine with an alarm gets none, and explain and get say so', async () => {
   const session = await booted();
   await ask(session);
   const next = (await world.powerOn(CP1_MAC)).session!.id;
   expect(await ask(next)).toMatchObject({ ok: true });
-  // The first boot is over: what it was given is not asked for in its name any more.
+  // The first boot is over, so requests in its name are refused.
   expect(await world.boot.inline!(session, 'user-data', { ...BASE, peer: '10.77.0.101' })).toBeUndefined();
   await ask(next);
   const alarmed = (await world.powerOn(CP1_MAC)).session!.id;
@@ -130,7 +130,7 @@ test('a new boot has new ones, an alarmed machine has none, and explanation and 
   );
 });
 
-test('other documents and other machines are not concerned', async () => {
+test('other documents and other machines are served as usual', async () => {
   const session = await booted();
   const { MAC3 } = await import('../unit/pxe/boot/world.ts');
   const other = (await world.powerOn(MAC3)).session!.id;
@@ -141,7 +141,7 @@ test('other documents and other machines are not concerned', async () => {
   expect((await ask(session)).ok).toBe(true);
 });
 
-/** A machine with what its first configuration wrote, and nobody to ask. */
+/** A machine with the files of its first configuration and no server. */
 async function machineOf(answer: ConfigAnswer): Promise<Machine> {
   const planner = await Planner.open();
   const room = new Machine(planner);
@@ -149,7 +149,7 @@ async function machineOf(answer: ConfigAnswer): Promise<Machine> {
   rooms.push(room);
   const files = filesOf(answer);
   for (const [at, content] of files) room.write(at, content);
-  // It may set its clock; here that would be the host's.
+  // It would set the clock, which here is the host's.
   const settings = String(files.get('/etc/muster/agent.conf'));
   expect(settings).toMatch(/^clock=set$/m);
   room.write('/etc/muster/agent.conf', settings.replace('clock=set\n', ''));
@@ -164,7 +164,7 @@ function inline(room: Machine, shell: Shell = SHELLS[0]): number | null {
 }
 
 test.for(SHELLS)(
-  'by %s, the scripts do it without asking anybody, and keep no second copy',
+  'by %s, the scripts do an inline plan without any server, and keep no second copy of it',
   async (shell) => {
     const room = await machineOf(await ask(await booted()));
     expect(inline(room, shell)).toBe(0);
@@ -178,7 +178,7 @@ test.for(SHELLS)(
   },
 );
 
-test('a plan that is damaged, or cannot be done, is said where boot reports go, and nothing is lost', async () => {
+test('a plan that is damaged or cannot be done is named in a boot report, and no data are lost', async () => {
   const room = await machineOf(await ask(await booted()));
   const whole = fs.readFileSync(room.path('/etc/muster/inline.tar'));
   room.write('/etc/muster/inline.tar', whole.subarray(0, whole.length / 2));

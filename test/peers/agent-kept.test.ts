@@ -1,6 +1,6 @@
 /**
- * What a machine with a boot disk keeps, and does by itself while the boot server does not answer.
- * Root, inside scripts/in-namespace.sh.
+ * The plan that a machine with a boot disk keeps and does by itself while the boot server does not
+ * answer. Needs root and scripts/in-namespace.sh.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -50,7 +50,7 @@ afterEach(async () => {
   assets.close();
 });
 
-/** Where the server of files is. */
+/** The address of the file server. */
 const files = (): string => `http://127.0.0.1:${(assets.address() as AddressInfo).port}`;
 
 function asset(octets: Buffer): { readonly url: string; readonly sha256: string } {
@@ -88,7 +88,7 @@ function startsByItself(): void {
   );
 }
 
-/** Nobody answers, as of now. */
+/** Stops the server, so that no request is answered from now on. */
 function silence(): void {
   planner.close();
   assets.closeAllConnections();
@@ -96,7 +96,7 @@ function silence(): void {
 }
 
 test.for(SHELLS)(
-  'by %s, a machine that starts by itself does its last plan with what was fetched before',
+  'by %s, a machine that starts from its boot disk does its last plan with the files that it fetched before',
   async (shell) => {
     planner.plan([CREATE, MARKER]);
     expect((await machine.poll(shell)).status).toBe(0);
@@ -116,20 +116,20 @@ test.for(SHELLS)(
     expect(machine.mode('/opt/bin/tool')).toBe('755');
     expect(machine.read('/opt/cni/plugin')).toBe('bridge');
     expect(machine.told()).toContain('start kubelet.service');
-    // Again it has nothing to do.
+    // The second time it has nothing to do.
     await machine.poll(shell);
     expect(machine.told()).toEqual([]);
   },
 );
 
-test('a machine that came from the network waits for the server that it came from, and says so when it had to do without', async () => {
+test('a machine that booted from the network waits for its server, and reports later that it went on without it', async () => {
   planner.plan([CREATE, MARKER]);
   await machine.poll();
   planner.standing = lines();
   expect((await machine.poll()).status).toBe(0);
   startsByItself();
   machine.write('/proc/cmdline', 'boot=muster\n');
-  // Nobody listens there.
+  // No process listens on this port.
   const settings = machine.read('/etc/muster/agent.conf');
   machine.write('/etc/muster/agent.conf', settings.replace(/^server=.*$/m, 'server=https://127.0.0.1:1'));
   await machine.poll();
@@ -146,7 +146,7 @@ test('a machine that came from the network waits for the server that it came fro
   expect(planner.facts().applied).toBeDefined();
 });
 
-test('what is for one moment only is not kept: to begin etcd, to set its data aside, to leave', async () => {
+test('orders that count only once (start etcd empty, set its data aside, leave) are not kept', async () => {
   planner.plan([CREATE, MARKER]);
   await machine.poll();
   for (const line of [
@@ -162,7 +162,7 @@ test('what is for one moment only is not kept: to begin etcd, to set its data as
   planner.plan(lines());
   await machine.poll();
   expect(machine.exists('/var/lib/muster/kept/plan.tar')).toBe(true);
-  // Only now the boot disk is worth writing; here it fails, since no image was booted.
+  // Only now the boot disk is written; here that fails, since no image was booted.
   await expect
     .poll(() => machine.exists('/run/muster/bootdisk') && machine.read('/run/muster/bootdisk'))
     .toMatch(/^failed /);
@@ -172,7 +172,7 @@ test('what is for one moment only is not kept: to begin etcd, to set its data as
   expect(machine.exists('/var/lib/muster/kept')).toBe(false);
 });
 
-test('a member whose etcd had data does nothing by itself when they are gone', async () => {
+test('a member whose etcd data are gone does nothing without the boot server', async () => {
   planner.plan([CREATE, MARKER]);
   await machine.poll();
   machine.write('/var/lib/muster/etcd/member/wal/0-0.wal', 'x');
@@ -186,7 +186,7 @@ test('a member whose etcd had data does nothing by itself when they are gone', a
   expect(machine.exists('/etc/name')).toBe(false);
 });
 
-test('a kept file that is no longer what it was is not used, and one that no plan names any more is dropped', async () => {
+test('a kept file that has changed is not used, and one that no plan names any more is deleted', async () => {
   planner.plan([CREATE, MARKER]);
   await machine.poll();
   const all = lines();
@@ -209,7 +209,7 @@ test('a kept file that is no longer what it was is not used, and one that no pla
   expect(machine.exists(`/var/lib/muster/kept/${plugin}`)).toBe(false);
 });
 
-test('a full data filesystem is a hold that says so, and the last plan that was kept stays', async () => {
+test('a full data filesystem is a hold that says so, and the last kept plan stays', async () => {
   planner.plan([CREATE, MARKER]);
   await machine.poll();
   planner.plan(lines());
@@ -231,7 +231,7 @@ test('a full data filesystem is a hold that says so, and the last plan that was 
   expect(fs.readFileSync(machine.path('/var/lib/muster/kept/plan.tar')).equals(before)).toBe(true);
 });
 
-test('without a boot disk nothing is kept, and what was kept goes', async () => {
+test('without a boot disk nothing is kept, and an earlier kept plan is deleted', async () => {
   const settings = machine.read('/etc/muster/agent.conf');
   machine.write('/etc/muster/agent.conf', settings.replace(/^boot=.*\n/m, ''));
   planner.plan([CREATE, MARKER]);
@@ -247,11 +247,11 @@ test.each([
   ['cloud-init', 'ds=nocloud;s=URL/', ['user-data', 'meta-data', 'network-config']],
   ['Ignition', 'ignition.firstboot ignition.config.url=URL/ignition', ['ignition']],
 ])(
-  'the first configuration that %s was given is fetched once more, for the boot disk',
+  'the first configuration for %s is fetched again and put onto the boot disk',
   async (_, argument, names) => {
     for (const name of names) content.set(`/${name}`, Buffer.from(`the ${name}`));
     machine.write('/proc/cmdline', `boot=muster ${argument.replace('URL', files())}\n`);
-    // Not waited for in place: this process serves what it fetches.
+    // Must not block, because this process serves the files that the agent fetches.
     await promisify(execFile)('sh', [`${SOURCE}/muster-boot.sh`, 'seed'], { env: machine.env() });
     const at = '/run/muster/boot/seed/kept/seed';
     expect(fs.readdirSync(machine.path(at)).sort()).toEqual([...names].sort());
@@ -261,7 +261,7 @@ test.each([
 
 const disk = (...args: readonly string[]): string => askDisk(machine, ...args);
 
-test('a blank disk becomes a boot disk with one partition of ours, and no other disk does', async () => {
+test('a blank disk becomes a boot disk with one Muster partition, and no other disk is touched', async () => {
   expect(disk('boot-look', 'serial=S1')).toBe('disk=blank\ndevice=/dev/vda\npartition=\ndetail=\n');
   disk('boot-create', 'serial=S1', '/dev/vda');
   const file = machine.path('/vda.img');
@@ -276,14 +276,14 @@ test('a blank disk becomes a boot disk with one partition of ours, and no other 
     }),
   ]);
 
-  // As the kernel then shows it.
+  // The partition as the kernel then shows it.
   machine.write('/sys/block/vda/vda1/partition', '1\n');
   machine.write('/sys/block/vda/vda1/uevent', 'DEVTYPE=partition\nPARTN=1\nPARTNAME=MUSTER-BOOT\n');
   expect(disk('boot-look', 'serial=S1')).toBe('disk=ours\ndevice=/dev/vda\npartition=/dev/vda1\ndetail=\n');
   const before = fs.readFileSync(file);
   disk('boot-create', 'serial=S1', '/dev/vda');
   expect(fs.readFileSync(file).equals(before)).toBe(true);
-  // It is no data disk, and somebody else's partition no boot disk.
+  // A boot disk is not a data disk, and a disk with another's partition is not a boot disk.
   expect(disk('look', 'serial=S1')).toContain('disk=foreign');
   machine.write('/sys/block/vda/vda1/uevent', 'DEVTYPE=partition\nPARTN=1\nPARTNAME=root\n');
   expect(disk('boot-look', 'serial=S1')).toContain('disk=foreign');

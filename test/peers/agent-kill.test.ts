@@ -1,5 +1,5 @@
 /**
- * The agent killed at every point: run again, it ends in the same state. Root, inside
+ * An agent that is killed at any point and run again ends in the same state. Needs root and
  * scripts/in-namespace.sh.
  */
 import { execFileSync } from 'node:child_process';
@@ -17,12 +17,12 @@ import { Containerd, CTR, contentsOf, EtcdAlone, IMAGE, packImage, write } from 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 const MARKER = { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
 const KEYS = 20;
-/** Everything by which the agent changes anything; the shell itself only writes below /run. */
+/** All commands with which the agent changes anything; the shell itself only writes below /run. */
 const EFFECTS =
   'cp mv ln rm rmdir mkdir chmod touch sync truncate tar dd curl openssl systemctl sfdisk mkfs.ext4 mount umount ctr'.split(
     ' ',
   );
-/** What does not lie where programs lie. */
+/** The commands that are not in a directory of programs. */
 const STANDS_IN = ['systemctl', 'sfdisk'] as const;
 const ELSEWHERE: Readonly<Record<string, string>> = {
   ctr: CTR,
@@ -33,19 +33,19 @@ echo $((n + ${points})) >"$MUSTER_ROOT/n"
 [ "$n" != "$KILL" ] || kill -KILL 0
 `;
 
-/** A command that counts itself, and is killed with all that the agent runs when its turn comes. */
+/** Wraps a command: it counts itself and, at its turn, is killed with everything the agent runs. */
 function counting(name: string): string {
   const real =
     ELSEWHERE[name] ??
     ['/usr/bin', '/bin', '/usr/sbin', '/sbin'].map((at) => `${at}/${name}`).find((at) => fs.existsSync(at));
-  // Whether etcd answers on the copy is asked as often as it takes.
+  // How often the agent asks etcd on the copy depends on the time, so these calls do not count.
   const uncounted = name === 'curl' ? `case "$*" in *--unix-socket*) exec ${real} "$@" ;; esac\n` : '';
   return `#!/bin/sh\n${uncounted}${COUNTED(1)}exec ${real} "$@"\n`;
 }
 
 /**
- * Programs of the image count themselves where they lie; a second time when they have run for a
- * while.
+ * Wraps programs of the image in their places; they count themselves, and a second time when they
+ * have run for a while.
  */
 const IN_IMAGE = `#!/bin/sh
 ${COUNTED(2)}[ $((n + 1)) != "$KILL" ] || { "$0.real" "$@" & sleep 0.7; kill -KILL 0; }
@@ -56,7 +56,7 @@ let planner: Planner;
 let files: http.Server;
 let lines: readonly PlanLine[];
 let containerd: Containerd;
-/** A data disk with etcd's data, as a member leaves it that lost its power. */
+/** A data disk with etcd's data, as after a power cut. */
 let written: string;
 let home: string;
 
@@ -120,7 +120,7 @@ async function writtenDisk(): Promise<string> {
   return kept;
 }
 
-/** A machine that is killed with all that it runs before its `n`th effect. */
+/** A machine that is killed, with everything that it runs, before its `n`th effect. */
 class Victim {
   readonly machine: Machine;
   readonly #disks: Disks;
@@ -144,7 +144,7 @@ class Victim {
     powerOn?.(this.machine);
   }
 
-  /** Polls once; killed at effect `at`, if it comes so far. */
+  /** Polls once; is killed at effect `at` if it gets that far. */
   async run(at: number): Promise<{ status: number | string; said: string }> {
     this.machine.write('/n', '0\n');
     return this.machine.poll(undefined, { KILL: String(at) });
@@ -161,8 +161,8 @@ class Victim {
   }
 
   /**
-   * Everything that outlives a boot, without keys and certificates, and what runs. Of etcd's restored
-   * data only the names count.
+   * Everything that outlives a boot, without keys and certificates, and what runs. Of etcd's
+   * restored data only the names count.
    */
   state() {
     const tree = Object.entries(this.machine.tree(/^\/var\/lib\/muster\/etcd\//)).map(([at, text]) => [
@@ -184,7 +184,7 @@ class Victim {
 
 interface Case {
   readonly lines: readonly PlanLine[];
-  /** An image of the data disk, or the MiB of a blank one; absent: a small one. */
+  /** An image of the data disk, or the size of a blank one in MiB; absent: a small blank one. */
   readonly disk?: string | number;
   /** More settings for the agent. */
   readonly settings?: Readonly<Record<string, string>>;
@@ -199,8 +199,8 @@ interface Case {
 }
 
 /**
- * Killed before each of its effects, every other time with the power cut, a machine ends where it
- * would have ended.
+ * Kills a machine before each of its effects, every other time with a power cut, and checks that it
+ * ends in the state of a run that nobody kills.
  */
 async function killedAnywhere(of: Case): Promise<void> {
   planner.standing = of.lines;
@@ -244,7 +244,7 @@ async function killedAnywhere(of: Case): Promise<void> {
 const TIMEOUT = 1_500_000;
 
 test(
-  'killed before any of its effects, every other time with the power cut, the agent ends where it would have ended',
+  'an agent that is killed before any of its effects, every other time with a power cut, ends in the same state',
   {
     timeout: TIMEOUT,
   },
@@ -260,30 +260,33 @@ test(
     }),
 );
 
-test('so it does while it makes two partitions of its only disk', { timeout: TIMEOUT }, () =>
-  killedAnywhere({
-    lines: [
-      { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
-      { do: 'marker', ...MARKER },
-      { do: 'step', step: 'divided' },
-    ],
-    disk: 1024,
-    settings: { boot: 'serial=S2' },
-    prepare: (machine) => machine.write('/proc/cmdline', 'boot=muster\n'),
-    whole({ tree }, effects) {
-      expect(tree['/var/lib/muster/marker']).toBe('600 lab f1 cp1 cp1\n');
-      expect(effects).toBeGreaterThan(40);
-    },
-    async resumed(machine) {
-      const file = machine.path('/vdb.img');
-      const names = execFileSync('sfdisk', ['--dump', file], { encoding: 'utf8' }).match(/name="[^"]*"/g);
-      expect(names).toEqual(['name="MUSTER-BOOT"', 'name="MUSTER-DATA"']);
-    },
-  }),
+test(
+  'an agent that is killed while it makes two partitions on its only disk ends in the same state',
+  { timeout: TIMEOUT },
+  () =>
+    killedAnywhere({
+      lines: [
+        { do: 'create-data', device: '/dev/vdb', filesystem: UUID },
+        { do: 'marker', ...MARKER },
+        { do: 'step', step: 'divided' },
+      ],
+      disk: 1024,
+      settings: { boot: 'serial=S2' },
+      prepare: (machine) => machine.write('/proc/cmdline', 'boot=muster\n'),
+      whole({ tree }, effects) {
+        expect(tree['/var/lib/muster/marker']).toBe('600 lab f1 cp1 cp1\n');
+        expect(effects).toBeGreaterThan(40);
+      },
+      async resumed(machine) {
+        const file = machine.path('/vdb.img');
+        const names = execFileSync('sfdisk', ['--dump', file], { encoding: 'utf8' }).match(/name="[^"]*"/g);
+        expect(names).toEqual(['name="MUSTER-BOOT"', 'name="MUSTER-DATA"']);
+      },
+    }),
 );
 
 test(
-  'so it does when it clears a disk that is in use, and what it left stays known',
+  'an agent that is killed while it clears a disk in use ends in the same state, and the departure stays recorded',
   { timeout: TIMEOUT },
   () =>
     killedAnywhere({
@@ -293,8 +296,8 @@ test(
       ],
       disk: written,
       prepare(machine) {
-        // What a machine of a cluster has: mounted, bound a second time, and a container of its own
-        // below.
+        // Like a machine of a cluster: the disk is mounted, bound a second time, and has a
+        // container's mount below it.
         machine.write('/etc/kubernetes/pki/ca.crt', 'ca');
         const state = machine.path('/var/lib/muster');
         fs.mkdirSync(state, { recursive: true });
@@ -326,7 +329,7 @@ test(
     }),
 );
 
-test('so it does when it restores etcd by an image, also killed while etcd replays its log, and no key is lost', {
+test('an agent that is killed while it restores etcd with an image, also while etcd replays its log, loses no key', {
   timeout: TIMEOUT,
 }, async () => {
   const set = `${home}/set`;

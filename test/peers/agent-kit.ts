@@ -1,5 +1,5 @@
 /**
- * One machine in a directory, with the real agent, and a server of node:https that answers as ours
+ * A machine in a directory with the real agent, and a server of node:https that answers as Muster
  * does.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -26,7 +26,7 @@ import { MUSTER_SCOPE } from '../../src/store/keys.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
 
 export const SOURCE = path.join(import.meta.dirname, '../../src/agent');
-/** Both shells that machines have. */
+/** The two shells that machines have. */
 export const SHELLS = [['dash'], ['busybox', 'sh']] as const;
 export type Shell = readonly string[];
 
@@ -44,7 +44,7 @@ export const put = (at: string, text: string, mode = 0o644): PlanLine => ({
   content: { text },
 });
 
-/** What the server was asked. */
+/** A request that the server got. */
 export interface Asked {
   readonly path: string;
   readonly form: URLSearchParams;
@@ -56,16 +56,16 @@ export interface Answer {
   readonly status: number;
   readonly headers?: Record<string, string>;
   readonly body?: Uint8Array | string;
-  /** Closes the connection after so many octets of the body. */
+  /** Closes the connection after this many octets of the body. */
   readonly cutAt?: number;
 }
 
 export class Planner {
   readonly asked: Asked[] = [];
   readonly ticket: string = 'tick/et+1 =&';
-  /** What the next polls get; when none is left, 204. */
+  /** The answers to the next polls; when none is left, 204. */
   readonly answers: Answer[] = [];
-  /** Instead of 204: this plan for whoever has not applied it. */
+  /** A plan that, instead of 204, every machine gets that has not applied it. */
   standing?: readonly PlanLine[];
   /** Instead of the real answer to `redeem`. */
   readonly redeemAnswers: Answer[] = [];
@@ -122,7 +122,7 @@ export class Planner {
     this.#server.close();
   }
 
-  /** The certificate of `leaf` for what a request proves. */
+  /** Issues the certificate of `leaf` for the key that signed a request. */
   async certify(csr: string, machine = 'cp1'): Promise<string> {
     const read = readCsr(csr);
     if (!read.ok) throw new Error(read.text);
@@ -152,14 +152,14 @@ export class Planner {
     return { status: 204, headers: { 'Retry-After': '1' } };
   }
 
-  /** The next poll gets this plan. Returns its digest. */
+  /** Answers the next poll with this plan. Returns its digest. */
   plan(lines: readonly PlanLine[], more: Partial<Plan> & Omit<Answer, 'status'> = {}): string {
     const { digest, tar } = encodePlan({ lines, pollSeconds: 0 });
     this.answers.push({ status: 200, body: tar, ...more, headers: { 'Retry-After': '0', ...more.headers } });
     return digest;
   }
 
-  /** What the last poll said. */
+  /** The facts of the last poll. */
   facts(): AgentFacts {
     const last = this.asked.findLast(({ path: asked }) => asked === '/agent/poll');
     const decoded = decodeFacts(last?.form.toString() ?? '');
@@ -169,7 +169,8 @@ export class Planner {
 }
 
 /**
- * A service manager that remembers, in $MUSTER_ROOT/units, and writes down what it is told to do.
+ * A service manager that keeps the state of units in $MUSTER_ROOT/units and writes its commands to
+ * a log there.
  */
 const SYSTEMCTL = `#!/bin/sh
 units=$MUSTER_ROOT/units
@@ -209,7 +210,7 @@ export class Machine {
   readonly root: string;
   readonly #children: ChildProcess[] = [];
 
-  /** `planner`: what its first configuration says of the server. */
+  /** `planner`: the server's settings in the machine's first configuration. */
   constructor(planner: Pick<Planner, 'authority' | 'url' | 'ticket'>, settings: Record<string, string> = {}) {
     this.root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agent-'));
     this.write('/etc/muster/ca.crt', planner.authority);
@@ -225,7 +226,7 @@ export class Machine {
     this.write('/proc/sys/kernel/random/boot_id', 'b0070000-0000-4000-8000-000000000001\n');
     this.write('/proc/uptime', '100.00 50.00\n');
     this.command('systemctl', SYSTEMCTL);
-    // The clock is the host's own, also in a namespace: whoever sets it here is noted down.
+    // The clock is the host's, also in a namespace, so setting it is only written down.
     this.command('date', DATE);
   }
 
@@ -250,13 +251,13 @@ export class Machine {
     return (fs.statSync(this.path(at)).mode & 0o7777).toString(8);
   }
 
-  /** A command that stands in for the host's. */
+  /** Installs a command that replaces the host's. */
   command(name: string, script: string): void {
     this.write(`/bin/${name}`, script);
     fs.chmodSync(this.path(`/bin/${name}`), 0o755);
   }
 
-  /** What the service manager was told, since the last look. */
+  /** The commands that the service manager got since the last call. */
   told(): string[] {
     const log = this.path('/units/log');
     if (!fs.existsSync(log)) return [];
@@ -265,7 +266,7 @@ export class Machine {
     return lines;
   }
 
-  /** Lost at reboot: /run, and what runs. */
+  /** Loses everything that a reboot loses: /run, and what runs. */
   reboot(): void {
     fs.rmSync(this.path('/run'), { recursive: true, force: true });
     if (!this.exists('/units')) return;
@@ -282,7 +283,7 @@ export class Machine {
     };
   }
 
-  /** Polls once. Resolves to exit status (or the signal that ended it) and what it said. */
+  /** Polls once. Resolves to the exit status (or the signal that ended it) and the output. */
   async poll(
     shell: Shell = SHELLS[0],
     env: Record<string, string> = {},
@@ -297,8 +298,8 @@ export class Machine {
   }
 
   /**
-   * `AGENT` in `env` names another script. In a process group of its own, so that it can be killed
-   * with all that it runs.
+   * Starts the agent in its own process group, so that it can be killed with everything that it
+   * runs. `AGENT` in `env` names another script.
    */
   start(
     shell: Shell = SHELLS[0],
@@ -319,8 +320,8 @@ export class Machine {
   }
 
   /**
-   * Every file with mode and content, but what is lost at reboot; of a large one its SHA-256, and
-   * only the mode of those that `without` names.
+   * Returns mode and content of every file that survives a reboot: the SHA-256 of large files, and
+   * only the mode of files that match `without`.
    */
   tree(without?: RegExp): Record<string, string> {
     const found: Record<string, string> = {};
@@ -345,8 +346,8 @@ export class Machine {
   }
 
   /**
-   * Ends every agent, and all that it started; resolves when the agents are gone, what they started
-   * may take a moment more.
+   * Ends every agent and everything that it started; resolves when the agents are gone, while their
+   * children may take a moment more.
    */
   async stop(): Promise<void> {
     for (const child of this.#children.splice(0)) {
@@ -362,7 +363,7 @@ export class Machine {
   }
 }
 
-/** Kills a process group, if there is one: what an agent started may outlive it. */
+/** Kills a process group if it exists, because children of an agent may outlive it. */
 function kill(group: number): void {
   try {
     process.kill(-group, 'SIGKILL');

@@ -1,4 +1,4 @@
-/** The listener itself: what openssl says of it, what it bounds, and what noise does to it. */
+/** The listener for agents: its certificate and protocols, its limits, and its answers to noise. */
 import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -32,7 +32,7 @@ const s_client = (...more: string[]): Promise<string> =>
   });
 
 describe('the listener for agents', () => {
-  it('shows a certificate that openssl verifies for its addresses and no others', async () => {
+  it('the listener has a certificate that openssl verifies for its addresses and no others', async () => {
     const text = await s_client('-verify_return_error', '-verify_ip', '10.77.0.1');
     expect(text).toContain('Verify return code: 0 (ok)');
     expect(text).toContain('Acceptable client certificate CA names');
@@ -45,7 +45,7 @@ describe('the listener for agents', () => {
     );
   });
 
-  it('speaks TLS 1.3 and 1.2 and nothing older, and resumes no session', async () => {
+  it('the listener accepts TLS 1.3 and 1.2 and nothing older, and resumes no session', async () => {
     expect(await s_client('-tls1_3')).toContain('TLSv1.3');
     const older = await s_client('-tls1_2');
     expect(older).toContain('Protocol  : TLSv1.2');
@@ -55,7 +55,7 @@ describe('the listener for agents', () => {
     );
   });
 
-  it('answers what it does not serve with a code', async () => {
+  it('the listener answers paths that it does not serve with an error code', async () => {
     expect((await world.curl('/agent/other', { a: '1' })).status).toBe(404);
     expect((await world.curl('/agent/poll', {})).status).toBe(405);
     const large = path.join(world.directory, 'large');
@@ -63,21 +63,21 @@ describe('the listener for agents', () => {
     const answer = await world
       .curl('/agent/redeem', {}, ['--data-binary', `@${large}`, '-H', 'Expect:'])
       .catch((error: Error) => error.message);
-    // Told so, or cut off while still sending.
+    // The client gets an answer, or is cut off while it still sends.
     if (typeof answer === 'string') expect(answer).toMatch(/curl: \((55|56)\)/);
     else expect(answer.status).toBe(413);
     for (const form of [{}, { session: 'x' }, { session: 'x', ticket: 'y' }])
       expect((await world.curl('/agent/redeem', { agent: '1', ...form })).status).toBe(400);
   });
 
-  it('takes another certificate while it runs: connections that are open stay', async () => {
+  it('the listener takes another certificate while it runs, and open connections stay', async () => {
     const { pki: keys, store, clock } = await pki.world();
     const secrets = openSecrets({ store, vault: vaultFrom(newVaultKey(), 'test') });
     const make = (...addresses: string[]): Promise<ServerCertificate> =>
       serverCertificate({ pki: keys, secrets, clock }, addresses);
     const certificate = await make(LOOPBACK);
     expect((await make(LOOPBACK)).certificate).toBe(certificate.certificate);
-    // Interfaces come late after a restart; that is no reason for another certificate.
+    // Interfaces may appear late after a restart; that must not cause another certificate.
     expect((await make()).certificate).toBe(certificate.certificate);
     const server = await startAgentServer({
       listen: { host: LOOPBACK, port: 0 },
@@ -118,7 +118,7 @@ describe('the listener for agents', () => {
     await server.close();
   });
 
-  it('is not stopped by what is no TLS, no HTTP and no form', async () => {
+  it('the listener survives input that is no TLS, no HTTP or no form', async () => {
     const raw = net.connect({ host: LOOPBACK, port: world.agents.port()! });
     raw.on('error', () => {});
     const closed = new Promise((resolve) => raw.once('close', resolve));
@@ -139,7 +139,7 @@ describe('the listener for agents', () => {
 });
 
 describe('forms', () => {
-  it('of redeeming, changed anywhere, give nobody a certificate and raise no alarm', async () => {
+  it('a redeem form that is changed anywhere gives nobody a certificate and raises no alarm', async () => {
     const ticket = await world.configured(CP1_MAC);
     const { csr } = world.key('fuzz');
     const good = { session: ticket.session, ticket: ticket.ticket, csr };
@@ -180,8 +180,8 @@ describe('forms', () => {
         if (changed.equals(octets)) return;
         const status = await post(changed);
         seen.add(status);
-        // A change outside what is signed (line breaks, text around the request) leaves the same
-        // key: then it is the machine's own.
+        // A change outside of the signed part (line breaks, text around the request) keeps the key,
+        // so it is still the machine's own request.
         if (status === 200) expect(world.agents.identities.get('cp1')).toBeDefined();
         else expect([400, 403]).toContain(status);
       }),
@@ -198,7 +198,7 @@ describe('forms', () => {
   });
 });
 
-it('the certificate that a machine gets is verified by openssl as a client’s of our CA', async () => {
+it('openssl verifies the certificate that a machine gets as a client certificate of Muster’s CA', async () => {
   const ticket = await world.configured(CP1_MAC);
   world.clock.advance(60_000 as Millis);
   await world.agents.rearm('cp1', { keep: false });

@@ -1,6 +1,6 @@
 /**
- * `restore-etcd` where etcd is a static pod under CRI-O: the real agent, CRI-O and etcd; kubelet is
- * stopped then. Root, inside scripts/in-namespace.sh, and MUSTER_ARTIFACTS: test/artifacts.ts.
+ * `restore-etcd` for etcd as a static pod under CRI-O, with the real agent, CRI-O and etcd, while
+ * kubelet is stopped. Needs root, scripts/in-namespace.sh and MUSTER_ARTIFACTS (test/artifacts.ts).
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -60,18 +60,18 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
 
   const pods = (): string => crio.crictl('pods', '-q', '--name', 'muster');
 
-  /** What was in /run or mounted there is gone, and CRI-O starts anew. */
+  /** Loses /run and the mounts below it, and starts CRI-O again. */
   async function cutPower(): Promise<void> {
     spawnSync('umount', [machine.path('/run/muster/etcd-image')]);
     machine.reboot();
     await crio.cutPower();
   }
 
-  test('an image that is nowhere leaves the data as they are; it comes from where kubelet would get it, and need not come twice', async () => {
+  test('without etcd’s image the data stay as they are; the image is pulled once, from where kubelet would get it', async () => {
     await written(machine);
     const set = fs.mkdtempSync('/run/set-');
     packImage(set);
-    // As the plan names an image that Muster has.
+    // The name that the plan gives to an image that Muster has.
     const { manifests } = JSON.parse(fs.readFileSync(`${set}/oci/index.json`, 'utf8'));
     const plan = [{ ...RESTORE, image: `registry.k8s.io/etcd@${manifests[0].digest}` }];
     planner.plan(plan);
@@ -93,7 +93,7 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
   });
 
   test.for(SHELLS)(
-    'by %s, the pod’s container is ended as kubelet would, and the data are restored by the programs of its image',
+    'by %s, etcd’s container is ended as kubelet would end it, and the programs of its image restore the data',
     async (shell) => {
       const urls = [`http://127.0.0.1:${CLIENT}`, `http://127.0.0.1:${METRICS}`] as const;
       const own = crio.run(
@@ -115,14 +115,14 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
       expect(crio.state(other)).toBe('CONTAINER_RUNNING');
       await isRestored(machine);
       expect(pods()).toBe('');
-      // Once is once: the pod runs with the new founding by then.
+      // The order is done only once: the pod runs with the new founding by then.
       planner.plan(PLAN);
       expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
       crio.crictl('rmp', '--all', '--force');
     },
   );
 
-  test('an agent that is killed before or after any word to CRI-O, or with the whole machine, ends in the same state', {
+  test('an agent that is killed before or after any call of CRI-O, or with the whole machine, ends in the same state', {
     timeout: 600_000,
   }, async () => {
     await written(machine);
@@ -147,7 +147,7 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
     };
     expect(await restore('never')).toEqual({ status: 0, said: '' });
     const points = Number(machine.read('/n'));
-    // crictl seven times, and one mount that comes and goes
+    // Seven calls of crictl, one mount and one unmount.
     expect(points).toBe(18);
     for (let kill = 0; kill < points; kill++) {
       again();
@@ -162,8 +162,8 @@ describe.skipIf(!CRIO_IS_THERE)('with the real CRI-O', () => {
 });
 
 /**
- * A command that ends all that the agent runs when its turn comes: before it does anything, or when
- * it is done and nobody knows.
+ * Wraps a command: at its turn it ends everything that the agent runs, either before the command
+ * does anything or after it is done and before it returns.
  */
 const counting = (real: string): string => `#!/bin/sh
 read -r n <"$MUSTER_ROOT/n"

@@ -1,6 +1,6 @@
 /**
- * `restore-etcd` where etcd is a static pod: the real agent, containerd and etcd; kubelet is
- * stopped then. Root, inside scripts/in-namespace.sh.
+ * `restore-etcd` for etcd as a static pod, with the real agent, containerd and etcd, while kubelet
+ * is stopped. Needs root and scripts/in-namespace.sh.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -55,7 +55,7 @@ afterEach(async () => {
 });
 
 test.for(SHELLS)(
-  'by %s, the pod’s container is ended as kubelet would, and the data are restored by the programs of its image',
+  'by %s, etcd’s container is ended as kubelet would end it, and the programs of its image restore the data',
   async (shell) => {
     containerd.import(set);
     const urls = [`http://127.0.0.1:${CLIENT}`, `http://127.0.0.1:${METRICS}`];
@@ -94,7 +94,7 @@ test.for(SHELLS)(
     await until('etcd takes writes', () => write({ port: CLIENT }, 0, 1).then(() => true));
     await write({ port: CLIENT }, 1, KEYS);
 
-    // As a service nobody ends it but its unit.
+    // As a service, only its unit may stop it.
     planner.plan([RESTORE]);
     expect(await machine.poll(shell)).toMatchObject({
       status: 1,
@@ -111,14 +111,14 @@ test.for(SHELLS)(
     expect(containerd.ctr('leases', 'ls', '-q') + containerd.ctr('snapshots', 'ls')).not.toContain(
       machine.root,
     );
-    // Once is once: the pod runs with the new founding by then.
+    // The order is done only once: the pod runs with the new founding by then.
     planner.plan(lines);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
   },
 );
 
 test.for(SHELLS)(
-  'by %s, a pod whose manifest is gone ends for good: also what kubelet started last, before it answers or has data',
+  'by %s, a pod without a manifest is ended for good, also a container that kubelet started last and that has no data yet',
   async (shell) => {
     containerd.import(set);
     const begin = (id: string, pod: string) => {
@@ -132,8 +132,8 @@ test.for(SHELLS)(
     begin('other', 'etcd-cp2');
     machine.write('/units/kubelet.service.active', '');
     fs.renameSync(machine.path('/bin/systemctl'), machine.path('/systemctl'));
-    // kubelet as it is stopped: its last call is being answered, and nothing in the agent's sight
-    // says so but the container
+    // kubelet is being stopped while its last call is still answered; the agent can see only the
+    // container.
     machine.command(
       'systemctl',
       '#!/bin/sh\n[ "$*" != "stop kubelet.service" ] || { : >"$MUSTER_ROOT/stopping"; until [ -e "$MUSTER_ROOT/begun" ]; do sleep 0.1; done; }\nexec "$MUSTER_ROOT/systemctl" "$@"\n',
@@ -150,8 +150,7 @@ test.for(SHELLS)(
   },
 );
 
-// CRI-O is in no suite of Debian: what it says to these words was seen with the real one
-// (agent-restore-crio.test.ts).
+// Debian has no CRI-O, so these are the answers of the real one (agent-restore-crio.test.ts).
 describe('under CRI-O', () => {
   let socket: net.Server;
   beforeEach(() => {
@@ -161,7 +160,7 @@ describe('under CRI-O', () => {
   });
   afterEach(() => void socket.close());
 
-  test('a pod whose manifest is gone is ended by way of crictl', async () => {
+  test('under CRI-O a pod without a manifest is ended with crictl', async () => {
     machine.command(
       'crictl',
       '#!/bin/sh\necho "$*" >>"$MUSTER_ROOT/crictl.log"\ncase $1 in ps) [ -e "$MUSTER_ROOT/ended" ] || echo 0123abcd ;; stop) : >"$MUSTER_ROOT/ended" ;; esac\n',
@@ -177,7 +176,7 @@ describe('under CRI-O', () => {
   });
 
   test.for(SHELLS)(
-    'by %s, data are restored by the programs of a container that never starts, and its pod is gone then',
+    'under CRI-O and by %s, the programs of a container that never starts restore the data, and its pod is removed',
     async (shell) => {
       await written(machine);
       standInForCrictl(machine);
@@ -191,7 +190,7 @@ describe('under CRI-O', () => {
     },
   );
 
-  test('data of a service are restored without a word to it', async () => {
+  test('under CRI-O the data of an etcd service are restored without a call of crictl', async () => {
     await written(machine);
     for (const [name, program] of Object.entries(PROGRAMS))
       machine.command(name, `#!/bin/sh\nexec ${program} "$@"\n`);
@@ -202,7 +201,7 @@ describe('under CRI-O', () => {
   });
 });
 
-test('data that a process has open are not touched, though nobody answers', async () => {
+test('data that a process has open are not touched, although etcd does not answer', async () => {
   await written(machine);
   const etcd = await EtcdAlone.start(data(machine));
   planner.plan([RESTORE]);
@@ -212,7 +211,7 @@ test('data that a process has open are not touched, though nobody answers', asyn
   expect(machine.read('/var/lib/muster/marker')).toBe('lab f1 cp1 cp1\n');
 });
 
-test('an image that is nowhere leaves the data as they are, until there is one', async () => {
+test('without etcd’s image the data stay as they are until the image appears', async () => {
   await written(machine);
   containerd.import(set);
   planner.plan([{ ...RESTORE, image: 'registry.k8s.io/none:1' }]);
@@ -226,7 +225,7 @@ test('an image that is nowhere leaves the data as they are, until there is one',
 const NET = '10.83.0';
 const HOST = `${NET}.1`;
 
-test('an image that the machine does not have comes from where kubelet would get it', async () => {
+test('an image that the machine does not have is pulled from where kubelet would get it', async () => {
   await written(machine);
   bridge('br-restore', `${HOST}/24`);
   let muster: Muster | undefined;

@@ -1,6 +1,6 @@
 /**
- * What the agent says of the apiserver and the etcd that run on its machine: real processes, and a
- * server that answers as they do.
+ * The agent's facts about the apiserver and etcd on its machine, with real processes and a server
+ * that answers as they do.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -29,7 +29,7 @@ afterEach(async () => {
   planner.close();
 });
 
-/** A process of that name, as the machine's /proc shows it. */
+/** Starts a process of that name, which the machine's /proc shows. */
 function start(name: string, env: Record<string, string>): void {
   const program = machine.path(`/${name}`);
   fs.copyFileSync('/bin/sleep', program);
@@ -40,7 +40,7 @@ function start(name: string, env: Record<string, string>): void {
   fs.symlinkSync(`/proc/${child.pid}`, machine.path(`/proc/${child.pid}`));
 }
 
-/** What answers at /readyz, with a certificate that the machine believes. */
+/** A server that answers /readyz, with a certificate that the machine trusts. */
 async function answering(status: () => number): Promise<https.Server> {
   const { key, certificate } = selfSigned('api', ['IP:127.0.0.1']);
   machine.write('/etc/kubernetes/pki/ca-bundle.crt', certificate);
@@ -54,14 +54,14 @@ async function answering(status: () => number): Promise<https.Server> {
   return server;
 }
 
-test('where neither runs, nothing is said of them', async () => {
+test('the agent reports neither apiserver nor etcd when they do not run', async () => {
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(planner.facts().apiserver).toBeUndefined();
   expect(planner.facts().etcd.revision).toBeUndefined();
 });
 
 test.for(SHELLS)(
-  'by %o: what each process was started with, whatever else is in its environment',
+  'by %o, the agent reports the revision that each process was started with, whatever else its environment has',
   async (shell) => {
     start('etcd', { A: 'x\nMUSTER_REVISION=f', MUSTER_REVISION: 'e1', Z: '' });
     start('kube-apiserver', { MUSTER_REVISION: '0123456789abcdef' });
@@ -72,7 +72,7 @@ test.for(SHELLS)(
   },
 );
 
-test('one that somebody else started has no revision', async () => {
+test('an apiserver or etcd that Muster did not start has no revision', async () => {
   start('kube-apiserver', { MUSTER_REVISION: 'not one' });
   start('etcd', {});
   await machine.poll();
@@ -96,7 +96,7 @@ test.for([
   }
 });
 
-test('an answer of somebody whom the cluster’s CA does not know is none', async () => {
+test('an answer of a server outside the cluster’s CA does not count', async () => {
   const server = await answering(() => 200);
   try {
     machine.write('/etc/kubernetes/pki/ca-bundle.crt', planner.authority);

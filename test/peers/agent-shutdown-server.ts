@@ -1,6 +1,6 @@
 /**
- * A boot server for the machine of agent-shutdown-guest.sh: prints what is asked, and switches the
- * machine off when it has polled.
+ * A boot server for the machine of agent-shutdown-guest.sh: prints the requests, and switches the
+ * machine off after its poll.
  */
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
@@ -11,7 +11,7 @@ const planner = await Planner.open();
 fs.writeFileSync(`${directory}/ca.crt`, planner.authority);
 const settings = { server: planner.url, machine: 'cp1', session: 'S-1', ticket: planner.ticket };
 const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
-// Written last: it says that the server is there.
+// Written last, because it shows that the server is ready.
 fs.writeFileSync(`${directory}/agent.conf.new`, lines.join(''), { mode: 0o600 });
 fs.renameSync(`${directory}/agent.conf.new`, `${directory}/agent.conf`);
 

@@ -1,6 +1,6 @@
 /**
- * An agent whose machine is switched off, under a real systemd in namespaces of its own. Root,
- * inside scripts/in-namespace.sh.
+ * An agent whose machine is switched off, under a real systemd in its own namespaces. Needs root
+ * and scripts/in-namespace.sh.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { expect, it } from 'vitest';
 import { SOURCE } from './agent-kit.ts';
 import { underSystemd } from './under-systemd.ts';
 
-it('says so with its last word, so that the machine’s next boot need not wait', {
+it('an agent whose machine is switched off reports it last, so that the machine’s next boot need not wait', {
   timeout: 150_000,
 }, async () => {
   const server = path.join(import.meta.dirname, 'agent-shutdown-server.ts');

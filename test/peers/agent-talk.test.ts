@@ -1,4 +1,4 @@
-/** How the agent comes to be believed, whom it believes, and when it asks again. */
+/** How the agent gets its certificate, which servers it trusts, and when it polls again. */
 import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -21,7 +21,7 @@ afterEach(() => {
 const setting = (line: string): void =>
   fs.appendFileSync(machine.path('/etc/muster/agent.conf'), `${line}\n`);
 
-test('a machine does not give its ticket to a server of another CA, and says so where boot reports go', async () => {
+test('an agent does not send its ticket to a server of another CA, and a boot report says so', async () => {
   const other = await Planner.open();
   machine.write('/etc/muster/ca.crt', other.authority);
   machine.write(
@@ -39,7 +39,7 @@ test('a machine does not give its ticket to a server of another CA, and says so 
   );
 });
 
-test('neither proxies nor certificates of the environment, nor a .curlrc, come between agent and server', async () => {
+test('the agent ignores proxies and certificates of the environment and a .curlrc', async () => {
   const home = machine.path('/home');
   machine.write('/home/.curlrc', 'insecure\nproxy = http://127.0.0.1:9\n');
   const proxies = Object.fromEntries(
@@ -61,7 +61,7 @@ test('neither proxies nor certificates of the environment, nor a .curlrc, come b
   expect(planner.asked).toHaveLength(before);
 });
 
-test('the ticket and keys are readable for nobody else, stand on no command line, and lie nowhere but in their place', async () => {
+test('ticket and keys are readable by root only, on no command line, and in no other file', async () => {
   const log = machine.path('/argv');
   for (const name of ['curl', 'openssl', 'cp', 'mv', 'tar', 'sync']) {
     const real = ['/usr/bin', '/bin'].map((at) => path.join(at, name)).find((at) => fs.existsSync(at))!;
@@ -93,7 +93,7 @@ test('the ticket and keys are readable for nobody else, stand on no command line
   }
 });
 
-test('a lost answer to the ticket costs nothing: the same key asks again', async () => {
+test('after a lost answer to the ticket the agent asks again with the same key', async () => {
   planner.redeemAnswers.push(
     { status: 200, body: 'x'.repeat(5000), cutAt: 10 },
     { status: 503 },
@@ -108,7 +108,7 @@ test('a lost answer to the ticket costs nothing: the same key asks again', async
   expect(new Set(requests.map((csr) => openssl(['req', '-noout', '-pubkey'], csr))).size).toBe(1);
 });
 
-test('a certificate for another key is no answer to the ticket', async () => {
+test('the agent rejects a certificate for another key than its own', async () => {
   const key = machine.path('/other.key');
   openssl(['ecparam', '-genkey', '-name', 'prime256v1', '-noout', '-out', key]);
   const csr = openssl(['req', '-new', '-key', key, '-subj', '/CN=x']);
@@ -117,7 +117,7 @@ test('a certificate for another key is no answer to the ticket', async () => {
   expect(machine.exists('/var/lib/muster/agent/agent.crt')).toBe(false);
 });
 
-test('a certificate that is not believed any more is asked for anew with the ticket, by the same key', async () => {
+test('when its certificate is not accepted any more, the agent uses its ticket again with the same key', async () => {
   await machine.poll();
   const before = machine.read('/var/lib/muster/agent/agent.crt');
   planner.answers.push({ status: 401 });
@@ -132,7 +132,7 @@ test('a certificate that is not believed any more is asked for anew with the tic
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
 });
 
-/** A clock of the machine's own: `date` is so many seconds off; curl and openssl see the host's. */
+/** Gives the machine a `date` that is `seconds` off; curl and openssl see the host's clock. */
 function clockOff(seconds: number): void {
   const off = machine.path('/off');
   machine.write('/off', `${seconds}\n`);
@@ -151,7 +151,7 @@ esac
 const off = () => Number(machine.read('/off'));
 const now = () => Math.floor(Date.now() / 1000);
 
-test('the clock goes forward to the server’s time if it may, and only when it is more than a minute behind', async () => {
+test('the agent sets the clock forward to the server’s time if it may, and only when it is more than a minute behind', async () => {
   const after = async (mine: number): Promise<number> => {
     clockOff(mine);
     planner.answers.push({ status: 204, headers: { 'Muster-Time': String(now()) } });
@@ -179,7 +179,7 @@ test.for([
   expect(Math.abs(off())).toBeLessThan(15);
 });
 
-test('a right clock is not set back by a configuration that a slow boot wrote down long after it was made', async () => {
+test('a correct clock is not set back by a configuration that a slow boot wrote long after it was made', async () => {
   clockOff(0);
   setting(`clock=set\ntime=${now() - 600}`);
   fs.utimesSync(machine.path('/etc/muster/agent.conf'), now() - 5, now() - 5);
@@ -187,16 +187,16 @@ test('a right clock is not set back by a configuration that a slow boot wrote do
   expect(off()).toBe(0);
 });
 
-test('a first configuration of an earlier boot says nothing about the time', async () => {
+test('the time in a first configuration of an earlier boot is ignored', async () => {
   clockOff(0);
-  // Written a day ago, and it said a time an hour before; this boot was 100 seconds ago.
+  // It was written a day ago with a time an hour earlier; this boot was 100 seconds ago.
   setting(`clock=set\ntime=${now() - 90_000}`);
   fs.utimesSync(machine.path('/etc/muster/agent.conf'), now() - 86_400, now() - 86_400);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(off()).toBe(0);
 });
 
-test('the highest revision that the server ever told is said back, also after a restart', async () => {
+test('the agent reports the highest revision that the server ever sent, also after a restart', async () => {
   await machine.poll();
   for (const revision of ['41', '7', 'x']) {
     planner.answers.push({ status: 204, headers: { 'Muster-Revision': revision } });
@@ -206,7 +206,7 @@ test('the highest revision that the server ever told is said back, also after a 
   expect(planner.facts().seenRevision).toBe(41);
 });
 
-test('it asks again after what the server says; after failures it waits longer each time', async () => {
+test('the agent polls again after the server’s interval, and waits longer after each failure', async () => {
   machine.command(
     'sleep',
     '#!/bin/sh\necho "$1" >>"$MUSTER_ROOT/slept"\n[ "$(wc -l <"$MUSTER_ROOT/slept")" -lt 20 ] || exec /bin/sleep 1000\n',
@@ -223,11 +223,11 @@ test('it asks again after what the server says; after failures it waits longer e
   const least = slept().filter((_, n) => n % 2 === 0);
   const more = slept().filter((_, n) => n % 2 === 1);
   expect(least.map(Math.floor)).toEqual([30, 0, 10, 300, 2, 3, 7, 15, 31, 63]);
-  // At random, so only its bounds are known.
+  // The pause is random, so only its bounds are known.
   for (const [n, pause] of least.entries()) expect(more[n]).toBeLessThanOrEqual(Math.floor(pause) / 4);
 });
 
-test('a new agent that came with a plan takes over', async () => {
+test('a new agent script that came with a plan takes over', async () => {
   for (const name of fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh')))
     fs.copyFileSync(path.join(SOURCE, name), machine.path(`/etc/muster/${name}`));
   const newer = machine.read('/etc/muster/muster-agent.sh').replace(/^version=.*$/m, 'version=next');
@@ -236,7 +236,7 @@ test('a new agent that came with a plan takes over', async () => {
   await expect.poll(() => planner.asked.at(-1)?.form.get('agent'), { timeout: 100_000 }).toBe('next');
 });
 
-test('what an agent started and left behind does not keep the next one from running', async () => {
+test('processes that an agent left behind do not prevent the next agent from running', async () => {
   machine.command(
     'systemctl',
     '#!/bin/sh\n[ "$1" != is-active ] || exit 1\n[ "$1" != start ] || /bin/sleep 1000 >/dev/null 2>&1 &\n',
@@ -247,7 +247,7 @@ test('what an agent started and left behind does not keep the next one from runn
 });
 
 test.for(SHELLS)(
-  'by %s, an agent that ends because its machine goes down says so; one that is only stopped says nothing',
+  'by %s, an agent that ends because its machine shuts down reports it; one that is only stopped reports nothing',
   async (shell) => {
     machine.command('systemctl', '#!/bin/sh\n[ "$1" != is-system-running ] || cat "$MUSTER_ROOT/manager"\n');
     const ended = async (state: string) => {
@@ -259,7 +259,7 @@ test.for(SHELLS)(
           timeout: 100_000,
         })
         .toBe(true);
-      // As the service manager does it: all of the unit at once.
+      // Like the service manager, which kills all processes of the unit.
       process.kill(-agent.pid!, 'SIGTERM');
       await once(agent, 'exit');
       return planner.asked.slice(polls).filter(({ path: asked }) => asked === '/agent/leave');
@@ -274,7 +274,7 @@ test.for(SHELLS)(
   },
 );
 
-test('a second agent leaves the first alone', async () => {
+test('a second agent does not disturb the first', async () => {
   machine.command('sleep', '#!/bin/sh\n: >"$MUSTER_ROOT/asleep"\nexec /bin/sleep 1000\n');
   machine.start();
   await expect.poll(() => machine.exists('/asleep'), { timeout: 100_000 }).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * Machines that go down, are taken out and come back, over real TLS: openssl makes the keys, curl
- * asks.
+ * Machines that shut down, are removed and come back, over real TLS: openssl makes the keys, curl
+ * sends the requests.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -21,7 +21,7 @@ const reasons = (name: string, kind: string): (string | undefined)[] =>
     .filter((event) => event.kind === kind)
     .map((event) => event.reason?.code);
 
-/** cp1 with a certificate, heard once in boot `boot-1`. */
+/** cp1 with a certificate, after one poll in boot `boot-1`. */
 async function running() {
   const ticket = await world.configured(CP1_MAC);
   const { key, csr } = world.key('a');
@@ -32,7 +32,7 @@ async function running() {
 }
 
 describe('a machine that goes down in good order', () => {
-  it('boots at once, without the wait of one that may still run', async () => {
+  it('a machine that reported its shutdown boots immediately, without the wait for one that may still run', async () => {
     world = await open();
     const { key, certificate } = await running();
     expect((await world.powerOn(CP1_MAC)).decision.reason.code).toBe('alive');
@@ -44,7 +44,7 @@ describe('a machine that goes down in good order', () => {
     expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
   });
 
-  it('is believed only over its own certificate, and only of the boot that runs', async () => {
+  it('a shutdown report counts only with the machine’s own certificate and for the current boot', async () => {
     world = await open();
     const { key, certificate } = await running();
     expect((await world.curl('/agent/leave', { bootid: 'boot-1' })).status).toBe(401);
@@ -56,7 +56,7 @@ describe('a machine that goes down in good order', () => {
 });
 
 describe('a machine that lost its power', () => {
-  it('waits for no longer than it is taken for running; script and explanation say how long', async () => {
+  it('a machine that lost power waits until it no longer counts as running; script and explanation say how long', async () => {
     world = await open();
     await running();
     world.clock.advance(duration('15s'));
@@ -77,7 +77,7 @@ describe('a machine that lost its power', () => {
 });
 
 describe('somebody who boots in the name of a machine whose agent was cut off', () => {
-  it('is detected when the machine’s own agent is heard again beside him', async () => {
+  it('an impostor who boots in a machine’s name is detected when the machine’s own agent polls again', async () => {
     world = await open();
     const { key, certificate } = await running();
     world.clock.advance(ALIVE_WITHIN);
@@ -92,7 +92,7 @@ describe('somebody who boots in the name of a machine whose agent was cut off', 
     expect(reasons('cp1', 'agent.alarm')).toEqual(['taken_over']);
   });
 
-  it('is not supposed where a machine comes back with the disk that it had before', async () => {
+  it('a machine that comes back with its earlier disk is not taken for an impostor', async () => {
     world = await open();
     const { key, certificate, csr } = await running();
     world.clock.advance(ALIVE_WITHIN);
@@ -110,7 +110,7 @@ describe('somebody who boots in the name of a machine whose agent was cut off', 
   });
 });
 
-/** Looks twice, the time in between that something has to be gone. */
+/** Checks twice, with the time between that something must be absent. */
 async function aMinuteLater() {
   world.clock.advance(duration('10s'));
   await world.agents.refresh();
@@ -121,7 +121,7 @@ async function aMinuteLater() {
 const without = (controlPlanes: readonly string[]) =>
   document('Cluster', 'one', { kubernetes: { version: '1.36', endpoint: 'api.one.test', controlPlanes } });
 
-/** The state of cp1's certificate, as `muster pki status` judges it. */
+/** The state of cp1's certificate in `muster pki status`. */
 async function state(): Promise<string | undefined> {
   const { certificates } = pkiStatusView([], await world.pki.issued('_muster'), world.clock.now());
   const own = certificates.find(({ leaf, to }) => leaf === 'agent' && to === 'cp1');
@@ -130,7 +130,7 @@ async function state(): Promise<string | undefined> {
 
 describe('a machine that is taken out', () => {
   it.for(['document', 'membership'] as const)(
-    'is refused at once, and its certificate is revoked: by its %s',
+    'a machine that is removed by its %s is refused immediately, and its certificate is revoked a minute later',
     async (what) => {
       world = await open();
       const { key, certificate, ticket, csr } = await running();
@@ -143,8 +143,8 @@ describe('a machine that is taken out', () => {
       expect(reasons('cp1', 'agent.revoked')).toEqual([code]);
       expect(await state()).toBe('revoked');
 
-      // Back under its name, also after a restart of ours: its key is nobody's until an operator
-      // says so.
+      // The machine is back under its name, also after a restart of the server: its key is refused
+      // until an operator allows it.
       await world.catalog.apply([...CLUSTER]);
       const kept = fs.readFileSync(key);
       world = await world.again();
@@ -160,7 +160,7 @@ describe('a machine that is taken out', () => {
     },
   );
 
-  it('goes on with its certificate when it was taken out by mistake: rearm --keep', async () => {
+  it('rearm --keep lets a machine that was removed by mistake continue with its certificate', async () => {
     world = await open();
     const { key, certificate } = await running();
     await world.catalog.apply([without(['cp2'])]);
@@ -173,7 +173,7 @@ describe('a machine that is taken out', () => {
     expect((await world.poll(key, certificate)).status).toBe(200);
   });
 
-  it('gets a new certificate, also for its old key, after rearm', async () => {
+  it('rearm lets a removed machine get a new certificate, also for its old key', async () => {
     world = await open();
     const { key, certificate, ticket, csr } = await running();
     await world.catalog.apply([without(['cp2'])]);
@@ -187,7 +187,7 @@ describe('a machine that is taken out', () => {
     expect((await world.poll(key, String(next.body))).status).toBe(200);
   });
 
-  it('may be followed under its name by another one, with a key of its own and no further word', async () => {
+  it('another machine with its own key may take a removed machine’s name without an order', async () => {
     world = await open();
     const { key, certificate } = await running();
     await world.catalog.apply([without(['cp2'])]);
@@ -206,7 +206,7 @@ describe('a machine that is taken out', () => {
     expect((await world.poll(key, certificate)).status).toBe(401);
   });
 
-  it('is refused and not revoked while most of all are gone with it: lost documents are no order', async () => {
+  it('while most machines’ documents are missing, removed machines are refused but not revoked', async () => {
     const names = ['cp1', 'cp2', 'cp3', 'cp4', 'cp5'] as const;
     const macOf = (n: number) => `52:54:00:aa:00:1${n + 1}` as typeof CP1_MAC;
     const five = [
@@ -238,7 +238,7 @@ describe('a machine that is taken out', () => {
     expect(names.flatMap((name) => reasons(name, 'agent.revoked'))).toEqual(['no_cluster']);
   });
 
-  it('is not revoked for a moment’s absence', async () => {
+  it('a machine whose document is missing for a moment is not revoked', async () => {
     world = await open();
     const { key, certificate } = await running();
     await world.catalog.apply([without(['cp2'])]);

@@ -1,6 +1,6 @@
 /**
- * A boot host with a cluster, its agents' listener on loopback, and machines that openssl and curl
- * play.
+ * A boot host with a cluster and its listener for agents on loopback; openssl and curl play the
+ * machines.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -21,7 +21,7 @@ import * as boot from '../unit/pxe/boot/world.ts';
 
 export const CP1_MAC = '52:54:00:aa:00:11' as Mac;
 export const CP2_MAC = '52:54:00:aa:00:12' as Mac;
-/** Where curl comes from. */
+/** The address from which curl sends its requests. */
 export const LOOPBACK = '127.0.0.1';
 
 export const CLUSTER = [
@@ -46,23 +46,23 @@ export interface World extends boot.World {
   readonly agents: Awaited<ReturnType<typeof openAgents>>;
   readonly pki: Pki;
   readonly directory: string;
-  /** What the planner was asked, and what it answers. */
+  /** The planner's inputs, and its answers. */
   readonly asked: { identity: AgentIdentity; facts: AgentFacts }[];
   plan: Plan;
-  /** What a machine with `delivery: inline` gets. */
+  /** The plan that a machine with `delivery: inline` gets. */
   inline: (machine: string) => Promise<Plan>;
-  /** The settings that the last rendered configuration carried, by machine. */
+  /** The settings in the last rendered configuration, by machine. */
   readonly settings: Map<string, AgentSettings>;
-  /** Boots a machine until its configuration was fetched: its ticket. */
+  /** Boots a machine until its configuration is fetched; resolves to its ticket. */
   configured(mac: Mac, address?: string): Promise<{ session: string; ticket: string }>;
-  /** A fresh key and its request. */
+  /** Makes a new key and its request. */
   key(name: string): { readonly key: string; readonly csr: string };
-  /** curl with Muster's CA alone. */
+  /** Runs curl with Muster's CA only. */
   curl(route: string, form: Readonly<Record<string, string>>, more?: readonly string[]): Promise<Answer>;
   redeem(of: { session: string; ticket: string }, csr: string): Promise<Answer>;
-  /** Polls as the machine whose key and certificate these are. */
+  /** Polls as the machine with this key and certificate. */
   poll(key: string, certificate: string, facts?: Readonly<Record<string, string>>): Promise<Answer>;
-  /** Says that the machine goes down. */
+  /** Reports that the machine shuts down. */
   leave(key: string, certificate: string, bootid: string): Promise<Answer>;
   again(): Promise<World>;
   close(): Promise<void>;
@@ -119,7 +119,7 @@ export async function open(
     addresses: () => ['10.77.0.1', LOOPBACK],
     ticketed: (session) => {
       const facts = base.boot.ticketed(session);
-      // All machines of the test speak from loopback.
+      // All machines of the test send from loopback.
       return (
         facts && { ...facts, addresses: new Set([...facts.addresses, ...(elsewhere ? [] : [LOOPBACK])]) }
       );

@@ -1,6 +1,6 @@
 /**
- * The agent by the shells that machines have, with the real curl, openssl and tar, against a server
- * that answers as ours does.
+ * The agent under the shells that machines have, with the real curl, openssl and tar, and a server
+ * that answers as Muster does.
  */
 import fs from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -24,7 +24,7 @@ const D1 = '1'.repeat(64);
 const D2 = '2'.repeat(64);
 
 describe.for(SHELLS)('by %s', (shell) => {
-  test('a machine redeems its ticket, says what it is, and does what the plan says', async () => {
+  test('a machine exchanges its ticket for a certificate, reports its facts and does its plan', async () => {
     const digest = planner.plan([
       { do: 'request', leaf: 'etcd-peer', algorithm: 'ECDSA-P256' },
       { do: 'directory', mode: 0o700, path: '/var/lib/etcd' },
@@ -67,7 +67,7 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(pins.get('etcd-peer')).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  test('a unit is restarted once for each digest, and starts after a reboot', async () => {
+  test('a unit is restarted once for each digest, and starts again after a reboot', async () => {
     const said = async (digest: string, restart: 'run' | 'reload' = 'run') => {
       planner.plan([
         put('/etc/systemd/system/a.service', '[Service]\n'),
@@ -85,7 +85,7 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(await said(D1)).toEqual(['enable a.service', 'start a.service']);
   });
 
-  test('a member of etcd that a package started is stopped and masked, once', async () => {
+  test('an etcd that a distribution’s package started is stopped and masked once', async () => {
     const unit = '/etc/systemd/system/etcd.service';
     machine.write('/units/etcd.service.active', '');
     machine.write('/units/etcd.service.enabled', '');

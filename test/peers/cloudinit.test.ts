@@ -1,4 +1,6 @@
-/** cloud-init documents judged by the cloud-init of this machine's Debian and by Debian 13's. */
+/**
+ * Muster's cloud-init documents, read by the cloud-init of this Debian and by that of Debian 13.
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -17,7 +19,7 @@ import { unpacked } from './unpacked.ts';
 
 const own = unpacked('cloud-init', 'usr/bin/cloud-init');
 const newer = unpacked('cloud-init-trixie', 'usr/bin/cloud-init');
-/** The newer one is unpacked by itself; the modules that it needs are those of this Debian's. */
+/** Only the newer cloud-init is unpacked; the modules that it needs are those of this Debian. */
 const CLOUD_INITS = [
   ['this Debian', own],
   [
@@ -27,7 +29,7 @@ const CLOUD_INITS = [
 ] as const;
 const GOLDEN = path.join(import.meta.dirname, '../golden/config');
 
-/** The judge: one process for all questions, because Python takes a second to start. */
+/** One cloud-init process answers all questions, because Python takes a second to start. */
 function startJudge(env: NodeJS.ProcessEnv) {
   const child = spawn('/usr/bin/python3', [path.join(import.meta.dirname, 'cloudinit-judge.py')], {
     env: { ...env, http_proxy: '', no_proxy: '*' },
@@ -62,7 +64,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
   });
   afterAll(() => judge.stop());
 
-  /** The image whose cloud-init is the one at hand. */
+  /** An Image document with this version of cloud-init. */
   const image = () => ({ ...DEBIAN_12, cloudInitVersion: version });
 
   describe('user-data', () => {
@@ -70,7 +72,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       .readdirSync(GOLDEN, { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.user-data'));
 
-    test.each(golden)('`cloud-init schema` takes %s, and finds nothing in it that is deprecated', (name) => {
+    test.each(golden)('`cloud-init schema` accepts %s as user-data and finds nothing deprecated', (name) => {
       const said = execFileSync(
         '/usr/bin/python3',
         [command, 'schema', '--config-file', path.join(GOLDEN, name)],
@@ -83,14 +85,14 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       expect(said).not.toMatch(/deprecat/i);
     });
 
-    test('a misspelled key is not taken: the judge judges', async () => {
+    test('a misspelled key in user-data is refused, so the check does check', async () => {
       const { faults } = await judge.ask<{ faults: string[] }>({
         userData: '#cloud-config\nwrite_files: [{pth: /a}]\n',
       });
       expect(faults.join()).toContain('pth');
     });
 
-    test('of any configuration fits the schema, and is read as it was meant', async () => {
+    test('the user-data of any configuration fits the schema and is read as it was meant', async () => {
       await fc.assert(
         fc.asyncProperty(anyConfig, async (config) => {
           const text = rendered(config, image()).files['user-data']!;
@@ -102,7 +104,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       );
     });
 
-    test('carries the reporting script to the last octet', async () => {
+    test('user-data contains the reporting script octet by octet', async () => {
       const text = rendered({}, { ...image(), reports: false }).files['user-data']!;
       const { config } = await judge.ask<{ config: { write_files: { path: string; content: string }[] } }>({
         userData: text,
@@ -114,7 +116,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
   });
 
   describe('the kernel command line', () => {
-    test('makes NoCloud a source of the network, with our URL', async () => {
+    test('the kernel command line makes NoCloud a network source with Muster’s URL', async () => {
       const { kernelArguments } = rendered({}, image());
       const { seed } = await judge.ask<{ seed: object }>({
         cmdline: `quiet ${kernelArguments.join(' ')} BOOTIF=01-52`,
@@ -122,7 +124,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       expect(seed).toEqual({ seedfrom: 'http://10.77.0.1:8080/boot/SESSION/', dsmode: 'net' });
     });
 
-    test('gives the same network configuration as the document', async () => {
+    test('the network configuration on the kernel command line is that of the network-config document', async () => {
       await fc.assert(
         fc.asyncProperty(anyConfig, async (config) => {
           const value = rendered(config, image());
@@ -135,7 +137,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       );
     });
 
-    test('with `nocloud`, 22.4 would take a URL for a local source: why the name depends on the version', async () => {
+    test('cloud-init 22.4 takes `nocloud` with a URL for a local source, so the name depends on the version', async () => {
       const { seed } = await judge.ask<{ seed: { dsmode: string } }>({
         cmdline: 'ds=nocloud;s=http://10.0.0.1/',
       });
@@ -164,7 +166,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       server?.close();
     });
 
-    test('NoCloud fetches and reads all that it asks for, and asks for network-config only in versions of the table', async () => {
+    test('NoCloud fetches and reads all documents, and asks for network-config only in the versions of the table', async () => {
       const files = documents();
       const url = await serve((name) => ({ status: 200, body: files[name as 'user-data'] ?? '' }));
       const got = await judge.ask<{
@@ -182,7 +184,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       server.close();
     });
 
-    test('it tries ten times more, a second apart, and takes 503 like 404: why nothing is served before all of it renders', async () => {
+    test('NoCloud retries ten times, a second apart, and treats 503 like 404, so nothing is served until all documents render', async () => {
       const files = documents();
       const url = await serve((name) =>
         name === 'meta-data' && asked.filter((one) => one === 'meta-data').length <= 10
@@ -204,7 +206,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
         network: load(rendered(config, DEBIAN_13).files['network-config']!) as object,
       });
 
-    test('becomes what the document says in files of networkd', async () => {
+    test('cloud-init writes the files of networkd that the network-config document describes', async () => {
       const written = await files({
         network: {
           interfaces: [
@@ -238,7 +240,7 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       expect(written['etc/systemd/network/10-cloud-init-eth5.network']).toContain('DHCP=ipv4');
     });
 
-    test('without one, only the interface that booted is configured', async () => {
+    test('without network-config only the interface that booted is configured', async () => {
       const written = await files({});
       expect(Object.keys(written)).toHaveLength(1);
       expect(Object.values(written)[0]).toContain(`MACAddress=${CONTEXT.machine.mac}`);
@@ -268,7 +270,7 @@ describe('scripts in user-data', () => {
     return { boot: config.bootcmd.join('\n'), run: config.runcmd.join('\n') };
   };
 
-  test.each(['boot', 'run'] as const)('of the %s stage pass shellcheck', (stage) => {
+  test.each(['boot', 'run'] as const)('the scripts of the %s stage in user-data pass shellcheck', (stage) => {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-scripts-'));
     const file = path.join(directory, 'script');
     fs.writeFileSync(file, `#!/bin/sh\n${scripts()[stage]}\n`);
@@ -281,7 +283,7 @@ describe('scripts in user-data', () => {
     }
   });
 
-  test('fetching a file checks its hash before it takes its place, and fails the boot when it is another', async () => {
+  test('the script that fetches a file checks its hash before it installs the file, and fails the boot when the hash is wrong', async () => {
     const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-fetch-'));
     const body = 'the file\n';
     const server = http.createServer((_, response) => response.end(body));

@@ -1,4 +1,4 @@
-/** The command as a process: what only a shell sees. */
+/** The command as a process, for behaviour that only a shell sees. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -28,9 +28,9 @@ function shell(script: string, env: Record<string, string> = {}): Promise<Ended>
   });
 }
 
-/** At once: most of them wait for processes that start, and some for time to pass. */
+/** Concurrent, because most tests wait for processes to start and some for time to pass. */
 describe.concurrent('bin/muster', () => {
-  it('runs from anywhere, also by a link, without a home', async () => {
+  it('the command runs from any directory, through a link, and without a home directory', async () => {
     expect((await shell(`cd / && '${ROOT}/bin/muster' version --socket /nowhere`)).stdout).toMatch(
       /^muster [0-9.]+\n$/,
     );
@@ -40,13 +40,13 @@ describe.concurrent('bin/muster', () => {
     expect(linked.stdout).toMatch(/^muster [0-9.]+\n$/);
   });
 
-  it('ends quietly when its reader has had enough', async () => {
+  it('the command ends without a message when the reader of its output closes the pipe', async () => {
     const { status, stdout, stderr } = await shell('bin/muster explain profile.config | head -n 1');
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toBe('KIND:    Profile\n');
   });
 
-  it('says that its output cannot be written', async () => {
+  it('the command reports output that cannot be written', async () => {
     expect(await shell('bin/muster explain profile.config > /dev/full')).toMatchObject({
       status: 1,
       stderr: expect.stringMatching(/^muster: standard output: ENOSPC.* \(E_OUTPUT\)\n {2}Free space.*\n$/),
@@ -69,7 +69,7 @@ describe.concurrent('bin/muster', () => {
     expect(rest).toEqual([`  See \`${help} --help\`.`, '']);
   });
 
-  it('keeps data and messages apart', async () => {
+  it('data go to standard output and messages to standard error', async () => {
     expect((await shell('bin/muster get machines --socket /nowhere/s 2>/dev/null')).stdout).toBe('');
     expect((await shell('bin/muster validate test/unit 2>/dev/null')).stdout).toBe('');
   });
@@ -88,7 +88,7 @@ describe.concurrent('bin/muster', () => {
     expect((await shell(`bin/${command} </dev/null`)).status).toBe(code);
   });
 
-  it('colours only where asked to', async () => {
+  it('NO_COLOR turns colours off, even when FORCE_COLOR is set', async () => {
     const file = `<(printf 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n')`;
     expect(
       (await shell(`bin/muster validate -f ${file}`, { NO_COLOR: '1', FORCE_COLOR: '1' })).stdout,
@@ -96,7 +96,7 @@ describe.concurrent('bin/muster', () => {
   });
 
   it.for(['-f /dev/zero', '-f - < /dev/zero', '-f - < <(cat /dev/zero)'])(
-    'reads no more of what never ends than it would take: %s',
+    'input that never ends is refused once it is longer than allowed: %s',
     { timeout: 120_000 },
     async (source) => {
       expect(await shell(`timeout 100 bin/muster validate ${source}`)).toMatchObject({
@@ -117,7 +117,7 @@ describe.concurrent('bin/muster', () => {
     expect({ status, stderr }).toEqual({ status: 143, stderr: '' });
   });
 
-  it('waits for who writes to a pipe', async () => {
+  it('the command waits for the writer of a pipe', async () => {
     const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
     const { stdout } = await shell(
       `d=$(mktemp -d); trap 'rm -r "$d"' EXIT; mkfifo "$d/pipe"; bin/muster validate -f "$d/pipe" & sleep 0.5; printf '${document}' > "$d/pipe"; wait $!`,
@@ -125,13 +125,13 @@ describe.concurrent('bin/muster', () => {
     expect(stdout).toBe('valid: 1 document in 1 file\n');
   });
 
-  it('refuses what is not UTF-8 from standard input', async () => {
+  it('standard input that is not UTF-8 is refused', async () => {
     expect((await shell(`printf 'kind: f\\374r' | bin/muster validate -f -`)).stderr).toMatch(
       /^stdin:1:8: not UTF-8; .* \(E_YAML\)/,
     );
   });
 
-  it('reads documents from standard input', async () => {
+  it('documents are read from standard input', async () => {
     const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
     expect((await shell(`printf '${document}' | bin/muster validate -f -`)).stdout).toBe(
       'valid: 1 document in 1 file\n',

@@ -1,5 +1,5 @@
 /**
- * Debian's containerd reads the configuration that machines get: what it makes of it is what was
+ * Debian's containerd reads the configuration that machines get and has the settings that were
  * meant.
  */
 import { execFileSync } from 'node:child_process';
@@ -14,7 +14,7 @@ import { unpacked } from './unpacked.ts';
 const { command, env } = unpacked('containerd', 'usr/bin/containerd');
 const VERSION = /(\d+\.\d+\.\d+)/.exec(execFileSync(command, ['--version'], { env, encoding: 'utf8' }))![1]!;
 
-/** The table of that name in a dump, its lines without indentation. */
+/** The lines of the table with this name in containerd's dump, without indentation. */
 function table(dump: string, name: string): string[] {
   const lines = dump.split('\n').map((line) => line.trim());
   const from = lines.indexOf(`[${name}]`);
@@ -22,7 +22,7 @@ function table(dump: string, name: string): string[] {
   return from < 0 ? [] : lines.slice(from + 1, to < 0 ? undefined : to);
 }
 
-it('takes the pause image, systemd’s control groups, the directory of mirrors and the one of CNI plugins', () => {
+it('containerd uses the configured pause image, control groups of systemd, mirrors and CNI plugins', () => {
   const cluster = resolved({
     overrides: { versions: { containerd: VERSION }, cniPlugins: '/opt/other/bin' },
   });
@@ -38,7 +38,7 @@ it('takes the pause image, systemd’s control groups, the directory of mirrors 
     const runc = `${cri}.containerd.runtimes.runc`;
     expect(table(dump, runc)).toContain('runtime_type = "io.containerd.runc.v2"');
     expect(table(dump, `${runc}.options`)).toContain('SystemdCgroup = true');
-    // What was not set is containerd's own, not gone.
+    // A setting that is not in the configuration keeps containerd's default.
     expect(table(dump, `${cri}.containerd`)).toContain('snapshotter = "overlayfs"');
   } finally {
     rmSync(home, { recursive: true, force: true });

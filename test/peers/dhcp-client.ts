@@ -1,6 +1,6 @@
 /**
- * Runs inside a namespace: sends the packets that its arguments give in hexadecimal, and prints the
- * replies that come within the time, one line of JSON each.
+ * Runs inside a namespace: sends the packets of its arguments, which are in hexadecimal, and prints
+ * the replies that arrive in time, each as a line of JSON.
  *
  *     node dhcp-client.ts MILLISECONDS LOCALPORT TO:PORT HEX...
  */

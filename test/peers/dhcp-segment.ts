@@ -1,6 +1,6 @@
 /**
- * A segment for DHCP peers: a bridge, client namespaces on it, and `bin/muster serve` as it is
- * shipped. Needs scripts/in-namespace.sh.
+ * A segment for DHCP peers: a bridge, client namespaces on it, and the shipped `bin/muster serve`.
+ * Needs scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ export function ip(...words: string[]): string {
   return execFileSync('ip', words, { encoding: 'utf8' });
 }
 
-/** A namespace with one interface `eth0` on the bridge `bridge`. */
+/** Makes a namespace with one interface `eth0` on the bridge `bridge`. */
 export function attach(name: string, bridge: string, mac?: string): void {
   ip('netns', 'add', name);
   ip('link', 'add', `p-${name}`, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
@@ -42,12 +42,13 @@ export interface Finished {
 }
 
 /**
- * Runs a program in a namespace until it ends. Kills it after `seconds`, and says so in the output.
+ * Runs a program in a namespace until it ends. Kills it after `seconds` and notes that in the
+ * output.
  */
 export function run(
   namespace: string,
   command: readonly string[],
-  // The limit is for programs that hang; a busy host may be slow.
+  // The limit is for programs that hang; it is long because a busy host may be slow.
   seconds = 100,
   env = process.env,
 ): Promise<Finished> {
@@ -70,7 +71,8 @@ export function run(
 }
 
 /**
- * Starts a program in a namespace, until it is stopped. Resolves when its output matches `ready`.
+ * Starts a program in a namespace; resolves when its output matches `ready`. It runs until it is
+ * stopped.
  */
 export async function daemon(
   namespace: string | undefined,
@@ -107,12 +109,12 @@ export async function daemon(
 }
 
 export interface Muster {
-  /** The operators' socket, and the directory of store and assets. */
+  /** The operators' socket, and the directory with store and assets. */
   readonly socket: string;
   readonly state: string;
   get<T>(path: string): Promise<T>;
   events(): Promise<readonly MusterEvent[]>;
-  /** Waits for an event; fails after 40 s with the events that there were. */
+  /** Waits for an event; fails after 40 s with the events so far. */
   event(what: string, wanted: (event: MusterEvent) => boolean): Promise<MusterEvent>;
   leases(): Promise<readonly { address: string; mac: string; state: string; network: string }[]>;
   signal(name: NodeJS.Signals): void;
@@ -123,8 +125,8 @@ export interface Muster {
 }
 
 /**
- * Starts the shipped command on interfaces, with documents. `more`: further arguments. `namespace`:
- * run it in this namespace, with its /sys.
+ * Starts the shipped command on these interfaces with these documents. `more` are further
+ * arguments; with `namespace` it runs in that namespace, with its /sys.
  */
 export async function startMuster(
   interfaces: readonly string[],

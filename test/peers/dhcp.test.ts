@@ -113,13 +113,13 @@ describe('on a segment with no other server', () => {
     expect(output).toMatch(/GOT ip=10\.77\.0\.100 siaddr=10\.77\.0\.1 boot=[a-z]+\.efi .* lease=120 /);
   });
 
-  it('dhclient is bound, renews by unicast, releases, and comes back to its address (INIT-REBOOT)', async () => {
+  it('dhclient is bound, renews by unicast, releases, and returns to its address (INIT-REBOOT)', async () => {
     const files = ['-lf', join(HOME, 'leases'), '-pf', join(HOME, 'pid')];
     const client = ['dhclient', '-4', '-v', '-sf', DHCLIENT, ...files, 'eth0'];
-    const going = await daemon('two', ['dhclient', '-d', ...client.slice(1)], /bound to/);
-    const address = /bound to ([0-9.]+)/.exec(going.output())![1]!;
+    const dhclient = await daemon('two', ['dhclient', '-d', ...client.slice(1)], /bound to/);
+    const address = /bound to ([0-9.]+)/.exec(dhclient.output())![1]!;
     await muster.event('a renewal', (e) => e.reason?.code === 'renewed' && e.fields?.address === address);
-    await going.stop();
+    await dhclient.stop();
     // Its lease file has a valid lease, for which it asks first.
     const again = await run(
       'two',
@@ -135,7 +135,7 @@ describe('on a segment with no other server', () => {
     ip('-n', 'two', 'route', 'replace', 'default', 'dev', 'eth0');
   });
 
-  it('a lease outlives the server', async () => {
+  it('a lease outlives a restart of the server', async () => {
     const before = (await udhcpc('one')).output.match(/GOT ip=([0-9.]+)/)![1];
     await muster.restart();
     expect((await udhcpc('one')).output).toContain(`GOT ip=${before} `);
@@ -230,7 +230,7 @@ spec:
     remove(['relay', 'far'], ['br-a']);
   });
 
-  it('a client gets an address of its own subnet and renews it past the relay', async () => {
+  it('a client behind a relay gets an address of its own subnet and renews it past the relay', async () => {
     const files = ['-lf', join(HOME, 'far.leases'), '-pf', join(HOME, 'far.pid')];
     const client = await daemon(
       'far',
@@ -267,13 +267,13 @@ describe('where another DHCP server (dnsmasq) gives the addresses', () => {
     remove(['other', 'one'], ['br-a']);
   });
 
-  it('an ordinary client gets replies of the other server only', async () => {
+  it('in proxy mode an ordinary client gets only the replies of the other DHCP server', async () => {
     const answers = await byHand('one', [message('DISCOVER', { flags: BROADCAST_FLAG })]);
     expect(answers.map(({ from }) => from)).toEqual(['10.77.0.9']);
     expect((await udhcpc('one')).output).toMatch(/GOT ip=10\.77\.0\.(5[0-9]|60) .*serverid=10\.77\.0\.9/);
   });
 
-  it('a boot client gets its address from there and its file from Muster', async () => {
+  it('in proxy mode a boot client gets its address from the other DHCP server and its file from Muster', async () => {
     for (const options of [UEFI!, BIOS!]) {
       const answers = await byHand('one', [message('DISCOVER', { options, flags: BROADCAST_FLAG })]);
       const [ours, theirs] = answers.sort((a, b) => (a.from < b.from ? -1 : 1));
@@ -312,7 +312,7 @@ describe('with a machine on a free address', () => {
     remove(['squatter', 'one'], ['br-a']);
   });
 
-  it('the probe finds it in advance, and no client is offered that address', async () => {
+  it('the probe finds a machine on a free address in advance, and no client is offered that address', async () => {
     const found = await muster.event('the conflict', (e) => e.kind === 'dhcp.conflict');
     expect(found).toMatchObject({ subject: macOf('squatter'), fields: { address: '10.77.0.100' } });
     expect((await muster.leases()).find((l) => l.address === '10.77.0.100')).toMatchObject({
@@ -338,7 +338,7 @@ describe('the launcher', () => {
   });
   afterAll(() => remove(['launch'], []));
 
-  it('opens one socket per interface and port, and one for HTTP, and passes their names', async () => {
+  it('the launcher opens one socket per interface and port and one for HTTP, and passes their names', async () => {
     const show = script(
       'show.pl',
       'print "$ENV{LISTEN_FDS} $ENV{LISTEN_FDNAMES} ", $ENV{LISTEN_PID} == $$ ? "mine" : "not", "\\n"; print join(" ", map { -S "/proc/self/fd/$_" ? "s" : "-" } 3 .. 9), "\\n"',
@@ -379,7 +379,7 @@ describe('the launcher', () => {
     expect(code).toBe(2);
   });
 
-  it('names the process that has a port', async () => {
+  it('the launcher names the process that uses a port', async () => {
     const wait = script('wait.pl', '$| = 1; print "up\\n"; sleep 60');
     const words = [
       'perl',
@@ -401,7 +401,7 @@ describe('the launcher', () => {
     await first.stop();
   });
 
-  it('names the program that has the port on that interface, and neither another one nor itself', async () => {
+  it('the launcher names the program that uses the port on that interface, and neither another one nor itself', async () => {
     const holder = (device: string, port: string) => {
       const wait = script(`wait-${device}.pl`, '$| = 1; print "up\\n"; sleep 60');
       const words = ['serve', '--interface', device, '--http-port', port];
@@ -425,7 +425,7 @@ describe('the launcher', () => {
     }
   });
 
-  it('says how to run it when it lacks permission', async () => {
+  it('the launcher says how to run it when it lacks permission', async () => {
     const words = [
       'setpriv',
       '--reuid',
@@ -481,7 +481,7 @@ spec:
     remove(['anew', 'stays', 'server'], []);
   });
 
-  it('is a fault with its remedy, its network comes back with a restart, and the others are served meanwhile', async () => {
+  it('a deleted and created interface is a fault with its remedy; a restart serves it again, and the others work meanwhile', async () => {
     expect((await udhcpc('anew')).output).toContain('GOT ip=10.83.0.');
     there('link', 'del', 'br-anew');
     make('br-anew', '10.83.0.1/24');
