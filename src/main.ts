@@ -15,8 +15,8 @@ import { openState } from './wiring/state.ts';
  * Runs until SIGTERM or SIGINT. SIGHUP reads documents and loader directories again; but when
  * standard input or output is a terminal, it ends the server in order, because that terminal was
  * closed.
- * @throws {MusterError} when the server cannot start, and when the store fails for good: the service
- * manager starts the process again.
+ * @throws {MusterError} when the server cannot start, and when the store fails for good: the
+ *   service manager starts the process again.
  */
 export async function serve(options: ServeOptions): Promise<void> {
   const onTerminal = isatty(0) || isatty(1);

@@ -105,8 +105,9 @@ export const ASSET_ROUTES = [
 /**
  * The routes of assets, for `startApi`.
  *
- * @throws {MusterError} their handlers: E_USAGE for a request that cannot be read, E_ASSET_USED when
- * an Image or an artifact needs the file that is to be removed, and what the asset store throws
+ * @throws {MusterError} their handlers: E_USAGE for a request that cannot be read, E_ASSET_USED
+ *   when an Image or an artifact needs the file that is to be removed, and what the asset store
+ *   throws
  */
 export function assetRoutes(
   assets: Assets,

@@ -22,8 +22,8 @@ const MAX_PATH = 107;
  * mode is right.
  *
  * @returns a function that removes the socket, unless another server has replaced it meanwhile
- * @throws {MusterError} E_SOCKET_IN_USE when another server answers there or `file` is not a socket;
- * E_USAGE when the path is too long
+ * @throws {MusterError} E_SOCKET_IN_USE when another server answers there or `file` is not a
+ *   socket; E_USAGE when the path is too long
  */
 export async function listenOnSocket(
   server: http.Server,

@@ -1,6 +1,9 @@
-/** Spans for people. */
+/** Formats ages for tables. */
 
-/** A span as kubectl's AGE: the largest unit, two below a certain size. `5s`, `3m`, `2h`, `4d`. */
+/**
+ * Formats a span like kubectl's AGE column: the largest unit, or the two largest when the number
+ * is small. `5s`, `3m20s`, `2h`, `4d`.
+ */
 export function ageText(milliseconds: number): string {
   const s = Math.max(0, Math.floor(milliseconds / 1000));
   if (s < 120) return `${s}s`;

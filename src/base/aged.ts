@@ -1,9 +1,5 @@
-/**
- * A map by age, for what is given out or forgotten oldest first. A `Map` keeps that order too, but
- * leaves a hole for each key that is deleted, until half of it is holes, and whoever asks for its
- * first key steps over all of them: 8 to 15 µs on average where 20,000 keys come and go in turn,
- * beside 1 µs here.
- */
+/** A map ordered by the age of its entries. */
+
 interface Place<K, V> {
   readonly key: K;
   value: V;
@@ -11,6 +7,12 @@ interface Place<K, V> {
   newer: Place<K, V> | undefined;
 }
 
+/**
+ * A map ordered by age, for entries that are used or forgotten oldest first. A `Map` keeps that
+ * order too, but leaves a hole for each deleted key until half of it is holes, and finding its
+ * first key steps over all of them: with 20,000 keys that come and go in turn this takes 8 to 15 µs
+ * on average, here 1 µs.
+ */
 export class AgedMap<K, V> {
   readonly #places = new Map<K, Place<K, V>>();
   #oldest: Place<K, V> | undefined;
@@ -28,7 +30,7 @@ export class AgedMap<K, V> {
     return this.#places.get(key)?.value;
   }
 
-  /** Puts the key last, as the newest; also one that is there already. */
+  /** Sets the value and makes the key the newest, also when it exists already. */
   set(key: K, value: V): void {
     let place = this.#places.get(key);
     if (place === undefined) {
@@ -46,7 +48,7 @@ export class AgedMap<K, V> {
     this.#newest = place;
   }
 
-  /** Whether the key was there. */
+  /** Deletes the key; returns whether it existed. */
   delete(key: K): boolean {
     const place = this.#places.get(key);
     if (place === undefined) return false;
@@ -62,12 +64,12 @@ export class AgedMap<K, V> {
     else newer.older = older;
   }
 
-  /** What was set longest ago. */
+  /** The entry that was set longest ago. */
   oldest(): { readonly key: K; readonly value: V } | undefined {
     return this.#oldest;
   }
 
-  /** From the oldest to the newest. The pair at hand may be deleted on the way. */
+  /** Iterates from the oldest to the newest. The current entry may be deleted meanwhile. */
   *[Symbol.iterator](): IterableIterator<[K, V]> {
     for (let place = this.#oldest; place !== undefined; ) {
       const { newer } = place;

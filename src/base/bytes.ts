@@ -1,4 +1,4 @@
-/** Reading binary data without ever reading short. Used by every decoder. */
+/** Reads binary data; a field that is cut short is an error. Every decoder uses this. */
 
 /**
  * Thrown by {@link ByteReader} when the input ends before the field does. Decoders catch it and

@@ -3,14 +3,15 @@ import type { Millis } from './duration.ts';
 
 export interface Clock {
   /**
-   * Wall-clock time, milliseconds since 1970-01-01 UTC. May step. Use it for what is stored or
-   * shown.
+   * Wall-clock time, milliseconds since 1970-01-01 UTC. It may jump. Use it for times that are
+   * stored or shown.
    */
   now(): Millis;
-  /** Monotonic milliseconds from an arbitrary origin. Use it for spans within this process. */
+  /** Monotonic milliseconds from an arbitrary origin. Use it to measure spans in this process. */
   monotonic(): Millis;
   /**
-   * Runs `fn` once after `after`; the returned function cancels. Does not keep the process alive.
+   * Calls `fn` once after the span; the returned function cancels the timer. The timer does not
+   * keep the process alive.
    */
   after(after: Millis, fn: () => void): () => void;
 }
@@ -37,7 +38,10 @@ export const pause = (clock: Clock, span: Millis, signal: AbortSignal): Promise<
     if (signal.aborted) done();
   });
 
-/** A clock that moves only when told to; timers run in order of their due time. */
+/**
+ * A clock for tests that moves only by `advance` and `leap`; timers run in the order of their
+ * times.
+ */
 export class ManualClock implements Clock {
   #now: Millis;
   #timers: { due: number; fn: () => void }[] = [];
@@ -63,7 +67,7 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves time on by `span`, running the timers that fall due on the way, each at its own moment.
+   * Moves the clock forward by `span` and runs the timers that become due, each at its own time.
    */
   advance(span: Millis): void {
     const until = this.#now + span;
@@ -77,7 +81,7 @@ export class ManualClock implements Clock {
     this.#now = until as Millis;
   }
 
-  /** As after a long sleep of the host: time has moved on, and no timer ran meanwhile. */
+  /** Simulates a suspended host: the clock jumps forward and no timer runs meanwhile. */
   leap(span: Millis): void {
     this.#now = (this.#now + span) as Millis;
   }

@@ -1,17 +1,17 @@
 /**
- * The one catalogue of errors: every code that an operator, a log line or the API can meet, who
- * must act, and what to do. `docs/errors.md` is generated from it and a test keeps the two equal.
+ * The catalogue of errors: every code that an operator, a log line or the API can show, who must
+ * act, and what to do. `docs/errors.md` is generated from it and a test keeps the two equal.
  * Codes are stable: never renamed, never reused.
  */
 
 export interface ErrorKind {
-  /** What went wrong, one sentence, without the particulars. */
+  /** What went wrong, in one sentence without details. */
   readonly title: string;
   /** Who must act. */
   readonly who: 'operator' | 'machine' | 'muster';
   /** What to do about it. */
   readonly fix: string;
-  /** Status when it leaves by HTTP. */
+  /** The status code of an HTTP answer with this error. */
   readonly http: number;
 }
 
@@ -24,10 +24,10 @@ export const ERRORS = {
     fix: 'Correct the place that line and column point at.',
   },
   E_SCHEMA: {
-    title: 'A document does not fit its schema.',
+    title: 'A document does not match its schema.',
     who: 'operator',
     http: 422,
-    fix: 'Correct the named field; `muster explain KIND` and docs/reference list what it takes.',
+    fix: 'Correct the named field; `muster explain KIND` and docs/reference list the fields and their values.',
   },
   E_DUPLICATE: {
     title: 'Two documents claim the same thing.',
@@ -39,10 +39,10 @@ export const ERRORS = {
     title: 'A document names another one that does not exist.',
     who: 'operator',
     http: 422,
-    fix: 'Create the document, or correct the name; before deleting one, change or delete what names it.',
+    fix: 'Create the document, or correct the name; before deleting a document, change or delete those that name it.',
   },
   E_CONFIG: {
-    title: "A machine's configuration does not render.",
+    title: "A machine's configuration cannot be rendered.",
     who: 'operator',
     http: 422,
     fix: 'Correct the document that the message names; `muster explain MACHINE` shows what the machine would get.',
@@ -54,7 +54,7 @@ export const ERRORS = {
     fix: 'Correct its path or permissions; the server reads it as its own user.',
   },
   E_FILE_OWNED: {
-    title: 'The document belongs to a file and cannot be changed here.',
+    title: 'The document comes from a file and cannot be changed through the API.',
     who: 'operator',
     http: 409,
     fix: 'Edit the file that the message names; the server reloads it.',
@@ -66,13 +66,13 @@ export const ERRORS = {
     fix: '`muster get KIND` lists documents, `muster image ls` and `muster artifacts ls` files.',
   },
   E_CONFLICT: {
-    title: 'The document was changed by somebody else meanwhile.',
+    title: 'Another request has changed the document in the meantime.',
     who: 'operator',
     http: 409,
-    fix: 'Fetch it again, repeat the change, apply.',
+    fix: 'Fetch it again, repeat the change and apply it.',
   },
   E_USAGE: {
-    title: 'The command or request is not understood.',
+    title: 'The command or request is not valid.',
     who: 'operator',
     http: 400,
     fix: 'See `muster help`.',
@@ -93,10 +93,10 @@ export const ERRORS = {
     title: 'Another server already answers on the socket.',
     who: 'operator',
     http: 409,
-    fix: 'Stop that one, or give this one a socket of its own with --socket.',
+    fix: 'Stop that server, or give this one another socket with --socket.',
   },
   E_PORT_IN_USE: {
-    title: 'Another program has a port that the server needs.',
+    title: 'Another program uses a port that the server needs.',
     who: 'operator',
     http: 409,
     fix: 'Stop that program, or give the server another port.',
@@ -105,13 +105,13 @@ export const ERRORS = {
     title: 'The server cannot open one of its sockets.',
     who: 'operator',
     http: 500,
-    fix: 'Run it as root or by its units in systemd/, and name an address and interface that this host has.',
+    fix: 'Run it as root or with its units in systemd/, and name an address and interface that this host has.',
   },
   E_OUTPUT: {
     title: 'The output of a command cannot be written.',
     who: 'operator',
     http: 500,
-    fix: 'Free space where its output goes, or send it elsewhere.',
+    fix: 'Free space where the output goes, or write it elsewhere.',
   },
   E_FILE_READ: {
     title: 'A file or directory that was named cannot be read.',
@@ -120,42 +120,42 @@ export const ERRORS = {
     fix: 'Check its name and its permissions.',
   },
   E_METHOD: {
-    title: 'The address exists, but not with this method.',
+    title: 'The path exists, but not with this method.',
     who: 'operator',
     http: 405,
     fix: 'Use one of the methods that the Allow header names.',
   },
   E_TOO_LARGE: {
-    title: 'The request is larger than the server takes.',
+    title: 'The request is larger than the server accepts.',
     who: 'operator',
     http: 413,
     fix: 'Apply fewer documents at a time; upload files with `muster image add`.',
   },
   E_INTERNAL: {
-    title: 'Muster failed in a way it did not foresee.',
+    title: 'Muster failed in an unexpected way.',
     who: 'muster',
     http: 500,
-    fix: 'Report it, with the log lines around it.',
+    fix: 'Report it with the log lines around it.',
   },
   // what machines boot
   E_KERNEL_ARGUMENT: {
     title: 'A kernel argument cannot be passed on by iPXE.',
     who: 'operator',
     http: 422,
-    fix: 'Write it without line breaks, `${`, leading `#` and repeated blanks; one list entry per argument. All together must fit on a kernel’s command line.',
+    fix: 'Write it without line breaks, `${`, a leading `#` and repeated blanks; one list entry per argument. All arguments together must fit on the kernel’s command line.',
   },
   // files of images
   E_ASSET_HASH: {
-    title: 'A file is not the one that its SHA-256 names.',
+    title: 'A file does not have the SHA-256 that was named.',
     who: 'operator',
     http: 422,
-    fix: 'Check the source and the hash; nothing of the file is kept or served.',
+    fix: 'Check the source and the hash. Nothing of the file is kept or served.',
   },
   E_ASSET_OFFSET: {
     title: 'An upload does not continue where the last one stopped.',
     who: 'operator',
     http: 409,
-    fix: 'Ask for the asset first: it says how many octets are there.',
+    fix: 'Request the asset first: the answer says how many octets the server has.',
   },
   E_ASSET_BUSY: {
     title: 'The same file is being uploaded already.',
@@ -179,21 +179,21 @@ export const ERRORS = {
     title: 'The state directory has no room for a file.',
     who: 'operator',
     http: 507,
-    fix: 'Remove what nothing uses (muster image ls --unused, muster image rm --unused) or free space otherwise, then send the file again. A reserve stays free for the store.',
+    fix: 'Remove unused files (muster image ls --unused, muster image rm --unused) or free space otherwise, then send the file again. A reserve stays free for the store.',
   },
   // clusters
   E_CLUSTER: {
-    title: 'A Cluster cannot be completed into a working one.',
+    title: 'A Cluster document does not describe a working cluster.',
     who: 'operator',
     http: 422,
     fix: 'Correct the field that the message names; `muster get cluster NAME --full` shows every derived value.',
   },
   // keys and certificates
   E_FOUNDING: {
-    title: 'The founding of etcd does not allow this.',
+    title: 'The present state of the cluster’s etcd does not allow this.',
     who: 'operator',
     http: 409,
-    fix: 'The message says why; `muster cluster founding NAME` shows what is known of every member.',
+    fix: 'The message says why; `muster cluster founding NAME` shows the state of every member.',
   },
   E_PKI: {
     title: 'Stored keys or certificates are invalid.',
@@ -214,35 +214,35 @@ export const ERRORS = {
     fix: 'Follow the order of a rotation: add, promote, distrust, forget.',
   },
   E_VAULT_KEY: {
-    title: 'The key that private keys are encrypted with is missing or wrong.',
+    title: 'The key that encrypts private keys is missing or wrong.',
     who: 'operator',
     http: 500,
-    fix: 'Give the server the vault key that the message names, as its file or as systemd credential muster-vault-key.',
+    fix: 'Give the server the vault key that the message names, as a file or as the systemd credential muster-vault-key.',
   },
   E_VAULT_RECORD: {
-    title: 'An encrypted private key does not open.',
+    title: 'An encrypted private key cannot be decrypted.',
     who: 'operator',
     http: 500,
     fix: 'The record was changed or moved; restore it from a backup of the store.',
   },
   // agents
   E_TICKET: {
-    title: 'A ticket is refused.',
+    title: 'A ticket was refused.',
     who: 'machine',
     http: 403,
-    fix: '`muster events MACHINE` shows why; a new boot has a new ticket.',
+    fix: '`muster events MACHINE` shows why; each boot gets a new ticket.',
   },
   E_TICKET_KEY: {
     title: 'Two keys requested a certificate for one machine.',
     who: 'operator',
     http: 409,
-    fix: 'Find out who asked; then `muster machine rearm MACHINE`, which lets the next key have a certificate.',
+    fix: 'Find out which system asked; then run `muster machine rearm MACHINE`, which lets the next key have a certificate.',
   },
   E_AGENT_CERTIFICATE: {
     title: "An agent's certificate is not accepted.",
     who: 'machine',
     http: 401,
-    fix: '`muster events MACHINE` shows why; `muster machine rearm MACHINE` and a new boot give it a new one.',
+    fix: '`muster events MACHINE` shows why; `muster machine rearm MACHINE` and a new boot give the machine a new certificate.',
   },
   E_AGENT_WAIT: {
     title: 'No plan is available for this machine yet.',
@@ -261,7 +261,7 @@ export const ERRORS = {
     title: 'Two networks are on one interface.',
     who: 'operator',
     http: 500,
-    fix: 'Put them on interfaces of their own, or set one to dhcp.mode off.',
+    fix: 'Put each on an interface of its own, or set dhcp.mode to off in one of them.',
   },
   E_ARTIFACT: {
     title: 'A binary or container image has a form that Muster does not accept.',
@@ -276,7 +276,7 @@ export const ERRORS = {
     fix: 'Correct what the message names in the add-on, as docs/addons.md says; `muster addon ls CLUSTER` shows the state of each.',
   },
   E_ARTIFACT_MISSING: {
-    title: 'Files that an artifact is made of are not here.',
+    title: 'Files of an artifact are missing.',
     who: 'operator',
     http: 409,
     fix: 'Add them with `muster artifacts import` or `pull`; `muster artifacts verify` names them.',
@@ -288,16 +288,16 @@ export const ERRORS = {
     fix: 'Check the URL and the network; --mirror fetches from elsewhere, and `muster image add` and `muster artifacts import` take files. With a SHA-256, the same command continues where it stopped.',
   },
   E_FETCH_REFUSED: {
-    title: 'A URL cannot be asked, or its server refuses the file or cannot be authenticated.',
+    title: 'A URL cannot be requested, or its server refuses the file or cannot be authenticated.',
     who: 'operator',
     http: 502,
-    fix: 'Check the URL; it may need another version in its path, or credentials. A CA of your own is named by NODE_EXTRA_CA_CERTS.',
+    fix: 'Check the URL; it may need another version in its path, or credentials. Set NODE_EXTRA_CA_CERTS to trust a CA of your own.',
   },
   E_BUILD: {
     title: 'An image could not be built.',
     who: 'operator',
     http: 500,
-    fix: 'Read what the recipe printed; install what it misses.',
+    fix: 'Read the output of the recipe, and install what is missing.',
   },
   // store
   E_STORE_NEWER: {
@@ -307,16 +307,16 @@ export const ERRORS = {
     fix: 'Start that version, or restore a backup of this one.',
   },
   E_STORE_COMPACTED: {
-    title: 'The revision asked for is compacted away.',
+    title: 'The requested revision has been compacted away.',
     who: 'muster',
     http: 410,
     fix: 'List again and watch from the revision of the list.',
   },
   E_STORE_LIMIT: {
-    title: 'A commit is larger than the store takes.',
+    title: 'A commit is larger than the store accepts.',
     who: 'muster',
     http: 413,
-    fix: 'At most 128 operations and 1 MiB a value.',
+    fix: 'Commit at most 128 operations, with at most 1 MiB per value.',
   },
   E_STORE_WRITE: {
     title: 'The store could not write.',
@@ -328,31 +328,31 @@ export const ERRORS = {
     title: 'The store failed during a commit; whether the commit took effect is not known.',
     who: 'muster',
     http: 503,
-    fix: 'Ask again: what is stored decides. The log has the cause.',
+    fix: 'Read the state again: it shows whether the commit took effect. The log has the cause.',
   },
   E_STORE_CLOSED: {
     title: 'The store is closed.',
     who: 'muster',
     http: 503,
-    fix: 'The server is stopping; ask again when it runs.',
+    fix: 'The server is stopping; try again when it runs.',
   },
   E_STORE_IN_USE: {
     title: 'Another process has the store open.',
     who: 'operator',
     http: 500,
-    fix: 'Stop the other `muster serve`, or give this one a state directory of its own.',
+    fix: 'Stop the other `muster serve`, or give this one another state directory.',
   },
   E_STORE_OPEN: {
     title: 'The store could not be opened.',
     who: 'operator',
     http: 500,
-    fix: 'Make the state directory exist and be writable for the user that the server runs as.',
+    fix: 'Make sure that the state directory exists and that the user of the server may write to it.',
   },
   E_STORE_DAMAGED: {
     title: "The store's file is damaged, or is not a store.",
     who: 'operator',
     http: 500,
-    fix: 'Keep the file for inspection, put a backup in its place, and check the disk.',
+    fix: 'Keep the file for inspection, restore a backup in its place, and check the disk.',
   },
   // events
   E_EVENT_JOURNAL: {
@@ -369,7 +369,7 @@ export const ERRORS = {
     fix: 'Install what debian-packages.txt lists with scripts/packages.sh install.',
   },
   E_LAB_NAMESPACE: {
-    title: 'The host does not let the virtual rack have a network of its own.',
+    title: 'The host does not allow the virtual rack to have a network namespace.',
     who: 'operator',
     http: 500,
     fix: 'Run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1).',
@@ -384,7 +384,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Where in a text a fault is; lines and columns count from 1. */
+/** The place of a fault in a text; lines and columns count from 1. */
 export interface SourceSpot {
   readonly file: string;
   readonly line: number;
@@ -395,17 +395,19 @@ export interface SourceSpot {
 export interface Fault {
   readonly code: ErrorCode;
   /**
-   * The particulars: what was found, where, and the fix if it is more exact than the catalogue's.
+   * The details: what was found, where, and the fix if it is more exact than the catalogue's.
    */
   readonly message: string;
   /** Path of the field, e.g. `spec.files[0].mode`. */
   readonly path?: string;
-  /** The document with the field, e.g. `Profile/worker`, where the context does not tell. */
+  /**
+   * The document that holds the field, e.g. `Profile/worker`, where the request does not name it.
+   */
   readonly document?: string;
   readonly at?: SourceSpot;
 }
 
-/** An error with a stable code. Everything that is thrown on purpose is one of these. */
+/** An error with a stable code. Everything that Muster throws on purpose is a MusterError. */
 export class MusterError extends Error {
   readonly code: ErrorCode;
   readonly faults: readonly Fault[];

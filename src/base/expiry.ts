@@ -1,6 +1,4 @@
-/**
- * A queue of things by the time at which something about them ends: a binary heap, smallest first.
- */
+/** A queue ordered by the expiry time of its items. */
 import type { Millis } from './duration.ts';
 
 interface Due<T> {
@@ -8,6 +6,7 @@ interface Due<T> {
   readonly item: T;
 }
 
+/** A queue of items ordered by their expiry time, earliest first (a binary heap). */
 export class ExpiryQueue<T> {
   readonly #heap: Due<T>[] = [];
 
@@ -29,7 +28,7 @@ export class ExpiryQueue<T> {
     heap[here] = due;
   }
 
-  /** Takes what is due first, if it is due by `now`. */
+  /** Removes and returns the item that expires first, if it has expired at `now`. */
   take(now: Millis): T | undefined {
     const heap = this.#heap;
     const first = heap[0];

@@ -1,6 +1,6 @@
-/** JSON that somebody else wrote: read field by field, and never trusted to have one. */
+/** Reads JSON that other programs wrote. No field is assumed to exist or to have the right type. */
 
-/** The value of a JSON text; undefined when it is none. */
+/** Parses JSON; undefined when the text is not JSON. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -10,7 +10,7 @@ export function parsed(text: string): unknown {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-/** An object's fields, or none. */
+/** The fields of an object; an empty object for any other value. */
 export const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null ? (value as Fields) : {};
 export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');

@@ -3,15 +3,15 @@ import { randomFillSync } from 'node:crypto';
 
 const OCTETS = 16;
 /**
- * Drawn by the kilobyte: a system call for each of a storm of boot sessions costs more than the
- * rest of making one.
+ * Random octets in stock, drawn four kilobytes at a time. When many machines boot at once, a system
+ * call per boot session would cost more than everything else that a new session needs.
  */
 const drawn = Buffer.alloc(256 * OCTETS);
 let used = drawn.length;
 
 /**
- * 128 bits as 22 URL-safe characters: unguessable, short enough for DHCP's boot file field (128
- * octets).
+ * Makes an id of 128 random bits as 22 URL-safe characters. It cannot be guessed, and it is short
+ * enough for a URL in DHCP's boot file field (128 octets).
  */
 export function randomId(): string {
   if (used === drawn.length) {

@@ -1,7 +1,7 @@
 /**
- * Sockets that whoever started us opened for us, after systemd's protocol (sd_listen_fds(3)):
- * descriptors from 3 on, their number in LISTEN_FDS, their names in LISTEN_FDNAMES, the process
- * that they are for in LISTEN_PID.
+ * Sockets that the service manager opened and passed to this process, by systemd's protocol
+ * (sd_listen_fds(3)): their descriptors begin at 3, LISTEN_FDS has their number, LISTEN_FDNAMES
+ * their names, LISTEN_PID the process that they are for.
  */
 
 export interface InheritedSocket {
@@ -12,9 +12,9 @@ export interface InheritedSocket {
 const FIRST = 3;
 
 /**
- * What the environment says was passed on. Empty when nothing was, or when it was for another
- * process (`pid`). Names are `dhcp-IFACE`, `pxe-IFACE`, `tftp-IFACE` and `http`; a socket without a
- * name is called `unknown`, as systemd does.
+ * Lists the sockets that the environment describes. The list is empty when there are none, or when
+ * they are for a process other than `pid`. Names are `dhcp-IFACE`, `pxe-IFACE`, `tftp-IFACE` and
+ * `http`; a socket without a name is called `unknown`, as systemd does.
  */
 export function inheritedSockets(
   env: Readonly<Record<string, string | undefined>>,

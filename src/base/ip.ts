@@ -1,6 +1,6 @@
 /**
- * IP addresses and networks of both families, as numbers; for lists that are to hold IPv4 and IPv6.
- * Text out is canonical (RFC 5952).
+ * IP addresses and networks of both families, as numbers. Use this where IPv4 and IPv6 mix;
+ * `ipv4.ts` is faster. Formatted addresses are canonical (RFC 5952).
  */
 
 export interface Ip {
@@ -17,8 +17,8 @@ interface IpNetwork {
 const BITS = { 4: 32, 6: 128 } as const;
 
 /**
- * Reads `10.0.0.1`, `fd00::1`, `::ffff:10.0.0.1`. Undefined when malformed; no zones, no leading
- * zeros in decimal.
+ * Parses `10.0.0.1`, `fd00::1`, `::ffff:10.0.0.1`. Returns undefined for a malformed address, for
+ * one with a zone, and for leading zeros in decimal octets.
  */
 export function parseIp(text: string): Ip | undefined {
   if (text.length > 45) return undefined;
@@ -50,7 +50,7 @@ function parseIpv6(text: string): Ip | undefined {
   return { family: 6, value };
 }
 
-/** 16-bit groups of a part; the last may be dotted decimal. Undefined when malformed. */
+/** The 16-bit groups of a part; the last one may be dotted decimal. Undefined when malformed. */
 function groupsOf(text: string, last: boolean): number[] | undefined {
   if (text === '') return [];
   const groups: number[] = [];
@@ -66,7 +66,11 @@ function groupsOf(text: string, last: boolean): number[] | undefined {
   return groups;
 }
 
-/** As {@link parseIp}, for text that was accepted before. Throws RangeError otherwise. */
+/**
+ * Like {@link parseIp}, for a text that was checked before.
+ *
+ * @throws {RangeError} for a malformed address
+ */
 export function ip(text: string): Ip {
   const address = parseIp(text);
   if (address === undefined) throw new RangeError(`not an IP address: ${text}`);
@@ -83,7 +87,7 @@ export function formatIp({ family, value }: Ip): string {
 }
 
 /**
- * Where the longest run of zero groups begins, and how long it is; the first of equals (RFC 5952,
+ * Start and length of the longest run of zero groups; of several, the first one (RFC 5952, section
  * 4.2.3).
  */
 function longestZeros(groups: readonly number[]): readonly [number, number] {
@@ -99,7 +103,8 @@ function longestZeros(groups: readonly number[]): readonly [number, number] {
 const hostBits = (family: 4 | 6, prefix: number): bigint => (1n << BigInt(BITS[family] - prefix)) - 1n;
 
 /**
- * Reads `10.96.0.0/16` or `fd00:10:96::/112`. Undefined when malformed or when host bits are set.
+ * Parses `10.96.0.0/16` or `fd00:10:96::/112`. Returns undefined for a malformed network, and when
+ * host bits are set.
  */
 export function parseIpNetwork(text: string): IpNetwork | undefined {
   const [address, length, more] = text.split('/');
@@ -111,7 +116,11 @@ export function parseIpNetwork(text: string): IpNetwork | undefined {
   return { base, prefix };
 }
 
-/** As {@link parseIpNetwork}, for text that was accepted before. Throws RangeError otherwise. */
+/**
+ * Like {@link parseIpNetwork}, for a text that was checked before.
+ *
+ * @throws {RangeError} for a malformed network
+ */
 export function ipNetwork(text: string): IpNetwork {
   const network = parseIpNetwork(text);
   if (network === undefined) throw new RangeError(`not an IP network: ${text}`);
@@ -128,20 +137,24 @@ export function networkHolds(network: IpNetwork, address: Ip): boolean {
   );
 }
 
-/** Whether an address could be in both. */
+/** Whether the two networks have an address in common. */
 export function overlap(a: IpNetwork, b: IpNetwork): boolean {
   return a.prefix <= b.prefix ? networkHolds(a, b.base) : networkHolds(b, a.base);
 }
 
-/** How many addresses it has, all of them counted. */
+/** The number of addresses of a network, including its first and last. */
 export const sizeOf = ({ base, prefix }: IpNetwork): bigint => hostBits(base.family, prefix) + 1n;
 
-/** The address `n` places after the network's first. Throws RangeError when it is outside. */
+/**
+ * The address `n` places after the network's first.
+ *
+ * @throws {RangeError} when it is outside the network
+ */
 export function nthAddress(network: IpNetwork, n: number): Ip {
   const { family, value } = network.base;
   if (BigInt(n) >= sizeOf(network)) throw new RangeError(`${formatIpNetwork(network)} has no address ${n}`);
   return { family, value: value + BigInt(n) };
 }
 
-/** As it stands in a URL: IPv6 in brackets. */
+/** Formats a host for a URL: an IPv6 address gets brackets. */
 export const urlHost = (text: string): string => (text.includes(':') ? `[${text}]` : text);

@@ -1,4 +1,4 @@
-/** IPv4 addresses and networks as numbers: cheap to compare, add and index. */
+/** IPv4 addresses and networks as numbers, which are cheap to compare, add and index. */
 
 /** An IPv4 address as an unsigned 32-bit integer in host order. */
 export type Ipv4 = number & { readonly __ipv4: true };
@@ -13,8 +13,8 @@ export const ANY = 0 as Ipv4;
 export const BROADCAST = 0xffffffff as Ipv4;
 
 /**
- * Reads dotted decimal; refuses leading zeros (they are octal to some readers), returns undefined
- * when malformed.
+ * Parses dotted decimal. Returns undefined for a malformed address, and for leading zeros, which
+ * some programs read as octal.
  */
 export function parseIpv4(text: string): Ipv4 | undefined {
   if (text.length < 7 || text.length > 15) return undefined;
@@ -37,7 +37,9 @@ export function parseIpv4(text: string): Ipv4 | undefined {
 }
 
 /**
- * As {@link parseIpv4}, for text that a schema has already accepted. Throws RangeError otherwise.
+ * Like {@link parseIpv4}, for a text that a schema has already accepted.
+ *
+ * @throws {RangeError} for a malformed address
  */
 export function ipv4(text: string): Ipv4 {
   const address = parseIpv4(text);
@@ -49,7 +51,7 @@ export function formatIpv4(address: Ipv4): string {
   return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
 }
 
-/** Reads `10.77.0.0/24`. Undefined when malformed or when host bits are set. */
+/** Parses `10.77.0.0/24`. Returns undefined for a malformed network or set host bits. */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf('/');
   const base = slash < 0 ? undefined : parseIpv4(text.slice(0, slash));
@@ -60,7 +62,9 @@ export function parseCidr(text: string): Cidr | undefined {
 }
 
 /**
- * As {@link parseCidr}, for text that a schema has already accepted. Throws RangeError otherwise.
+ * Like {@link parseCidr}, for a text that a schema has already accepted.
+ *
+ * @throws {RangeError} for a malformed network
  */
 export function cidr(text: string): Cidr {
   const network = parseCidr(text);

@@ -1,16 +1,17 @@
-/** Kernel arguments, as iPXE hands them on: documents are refused with what it would not. */
+/** Checks kernel arguments: a document is refused if iPXE would not pass an argument unchanged. */
 
 /**
- * x86 kernels take 2047 characters and a NUL (COMMAND_LINE_SIZE); arm64 ones take as many. iPXE
- * itself adds the image's name (UEFI) and `BOOTIF=01-52-54-00-aa-00-01`: 47 are kept for those.
+ * Characters of all arguments together. Kernels of x86 and arm64 take 2047 characters and a NUL
+ * (COMMAND_LINE_SIZE). iPXE adds the image's name (UEFI) and `BOOTIF=01-52-54-00-aa-00-01`, so 47
+ * are reserved for those.
  */
 export const MAX_COMMAND_LINE = 2000;
 
-/** What most arguments look like; nothing in it needs a closer look. */
+/** Most arguments consist of these characters, which need no further check. */
 const PLAIN = /^[A-Za-z0-9_.][A-Za-z0-9_.,:;/=+-]*$/;
 
 /**
- * Why iPXE would not pass `argument` on as it stands, or undefined when it does. iPXE splits at
+ * Says why iPXE would not pass `argument` on unchanged; undefined when it does. iPXE splits at
  * blanks and joins with one blank, knows no quotes (the kernel does: `foo="a b"` arrives), expands
  * `${…}`, and ends the command at the words `&&`, `||`, `;` and at a word that begins with `#`. A
  * `;` inside a word, as in `ds=nocloud;s=URL`, is an ordinary character.

@@ -1,6 +1,6 @@
 /**
- * Bounds on what clients can take of a listener for machines (HTTP, and HTTPS for agents), and its
- * orderly end.
+ * Limits of the listeners for machines (HTTP, and HTTPS for agents), so that clients cannot exhaust
+ * them; and their graceful shutdown.
  */
 import type { Server as HttpServer } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
@@ -12,30 +12,34 @@ import type { Log } from './log.ts';
 type Server = HttpServer | HttpsServer;
 
 /**
- * Connections that the kernel queues until they are accepted (it caps this at
- * net.core.somaxconn, 4096 by default). A rack that is powered on at once fills Node's default of
- * 511.
+ * Connections that the kernel queues until they are accepted (at most net.core.somaxconn, 4096 by
+ * default). Node's default of 511 is too small for a rack of machines that are powered on together.
  */
 export const LISTEN_BACKLOG = 4096;
 
 export interface HttpLimits {
   readonly connections: number;
-  /** By client address. */
+  /** Connections per client address. */
   readonly perClient: number;
   readonly headerBytes: number;
-  /** Most octets that a request's body may have. */
+  /** Size of a request's body. */
   readonly bodyBytes: number;
-  /** From the connection's, or the last answer's, end until all headers are here. */
+  /**
+   * From the opening of the connection, or the end of the last answer, until all headers are here.
+   */
   readonly headersTimeout: Millis;
-  /** Until the whole request is here. */
+  /** From the same moment until the whole request is here. */
   readonly requestTimeout: Millis;
-  /** How often those two are looked at. */
+  /** Interval at which those two timeouts are checked. */
   readonly checkEvery: Millis;
-  /** How long an idle connection is kept: UEFI asks HEAD, thinks, then GET on the same one. */
+  /**
+   * How long an idle connection is kept. UEFI sends HEAD, pauses, then sends GET on the same
+   * connection.
+   */
   readonly keepAlive: Millis;
-  /** A connection on which nothing moves for so long, in the middle of an answer, is cut. */
+  /** A connection that transfers nothing for this long in the middle of an answer is cut. */
   readonly stalled: Millis;
-  /** How long transfers may take to end after `close`. */
+  /** How long transfers may continue after `close`. */
   readonly grace: Millis;
 }
 
@@ -54,7 +58,7 @@ export const MACHINE_HTTP_LIMITS: HttpLimits = {
   grace: ms(15_000),
 };
 
-/** Closes connections beyond the limits as they come, and logs that, at most once a minute. */
+/** Closes new connections that exceed the limits, and logs this at most once a minute. */
 export function limitConnections(server: Server, limits: HttpLimits, log: Log): void {
   server.maxConnections = limits.connections;
   const perClient = new Map<string, number>();
@@ -84,14 +88,14 @@ export function limitConnections(server: Server, limits: HttpLimits, log: Log): 
 }
 
 /**
- * Stops accepting, ends idle connections, lets the others finish what they do for `grace`, then
- * cuts them.
+ * Stops accepting connections and closes the idle ones. The others may finish their requests within
+ * `grace`, and are then cut. Resolves when all are closed.
  */
 export function closeGracefully(server: Server, clock: Clock, grace: Millis): Promise<void> {
   return new Promise((resolve) => {
     let over = false;
     const cut = clock.after(grace, () => server.closeAllConnections());
-    // a kept connection becomes idle when its transfer ends: it is not waited for
+    // A keep-alive connection becomes idle when its transfer ends, and can then be closed.
     const sweep = () => {
       if (over) return;
       server.closeIdleConnections();

@@ -1,18 +1,18 @@
 /**
- * Where the log's lines go: a file descriptor that may fail. The server must not stop because its
- * log cannot be written (terminal closed: EIO, disk full: ENOSPC, reader gone: EPIPE): such lines
- * are dropped and counted, and the next line is tried again.
+ * Writes the log's lines to a file descriptor that may fail. The server must not stop because its
+ * log cannot be written (terminal closed: EIO, disk full: ENOSPC, reader gone: EPIPE). Such lines
+ * are dropped and counted, and writing is tried again with the next line.
  *
- * Pino's own destination does not do that: without a listener for `error` it makes the process
- * fail, and its hook at exit retries a failing write for ever (sonic-boom's flushSync).
+ * Pino's own destination does not do that: without a listener for `error` it ends the process, and
+ * its hook at exit retries a failing write for ever (sonic-boom's flushSync).
  */
 import { writeSync, write as writeToFile } from 'node:fs';
 
 /** While this many characters wait for a slow reader, further lines are dropped. */
 const MAX_WAITING = 8 * 1024 * 1024;
-/** How long to wait when a pipe or terminal takes nothing at the moment (EAGAIN). */
+/** How long to wait before the next attempt when a pipe or terminal is full (EAGAIN). */
 const BUSY_RETRY_MS = 100;
-/** How long {@link LogSink.flush} waits for a reader that takes nothing. */
+/** How long {@link LogSink.flush} waits for a reader that does not read. */
 const FLUSH_LIMIT_MS = 5000;
 
 export interface LogSinkOptions {
@@ -26,20 +26,21 @@ export interface LogSinkOptions {
 }
 
 export interface LogSink {
-  /** Takes whole lines, each with its line break, and returns at once. Never throws. */
+  /** Queues whole lines, each with its line break, and returns immediately. Never throws. */
   write(lines: string): void;
   /** Resolves when all lines are written or dropped, at the latest after five seconds. */
   flush(): Promise<void>;
-  /** Writes what waits by one attempt, without waiting for its result: for the process's exit. */
+  /** Tries once to write the queued lines, synchronously. Call it when the process exits. */
   writeNow(): void;
 }
 
+/** Opens a sink for whole lines on `fd`. */
 export function openLogSink({ fd, dropped, report, write = writeToFile }: LogSinkOptions): LogSink {
   let waiting = '';
   let writing = false;
   /** The last write ended in the middle of a line. */
   let torn = false;
-  /** Lines that were dropped since writing worked, and why. */
+  /** Number of lines that were dropped since the last successful write, and the reason. */
   let lost = 0;
   let why = '';
   let flushed: (() => void)[] = [];
@@ -110,7 +111,7 @@ export function openLogSink({ fd, dropped, report, write = writeToFile }: LogSin
       try {
         if (waiting !== '') writeSync(fd, waiting);
       } catch {
-        // There is nobody left to tell.
+        // The process is exiting and has no other place for its log.
       }
     },
   };

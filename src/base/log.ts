@@ -1,4 +1,4 @@
-/** The logger that rooms take; pino's shape, so that pino fits it as it is. */
+/** The logger interface of all rooms. A pino logger implements it. */
 
 export interface Log {
   debug(fields: object, message: string): void;
@@ -7,11 +7,11 @@ export interface Log {
   error(fields: object, message: string): void;
   /** A logger that adds `fields` to every line. */
   child(fields: object): Log;
-  /** Whether debug lines are wanted: ask before building an expensive one. */
+  /** Whether lines of this level are written. Check it before building an expensive line. */
   isLevelEnabled(level: string): boolean;
 }
 
-/** A logger that says nothing; for tests and for commands that print by other means. */
+/** A logger that writes nothing, for tests and for commands that print by other means. */
 export const silentLog: Log = {
   debug() {},
   info() {},

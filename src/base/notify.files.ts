@@ -1,7 +1,7 @@
 /**
- * Telling systemd how the service does (sd_notify(3)). Node has no unix datagram sockets, so the
- * message goes by way of systemd-notify(1), which also waits until the manager has read it; the
- * unit therefore says NotifyAccess=all.
+ * Reports the state of the service to systemd (sd_notify(3)). Node has no unix datagram sockets, so
+ * systemd-notify(1) sends the message and waits until the manager has read it. For that the unit
+ * needs NotifyAccess=all.
  */
 import { execFile } from 'node:child_process';
 import type { Clock } from './clock.ts';
@@ -9,11 +9,11 @@ import { type Millis, millis } from './duration.ts';
 import type { Log } from './log.ts';
 
 interface ServiceManager {
-  /** Start-up or reload is done; `status` is the line that `systemctl status` shows. */
+  /** Reports that start-up or reload is done; `systemctl status` shows the line `status`. */
   ready(status: string): Promise<void>;
   reloading(): Promise<void>;
   stopping(): Promise<void>;
-  /** Ends the watchdog's pings. */
+  /** Stops the watchdog's pings. */
   close(): void;
 }
 
@@ -31,10 +31,10 @@ const NOBODY: ServiceManager = {
 };
 
 /**
- * Speaks to the service manager that `env` names; does nothing when there is none. A message that
- * cannot be delivered is logged, never thrown. With WATCHDOG_USEC set for this process, says
- * "alive" at a third of that interval: a blocked event loop stops the pings, and systemd restarts
- * the service.
+ * Connects to the service manager that `env` names; without one, all methods do nothing. A message
+ * that cannot be delivered is logged, and no method throws. If WATCHDOG_USEC is set for this
+ * process, a ping is sent at a third of that interval: a blocked event loop stops the pings, and
+ * systemd restarts the service.
  */
 export function connectServiceManager(options: {
   readonly env: Environment;
@@ -47,7 +47,8 @@ export function connectServiceManager(options: {
   const send = (...lines: string[]): Promise<void> =>
     new Promise((resolve) => {
       execFile('systemd-notify', lines, { env: environment, timeout: 10_000 }, (error) => {
-        if (error) log.warn({ err: error.message, message: lines[0] }, 'the service manager was not told');
+        if (error)
+          log.warn({ err: error.message, message: lines[0] }, 'the service manager could not be notified');
         resolve();
       });
     });
@@ -71,7 +72,7 @@ export function connectServiceManager(options: {
 }
 
 /**
- * A third of the watchdog's interval, or undefined when none is set for this process
+ * A third of the watchdog's interval; undefined when no watchdog is set for this process
  * (sd_watchdog_enabled(3)).
  */
 function watchdogInterval(env: Environment): Millis | undefined {

@@ -1,9 +1,9 @@
-/** The daemon's log: JSON lines for machines, one readable line each on a terminal. */
+/** The server's log: JSON lines, or lines for people on a terminal. */
 import pino from 'pino';
 import type { Log } from './log.ts';
 import { openLogSink } from './log-sink.files.ts';
 
-/** Fields whose values never reach a log, at the top and one level down. */
+/** Fields whose values are redacted, at the top level and one level below. */
 const SECRET_FIELDS = [
   'password',
   'passwordHash',
@@ -18,11 +18,14 @@ const SECRET_FIELDS = [
 
 export interface DaemonLog extends Log {
   /**
-   * Resolves when what was logged before is written, or cannot be: call it before the process ends.
-   * Never rejects.
+   * Resolves when all earlier lines are written or dropped. Call it before the process ends. Never
+   * rejects.
    */
   flush(): Promise<void>;
-  /** The same log for lines without secrets (events): looking for secrets costs half of a line. */
+  /**
+   * The same log for lines that hold no secrets (events). Searching for secrets takes half of the
+   * time that a line costs.
+   */
   readonly unredacted: Log;
 }
 
@@ -32,14 +35,14 @@ export interface DaemonLogOptions {
   readonly pretty: boolean;
   /** Default: standard output. */
   readonly fd?: number;
-  /** Is called when lines could not be written and were dropped. */
+  /** Called with the number of lines that could not be written and were dropped. */
   readonly dropped?: (lines: number) => void;
 }
 
 /**
- * A logger that never blocks and never fails: lines are written one after the other without waiting
- * for the reader, so a slow journal delays no answer, and lines that cannot be written are dropped
- * and counted (log-sink.files.ts).
+ * Makes a logger that never blocks and never fails. Lines are written asynchronously, so a slow
+ * journal delays no answer; lines that cannot be written are dropped and counted
+ * (log-sink.files.ts).
  */
 export function createLog(options: DaemonLogOptions): DaemonLog {
   const shown = (line: string): string => (options.pretty ? prettyLine(line) : line);

@@ -1,6 +1,6 @@
 /**
  * A text that is not printed by accident: logs, errors and JSON show `[secret]`. Only `reveal()`
- * gives it away.
+ * returns the text.
  */
 export class Secret {
   readonly #text: string;

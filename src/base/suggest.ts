@@ -1,7 +1,8 @@
-/** "Did you mean": the nearest of some names. */
+/** "Did you mean …?": finds the name that a mistyped text resembles most. */
 
 /**
- * The candidate that differs from `text` by the fewest typing errors, if few enough to be meant.
+ * The candidate that differs from `text` by the fewest typing errors; undefined when each differs
+ * by more than a third of the text.
  */
 export function suggest(text: string, candidates: Iterable<string>): string | undefined {
   if (text.length > 64) return undefined;
@@ -18,15 +19,15 @@ export function suggest(text: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** `; did you mean "x"?` or nothing, to be put behind a message. */
+/** Returns `; did you mean "x"?` for the end of a message, or an empty text. */
 export function didYouMean(text: string, candidates: Iterable<string>): string {
   const found = suggest(text, candidates);
   return found === undefined ? '' : `; did you mean "${found}"?`;
 }
 
 /**
- * Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b`; `limit`
- * when not fewer.
+ * Counts the insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, up
+ * to `limit`.
  */
 function typingErrors(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;
@@ -43,8 +44,8 @@ function typingErrors(a: string, b: string, limit: number): number {
       row.push(cost);
       if (cost < least) least = cost;
     }
-    // No row has less than the one before it, and a swap adds one to what the row before that had:
-    // nothing can become fewer.
+    // No row has a smaller minimum than the row before it, and a swap adds one to the row before
+    // that: the distance cannot fall below the limit any more.
     if (least >= limit) return limit;
     before = previous;
     previous = row;

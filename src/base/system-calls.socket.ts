@@ -11,7 +11,7 @@ import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type { Log } from './log.ts';
 
-/** The process at the other end of a unix socket, as the kernel knew it when it connected. */
+/** The process at the other end of a unix socket, as the kernel recorded it when it connected. */
 export interface PeerCredentials {
   readonly pid: number;
   readonly uid: number;
@@ -20,7 +20,7 @@ export interface PeerCredentials {
 
 export interface SystemCalls {
   /**
-   * Who connected `socket` (SO_PEERCRED, unix(7)).
+   * Returns the process that connected `socket` (SO_PEERCRED, unix(7)).
    * @returns undefined when the socket is closed or is not a unix socket.
    */
   peerCredentials(socket: Socket): PeerCredentials | undefined;
@@ -28,7 +28,7 @@ export interface SystemCalls {
 
 type Ffi = typeof import('node:ffi');
 
-/** The parts of libc that are used, as `node:ffi` wants them described. */
+/** The functions of libc that are called, described for `node:ffi`. */
 const LIBC = {
   getppid: { arguments: [], return: 'int32' },
   getsockopt: { arguments: ['int32', 'int32', 'int32', 'pointer', 'pointer'], return: 'int32' },

@@ -27,8 +27,8 @@ function mayColor(stream: NodeJS.WriteStream): boolean {
 
 function processIo(): Io {
   const stop = new AbortController();
-  // The server handles its signals itself. For every other verb the first signal aborts its requests
-  // and waits, which ends it; a second one ends the process at once.
+  // The server handles its signals itself. For every other verb the first signal aborts its
+  // requests and waits, which ends it; a second one ends the process at once.
   if (process.argv[2] !== 'serve')
     for (const name of ['SIGINT', 'SIGTERM'] as const)
       process.once(name, () => {

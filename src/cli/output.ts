@@ -113,7 +113,9 @@ export function tablePrinter<T>(
   };
 }
 
-/** The widths of columns, with those that may be cut made narrower until a line fits the terminal. */
+/**
+ * The widths of columns, with those that may be cut made narrower until a line fits the terminal.
+ */
 function fitted<T>(
   columns: readonly Column<T>[],
   wanted: readonly number[],

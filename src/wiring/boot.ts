@@ -1,4 +1,6 @@
-/** Wires what machines ask before they have a system: DHCP, TFTP and HTTP around the boot service. */
+/**
+ * Wires what machines ask before they have a system: DHCP, TFTP and HTTP around the boot service.
+ */
 import { type InheritedSocket, inheritedSockets } from '../base/inherited.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { render } from '../ignition/render.ts';

@@ -86,7 +86,7 @@ describe('the service manager', () => {
     const env = { NOTIFY_SOCKET: path.join(directory, 'nobody') };
     const manager = connectServiceManager({ env, clock: new ManualClock(), log });
     await manager.ready('x');
-    expect(lines).toEqual(['the service manager was not told']);
+    expect(lines).toEqual(['the service manager could not be notified']);
     manager.close();
   });
 });

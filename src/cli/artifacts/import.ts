@@ -31,10 +31,11 @@ export interface Sourced {
 }
 
 /**
- * `muster artifacts import`: sends the binaries, images and manifests to the server and enters them.
+ * `muster artifacts import`: sends the binaries, images and manifests to the server and enters
+ * them.
  *
  * @throws {MusterError} E_USAGE when nothing is named, or `--manifest` is not ADDON=FILE; what
- * reading the files and the server's answers throw
+ *   reading the files and the server's answers throw
  */
 export async function importArtifacts(
   paths: readonly string[],

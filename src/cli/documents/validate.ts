@@ -7,8 +7,8 @@ import { EXIT, faultsText, type Io, printWarnings } from '../io.ts';
 import { readSources } from './sources.files.ts';
 
 /**
- * `muster validate`: checks documents without a server. Prints one fault per line to standard error;
- * the exit code is 1 when there are any.
+ * `muster validate`: checks documents without a server. Prints one fault per line to standard
+ * error; the exit code is 1 when there are any.
  *
  * @throws {MusterError} E_USAGE when neither a directory nor a file is named; E_FILE_READ
  */

@@ -91,8 +91,8 @@ function fileError(error: unknown, shown: string): MusterError {
 /**
  * A URL as a source. The headers `more` are not sent to another host after a redirect.
  *
- * @throws {MusterError} its `read`: E_FETCH_REFUSED when the URL cannot be requested, the server cannot
- * be authenticated or it refuses the file; E_FETCH when the connection or the server fails
+ * @throws {MusterError} its `read`: E_FETCH_REFUSED when the URL cannot be requested, the server
+ *   cannot be authenticated or it refuses the file; E_FETCH when the connection or the server fails
  */
 export function urlSource(url: string, more: Readonly<Record<string, string>> = {}): AssetSource {
   return {

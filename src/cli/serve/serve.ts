@@ -1,4 +1,6 @@
-/** `muster serve`: turns command line and environment into ServeOptions; src/main.ts does the rest. */
+/**
+ * `muster serve`: turns command line and environment into ServeOptions; src/main.ts does the rest.
+ */
 import { collectRarely } from '../../base/collector.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type GivenSettings, misspeltVariables, serveOptions } from './options.ts';
@@ -7,7 +9,8 @@ import { makeStateDirectory } from './state-directory.files.ts';
 /**
  * Runs until the process gets a signal to stop.
  *
- * @throws {MusterError} E_USAGE for a setting that is wrong, and what the start of the server throws
+ * @throws {MusterError} E_USAGE for a setting that is wrong, and what the start of the server
+ *   throws
  */
 export async function serve(given: GivenSettings, io: Io): Promise<number> {
   const options = serveOptions(given, io.env);

@@ -106,9 +106,9 @@ export function edited(
 /**
  * Makes the operations that change which machines a cluster has.
  *
- * @throws {MusterError} its methods: E_NOT_FOUND for an unknown cluster or machine, E_CONFLICT for a
- * machine that has another role or cluster, E_FOUNDING when etcd does not allow the change, and what
- * changing the document throws
+ * @throws {MusterError} its methods: E_NOT_FOUND for an unknown cluster or machine, E_CONFLICT for
+ *   a machine that has another role or cluster, E_FOUNDING when etcd does not allow the change, and
+ *   what changing the document throws
  */
 export function createMembership(deps: MembershipDeps): Membership {
   const { catalog, clusters, founder, departures, clock } = deps;

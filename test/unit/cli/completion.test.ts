@@ -25,7 +25,9 @@ const NAMES: Readonly<Record<List, readonly string[]>> = {
   artifacts: ['binary/kubelet/1.36.2/x86_64'],
 };
 
-/** What would be offered for the last word of a command line; a space at the end begins a new one. */
+/**
+ * What would be offered for the last word of a command line; a space at the end begins a new one.
+ */
 const offered = (line: string) => complete(line.split(' '), program, async (list) => NAMES[list]);
 
 describe('completion offers', () => {

@@ -113,7 +113,7 @@ describe('errors on the terminal', () => {
     const at = { file: 'a.yaml', line: 12, column: 5 };
     const fault = { code: 'E_SCHEMA', message: 'put it in quotes', path: 'spec.files[0].mode', at } as const;
     expect(errorText(new MusterError('E_SCHEMA', 'x', { faults: [fault] }))).toBe(
-      'a.yaml:12:5: spec.files[0].mode: put it in quotes (E_SCHEMA)\n  E_SCHEMA: Correct the named field; `muster explain KIND` and docs/reference list what it takes.\n',
+      'a.yaml:12:5: spec.files[0].mode: put it in quotes (E_SCHEMA)\n  E_SCHEMA: Correct the named field; `muster explain KIND` and docs/reference list the fields and their values.\n',
     );
   });
 
