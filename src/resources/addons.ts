@@ -1,6 +1,6 @@
 /**
- * What a Cluster says of an add-on: files of objects by hash, objects of its own, and what is
- * changed in them.
+ * Schema of an add-on of a Cluster: manifest files pinned by hash, objects written in the document,
+ * and patches to both.
  */
 import { z } from 'zod';
 import { name } from './fields.ts';
@@ -13,19 +13,19 @@ const manifest = z
       .optional()
       .meta({
         description:
-          'Where `muster artifacts pull` fetches it: http(s)://, or file:// of the host that it runs on. Absent: `muster artifacts import` brings it.',
+          'Where `muster artifacts pull` fetches the file: http(s)://, or file:// on the host where it runs. Absent: `muster artifacts import` brings it.',
       }),
     file: z.string().min(1).optional().meta({
       description:
-        "Instead of url: a file of the boot host, relative to the Cluster's own file. Not one that is read as documents: outside of that directory, or below one whose name begins with a dot.",
+        'Instead of url: a file on the boot host, relative to the file of the Cluster. It must not be read as documents: put it outside of the configuration directory, or into a subdirectory whose name begins with a dot.',
     }),
     sha256: z
       .string({
         error:
-          'the SHA-256 is missing; `muster addon pin URL` fetches the file once and says it, for you to compare',
+          'the SHA-256 is missing; `muster addon pin URL` fetches the file once and prints its hash, for you to compare',
       })
       .regex(/^[0-9a-f]{64}$/, 'not a SHA-256; write 64 lower-case hexadecimal digits')
-      .meta({ description: 'SHA-256 of the file: what has another one is not taken.' }),
+      .meta({ description: 'SHA-256 of the file; a file with another hash is refused.' }),
   })
   .refine(({ url, file }) => url === undefined || file === undefined, { message: 'url or file, not both' });
 
@@ -33,19 +33,19 @@ const object = z
   .looseObject({
     apiVersion: z.string(),
     kind: z.string(),
-    metadata: z.looseObject({ name: z.string().meta({ description: 'Its name.' }) }),
+    metadata: z.looseObject({ name: z.string().meta({ description: 'Name of the object.' }) }),
   })
-  .meta({ description: 'An object of Kubernetes, as in a manifest.' });
+  .meta({ description: 'A Kubernetes object, as in a manifest.' });
 
 const operation = z
   .strictObject({
-    op: z.enum(['add', 'remove', 'replace', 'move', 'copy', 'test']).meta({ description: 'What is done.' }),
+    op: z.enum(['add', 'remove', 'replace', 'move', 'copy', 'test']).meta({ description: 'The operation.' }),
     path: z
       .string()
       .regex(/^(\/.*)?$/, 'not a JSON Pointer; write it like "/spec/replicas"')
       .meta({ description: 'JSON Pointer (RFC 6901), e.g. /spec/template/spec/containers/0/args/-' }),
-    from: z.string().optional().meta({ description: 'Of move and copy: from where.' }),
-    value: z.unknown().optional().meta({ description: 'Of add, replace and test.' }),
+    from: z.string().optional().meta({ description: 'Source, as a JSON Pointer, of move and copy.' }),
+    value: z.unknown().optional().meta({ description: 'Value of add, replace and test.' }),
   })
   .meta({ description: 'One operation of JSON Patch (RFC 6902).' });
 
@@ -53,42 +53,46 @@ const patch = z
   .strictObject({
     target: z
       .strictObject({
-        apiVersion: z.string().optional().meta({ description: 'E.g. apps/v1.' }),
-        kind: z.string().optional().meta({ description: 'E.g. Deployment.' }),
-        namespace: z.string().optional().meta({ description: 'As the manifest says it.' }),
-        name: z.string().optional().meta({ description: "The object's name." }),
+        apiVersion: z.string().optional().meta({ description: 'apiVersion of the objects, e.g. apps/v1.' }),
+        kind: z.string().optional().meta({ description: 'Kind of the objects, e.g. Deployment.' }),
+        namespace: z
+          .string()
+          .optional()
+          .meta({ description: 'Namespace of the objects, as written in the manifest.' }),
+        name: z.string().optional().meta({ description: 'Name of the object.' }),
       })
       .refine((target) => Object.keys(target).length > 0, {
-        message: 'say which objects: kind, name, namespace or apiVersion',
+        message: 'name the objects: give kind, name, namespace or apiVersion',
       })
       .meta({
-        description: 'Which objects: those that have all of this. A patch that is for none is a fault.',
+        description:
+          'The objects to patch: those for which all given fields match. A patch that matches no object is a fault.',
       }),
     merge: z.record(z.string(), z.unknown()).optional().meta({
       description:
-        'JSON Merge Patch (RFC 7386): fields that are set; null takes one out; lists are replaced.',
+        'JSON Merge Patch (RFC 7386): sets fields; null removes a field; lists are replaced as a whole.',
     }),
     json: z.array(operation).optional().meta({
-      description: 'JSON Patch (RFC 6902), for items of lists; after merge.',
+      description: 'JSON Patch (RFC 6902), for items of lists. Applied after merge.',
     }),
-    remove: z.literal(true).optional().meta({ description: 'true: the object is left out.' }),
+    remove: z.literal(true).optional().meta({ description: 'true: the objects are left out.' }),
   })
   .refine(({ merge, json, remove }) => (merge ?? json ?? remove) !== undefined, {
-    message: 'say what is changed: merge, json or remove',
+    message: 'name the change: give merge, json or remove',
   });
 
 export const addon = z
   .strictObject({
     name,
-    manifests: z.array(manifest).optional().meta({ description: 'Files of objects, in this order.' }),
+    manifests: z.array(manifest).optional().meta({ description: 'Manifest files, applied in this order.' }),
     objects: z.array(object).optional().meta({
       description:
-        'Objects that stand here, after those of the files. Not for secrets: documents are not encrypted.',
+        'Objects, applied after those of the files. Do not put secrets here: documents are not encrypted.',
     }),
-    patches: z.array(patch).optional().meta({ description: 'Changes to these objects, in this order.' }),
+    patches: z.array(patch).optional().meta({ description: 'Changes to these objects, made in this order.' }),
     images: z.array(z.string()).optional().meta({
       description:
-        'Images besides those of the containers that are found in the objects: what an operator starts by its arguments.',
+        'Images that are not found in the containers of the objects, such as those that an operator starts because of its arguments.',
     }),
   })
   .refine(({ manifests, objects }) => (manifests?.length ?? 0) + (objects?.length ?? 0) > 0, {

@@ -1,4 +1,4 @@
-/** What a change through the API would do: planned and checked before anything is written. Pure. */
+/** Plans and checks a change through the API before anything is written. Pure. */
 import { isDeepStrictEqual } from 'node:util';
 import { type Fault, MusterError } from '../base/errors.ts';
 import {
@@ -15,10 +15,15 @@ import { checkDocuments, checkMachines } from './check.ts';
 import { type Located, validate } from './document.ts';
 import type { Document } from './kinds.ts';
 
-/** A document to be put, with its places if it came from a text. */
+/** A document to write; with positions if it was read from a text. */
 export type Wanted = Pick<Located, 'document'> & Partial<Pick<Located, 'at' | 'spot'>>;
 
-/** Values to documents; throws a MusterError with every fault. */
+/**
+ * Validates each value as a document.
+ *
+ * @throws {MusterError} code of the first fault (for example E_SCHEMA) when a value is not a valid
+ *   document; `faults` has all faults.
+ */
 export function wantedOf(values: readonly unknown[]): readonly Wanted[] {
   const wanted: Wanted[] = [];
   const faults: Fault[] = [];
@@ -35,20 +40,24 @@ export function wantedOf(values: readonly unknown[]): readonly Wanted[] {
 
 export interface Plan {
   readonly results: readonly Applied[];
-  /** Warnings about the changed documents; after a deletion, about those that named the deleted. */
+  /**
+   * Warnings about the changed documents; after a deletion, about all documents that it affects.
+   */
   readonly warnings: readonly Fault[];
 }
 
-/** Documents that come or become others, or documents that go; all together. */
+/** Documents to create or replace (`put`) and documents to delete (`drop`), as one change. */
 export interface Change {
   readonly put?: readonly Wanted[];
   readonly drop?: readonly Document[];
 }
 
 /**
- * Checks a change of the API against everything in force. `known` are the errors that are there
- * already and not this change's fault; it is only asked for where they matter. Throws a MusterError
- * with every fault.
+ * Checks a change through the API against all documents in force, and returns what it does. `known`
+ * returns the errors that existed before; it is called only if they matter.
+ *
+ * @throws {MusterError} code of the first fault (E_SCHEMA, E_DUPLICATE, E_REFERENCE, E_FILE_OWNED …)
+ *   when the change is refused; `faults` has all faults.
  */
 export function plan(
   view: CatalogView,
@@ -63,8 +72,8 @@ export function plan(
     ...drop.map((document) => outcome(view, document, 'deleted')),
   ];
   const kinds = new Set(results.map((one) => one.kind));
-  // Nothing names a machine, so a change of machines is checked by itself: one of 10,000 costs what
-  // one of ten does.
+  // No document refers to a Machine, so a change of machines only is checked without the other
+  // documents. Its cost does not depend on how many machines there are.
   const machinesOnly = kinds.size === 1 && kinds.has('Machine');
   const { set, cross } = machinesOnly
     ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
@@ -78,8 +87,7 @@ export function plan(
   ]);
   const ofThese = (one: CrossFault) => touched.has(one.document);
   const warnings = [
-    // what is wrong between documents here was not so before: where others have it, it comes of
-    // what goes
+    // With deletions, a new fault of another document is caused by the deletion.
     ...(drop.length > 0 ? cross : cross.filter(ofThese)),
     ...config.filter((one) => ofThese(one) || (one.other && touched.has(one.other))),
   ].filter((one) => !isError(one));
@@ -87,8 +95,8 @@ export function plan(
 }
 
 /**
- * A reference that a deletion would break, reported for the deleted document. An address names no
- * network: any deleted Network may be the one that it needs.
+ * Reports a reference that a deletion would break for the deleted document. An address does not
+ * name its Network, so any deleted Network may be the one that it needs.
  */
 function neededFault(
   { fault, document, missing, missingName }: CrossFault,
@@ -114,7 +122,7 @@ function machinesAlone(view: CatalogView, put: readonly Candidate<'Machine'>[]):
   return { set, cross: checkMachines(put, set, view.claimsWithout(new Set(machines.keys()))) };
 }
 
-/** Faults that the change has a part in, or that were not there before. */
+/** Faults that involve a changed document, or that did not exist before. */
 function everything(
   view: CatalogView,
   { put = [], drop = [] }: Change,
@@ -135,7 +143,10 @@ function refuse(faults: readonly Fault[]): void {
   throw new MusterError(faults[0]!.code, faults[0]!.message + more, { faults });
 }
 
-/** Documents of files cannot be changed here; one name cannot be put twice. */
+/**
+ * Faults for documents that belong to files, which the API cannot change, and for names that the
+ * change contains twice.
+ */
 function ownershipFaults(view: CatalogView, put: readonly Wanted[]): Fault[] {
   const faults: Fault[] = [];
   const seen = new Set<DocumentId>();
@@ -143,7 +154,7 @@ function ownershipFaults(view: CatalogView, put: readonly Wanted[]): Fault[] {
     const id = idOf(document);
     const place = at && { at };
     if (seen.has(id))
-      faults.push({ code: 'E_DUPLICATE', message: `${id} stands twice in what is applied`, ...place });
+      faults.push({ code: 'E_DUPLICATE', message: `${id} is listed twice in this change`, ...place });
     seen.add(id);
     const owner = view.get(document.kind, document.metadata.name)?.origin;
     if (
@@ -155,6 +166,7 @@ function ownershipFaults(view: CatalogView, put: readonly Wanted[]): Fault[] {
   return faults;
 }
 
+/** Message of E_FILE_OWNED: names the file to edit. */
 export function fileOwned(id: DocumentId, at: { readonly file: string; readonly line: number }): string {
   return `${id} belongs to ${at.file}:${at.line}; edit it there`;
 }
@@ -165,7 +177,7 @@ function overlay(view: CatalogView, put: readonly Wanted[], drop: readonly Docum
   for (const kind of KIND_NAMES) maps[kind] = new Map<string, Candidate>(all[kind]);
   for (const wanted of put) {
     const map = maps[wanted.document.kind]!;
-    // Last, so that it is the new one that is told of a clash.
+    // Inserted last, so that a clash is reported for the new document.
     map.delete(wanted.document.metadata.name);
     map.set(wanted.document.metadata.name, wanted);
   }

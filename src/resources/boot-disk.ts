@@ -1,4 +1,7 @@
-/** Which disks of a machine are used for what, and whether one can be booted from. Pure. */
+/**
+ * Selects the data disk and the boot disk of a machine, and checks whether it can have a boot disk.
+ * Pure.
+ */
 import type { DiskSelector, ImageSpec } from './kinds.ts';
 
 interface Disks {
@@ -6,7 +9,10 @@ interface Disks {
   readonly bootDisk?: DiskSelector | undefined;
 }
 
-/** The disk that the narrowest of `layers` names, which come narrowest first. */
+/**
+ * Returns the disk that the first layer with `field` names. `layers`: narrowest first (Machine,
+ * Profile, Cluster).
+ */
 export function narrowestDisk(
   field: keyof Disks,
   layers: readonly (Disks | undefined)[],
@@ -16,16 +22,16 @@ export function narrowestDisk(
 }
 
 /**
- * Why a machine with this data disk cannot keep what it boots from; undefined when it can. Without
- * `image` that is not judged.
+ * Says why a machine with this data disk and image cannot have a boot disk; undefined when it can.
+ * Without `image` only the data disk is checked.
  */
 export function bootDiskFault(
   data: DiskSelector | undefined,
   image?: Pick<ImageSpec, 'root' | 'configFormat'>,
 ): string | undefined {
   if (data === undefined)
-    return 'a boot disk needs a dataDisk beside it: what a machine does by itself is kept there, with its keys';
+    return 'a boot disk needs a dataDisk as well: it keeps the keys and the plan with which the machine starts by itself';
   if (image !== undefined && (image.root === undefined || image.configFormat === 'none'))
-    return 'a boot disk needs an image with a root image, and cloud-init or Ignition, such as `muster image build debian` makes';
+    return 'a boot disk needs an image with a root image and with cloud-init or Ignition, such as one made by `muster image build debian`';
   return undefined;
 }

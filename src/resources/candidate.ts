@@ -1,4 +1,4 @@
-/** Documents as they are checked together, and faults that they have together. */
+/** Documents as they are checked against each other, and the faults that this finds. */
 import type { ErrorCode, Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { pathText } from './document.ts';
@@ -6,19 +6,19 @@ import type { Document, Kind } from './kinds.ts';
 import type { Path } from './yaml.ts';
 
 /**
- * A document to be checked, and where it is written if it is from a file. An entry of the catalogue
- * is one.
+ * A document to check, and its position if it is from a file. Entries of the catalogue are
+ * candidates.
  */
 export interface Candidate<K extends Kind = Kind> {
   readonly document: Document<K>;
-  /** Where it begins; absent for documents of the API. */
+  /** Where the document begins; absent for documents of the API. */
   readonly at?: SourceSpot;
   readonly origin?: { readonly from: 'file'; readonly at: SourceSpot } | { readonly from: 'api' };
-  /** Where a field is, when its text is at hand. */
+  /** Finds the position of a field; absent if the text is not available. */
   readonly spot?: (path: Path, what?: 'value' | 'key') => SourceSpot;
 }
 
-/** The place of a field, as exactly as it is known. */
+/** The most exact known position of a field. */
 export function spotOf(candidate: Candidate, path: Path): SourceSpot | undefined {
   const { spot, at, origin } = candidate;
   return spot?.(path) ?? at ?? (origin?.from === 'file' ? origin.at : undefined);
@@ -27,35 +27,39 @@ export function spotOf(candidate: Candidate, path: Path): SourceSpot | undefined
 export type DocumentId = `${Kind}/${string}`;
 export const idOf = (document: Document): DocumentId => `${document.kind}/${document.metadata.name}`;
 
-/** A fault that documents have together. */
+/** A fault that was found by comparing documents. */
 export interface CrossFault {
   readonly fault: Fault;
-  /** The document that has the field. */
+  /** The document whose field is wrong. */
   readonly document: DocumentId;
-  /** The other one, where two documents disagree. */
+  /** The other document, if two documents disagree. */
   readonly other?: DocumentId;
-  /** What would heal it by existing, or being as it was. */
+  /** Kind of the document whose absence or change causes the fault. */
   readonly missing?: Kind;
-  /** Its name, where a document names it. */
+  /** Name of that document, if it is known. */
   readonly missingName?: string;
-  /** A warning does not refuse the document: it says what will not work yet. */
+  /** A warning does not refuse the document; it reports something that will not work yet. */
   readonly severity: 'error' | 'warning';
 }
 
-/** The same fault keeps its key when places move; a warning that becomes an error is another. */
+/**
+ * Identifies a fault. The key does not depend on positions; a warning that becomes an error gets
+ * another key.
+ */
 export const faultKey = (one: CrossFault): string =>
   `${one.severity} ${one.document} ${one.fault.code} ${one.fault.path ?? ''}`;
 
 /** All candidates by kind and name. */
 export type CandidateSet = { readonly [K in Kind]: ReadonlyMap<string, Candidate<K>> };
 
-/** Where a candidate is, for a message about another one. */
+/** Names a candidate and its position, for a message about another document. */
 export function placeOf(candidate: Candidate, path: Path = []): string {
   const id = idOf(candidate.document);
   const at = spotOf(candidate, path);
   return at ? `${id} (${at.file}:${at.line})` : `${id} (from the API)`;
 }
 
+/** Adds a fault of `candidate` at `path` to `found`. */
 export function report(
   found: CrossFault[],
   candidate: Candidate,
@@ -86,7 +90,10 @@ export function report(
   });
 }
 
-/** Tells that a document names one that does not exist, with the nearest name that does. */
+/**
+ * Reports E_REFERENCE if `from` refers to a document that does not exist, and suggests the nearest
+ * name.
+ */
 export function checkReference(
   from: Candidate,
   kind: Kind,

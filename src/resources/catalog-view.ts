@@ -1,6 +1,6 @@
 /**
- * The catalogue's memory: maps by kind and name, sorted lists made once per change, and those who
- * listen.
+ * Memory of the catalogue: maps by kind and name, lists that are sorted once per change, and
+ * listeners.
  */
 import type { Catalog, CatalogChange, Entry } from './catalog.ts';
 import { Claims } from './check-machines.ts';
@@ -36,7 +36,7 @@ export class CatalogView implements Catalog {
     return list as readonly Entry<K>[];
   }
 
-  /** The maps themselves, for checks over everything. */
+  /** The maps, for checks of all documents. */
   all(): Readonly<Entries> {
     return this.#entries;
   }
@@ -46,7 +46,9 @@ export class CatalogView implements Catalog {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The same documents at other places: nobody needs to be told. */
+  /**
+   * Replaces entries whose document did not change, only its position. Listeners are not called.
+   */
   move(entries: readonly Entry[]): void {
     for (const entry of entries) {
       const { kind, metadata } = entry.document;
@@ -57,7 +59,8 @@ export class CatalogView implements Catalog {
   }
 
   /**
-   * What machines other than those of `names` claim; what is claimed on top of it leaves no trace.
+   * The claims of all machines except those in `names`. Claims that the caller adds do not change
+   * the catalogue.
    */
   claimsWithout(names: ReadonlySet<string>): Claims {
     if (this.#claims === undefined || this.#claims.shared) {
@@ -67,7 +70,7 @@ export class CatalogView implements Catalog {
     return new Claims(this.#claims, names);
   }
 
-  /** Puts a batch into force, then tells the listeners. */
+  /** Puts a batch of changes into force, then calls the listeners. */
   put(changes: readonly CatalogChange[]): void {
     if (changes.length === 0) return;
     for (const { kind, name, entry } of changes) {

@@ -1,6 +1,6 @@
 /**
- * The live catalogue: files of a directory and documents of the store, one view, changed all or
- * nothing.
+ * The live catalogue merges the files of a directory and the documents in the store into one view.
+ * Each change applies as a whole or not at all.
  */
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
@@ -25,21 +25,21 @@ import { checkDocuments } from './check.ts';
 import { ConfigDirectory } from './config-directory.files.ts';
 import { parseDocuments } from './document.ts';
 import { FaultReporter, type FaultsBySubject } from './fault-reporter.ts';
-import { differences, type FileChanges, type Files, reconcile, told } from './file-layer.ts';
+import { differences, type FileChanges, type Files, reconcile, reportedFaults } from './file-layer.ts';
 import type { Document, Kind } from './kinds.ts';
 import { deleteDocument, loadDocuments, putDocument } from './stored-documents.ts';
 
 interface CatalogOptions {
-  /** The configuration directory; without it there are only documents of the API. */
+  /** The configuration directory. Without it the catalogue contains only documents of the API. */
   readonly directory?: string;
   readonly store: Store;
   readonly events: EventSink;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics?: Pick<Metrics, 'set'>;
-  /** Ends watching. */
+  /** Stops watching the directory. */
   readonly signal?: AbortSignal;
-  /** Checks that configurations render; without it only schemas and references are checked. */
+  /** Checks that configurations render. Without it only schemas and references are checked. */
   readonly checkConfig?: ConfigCheck;
 }
 
@@ -62,7 +62,7 @@ class MergedCatalog implements LiveCatalog {
   readonly #reporter: FaultReporter;
   readonly #directory: ConfigDirectory | undefined;
   #files: Files = new Map();
-  /** Faults between documents; undefined after a change, until they are needed. */
+  /** Faults between documents. Undefined after a change until they are computed again. */
   #cross: readonly CrossFault[] | undefined = [];
   #storeFaults: readonly Fault[] = [];
   #queue: Promise<unknown> = Promise.resolve();
@@ -102,14 +102,14 @@ class MergedCatalog implements LiveCatalog {
 
   faults(): readonly Fault[] {
     const ofFiles = [...this.#files.values()].flatMap((file) => file.faults);
-    const between = told(this.#faultsBetween(), this.#files)
+    const between = reportedFaults(this.#faultsBetween(), this.#files)
       .filter((one) => one.severity === 'error')
       .map((one) => one.fault);
     return [...this.#storeFaults, ...this.#unreadable(), ...ofFiles, ...between];
   }
 
   warnings(): readonly Fault[] {
-    return told(this.#faultsBetween(), this.#files)
+    return reportedFaults(this.#faultsBetween(), this.#files)
       .filter((one) => one.severity === 'warning')
       .map((one) => one.fault);
   }
@@ -160,7 +160,7 @@ class MergedCatalog implements LiveCatalog {
       );
       this.#refuseTooMany(entries.length, options);
       const planned = this.#plan({ drop: entries.map(({ document }) => document) });
-      // A document of the API has a revision.
+      // These are documents of the API, which have a revision.
       const writes = entries.map((entry) =>
         deleteDocument(entry.document, this.#expected(entry, options) as number),
       );
@@ -179,14 +179,19 @@ class MergedCatalog implements LiveCatalog {
     await this.#queue;
   }
 
-  /** One change after another: each is checked against what the one before left. */
+  /**
+   * Runs changes one after another, so that each is checked against the result of the one before.
+   */
   #next<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#queue.then(work);
     this.#queue = result.catch(() => {});
     return result;
   }
 
-  /** Takes what changed in the directory; while it cannot be read, its documents stay in force. */
+  /**
+   * Reads what changed in the directory. While the directory cannot be read, its documents stay in
+   * force.
+   */
   #readAgain(): void {
     if (this.#directory === undefined) return;
     const wasUnreadable = this.#unreadable().length > 0;
@@ -215,14 +220,21 @@ class MergedCatalog implements LiveCatalog {
   #refuseTooMany(documents: number, { dryRun, alsoWrite }: ChangeOptions): void {
     const most = MAX_OPERATIONS - (alsoWrite?.length ?? 0);
     if (!dryRun && documents > most)
-      throw new MusterError('E_STORE_LIMIT', `${documents} documents at once; at most ${most}`);
+      throw new MusterError(
+        'E_STORE_LIMIT',
+        `${documents} documents in one change; at most ${most} are allowed`,
+      );
   }
 
   #plan(change: Parameters<typeof plan>[1]): Plan {
     return plan(this.#view, change, () => this.#faultsBetween(), this.#options.checkConfig);
   }
 
-  /** What the record must be at; E_CONFLICT at once when the caller expects something else. */
+  /**
+   * The revision that the record must have.
+   *
+   * @throws {MusterError} E_CONFLICT when the caller expects another one.
+   */
   #expected(entry: Entry | undefined, { expectRevision }: ChangeOptions): number | 'absent' {
     const actual = entry?.origin.from === 'api' ? entry.origin.revision : 'absent';
     if (expectRevision !== undefined && expectRevision !== actual)
@@ -238,7 +250,7 @@ class MergedCatalog implements LiveCatalog {
     if (!committed.ok)
       throw new MusterError(
         'E_CONFLICT',
-        `changed meanwhile: ${committed.conflicts.map((one) => one.key).join(', ')}`,
+        `changed by someone else in the meantime: ${committed.conflicts.map((one) => one.key).join(', ')}`,
       );
     const origin: Origin = { from: 'api', revision: committed.revision };
     const changes = results
@@ -248,12 +260,14 @@ class MergedCatalog implements LiveCatalog {
     this.#cross = undefined;
     this.#announce(changes);
     this.#count();
-    // A change can supply what files lack; it never adds a fault.
+    // A change through the API can only fix faults of files: one that adds a fault is refused.
     if (this.#reporter.reported) this.#reportFaults();
     return { results, warnings, revision: committed.revision };
   }
 
-  /** Puts changed files into force as far as they are valid; `first` makes no events. */
+  /**
+   * Puts changed files into force as far as they are valid. With `first` no events are recorded.
+   */
   #takeFiles(changes: FileChanges, first: boolean): void {
     const api = new Map<DocumentId, Document>();
     for (const kind of KIND_NAMES)

@@ -1,13 +1,13 @@
 /**
- * The documents in force, in memory: those of the configuration directory and those of the API, one
- * view.
+ * Interface of the catalogue: the documents in force, of the configuration directory and of the
+ * API, as one view in memory.
  */
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import type { Write } from '../store/store.ts';
 import type { Candidate, CandidateSet, CrossFault, DocumentId } from './candidate.ts';
 import type { Document, Kind } from './kinds.ts';
 
-/** Where a document came from. One of a file belongs to that file: the API refuses to change it. */
+/** Where a document comes from. The API refuses to change a document of a file. */
 export type Origin =
   | { readonly from: 'file'; readonly at: SourceSpot }
   | { readonly from: 'api'; readonly revision: number };
@@ -15,18 +15,18 @@ export type Origin =
 export interface Entry<K extends Kind = Kind> {
   readonly document: Document<K>;
   readonly origin: Origin;
-  /** Where a field is written, of a document of a file. */
+  /** Finds the position of a field, for documents of files. */
   readonly spot?: NonNullable<Candidate['spot']>;
 }
 
 export interface CatalogChange {
   readonly kind: Kind;
   readonly name: string;
-  /** Undefined when the document went away. */
+  /** Undefined when the document was deleted. */
   readonly entry: Entry | undefined;
 }
 
-/** Reading side: what cores take. Look-ups are constant time. */
+/** The reading side. Look-ups take constant time. */
 export interface Catalog {
   get<K extends Kind>(kind: K, name: string): Entry<K> | undefined;
   /** Ordered by name. */
@@ -36,15 +36,18 @@ export interface Catalog {
 }
 
 export interface ChangeOptions {
-  /** Check everything, change nothing. */
+  /** Checks everything and changes nothing. */
   readonly dryRun?: boolean;
-  /** For one document: refuse with E_CONFLICT unless it is at this revision, or absent. */
+  /**
+   * For a change of one document: refuses with E_CONFLICT unless the document has this revision, or
+   * is absent.
+   */
   readonly expectRevision?: number | 'absent';
-  /** Further records, committed in the same transaction (a status beside its document). */
+  /** Further records to commit in the same transaction, such as the status of a machine. */
   readonly alsoWrite?: readonly Write[];
 }
 
-/** Which document. */
+/** Names a document. */
 export interface Target {
   readonly kind: Kind;
   readonly name: string;
@@ -61,52 +64,59 @@ export interface Applied {
 export interface ApplyResult {
   readonly results: readonly Applied[];
   /**
-   * What the changed documents need that is not there yet; what others lack once these are deleted.
+   * What the changed documents refer to and does not exist yet; after a deletion, what other
+   * documents lack.
    */
   readonly warnings: readonly Fault[];
   /** The store's revision after the commit; absent when nothing was written. */
   readonly revision?: number;
 }
 
-/** Both sides: what the API and the wiring take. Changes run one after another. */
+/** The reading and the writing side. Changes run one after another. */
 export interface LiveCatalog extends Catalog {
   /**
-   * Takes documents as values (of JSON or YAML), all or nothing. Rejects with a MusterError that
-   * carries every fault: E_SCHEMA, E_DUPLICATE, E_REFERENCE, E_FILE_OWNED, E_CONFLICT,
-   * E_STORE_LIMIT (more than 128 at once).
+   * Creates or replaces documents, given as values (of JSON or YAML): all of them or none.
+   *
+   * @throws {MusterError} E_SCHEMA, E_DUPLICATE, E_REFERENCE, E_KERNEL_ARGUMENT or a code of
+   *   ConfigCheck when a document is wrong; E_FILE_OWNED when it belongs to a file; E_CONFLICT when
+   *   its revision differs; E_STORE_LIMIT when there are more than 128. `faults` has all faults.
    */
   apply(values: readonly unknown[], options?: ChangeOptions): Promise<ApplyResult>;
-  /** As {@link apply}, of a YAML text; faults carry `file`, line and column. */
+  /** Like {@link apply}, for a YAML text. Faults have `file`, line and column. */
   applyText(text: string, file: string, options?: ChangeOptions): Promise<ApplyResult>;
-  /** As {@link applyText}, of several texts at once, still all or nothing. */
+  /** Like {@link applyText}, for several texts as one change. */
   applyTexts(
     texts: readonly { readonly text: string; readonly file: string }[],
     options?: ChangeOptions,
   ): Promise<ApplyResult>;
   /**
-   * Deletes a document of the API. E_NOT_FOUND, E_FILE_OWNED, E_CONFLICT, E_REFERENCE when others
-   * need it.
+   * Deletes a document of the API.
+   *
+   * @throws {MusterError} E_NOT_FOUND; E_FILE_OWNED when it belongs to a file; E_CONFLICT when its
+   *   revision differs; E_REFERENCE when another document refers to it.
    */
   delete(kind: Kind, name: string, options?: ChangeOptions): Promise<ApplyResult>;
   /**
-   * As {@link delete}, of several documents as one change, all or nothing; E_STORE_LIMIT as with
-   * {@link apply}.
+   * Like {@link delete}, for several documents as one change: all of them or none.
+   *
+   * @throws {MusterError} as {@link delete}, and E_STORE_LIMIT as {@link apply}.
    */
   deleteAll(targets: readonly Target[], options?: ChangeOptions): Promise<ApplyResult>;
-  /** Faults of the files and documents as they are now; their last good versions are in force. */
+  /** Current faults of files and documents. The last valid version of each file is in force. */
   faults(): readonly Fault[];
-  /** What will not work yet, e.g. a profile whose image is missing. */
+  /** Warnings: what will not work yet, e.g. a profile whose image is missing. */
   warnings(): readonly Fault[];
-  /** Reads the configuration directory again; resolves when what it says is in force. */
+  /** Reads the configuration directory again. Resolves when its documents are in force. */
   reload(): Promise<void>;
   /** Stops watching. */
   close(): Promise<void>;
 }
 
 /**
- * Checks that the configuration of every machine concerned renders (`src/ignition/check.ts`) and
- * that every Cluster can be completed (`src/cluster/spec/check-documents.ts`). `changed` undefined
- * means all. `other`: the machine that shows it, when the value is another document's.
+ * Checks that the configuration of each affected machine renders (`src/ignition/check.ts`) and that
+ * every Cluster can be resolved (`src/cluster/spec/check-documents.ts`). `changed`: the documents
+ * that changed; undefined means all. If the wrong value is in a document that is not the Machine,
+ * `other` of the fault names the machine.
  */
 export type ConfigCheck = (
   candidates: CandidateSet,

@@ -1,4 +1,4 @@
-/** What must be true of machines beside each other: nobody claims what another has. */
+/** Checks machines against each other: no two may claim the same address, MAC or identity. */
 import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
 import { bootDiskFault, narrowestDisk } from './boot-disk.ts';
@@ -14,15 +14,21 @@ import { isHost, type NetworkView } from './check-networks.ts';
 import type { MachineSpec } from './kinds.ts';
 import type { Path } from './yaml.ts';
 
-/** Who has claimed what. The first one keeps it; a later one is told. */
+/**
+ * Which machine claims which MAC, address or identity. The first claim wins; a later one is a fault
+ * of its document.
+ */
 export class Claims {
   readonly #by = new Map<string, Candidate<'Machine'>>();
   readonly #base: Claims | undefined;
   readonly #ignored: ReadonlySet<string>;
-  /** Whether anything was claimed twice: then giving it back does not tell who has it next. */
+  /**
+   * Whether anything was claimed twice. If so, {@link remove} cannot tell which machine has the
+   * next claim, and the claims must be built again.
+   */
   shared = false;
 
-  /** On top of `base`, whose machines named in `ignored` do not count. */
+  /** Adds to the claims of `base`, without those of the machines in `ignored`. */
   constructor(base?: Claims, ignored: ReadonlySet<string> = new Set()) {
     this.#base = base;
     this.#ignored = ignored;
@@ -35,7 +41,7 @@ export class Claims {
     return below && this.#ignored.has(below.document.metadata.name) ? undefined : below;
   }
 
-  /** Who holds `what` already; if nobody, it is now `machine`'s. */
+  /** Returns the machine that already claims `what`. If there is none, `machine` claims it now. */
   take(what: string, machine: Candidate<'Machine'>): Candidate<'Machine'> | undefined {
     const holder = this.#holder(what);
     if (holder === undefined) this.#by.set(what, machine);
@@ -54,7 +60,10 @@ export class Claims {
   }
 }
 
-/** Hardware addresses, addresses, UUID, and UUID with serial number, in one name space. */
+/**
+ * Everything that the machine claims: MACs, addresses, UUID, and UUID with serial number. The forms
+ * cannot collide.
+ */
 function* claimsOf(spec: MachineSpec): Iterable<string> {
   yield* spec.macs;
   yield* spec.addresses ?? [];
@@ -67,7 +76,7 @@ interface MachineContext {
   readonly candidates: CandidateSet;
   readonly networkOf: (address: Ipv4) => NetworkView | undefined;
   readonly claims: Claims;
-  /** The Cluster that gives a machine a role, by the machine's name. */
+  /** By machine name: the Cluster that gives it a role. */
   readonly roles: ReadonlyMap<string, string>;
   readonly reserving: Set<NetworkView>;
   readonly found: CrossFault[];
@@ -86,7 +95,7 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
   checkBootDisk(machine, context);
 }
 
-/** Checks the disks, whether the machine, its profile or its cluster names them. */
+/** Checks the boot disk, which the machine, its profile or its cluster may name. */
 function checkBootDisk(machine: Candidate<'Machine'>, { candidates, roles, found }: MachineContext): void {
   const { spec, metadata } = machine.document;
   const cluster = spec.cluster ?? roles.get(metadata.name);
@@ -101,7 +110,7 @@ function checkBootDisk(machine: Candidate<'Machine'>, { candidates, roles, found
     if (fault !== undefined) report(found, machine, spec.bootDisk ? ['spec', 'bootDisk'] : ['spec'], fault);
   } else if (spec.bootDisk !== undefined) {
     const fault =
-      'delivery: inline and bootDisk exclude each other; what a machine does by itself is kept by an agent';
+      'delivery: inline and bootDisk exclude each other; only a machine with an agent can start from its boot disk';
     report(found, machine, ['spec', 'bootDisk'], fault);
   }
 }
@@ -121,7 +130,8 @@ function checkAddresses(
         other,
       });
     if (text.includes(':')) {
-      if (!isOwn(ip(text))) report(found, machine, path, `address ${text} is none that others reach it at`);
+      if (!isOwn(ip(text)))
+        report(found, machine, path, `address ${text} is not one at which other hosts can reach the machine`);
       continue;
     }
     const network = networkOf(ipv4(text));
@@ -139,7 +149,10 @@ function checkAddresses(
 
 const NOT_OWN = ['::/127', 'fe80::/10', 'ff00::/8'].map(ipNetwork);
 
-/** Unspecified, loopback, link-local and multicast addresses are those of many. */
+/**
+ * False for unspecified, loopback, link-local and multicast addresses: they do not identify one
+ * host.
+ */
 const isOwn = (address: Ip): boolean => !NOT_OWN.some((network) => networkHolds(network, address));
 
 function checkReservation(
@@ -156,7 +169,7 @@ function checkReservation(
       found,
       machine,
       path,
-      `address ${text} is the network's own or its broadcast address (Network/${name})`,
+      `address ${text} is the network address or the broadcast address (Network/${name})`,
     );
   for (const field of ['address', 'gateway'] as const)
     if (network.spec[field] === text)
@@ -176,7 +189,7 @@ function checkReservation(
       found,
       machine,
       path,
-      `addresses ${before} and ${text} are both in Network/${name}; one a network`,
+      `addresses ${before} and ${text} are both in Network/${name}; a machine can have one address per network`,
     );
   seen.set(network, text);
 }
@@ -190,13 +203,13 @@ function checkMacs(
   for (const [n, mac] of spec.macs.entries()) {
     const path: Path = ['spec', 'macs', n];
     const other = claims.take(mac, machine);
-    if (other === machine) report(found, machine, path, `${mac} stands twice`, { code: 'E_DUPLICATE' });
+    if (other === machine) report(found, machine, path, `${mac} is listed twice`, { code: 'E_DUPLICATE' });
     else if (other)
       report(found, machine, path, `MAC ${mac} is also claimed by ${placeOf(other)}`, {
         code: 'E_DUPLICATE',
         other,
       });
-    // The lowest bit of the first octet: a group's address, not an interface's.
+    // The lowest bit of the first octet marks a group address (multicast or broadcast).
     if (mac === '00:00:00:00:00:00' || (Number.parseInt(mac[1]!, 16) & 1) === 1)
       report(
         found,
@@ -208,8 +221,8 @@ function checkMacs(
 }
 
 /**
- * Boards without a programmed UUID share one: alone it is a warning, with the same serial number it
- * is the same machine.
+ * Boards whose vendor programmed no UUID share one. Two machines with the same UUID are therefore a
+ * warning; with the same serial number as well they are an error.
  */
 function checkHardware(
   machine: Candidate<'Machine'>,
@@ -233,7 +246,7 @@ function checkHardware(
       found,
       machine,
       ['spec', 'uuid'],
-      `UUID ${spec.uuid} is also that of ${placeOf(alike)}; neither is recognised by it alone`,
+      `UUID ${spec.uuid} is also that of ${placeOf(alike)}; neither machine is recognised by its UUID alone`,
       { code: 'E_DUPLICATE', other: alike, severity: 'warning' },
     );
 }

@@ -1,4 +1,4 @@
-/** What must be true of networks, by themselves and beside each other. */
+/** Checks each Network, and all of them against each other. */
 import { parseDuration } from '../base/duration.ts';
 import { broadcastOf, type Cidr, cidr, contains, formatIpv4, type Ipv4, ipv4 } from '../base/ipv4.ts';
 import { type Candidate, type CrossFault, placeOf, report } from './candidate.ts';
@@ -19,8 +19,8 @@ export function networkView(candidate: Candidate<'Network'>): NetworkView {
 }
 
 /**
- * Whether an address may be a host's own: inside, and neither the network's nor the broadcast
- * address.
+ * Whether a host can have this address: it is inside the subnet and neither the network nor the
+ * broadcast address.
  */
 export function isHost(network: NetworkView, address: Ipv4): boolean {
   if (!contains(network.subnet, address)) return false;
@@ -31,7 +31,7 @@ export function checkNetwork(network: NetworkView, found: CrossFault[]): void {
   const { candidate, spec } = network;
   for (const field of ['address', 'gateway'] as const) {
     const text = spec[field];
-    // Behind relays, Muster's own address is one of another network.
+    // Muster's own address is outside the subnet if the network is only reached through relays.
     if (field === 'address' && text !== undefined && !contains(network.subnet, ipv4(text))) continue;
     if (text !== undefined && !isHost(network, ipv4(text)))
       report(
@@ -55,7 +55,7 @@ export function checkNetwork(network: NetworkView, found: CrossFault[]): void {
         found,
         candidate,
         ['spec', 'vendorClasses', n, 'prefix'],
-        `the prefix "${prefix}" stands twice`,
+        `the prefix "${prefix}" is listed twice`,
         {
           code: 'E_DUPLICATE',
         },
@@ -102,7 +102,7 @@ function checkPools(network: NetworkView, found: CrossFault[]): void {
           found,
           candidate,
           at(n),
-          `the pool holds the network's own ${field} ${spec[field]}; it would be given to a machine`,
+          `the pool contains the ${field} ${spec[field]}, which would be leased to a machine`,
         );
     }
   }
@@ -137,7 +137,7 @@ export function checkOverlaps(networks: readonly NetworkView[], found: CrossFaul
   }
 }
 
-/** Finds the network of an address; networks are sorted and few, machines many. */
+/** Returns a function that finds the network of an address by binary search. */
 export function networkIndex(networks: readonly NetworkView[]): (address: Ipv4) => NetworkView | undefined {
   const sorted = [...networks].sort((a, b) => a.subnet.base - b.subnet.base);
   return (address) => {

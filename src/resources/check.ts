@@ -1,6 +1,6 @@
 /**
- * What must be true between fields and between documents. Linear in the number of documents: 10,000
- * machines take some milliseconds; a change of one machine is checked by itself.
+ * Checks between fields and between documents. The cost is linear in the number of documents (some
+ * milliseconds for 10,000 machines); a change of machines only is checked without the others.
  */
 import { MAX_COMMAND_LINE } from '../base/kernel-argument.ts';
 import { type Candidate, type CandidateSet, type CrossFault, checkReference, report } from './candidate.ts';
@@ -15,7 +15,7 @@ import {
 import type { ProfileSpec } from './kinds.ts';
 import { clustersByMachine } from './membership.ts';
 
-/** Checks the whole set. `candidates` holds each name at most once. */
+/** Checks all documents. `candidates` contains each name at most once. */
 export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] {
   const found: CrossFault[] = [];
   const networks = [...candidates.Network.values()].map(networkView);
@@ -32,9 +32,8 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
 }
 
 /**
- * Checks only these machines against what others have claimed, in constant time for each: what
- * `checkDocuments` would find of them in a set that is otherwise as it was. `claims` are those of
- * the others.
+ * Checks only `machines`, in constant time each. Finds what `checkDocuments` would find about them
+ * if no other document changed. `claims`: the claims of all other machines.
  */
 export function checkMachines(
   machines: readonly Candidate<'Machine'>[],
@@ -61,7 +60,7 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
       found,
       profile,
       ['spec'],
-      'names no image: its machines are held; say "boot: hold" if that is meant',
+      'names no image: its machines are held; write "boot: hold" if you intend that',
       {
         severity: 'warning',
       },
@@ -80,8 +79,8 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
 }
 
 /**
- * What an image of `configFormat: none` leaves undone: it gets no configuration, and so nothing of
- * ours that reports.
+ * Warns about an image with `configFormat: none`: it gets no configuration, and so nothing that
+ * reports to Muster.
  */
 function checkFormat(profile: Candidate<'Profile'>, candidates: CandidateSet, found: CrossFault[]): void {
   const { image: name, config } = profile.document.spec;
@@ -93,7 +92,7 @@ function checkFormat(profile: Candidate<'Profile'>, candidates: CandidateSet, fo
       found,
       profile,
       ['spec', 'config'],
-      `${none}, so nothing of this reaches a machine; take an image that cloud-init or Ignition configures`,
+      `${none}, so this configuration has no effect; use an image that cloud-init or Ignition configures`,
       { severity: 'warning' },
     );
   if (!image.reports)
@@ -101,23 +100,23 @@ function checkFormat(profile: Candidate<'Profile'>, candidates: CandidateSet, fo
       found,
       profile,
       ['spec', 'image'],
-      `${none} and does not report: its machines never get ready; have the image run muster-report.sh and say "reports: true"`,
+      `${none} and does not report: its machines never become ready; let the image run muster-report.sh and set "reports: true"`,
       { severity: 'warning' },
     );
 }
 
 /**
- * Muster's own arguments with addresses at their longest, without `initrd=` and the root image's
- * name: the session's URL, the root image's URL and hash, the time, and where the configuration is.
- * A test holds it to the boot script.
+ * Length of Muster's own kernel arguments with the longest possible addresses, without `initrd=`
+ * and the name of the root image: the URL of the session, URL and hash of the root image, the time,
+ * and the source of the configuration. A test compares it with the boot script.
  */
 const OWN_ARGUMENTS = 440;
-/** `initrd=initrd0.img` and a blank. */
+/** Length of `initrd=initrd0.img` and a space. */
 const AN_INITRD = 19;
 
 /**
- * What the image and the profile append must leave room for Muster's own. The boot script's exact
- * verdict comes with the machine.
+ * Checks that the kernel arguments of image and profile leave room for Muster's own. The exact
+ * check happens when the boot script of a machine is made.
  */
 function checkCommandLine(
   profile: Candidate<'Profile'>,
@@ -135,7 +134,7 @@ function checkCommandLine(
       found,
       profile,
       ['spec', 'kernelArguments'],
-      `with those of its image these are ${given} characters; kernels take ${MAX_COMMAND_LINE}, and beside Muster's own ${left} are left`,
+      `with those of its image these are ${given} characters; a kernel takes ${MAX_COMMAND_LINE}, of which Muster's own arguments leave ${left}`,
       { code: 'E_KERNEL_ARGUMENT' },
     );
 }
@@ -161,7 +160,7 @@ function checkReservations(
       found,
       network.candidate,
       ['spec', 'dhcp'],
-      'no pool and no Machine with an address: nobody gets an address here',
+      'no pool and no Machine with an address in this network: no client gets an address',
       {
         severity: 'warning',
       },

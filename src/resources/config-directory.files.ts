@@ -1,4 +1,6 @@
-/** Watches the configuration directory and gives the files that changed since the last time. */
+/**
+ * The configuration directory: watches it, and returns the files that changed since the last read.
+ */
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -17,7 +19,7 @@ export interface ConfigDirectoryDeps {
   readonly directory: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** Is called when something in the directory changed and has been quiet for a moment. */
+  /** Called when something in the directory changed and nothing more has changed for a moment. */
   changed(): void;
 }
 
@@ -32,13 +34,13 @@ export class ConfigDirectory {
     this.#watching = watchDirectories(deps);
   }
 
-  /** Why the directory could not be read the last time; empty when it could. */
+  /** Why the last read of the directory failed; empty when it succeeded. */
   get unreadable(): readonly Fault[] {
     return this.#unreadable;
   }
 
   /**
-   * Reads the whole directory and begins to watch it.
+   * Reads the whole directory and starts watching it.
    *
    * @throws {MusterError} E_UNREADABLE when there is no such directory.
    */
@@ -47,8 +49,8 @@ export class ConfigDirectory {
   }
 
   /**
-   * The files that changed since the last time, and those whose version in `known` has faults.
-   * Undefined when the directory cannot be read: see {@link unreadable}.
+   * Returns the files that changed since the last read, and those whose version in `known` has
+   * faults. Undefined when the directory cannot be read; see {@link unreadable}.
    */
   read(known: Files): FileChanges | undefined {
     let found: Scan;
@@ -71,7 +73,8 @@ export class ConfigDirectory {
   }
 
   #changesIn(found: Scan, known: Files): FileChanges {
-    // Watched before the files are read: a change in between is then read twice, not never.
+    // The watch starts before the files are read, so that a change in between is read twice and not
+    // missed.
     this.#watching.set(found);
     const changes = new Map<string, { readonly text: string } | { readonly fault: Fault } | 'gone'>();
     for (const [file, stamp] of found.files) {

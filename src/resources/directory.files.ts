@@ -1,4 +1,4 @@
-/** Reading a configuration directory, and noticing when it changes. */
+/** Reads a configuration directory and notices when it changes. */
 import {
   type FSWatcher,
   readdirSync,
@@ -16,7 +16,7 @@ import { type Fault, MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { decodeText } from './yaml.ts';
 
-/** Whether a file is the same as when it was last read. */
+/** Tells whether a file changed since it was last read. */
 export interface Stamp {
   readonly modified: number;
   readonly size: number;
@@ -29,15 +29,17 @@ export const sameStamp = (a: Stamp, b: Stamp): boolean =>
 export interface Scan {
   readonly files: ReadonlyMap<string, Stamp>;
   /**
-   * By path, which directory stands there: a watch stays with the directory that it was set on,
-   * whatever its path means later.
+   * By path, the identity of the directory there. A watch stays on the directory that it was set
+   * on, even when another directory takes its path.
    */
   readonly directories: ReadonlyMap<string, string>;
 }
 
 /**
- * All `*.yaml` and `*.yml` below `directory`, ordered by path; hidden files and directories are
- * left out, links are followed. Throws E_UNREADABLE when the directory itself cannot be read.
+ * Returns all `*.yaml` and `*.yml` below `directory`, ordered by path. Leaves out hidden files and
+ * directories; follows links.
+ *
+ * @throws {MusterError} E_UNREADABLE when `directory` itself cannot be read.
  */
 export function scan(directory: string): Scan {
   const steps = walk(directory);
@@ -48,8 +50,8 @@ export function scan(directory: string): Scan {
 }
 
 /**
- * As {@link scan}, but others have their turn in between; undefined when the directory cannot be
- * read.
+ * Like {@link scan}, but yields to the event loop in between. Undefined when the directory cannot
+ * be read.
  */
 async function scanInTurns(directory: string): Promise<Scan | undefined> {
   const steps = walk(directory);
@@ -64,10 +66,10 @@ async function scanInTurns(directory: string): Promise<Scan | undefined> {
   }
 }
 
-/** So many files are looked at in one turn. */
+/** Files that are examined before the scan yields to the event loop. */
 const TURN = 100;
 
-/** The work of {@link scan}, in turns. */
+/** The work of {@link scan}, as a generator that yields every {@link TURN} files. */
 function* walk(top: string): Generator<undefined, Scan> {
   const files = new Map<string, Stamp>();
   const directories = new Map<string, string>();
@@ -100,7 +102,7 @@ function* walk(top: string): Generator<undefined, Scan> {
   return { files, directories };
 }
 
-/** With the time of its birth: a number that became free is given to the next directory. */
+/** Contains the time of creation, because file systems reuse inode numbers. */
 const identity = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 function sameScan(a: Scan | undefined, b: Scan | undefined): boolean {
@@ -114,7 +116,7 @@ function sameScan(a: Scan | undefined, b: Scan | undefined): boolean {
   return true;
 }
 
-/** The text of a file, or why there is none. */
+/** Returns the text of a file, or why it cannot be read. */
 export function readText(file: string): { readonly text: string } | { readonly fault: Fault } {
   try {
     const decoded = decodeText(readFileSync(file), file);
@@ -130,26 +132,29 @@ function unreadable(path: string, cause: unknown): MusterError {
 
 const reason = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
-/** Editors write several times and rename; what they leave after this long is what they meant. */
+/**
+ * Editors write several times and rename. A change is read when the directory was quiet for this
+ * time.
+ */
 const SETTLE = millis(100);
 /**
- * What no watch tells of: another directory at the path, files behind links, NFS, a kernel that
- * gives no more watches.
+ * Interval at which the directory is scanned for changes that no watch reports: another directory
+ * at the path, files behind links, NFS, and a kernel without free watches.
  */
 const LOOK = millis(5000);
 
 export interface Watching {
   /**
-   * From now on watches the directories of `found`, and looks for what differs from it; undefined:
-   * they could not be read.
+   * Watches the directories of `found` from now on and reports what differs from it. Undefined: the
+   * directory could not be read.
    */
   set(found: Scan | undefined): void;
   close(): void;
 }
 
 /**
- * Calls `changed` when something in `directory` changed and has been quiet for a moment. Begins
- * with `set`.
+ * Calls `changed` when something in `directory` changed and nothing more has changed for a moment.
+ * Starts with the first call of `set`.
  */
 export function watchDirectories(deps: {
   readonly directory: string;
@@ -177,7 +182,7 @@ export function watchDirectories(deps: {
     const before = known;
     const found = await scanInTurns(deps.directory);
     if (closed) return;
-    // Who read it meanwhile has seen more than this.
+    // If the directory was read in the meantime, that read is newer than this scan.
     if (known === before && !settling && !sameScan(before, found)) touched();
     lookLater();
   };
@@ -189,7 +194,10 @@ export function watchDirectories(deps: {
     } catch (error) {
       if (warned) return;
       warned = true;
-      deps.log.warn({ directory, error: reason(error) }, 'cannot watch a directory; looking every 5 seconds');
+      deps.log.warn(
+        { directory, error: reason(error) },
+        'cannot watch a directory; it is scanned every 5 seconds',
+      );
     }
   };
   const drop = (directory: string) => {

@@ -1,6 +1,6 @@
 /**
- * Text to documents: YAML, then the kind's schema. Pure. What is true between documents is in
- * `check.ts`.
+ * Reads documents from text: parses YAML, then validates against the schema of the kind. Pure.
+ * `check.ts` checks documents against each other.
  */
 import type { z } from 'zod';
 import type { Fault, SourceSpot } from '../base/errors.ts';
@@ -9,30 +9,30 @@ import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
 import { fieldsOf, schemaAt, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
 
-/** A valid document and how to find the place of each of its fields. */
+/** A valid document, and the positions of its fields. */
 export interface Located {
   readonly document: Document;
   readonly at: SourceSpot;
-  /** Where the field at `path` (from the document's root) is written. */
+  /** Position of the field at `path` (from the root of the document). */
   spot(path: Path, what?: 'value' | 'key'): SourceSpot;
 }
 
 interface ParsedDocuments {
-  /** Those that fit their schema, in the order of the text. */
+  /** The valid documents, in the order of the text. */
   readonly documents: readonly Located[];
   readonly faults: readonly Fault[];
-  /** Kind and name of those that do not, as far as they can be read: `Profile/worker`. */
+  /** The invalid documents as `Profile/worker`, if kind and name can be read. */
   readonly faulty: readonly string[];
 }
 
 /**
- * Reads every document of a YAML text. `file` is the file name in faults. Never throws. After a
- * YAML fault there are no documents; a document with a schema fault is left out.
+ * Reads every document of a YAML text. `file` is the file name in faults. Never throws. With a YAML
+ * fault the result has no documents; a document with a schema fault is left out.
  *
  * @example
- * const { documents, faults } = parseDocuments(text, 'machines.yaml');
- * if (faults.length > 0) throw new MusterError(faults[0].code, faults[0].message, { faults });
- * for (const { document, at } of documents) console.log(document.kind, at.line);
+ * const { documents, faults } = parseDocuments(text, 'machines.yaml'); if (faults.length > 0) throw
+ * new MusterError(faults[0].code, faults[0].message, { faults }); for (const { document, at } of
+ * documents) console.log(document.kind, at.line);
  */
 export function parseDocuments(text: string, file: string): ParsedDocuments {
   const yaml = readYaml(text, file);
@@ -64,8 +64,8 @@ function idIn(value: unknown): readonly string[] {
 }
 
 /**
- * The items of a `List`, as `muster get -o yaml` and kubectl print several documents; each with its
- * own places.
+ * Expands a `List`, the form in which `muster get -o yaml` and kubectl print several documents,
+ * into its items.
  */
 function unfolded(found: YamlDocument): readonly YamlDocument[] {
   const { apiVersion, kind, items } = (found.value ?? {}) as Readonly<Record<string, unknown>>;
@@ -88,8 +88,8 @@ type Validated =
   | { readonly ok: false; readonly faults: readonly Fault[] };
 
 /**
- * Checks one value against the schema of its kind. `source` gives places to faults, where there is
- * a text.
+ * Checks one value against the schema of its kind. With `source`, faults have positions in the
+ * text.
  */
 export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): Validated {
   const fault = (message: string, path: Path, what?: 'value' | 'key'): Fault => ({
@@ -108,8 +108,9 @@ export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): V
 }
 
 /**
- * What the API showed may be applied again: the status that it adds carries `origin` and is left
- * out here. Any other `status` is an unknown key, as it should be: status is the server's.
+ * Removes the `status` that the API adds to a document, recognised by its `origin`, so that the
+ * output of `muster get` can be applied again. Any other `status` is refused as an unknown key,
+ * because only the server sets it.
  */
 function withoutShownStatus(value: unknown): unknown {
   const { status, ...written } = value as { readonly status?: { readonly origin?: unknown } | null };
@@ -122,7 +123,7 @@ interface Finding {
   readonly what?: 'key';
 }
 
-/** Faults that leave no schema to go by: not a mapping, another version, an unknown kind. */
+/** Faults that prevent the choice of a schema: not a mapping, another version, an unknown kind. */
 function headFault(value: unknown): Finding | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { message: 'a document is a mapping with apiVersion, kind, metadata and spec', path: [] };
@@ -146,9 +147,9 @@ function headFault(value: unknown): Finding | undefined {
   return undefined;
 }
 
-/** One issue of the schema as sentences that say what to write instead. */
+/** Turns one issue of the schema into sentences that say what to write instead. */
 function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown): Finding[] {
-  // Told again by the field's own bound.
+  // The limit of the field itself reports the same.
   if (issue.code === 'too_big' && issue.maximum === Number.MAX_SAFE_INTEGER) return [];
   const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
   if (issue.code === 'unrecognized_keys') {
@@ -189,7 +190,7 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
     case 'invalid_union':
       return `must be ${wanted}, found ${nameOf(value)}`;
     case 'invalid_key':
-      return `is not a name that may stand here: ${issue.issues[0]?.message ?? ''}`;
+      return `is not a valid name here: ${issue.issues[0]?.message ?? ''}`;
     default:
       return issue.message;
   }
@@ -216,7 +217,10 @@ const short = (value: unknown): string => {
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 };
 
-/** `spec.files[0].mode`; keys with other characters in quotes: `metadata.labels["a/b"]`. */
+/**
+ * Writes a path as text: `spec.files[0].mode`. Keys with other characters are quoted:
+ * `metadata.labels["a/b"]`.
+ */
 export function pathText(path: Path): string {
   let text = '';
   for (const step of path) {
@@ -227,7 +231,7 @@ export function pathText(path: Path): string {
   return text;
 }
 
-/** The steps of a path as {@link pathText} wrote it. */
+/** Parses a path that {@link pathText} wrote. */
 export function parsePath(text: string): Path {
   const steps: (string | number)[] = [];
   for (const [, index, key, name] of text.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g)) {

@@ -1,4 +1,7 @@
-/** Reports faults of documents: in the log, as events, as a metric. Each state is reported once. */
+/**
+ * Reports faults of documents in the log, as events and as a metric. An unchanged fault is reported
+ * once.
+ */
 import type { Fault } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -32,8 +35,8 @@ export class FaultReporter {
   }
 
   /**
-   * Writes one log line and one event for each subject whose faults differ from the last report;
-   * `faults` are all that there are now.
+   * Writes one log line and one event for each subject whose faults differ from the last report.
+   * `faults`: all current faults.
    */
   report(faults: FaultsBySubject): void {
     const { log, events, metrics } = this.#deps;

@@ -1,4 +1,4 @@
-/** Field types that several kinds share: each checks a text and says how to write it right. */
+/** Field types that several kinds share. Each checks a text; its message says how to write it. */
 import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
 import { formatIp, parseIp, parseIpNetwork } from '../base/ip.ts';
@@ -6,7 +6,7 @@ import { parseCidr, parseIpv4 } from '../base/ipv4.ts';
 import { kernelArgumentFault } from '../base/kernel-argument.ts';
 import { parseMac } from '../base/mac.ts';
 
-/** DNS label: names of documents double as host names and as path segments. */
+/** A DNS label, because names of documents are also host names and path segments. */
 export const name = z
   .string()
   .max(63)
@@ -21,7 +21,7 @@ export const ipv4Text = z
   .refine((text) => parseIpv4(text) !== undefined, 'not an IPv4 address; write it like "10.77.0.10"')
   .meta({ description: 'An IPv4 address.', format: 'ipv4' });
 
-/** Stored in the canonical spelling (RFC 5952), so that equal addresses are equal texts. */
+/** Stored in canonical form (RFC 5952), so that equal addresses are equal texts. */
 export const ipText = z
   .string()
   .refine(
@@ -55,7 +55,7 @@ export const networkText = z
   )
   .meta({ description: 'An IPv4 or IPv6 network, host bits zero.' });
 
-/** An address with its prefix length, for an interface: host bits allowed. */
+/** An address with its prefix length, for an interface; host bits may be set. */
 export const interfaceAddress = z
   .string()
   .refine((text) => {
@@ -67,7 +67,7 @@ export const interfaceAddress = z
   }, 'not an address with prefix length; write it like "10.77.0.10/24" or "fd00:77::10/64"')
   .meta({ description: 'An IPv4 or IPv6 address with prefix length.' });
 
-/** Any usual spelling; stored in the canonical one. */
+/** Accepts any usual notation; stored in canonical form. */
 export const mac = z
   .string()
   .refine(
@@ -75,7 +75,7 @@ export const mac = z
     'not a MAC address; write it like "52:54:00:aa:00:01", quoted',
   )
   .overwrite((text) => parseMac(text) ?? text)
-  .meta({ description: 'A MAC address in any usual spelling. Quote it.' });
+  .meta({ description: 'A MAC address in any usual notation. Quote it.' });
 
 export const uuid = z
   .string()
@@ -84,7 +84,7 @@ export const uuid = z
     'not a UUID; write it like "4c4c4544-0042-3510-8051-b7c04f4d3532"',
   )
   .overwrite((text) => text.toLowerCase())
-  .meta({ description: "The machine's SMBIOS UUID.", format: 'uuid' });
+  .meta({ description: 'SMBIOS UUID of the machine.', format: 'uuid' });
 
 export const sha256 = z
   .string()
@@ -99,7 +99,7 @@ export const duration = z
   )
   .meta({ description: 'A duration with unit: ms, s, m, h, d.' });
 
-/** YAML 1.2 reads 0644 as decimal 644, so a file mode is a string (decisions: file modes). */
+/** A string, because YAML 1.2 reads the unquoted 0644 as the decimal number 644. */
 export const fileMode = z
   .string({
     error:
@@ -115,8 +115,8 @@ export const absolutePath = z
   .meta({ description: 'An absolute path.' });
 
 /**
- * What a boot loader may be called: what DHCP's file field carries and firmware asks for. The list
- * of loaders is flat.
+ * Names that a boot loader may have. The name must fit into DHCP's file field, and firmware
+ * requests it; loader directories have no subdirectories.
  */
 export const LOADER_NAME = /^[A-Za-z0-9_][A-Za-z0-9._+-]{0,126}$/;
 
@@ -132,14 +132,16 @@ export const metadata = z.strictObject({
   labels: z
     .record(z.string(), z.string())
     .optional()
-    .meta({ description: 'Free labels, for selection and display.' }),
+    .meta({ description: 'Labels of your choice, for selectors and display.' }),
   annotations: z
     .record(z.string(), z.string())
     .optional()
-    .meta({ description: 'Free notes; nothing reads them.' }),
+    .meta({ description: 'Notes of your choice; Muster does not read them.' }),
 });
 
-/** One argument. No line breaks: they would end the line of the boot script. */
+/**
+ * One kernel argument. Line breaks are refused, because they would end the line of the boot script.
+ */
 export const kernelArgument = z
   .string()
   .superRefine((text, context) => {
@@ -148,7 +150,7 @@ export const kernelArgument = z
   })
   .meta({
     description: 'One kernel argument, e.g. "console=ttyS0".',
-    // For editors.
+    // Editors check this pattern.
     pattern: '^[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?$',
   });
 
@@ -162,8 +164,8 @@ export const domainName = z
   .meta({ description: 'A domain name.' });
 
 /**
- * For certificates: a domain name, which may begin with `*.`, or an address. Four numbers with dots
- * are an address or a slip.
+ * A name in a certificate: a domain name, which may begin with `*.`, or an address. Text of digits
+ * and dots only must be a valid address.
  */
 export const nameOrAddress = z
   .string()
@@ -177,8 +179,8 @@ export const nameOrAddress = z
   .meta({ description: 'A domain name or an address.' });
 
 /**
- * A field whose rule holds after templates are expanded: text with `${` in it is accepted now and
- * checked then.
+ * A field that may contain templates. Text with `${` is accepted here and checked against the rule
+ * once its templates are expanded; other text is checked at once.
  */
 export const templated = <S extends z.ZodType<string>>(rule: S) => {
   const described = rule.description === undefined ? {} : { description: rule.description };

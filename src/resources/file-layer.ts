@@ -1,10 +1,10 @@
 /**
- * What the files of a configuration directory say, and which version of each is in force. Pure: the
- * edge reads, this decides.
+ * Decides which version of each file of the configuration directory is in force. Pure;
+ * `directory.files.ts` reads the files.
  *
- * A file is taken as a whole: when anything in its new version is wrong, or breaks what others say,
- * its last good version stays. A file that was never good (at start) gives those of its documents
- * that are good by themselves, so that one bad document does not hide the rest.
+ * A file is taken as a whole: if its new version has any fault, or breaks other documents, its last
+ * valid version stays in force. If a file never had a valid version (at the start of the server),
+ * its valid documents are put into force, so that one wrong document does not block the others.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Fault, SourceSpot } from '../base/errors.ts';
@@ -23,8 +23,8 @@ import { type Located, parseDocuments } from './document.ts';
 import type { Document } from './kinds.ts';
 
 /**
- * A document and where it and its fields are written: faults that show later have their lines as
- * well.
+ * A document with its position and those of its fields, so that faults that are found later also
+ * have line numbers.
  */
 export interface Placed {
   readonly document: Document;
@@ -35,30 +35,29 @@ export interface Placed {
 const placedOf = ({ document, at, spot }: Placed | Located): Placed => ({ document, at, spot });
 
 interface FileState {
-  /** Those in force. */
+  /** The documents in force. */
   readonly documents: readonly Placed[];
-  /** Whether they are one whole version of the file, without fault. */
+  /** Whether they are a complete version of the file without faults. */
   readonly whole: boolean;
   /**
-   * Why the file's present text is not in force, if it is not. Such a file is to be read again with
-   * every reload.
+   * Why the current text of the file is not in force; empty if it is. A file with faults is read
+   * again at every reload.
    */
   readonly faults: readonly Fault[];
-  /** Documents of the present text that do not fit their schema. */
+  /** Documents of the current text that do not match their schema. */
   readonly faulty?: readonly string[];
 }
 
 export type Files = ReadonlyMap<string, FileState>;
-/** What became of files since: their text, why they cannot be read, or `gone`. */
+/** Changed files with their new text, the reason why they cannot be read, or `gone`. */
 export type FileChanges = ReadonlyMap<string, { readonly text: string } | { readonly fault: Fault } | 'gone'>;
 
 interface Reconciled {
   readonly files: Files;
-  /** The documents of all files that are in force. */
+  /** The documents in force of all files. */
   readonly documents: ReadonlyMap<DocumentId, Placed>;
   /**
-   * Faults between documents as they are in force; errors are those that nothing could be reverted
-   * for.
+   * Errors between documents in force that could not be resolved by reverting a file.
    */
   readonly errors: readonly CrossFault[];
   readonly warnings: readonly CrossFault[];
@@ -67,11 +66,11 @@ interface Reconciled {
 interface ReconcileInput {
   readonly before: Files;
   readonly changes: FileChanges;
-  /** Documents of the API; a file cannot take their names. */
+  /** Documents of the API. A file cannot contain documents of the same name. */
   readonly api: ReadonlyMap<DocumentId, Document>;
-  /** Errors that were in force already: nobody's new version is to blame for them. */
+  /** Errors that existed before; no new version caused them. */
   readonly known: readonly CrossFault[];
-  /** What else must hold (that every configuration renders). */
+  /** Further checks (that every configuration renders). */
   readonly extra: (set: CandidateSet) => readonly CrossFault[];
 }
 
@@ -80,15 +79,15 @@ interface Version {
   whole: boolean;
   faults: readonly Fault[];
   faulty?: readonly string[];
-  /** New in this round, so that it can be to blame. */
+  /** Whether this version is new and can have caused a fault. */
   fresh: boolean;
 }
 
 type Where = ReadonlyMap<DocumentId, { readonly file: string; readonly placed: Placed | Located }>;
 
 /**
- * Takes changed files into account; ends because every round reverts a file or leaves out a
- * document.
+ * Decides which versions are in force after `changes`. Each round reverts a file or leaves out a
+ * document, so the loop ends.
  */
 export function reconcile(input: ReconcileInput): Reconciled {
   const versions = firstVersions(input);
@@ -124,10 +123,10 @@ const state = ([file, version]: readonly [string, Version]): [string, FileState]
 ];
 
 /**
- * The `faults` that are reported: not those about a missing document that exists but has faults
- * itself.
+ * Returns the faults to report. Leaves out missing references to a document that exists in a file
+ * and has faults itself: those are reported already.
  */
-export function told(faults: readonly CrossFault[], files: Files): readonly CrossFault[] {
+export function reportedFaults(faults: readonly CrossFault[], files: Files): readonly CrossFault[] {
   const faulty = new Set([...files.values()].flatMap((file) => file.faulty ?? []));
   return faults.filter((one) => !faulty.has(`${one.missing}/${one.missingName}`));
 }
@@ -163,8 +162,8 @@ interface Duplicate {
 }
 
 /**
- * All documents in one set. A name that stands twice counts once: the API's first, then files
- * unchanged, then by name and line.
+ * Collects all documents in one set. Of documents with the same name it takes one: first that of
+ * the API, then that of an unchanged file, then the first by file name and line.
  */
 function gather(
   versions: ReadonlyMap<string, Version>,
@@ -220,7 +219,7 @@ function blameForCross(
     );
   }
   if (known.has(faultKey(error))) return false;
-  // Nobody who takes part is new: something that they need went away or changed.
+  // Neither document is new: a document that they need was deleted or changed.
   const takers = [...versions].filter(
     ([file, version]) =>
       version.fresh &&
@@ -237,8 +236,8 @@ function blameForCross(
 }
 
 /**
- * Reverts the first of `files` that has a good version to go back to; else leaves out the document
- * `removable`. Says whether it did anything.
+ * Reverts the first of `files` that has an earlier valid version. If none has, leaves out the
+ * document `removable`. Returns whether it changed anything.
  */
 function blame(
   versions: Map<string, Version>,
@@ -271,12 +270,12 @@ function blame(
   return false;
 }
 
-/** `fresh`: the document itself changed, not only its place in the file. */
+/** `fresh`: the document itself changed, not only its position in the file. */
 export type FileChange = CatalogChange & { readonly fresh: boolean };
 
 /**
- * The changes from the files' documents that were in force to those that are now. An unchanged
- * document keeps its object, so that what is remembered about it by identity stays valid.
+ * Compares the documents of files that were in force with those that are now. An unchanged document
+ * keeps its object, so that caches that use it as a key stay valid.
  */
 export function differences(
   before: ReadonlyMap<DocumentId, Entry>,

@@ -1,7 +1,7 @@
 /**
- * The five kinds of document. One schema each: types, validation, JSON Schema for editors and the
- * reference come from it. What is true between fields or documents (a pool inside its subnet, a
- * profile that exists) is in `check.ts`.
+ * The five kinds of document, one schema each. TypeScript types, validation, the JSON Schemas for
+ * editors and the reference pages are derived from it. `check.ts` checks what involves several
+ * fields or documents (a pool inside its subnet, a profile that exists).
  */
 import { z } from 'zod';
 import { addon } from './addons.ts';
@@ -26,22 +26,23 @@ import { nodeConfig } from './nodeconfig.ts';
 
 export const API_VERSION = 'muster/v1';
 
-/** How a reply to PXE firmware is shaped (docs/decisions/0010). */
+/** How a reply to PXE firmware is built (docs/decisions/0010-shape-of-pxe-replies.md). */
 const pxeOptions = z.strictObject({
   style: z.enum(['bypass', 'binl']).optional().meta({
     description:
-      'bypass (default): the offer names the file (option 43 discovery control 8). binl: no option 43, the firmware asks port 4011.',
+      'bypass (default): the offer names the boot file (option 43, discovery control 8). binl: no option 43; the firmware asks port 4011 for the boot file.',
   }),
   loader: loaderName.optional().meta({
     description:
-      'Name of the first loader instead of the one the architecture selects, e.g. "snponly.efi": a file in a loader directory, no path.',
+      'File name of the first loader, replacing the one that the architecture selects, e.g. "snponly.efi". The file is in a loader directory; write no path.',
   }),
 });
 
 const networkSpec = z.strictObject({
   subnet: cidrText,
   interface: z.string().optional().meta({
-    description: 'The interface on this segment. Default: the one that has an address inside the subnet.',
+    description:
+      'The network interface of the boot host on this segment. Default: the one that has an address inside the subnet.',
   }),
   address: ipv4Text.optional().meta({
     description: "Muster's own address on this network. Default: the interface's address inside the subnet.",
@@ -49,46 +50,53 @@ const networkSpec = z.strictObject({
   dhcp: z.strictObject({
     mode: z.enum(['server', 'reservations', 'proxy', 'off']).meta({
       description:
-        'server: pools and reservations. reservations: only machines with an address of their own. proxy: another server gives addresses, Muster adds the boot file (ports 67 and 4011). off: nothing.',
+        'server: gives addresses from pools and reservations. reservations: gives addresses only to machines whose document names one. proxy: another server gives addresses, Muster adds the boot file (ports 67 and 4011). off: no DHCP.',
     }),
     pools: z
       .array(z.strictObject({ start: ipv4Text, end: ipv4Text }))
       .optional()
-      .meta({ description: 'Ranges of addresses to give, both ends included; mode server only.' }),
-    leaseTime: duration.optional().meta({ description: 'Default 1h.' }),
-    bootLeaseTime: duration.optional().meta({ description: 'While firmware or loader runs. Default 2m.' }),
+      .meta({ description: 'Ranges of addresses to lease, both ends included. Only in mode server.' }),
+    leaseTime: duration.optional().meta({ description: 'Lease time of a running system. Default 1h.' }),
+    bootLeaseTime: duration
+      .optional()
+      .meta({ description: 'Lease time while firmware or a boot loader runs. Default 2m.' }),
     probe: z.enum(['on', 'off']).optional().meta({
-      description: 'Ask the segment whether a free address is really free, ahead of time. Default on.',
+      description:
+        'Check in advance by ARP that no host uses the addresses that will be offered next. Default on.',
     }),
     authoritative: z.boolean().optional().meta({
-      description: 'NAK clients that ask for addresses of another network or of nobody. Default true.',
+      description:
+        'Answer with a DHCPNAK when a client asks for an address that belongs to another network or that it does not hold. Default true.',
     }),
     relays: z.array(ipv4Text).optional().meta({
       description:
-        'Relay agents (giaddr) that may speak for this subnet, besides those with an address inside it.',
+        'Addresses of relay agents (giaddr) outside the subnet that may relay for it. Relay agents with an address inside the subnet are always accepted.',
     }),
   }),
-  gateway: ipv4Text.optional().meta({ description: 'Default route of the machines.' }),
-  dns: z.array(ipv4Text).optional().meta({ description: 'DNS servers.' }),
-  ntp: z.array(ipv4Text).optional().meta({ description: 'Time servers.' }),
+  gateway: ipv4Text.optional().meta({ description: 'Address of the default gateway of the machines.' }),
+  dns: z.array(ipv4Text).optional().meta({ description: 'Addresses of the DNS servers.' }),
+  ntp: z.array(ipv4Text).optional().meta({ description: 'Addresses of the NTP servers.' }),
   domain: domainName.optional(),
-  mtu: z.int().min(576).max(9216).optional().meta({ description: 'MTU of the segment, octets.' }),
-  pxe: pxeOptions.optional().meta({ description: 'How replies to PXE firmware are shaped here.' }),
+  mtu: z.int().min(576).max(9216).optional().meta({ description: 'MTU of the segment in octets.' }),
+  pxe: pxeOptions
+    .optional()
+    .meta({ description: 'How Muster builds replies to PXE firmware on this network.' }),
   vendorClasses: z
     .array(z.strictObject({ prefix: z.string().min(1), pxe: pxeOptions }))
     .optional()
     .meta({
-      description: 'Overrides by vendor class (option 60 begins with `prefix`); the longest prefix wins.',
+      description:
+        'Overrides of `pxe` for clients whose vendor class (option 60) begins with `prefix`; the longest prefix wins.',
     }),
 });
 
 /**
- * A file that machines fetch. `path` is relative to the document's file and is taken into the asset
- * store on load.
+ * A file that machines fetch, identified by its hash. The file is in the asset store.
  */
 export const asset = z.strictObject({
   url: z.string().optional().meta({
-    description: 'Where it came from: http(s):// or file://; for `muster image add` and the record.',
+    description:
+      'Where the file came from: http://, https:// or file://. `muster image add` fetches it from there.',
   }),
   sha256: sha256,
   size: z.int().min(0).max(1e15).optional().meta({ description: 'Octets.' }),
@@ -96,7 +104,7 @@ export const asset = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9._+-]+$/)
     .optional()
-    .meta({ description: 'File name shown in URLs.' }),
+    .meta({ description: 'File name in URLs.' }),
 });
 
 const CONFIG_FORMATS = ['cloud-init', 'ignition', 'none'] as const;
@@ -105,36 +113,42 @@ const imageSpec = z.strictObject({
   os: z
     .string()
     .meta({ description: 'Operating system family: debian, ubuntu, flatcar, fedora-coreos, probe …' }),
-  version: z.string().optional().meta({ description: 'Version of the operating system; for display.' }),
-  arch: z.enum(['x86_64', 'aarch64']).meta({ description: 'Machines of another architecture are held.' }),
+  version: z.string().optional().meta({ description: 'Version of the operating system, for display only.' }),
+  arch: z
+    .enum(['x86_64', 'aarch64'])
+    .meta({ description: 'Architecture of the image. A machine of another architecture is held.' }),
   kernel: asset.meta({ description: 'The kernel.' }),
   initrds: z.array(asset).optional().meta({ description: 'Initial RAM disks, loaded in this order.' }),
   root: asset.optional().meta({
     description:
-      'The root image (squashfs). Its SHA-256 goes onto the kernel command line and our images check it before mounting.',
+      "The root image (squashfs). Muster puts its SHA-256 on the kernel command line; the initrd of Muster's images verifies it before mounting.",
   }),
   configFormat: z.enum(CONFIG_FORMATS).meta({
-    description: 'What the image reads on first boot. none: no `config` of any document reaches it.',
+    description:
+      'The format of the configuration that the image reads on first boot. none: the image gets no configuration, and the `config` of all documents has no effect.',
   }),
   cloudInitVersion: z.string().optional().meta({
     description:
-      'cloud-init\'s version in the image, e.g. "22.4": its behaviour differs by version (src/ignition/cloudinit-versions.ts).',
+      'Version of cloud-init in the image, e.g. "22.4". Muster renders for it, because its behaviour differs between versions.',
   }),
   ignitionVersion: z
     .string()
     .optional()
     .meta({ description: 'Ignition spec version to render, e.g. "3.3.0" (default) or newer.' }),
-  kernelArguments: z.array(kernelArgument).optional().meta({ description: 'What the image always needs.' }),
+  kernelArguments: z
+    .array(kernelArgument)
+    .optional()
+    .meta({ description: 'Kernel arguments that every boot of the image gets.' }),
   programs: z
     .array(z.string().regex(/^[A-Za-z0-9._+-]+$/, 'not the name of a program'))
     .optional()
     .meta({
       description:
-        'The programs in the image that a machine of a cluster may need, such as haproxy. `muster apply` warns when a Cluster needs one that is not listed. Absent: unknown, and nothing is warned of. Our recipes fill it in.',
+        'Programs in the image that a machine of a cluster may need, such as haproxy. `muster apply` warns when a Cluster needs one that is not listed. Absent: unknown, and Muster does not warn. The recipes of `muster image build` fill it in.',
     }),
   reports: z.boolean().optional().meta({
     description:
-      'The image carries /etc/muster/muster-report.sh and its units itself, so that its configuration need not. Default false. With configFormat none nothing else reports: its machines then never get ready.',
+      'true: the image contains /etc/muster/muster-report.sh and its systemd units, so that the configuration need not bring them. Default false. With configFormat none, machines can report only this way; without it they never become ready.',
   }),
 });
 
@@ -143,7 +157,9 @@ export const selector = z
     arch: z.enum(['x86_64', 'aarch64']),
     firmware: z.enum(['bios', 'uefi']),
     network: name,
-    mac: z.string().meta({ description: 'Prefix with *, e.g. "52:54:00:*".' }),
+    mac: z
+      .string()
+      .meta({ description: 'A MAC address, or the beginning of one followed by *, e.g. "52:54:00:*".' }),
     manufacturer: z.string(),
     product: z.string(),
     serial: z.string(),
@@ -151,72 +167,87 @@ export const selector = z
   })
   .partial();
 
-/** One disk of a machine: it must be one that fits, and only one. */
+/** Selects one disk of a machine. Exactly one disk must match. */
 const diskSelector = z
   .strictObject({
-    path: absolutePath.optional().meta({ description: 'A stable path, e.g. /dev/disk/by-id/…' }),
+    path: absolutePath
+      .optional()
+      .meta({ description: 'A path of the disk that does not change, e.g. /dev/disk/by-id/…' }),
     serial: z
       .string()
       .regex(/^[A-Za-z0-9._:@+-]{1,64}$/, 'not a serial number: letters, digits and "._:@+-", at most 64')
       .optional()
-      .meta({ description: "The disk's serial number, as `lsblk -o SERIAL` shows it." }),
-    sizeMiB: z.int().min(64).max(1e9).optional().meta({ description: 'Its size in MiB, rounded down.' }),
+      .meta({ description: 'Serial number of the disk, as `lsblk -o SERIAL` shows it.' }),
+    sizeMiB: z
+      .int()
+      .min(64)
+      .max(1e9)
+      .optional()
+      .meta({ description: 'Size of the disk in MiB, rounded down.' }),
   })
   .refine((disk) => Object.keys(disk).length > 0, { message: 'say which disk: path, serial or sizeMiB' });
 
 export const dataDisk = diskSelector.meta({
   description:
-    'The disk that keeps what outlives a boot: the data of etcd, containerd and kubelet. Made once, if it is blank; never reformatted. The narrowest of Cluster, Profile and Machine counts.',
+    'The disk that keeps the data of etcd, containerd and kubelet across reboots. Muster formats it once, if it is blank, and never again. If several of Cluster, Profile and Machine name one, Machine wins over Profile, and Profile over Cluster.',
 });
 
 export const bootDisk = diskSelector.meta({
   description:
-    'The disk from which a machine of a cluster starts while the boot server does not answer: it keeps what the machine booted from the network last. Made if it is blank; 2 GiB or more. Needs a dataDisk; the same words as there make two partitions of one disk. The narrowest of Cluster, Profile and Machine counts.',
+    'The disk from which a machine of a cluster boots while the boot server does not answer. It keeps the system that the machine last booted from the network. Muster formats it if it is blank; it needs 2 GiB or more. Requires a dataDisk; if both select the same disk, Muster makes two partitions. Machine wins over Profile, and Profile over Cluster.',
 });
 
 const profileSpec = z.strictObject({
-  image: name
-    .optional()
-    .meta({ description: 'The Image to boot. Absent: the machine is held (or boots its disk, see boot).' }),
-  boot: z.enum(['image', 'disk', 'hold', 'ignore']).optional().meta({ description: 'Default image.' }),
+  image: name.optional().meta({
+    description: 'Name of the Image to boot. Absent: the machine is held, or boots from its disk (see boot).',
+  }),
+  boot: z.enum(['image', 'disk', 'hold', 'ignore']).optional().meta({
+    description:
+      'image (default): boot the image. disk: boot from the local disk. hold: wait. ignore: do not answer the machine.',
+  }),
   run: z
     .enum(['ram'])
     .optional()
-    .meta({ description: 'ram: runs live from memory (installing to disk comes later).' }),
-  kernelArguments: z.array(kernelArgument).optional().meta({ description: "Appended to the image's." }),
+    .meta({ description: 'ram: the system runs from memory. Installing to disk is not supported yet.' }),
+  kernelArguments: z
+    .array(kernelArgument)
+    .optional()
+    .meta({ description: 'Kernel arguments, appended to those of the image.' }),
   selector: selector.optional().meta({
     description:
-      'Accepted machines without a profile of their own get the profile with most matching selectors, ties by name.',
+      'Which accepted machines without `profile` get this profile. If several profiles match, the one with the most fields in its selector wins; of these, the first by name.',
   }),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
-  config: nodeConfig.optional().meta({ description: 'For all machines of the profile.' }),
+  config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the profile.' }),
 });
 
 const machineSpec = z.strictObject({
-  macs: z.array(mac).min(1).meta({ description: 'All hardware addresses of the machine.' }),
+  macs: z.array(mac).min(1).meta({ description: 'All MAC addresses of the machine.' }),
   uuid: uuid.optional(),
   serial: z
     .string()
     .max(256)
     .optional()
-    .meta({ description: "The machine's serial number, as its firmware tells it." }),
+    .meta({ description: 'Serial number of the machine, as its firmware reports it.' }),
   profile: name
     .optional()
-    .meta({ description: 'The Profile; without one, the one that selects the machine.' }),
-  cluster: name.optional().meta({ description: 'The Cluster that the machine is of.' }),
+    .meta({ description: 'Name of its Profile. Default: the Profile whose selector matches the machine.' }),
+  cluster: name.optional().meta({ description: 'Name of the Cluster that the machine belongs to.' }),
   addresses: z.array(ipText).optional().meta({
     description:
-      'Its own addresses: IPv4 ones are reserved, at most one a network, and configured without a lease where it is of a cluster of Kubernetes; IPv6 ones are those that its config gives it.',
+      'Fixed addresses of the machine. IPv4: reserved in DHCP, at most one per Network; a machine of a Kubernetes cluster configures them statically, without a lease. IPv6: addresses that its `config` sets.',
   }),
-  pxe: pxeOptions.optional().meta({ description: "How replies to this machine's firmware are shaped." }),
+  pxe: pxeOptions
+    .optional()
+    .meta({ description: "How Muster builds replies to this machine's PXE firmware." }),
   delivery: z.enum(['agent', 'inline']).optional().meta({
     description:
-      'How secrets of its cluster come to it. agent (default): over TLS, to the agent. inline: in its first configuration, served once by plain HTTP; for workers on an isolated segment only (docs/security.md).',
+      'How the machine gets the secrets of its cluster. agent (default): its agent fetches them over mutual TLS. inline: its first configuration contains them, served once over plain HTTP; only for workers on an isolated segment (docs/security.md).',
   }),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
-  config: nodeConfig.optional().meta({ description: 'For this machine.' }),
+  config: nodeConfig.optional().meta({ description: 'Configuration of this machine.' }),
 });
 
 const machineNames = (description: string) => z.array(name).optional().meta({ description });
@@ -224,11 +255,11 @@ const networks = (description: string) => z.array(networkText).optional().meta({
 
 const CNIS = ['flannel', 'kube-router', 'none'] as const;
 
-/** Other networks are add-ons: what to write instead of their names. */
+/** All other pod networks are add-ons, so the fault says how to write them. */
 const cniError = ({ input }: { readonly input?: unknown }): string =>
   `"${String(input).slice(0, 40)}" is none of ${CNIS.join(', ')}; for another network write "cni: none" and add it as an add-on: \`muster addon ls\``;
 
-/** The few facts that a person decides; src/cluster/spec/values.ts derives the rest. */
+/** The settings that an operator decides; src/cluster/spec/values.ts derives all others. */
 export const kubernetesSpec = z.strictObject({
   version: z
     .string()
@@ -237,136 +268,153 @@ export const kubernetesSpec = z.strictObject({
       'not a version of Kubernetes; write it like "1.36.3" or "1.36", quoted',
     )
     .meta({
-      description: 'Version of Kubernetes, quoted: "1.36.3", or "1.36" for the patch that Muster knows.',
+      description:
+        'Version of Kubernetes, quoted: "1.36.3", or "1.36" for the newest patch release that this version of Muster knows.',
     }),
   endpoint: z.string().meta({
     description:
-      'How people reach the API: a name or address, with a port unless it is 6443. At another port of a virtual address of keepalived haproxy answers on every control plane, for all apiservers.',
+      'Where clients reach the Kubernetes API: a name or address, with a port unless it is 6443. With a virtual address by keepalived and another port than 6443, haproxy listens there on every control plane and balances over all API servers.',
   }),
   virtualAddress: z
     .strictObject({
       addresses: z.array(z.string()).min(1).optional().meta({
         description:
-          "At most one a family. Default: the endpoint's, when that is an address. They go into the certificates.",
+          'The virtual addresses, at most one per address family. Default: the address in `endpoint`. They are added to the certificates of the API server.',
       }),
       by: z.enum(['keepalived', 'kube-vip']).optional().meta({
         description:
-          'keepalived (default): VRRP, a service of the host. kube-vip: a lock in etcd, a static pod; its image is an artifact.',
+          'keepalived (default): VRRP, run as a service of the host. kube-vip: leader election by a lock in etcd, run as a static pod; its image is an artifact that must be pulled or imported.',
       }),
       interface: z
         .string()
         .regex(/^[a-zA-Z0-9._-]{1,15}$/, 'not the name of a network device')
-        .meta({ description: "The control planes' network device, e.g. eth0." }),
+        .meta({ description: 'Network device of the control planes that gets the addresses, e.g. eth0.' }),
       routerId: z.int().min(1).max(255).optional().meta({
         description:
-          "VRRP's number of the group, one a segment (keepalived). Default: the address's last octet, or 51.",
+          'VRRP virtual router ID (keepalived), unique on the segment. Default: the last octet of the address; 51 if that is not possible.',
       }),
     })
     .optional()
     .meta({
-      description: 'One control plane at a time has these addresses. Absent: you bring a balancer or names.',
+      description:
+        'Addresses that one control plane holds at a time. Absent: you provide a load balancer or DNS names.',
     }),
-  controlPlanes: z.array(name).min(1).meta({ description: 'Machines that are control planes.' }),
-  workers: machineNames('Machines that are workers.'),
+  controlPlanes: z.array(name).min(1).meta({ description: 'Names of the Machines that are control planes.' }),
+  workers: machineNames('Names of the Machines that are workers.'),
   nodes: z
     .array(
       z.strictObject({
-        machines: z.array(name).min(1).meta({ description: 'Control planes and workers of this cluster.' }),
-        labels: z.record(z.string(), z.string()).optional().meta({ description: 'Labels of their nodes.' }),
+        machines: z
+          .array(name)
+          .min(1)
+          .meta({ description: 'Names of control planes and workers of this cluster.' }),
+        labels: z.record(z.string(), z.string()).optional().meta({ description: 'Labels of their Nodes.' }),
         taints: z.array(z.string()).optional().meta({
-          description: 'Taints of their nodes, e.g. "gpu=yes:NoSchedule" or "gpu:NoExecute".',
+          description: 'Taints of their Nodes, e.g. "gpu=yes:NoSchedule" or "gpu:NoExecute".',
         }),
       }),
     )
     .optional()
     .meta({
       description:
-        'Labels and taints of nodes, by groups; a machine may be in several. Nodes that are there get them within half a minute, and what is taken out here goes; what kubectl changes stays until the document changes.',
+        'Labels and taints of Nodes, by groups of machines; a machine may be in several groups. Registered Nodes get a change within half a minute; labels and taints that are removed here are removed from the Nodes. A change by kubectl stays until the document changes.',
     }),
   etcd: z
     .strictObject({
       topology: z.enum(['stacked', 'external']).optional().meta({
         description:
-          'stacked (default): a member on every control plane. external: on the machines named here.',
+          'stacked (default): every control plane is a member of etcd. external: the machines named in `machines` are the members.',
       }),
-      machines: machineNames('External: the machines that are members.'),
+      machines: machineNames('Names of the Machines that are members (topology external).'),
       runs: z.enum(['pod', 'service']).optional().meta({
         description:
-          'As a static pod (default of stacked), or as a service of the host, muster-etcd.service (external members always).',
+          'pod: a static pod (default of topology stacked). service: a service of the host, muster-etcd.service (topology external always).',
       }),
     })
     .optional(),
   networks: z
     .strictObject({
-      machines: networks('Where the machines have their addresses; an address outside is refused.'),
-      pods: networks('Default 10.244.0.0/16. One a family.'),
-      services: networks('Default 10.96.0.0/16. One a family.'),
+      machines: networks('Networks of the machines. A machine with an address outside is refused.'),
+      pods: networks('Networks of the pods, one per address family. Default 10.244.0.0/16.'),
+      services: networks('Networks of the Services, one per address family. Default 10.96.0.0/16.'),
     })
     .optional(),
-  dnsDomain: domainName.optional().meta({ description: 'Default cluster.local.' }),
-  sans: z.array(nameOrAddress).optional().meta({ description: 'Further names and addresses of the API.' }),
+  dnsDomain: domainName.optional().meta({ description: 'DNS domain of the cluster. Default cluster.local.' }),
+  sans: z
+    .array(nameOrAddress)
+    .optional()
+    .meta({ description: 'Further names and addresses in the certificate of the API server.' }),
   keys: z.enum(['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096']).optional().meta({
-    description: 'Algorithm of all keys. Default ECDSA-P256.',
+    description: 'Algorithm of all keys of the cluster. Default ECDSA-P256.',
   }),
   encryptSecrets: z.boolean().optional().meta({
     description:
-      'Secrets are encrypted before they reach etcd. Default true. Turned off, those that are encrypted can still be read.',
+      'Whether the API server encrypts Secrets before it writes them to etcd. Default true. With false, Secrets that are already encrypted can still be read.',
   }),
   joining: z.enum(['certificate', 'token']).optional().meta({
     description:
-      "How workers' kubelets come to their first client certificate. certificate (default): Muster signs it for a key of the machine. token: the cluster does, for a bootstrap token that is the machine's own; Muster approves what the inventory says.",
+      'How the kubelets of workers get their first client certificate. certificate (default): Muster signs it, for a key that the machine made. token: the cluster signs it; the machine requests it with its own bootstrap token, and Muster approves the request if it agrees with the documents.',
   }),
   podSecurity: z.enum(['privileged', 'baseline', 'restricted']).optional().meta({
     description:
-      "The Pod Security Standard of namespaces that name none themselves, enforced. Default baseline; privileged is Kubernetes' own.",
+      'The Pod Security Standard that is enforced in namespaces that set none themselves. Default baseline; privileged is the default of Kubernetes.',
   }),
-  registry: z.string().optional().meta({ description: 'Where images come from. Default registry.k8s.io.' }),
+  registry: z
+    .string()
+    .optional()
+    .meta({ description: 'Registry of the Kubernetes images. Default registry.k8s.io.' }),
   cni: z.enum(CNIS, { error: cniError }).optional().meta({
-    description: 'The network between pods. Default flannel; none: an add-on or you bring one.',
+    description: 'The pod network. Default flannel. none: an add-on provides it, or you do.',
   }),
   networkPolicy: z
     .strictObject({
       enforce: z.enum(['kube-router', 'addon']).optional().meta({
         description:
-          'Who enforces NetworkPolicy objects. kube-router: its firewall, beside another network. addon: one of yours. Default: the network itself where it does (kube-router, the add-ons calico and cilium); flannel does not.',
+          'What enforces NetworkPolicy objects. kube-router: the firewall of kube-router, in addition to another pod network. addon: an add-on of yours. Default: the pod network, if it can (kube-router, the add-ons calico and cilium); flannel cannot.',
       }),
       isolate: z.array(name).optional().meta({
         description:
-          'Namespaces whose pods are reached from their own namespace only, until a NetworkPolicy of yours says more. Made when they are not there. Default none.',
+          'Namespaces whose pods accept connections only from their own namespace, unless a NetworkPolicy of yours allows more. Muster creates namespaces that do not exist. Default none.',
       }),
     })
     .optional()
-    .meta({ description: 'Network policies: who enforces them, and namespaces that begin isolated.' }),
+    .meta({
+      description: 'What enforces network policies, and which namespaces are isolated from the start.',
+    }),
   runtime: z.enum(['containerd', 'cri-o']).optional().meta({
-    description: 'What runs containers, on all machines. Default containerd.',
+    description: 'Container runtime of all machines. Default containerd.',
   }),
   addons: z.array(addon).optional().meta({
-    description: 'Applied after the objects of Muster, in this order (docs/addons.md).',
+    description: "Add-ons, applied in this order after Muster's own objects (docs/addons.md).",
   }),
   timeServers: z
     .array(z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9.:-]{0,252}$/, 'not a name or address'))
     .optional()
     .meta({
       description:
-        'Names or addresses that systemd-timesyncd of every machine asks for the time. Absent: as the network or the image says.',
+        'Names or addresses of the time servers that systemd-timesyncd asks on every machine. Absent: those of DHCP or of the image.',
     }),
   mirrors: z
     .array(z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }))
     .optional()
     .meta({
       description:
-        "Registries (URLs) that are asked before the one in an image's name. By https they show a certificate of Muster's CA.",
+        "URLs of registries that are asked before the one in an image's name. An https registry needs a certificate of Muster's CA.",
     }),
   overrides: z.record(z.string(), z.unknown()).optional().meta({
-    description: 'Any value of the full specification instead of the derived one; null leaves a flag out.',
+    description:
+      'Replaces any derived value of the resolved Cluster, by its path; null leaves a flag out. `muster get cluster NAME --full` lists the values.',
   }),
 });
 
 const clusterSpec = z.strictObject({
-  kubernetes: kubernetesSpec.optional().meta({ description: 'Makes the machines a Kubernetes cluster.' }),
+  kubernetes: kubernetesSpec.optional().meta({
+    description:
+      'Makes the machines a Kubernetes cluster. Absent: the machines only share `config` and disks.',
+  }),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
-  config: nodeConfig.optional().meta({ description: 'For all machines of the cluster.' }),
+  config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),
 });
 
 const document = <K extends string, S extends z.ZodType>(kind: K, spec: S, description: string) =>
@@ -374,12 +422,16 @@ const document = <K extends string, S extends z.ZodType>(kind: K, spec: S, descr
     .strictObject({ apiVersion: z.literal(API_VERSION), kind: z.literal(kind), metadata, spec })
     .meta({ title: kind, description });
 
-/** Kinds in the order in which they are applied, so that references exist. */
+/** Kinds in the order in which they are applied: a document comes after those that it refers to. */
 export const KINDS = {
   Network: document('Network', networkSpec, 'A subnet and how DHCP behaves on it.'),
   Image: document('Image', imageSpec, 'An operating system to boot.'),
-  Cluster: document('Cluster', clusterSpec, 'What all machines of a cluster share.'),
-  Profile: document('Profile', profileSpec, 'A role: image, kernel arguments, configuration, selectors.'),
+  Cluster: document('Cluster', clusterSpec, 'The settings that all machines of a cluster share.'),
+  Profile: document(
+    'Profile',
+    profileSpec,
+    'A role of machines: image, kernel arguments, configuration, selector.',
+  ),
   Machine: document('Machine', machineSpec, 'A machine: its addresses, its profile, its own configuration.'),
 } as const;
 

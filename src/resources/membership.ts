@@ -1,18 +1,18 @@
 /**
- * Which machine is of which Cluster: a Machine says so itself, or a Cluster with Kubernetes gives
- * it a role. Pure.
+ * Finds the Cluster of a machine: its Machine document names the Cluster, or a Cluster with
+ * Kubernetes gives it a role. Pure.
  */
 import type { ClusterSpec, Document, KubernetesSpec } from './kinds.ts';
 
-/** Names of the machines that a Cluster gives roles to. */
+/** Names of the machines to which a Cluster gives roles. */
 export const machineNames = (spec: KubernetesSpec): ReadonlySet<string> =>
   new Set([...spec.controlPlanes, ...(spec.workers ?? []), ...(spec.etcd?.machines ?? [])]);
 
 type ClusterDocument = Pick<Document<'Cluster'>, 'metadata'> & { readonly spec: ClusterSpec };
 
 /**
- * By machine, the Cluster that gives it a role; of several, which are refused when they are
- * applied, the first.
+ * By machine name, the name of the Cluster that gives it a role. If several Clusters do, which
+ * `muster apply` refuses, the first one.
  */
 export function clustersByMachine(clusters: Iterable<ClusterDocument>): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
@@ -23,8 +23,8 @@ export function clustersByMachine(clusters: Iterable<ClusterDocument>): Readonly
 }
 
 /**
- * The Cluster whose configuration a machine takes: the one that its document names, else the one
- * that gives it a role. `roles` is what {@link clustersByMachine} returns.
+ * Name of the Cluster whose configuration a machine gets: the one that its document names,
+ * otherwise the one that gives it a role. `roles`: the result of {@link clustersByMachine}.
  */
 export const clusterOfMachine = (
   name: string,

@@ -1,9 +1,10 @@
 /**
- * What a machine is on first boot, independent of any config format: the fragment that Cluster,
- * Profile and Machine each may carry, merged narrower-wins (src/ignition/merge.ts) and rendered to
- * cloud-init or Ignition.
+ * Schema of `spec.config`: the configuration of a machine at first boot, independent of any config
+ * format. Cluster, Profile and Machine may each contain one. src/ignition/merge.ts merges them
+ * (Machine wins over Profile, Profile over Cluster); the result is rendered to cloud-init or
+ * Ignition.
  *
- * String values may hold `${...}` templates (src/ignition/template.ts).
+ * String values may contain `${...}` templates (src/ignition/template.ts).
  */
 import { z } from 'zod';
 import {
@@ -20,7 +21,7 @@ import {
   templated,
 } from './fields.ts';
 
-/** Refuses a list in which two items have the same key: one of them would be lost in merging. */
+/** Refuses a list in which two items have the same key, because merging would lose one of them. */
 function distinct<T>(what: string, keyOf: (item: T) => string | undefined) {
   return (context: { value: readonly T[]; issues: unknown[] }) => {
     const seen = new Set<string>();
@@ -30,7 +31,7 @@ function distinct<T>(what: string, keyOf: (item: T) => string | undefined) {
       if (seen.has(key))
         context.issues.push({
           code: 'custom',
-          message: `${what} "${key}" stands twice; keep one`,
+          message: `${what} "${key}" is listed twice; keep one`,
           path: [n],
           input: item,
         });
@@ -47,15 +48,15 @@ const nodeFile = z
     mode: fileMode.optional().meta({ description: 'Default "0644".' }),
     owner: groupName.optional().meta({ description: 'User name; default root.' }),
     group: groupName.optional().meta({ description: 'Group name; default root.' }),
-    content: z.string().optional().meta({ description: 'The text, templates expanded.' }),
+    content: z.string().optional().meta({ description: 'Content as text; templates are expanded.' }),
     contentBase64: z
       .base64({ error: 'not base64' })
       .optional()
-      .meta({ description: 'Binary content, base64, taken as it is.' }),
+      .meta({ description: 'Content in base64, for binary files; templates are not expanded.' }),
     source: z
       .strictObject({ url: z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }), sha256 })
       .optional()
-      .meta({ description: 'Fetched by the machine and checked against the hash.' }),
+      .meta({ description: 'Where the machine downloads the content; it verifies the hash.' }),
   })
   .refine((f) => [f.content, f.contentBase64, f.source].filter((x) => x !== undefined).length === 1, {
     message: 'give exactly one of content, contentBase64 and source',
@@ -69,13 +70,16 @@ const unitName = z
   );
 
 const nodeUnit = z.strictObject({
-  name: unitName.meta({ description: 'Name of the unit with its ending, e.g. hello.service.' }),
+  name: unitName.meta({ description: 'Name of the unit with its suffix, e.g. hello.service.' }),
   enabled: z
     .boolean()
     .optional()
-    .meta({ description: 'true: enabled and started. false: disabled and stopped.' }),
-  mask: z.boolean().optional().meta({ description: 'Cannot be started, not even by other units.' }),
-  contents: z.string().optional().meta({ description: 'The whole unit, templates expanded.' }),
+    .meta({ description: 'true: the unit is enabled and started. false: it is disabled and stopped.' }),
+  mask: z
+    .boolean()
+    .optional()
+    .meta({ description: 'true: the unit is masked, so that nothing can start it.' }),
+  contents: z.string().optional().meta({ description: 'Content of the unit file; templates are expanded.' }),
   dropins: z
     .array(
       z.strictObject({
@@ -84,7 +88,7 @@ const nodeUnit = z.strictObject({
       }),
     )
     .optional()
-    .meta({ description: 'Parts laid over a unit that exists; merged by name.' }),
+    .meta({ description: 'Drop-ins for the unit (NAME.d/*.conf); merged by name.' }),
 });
 
 const nodeUser = z.strictObject({
@@ -101,63 +105,70 @@ const nodeUser = z.strictObject({
     .regex(/^[!-9;-~]+$/, 'not a password hash as crypt(3) makes it')
     .optional()
     .meta({
-      description: 'As crypt(3) makes it. What a MAC address alone can fetch is not secret: prefer keys.',
+      description:
+        'Password hash as crypt(3) makes it. It is not secret: anyone who sends the MAC address of the machine can fetch its configuration. Prefer SSH keys.',
     }),
   groups: z.array(groupName).optional().meta({ description: 'Supplementary groups.' }),
   shell: absolutePath
     .optional()
-    .meta({ description: "Default /bin/bash; of system users the system's own default." }),
+    .meta({ description: 'Default /bin/bash; for system users the default of the operating system.' }),
   home: absolutePath.optional().meta({ description: 'Default /home/NAME.' }),
   uid: z.int().min(0).max(4294967294).optional(),
-  sudo: z.boolean().optional().meta({ description: 'May become root without a password.' }),
-  system: z.boolean().optional().meta({ description: 'An account of the system, not of a person.' }),
+  sudo: z.boolean().optional().meta({ description: 'true: the user may run sudo without a password.' }),
+  system: z.boolean().optional().meta({ description: 'true: a system account.' }),
 });
 
 const nodeRoute = z
   .strictObject({ to: templated(interfaceAddress), via: templated(ipText) })
   .refine(({ to, via }) => /\$\{/.test(to + via) || to.includes(':') === via.includes(':'), {
-    message: 'to and via are of two families',
+    message: '`to` and `via` must be of the same address family',
   });
 
 const nodeInterface = z
   .strictObject({
-    mac: mac
-      .optional()
-      .meta({ description: 'Which interface, by hardware address (preferred: names change).' }),
+    mac: mac.optional().meta({
+      description: 'Selects the interface by MAC address. Prefer this to the name, because names can change.',
+    }),
     name: z
       .string()
       .regex(/^[^\s/]{1,15}$/)
       .optional()
-      .meta({ description: 'Which interface, by name; or its new name when mac is given.' }),
-    dhcp4: z.boolean().optional().meta({ description: 'Default: true when no addresses are given.' }),
+      .meta({ description: 'Selects the interface by name. With mac: the new name of the interface.' }),
+    dhcp4: z
+      .boolean()
+      .optional()
+      .meta({ description: 'Whether the interface uses DHCPv4. Default: true if no addresses are given.' }),
     addresses: z
       .array(templated(interfaceAddress))
       .optional()
       .meta({ description: 'Addresses with prefix length, e.g. "10.77.0.10/24", "fd00:77::10/64".' }),
-    gateway: templated(ipv4Text).optional().meta({ description: 'Default route.' }),
-    gateway6: templated(ipv6Text).optional().meta({ description: 'Default route of IPv6.' }),
+    gateway: templated(ipv4Text).optional().meta({ description: 'Address of the default gateway (IPv4).' }),
+    gateway6: templated(ipv6Text).optional().meta({ description: 'Address of the default gateway (IPv6).' }),
     acceptRa: z.boolean().optional().meta({
-      description: "Take addresses and routes from IPv6 routers. Default: the system's.",
+      description:
+        'Whether the interface takes addresses and routes from IPv6 router advertisements. Default: that of the operating system.',
     }),
-    nameservers: z.array(templated(ipText)).optional().meta({ description: 'DNS servers.' }),
-    search: z
-      .array(templated(domainName))
-      .optional()
-      .meta({ description: 'Domains that host names are looked up in.' }),
+    nameservers: z.array(templated(ipText)).optional().meta({ description: 'Addresses of the DNS servers.' }),
+    search: z.array(templated(domainName)).optional().meta({ description: 'DNS search domains.' }),
     mtu: z.int().min(576).max(9216).optional(),
-    routes: z.array(nodeRoute).optional().meta({ description: 'Further routes.' }),
-    optional: z.boolean().optional().meta({ description: 'The machine does not wait for this interface.' }),
+    routes: z.array(nodeRoute).optional().meta({ description: 'Static routes.' }),
+    optional: z
+      .boolean()
+      .optional()
+      .meta({ description: 'true: the boot does not wait for this interface.' }),
   })
   .refine((i) => i.mac !== undefined || i.name !== undefined, {
-    message: 'say which interface: mac or name',
+    message: 'name the interface: give mac or name',
   });
 
 const nodeDisk = z.strictObject({
-  device: absolutePath.meta({ description: 'A stable path, e.g. /dev/disk/by-id/…' }),
-  wipeTable: z
-    .boolean()
-    .optional()
-    .meta({ description: 'Replace an existing partition table. Destroys data. Default false.' }),
+  device: absolutePath.meta({
+    description: 'A path of the disk that does not change, e.g. /dev/disk/by-id/…',
+  }),
+  wipeTable: z.boolean().optional().meta({
+    description:
+      'true: an existing partition table is replaced, and the data on the disk is lost. Default false.',
+  }),
   partitions: z
     .array(
       z.strictObject({
@@ -172,25 +183,24 @@ const nodeDisk = z.strictObject({
           .min(0)
           .max(1e9)
           .optional()
-          .meta({ description: '0 or absent: the rest of the disk.' }),
+          .meta({ description: 'Size in MiB. 0 or absent: the rest of the disk.' }),
         filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional(),
-        mount: absolutePath
-          .optional()
-          .meta({ description: 'Where it is mounted, before files are written: those below it lie on it.' }),
+        mount: absolutePath.optional().meta({
+          description:
+            'Mount point. The partition is mounted before files are written, so files below the mount point are on it.',
+        }),
       }),
     )
     .optional(),
 });
 
 export const nodeConfig = z.strictObject({
-  hostname: templated(domainName)
-    .optional()
-    .meta({ description: 'Default: the name of the Machine. Templates allowed.' }),
+  hostname: templated(domainName).optional().meta({ description: 'Default: the name of the Machine.' }),
   files: z
     .array(nodeFile)
     .check(distinct('the path', (file) => file.path))
     .optional()
-    .meta({ description: 'Merged by path.' }),
+    .meta({ description: 'Files; merged by path.' }),
   units: z
     .array(nodeUnit)
     .check(distinct('the unit', (unit) => unit.name))
@@ -200,7 +210,7 @@ export const nodeConfig = z.strictObject({
     .array(nodeUser)
     .check(distinct('the user', (user) => user.name))
     .optional()
-    .meta({ description: 'Merged by name; keys and groups are united.' }),
+    .meta({ description: 'User accounts; merged by name. SSH keys and groups of all layers are combined.' }),
   network: z
     .strictObject({
       interfaces: z
@@ -210,42 +220,46 @@ export const nodeConfig = z.strictObject({
         .check(distinct('the interface', (one) => one.mac ?? one.name)),
     })
     .optional()
-    .meta({ description: 'Absent: DHCP on the interface that booted. Merged by mac, else by name.' }),
+    .meta({
+      description:
+        'Network interfaces; merged by mac, or by name if there is no mac. Absent: DHCP on the interface that booted.',
+    }),
   disks: z
     .array(nodeDisk)
     .check(distinct('the disk', (disk) => disk.device))
     .optional()
-    .meta({ description: 'Merged by device.' }),
+    .meta({ description: 'Disks to partition; merged by device.' }),
   variables: z
     .record(
-      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'letters, digits and "_", the first no digit'),
+      z
+        .string()
+        .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'use letters, digits and "_"; the first must not be a digit'),
       z.union([z.string(), z.number(), z.boolean()]),
     )
     .optional()
-    .meta({ description: 'Values for templates: ${var.NAME}.' }),
+    .meta({ description: 'Values that templates use as ${var.NAME}.' }),
   timezone: z
     .string()
     .regex(/^[A-Za-z0-9_+-]+(\/[A-Za-z0-9_+-]+){0,2}$/, 'not a time zone; write it like "Europe/Berlin"')
     .optional()
-    .meta({ description: 'e.g. Europe/Berlin; default UTC.' }),
-  configTimeout: duration
-    .optional()
-    .meta({ description: 'How long the machine may take from kernel to ready. Default 15m.' }),
+    .meta({ description: 'Time zone, e.g. Europe/Berlin. Default UTC.' }),
+  configTimeout: duration.optional().meta({
+    description: 'How long the machine may take from the start of the kernel until it is ready. Default 15m.',
+  }),
   extra: z
     .strictObject({
       cloudInit: z.string().optional().meta({
         description:
-          'A #cloud-config document merged over the rendered one, for what NodeConfig has no field for.',
+          'A #cloud-config document that is merged over the rendered one, for settings that have no field here.',
       }),
-      ignition: z
-        .string()
-        .optional()
-        .meta({ description: 'An Ignition config (JSON or YAML) appended as ignition.config.merge does.' }),
+      ignition: z.string().optional().meta({
+        description: 'An Ignition config (JSON or YAML) that is appended as ignition.config.merge does.',
+      }),
     })
     .optional(),
 });
 
-/** The fragment as documents carry it. */
+/** Value of `spec.config` in a document. */
 export type NodeConfig = z.output<typeof nodeConfig>;
 export type NodeFile = z.output<typeof nodeFile>;
 export type NodeUnit = z.output<typeof nodeUnit>;

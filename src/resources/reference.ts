@@ -1,6 +1,6 @@
 /**
- * What is made from the schemas: JSON Schema for editors, and the reference pages. `make docs`
- * writes both.
+ * Generates JSON Schemas for editors and the reference pages from the schemas. `make docs` writes
+ * both.
  */
 import { z } from 'zod';
 import { KINDS, type Kind, PLURAL } from './kinds.ts';
@@ -8,15 +8,15 @@ import { nodeConfig } from './nodeconfig.ts';
 import { bare, describe, fieldsOf, isOptional, itemOf, typeText } from './walk.ts';
 
 /**
- * JSON Schema (2020-12) of a kind, as text. Editors take it by a line `# yaml-language-server:
- * $schema=…`.
+ * JSON Schema (2020-12) of a kind, as text. Editors load it because of a line `#
+ * yaml-language-server: $schema=…`.
  */
 function jsonSchemaText(kind: Kind): string {
   const { $schema, ...rest } = z.toJSONSchema(KINDS[kind], { io: 'input', target: 'draft-2020-12' });
   return `${JSON.stringify({ $schema, $id: `muster/v1/${kind}.json`, ...rest }, null, 2)}\n`;
 }
 
-/** The smallest document of each kind that makes sense. */
+/** The smallest useful document of each kind. */
 const EXAMPLES: Readonly<Record<Kind, string>> = {
   Network: `apiVersion: muster/v1
 kind: Network
@@ -79,18 +79,18 @@ spec:
 `,
 };
 
-/** What there is to say of a kind that no single field says. */
+/** Notes on a kind that belong to no single field. */
 const NOTES: Readonly<Record<Kind, string>> = {
   Network:
-    'Subnets may not overlap. Pools lie inside the subnet, do not overlap, and hold neither the gateway nor the server. A machine with an address of its own keeps it, inside a pool or not.',
+    'Subnets must not overlap. Pools must lie inside the subnet, must not overlap, and must contain neither the gateway nor the address of the server. A machine whose document names an address gets that address, whether or not it lies inside a pool.',
   Image:
-    'Files are named by their hash and must be in the asset store (`muster image add`, `muster image build`); nothing unverified is served. `muster image build debian` makes one that cloud-init configures, with `-- --ignition` one that Ignition does.',
+    'An Image names its files by their hashes, and they must be in the asset store (`muster image add`, `muster image build`); Muster serves only verified files. `muster image build debian` builds an image that cloud-init configures; `muster image build debian -- --ignition` one that Ignition configures.',
   Cluster:
-    'The configuration that its machines share and, with `spec.kubernetes`, the Kubernetes cluster that they become: what is left out there is derived, and `muster get cluster NAME --full` shows all of it with where each value came from.',
+    'A Cluster holds the configuration that its machines share and, in `spec.kubernetes`, the settings of the Kubernetes cluster that they form. Muster derives all values that are left out there; `muster get cluster NAME --full` prints every value and its origin.',
   Profile:
-    'An image that is not there is a warning: the machines are held until it is. Accepted machines without a profile of their own get the one with most matching selectors, ties by name. Their configurations are checked with it when documents are applied; with one that selects by what a document cannot know (architecture, firmware, manufacturer, product) as a warning.',
+    'A Profile may name an Image that does not exist yet: `muster apply` warns, and its machines are held until the Image exists. Accepted machines whose document names no profile get the matching Profile with the most fields in its selector, of several the first by name. When documents are applied, Muster checks the configuration of every machine with its Profile. If the selector uses a property that a document does not contain (architecture, firmware, manufacturer, product), a fault is only a warning.',
   Machine:
-    'A Machine document means: accepted. No two machines may have the same hardware address, the same UUID together with the same serial number, or the same address; each address lies inside a network, at most one a network.',
+    'A machine with a Machine document is accepted. No two machines may have the same MAC address, the same UUID together with the same serial number, or the same IP address. Each IPv4 address must lie inside a Network, at most one per Network.',
 };
 
 const NODE_CONFIG_PAGE = 'nodeconfig.md';
@@ -113,8 +113,8 @@ function nodeConfigPage(): string {
   return [
     MADE,
     '# Configuration (`spec.config`)\n',
-    'What a machine is on first boot, independent of any config format. Cluster, Profile and Machine may each carry a part; they are merged, cluster first, and the narrower wins. Lists with a key (files by path, units and users by name, interfaces by mac or name, disks by device) are merged by that key; SSH keys and groups of a user are united; other lists are replaced. `muster render MACHINE` shows the result.\n',
-    'Any text may hold [templates](templates.md).\n',
+    'The configuration of a machine at first boot, independent of any config format. Cluster, Profile and Machine may each contain a part. Muster merges them: Machine wins over Profile, and Profile over Cluster. Lists with a key (files by path, units and users by name, interfaces by mac or name, disks by device) are merged by that key; SSH keys and groups of a user are combined; other lists are replaced. `muster render MACHINE` shows the result.\n',
+    'Any text may contain [templates](templates.md).\n',
     fieldTable(rowsOf(nodeConfig, '')),
   ].join('\n');
 }
@@ -129,7 +129,8 @@ interface Row {
 }
 
 /**
- * Every field below a schema, depth first. The shared configuration is a link, not a repetition.
+ * Every field below a schema, depth first. The fields of `config` are replaced by a link to their
+ * page.
  */
 function rowsOf(schema: z.ZodType, prefix: string): readonly Row[] {
   const rows: Row[] = [];
@@ -159,7 +160,7 @@ function fieldTable(rows: readonly Row[]): string {
   return `| field | type | meaning |\n| --- | --- | --- |\n${lines.join('\n')}\n`;
 }
 
-/** All pages and schemas by their path from the root of the tree. */
+/** Returns all pages and schemas as pairs of path (from the root of the tree) and text. */
 export function resourcePages(): readonly (readonly [string, string])[] {
   const kinds = Object.keys(KINDS) as Kind[];
   return [

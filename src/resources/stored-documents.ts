@@ -1,4 +1,4 @@
-/** Documents as records of the store: `{ v, document }` under `document/KIND/NAME`. */
+/** Documents as records of the store: `{ v, document }` with the key `document/KIND/NAME`. */
 import { type Fault, MusterError } from '../base/errors.ts';
 import { fieldsOf, parsed } from '../base/foreign-json.ts';
 import { KEYS } from '../store/keys.ts';
@@ -7,12 +7,12 @@ import type { CatalogChange, Entry } from './catalog.ts';
 import { validate } from './document.ts';
 import type { Document } from './kinds.ts';
 
-/** Version of a stored document's shape. */
+/** Version of the format of stored documents. */
 const STORED_VERSION = 1;
 
 /**
- * Reads all documents of the store. A record that is no valid document is left out and becomes a
- * fault.
+ * Reads all documents in the store. A record that is not a valid document is left out and reported
+ * as a fault.
  *
  * @throws {MusterError} E_STORE_NEWER when a record was written by a newer version of Muster.
  */
@@ -32,14 +32,14 @@ export async function loadDocuments(
 
 const keyOf = ({ kind, metadata }: Document): string => KEYS.document.key(kind, metadata.name);
 
-/** Stores `document`, if its record is at `expect`. */
+/** The write that stores `document` if its record has the revision `expect`. */
 export const putDocument = (document: Document, expect: number | 'absent'): Write => ({
   key: keyOf(document),
   put: JSON.stringify({ v: STORED_VERSION, document }),
   expect,
 });
 
-/** Deletes `document`, if its record is at `expect`. */
+/** The write that deletes `document` if its record has the revision `expect`. */
 export const deleteDocument = (document: Document, expect: number): Write => ({
   key: keyOf(document),
   delete: true,
@@ -47,7 +47,7 @@ export const deleteDocument = (document: Document, expect: number): Write => ({
 });
 
 /**
- * A document as the store has it, or why it is left out.
+ * Reads a stored document, or says why it is left out.
  *
  * @throws {MusterError} E_STORE_NEWER when the record was written by a newer version of Muster.
  */

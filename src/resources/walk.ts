@@ -1,11 +1,12 @@
 /**
- * Walking a schema by field path: what "did you mean", `muster explain KIND.field` and the
- * reference need to know of it.
+ * Walks a schema by field path, for "did you mean", `muster explain KIND.field` and the reference
+ * pages.
  */
 import type { z } from 'zod';
 
 /**
- * The parts of a schema's definition that we look at. zod publishes these for tools (`_zod.def`).
+ * The parts of a zod schema definition that this file reads. zod publishes them for tools
+ * (`_zod.def`).
  */
 interface Definition {
   readonly type: string;
@@ -20,7 +21,7 @@ interface Definition {
 
 const definition = (schema: z.ZodType): Definition => schema._zod.def as unknown as Definition;
 
-/** Without `.optional()`. */
+/** The schema without `.optional()`. */
 export function bare(schema: z.ZodType): z.ZodType {
   const { innerType } = definition(schema);
   return innerType === undefined ? schema : bare(innerType);
@@ -33,14 +34,15 @@ export function fieldsOf(schema: z.ZodType): Readonly<Record<string, z.ZodType>>
   return definition(bare(schema)).shape;
 }
 
-/** What an array holds, or a mapping of free keys has as values. */
+/** Schema of the items of an array, or of the values of a mapping with free keys. */
 export function itemOf(schema: z.ZodType): z.ZodType | undefined {
   const inner = definition(bare(schema));
   return inner.element ?? inner.valueType;
 }
 
 /**
- * The schema at `path`, or undefined when it leads nowhere. Numbers and free keys step into items.
+ * The schema at `path`; undefined when there is no such field. Numbers and free keys step into
+ * items.
  */
 export function schemaAt(schema: z.ZodType, path: readonly (string | number)[]): z.ZodType | undefined {
   let here: z.ZodType | undefined = schema;
@@ -52,7 +54,7 @@ export function schemaAt(schema: z.ZodType, path: readonly (string | number)[]):
   return here;
 }
 
-/** As people say it: `text`, `number`, `list of text`, `one of: a, b`. */
+/** Names the type of a schema for people: `text`, `number`, `list of text`, `one of: a, b`. */
 export function typeText(schema: z.ZodType): string {
   const inner = bare(schema);
   const def = definition(inner);
@@ -80,7 +82,7 @@ export function typeText(schema: z.ZodType): string {
   }
 }
 
-/** The description of a field, from the place where it is used or from its type. */
+/** The description of a field, from its place of use or from its type. */
 export function describe(schema: z.ZodType): string | undefined {
   return schema.description ?? bare(schema).description;
 }

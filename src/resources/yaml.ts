@@ -1,11 +1,11 @@
 /**
- * Reading YAML so that every fault has a line and a column, and so that no input costs more than
- * its length.
+ * Reads YAML. Every fault has a line and a column, and the time is proportional to the length of
+ * the input.
  *
- * js-yaml 5 parses into a flat list of events that point into the text; values are made from the
- * events. The values are made at once, the places only when something is wrong: 10,000 machines
- * load in a fraction of a second that way. YAML 1.2 core schema; no merge keys; no tags beyond the
- * core ones.
+ * js-yaml 5 parses into a flat list of events that point into the text, and builds values from the
+ * events. Values are built at once, positions only when something is wrong, so that 10,000 machines
+ * load in a fraction of a second. YAML 1.2 core schema, without merge keys and without tags beyond
+ * the core ones.
  */
 import {
   CORE_SCHEMA,
@@ -19,28 +19,28 @@ import {
 } from 'js-yaml';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 
-/** What one text may cost. Beyond these it is E_YAML. */
+/** Limits for one text. Text beyond them is refused with E_YAML. */
 export const YAML_LIMITS = {
-  /** Octets of a file. 10,000 machines are some 2.4 MB. */
+  /** Octets of a file. 10,000 machines take about 2.4 MB. */
   bytes: 32 * 1024 * 1024,
-  /** Collections inside collections. The deepest field of ours is at 8. */
+  /** Depth of nested collections. The deepest field of a document is at 8. */
   depth: 32,
-  /** Uses of anchors in a document. */
+  /** Number of aliases in a document. */
   aliases: 64,
-  /** Values that the aliases of a document may stand for, all together. */
+  /** Number of values that all aliases of a document together expand to. */
   aliasNodes: 10_000,
 } as const;
 
 export type Path = readonly (string | number)[];
 
-/** One document of a text, as plain values, and how to find places in it. */
+/** One document of a text as plain values, and the positions in it. */
 export interface YamlDocument {
   readonly value: unknown;
-  /** Where it begins. */
+  /** Where the document begins. */
   readonly at: SourceSpot;
   /**
-   * Where the value at `path` is, or the nearest enclosing one. With `key`, where its name is
-   * written.
+   * Position of the value at `path`, or of the nearest enclosing one. With `key`, the position of
+   * its key.
    */
   spot(path: Path, what?: 'value' | 'key'): SourceSpot;
 }
@@ -49,7 +49,7 @@ type YamlResult =
   | { readonly ok: true; readonly documents: readonly YamlDocument[] }
   | { readonly ok: false; readonly fault: Fault };
 
-/** Octets to text. Undefined with the fault when they are not UTF-8 or too many. */
+/** Decodes UTF-8. Returns a fault when the octets are not UTF-8 or too many. */
 export function decodeText(
   bytes: Uint8Array,
   file: string,
@@ -68,8 +68,8 @@ export function decodeText(
 }
 
 /**
- * Reads all documents of `text`. Empty ones are left out. Never throws; ends in time proportional
- * to the text.
+ * Reads all documents of `text`, without empty ones. Never throws. Takes time proportional to the
+ * length of the text.
  */
 export function readYaml(text: string, file: string): YamlResult {
   const lines = new Lines(file, text);
@@ -86,8 +86,8 @@ export function readYaml(text: string, file: string): YamlResult {
           get at() {
             return lines.spot(from + root.start);
           },
-          // Read again: this is asked for when something is wrong, and holding on to events costs
-          // more than all else.
+          // Parses again: positions are needed only when something is wrong, and keeping the events
+          // would cost more memory than everything else.
           spot: (path, what = 'value') => {
             const events = parseEvents(chunk, { filename: file, maxDepth: YAML_LIMITS.depth });
             return lines.spot(from + find(chunk, events, root.index, path, what));
@@ -102,10 +102,10 @@ export function readYaml(text: string, file: string): YamlResult {
 }
 
 /**
- * Where to cut a text so that each piece can be read by itself: a line that begins with `---`
- * begins a document wherever it stands (YAML 1.2.2, 9.1.2, c-forbidden). Small pieces die young;
- * the events of 10,000 machines at once cost the collector more time than the parser. Directives
- * reach over the cut, so a text that may have one stays whole.
+ * Splits a text into pieces that can be parsed one by one. A line that begins with `---` always
+ * begins a document (YAML 1.2.2, section 9.1.2, c-forbidden). Parsed as one piece, the events of
+ * 10,000 machines cost the garbage collector more time than the parser takes. A directive affects
+ * the text behind a cut, so a text that may contain one is not split.
  */
 function chunks(text: string): readonly (readonly [number, number])[] {
   if (/^%/m.test(text)) return [[0, text.length]];
@@ -120,7 +120,8 @@ function chunks(text: string): readonly (readonly [number, number])[] {
 }
 
 /**
- * The documents of a piece, each with its root node: index of its event and offset in the piece.
+ * Parses the documents of a piece. `root` is the root node of each: index of its event and offset
+ * in the piece.
  */
 function readChunk(chunk: string, file: string) {
   const events = parseEvents(chunk, { filename: file, maxDepth: YAML_LIMITS.depth });
@@ -157,9 +158,9 @@ function yamlFault(error: unknown, lines: Lines, from: number): Fault {
   return { code: 'E_YAML', message, at: lines.spot(from + offset) };
 }
 
-/** What the parser says, where it could say more. */
+/** Clearer texts for some messages of the parser. */
 const YAML_HINTS: Readonly<Record<string, string>> = {
-  'duplicated mapping key': 'this key stands twice in the same mapping; keep one',
+  'duplicated mapping key': 'this key is listed twice in the same mapping; keep one',
   'null byte is not allowed in input': 'a NUL octet; this is not a text file',
   'deficient indentation':
     'indented too little, or something opened above with a quote, "[" or "{" is not closed',
@@ -167,9 +168,9 @@ const YAML_HINTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * An alias costs nothing until somebody walks the value, and then all that it stands for: nine
- * levels of nine are 387 million. Adds up what every anchor stands for; refuses aliases that
- * contain themselves, and more than the limit in all.
+ * An alias costs nothing until the value is walked, and then as much as everything that it expands
+ * to: nine levels of nine aliases are 387 million values. Counts the values that every anchor
+ * expands to, and refuses aliases that contain themselves or together exceed the limit.
  */
 function refuseAliasBombs(text: string, events: readonly Event[]): void {
   if (!events.some((event) => event.type === EVENT_ID.ALIAS)) return;
@@ -193,7 +194,7 @@ function refuseAliasBombs(text: string, events: readonly Event[]): void {
       expanded += size;
       if (expanded > YAML_LIMITS.aliasNodes)
         throw new Refused(
-          `the aliases stand for more than ${YAML_LIMITS.aliasNodes} values`,
+          `the aliases expand to more than ${YAML_LIMITS.aliasNodes} values`,
           event.anchorStart - 1,
         );
       add(size);
@@ -212,8 +213,8 @@ function refuseAliasBombs(text: string, events: readonly Event[]): void {
 }
 
 /**
- * Offset of the place that `path` leads to from the node at `root`, or of the last one on the way
- * that exists.
+ * Offset of the node at `path` below the node at `root`, or of the last node on the path that
+ * exists.
  */
 function find(
   text: string,
@@ -288,8 +289,8 @@ function startOf(event: Event): number {
 }
 
 /**
- * Offsets to lines and columns, from 1; columns count UTF-16 units. The table is made at the first
- * question.
+ * Converts offsets to lines and columns, counted from 1; columns count UTF-16 units. The table of
+ * lines is built at the first use.
  */
 class Lines {
   readonly #file: string;

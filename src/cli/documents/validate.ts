@@ -2,7 +2,7 @@
 import { MusterError } from '../../base/errors.ts';
 import { checkAll } from '../../cluster/spec/check-documents.ts';
 import { idOf } from '../../resources/candidate.ts';
-import { reconcile, told } from '../../resources/file-layer.ts';
+import { reconcile, reportedFaults } from '../../resources/file-layer.ts';
 import { EXIT, faultsText, type Io, printWarnings } from '../io.ts';
 import { readSources } from './sources.files.ts';
 
@@ -30,11 +30,11 @@ export async function validate(
   });
   const faults = [
     ...[...result.files.values()].flatMap((file) => file.faults),
-    ...told(result.errors, result.files).map((error) => error.fault),
+    ...reportedFaults(result.errors, result.files).map((error) => error.fault),
   ];
   io.err(faultsText(faults));
   printWarnings(
-    told(result.warnings, result.files).map((warning) => warning.fault),
+    reportedFaults(result.warnings, result.files).map((warning) => warning.fault),
     io,
   );
   const documents = [...result.documents.values()].map(({ document }) => idOf(document));

@@ -53,7 +53,7 @@ describe('a network', () => {
   test.each([
     ['[{start: 10.77.1.1, end: 10.77.1.9}]', ['pool start 10.77.1.1', 'pool end 10.77.1.9']],
     ['[{start: 10.77.0.9, end: 10.77.0.3}]', ['pool starts at 10.77.0.9, after its end 10.77.0.3']],
-    ['[{start: 10.77.0.1, end: 10.77.0.9}]', ["the pool holds the network's own gateway 10.77.0.1"]],
+    ['[{start: 10.77.0.1, end: 10.77.0.9}]', ['the pool contains the gateway 10.77.0.1']],
     [
       '[{start: 10.77.0.20, end: 10.77.0.30}, {start: 10.77.0.10, end: 10.77.0.20}]',
       ['pools overlap: number 1 begins inside number 2'],
@@ -136,7 +136,9 @@ describe('a machine', () => {
       machine('two', `{macs: ["52:54:00:00:00:02"], uuid: ${uuid}, serial: B}`) +
       machine('three', `{macs: ["52:54:00:00:00:03"], uuid: ${uuid}, serial: A}`);
     expect(shown(text)).toEqual([
-      expect.stringMatching(/^warning .*Machine\/two: UUID .* neither is recognised by it alone$/),
+      expect.stringMatching(
+        /^warning .*Machine\/two: UUID .* neither machine is recognised by its UUID alone$/,
+      ),
       expect.stringMatching(
         /^error .*E_DUPLICATE Machine\/three: UUID .* and serial A are also those of Machine\/one/,
       ),
@@ -144,13 +146,13 @@ describe('a machine', () => {
   });
 
   test.each([
-    ['10.77.0.255', "the network's own or its broadcast address"],
+    ['10.77.0.255', 'the network address or the broadcast address'],
     ['10.77.0.1', 'is the gateway of Network/lab'],
     ['10.77.0.2', 'is the address of Network/lab'],
     ['192.168.1.1', 'is outside every network'],
-    ['fe80::1', 'is none that others reach it at'],
-    ['::1', 'is none that others reach it at'],
-    ['ff02::1', 'is none that others reach it at'],
+    ['fe80::1', 'is not one at which other hosts can reach the machine'],
+    ['::1', 'is not one at which other hosts can reach the machine'],
+    ['ff02::1', 'is not one at which other hosts can reach the machine'],
   ])('with the address %s is refused', (address, message) => {
     expect(shown(LAB + machine('one', `{macs: ["52:54:00:00:00:01"], addresses: ["${address}"]}`))).toEqual([
       expect.stringContaining(message),
@@ -206,13 +208,13 @@ describe('a profile', () => {
     test('is warned of a configuration that nothing reads', () => {
       const text = image(', reports: true') + profile('p', '{image: i, config: {timezone: Etc/UTC}}');
       expect(shown(text)).toEqual([
-        'warning 10:26 E_SCHEMA Profile/p: its image "i" has configFormat none, so nothing of this reaches a machine; take an image that cloud-init or Ignition configures',
+        'warning 10:26 E_SCHEMA Profile/p: its image "i" has configFormat none, so this configuration has no effect; use an image that cloud-init or Ignition configures',
       ]);
     });
 
     test('is warned of machines that never report, unless the image says that it reports', () => {
       expect(shown(image('') + profile('p', '{image: i}'))).toEqual([
-        'warning 10:15 E_SCHEMA Profile/p: its image "i" has configFormat none and does not report: its machines never get ready; have the image run muster-report.sh and say "reports: true"',
+        'warning 10:15 E_SCHEMA Profile/p: its image "i" has configFormat none and does not report: its machines never become ready; let the image run muster-report.sh and set "reports: true"',
       ]);
       expect(shown(image(', reports: true') + profile('p', '{image: i}'))).toEqual([]);
     });
@@ -246,9 +248,9 @@ spec:
     /** The most that is taken. */
     const most = Array.from({ length: 2000 }, (_, n) => 2000 - n).find((n) => found(n).length === 0)!;
 
-    test('are too long beside the image’s and Muster’s own is refused, and told how many are left', () => {
+    test('are too long together with those of the image and of Muster is refused, with the number of characters that are left', () => {
       expect(found(most + 1)).toEqual([
-        `error 19:39 E_KERNEL_ARGUMENT Profile/worker: with those of its image these are ${most + 13} characters; kernels take 2000, and beside Muster's own ${most + 12} are left`,
+        `error 19:39 E_KERNEL_ARGUMENT Profile/worker: with those of its image these are ${most + 13} characters; a kernel takes 2000, of which Muster's own arguments leave ${most + 12}`,
       ]);
     });
 
@@ -348,14 +350,14 @@ describe('a boot disk', () => {
   });
 
   test.each([
-    ['without data', LIVE, 'bootDisk: {serial: B}', '{}', '', 'a boot disk needs a dataDisk beside it'],
+    ['without data', LIVE, 'bootDisk: {serial: B}', '{}', '', 'a boot disk needs a dataDisk as well'],
     [
       'of an image that reads no configuration',
       image(`root: {sha256: ${sha}}, configFormat: none, reports: true`),
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
       '',
-      'a boot disk needs an image with a root image, and cloud-init or Ignition',
+      'a boot disk needs an image with a root image and with cloud-init or Ignition',
     ],
     [
       'of an image without a root image',
@@ -363,7 +365,7 @@ describe('a boot disk', () => {
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
       '',
-      'a boot disk needs an image with a root image, and cloud-init or Ignition',
+      'a boot disk needs an image with a root image and with cloud-init or Ignition',
     ],
     [
       'of a machine whose secrets come inline',

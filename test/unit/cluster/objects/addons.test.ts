@@ -395,11 +395,11 @@ test.for([
   ['- {name: a, objects: [{kind: X}]}', /./],
   [
     '- {name: a, objects: [{apiVersion: v1, kind: X, metadata: {name: x}}], patches: [{target: {}, remove: true}]}',
-    /which objects/,
+    /name the objects/,
   ],
   [
     '- {name: a, objects: [{apiVersion: v1, kind: X, metadata: {name: x}}], patches: [{target: {kind: X}}]}',
-    /what is changed/,
+    /name the change/,
   ],
 ])('%s is refused when it is applied', ([entry, why]) => {
   const { faults } = parseDocuments(document(entry as string), 'x.yaml');
