@@ -162,7 +162,7 @@ interface Duplicate {
 }
 
 /**
- * Collects all documents in one set. Of documents with the same name it takes one: first that of
+ * Collects all documents in one set. If several have the same name, it takes one: first that of
  * the API, then that of an unchanged file, then the first by file name and line.
  */
 function gather(

@@ -26,7 +26,7 @@ import { nodeConfig } from './nodeconfig.ts';
 
 export const API_VERSION = 'muster/v1';
 
-/** How a reply to PXE firmware is built (docs/decisions/0010-shape-of-pxe-replies.md). */
+/** How a reply to PXE firmware is built (docs/decisions/0010). */
 const pxeOptions = z.strictObject({
   style: z.enum(['bypass', 'binl']).optional().meta({
     description:

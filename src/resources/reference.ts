@@ -88,7 +88,7 @@ const NOTES: Readonly<Record<Kind, string>> = {
   Cluster:
     'A Cluster holds the configuration that its machines share and, in `spec.kubernetes`, the settings of the Kubernetes cluster that they form. Muster derives all values that are left out there; `muster get cluster NAME --full` prints every value and its origin.',
   Profile:
-    'A Profile may name an Image that does not exist yet: `muster apply` warns, and its machines are held until the Image exists. Accepted machines whose document names no profile get the matching Profile with the most fields in its selector, of several the first by name. When documents are applied, Muster checks the configuration of every machine with its Profile. If the selector uses a property that a document does not contain (architecture, firmware, manufacturer, product), a fault is only a warning.',
+    'A Profile may name an Image that does not exist yet: `muster apply` warns, and its machines are held until the Image exists. Accepted machines whose document names no profile get the matching Profile with the most fields in its selector, and among equals the first by name. When documents are applied, Muster checks the configuration of every machine with its Profile. If the selector uses a property that a document does not contain (architecture, firmware, manufacturer, product), a fault is only a warning.',
   Machine:
     'A machine with a Machine document is accepted. No two machines may have the same MAC address, the same UUID together with the same serial number, or the same IP address. Each IPv4 address must lie inside a Network, at most one per Network.',
 };
