@@ -161,8 +161,8 @@ class Victim {
   }
 
   /**
-   * Everything that outlives a boot, without keys and certificates, and what runs. Of etcd's
-   * restored data only the names count.
+   * Returns what outlives a boot (without keys and certificates) and what runs. Only the names
+   * count in etcd's restored data.
    */
   state() {
     const tree = Object.entries(this.machine.tree(/^\/var\/lib\/muster\/etcd\//)).map(([at, text]) => [

@@ -1,7 +1,7 @@
 /**
- * The API's endpoint with the real keepalived and haproxy, as their plans configure them: three
- * control planes, a worker and a person on one segment. What stands for an apiserver answers
- * /readyz over TLS, and can be made not ready.
+ * The API's endpoint with the real keepalived and haproxy and the configuration of plans: three
+ * control planes, a worker and a client on one segment. A program in place of each apiserver
+ * answers /readyz over TLS and can be made not ready.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,7 +32,7 @@ const clusterAt = (endpoint: string) =>
     [...CONTROL_PLANES, 'w1'].map((name, n) => ({ name, addresses: addressesOf(n) })),
   );
 const CLUSTER = clusterAt(VIRTUAL[0]);
-/** The same with a balancer at the endpoint. */
+/** The same cluster with a load balancer at the endpoint. */
 const BALANCED = clusterAt(`${VIRTUAL[0]}:8443`);
 
 type Daemon = Awaited<ReturnType<typeof daemon>>;
@@ -40,7 +40,7 @@ const apis = new Map<string, Daemon>();
 const holders = new Map<string, Daemon>();
 const balancers = new Map<string, Daemon>();
 
-/** Answers with the machine's name; with 503 for as long as a file is there. */
+/** A server that answers with the machine's name, or with 503 while a file exists. */
 const API = `
 import fs from 'node:fs';
 import https from 'node:https';
@@ -63,7 +63,7 @@ function holds(machine: string, address: string): boolean {
 const holdersOf = (address: string): readonly string[] =>
   CONTROL_PLANES.filter((machine) => holds(machine, address));
 
-/** Who answers a person at an address; empty when nobody does. */
+/** The name of the machine that answers the client at an address; empty when none does. */
 async function answers(namespace: string, host: string, port = 6443): Promise<string> {
   const { output } = await run(namespace, ['curl', '-sfk', '--max-time', '1', `https://${host}:${port}/`]);
   return output;
@@ -73,7 +73,7 @@ async function startKeepalived(machine: (typeof CONTROL_PLANES)[number], cluster
   const own = cluster.machines.find(({ name }) => name === machine)!;
   const config = file(`${machine}.conf`, placed(keepalivedConfig(cluster, own, cluster.virtualAddress!)));
   const { command, env } = unpacked('keepalived', 'usr/sbin/keepalived');
-  // As in the unit, but that three share one /run here.
+  // As in the unit, except that three machines share one /run here.
   const pids = [`--pid=${join(HOME, `${machine}.pid`)}`, `--vrrp_pid=${join(HOME, `${machine}.vrrp`)}`];
   const words = [command, '--dont-fork', '--log-console', '--use-file', config, ...pids];
   holders.set(machine, await daemon(machine, words, /Entering BACKUP STATE|VRRP_Script\(api\)/, env));
@@ -83,7 +83,7 @@ beforeAll(async () => {
   bridge('br-endpoint');
   for (const [n, name] of [...CONTROL_PLANES, ...OTHERS].entries()) {
     attach(name, 'br-endpoint');
-    // Without asking whether somebody else has it (nodad), so that it is there at once.
+    // Without duplicate address detection (nodad), so that it can be used immediately.
     for (const address of addressesOf(n))
       if (address.includes(':')) ip('-n', name, 'address', 'add', `${address}/64`, 'dev', 'eth0', 'nodad');
       else ip('-n', name, 'address', 'add', `${address}/24`, 'dev', 'eth0');
@@ -115,8 +115,7 @@ async function startBalancer(machine: string, cluster: typeof CLUSTER): Promise<
 }
 
 /**
- * Waits until each of the control planes has answered; one that takes longer than a second is asked
- * again.
+ * Waits until every control plane has answered; asks again when one takes longer than a second.
  */
 async function allAnswer(ask: () => Promise<string>): Promise<void> {
   const seen = new Set<string>();
@@ -124,7 +123,7 @@ async function allAnswer(ask: () => Promise<string>): Promise<void> {
   await expect.poll(names, { timeout: 20_000, interval: 20 }).toEqual(CONTROL_PLANES);
 }
 
-/** Waits until exactly one holds both addresses and answers there. */
+/** Waits until exactly one control plane holds both addresses and answers there. */
 async function settled(): Promise<string> {
   await expect.poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 }).toHaveLength(1);
   const [holder] = holdersOf(VIRTUAL[0]);
@@ -132,14 +131,14 @@ async function settled(): Promise<string> {
   return holder!;
 }
 
-test('one control plane has the addresses of both families, and a person reaches the API there', async () => {
+test('one control plane has the addresses of both families, and a client reaches the API there', async () => {
   for (const machine of CONTROL_PLANES) await startKeepalived(machine);
   const holder = await settled();
   expect(holdersOf(VIRTUAL[1])).toEqual([holder]);
   await expect.poll(() => answers('person', `[${VIRTUAL[1]}]`), { timeout: 20_000 }).toBe(holder);
 });
 
-test('when the apiserver of the holder fails the addresses go to another, and they stay there when it is back', async () => {
+test('when the holder’s apiserver fails the addresses move to another control plane, and stay there when it is back', async () => {
   const before = await settled();
   const sign = file(`not-ready-${before}`, '');
   await expect
@@ -148,7 +147,7 @@ test('when the apiserver of the holder fails the addresses go to another, and th
   const after = await settled();
   expect(holdersOf(VIRTUAL[1])).toEqual([after]);
   rmSync(sign);
-  // The script sees it as ready again: from here on it could take them.
+  // The check script sees it as ready again, so from here on it could take the addresses.
   await expect
     .poll(() => holders.get(before)!.output(), { timeout: 20_000 })
     .toMatch(/VRRP_Script\(api\) failed[\s\S]*succeeded[\s\S]*Entering BACKUP STATE/);
@@ -156,7 +155,7 @@ test('when the apiserver of the holder fails the addresses go to another, and th
   expect(holdersOf(VIRTUAL[0])).toEqual([after]);
 });
 
-test('when the holder is cut off another has the addresses, and one machine has them when it is back', async () => {
+test('when the holder is cut off another control plane has the addresses, and only one has them when it is back', async () => {
   const before = await settled();
   ip('link', 'set', `p-${before}`, 'down');
   await expect
@@ -166,7 +165,7 @@ test('when the holder is cut off another has the addresses, and one machine has 
   await settled();
 });
 
-test('a worker reaches the API at its own loopback, and another control plane when one is not ready', async () => {
+test('a worker reaches the API at its own loopback, and is sent to another control plane when one is not ready', async () => {
   const balancer = await startBalancer('w1', CLUSTER);
   await allAnswer(() => answers('w1', '127.0.0.1'));
   const sign = file('not-ready-cp2', '');
@@ -177,7 +176,7 @@ test('a worker reaches the API at its own loopback, and another control plane wh
   rmSync(sign);
 });
 
-test('with a port of its own the endpoint is every apiserver, and the address stays where a balancer reaches one', async () => {
+test('an endpoint with its own port reaches every apiserver, and the address stays where a balancer reaches one', async () => {
   for (const machine of CONTROL_PLANES) {
     await holders.get(machine)?.stop();
     await startBalancer(machine, BALANCED);
@@ -187,7 +186,7 @@ test('with a port of its own the endpoint is every apiserver, and the address st
   await expect.poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 }).toHaveLength(1);
   const [holder = ''] = holdersOf(VIRTUAL[0]);
   for (const host of [VIRTUAL[0], `[${VIRTUAL[1]}]`]) await allAnswer(() => ask(host));
-  // Its own apiserver fails: the others answer, at the same place.
+  // Its own apiserver fails, and the others answer at the same address.
   const sign = file(`not-ready-${holder}`, '');
   await expect
     .poll(() => balancers.get(holder)!.output(), { timeout: 20_000 })
@@ -197,7 +196,7 @@ test('with a port of its own the endpoint is every apiserver, and the address st
   expect([...after].sort()).toEqual(CONTROL_PLANES.filter((name) => name !== holder));
   expect(holdersOf(VIRTUAL[0])).toEqual([holder]);
   rmSync(sign);
-  // Its balancer is gone: the address goes to another.
+  // Its balancer is gone, so the address moves to another control plane.
   await balancers.get(holder)!.stop();
   await expect
     .poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 })

@@ -1,6 +1,6 @@
 /**
  * A cluster is founded with two generations of each CA, as during a rotation: both are trusted, one
- * signs, and certificates of either are accepted. With the real agent, real etcd and the shipped
+ * signs, and certificates of either are accepted. Uses the real agent, real etcd and the shipped
  * boot host.
  */
 import { X509Certificate } from 'node:crypto';
@@ -27,9 +27,9 @@ interface Client {
 }
 
 /**
- * Keys of a cluster with two generations of each keyset, before any member asked for them: the
- * second signs, both are trusted. Returns a client of etcd whose certificate the first one signed.
- * No server may have the store open.
+ * Makes a cluster's keys with two generations of each keyset, before any member asks for them: the
+ * second signs, both are trusted. Returns an etcd client whose certificate the first one signed. No
+ * server may have the store open.
  */
 async function twoGenerations(state: string, cluster: string): Promise<Client> {
   const store = await openSqliteStore({
@@ -64,7 +64,7 @@ const certificatesOf = (bundle: string): readonly X509Certificate[] =>
     (pem) => new X509Certificate(pem),
   );
 
-/** The position of the authority in the bundle that signed the certificate. */
+/** The position in the bundle of the authority that signed the certificate. */
 const signersOf = (certificate: string, bundle: string): readonly number[] =>
   certificatesOf(bundle).flatMap(({ publicKey }, n) =>
     new X509Certificate(certificate).verify(publicKey) ? [n] : [],
@@ -96,7 +96,7 @@ function membersBy(url: string, { certificate, key }: Client, ca: string): Promi
 }
 
 test(
-  'a cluster whose CAs have two generations is founded, and clients of both are believed',
+  'a cluster whose CAs have two generations is founded, and clients of both are accepted',
   { timeout: 600_000 },
   withRack(
     async (rack) => {
@@ -124,10 +124,10 @@ test(
           );
       }
       for (const { url } of after.members)
-        for (const who of [before, after])
+        for (const client of [before, after])
           await until(
             `${url} believes it`,
-            async () => (await membersBy(url, who, after.ca)) === 3,
+            async () => (await membersBy(url, client, after.ca)) === 3,
             rack.state,
           );
       await rack.nothingLost();

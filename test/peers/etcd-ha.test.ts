@@ -20,7 +20,7 @@ const asked = (rack: Rack, name: Name) =>
 // The longest test comes first, since three run at a time.
 
 test.concurrent(
-  'one is absent: the others wait for a person; later a disk is lost and replaced, and returned',
+  'while one of three machines is absent the others wait for an operator; later a lost disk is replaced, and returns',
   {
     timeout: TIMEOUT,
   },
@@ -86,7 +86,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  "with two machines' disks swapped, or one of another cluster, none of them starts; put right, all do and nothing is lost",
+  "with two machines' disks swapped, or a disk of another cluster, etcd does not start there; with the right disks it does and nothing is lost",
   {
     timeout: TIMEOUT,
   },
@@ -126,7 +126,7 @@ async function swap(rack: Rack, a: Name, b: Name): Promise<void> {
 }
 
 test.concurrent(
-  'with two of three wiped, nothing is founded beside the survivor, not even by a store from before the founding',
+  'with two of three members wiped, no second etcd is founded, not even with a store from before the founding',
   {
     timeout: TIMEOUT,
   },
@@ -157,8 +157,8 @@ test.concurrent(
       rack.decision('m2', 'hold store-rolled-back'),
       rack.decision('m3', 'hold store-rolled-back'),
     ]);
-    // Wiped again, they know nothing, and neither does the boot host: everything looks like a new
-    // rack in which one machine is not there yet.
+    // The machines are wiped again and know nothing, and neither does the boot host: everything
+    // looks like a new rack in which one machine is absent.
     await Promise.all([m1.powerOff(), m2.change(rack.newDisk()), m3.change(rack.newDisk())]);
     await rack.host.restart();
     await Promise.all([m2.powerOn(), m3.powerOn()]);
@@ -179,7 +179,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'with etcd 3.5 three found one as well, and a lost member is replaced',
+  'with etcd 3.5 three machines found one etcd too, and a lost member is replaced',
   { timeout: TIMEOUT },
   withRack(
     async (rack) => {
@@ -197,7 +197,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'the boot host is killed at every step of a founding',
+  'three machines found one etcd although the boot host is killed at every step of the founding',
   { timeout: TIMEOUT },
   withRack(async (rack) => {
     rack.writer.start();
@@ -226,7 +226,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a machine loses power at every step of a founding',
+  'three machines found one etcd although a machine loses power at every step of the founding',
   { timeout: TIMEOUT },
   withRack(async (rack) => {
     rack.writer.start();
@@ -258,7 +258,7 @@ const ORDERS: readonly (readonly Name[])[] = [
 
 for (const order of ORDERS)
   test.concurrent(
-    `powered on one after the other, ${order.join(' ')}, they wait for the last and found one etcd`,
+    `three machines that are powered on in the order ${order.join(' ')} wait for the last and found one etcd`,
     {
       timeout: TIMEOUT,
     },

@@ -48,7 +48,7 @@ async function written(rack: Rack): Promise<string> {
 }
 
 test.concurrent(
-  'one member grows to three and five, shrinks to three, a dead one is exchanged, and a reset ends it',
+  'an etcd of one member grows to three and five and shrinks to three, a dead member is exchanged, and a reset ends it',
   { timeout: TIMEOUT },
   withRack(
     async (rack) => {
@@ -70,7 +70,7 @@ test.concurrent(
       const well = await rack.muster('cluster', 'status', 'one', '--etcd');
       expect(well).toMatchObject({ code: 0, output: expect.stringContaining('5 of 5 voters answer') });
 
-      // Two are dead, so no other may be taken out.
+      // Two members are dead, so no other may be removed.
       await Promise.all([m4.powerOff(), m5.powerOff()]);
       const ill = await rack.muster('cluster', 'status', 'one', '--etcd');
       expect(ill).toMatchObject({
@@ -84,7 +84,7 @@ test.concurrent(
       await Promise.all([m4.cycle(), m5.cycle()]);
       await rack.voters(['m1', 'm2', 'm3', 'm4', 'm5']);
 
-      // The first member is taken out like any other, and its data are cleared.
+      // The first member is removed like any other, and its data are cleared.
       await ordered(rack, 'remove-node', 'one', 'm1', 'm2', '--clear');
       await hasLeft(rack, 'm1', 'm2');
       await rack.voters(['m3', 'm4', 'm5']);
@@ -95,7 +95,7 @@ test.concurrent(
       // nothing.
       await m5.powerOff();
       await ordered(rack, 'remove-node', 'one', 'm5', '--replace-with', 'm1');
-      // It was taken out, so its agent is accepted again only after an operator's order.
+      // It was removed, so its agent is accepted again only after an operator's order.
       expect(await rack.muster('machine', 'rearm', 'm1', '--keep')).toMatchObject({ code: 0 });
       await rack.voters(['m1', 'm3', 'm4'], 2 * PATIENCE_S);
       await m5.cycle();
@@ -103,7 +103,7 @@ test.concurrent(
       expect(m5.has('/var/lib/muster/etcd/member')).toBe(true);
       await rack.nothingLost(['m1', 'm3', 'm4']);
 
-      // Nothing happens without the cluster's name.
+      // Without the cluster's name the order is refused.
       expect(await rack.muster('cluster', 'reset', 'one')).toMatchObject({
         code: 2,
         output: expect.stringContaining('add --confirm one'),
@@ -126,7 +126,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'with two of three off for good, a restore that gives them up by name goes on from the third, and others take their places',
+  'with two of three members off for good, a restore that abandons them by name continues from the third, and others replace them',
   { timeout: TIMEOUT },
   withRack(
     async (rack) => {
@@ -137,7 +137,7 @@ test.concurrent(
       await Promise.all([m2.powerOff(), m3.powerOff()]);
       const restore = (...more: string[]) =>
         rack.muster('cluster', 'restore', 'one', '--from', 'm1', '--confirm', 'one', ...more);
-      // They may come back at any moment.
+      // The two may come back at any moment.
       expect(await restore('--without', 'm2', 'm3')).toMatchObject({
         code: 1,
         output: expect.stringContaining('a member that is heard is not abandoned'),
@@ -176,7 +176,7 @@ test.concurrent(
 
 const restores = (etcd: string, options: RackOptions): void =>
   test.concurrent(
-    `etcd ${etcd}: with two of three wiped, an ordered restore brings back every write until a second before the fault`,
+    `etcd ${etcd}: with two of three members wiped, an ordered restore has every write until a second before the fault`,
     { timeout: TIMEOUT },
     withRack(
       async (rack) => {

@@ -23,7 +23,7 @@ async function turns(rack: Rack): Promise<MusterEvent[]> {
   return items.filter(({ kind }) => kind === 'cluster.rollout');
 }
 
-/** Edits the file as an operator does. */
+/** Edits the file as an operator would. */
 function change(rack: Rack, from: string, to: string): void {
   const file = join(rack.host.home, 'config/all.yaml');
   const text = fs.readFileSync(file, 'utf8');
@@ -32,7 +32,7 @@ function change(rack: Rack, from: string, to: string): void {
   fs.renameSync(`${file}.new`, file);
 }
 
-test('a changed flag of etcd reaches one member after the other, each when the former answers with it, and no write is lost', {
+test('a changed flag of etcd reaches one member after the other, each once the previous one answers with it, and no write is lost', {
   timeout: 1_200_000,
 }, async () => {
   const rack = await openRack();
@@ -45,7 +45,7 @@ test('a changed flag of etcd reaches one member after the other, each when the f
     const flag = '--heartbeat-interval=150';
     const unit = '/etc/systemd/system/muster-etcd.service';
     await until(
-      'every member was started with the flag',
+      'every member runs with the new flag',
       () =>
         rack.all.every(
           (machine, n) => starts(machine).length > before[n]! && machine.read(unit)?.includes(flag),

@@ -1,9 +1,9 @@
 /**
- * `docs/first-cluster.md` and the removal of `docs/install.md` are true: their commands are run, in
- * their order and as they are written, in one shell on a boot host of their own, whose /etc, /usr
- * and /var are copies that end with it. Where a command needs a download or a machine, files of
- * the right shape or machines that exist only in memory (test/simulated) take its place; what is
- * not run at all is listed here by name.
+ * Checks that `docs/first-cluster.md` and the removal in `docs/install.md` are true: runs their
+ * commands in order and as they are written, in one shell on a separate boot host whose /etc, /usr
+ * and /var are temporary copies. Where a command needs a download or a machine, files of the right
+ * shape or simulated machines (test/simulated) take its place. Commands that are not run are listed
+ * here.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -14,7 +14,7 @@ import type { FleetOrder, FleetResult } from '../simulated/fleet.ts';
 const ROOT = path.join(import.meta.dirname, '../..');
 const read = (file: string): string => fs.readFileSync(path.join(ROOT, file), 'utf8');
 
-/** The lines of all `sh` boxes of a page, or of one of its sections. */
+/** The lines of all `sh` code blocks of a page, or of one of its sections. */
 function commandsOf(page: string, heading = ''): readonly string[] {
   const text = read(page);
   const section = heading === '' ? text : text.split(/^## /m).find((part) => part.startsWith(heading));
@@ -27,36 +27,36 @@ function commandsOf(page: string, heading = ''): readonly string[] {
 const FIRST_CLUSTER = commandsOf('docs/first-cluster.md');
 const REMOVAL = commandsOf('docs/install.md', 'Remove Muster');
 
-/** Commands that are not run, each with the reason. */
+/** The commands that are not run, each with the reason. */
 const NOT_RUN: Readonly<Record<string, string>> = {
   'apt-get update': 'changes the host; the next test compares the packages',
   'apt-get install --yes git make npm libatomic1 ipxe mmdebstrap squashfs-tools zstd':
     'changes the host; the next test compares the packages',
-  'npm ci': 'asks the registry; node_modules of this checkout is used, which it made',
+  'npm ci': 'needs the registry; the test uses the node_modules of this checkout',
   'muster events --follow': 'does not end; test/peers/command.test.ts',
   'muster cluster verify blue --wait=20m': 'needs API servers; lab/kubernetes-*.yaml run it',
   'kubectl --kubeconfig=blue.kubeconfig get nodes': 'needs API servers; lab/kubernetes-*.yaml run it',
 };
 
-/** Commands that are run in other words, each with the reason. */
+/** The commands that are changed before they are run, each with the reason. */
 const INSTEAD: Readonly<Record<string, readonly [command: string, why: string]>> = {
   'git clone URL muster': [`ln -s '${ROOT}' muster`, 'URL is a placeholder; this checkout is taken'],
   'make install': [
     'make --assume-old=node_modules install',
-    'without npm ci, however old node_modules of this checkout is',
+    'without npm ci, even when node_modules of this checkout is old',
   ],
   'muster artifacts pull blue': ['bring', 'downloads; files of the right shape are imported instead'],
 };
 
-/** What a command ends with, where it is not 0. */
+/** The exit codes of commands that do not end with 0. */
 const EXIT_CODES: Readonly<Record<string, readonly number[]>> = {
-  // The first time everything is missing.
+  // Everything is missing the first time.
   'muster artifacts plan blue': [1, 0],
-  // The machines in memory have no API server.
+  // The simulated machines have no API server.
   'muster cluster status blue': [1],
 };
 
-/** As systemctl of systemd 252 and newer, as far as the pages need it. */
+/** Behaves like systemctl of systemd 252 and newer, as far as the pages need it. */
 const SYSTEMCTL = `#!/bin/bash
 unit=/usr/lib/systemd/system/muster.service
 case "$*" in
@@ -88,8 +88,8 @@ esac
 `;
 
 /**
- * In the place of `muster artifacts pull`: a file for every line of the plan, and an image for
- * every reference.
+ * Takes the place of `muster artifacts pull`: writes a file for every line of the plan and an image
+ * for every reference.
  */
 const BRING = `#!/bin/bash
 set -eu
@@ -110,7 +110,7 @@ muster artifacts import packed
 `;
 
 /**
- * Values of the examples that the page copies; their machines, without what only real ones have.
+ * Values of the examples that the page copies, and their machines without what only real ones have.
  */
 const MACHINES = [
   ...read('profiles/machines/blue.yaml.example').matchAll(
@@ -125,7 +125,7 @@ const IMAGE = path.basename(
   }).trim(),
 );
 
-/** A built image as the recipe leaves it, of a few octets; the recipe then takes it as it is. */
+/** Writes tiny files in place of a built image, which the recipe then does not build again. */
 const BUILT = `
 out=/var/cache/muster/images/${IMAGE}
 mkdir -p "$out"
@@ -138,7 +138,7 @@ cat >"$out/image.json" <<JSON
 JSON
 `;
 
-/** Machines behind a cable of eth1: every address of theirs is local in their namespace. */
+/** The namespace of the machines behind eth1, in which all their addresses are local. */
 const SEGMENT = `
 ip link set lo up
 ip netns add machines
@@ -167,12 +167,12 @@ let remains = '';
 
 const fileOf = (n: number, kind: string): string => path.join(dir, `${n}.${kind}`);
 
-/** The shell's script: each command in the same shell, its output and exit code in files. */
+/** The script that runs each command in the same shell and writes output and exit code to files. */
 function script(commands: readonly string[]): string {
   const run = commands.flatMap((command, n) => {
     const lines: string[] = [];
     if (command === 'muster get machines')
-      // `Power the machines on` is no command.
+      // `Power the machines on` is not a command.
       lines.push(
         `ip netns exec machines '${process.execPath}' '${ROOT}/test/simulated/fleet.ts' '${dir}/order.json' '${dir}/result.json' >'${dir}/fleet.log' 2>&1 </dev/null`,
       );
@@ -205,7 +205,7 @@ cp /run/home/blue.kubeconfig '${dir}/'
 `;
 }
 
-/** Files that the page's commands name and an operator would have brought. */
+/** The files that the page's commands name and that an operator would have. */
 const CARRIED = `(cd /run/brought && printf 'a program' >program && cp program kubelet && cp program kubectl && muster artifacts pack images --image registry.example/own:1=./program:/program && cp -r kubelet kubectl images /run/home/) >'${path.join(dir, 'carried')}' 2>&1 </dev/null`;
 
 beforeAll(() => {
@@ -243,7 +243,7 @@ const outputs = (command: string): readonly string[] =>
   ran.filter((one) => one.command === command).map(({ output }) => output);
 
 describe('docs/first-cluster.md', () => {
-  it('shows no command that is neither run nor listed, and what is listed is on a page', () => {
+  it('every command of docs/first-cluster.md is run or listed as not run, and every listed command is on a page', () => {
     const shown = [...FIRST_CLUSTER, ...REMOVAL];
     expect(FIRST_CLUSTER.length).toBeGreaterThan(25);
     for (const command of [...Object.keys(NOT_RUN), ...Object.keys(INSTEAD), ...Object.keys(EXIT_CODES)])
@@ -252,7 +252,7 @@ describe('docs/first-cluster.md', () => {
       expect(status === undefined, command).toBe(Object.hasOwn(NOT_RUN, command));
   });
 
-  it('has the packages that the demo needs to build images, and npm', () => {
+  it('docs/first-cluster.md installs npm and the packages that the demo needs to build images', () => {
     const [, list] = /^apt-get install --yes (.*)$/m.exec(read('docs/first-cluster.md'))!;
     const known = read('debian-packages.txt')
       .split('\n')
@@ -261,7 +261,7 @@ describe('docs/first-cluster.md', () => {
       expect(known).toContain(name);
   });
 
-  it('has commands that all end as the page says', () => {
+  it('all commands of docs/first-cluster.md end as the page says', () => {
     const seen = new Map<string, number>();
     for (const { command, status, output } of ran) {
       if (status === undefined) continue;
@@ -273,7 +273,7 @@ describe('docs/first-cluster.md', () => {
     }
   });
 
-  it('leads to an image and artifacts of which nothing is missing', () => {
+  it('docs/first-cluster.md leads to a complete image and complete artifacts', () => {
     expect(outputs('muster status')[0]).toContain('ready');
     expect(outputs('muster image ls')[0]).toMatch(/^debian-13-kubernetes .*complete/m);
     const [first, second] = outputs('muster artifacts plan blue');
@@ -282,7 +282,7 @@ describe('docs/first-cluster.md', () => {
     expect(second).toMatch(/ here$/m);
   });
 
-  it('leads to machines that boot, found etcd together and are given all that they need', () => {
+  it('docs/first-cluster.md leads to machines that boot, found etcd together and get everything that they need', () => {
     const result = JSON.parse(fs.readFileSync(path.join(dir, 'result.json'), 'utf8')) as FleetResult;
     expect(result.machines.map(({ name, error }) => ({ name, error }))).toEqual(
       MACHINES.map(({ name }) => ({ name, error: undefined })),
@@ -296,7 +296,7 @@ describe('docs/first-cluster.md', () => {
     expect(JSON.stringify(worker.files)).toContain('10.77.0.211');
   });
 
-  it('ends with a kubeconfig for the address that the document names', () => {
+  it('docs/first-cluster.md ends with a kubeconfig for the address of the Cluster document', () => {
     const kubeconfig = fs.readFileSync(path.join(dir, 'blue.kubeconfig'), 'utf8');
     expect(kubeconfig).toMatch(/server: "?https:\/\/10\.77\.0\.210:6443/);
     expect(kubeconfig).toContain('client-certificate-data: ');
@@ -304,7 +304,7 @@ describe('docs/first-cluster.md', () => {
 });
 
 describe('docs/install.md', () => {
-  it('removes everything but what it says is yours', () => {
+  it('the removal in docs/install.md removes everything except the files that it says are yours', () => {
     const kept = [
       ...read('docs/install.md')
         .split(/^## Remove Muster$/m)[1]!

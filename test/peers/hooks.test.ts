@@ -1,6 +1,6 @@
 /**
  * Hooks of operators before and after kubelet, on a machine that gets kubelet minutes after its
- * first configuration, under a real systemd. In namespaces of their own. Root, inside
+ * first configuration, under a real systemd in its own namespaces. Needs root and
  * scripts/in-namespace.sh.
  */
 import fs from 'node:fs';
@@ -30,7 +30,7 @@ WantedBy=multi-user.target
 `,
 });
 
-it('a hook before kubelet ends before it begins, and one after it starts when it runs', {
+it('a hook before kubelet ends before kubelet starts, and a hook after kubelet starts when kubelet runs', {
   timeout: 150_000,
 }, async () => {
   const agent = layerOf({

@@ -1,4 +1,7 @@
-/** HTTP for machines, and `muster image`: the shipped command with curl and wget as machines. */
+/**
+ * HTTP for machines, with curl and wget as machines, and `muster image`, all with the shipped
+ * command.
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -139,7 +142,7 @@ const curl = async (...args: string[]) => (await run('httpclient', ['curl', '-sS
 const status = (...args: string[]) => curl('-o', '/dev/null', '-w', '%{http_code}', ...args);
 
 describe('muster image', () => {
-  it('adds an image from files, verified, and lists it', async () => {
+  it('muster image add verifies and adds an image from files, and muster image lists it', async () => {
     const files = ['--kernel', kernel.file, '--initrd', initrd.file, '--root', root.file];
     const added = await image(['add', 'test', ...files, '--os', 'linux', '--kernel-argument', 'quiet']);
     expect(added).toMatchObject({ code: 0, err: '' });
@@ -152,7 +155,7 @@ describe('muster image', () => {
     expect((await image(['add', 'test', ...files, '--os', 'linux'])).out).toMatch(/was there already/);
   });
 
-  it('refuses a URL without a hash and a file with a wrong hash, and serves nothing of them', async () => {
+  it('muster image refuses a URL without a hash and a file with a wrong hash, and neither is served', async () => {
     const web = await origin({ '/k': Buffer.from('not it') });
     expect(await image(['add', 'x', '--kernel', `${web.url}/k`])).toMatchObject({ code: 2 });
     const wrong = await image([
@@ -180,7 +183,7 @@ describe('muster image', () => {
     web.close();
   });
 
-  it('resumes after an interruption, with a range, in a new process', async () => {
+  it('muster image resumes an interrupted download with a range in a new process', async () => {
     const big = octets('big', 60_000_000);
     const slow = await origin({ '/big': big.octets }, { slow: true });
     const add = ['add', 'resumed', '--kernel', `${slow.url}/big`, '--sha256', `kernel=${big.hash}`];
@@ -202,7 +205,7 @@ describe('muster image', () => {
     expect(await status(`${BASE}/assets/${big.hash}/big`)).toBe('404');
   });
 
-  it('resumes by itself when a server breaks off', async () => {
+  it('muster image resumes by itself when a server closes the connection early', async () => {
     const file = octets('flaky', 3_000_000);
     const web = await origin({ '/flaky': file.octets }, { breakAt: 1_000_000 });
     const done = await image([
@@ -219,7 +222,7 @@ describe('muster image', () => {
     await image(['rm', 'flaky']);
   });
 
-  it('adds the files that documents name, and finds a file that has changed on disk', async () => {
+  it('muster image adds the files that documents name, and finds a file that has changed on disk', async () => {
     const file = octets('doc-kernel', 1000);
     const yaml = join(HOME, 'image.yaml');
     writeFileSync(
@@ -235,7 +238,7 @@ spec: {os: linux, arch: x86_64, configFormat: none, kernel: {url: doc-kernel, sh
     const found = await image(['verify', 'documented']);
     expect(found.code).toBe(1);
     expect(found.out).toMatch(/kernel [0-9a-f]{12} changed on disk/);
-    // An Image names it, so machines wait for it.
+    // An Image document names the file, so machines wait for it.
     expect(await status(`${BASE}/assets/${file.hash}/k`)).toBe('503');
     expect((await image(['ls', '-o', 'json'])).out).toMatch(
       /"state": "incomplete",\s+"missing": \[\s+"kernel"/,
@@ -244,7 +247,7 @@ spec: {os: linux, arch: x86_64, configFormat: none, kernel: {url: doc-kernel, sh
     expect(await image(['verify', 'documented'])).toMatchObject({ code: 0 });
   });
 
-  it('keeps files that another image needs', async () => {
+  it('removing an image keeps the files that another image needs', async () => {
     await image(['add', 'other', '--kernel', kernel.file]);
     await image(['rm', 'other']);
     expect(await status(`${BASE}/assets/${kernel.hash}/vmlinuz`)).toBe('200');
@@ -254,7 +257,7 @@ spec: {os: linux, arch: x86_64, configFormat: none, kernel: {url: doc-kernel, sh
 describe('a machine', () => {
   const url = `${BASE}/assets/${root.hash}/root.squashfs`;
 
-  it('fetches a file with curl and with wget, whole', async () => {
+  it('a machine fetches a complete file with curl and with wget', async () => {
     for (const command of [
       ['curl', '-sS', '-o', join(HOME, 'got'), url],
       ['wget', '-q', '-O', join(HOME, 'got'), url],
@@ -270,7 +273,7 @@ describe('a machine', () => {
     expect(served).toMatchObject({ network: 'rack', fields: { address: '10.80.0.9', octets: 80_000_000 } });
   });
 
-  it('resumes a file that broke off', async () => {
+  it('a machine resumes an interrupted download', async () => {
     const got = join(HOME, 'resumed-copy');
     for (const command of [
       ['curl', '-sS', '-C', '-', '-o', got, url],
@@ -282,7 +285,7 @@ describe('a machine', () => {
     }
   });
 
-  it('sends HEAD and then GET on one connection, and omits the port in Host, as UEFI does', async () => {
+  it('a machine may send HEAD and then GET on one connection and omit the port in Host, as UEFI does', async () => {
     const output = await curl(
       '-v',
       '-H',
@@ -303,7 +306,7 @@ describe('a machine', () => {
     expect(await curl('-H', 'Host: 10.80.0.1', `${BASE}/boot.ipxe`)).toContain(`${BASE}/script.ipxe?mac=`);
   });
 
-  it('without a document is held by a script that says so', async () => {
+  it('a machine without a document is held by a script that says so', async () => {
     const script = await curl(
       `${BASE}/script.ipxe?mac=52-54-00-99-00-01&manufacturer=A&product=B&serial=\${x}`,
     );
@@ -312,7 +315,7 @@ describe('a machine', () => {
     expect(script).not.toContain('${x}');
   });
 
-  it('cannot reach other files by a path', async () => {
+  it('a machine cannot reach other files with a crafted path', async () => {
     for (const path of [
       '/loaders/../../etc/passwd',
       '/loaders/%2e%2e/%2e%2e/etc/passwd',
@@ -323,7 +326,7 @@ describe('a machine', () => {
   });
 });
 
-it('moves damaged files to another directory, and leaves no incomplete ones', () => {
+it('damaged files are moved to another directory, and no incomplete files are left', () => {
   expect(readdirSync(join(STATE, 'assets/partial'))).toEqual([]);
   expect(execFileSync('ls', ['-A', join(STATE, 'assets/damaged')], { encoding: 'utf8' })).toMatch(
     /^[0-9a-f]{64}\n$/,

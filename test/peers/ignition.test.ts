@@ -1,6 +1,6 @@
 /**
- * Ignition configurations judged by the real `ignition-validate`, and our own validator held to its
- * verdicts.
+ * Checks Muster's Ignition configurations with the real `ignition-validate`, and compares the
+ * verdicts of Muster's own validator.
  */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -14,7 +14,7 @@ import { FEDORA, FLATCAR, rendered } from '../unit/ignition/kit.ts';
 const GOLDEN = path.join(import.meta.dirname, '../golden/config');
 
 /**
- * What ignition-validate says: nothing when the configuration is good. Warnings are said as well.
+ * Returns the output of ignition-validate, with warnings; empty when the configuration is valid.
  */
 function verdict(config: string): string {
   const { status, stdout, stderr } = spawnSync('ignition-validate', ['-'], {
@@ -27,7 +27,7 @@ function verdict(config: string): string {
 }
 
 /**
- * Debian's validator knows spec 3.3.0; what we write in newer ones is no different but for the
+ * Debian's validator supports spec 3.3.0; Muster's output for newer specs differs only in the
  * number.
  */
 const judged = (config: string) => verdict(config.replace(/"version": ?"3\.[456]\.0"/, '"version":"3.3.0"'));
@@ -36,7 +36,7 @@ const golden = fs
   .readdirSync(GOLDEN, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ignition'));
 
-test.each(golden)('%s is taken without a word', (name) => {
+test.each(golden)('ignition-validate accepts %s without a message', (name) => {
   expect(judged(fs.readFileSync(path.join(GOLDEN, name), 'utf8'))).toBe('');
 });
 
@@ -46,7 +46,7 @@ test.each([
 ] as const)('any configuration for %s is taken, with and without the reporting units', (_, image) => {
   fc.assert(
     fc.property(anyConfig, fc.boolean(), (any, reports) => {
-      // Special bits need spec 3.4.0, which Debian's validator does not know.
+      // Special mode bits need spec 3.4.0, which Debian's validator does not support.
       const config = JSON.parse(JSON.stringify(any).replaceAll('4755', '0755'));
       const text = rendered(config, { ...image, reports }).files.ignition!;
       expect(judged(text)).toBe('');
@@ -56,7 +56,7 @@ test.each([
   );
 });
 
-/** A configuration with one fault, and where our validator sees it. */
+/** Configurations with one fault each: its name, the faulty part, and the place Muster reports. */
 const FAULTS: readonly (readonly [string, object, string])[] = [
   ['no version', { ignition: {} }, 'ignition.version'],
   ['a version that does not exist', { ignition: { version: '9.9.9' } }, 'ignition.version'],
@@ -201,13 +201,13 @@ const FAULTS: readonly (readonly [string, object, string])[] = [
 ];
 
 describe('our validator and the real one', () => {
-  test.each(FAULTS)('both refuse %s, ours at its place', (_, part, place) => {
+  test.each(FAULTS)('both validators refuse %s, and Muster’s names the place', (_, part, place) => {
     const config = { ignition: { version: '3.3.0' }, ...part };
     expect(verdict(JSON.stringify(config))).not.toBe('');
     expect(validateIgnition(config).map((fault) => fault.path)).toContain(place);
   });
 
-  test('both take what Ignition has and we do not write', () => {
+  test('both validators accept Ignition settings that Muster never writes', () => {
     const config = {
       ignition: {
         version: '3.3.0',

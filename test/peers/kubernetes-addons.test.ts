@@ -24,7 +24,10 @@ const ADDRESSES = ['10.0.0.13', 'fd00:13::13'] as const;
 const MACHINES = [{ name: 'cp1', addresses: ADDRESSES }];
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESSES[0] }] } as const;
 
-/** A kind and an object of it in the same file; a file mode that YAML 1.2 reads differently. */
+/**
+ * A manifest with a kind and an object of that kind, and with a file mode that YAML 1.2 reads
+ * differently.
+ */
 const THINGS = `apiVersion: things.example.org/v1
 kind: Thing
 metadata: {name: first, namespace: things}
@@ -158,7 +161,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await placed.close();
   });
 
-  test('three at once apply the add-ons after the built-in objects, each in its order, and wait for a kind that is not there', {
+  test('three control planes concurrently apply the add-ons after the built-in objects, in order, and wait for a missing kind', {
     timeout: 240_000,
   }, async () => {
     const all = [1, 2, 3].map(applyAs);
@@ -185,7 +188,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(says()).toBe('');
   });
 
-  test('objects are there as patched, with the mode that kubectl reads, and carry the name of their add-on', () => {
+  test('add-ons’ objects are patched, have the mode that kubectl reads, and carry the name of their add-on', () => {
     const { spec, metadata } = get('-n', 'things', 'deploy/controller');
     expect(spec.replicas).toBe(2);
     expect(spec.template.spec.containers[0].args).toEqual(['--a', '--b']);
@@ -194,7 +197,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(get('crd', '-l', 'muster/addon=things').items).toHaveLength(1);
   });
 
-  test('applying again changes nothing, and an add-on that left the Cluster leaves its objects', async () => {
+  test('applying add-ons again changes nothing, and the objects of an add-on that left the Cluster stay', async () => {
     const versions = () =>
       get('deploy,cm,ds,svc,crd', '-A').items.map(
         ({ metadata }: { metadata: { name: string; resourceVersion: string } }) =>
@@ -209,7 +212,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(versions()).toEqual(before);
   });
 
-  test('names inside the cluster have an address of each family, in the Cluster’s order', () => {
+  test('in-cluster names have an address of each family, in the Cluster’s order', () => {
     expect(get('-n', 'kube-system', 'svc/kube-dns').spec).toMatchObject({
       clusterIPs: ['10.96.0.10', 'fd00:10:96::a'],
       ipFamilies: ['IPv4', 'IPv6'],
@@ -222,7 +225,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(answer).toBe('ok');
   });
 
-  test('the firewall of kube-router beside flannel is accepted, and so are the policies of a namespace that is not there yet', () => {
+  test('kube-router’s firewall next to flannel is accepted, and so are policies of a namespace that does not exist yet', () => {
     const cluster = resolved(
       { ...SPEC, networkPolicy: { enforce: 'kube-router', isolate: ['shop', 'default'] } },
       MACHINES,
@@ -273,7 +276,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(kubectl('create', '-f', file)).toBe('pod/kube-vip created\n');
   });
 
-  test('what the catalogue makes itself is accepted', () => {
+  test('the API accepts the objects that the add-on catalogue generates itself', () => {
     for (const [name, { objects, version }] of Object.entries(CATALOGUE)) {
       if (objects === undefined) continue;
       const file = placed.inside(`/${name}.yaml`);

@@ -66,7 +66,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await placed.close();
   });
 
-  test('three control planes apply the objects at once, and all are there', async () => {
+  test('three control planes apply the in-cluster objects concurrently, and all objects exist', async () => {
     const applier = inside('/run/muster/applier.conf');
     const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'cp1' } };
     fs.writeFileSync(inside('/node.json'), JSON.stringify(node));
@@ -93,7 +93,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(fs.existsSync(inside('/run/muster/applier-1.conf'))).toBe(false);
   });
 
-  test('applying again changes nothing', () => {
+  test('applying the in-cluster objects again changes nothing', () => {
     const versions = () =>
       kubectl(
         'get',
@@ -114,7 +114,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(kubectl('get', '-n', 'kube-system', 'cm/coredns', '-o', 'jsonpath={.data.Corefile}')).toBe('mine');
   });
 
-  test('CoreDNS has two replicas until somebody says how many, which the objects then leave as it is', async () => {
+  test('CoreDNS has two replicas until an operator sets another number, which applying again keeps', async () => {
     const replicas = () =>
       kubectl('get', '-n', 'kube-system', 'deploy/coredns', '-o', 'jsonpath={.spec.replicas}');
     expect(replicas()).toBe('2');
@@ -123,7 +123,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(replicas()).toBe('5');
   });
 
-  test('anyone may read how to reach the cluster, and nothing else', () => {
+  test('anonymous clients may read cluster-info and nothing else', () => {
     const anonymous = (url: string) =>
       execFileSync(
         'curl',
@@ -138,7 +138,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(anonymous('/api/v1/namespaces/kube-system/configmaps/kubeadm-config')).toContain('Forbidden');
   });
 
-  test('kubeadm makes tokens, reads its configuration, and finds every certificate in force', () => {
+  test('kubeadm makes tokens, reads its configuration, and finds every certificate valid', () => {
     const admin = inside('/etc/kubernetes/admin.conf');
     expect(run('kubeadm', 'token', 'create', '--kubeconfig', admin)).toMatch(/^[a-z0-9]{6}\.[a-z0-9]{16}$/m);
     expect(run('kubeadm', 'config', 'images', 'list', '--kubernetes-version', 'v1.36.3')).toContain(

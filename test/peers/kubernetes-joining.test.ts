@@ -68,7 +68,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await Promise.all([control.close(), worker.close()]);
   });
 
-  test('a worker whose control plane came forty minutes late is its node, with what it was given before', () => {
+  test('a worker whose control plane came forty minutes late joins with the files that it got before', () => {
     const whoami = ['auth', 'whoami', '-o', 'jsonpath={.status.userInfo.username} {.status.userInfo.groups}'];
     expect(worker.run('kubectl', ...asWorker, ...whoami)).toBe(
       'system:node:w1 ["system:nodes","system:authenticated"]',
@@ -77,7 +77,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(worker.run('kubectl', ...asWorker, 'create', '-f', written(node))).toContain('node/w1');
   });
 
-  test('its certificates say the name and addresses of the inventory, and nothing else', () => {
+  test('a worker’s certificates have the name and addresses of the inventory and nothing else', () => {
     const client = new X509Certificate(fs.readFileSync(worker.inside(CURRENT)));
     expect([client.subject, client.subjectAltName]).toEqual(['O=system:nodes\nCN=system:node:w1', undefined]);
     const serving = new X509Certificate(
@@ -86,7 +86,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(serving.subjectAltName).toBe('DNS:w1, IP Address:10.0.0.21');
   });
 
-  test('its client certificate is rotated with no boot host there, and the new one is the same node', async () => {
+  test('a worker’s client certificate is rotated without the boot host, and the new one names the same node', async () => {
     const { key, csr } = request('w1');
     const name = file(csr, asWorker);
     await isIssued(name);
@@ -101,7 +101,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(worker.run('kubectl', ...asWorker, 'get', 'node', 'w1', '-o', 'name')).toBe('node/w1\n');
   });
 
-  test('a worker that asks for another’s name gets nothing, while its own is approved', async () => {
+  test('a worker that requests another worker’s name gets nothing, while its own name is approved', async () => {
     const others = [
       ...['w2', 'cp1', 'stranger'].map((name) => () => file(request(name).csr, asWorker)),
       () => file(request('w2').csr, asWorker, { signer: 'kubernetes.io/kube-apiserver-client' }),
@@ -128,7 +128,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     forbidden('get', 'secrets', '-A');
   });
 
-  test('the group of kubeadm’s tokens is there and empty; a token that a person makes lets a node join', async () => {
+  test('the group of kubeadm’s tokens exists and is empty; a token that an operator makes lets a node join', async () => {
     const tokens = () =>
       admin(
         'get',
@@ -164,7 +164,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(new X509Certificate(issued(name)).subject).toBe('O=system:nodes\nCN=system:node:joined');
   });
 
-  test('with the boot host there, a serving request that fits is signed, one with another’s address denied and recorded; a stranger’s waits', async () => {
+  test('with the boot host, a correct serving request is signed, one with another’s address is denied and recorded, a stranger’s waits', async () => {
     const foreign = request('stranger');
     const joined = file(foreign.csr, as('--token', token));
     await isIssued(joined);
@@ -220,7 +220,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect([status(unknown), of(unknown)]).toEqual(['{}', undefined]);
   });
 
-  test('labels and taints that its document gives a node reach it where it may not give them itself, and go with them', async () => {
+  test('labels and taints of a machine’s document reach its node, which may not set them itself, and are removed with the document’s', async () => {
     const own = () =>
       worker.run('kubectl', ...asWorker, 'label', 'node', 'w1', 'node-role.kubernetes.io/store=');
     expect(own).toThrow(/is not allowed to modify labels/);

@@ -106,7 +106,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     fs.rmSync(root, { recursive: true, force: true });
   });
 
-  test('by a certificate of an hour it sees API servers, nodes, leases and requests', async () => {
+  test('with a certificate of an hour the boot host sees API servers, nodes, leases and requests', async () => {
     const renewTime = new Date().toISOString().replace('Z', '000Z');
     for (const [namespace, name] of [
       ['kube-system', 'kube-scheduler'],
@@ -135,7 +135,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(Math.abs(leaseAge!)).toBeLessThan(60_000);
   });
 
-  test('a probe pod is one that the API takes; what it ends with is read, and it is taken away', async () => {
+  test('the API accepts a probe pod; its result is read, and the pod is deleted', async () => {
     const status = {
       phase: 'Succeeded',
       containerStatuses: [
@@ -176,7 +176,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(kubectl('get', 'pods', '-n', 'kube-system', '-o', 'name')).not.toContain('muster-probe');
   });
 
-  test('a node is cordoned, its pods are evicted but for those that a budget keeps, and it is taken away', async () => {
+  test('a node is cordoned, its pods are evicted except those that a budget protects, and the node is deleted', async () => {
     const owner = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'u', controller: true };
     apply(pod('web'));
     apply(pod('proxy', { ownerReferences: [owner] }));

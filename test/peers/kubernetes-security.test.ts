@@ -108,7 +108,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     Buffer.from(kubectl('get', 'secret', name, '-o', 'jsonpath={.data.word}'), 'base64').toString();
   const PREFIX = '/registry/secrets/default';
 
-  test('a Secret is not to be read in etcd, and everything else is', async () => {
+  test('a Secret is encrypted in etcd, and other objects are not', async () => {
     secret('first', 'open-sesame');
     kubectl('create', 'configmap', 'open', '--from-literal=word=open-sesame');
     const { primary } = (await world.pki.encryption('golden'))!;
@@ -119,7 +119,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     expect(read('first')).toBe('open-sesame');
   });
 
-  test('turned off, Secrets are written plain and the encrypted ones are still read; turned on again, the other way round', async () => {
+  test('with encryption turned off Secrets are written in plain text and encrypted ones are still read; turned on again, the reverse', async () => {
     world.known.put(clusterDocument({ ...SPEC, encryptSecrets: false }));
     await apply();
     secret('plain', 'in-the-open');
@@ -134,7 +134,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     expect(stored(`${PREFIX}/plain`)).toMatch(/^k8s:enc:secretbox:v1:/);
   });
 
-  test('a new key is read with before it is written with, and what the old one wrote stays readable', async () => {
+  test('a new encryption key is used for reading before writing, and what the old key wrote stays readable', async () => {
     const next = newEncryptionKey(world.clock.now());
     const before = (await world.pki.encryption('golden'))!.primary;
     await world.pki.changeEncryption('golden', (keyset) => addTrusted(keyset, next));
@@ -164,7 +164,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
       .map((line) => JSON.parse(line) as AuditLine);
   const of = (resource: string) => audit().filter(({ objectRef }) => objectRef?.resource === resource);
 
-  test('who wrote and read a Secret stands in the audit log, and the Secret does not', () => {
+  test('the audit log has who wrote and read a Secret, but not the Secret', () => {
     const lines = of('secrets').filter(({ objectRef }) => objectRef?.name === 'first');
     expect(lines.map(({ verb }) => verb)).toContain('get');
     expect(new Set(of('secrets').map(({ level }) => level))).toEqual(new Set(['Metadata']));
@@ -173,7 +173,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     expect(text).not.toContain(Buffer.from('open-sesame').toString('base64'));
   });
 
-  test('a changed right is recorded with what it is; probes, leases and the components’ own reads are not recorded', () => {
+  test('the audit log has a changed permission with its content, but no probes, leases or reads by components', () => {
     kubectl('create', 'clusterrolebinding', 'seen', '--clusterrole=view', '--user=anna');
     const bound = of('clusterrolebindings').filter(({ requestObject }) =>
       JSON.stringify(requestObject ?? '').includes('anna'),
@@ -192,7 +192,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
   });
   const PRIVILEGED = { securityContext: { privileged: true } };
 
-  test('a privileged pod is refused where the namespace says nothing, and admitted where it says so and in kube-system', () => {
+  test('a privileged pod is refused by default, and admitted in kube-system and where the namespace allows it', () => {
     expect(refusal(pod('default', PRIVILEGED))).toContain('violates PodSecurity "baseline:latest"');
     expect(refusal(pod('default'))).toBe('');
     expect(refusal(pod('kube-system', PRIVILEGED))).toBe('');
@@ -202,7 +202,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     expect(refusal(pod('root', PRIVILEGED))).toBe('');
   });
 
-  test('a namespace that is restricted refuses what baseline admits, and podSecurity makes all of them so', async () => {
+  test('a restricted namespace refuses a pod that baseline admits, and podSecurity makes all namespaces restricted', async () => {
     kubectl('create', 'namespace', 'strict');
     kubectl('create', '-n', 'strict', 'serviceaccount', 'default');
     kubectl('label', 'namespace', 'strict', 'pod-security.kubernetes.io/enforce=restricted');

@@ -94,14 +94,14 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await Promise.all([control.close(), worker.close()]);
   });
 
-  test('forty minutes late the token is a Secret for a quarter of an hour, in a group of its own', () => {
+  test('when the control plane comes forty minutes late, the worker’s token is a Secret for 15 minutes, in its own group', () => {
     const name = `bootstrap-token-${token.slice(0, 6)}`;
     const read = JSON.parse(admin('get', 'secret', '-n', 'kube-system', name, '-o', 'json'));
     const left = Date.parse(Buffer.from(read.data.expiration, 'base64').toString()) - Date.now();
     expect(left).toBeGreaterThan(duration('10m'));
     expect(left).toBeLessThan(duration('15m') + 5_000);
-    const who = ['auth', 'whoami', '-o', 'jsonpath={.status.userInfo.groups}'];
-    expect(worker.run('kubectl', ...asBootstrap, ...who)).toBe(
+    const whoami = ['auth', 'whoami', '-o', 'jsonpath={.status.userInfo.groups}'];
+    expect(worker.run('kubectl', ...asBootstrap, ...whoami)).toBe(
       '["system:bootstrappers","system:bootstrappers:muster:machines","system:authenticated"]',
     );
     // The token may request a certificate, and nothing else.
@@ -115,7 +115,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(secret().match(/bootstrap-token-/g)).toHaveLength(1);
   });
 
-  test('a token that asks for another’s name gets nothing, with the approver in the tree running, and it is recorded', async () => {
+  test('a token that requests another machine’s name gets nothing while Kubernetes’ own approver runs, and an event records it', async () => {
     const names = ['w2', 'cp1', 'stranger'];
     const filed = names.map((name) => [name, file(request(name).csr, asToken())] as const);
     const sans = file(request('w1', 'DNS:w1,IP:10.0.0.21').csr, asToken());
@@ -132,7 +132,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(await denied(sans)).toMatchObject({ reason: { code: 'more' } });
   });
 
-  test('its own name is approved by the inventory, signed by the cluster, and is the node', async () => {
+  test('a token’s request for its own name is approved by the inventory, signed by the cluster, and becomes the node', async () => {
     const { key, csr } = request('w1');
     const name = file(csr, asToken());
     await isIssued(name);
@@ -152,7 +152,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(worker.run('kubectl', ...asNode, 'create', '-f', node)).toContain('node/w1');
   });
 
-  test('once its machine has joined the token is gone from the cluster, and worth nothing', async () => {
+  test('once its machine has joined the token is deleted from the cluster and is refused', async () => {
     await poll(true);
     await expect.poll(secret, { timeout: 60_000 }).not.toContain('bootstrap-token-');
     expect(() => worker.run('kubectl', ...asToken(), 'auth', 'whoami')).toThrow(REFUSED);

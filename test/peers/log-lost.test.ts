@@ -88,7 +88,7 @@ test('a full disk drops the lines of the log, counts them, and SIGTERM ends the 
   await ended(serverPid()!);
 });
 
-test('a reader of the log that goes away stops nothing, and SIGTERM ends the server', async () => {
+test('the server survives that the reader of its log goes away, and SIGTERM ends it', async () => {
   started = spawn('sh', ['-c', command()], { stdio: ['ignore', 'pipe', 'ignore'] });
   await isServing('one');
   started.stdout!.destroy();
@@ -98,7 +98,7 @@ test('a reader of the log that goes away stops nothing, and SIGTERM ends the ser
   await ended(serverPid()!);
 });
 
-test('a server in the foreground ends in order when its terminal is closed', async () => {
+test('a server in the foreground shuts down cleanly when its terminal is closed', async () => {
   started = spawn('script', ['-qec', command(), '/dev/null'], { stdio: ['pipe', 'ignore', 'ignore'] });
   await isServing('one');
   const pid = serverPid()!;
@@ -109,7 +109,7 @@ test('a server in the foreground ends in order when its terminal is closed', asy
   expect(fs.existsSync(path.join(dir, 'muster.sock'))).toBe(false);
 });
 
-test('without a terminal, SIGHUP is a reload', async () => {
+test('without a terminal, SIGHUP reloads the documents', async () => {
   started = spawn('sh', ['-c', command()], { stdio: 'ignore' });
   await isServing('one');
   process.kill(serverPid()!, 'SIGHUP');

@@ -31,7 +31,7 @@ const goldenModes = JSON.parse(fs.readFileSync('test/golden/cluster/files.json',
   string
 >;
 
-/** kubeadm's file to ours. */
+/** Maps kubeadm's files to Muster's. */
 function ours(file: string): { authority: (typeof AUTHORITY_NAMES)[number] } | { leaf: LeafName } {
   const stem = file.replace(/^pki\//, '').replace(/\.(crt|conf)$/, '');
   const authority = AUTHORITY_NAMES.find(
@@ -60,7 +60,7 @@ function differences(
   return different;
 }
 
-/** What may differ, by name of the deviation. */
+/** The differences that are allowed, by name of the deviation. */
 const ALLOWED: readonly {
   readonly deviation: PkiDeviation;
   readonly files: RegExp;
@@ -97,19 +97,19 @@ async function unexplained(algorithm?: 'RSA-2048'): Promise<{ wrong: string[]; u
   return { wrong, used };
 }
 
-test('with ECDSA keys, certificates are those of kubeadm but for named deviations', async () => {
+test('with ECDSA keys, certificates equal kubeadm’s except for named deviations', async () => {
   const { wrong, used } = await unexplained();
   expect(wrong).toEqual([]);
   expect(used).toEqual(new Set(ALLOWED.map(({ deviation }) => deviation)));
 });
 
-test('with RSA keys, only the addresses of the loopback are added to those of kubeadm', async () => {
+test('with RSA keys, certificates equal kubeadm’s except for added loopback addresses', async () => {
   const { wrong, used } = await unexplained('RSA-2048');
   expect(wrong).toEqual([]);
   expect([...used]).toEqual(['localhost']);
 });
 
-test('every deviation has a reason in a sentence', () => {
+test('every deviation from kubeadm’s certificates has a reason in a sentence', () => {
   for (const { where, reason } of Object.values(PKI_DEVIATIONS)) {
     expect(where).not.toBe('');
     expect(reason).toMatch(/^[A-Z].*\.$/);
@@ -119,8 +119,8 @@ test('every deviation has a reason in a sentence', () => {
 type Leaves = Awaited<ReturnType<World['leaves']>>;
 
 /**
- * Names of the leaves that openssl, being strict, finds no fault with against what their
- * authorities' bundles hold now.
+ * Returns the leaves that `openssl verify -x509_strict` accepts with their authorities' current
+ * bundles.
  */
 async function verified(
   of: World,
@@ -129,7 +129,7 @@ async function verified(
 ): Promise<ReadonlySet<LeafName>> {
   using directory = temporary();
   const all = await of.keysets();
-  // One process for all leaves of an authority that are looked at in one way.
+  // One process checks all leaves of an authority that have the same purpose.
   const groups = new Map<string, { trust: string; how: readonly string[]; files: Map<string, LeafName> }>();
   for (const [leaf, { certificate }] of leaves) {
     const { parent } = leafOf(leaf);
@@ -148,7 +148,7 @@ async function verified(
   return good;
 }
 
-/** Each for everything that it is for. */
+/** Every leaf with each of its purposes. */
 const purposesOf = (leaf: LeafName): readonly (readonly string[])[] =>
   leafOf(leaf).purposes.map((purpose) => ['-purpose', purpose === 'serverAuth' ? 'sslserver' : 'sslclient']);
 
@@ -161,7 +161,7 @@ test.for(['ECDSA-P256', 'RSA-2048'] as const)(
   },
 );
 
-test('with two generations of every authority, leaves of both verify, and after the distrust only the new ones', async () => {
+test('with two generations of every authority, leaves of both verify; after the old one is distrusted only the new ones do', async () => {
   const of = await world();
   const old = await of.leaves();
   const oldIds = new Map([...(await of.keysets())].map(([name, { primary }]) => [name, primary]));
@@ -174,7 +174,7 @@ test('with two generations of every authority, leaves of both verify, and after 
   const all = [...old.keys()];
   const issuers = async () => new Set((await of.pki.issued('golden')).map(({ issuer }) => issuer.generation));
   const before = await issuers();
-  // Trusted, but not signing yet.
+  // The new generation is trusted but does not sign yet.
   const between = await of.leaves();
   expect(await issuers()).toEqual(before);
   for (const name of AUTHORITY_NAMES) {
@@ -196,7 +196,7 @@ test('with two generations of every authority, leaves of both verify, and after 
   expect(await verify(fresh)).toEqual(all);
 });
 
-test("Muster's transport is valid for a clock that begins in 2000, and nothing else is", async () => {
+test("only certificates of Muster's transport are valid for a machine whose clock begins in 2000", async () => {
   const of = await world();
   const at = ['-attime', String(TRANSPORT_BEGINS / 1000 + 3600)];
   const valid = [...(await verified(of, await of.leaves(), () => [at]))];
@@ -211,7 +211,7 @@ test('a leaf never outlives its authority', async () => {
   expect(Math.max(...ends)).toBeLessThanOrEqual(caEnds);
 });
 
-/** What the first control plane is handed, a member of etcd too. */
+/** The files of the first control plane, which is also a member of etcd. */
 const filesOfCp1 = async (of: World) =>
   handout({
     roles: ['control-plane', 'etcd'],
@@ -238,7 +238,7 @@ test('a control plane with etcd gets the files of kubeadm with their modes', asy
   for (const file of files) if (file.content.kind === 'secret') expect(file.mode, file.path).toBe(MODES.key);
 });
 
-test('a worker gets no key of any authority and no certificate but its agent’s', async () => {
+test('a worker gets no authority’s key and only its agent’s certificate', async () => {
   const of = await world();
   const files = handout({
     roles: ['worker'],
@@ -252,7 +252,7 @@ test('a worker gets no key of any authority and no certificate but its agent’s
   expect(files.filter(({ content }) => content.kind === 'secret')).toEqual([]);
 });
 
-test('external etcd: its machines get no authority’s key, and control planes not that of etcd', async () => {
+test('with external etcd, its machines get no authority’s key, and control planes do not get etcd’s', async () => {
   const of = await world();
   const common = {
     cluster: 'golden',
@@ -273,7 +273,7 @@ test('external etcd: its machines get no authority’s key, and control planes n
   ]);
 });
 
-test('what kubelet takes for its current certificate is a link, which is made once and never turned back', async () => {
+test('kubelet’s current certificate is a link that is made once and never set back', async () => {
   const of = await world();
   const files = await filesOfCp1(of);
   const current = files.find(({ path }) => path.endsWith('/kubelet-client-current.pem'))!;
@@ -284,7 +284,7 @@ test('what kubelet takes for its current certificate is a link, which is made on
   expect(held.secret.reveal()).toMatch(/BEGIN CERT[\s\S]*END CERTIFICATE-----\n-----BEGIN EC /);
 });
 
-test('no two files of a machine have one path', async () => {
+test('no two files of a machine have the same path', async () => {
   const paths = LEAF_NAMES.flatMap((leaf) => {
     const { delivery } = leafOf(leaf);
     if (delivery.form === 'pair') return [delivery.cert, delivery.key];

@@ -1,6 +1,6 @@
 /**
- * A control plane's plan put down below a directory, and its static pods run as their manifests
- * say, with the binaries of MUSTER_ARTIFACTS.
+ * Writes a control plane's plan below a directory and runs its static pods as their manifests say,
+ * with the binaries of MUSTER_ARTIFACTS.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -46,13 +46,13 @@ export class PlacedPlan {
     }
   }
 
-  /** Runs what a static pod would. */
+  /** Runs the program of a static pod. */
   start(pod: string): void {
     const text = fs.readFileSync(this.inside(`/etc/kubernetes/manifests/${pod}.yaml`), 'utf8');
     // biome-ignore lint/suspicious/noExplicitAny: a manifest as its reader sees it
     const manifest = load(text) as any;
     const [program, ...flags] = manifest.spec.containers[0].command as string[];
-    // To a file: a pipe that nobody empties while a command is waited for would hold them up.
+    // Output goes to a file, because a full pipe that nobody reads would block the program.
     const log = fs.openSync(this.inside(`/${pod}.log`), 'a');
     const child = spawn(path.join(this.bin, program!), flags, {
       env: this.env,

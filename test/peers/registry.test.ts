@@ -1,6 +1,6 @@
 /**
- * Our registry, containerd, and the library of CRI-O: images that `muster artifacts` packed and
- * brought, pulled over TLS through a mirror's hosts.toml.
+ * Muster's registry with containerd and CRI-O's library: they pull images that `muster artifacts`
+ * packed and imported, over TLS and through a mirror's hosts.toml.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ interface Done {
   readonly out: string;
 }
 
-/** Runs a program to its end; both its outputs. */
+/** Runs a program to its end; resolves to both of its outputs. */
 function run(command: string, args: readonly string[], env = process.env): Promise<Done> {
   const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let out = '';
@@ -56,7 +56,7 @@ const ctr = (...args: string[]) => {
 const pull = (reference: string, hosts: string) =>
   ctr('images', 'pull', '--hosts-dir', hosts, '--snapshotter', 'native', reference);
 
-/** As on our machines: one directory for every registry, see src/cluster/plan/containerd.ts. */
+/** One directory for every registry, as on machines: see src/cluster/plan/containerd.ts. */
 function hostsDirectory(authority: string): string {
   const directory = mkdtempSync(join(HOME, 'certs-'));
   mkdirSync(join(directory, '_default'));
@@ -69,7 +69,8 @@ function hostsDirectory(authority: string): string {
 }
 
 /**
- * The transport CA's certificate, out of a copy of the store: the server keeps its own to itself.
+ * Reads the transport CA's certificate from a copy of the store, since the server has the store
+ * open.
  */
 function transportAuthority(): string {
   const copy = mkdtempSync(join(HOME, 'store-'));
@@ -132,13 +133,13 @@ it('containerd pulls by tag and by digest, from every registry that the mirror s
   const listed = (await ctr('images', 'ls')).out;
   const digest = /registry\.k8s\.io\/app:v1 +\S+ +(sha256:[0-9a-f]{64})/.exec(listed)![1]!;
   expect(await pull(`registry.k8s.io/app@${digest}`, hosts)).toMatchObject({ code: 0 });
-  // As manifests of static pods name it.
+  // The name that manifests of static pods use.
   expect(await pull(`registry.k8s.io/app:v1@${digest}`, hosts)).toMatchObject({ code: 0 });
   expect(await pull(`registry.k8s.io/app:v1@sha256:${'0'.repeat(64)}`, hosts)).not.toMatchObject({ code: 0 });
   expect((await ctr('images', 'check')).out).toMatch(/registry\.k8s\.io\/app:v1 .*complete/);
 });
 
-it('what containerd unpacked is the program, octet by octet, and runnable', async () => {
+it('containerd unpacks the program octet by octet, and it runs', async () => {
   const hosts = hostsDirectory(transportAuthority());
   await pull('registry.k8s.io/app:v1', hosts);
   const target = join(HOME, 'mounted');
@@ -153,7 +154,7 @@ it('what containerd unpacked is the program, octet by octet, and runnable', asyn
   await ctr('images', 'unmount', target);
 });
 
-it('with the settings of CRI-O the library that it pulls by asks our registry, by tag and by digest, and believes our CA alone', async () => {
+it('CRI-O’s library with the plan’s settings pulls from Muster’s registry by tag and digest, and trusts only Muster’s CA', async () => {
   const cluster = { ...resolved({ runtime: 'cri-o' }), mirrors: [`https://${HOST}:8443`] };
   const lines = new Map(
     crioLines(cluster).files.flatMap((line) =>
@@ -168,7 +169,7 @@ it('with the settings of CRI-O the library that it pulls by asks our registry, b
       writeFileSync(join(home, at), text);
       return join(home, at);
     };
-    // Below a home instead of /etc/containers, which is the host's.
+    // Below a home directory, because /etc/containers is the host's.
     file(`.config/containers/certs.d/${HOST}:8443/ca.crt`, authority);
     const registries = file(
       'registries.conf',
@@ -201,14 +202,14 @@ it('with the settings of CRI-O the library that it pulls by asks our registry, b
   expect(other.out).toMatch(/x509|certificate/);
 });
 
-it('a server that shows another CA is not believed', async () => {
+it('containerd does not trust a registry of another CA', async () => {
   const { certificate: other } = selfSigned('x');
   const { code, out } = await pull('registry.k8s.io/app:v1', hostsDirectory(other));
   expect(code).not.toBe(0);
   expect(out).toMatch(/certificate|x509/);
 });
 
-it('an image that is not here is not found, and containerd says so', async () => {
+it('containerd reports an image that the registry does not have as not found', async () => {
   const { code, out } = await pull('registry.k8s.io/other:v1', hostsDirectory(transportAuthority()));
   expect(code).not.toBe(0);
   expect(out).toMatch(/not found|no such host|dial|lookup/);

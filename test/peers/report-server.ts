@@ -1,6 +1,6 @@
 /**
- * Takes reports as the boot server does, prints each, and ends the systemd around it with the last
- * (report-guest.sh).
+ * Takes reports as the boot server does, prints each, and ends the systemd around it after the last
+ * one (report-guest.sh).
  */
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';

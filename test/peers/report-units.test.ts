@@ -1,7 +1,7 @@
 /**
- * The report units as a configuration delivers them to an image that does not carry them, under a
- * real systemd: written where the Ignition document says, enabled as it says. In namespaces of
- * their own. Root, inside scripts/in-namespace.sh.
+ * The report units that a configuration brings to an image without them, under a real systemd in
+ * its own namespaces: written and enabled as the Ignition document says. Needs root and
+ * scripts/in-namespace.sh.
  */
 import fs from 'node:fs';
 import os from 'node:os';
@@ -20,8 +20,8 @@ interface Ignition {
 }
 
 /**
- * The reports of a machine that boots with this, in order; `notes` is what it has written down as
- * failed.
+ * Boots a machine with this configuration and returns its reports in order; `notes` are the
+ * failures that it wrote down.
  */
 async function reportsOf(name: string, config: object, notes?: string): Promise<string[]> {
   const image = { ...FLATCAR, reports: undefined };
@@ -45,7 +45,7 @@ async function reportsOf(name: string, config: object, notes?: string): Promise<
   return reports;
 }
 
-it('units that the configuration brings report configured, then ready', LIMIT, async () => {
+it('report units that the configuration brings report configured, then ready', LIMIT, async () => {
   expect(await reportsOf('well', {})).toEqual([
     '/boot/SESSION/report configured',
     '/boot/SESSION/report ready',
@@ -64,7 +64,7 @@ ExecStart=/bin/false
 RequiredBy=muster-ready.service
 `;
 
-it('and failed, with what failed, instead of ready when a unit that must not fail does', LIMIT, async () => {
+it('when a required unit fails, the units report failed with its name instead of ready', LIMIT, async () => {
   const config = { units: [{ name: 'broken.service', enabled: true, contents: BROKEN }] };
   expect(await reportsOf('badly', config, 'the disk is empty\n')).toEqual([
     '/boot/SESSION/report configured',

@@ -1,6 +1,6 @@
 /**
- * The daemon as a process with a cluster: from a machine's first script to its plan, by HTTP, curl
- * and openssl.
+ * The daemon as a process with a cluster: from a machine's first script to its plan, with HTTP,
+ * curl and openssl.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
@@ -95,7 +95,7 @@ const contentOf = ({ content, encoding = '' }: WrittenFile): string => {
   return String(encoding.startsWith('gz') ? gunzipSync(octets) : octets);
 };
 
-it('takes a machine of a cluster from its first script to its plan, and is the same after it was killed', async () => {
+it('the daemon takes a machine of a cluster from its first script to its plan, and continues after it was killed', async () => {
   const [http, agents] = [await freePort(), await freePort()];
   fs.mkdirSync(path.join(dir, 'config'));
   fs.writeFileSync(path.join(dir, 'config', 'all.yaml'), DOCUMENTS);

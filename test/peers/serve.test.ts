@@ -1,6 +1,6 @@
 /**
- * The daemon as a process: documents change, it is told to reload and to stop, and nobody who is
- * served notices.
+ * The daemon as a process: documents change, it reloads and stops, and clients are served without
+ * interruption.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -61,7 +61,7 @@ afterAll(() => {
   fs.rmSync(dir, { recursive: true, force: true });
 });
 
-/** A download that has begun and waits: more is under way than any buffer between takes. */
+/** Begins a download and pauses it; the file is larger than all buffers on the way. */
 async function begin(): Promise<{ finish: () => Promise<string> }> {
   const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
     http
@@ -101,7 +101,7 @@ const profiles = async (): Promise<string[]> => {
 };
 
 describe('muster serve', () => {
-  it('takes changed files by itself, and with SIGHUP, without dropping a transfer', async () => {
+  it('muster serve takes changed files by itself and on SIGHUP, without dropping a transfer', async () => {
     const transfer = await begin();
     fs.writeFileSync(path.join(config, 'b.yaml'), profile('second'));
     await expect.poll(profiles, { timeout: 10_000 }).toEqual(['first', 'second']);
@@ -111,7 +111,7 @@ describe('muster serve', () => {
     expect(await transfer.finish()).toBe(WHOLE);
   });
 
-  it('keeps the last good version of a file that turns invalid, and says so', async () => {
+  it('muster serve keeps the last valid version of a file that becomes invalid, and says so', async () => {
     fs.writeFileSync(path.join(config, 'b.yaml'), 'kind: [');
     const answer = await client.call<{ faults: { at: { file: string } }[] }>('POST', '/v1/reload');
     expect(answer.faults).toMatchObject([
@@ -122,7 +122,7 @@ describe('muster serve', () => {
     expect(items.map((event) => event.kind)).toContain('document.invalid');
   });
 
-  it('says that firmware finds no loader, and finds one that was installed meanwhile at a reload', async () => {
+  it('muster serve reports a missing loader, and finds a loader that was installed meanwhile at a reload', async () => {
     const status = async () => (await fetch(`http://127.0.0.1:${port}/loaders/ipxe.efi`)).status;
     const said = async () => {
       const { ready, checks } = await client.call<Readiness>('GET', '/v1/status');
@@ -140,7 +140,7 @@ describe('muster serve', () => {
     expect(await said()).toMatchObject({ ok: true, detail: 'x64 UEFI' });
   });
 
-  it('stops on SIGTERM when the transfers under way have ended, answering nobody new', async () => {
+  it('muster serve stops on SIGTERM when current transfers have ended, and accepts no new request meanwhile', async () => {
     const transfer = await begin();
     const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
     child.kill('SIGTERM');

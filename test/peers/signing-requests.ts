@@ -1,4 +1,4 @@
-/** Requests for certificates as kubelets file them, with kubectl, and what becomes of them. */
+/** Makes certificate requests with kubectl as kubelets do, and reads their results. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { expect, vi } from 'vitest';
@@ -30,14 +30,16 @@ export class SigningRequests {
   readonly admin = (...args: readonly string[]): string =>
     this.#control.run('kubectl', '--kubeconfig', this.#control.inside('/etc/kubernetes/admin.conf'), ...args);
 
-  /** A file with this object. */
+  /** Writes this object to a file; returns its path. */
   readonly written = (object: unknown): string => {
     const at = this.#worker.inside(`/object-${++this.#made}.json`);
     fs.writeFileSync(at, JSON.stringify(object));
     return at;
   };
 
-  /** A fresh key's request for this name, as kubelet makes it; `sans` for a serving certificate. */
+  /**
+   * Makes a key and a request for this name as kubelet does, with `sans` for a serving certificate.
+   */
   readonly request = (name: string, sans?: string): { readonly key: string; readonly csr: string } => {
     const key = this.#worker.inside(`/request-${++this.#made}.key`);
     execFileSync('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', key]);
@@ -47,7 +49,7 @@ export class SigningRequests {
     return { key, csr: csr.toString('base64') };
   };
 
-  /** Files the request with these arguments of kubectl; returns its name in the API. */
+  /** Creates the request with these arguments for kubectl; returns its name in the API. */
   readonly file = (
     csr: string,
     as: readonly string[],
@@ -64,7 +66,7 @@ export class SigningRequests {
     return name;
   };
 
-  /** Arguments of kubectl for nobody who has a kubeconfig. */
+  /** Arguments for kubectl without any kubeconfig. */
   readonly as = (...credential: readonly string[]): readonly string[] => [
     ...['--kubeconfig', '/dev/null', '--server', this.#server],
     ...['--certificate-authority', this.#worker.inside('/etc/kubernetes/pki/ca-bundle.crt'), ...credential],
@@ -79,8 +81,8 @@ export class SigningRequests {
   readonly status = (name: string): string => this.admin('get', 'csr', name, '-o', 'jsonpath={.status}');
 
   /**
-   * The control plane cp1 comes, so much later: it is given its plan, its pods start, it registers
-   * as its kubelet would when the API answers, and applies the cluster's objects.
+   * Lets the control plane cp1 arrive after this time: it gets its plan, its pods start, it
+   * registers as its kubelet would when the API answers, and it applies the cluster's objects.
    */
   async begin({ planner, clock }: Pick<Rig, 'planner' | 'clock'>, later: Millis): Promise<void> {
     const control = this.#control;

@@ -1,7 +1,7 @@
 /**
- * A hundred machines of one cluster go the whole way against one boot host: DHCP, boot script,
- * configuration, reports, ticket, facts, plans, heartbeats. What each sends is real; kernel, etcd
- * and kubectl are words (test/simulated/machine.ts).
+ * A hundred simulated machines of one cluster boot from one boot host: DHCP, boot script,
+ * configuration, reports, ticket, facts, plans, heartbeats. Their messages are real; kernel, etcd
+ * and kubectl are simulated (test/simulated/machine.ts).
  */
 import { createHash, X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -25,8 +25,7 @@ beforeAll(async () => {
   const kubelet = join(host.state, 'kubelet');
   writeFileSync(kubelet, 'a program\n'.repeat(10_000));
   host.muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${kubelet}`);
-  // The control planes come somewhere in between, the last of them late: until then all others
-  // wait.
+  // The control planes arrive among the workers, the last one late; until then all others wait.
   const [one, two, three, ...workers] = host.machines;
   const machines = [
     ...workers.slice(0, 10),
@@ -46,13 +45,13 @@ const files = (machine: MachineResult): Readonly<Record<string, string>> => mach
 const addressOf = (name: string): string => host.machines.find((one) => one.name === name)!.address;
 const json = <T>(...words: string[]): T => JSON.parse(host.muster(...words, '-o', 'json')) as T;
 
-/** Every certificate of a machine's own among its files, by the leaf whose key it is for. */
+/** A machine's own certificates among its files, by the leaf whose key they are for. */
 function certificates(machine: MachineResult): ReadonlyMap<string, X509Certificate> {
   const byPin = new Map(Object.entries(machine.kept!.pins).map(([leaf, pin]) => [pin, leaf]));
   const found = new Map<string, X509Certificate>();
   const texts = Object.entries(files(machine)).flatMap(([path, text]) => [
     text,
-    // kubeconfigs have theirs in base64
+    // A kubeconfig has its certificate in base64.
     ...(path.endsWith('.conf')
       ? [...text.matchAll(/client-certificate-data: (\S+)/g)].map(([, data]) =>
           String(Buffer.from(data!, 'base64')),
@@ -74,18 +73,18 @@ function pinOf(certificate: X509Certificate): string {
     .digest('hex');
 }
 
-test('all come to rest, ready, at the address that is reserved for each', () => {
+test('all machines become ready at the addresses that are reserved for them', () => {
   expect(result.machines).toHaveLength(MACHINES);
   for (const { name, hostname, leased } of result.machines) {
     expect(hostname).toBe(name);
-    // To firmware, iPXE and initrd alike.
+    // Firmware, iPXE and initrd all get that address.
     expect(leased).toEqual([addressOf(name), addressOf(name), addressOf(name)]);
   }
   const { items } = json<{ items: readonly { status: { phase: string } }[] }>('get', 'machines');
   expect(items.map(({ status }) => status.phase)).toEqual(Array.from({ length: MACHINES }, () => 'ready'));
 });
 
-test('each agent has a certificate of its own, for its own key and in its own name, and the ledger says so', () => {
+test('each agent has its own certificate for its own key and name, which the ledger records', () => {
   const shown = result.machines.map(({ name, pin, certificate }) => {
     const read = new X509Certificate(certificate);
     expect(read.subject).toBe(`O=muster:agents\nCN=${name}`);
@@ -100,7 +99,7 @@ test('each machine has its own certificates of the cluster, which name it and no
   const serials: string[] = [];
   for (const machine of result.machines) {
     const own = certificates(machine);
-    // The applier's key is gone when the objects are there.
+    // The applier's key is deleted once the objects exist.
     expect([...own.keys()].sort()).toEqual(Object.keys(machine.kept!.pins).sort());
     serials.push(...[...own.values()].map(({ serialNumber }) => serialNumber));
     expect(own.get('kubelet')!.subject).toBe(`O=system:nodes\nCN=system:node:${machine.name}`);
@@ -115,7 +114,7 @@ test('each machine has its own certificates of the cluster, which name it and no
   expect(serials.length).toBe(2 * (MACHINES - 3) + 12 * 3);
 });
 
-test('a worker’s plan names itself and the control planes, and holds nothing of another worker nor a key of a CA', () => {
+test('a worker’s plan names itself and the control planes, but no other worker, and has no CA’s key', () => {
   for (const machine of result.machines) {
     expect(files(machine)['/etc/hostname']).toBe(`${machine.name}\n`);
     if (isMember(machine)) continue;
@@ -134,7 +133,7 @@ test('a worker’s plan names itself and the control planes, and holds nothing o
   }
 });
 
-test('etcd is founded once, when all three members asked; whoever came before waited for them', () => {
+test('etcd is founded once, when all three members have asked; machines that came earlier waited for them', () => {
   const members = result.machines.filter(isMember);
   const markers = members.map(({ name, kept }) => {
     const [cluster, founding, member, machine] = kept!.marker.split(' ');
@@ -151,11 +150,11 @@ test('etcd is founded once, when all three members asked; whoever came before wa
   const manifests = members.map((member) => files(member)['/etc/kubernetes/manifests/etcd.yaml']!);
   for (const manifest of manifests)
     for (const { name } of members) expect(manifest).toContain(addressOf(name));
-  // The keys of the CAs were made once.
+  // The CAs' keys were made once.
   expect(new Set(members.map((member) => files(member)['/etc/kubernetes/pki/ca.key'])).size).toBe(1);
 });
 
-test('every machine fetched what its plan names from this boot host, and nobody was refused anything', () => {
+test('every machine fetched what its plan names from this boot host, and no request was refused', () => {
   expect(result.machines.map(({ fetched }) => fetched)).toEqual(Array.from({ length: MACHINES }, () => 1));
   const events = json<readonly { kind: string; subject: string }[]>('events');
   expect(new Set(events.map(({ kind }) => kind))).toContain('agent.certificate');

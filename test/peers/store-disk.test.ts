@@ -1,6 +1,6 @@
 /**
- * The store on a real file system that is full, or read-only: a small tmpfs of this stage's own
- * mount namespace.
+ * The store on a real file system that is full or read-only: a small tmpfs in this process's mount
+ * namespace.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
@@ -23,13 +23,13 @@ afterAll(async () => {
   execFileSync('umount', [MOUNT]);
 });
 
-/** Takes all room that the file system has left. */
+/** Fills the rest of the file system. */
 function fill(): void {
   const { bavail, bsize } = statfsSync(MOUNT);
   writeFileSync(FILLER, Buffer.alloc(Number(bavail) * Number(bsize)));
 }
 
-test('a full disk fails commits with E_STORE_WRITE; reads go on; freed room is used without a restart', async () => {
+test('on a full disk commits fail with E_STORE_WRITE and reads work; freed room is used without a restart', async () => {
   await store.commit([{ key: 'before', put: '1' }]);
   fill();
   const codes = await Promise.all(
@@ -42,7 +42,7 @@ test('a full disk fails commits with E_STORE_WRITE; reads go on; freed room is u
   expect((await store.list('')).records.map((record) => record.key)).toEqual(['after', 'before']);
 });
 
-test('what was acknowledged on a disk that ran full is there when the store is opened again', async () => {
+test('commits that were acknowledged before the disk was full are there when the store is opened again', async () => {
   const acknowledged: string[] = [];
   let refused = 0;
   for (let i = 0; i < 40; i++) {

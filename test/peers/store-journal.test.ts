@@ -26,7 +26,7 @@ const start = async () => {
   return { events, journal };
 };
 
-test('what fits before the disk is full and after there is room again is read back whole', async () => {
+test('events from before the disk was full and after it had room again are read back complete', async () => {
   writeFileSync(FILLER, Buffer.alloc(150 * 1024));
   const first = await start();
   const record = (count: number) => {

@@ -9,7 +9,8 @@ const ROUNDS = 15;
 const CHILD = new URL('store-writer.ts', import.meta.url).pathname;
 
 /**
- * A small generator with a fixed seed, so that a failure can be repeated as far as a kill can be.
+ * A random generator with a fixed seed, so that a failure can be repeated as far as the timing of a
+ * kill allows.
  */
 function random(seed: number): () => number {
   let state = seed;
@@ -19,7 +20,7 @@ function random(seed: number): () => number {
   };
 }
 
-/** When to kill: after so many acknowledged commits, or so long after the start, opened or not. */
+/** When to kill: after this many acknowledged commits, or this long after the start. */
 type Moment = { readonly acknowledgements: number } | { readonly afterMs: number };
 
 /** Lets a child write to the store and kills it; returns the keys that it saw acknowledged. */
@@ -41,7 +42,7 @@ async function writeUntilKilled(path: string, round: number, moment: Moment): Pr
     .slice(1, -1);
 }
 
-test(`a server killed ${ROUNDS} times at any moment loses nothing that it acknowledged, and opens again`, async () => {
+test(`a store that is killed ${ROUNDS} times at any moment loses nothing that it acknowledged, and opens again`, async () => {
   const directory = await temporaryDirectory();
   const path = join(directory, 'store.sqlite');
   const next = random(20261120);
@@ -52,7 +53,8 @@ test(`a server killed ${ROUNDS} times at any moment loses nothing that it acknow
         ? { afterMs: 40 + next() * 200 }
         : { acknowledgements: 1 + Math.floor(next() ** 2 * 3000) };
     acknowledged.push(...(await writeUntilKilled(path, round, moment)));
-    // Sometimes the next server opens what the killed one left, sometimes we do.
+    // Sometimes the next writer opens the store that the killed one left, sometimes this process
+    // does.
     if (round % 3 < 2 && round < ROUNDS - 1) continue;
     const store = await openAt(path, { keptRevisions: 2000 });
     const { records } = await store.list('');

@@ -17,8 +17,7 @@ const store = await openSqliteStore({
 say('open\n');
 
 /**
- * Has left this process when it returns, so that a kill cannot take it back; waits while the parent
- * does not read.
+ * Writes synchronously, so that a kill cannot lose the line; waits while the parent does not read.
  */
 function say(text: string): void {
   for (let rest = Buffer.from(text); rest.length > 0; ) {

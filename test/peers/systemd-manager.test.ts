@@ -1,7 +1,7 @@
 /**
- * The unit as it is shipped under a real systemd: sandbox, sockets by the generator, reload,
- * restart, activation. In namespaces of its own with the host's file system read-only
- * (systemd-guest.sh). Root, inside scripts/in-namespace.sh.
+ * The shipped unit under a real systemd: sandbox, sockets by the generator, reload, restart,
+ * activation. It runs in its own namespaces with the host's file system read-only
+ * (systemd-guest.sh). Needs root and scripts/in-namespace.sh.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -34,7 +34,7 @@ const fact = (name: string): string => {
 };
 
 describe('the service under systemd', () => {
-  it('starts in its sandbox, without a capability, and reports what it serves', () => {
+  it('under systemd the service starts in its sandbox without capabilities and reports what it serves', () => {
     expect(fact('state')).toBe('active');
     expect(fact('status')).toMatch(/^1 network,/);
     expect(fact('uid')).toBe('muster');
@@ -42,27 +42,27 @@ describe('the service under systemd', () => {
     expect(fact('seccomp')).toBe('2');
   });
 
-  it('has its sockets from the manager, bound to the interface', () => {
+  it('under systemd the service gets its sockets from the manager, bound to the interface', () => {
     expect(fact('bound')).toBe('rack0:4011 rack0:67 rack0:69');
     expect(fact('http')).toBe('200');
   });
 
-  it('is ready for operators of its group', () => {
+  it('under systemd the service is ready for operators of its group', () => {
     expect(fact('socket')).toBe('660 muster muster');
     expect(fact('muster')).toMatch(/^muster [0-9.]+: ready/);
   });
 
-  it('reloads, and says so when a document is invalid', () => {
+  it('systemctl reload reloads the service, and reports an invalid document', () => {
     expect(fact('reload')).toBe('0');
     expect(fact('reload of nonsense')).not.toBe('0');
   });
 
-  it('stops well, and is started again by the next machine that asks', () => {
+  it('the stopped service ends cleanly and is started again by the next machine’s request', () => {
     expect(fact('stopped')).toBe('inactive success');
     expect(fact('http starts it')).toBe('200 active');
   });
 
-  it('listens on another interface after daemon-reload and restart', () => {
+  it('the service listens on another interface after daemon-reload and restart', () => {
     expect(fact('with another interface')).toBe('0 3');
   });
 });

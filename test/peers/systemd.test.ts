@@ -1,6 +1,6 @@
 /**
- * The installed form under the service manager's contract: units that systemd accepts and rates,
- * sockets passed on, sd_notify(3), no privilege left. Root, inside scripts/in-namespace.sh.
+ * The installed server and its units: systemd accepts and rates the units, sockets are passed on,
+ * sd_notify(3) is used, and no privilege is left. Needs root and scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -15,9 +15,9 @@ const lib = path.join(dest, 'usr/lib/muster');
 const muster = path.join(dest, 'usr/bin/muster');
 
 beforeAll(() => {
-  // The service runs as somebody else and must be able to get here.
+  // The service runs as another user, who must be able to reach these files.
   fs.chmodSync(dir, 0o755);
-  // A host where new files are for their owner only.
+  // The umask of a host on which new files are only for their owner.
   const umask = process.umask(0o077);
   execFileSync('make', ['install', `DESTDIR=${dest}`], { stdio: ['ignore', 'ignore', 'inherit'] });
   process.umask(umask);
@@ -44,7 +44,7 @@ function generate(settings: string): { readonly units: string; readonly complain
 }
 
 describe('the installed form', () => {
-  it('can be read by all and written by its owner only, whatever the umask of whoever installed it', () => {
+  it('installed files can be read by all users and written only by their owner, whatever the umask', () => {
     const found = (...tests: string[]) =>
       execFileSync('find', [dest, '!', '-type', 'l', ...tests], { encoding: 'utf8' });
     expect(found('!', '-perm', '-444')).toBe('');
@@ -52,7 +52,7 @@ describe('the installed form', () => {
     expect(found('-perm', '/022')).toBe('');
   });
 
-  it('keeps the images that it builds where caches are, not below its own files', () => {
+  it('the installed form builds images in a cache directory, not below its own files', () => {
     for (const recipe of ['debian', 'probe']) {
       const words = [path.join(lib, 'images', recipe, 'build.sh'), '--print-directory'];
       const directory = execFileSync('sh', words, { encoding: 'utf8' });
@@ -62,7 +62,7 @@ describe('the installed form', () => {
 });
 
 describe('the units', () => {
-  it('have an exposure of at most 2.0, as systemd-analyze rates them', () => {
+  it('systemd-analyze rates the units’ exposure at 2.0 or less', () => {
     const unit = path.join(dest, 'usr/lib/systemd/system/muster.service');
     const rated = spawnSync(
       'systemd-analyze',
@@ -73,10 +73,10 @@ describe('the units', () => {
     expect(rated.status).toBe(0);
   });
 
-  it('are accepted by systemd-analyze without a word', () => {
+  it('systemd-analyze accepts the units without a message', () => {
     const { units } = generate('MUSTER_INTERFACE=lo\n');
     const service = fs.readFileSync(path.join(dest, 'usr/lib/systemd/system/muster.service'), 'utf8');
-    // Verify looks for the command where it will be.
+    // systemd-analyze verify looks for the command at its installed path.
     fs.writeFileSync(path.join(units, 'muster.service'), service.replaceAll('/usr/bin/muster', muster));
     const files = fs.readdirSync(units).filter((name) => /\.(service|socket)$/.test(name));
     expect(files.sort()).toEqual([
@@ -95,7 +95,7 @@ describe('the units', () => {
     expect(verified.status).toBe(0);
   });
 
-  it('have one socket for each port and interface, named as the server expects them', () => {
+  it('the units have one socket for each port and interface, with the names that the server expects', () => {
     const { units } = generate('# x\nMUSTER_INTERFACE="br-lan, eth0.10"\nMUSTER_HTTP_PORT=81\n');
     const read = (name: string): string => fs.readFileSync(path.join(units, name), 'utf8');
     expect(read('muster-dhcp@br-lan.socket')).toMatch(
@@ -109,7 +109,7 @@ describe('the units', () => {
     );
   });
 
-  it('leave out what is no interface, with a message, and never listen everywhere instead', () => {
+  it('the generator leaves out an invalid interface with a message, and never listens on all interfaces instead', () => {
     const { units, complaints } = generate(
       'MUSTER_INTERFACE=a/b,$(id),averylonginterfacename,eth1\nMUSTER_HTTP_PORT=x\n',
     );
@@ -125,7 +125,7 @@ describe('the units', () => {
   });
 });
 
-/** Lines of a stream, one by one; waits at most `seconds` for each. */
+/** Reads the lines of a stream one by one; waits at most `seconds` for each. */
 function linesOf(child: ChildProcess): (fits: RegExp, seconds?: number) => Promise<string> {
   const lines: string[] = [];
   let wake = (): void => {};
@@ -182,8 +182,8 @@ describe('the service', () => {
     children.push(manager);
     heard = linesOf(manager);
     await heard(/^listening$/);
-    // As systemd does it: sockets bound first, then the service without any privilege, as another
-    // user.
+    // Like systemd: binds the sockets first, then starts the service as another user without
+    // privileges.
     const unprivileged = path.join(dir, 'unprivileged');
     const drop = `setpriv --reuid ${NOBODY} --regid ${NOBODY} --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all`;
     fs.writeFileSync(unprivileged, `#!/bin/sh\nexec ${drop} ${lib}/node/bin/node "$@"\n`, { mode: 0o755 });
@@ -213,11 +213,11 @@ describe('the service', () => {
     children.push(service);
   });
 
-  it('says when it is ready, and how it does, to the service manager', async () => {
+  it('the service reports readiness and status to the service manager', async () => {
     expect(await heard(/READY=1/)).toContain('STATUS=1 network,');
   });
 
-  it('runs as another user without a capability, its ports bound to the interface', () => {
+  it('the service runs as another user without capabilities, with its ports bound to the interface', () => {
     const status = fs.readFileSync(`/proc/${service.pid}/status`, 'utf8');
     expect(status).toMatch(/^Uid:\t65534\t65534\t65534\t65534$/m);
     for (const set of ['CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
@@ -227,7 +227,7 @@ describe('the service', () => {
     for (const port of [67, 69, 4011]) expect(bound).toContain(`%rack0:${port} `);
   });
 
-  it('lets its operators in, and nobody else', () => {
+  it('the service’s socket admits its operators and nobody else', () => {
     expect(fs.statSync(socket).mode & 0o777).toBe(0o660);
     expect(cli('status')).toMatchObject({ status: 0, stdout: expect.stringContaining('ready') });
     const stranger = spawnSync(
@@ -250,15 +250,15 @@ describe('the service', () => {
     expect(stranger.stderr).toMatch(/neither root nor in group muster \(E_PERMISSION\)\n.*adduser/);
   });
 
-  it('answers machines on the inherited socket', async () => {
+  it('the service answers machines on the inherited socket', async () => {
     expect((await fetch('http://10.88.0.1:8080/boot.ipxe')).status).toBe(200);
   });
 
-  it('keeps the watchdog content', async () => {
+  it('the service sends the watchdog’s keep-alives in time', async () => {
     expect(await heard(/WATCHDOG=1/)).toBe('WATCHDOG=1');
   });
 
-  it('reloads on SIGHUP and on the command, and says so', async () => {
+  it('the service reloads on SIGHUP and on `muster reload`, and reports it', async () => {
     fs.writeFileSync(
       path.join(config, 'profile.yaml'),
       'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: waits}\nspec: {boot: hold}\n',
@@ -274,7 +274,7 @@ describe('the service', () => {
     expect(cli('get', 'profiles', '-o', 'name').stdout).toBe('profile/waits\n');
   });
 
-  it('refuses to start a second server on the same socket, and leaves the first alone', () => {
+  it('a second server on the same socket is refused, and the first continues', () => {
     const second = spawnSync(muster, ['serve', '--state', path.join(dir, 'other'), '--socket', socket], {
       encoding: 'utf8',
       env: { PATH: process.env.PATH, LISTEN_FDS: '0', MUSTER_HTTP_PORT: '8099' },
@@ -285,7 +285,7 @@ describe('the service', () => {
     expect(cli('status').status).toBe(0);
   });
 
-  it('stops on SIGTERM: says so, ends well, leaves no socket', async () => {
+  it('on SIGTERM the service reports that it stops, ends with success and removes its socket', async () => {
     const ended = exit(service);
     service.kill('SIGTERM');
     await heard(/STOPPING=1/);
@@ -296,7 +296,7 @@ describe('the service', () => {
 });
 
 describe('activation', () => {
-  it('by systemd-socket-activate: the first request of a machine starts the server and is answered', async () => {
+  it('under systemd-socket-activate a machine’s first request starts the server and is answered', async () => {
     const state = path.join(dir, 'activated');
     const activator = spawn(
       'systemd-socket-activate',

@@ -1,5 +1,5 @@
 /**
- * A bad network for TFTP: loses, doubles and reorders datagrams between client and server on
+ * A bad network for TFTP: loses, duplicates and reorders datagrams between client and server on
  * loopback.
  */
 import { createSocket, type Socket } from 'node:dgram';

@@ -1,5 +1,6 @@
 /**
- * TFTP with other projects' clients: the shipped command, a bad network, and many at the same time.
+ * TFTP with other projects' clients: the shipped command, a bad network, and many concurrent
+ * clients.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -149,13 +150,16 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
     }
   });
 
-  it.each(['tftp-hpa', 'curl', 'atftp, windowsize 8'])('rolls over for %s', async (client) => {
-    const to = copy();
-    const { output } = await run('tftpclient', CLIENTS[client]!('rolls-over', to, '10.79.0.1', 69));
-    expect(fetched(to), output).toBe(expected['rolls-over']);
-  });
+  it.each(['tftp-hpa', 'curl', 'atftp, windowsize 8'])(
+    'block numbers roll over after 65,535 for %s',
+    async (client) => {
+      const to = copy();
+      const { output } = await run('tftpclient', CLIENTS[client]!('rolls-over', to, '10.79.0.1', 69));
+      expect(fetched(to), output).toBe(expected['rolls-over']);
+    },
+  );
 
-  it('answers from the address that the request was sent to, and records which machine got which file', async () => {
+  it('TFTP answers from the address that the request was sent to, and records which machine got which file', async () => {
     const served = await muster.event(
       'served',
       ({ kind, fields }) => kind === 'tftp.served' && fields?.file === 'one-mib',
@@ -166,7 +170,7 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
     });
   });
 
-  it('refuses to write and to leave its directory', async () => {
+  it('TFTP refuses to write and to leave its directory', async () => {
     writeFileSync(join(HOME, 'up'), 'x');
     const put = await run('tftpclient', ['tftp', '10.79.0.1', '69', '-c', 'put', join(HOME, 'up'), 'up']);
     expect(put.output).toMatch(/read-only/);
@@ -176,7 +180,7 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
     }
   });
 
-  it('ignores a request that was broadcast (RFC 1123 §4.2.3.5)', async () => {
+  it('TFTP ignores a request that was broadcast (RFC 1123 §4.2.3.5)', async () => {
     const script = `
       use Socket; use IO::Select;
       socket(my $s, PF_INET, SOCK_DGRAM, 0); setsockopt($s, SOL_SOCKET, SO_BROADCAST, 1);
@@ -197,7 +201,7 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
   });
 
   // This test stops the command, so it is the last one.
-  it('a slow client gets its whole file, across a reload and while the server stops, which accepts no other request', async () => {
+  it('a slow client gets its whole file across a reload and while the server stops, which accepts no other request', async () => {
     const [first, second] = [join(HOME, 'go-1'), join(HOME, 'go-2')];
     const asked = (go: string) =>
       expect.poll(() => existsSync(`${go}.asked`), { timeout: 20_000 }).toBe(true);
@@ -272,7 +276,7 @@ describe('in one process', () => {
     expect(fetched(to), output).toBe(expected[name]);
   });
 
-  it('two hundred clients fetch at the same time, each its file', async () => {
+  it('two hundred concurrent clients each fetch their own file', async () => {
     const began = events.length;
     const results = await Promise.all(
       Array.from({ length: 200 }, async (_, n) => {

@@ -1,6 +1,6 @@
 /**
- * Runs a script as the first process of new namespaces, where it becomes a systemd of its own.
- * Root, inside scripts/in-namespace.sh.
+ * Runs a script as the first process of new namespaces, where it starts its own systemd. Needs root
+ * and scripts/in-namespace.sh.
  */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -10,8 +10,7 @@ import { vi } from 'vitest';
 const NAMESPACES = 'unshare --net --mount --pid --ipc --uts --cgroup --fork --kill-child --mount-proc';
 
 /**
- * Where control groups of the second version are, on hosts that have only those and on those that
- * have both.
+ * The mount point of cgroup v2, on hosts with only v2 and on hosts with both versions.
  */
 function cgroupRoot(): string {
   const line = fs
@@ -30,8 +29,8 @@ async function removeGroup(group: string): Promise<void> {
 }
 
 /**
- * `script` of this directory with `words`; everything that it and its systemd said. Ended after 90
- * s.
+ * Runs `script` of this directory with `words`; returns the output of it and its systemd. Kills it
+ * after 90 s.
  */
 export async function underSystemd(script: string, words: readonly string[]): Promise<string> {
   const group = path.join(cgroupRoot(), `muster-test-${process.pid}-${script.replace(/\W/g, '-')}`);

@@ -1,5 +1,5 @@
 /**
- * Peers that `scripts/packages.sh` unpacked instead of installing: daemons that Debian would start.
+ * Peers that `scripts/packages.sh` unpacks instead of installing, because Debian would start them.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -7,13 +7,13 @@ import { join, resolve } from 'node:path';
 export interface Unpacked {
   /** Absolute path of the program. */
   readonly command: string;
-  /** Environment in which it finds the libraries that came with it. */
+  /** Environment in which it finds the libraries of its package. */
   readonly env: NodeJS.ProcessEnv;
 }
 
 /**
- * A program of an unpacked package, e.g. `unpacked('dnsmasq-base', 'usr/sbin/dnsmasq')`. Throws
- * when it is not there.
+ * Returns a program of an unpacked package, e.g. `unpacked('dnsmasq-base', 'usr/sbin/dnsmasq')`.
+ * Throws when it does not exist.
  */
 export function unpacked(name: string, path: string): Unpacked {
   const root = resolve('.cache/peers', name);
