@@ -1,6 +1,6 @@
 /**
- * The boot host's own client certificates for clusters. They are made again in every life of the
- * server; their private keys are never stored.
+ * The boot host's own client certificates for clusters. They are made again whenever the server
+ * starts; their private keys are never stored.
  */
 import type { Clock } from '../base/clock.ts';
 import { type AuthorityName, leafOf } from '../pki/hierarchy.ts';
@@ -20,8 +20,8 @@ export interface BootHostDeps {
 const USED_MS = 3_600_000;
 
 /**
- * Returns a function that resolves with the boot host's credentials for a cluster; they are made
- * when they are first needed.
+ * Returns a function that resolves with the boot host's credentials for a cluster. Credentials are
+ * made when they are first needed.
  *
  * @throws {MusterError} E_NO_KEYS (the returned function) when the cluster has no keys yet.
  */
@@ -32,8 +32,8 @@ export function bootHostCredentials(
 ): (cluster: string) => Promise<Credentials> {
   const held = new Map<string, { readonly until: number; readonly made: Promise<Credentials> }>();
   /**
-   * Earlier certificates in the ledger of issued ones. They are deleted after they have expired;
-   * otherwise a year would leave thousands of entries.
+   * Earlier certificates in the ledger of issued certificates. They are deleted after they have
+   * expired; otherwise the ledger would grow by thousands of entries in a year.
    */
   const entries = new Map<string, readonly IssuedCertificate[]>();
   const issue = async (cluster: string): Promise<Credentials> => {

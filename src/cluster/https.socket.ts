@@ -33,8 +33,10 @@ export interface Answer {
 }
 
 /**
- * Resolves with the answer, whatever its status. Rejects when there is no whole answer in time, or
- * with E_TOO_LARGE when it has more than `limit` octets.
+ * Sends one request, and resolves with the answer, whatever its status.
+ *
+ * @throws {MusterError} E_TOO_LARGE when the answer has more than `limit` octets. It also rejects
+ *   when the answer is not complete in time or the connection fails.
  */
 export function ask(url: string, credentials: Credentials, sent: Sent): Promise<Answer> {
   const { method, body, patience, limit, signal, agent = false } = sent;

@@ -1,6 +1,6 @@
 /**
- * Speaks to a cluster's API servers, each by its own address, with an admin certificate that is
- * used for an hour.
+ * Sends requests to a cluster's API servers, each at its own address, with an admin certificate
+ * that is used for an hour.
  */
 import { fieldsOf, parsed, textOf } from '../base/foreign-json.ts';
 import { urlHost } from '../base/ip.ts';
@@ -18,7 +18,10 @@ interface KubeDeps extends BootHostDeps {
   readonly signal: AbortSignal;
 }
 
-/** Returns a function from a cluster and a control plane's address to its API server. */
+/**
+ * Returns a function that makes the client of one API server, from its cluster and its control
+ * plane's address.
+ */
 export function createKubes({ signal, ...deps }: KubeDeps): (cluster: string, address: string) => Kube {
   const credentials = bootHostCredentials(deps, 'muster-admin', 'ca');
   return (cluster, address) =>
@@ -35,7 +38,7 @@ export function createKubes({ signal, ...deps }: KubeDeps): (cluster: string, ad
     };
 }
 
-/** The answer, or throws KubeRefusal when its status is not a success. */
+/** Returns the answer, or throws KubeRefusal when the status is not a success. */
 function accepted({ status, text, date }: Answer, now: number): KubeAnswer {
   const body = parsed(text);
   if (status >= 200 && status < 300) return { body, text, date: date ?? now };

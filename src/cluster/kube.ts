@@ -32,8 +32,8 @@ export interface KubeCall {
 export type Kube = (path: string, call?: KubeCall) => Promise<KubeAnswer>;
 
 /**
- * Resolves with the first API server that answers that it is ready. Rejects with one of their
- * errors when none is.
+ * Resolves with the first API server that reports that it is ready. When none is ready, rejects
+ * with the error of one of them.
  */
 export async function firstReady(kubes: readonly Kube[]): Promise<Kube> {
   const asked = kubes.map(async (kube) => {

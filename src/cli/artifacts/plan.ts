@@ -73,7 +73,7 @@ export function planned(
 }
 
 /**
- * The full specification of a cluster, from the server's documents.
+ * The resolved specification of a cluster, from the server's documents.
  *
  * @throws {MusterError} E_NOT_FOUND, and E_CLUSTER when it is incomplete or has no Kubernetes
  */

@@ -32,7 +32,7 @@ export interface GetOptions extends ServerOptions {
   readonly watch?: boolean;
   /** False with --no-headers. */
   readonly headers?: boolean;
-  /** The full specification of a cluster. */
+  /** The resolved specification of a cluster. */
   readonly full?: boolean;
 }
 

@@ -1,7 +1,8 @@
 /**
  * Records which bundle of in-cluster objects each control plane has applied. A control plane gets a
- * credential, valid for an hour and with all rights, only for a bundle that it has not applied yet.
- * It removes the credential when it is done, and Muster sees by its absence that it is.
+ * credential, which is valid for an hour and has all rights, only for a bundle that it has not
+ * applied yet. When it has applied the bundle it removes the credential, and Muster sees that the
+ * key is gone.
  */
 import { z } from 'zod';
 import type { AgentFacts } from '../../agent/facts.ts';
@@ -16,26 +17,31 @@ const record = z.strictObject({
   v: z.literal(1),
   /** The bundle that the credential was given for. */
   digest: z.string(),
-  /** The boot in which it was given: a key that is gone after a reboot proves nothing. */
+  /**
+   * The boot in which it was given. After a reboot the key is gone in any case, which proves
+   * nothing.
+   */
   bootId: z.string(),
   done: z.boolean(),
-  /** When it was first given for this bundle, ms since 1970. Older versions did not write it. */
+  /**
+   * When it was first given for this bundle, ms since 1970. Records of older versions lack this.
+   */
   since: z.number().optional(),
-  /** Until it is done: why the API refused them last, in kubectl's words. */
+  /** kubectl's message when the API last refused the objects; absent once they are applied. */
   says: z.string().optional(),
 });
 type AppliedRecord = z.output<typeof record>;
 
-/** `write` is stored before anything else happens. */
+/** The result of {@link applying}. `write` is stored before anything else happens. */
 interface Applying {
-  /** due: the machine needs a credential and the unit that applies. */
+  /** `due`: the machine needs a credential and the unit that applies the objects. */
   readonly state: 'done' | 'due';
   readonly write?: AppliedRecord;
 }
 
 /**
- * Whether a control plane has to apply the bundle with this digest, and what to record. `now`: ms
- * since 1970. Pure.
+ * Decides whether a control plane has to apply the bundle with this digest, and what to record.
+ * `now`: ms since 1970. Pure.
  */
 export function applying(
   known: AppliedRecord | undefined,
@@ -61,6 +67,7 @@ export interface AppliedObjects {
   known(cluster: string, machine: string): Promise<AppliedRecord | undefined>;
 }
 
+/** Opens the records in the store; a record that cannot be read counts as absent and is logged. */
 export function openAppliedObjects({
   store,
   log,
@@ -89,7 +96,7 @@ export function openAppliedObjects({
   };
 }
 
-/** Undefined when it is not a record of a version known here. */
+/** Reads a stored record; undefined when its text is not a record of a version known here. */
 export function readApplied(text: string): AppliedRecord | undefined {
   try {
     return record.safeParse(JSON.parse(text)).data;

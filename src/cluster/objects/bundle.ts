@@ -26,7 +26,7 @@ const NETWORK: Readonly<
   none: () => [],
 };
 
-/** `caBundle`: the cluster's CA, every trusted generation, PEM. */
+/** Makes the bundle. `caBundle`: every trusted generation of the cluster's CA, PEM. */
 export function bundleOf(resolved: ResolvedCluster, caBundle: string): Bundle {
   return {
     applied: [
@@ -44,6 +44,6 @@ export function bundleOf(resolved: ResolvedCluster, caBundle: string): Bundle {
   };
 }
 
-/** The objects as YAML documents, as kubectl reads them. */
+/** The objects as a text of YAML documents, which kubectl reads. */
 export const manifestText = (objects: readonly KubeObject[]): string =>
   objects.map((object) => yamlText(asPlain(object))).join('---\n');

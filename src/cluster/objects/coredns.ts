@@ -30,7 +30,7 @@ const corefile = (dnsDomain: string): string => `.:53 {
 }
 `;
 
-/** The Corefile. Operators edit it, so it is created only when it is missing. */
+/** The ConfigMap with the Corefile. Operators edit it, so it is created only when it is missing. */
 export const corednsConfig = (resolved: ResolvedCluster): KubeObject =>
   configMap('coredns', SYSTEM, { Corefile: corefile(resolved.dnsDomain) });
 
@@ -47,8 +47,8 @@ const probe = (path: string, at: string, failureThreshold: number, timing: objec
 });
 
 /**
- * Two replicas, so that one may fail. Proposed, not enforced: an operator or an autoscaler may set
- * another number, as with kubeadm.
+ * Two replicas, so that one may fail. The number is proposed, not enforced: as with kubeadm, an
+ * operator or an autoscaler may set another number.
  */
 export const corednsReplicas: KubeObject = {
   apiVersion: 'apps/v1',
@@ -151,6 +151,7 @@ const service = (resolved: ResolvedCluster): KubeObject => ({
   },
 });
 
+/** The objects of CoreDNS, without its ConfigMap. */
 export const corednsObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   serviceAccount('coredns', SYSTEM),
   clusterRole(

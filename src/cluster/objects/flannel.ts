@@ -1,6 +1,6 @@
 /**
  * Flannel, the network between pods: a VXLAN between the machines, with the pod networks that
- * kube-controller-manager gave to the nodes. It reaches the API on its own machine, so that it does
+ * kube-controller-manager gave to the nodes. Flannel reaches the API on its own machine, so it does
  * not need a working Service network.
  */
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
@@ -20,8 +20,8 @@ const SPACE = 'kube-flannel';
 const LABEL = { app: 'flannel', tier: 'node' } as const;
 
 /**
- * The CNI configuration that the runtime uses for each pod. The plan writes it to the machine, so
- * that no image needs a program that copies files.
+ * The CNI configuration that the runtime uses for each pod. The plan writes this file to the
+ * machine, so no image needs a program that copies files.
  */
 export const FLANNEL_CNI = {
   name: 'cbr0',
@@ -41,7 +41,7 @@ function networkConfiguration({ networks: { pods } }: ResolvedCluster): unknown 
     ...(ipv4 === undefined ? { EnableIPv4: false } : { Network: ipv4 }),
     ...(ipv6 !== undefined && { EnableIPv6: true, IPv6Network: ipv6 }),
     EnableNFTables: false,
-    // VXLAN's own port (RFC 7348) instead of the kernel's older 8472.
+    // VXLAN's registered port (RFC 7348) instead of the kernel's older default, 8472.
     Backend: { Type: 'vxlan', Port: 4789 },
   };
 }
@@ -97,7 +97,7 @@ export const flannelObjects = (resolved: ResolvedCluster): readonly KubeObject[]
   {
     apiVersion: 'v1',
     kind: 'Namespace',
-    // Flannel's pods use the host's network and capabilities, which other levels forbid.
+    // Flannel's pods use the host's network and capabilities, which the stricter levels forbid.
     metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' }, name: SPACE },
   },
   serviceAccount('flannel', SPACE),

@@ -28,7 +28,7 @@ const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 /** The API on every machine: kube-apiserver on control planes, the balancer on workers. */
 const LOCAL_API = `https://127.0.0.1:${API_PORT}`;
 
-/** Fields in alphabetical order, because kubeadm's annotation is a digest of the text. */
+/** The fields are in alphabetical order, because kubeadm's annotation is a digest of the text. */
 const proxyConfiguration = ({ kubeProxy: { config } }: ResolvedCluster): string =>
   yamlText(
     Object.fromEntries(

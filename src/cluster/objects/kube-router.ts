@@ -1,7 +1,8 @@
 /**
- * kube-router, in one of two uses: as the network between pods (routes by BGP between the machines)
- * together with network policies, or only as the firewall for network policies next to another
- * network. Services stay with kube-proxy. It reaches the API on its own machine, as flannel does.
+ * kube-router in one of two uses: as the network between pods (routes by BGP between the machines)
+ * together with network policies, or only as the firewall for network policies next to another pod
+ * network. Services are left to kube-proxy. kube-router reaches the API on its own machine, as
+ * flannel does.
  */
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import {
@@ -25,8 +26,8 @@ const CNI_DIRECTORY = '/etc/cni/net.d';
 const CNI_FILE = `${CNI_DIRECTORY}/10-kuberouter.conflist`;
 
 /**
- * The CNI configuration. kube-router writes the node's pod network into it, so an init container
- * puts it there once; the plan would overwrite that change.
+ * The CNI configuration. kube-router writes the node's pod network into this file, so an init
+ * container installs it once; the plan would overwrite that change.
  */
 const CNI = {
   cniVersion: '0.3.1',
@@ -54,18 +55,20 @@ function args({ networks: { pods, services } }: ResolvedCluster, routes: boolean
     '--run-firewall=true',
     '--run-service-proxy=false',
     '--run-loadbalancer=false',
-    // Without it peers exchange routes of their own address's family only (bgp_peers.go of 2.5).
+    // Without this flag peers exchange only routes of their own address's family (bgp_peers.go of
+    // 2.5).
     ...(routes ? ['--bgp-graceful-restart=true'] : []),
     `--enable-ipv4=${ipv4}`,
     `--enable-ipv6=${ipv6}`,
-    // A router id has the form of an IPv4 address; a node without one gets it from its name.
+    // A router id has the form of an IPv4 address; kube-router derives one from the node's name.
     ...(routes && !ipv4 ? ['--router-id=generate'] : []),
     ...services.map((network) => `--service-cluster-ip-range=${network}`),
   ];
 }
 
 /**
- * What kube-router needs as the network. As a firewall it leaves CNI's directory to the network.
+ * What kube-router needs as the pod network. When it is only a firewall, the other network owns
+ * CNI's directory.
  */
 const ROUTES = {
   env: [{ name: 'KUBE_ROUTER_CNI_CONF_FILE', value: CNI_FILE }],

@@ -23,14 +23,14 @@ import {
 } from './object.ts';
 
 const SYSTEM = 'kube-system';
-/** The group of tokens that `kubeadm token create` makes; Muster makes none of these itself. */
+/** The group of tokens that `kubeadm token create` makes. Muster makes no token of this group. */
 const TOKENS = group('system:bootstrappers:kubeadm:default-node-token');
 const NODES = group('system:nodes');
 const APPROVED = 'system:certificates.k8s.io:certificatesigningrequests';
 
 /**
- * The annotation by which kubeadm recognises a component's ConfigMap as unchanged, so that it
- * upgrades it: a digest of its data, in the order of the keys.
+ * The annotation by which kubeadm recognises that nobody edited a component's ConfigMap, so that it
+ * may upgrade it: a digest of the ConfigMap's data, in the order of the keys.
  */
 export function componentHash(data: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const hash = createHash('sha256');
@@ -42,8 +42,8 @@ const endpointUrl = ({ endpoint }: ResolvedCluster): string =>
   `https://${urlHost(endpoint.host)}:${endpoint.port}`;
 
 /**
- * Flags that kubeadm has to keep when it writes the manifest. Without them kube-apiserver cannot
- * read Secrets, keeps no audit log and admits every pod.
+ * Flags that kubeadm has to keep when it writes kube-apiserver's manifest. Without these flags
+ * kube-apiserver cannot read Secrets, writes no audit log and admits every pod.
  */
 const KEPT = /^(encryption-provider-config|admission-control-config-file|audit-.*)$/;
 
@@ -103,8 +103,8 @@ function clusterConfiguration(resolved: ResolvedCluster): Plain {
 }
 
 /**
- * kubelet's settings for machines that join with kubeadm: without the files that only Muster
- * installs (the serving certificate, the trust bundle, the link to the machine's resolv.conf).
+ * kubelet's settings for machines that join with kubeadm. They leave out the files that only Muster
+ * installs: the serving certificate, the trust bundle, the link to the machine's resolv.conf.
  */
 function sharedKubeletConfiguration({ kubelet: { config } }: ResolvedCluster): Plain {
   const {
@@ -123,7 +123,7 @@ function sharedKubeletConfiguration({ kubelet: { config } }: ResolvedCluster): P
   return Object.fromEntries(Object.entries(shared).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** What anyone may read before joining: the API's address and its CA. */
+/** A kubeconfig that anyone may read before joining: the API's address and its CA. */
 const clusterInfo = (resolved: ResolvedCluster, caBundle: string): Plain => ({
   apiVersion: 'v1',
   clusters: [

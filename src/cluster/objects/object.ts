@@ -85,7 +85,7 @@ export const bindCluster = (name: string, to: string, ...subjects: readonly Subj
   subjects,
 });
 
-/** Binds to the Role of the same name in the same namespace. */
+/** Binds the subjects to the Role of the same name in the same namespace. */
 export const bindRole = (name: string, namespace: string, ...subjects: readonly Subject[]): KubeObject => ({
   apiVersion: `${RBAC}/v1`,
   kind: 'RoleBinding',
@@ -107,13 +107,16 @@ interface NodePods {
   readonly spec?: object;
 }
 
-/** Tolerates the taints of every node, control planes and nodes that are not ready included. */
+/** Tolerates the taints of every node, including control planes and nodes that are not ready. */
 const ANY_NODE = [
   { effect: 'NoSchedule', operator: 'Exists' },
   { effect: 'NoExecute', operator: 'Exists' },
 ];
 
-/** A DaemonSet for what every Linux node needs: on the host's network, never evicted for others. */
+/**
+ * A DaemonSet for a program that every Linux node needs: it uses the host's network, and its pods
+ * are never evicted in favour of others.
+ */
 export const nodeDaemonSet = (pods: NodePods): KubeObject => ({
   apiVersion: 'apps/v1',
   kind: 'DaemonSet',

@@ -1,4 +1,6 @@
-/** Files of kube-apiserver outside of the PKI: audit policy and admission configuration. */
+/**
+ * Files of kube-apiserver that do not belong to the PKI: audit policy and admission configuration.
+ */
 import type { PlanLine } from '../../agent/plan.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { ADMISSION_CONFIG, AUDIT_POLICY } from '../spec/derive.ts';
@@ -7,9 +9,10 @@ import { auditPolicy } from './audit-policy.ts';
 import { put } from './lines.ts';
 
 /**
- * The Pod Security Standard of namespaces that name none: a pod below the level is refused, a
- * workload that would create one gets a warning, and pods that are not `restricted` are noted in
- * the audit log. kube-system is exempt, because it runs the parts of a node.
+ * Admission configuration with the Pod Security Standard of namespaces that name none. A pod below
+ * the level is refused, a workload that would create such a pod gets a warning, and pods that are
+ * not `restricted` are noted in the audit log. kube-system is exempt, because the programs that
+ * every node needs run there.
  */
 const admission = ({ podSecurity }: ResolvedCluster): Plain => ({
   apiVersion: 'apiserver.config.k8s.io/v1',

@@ -28,7 +28,7 @@ interface Rule {
 const core = (...resources: readonly string[]) => ({ group: '', resources });
 
 const RULES: readonly Rule[] = [
-  // Probes and discovery, which every client repeats all day.
+  // Probes and discovery, which every client repeats constantly.
   {
     level: 'None',
     nonResourceURLs: [
@@ -52,11 +52,11 @@ const RULES: readonly Rule[] = [
       resources: [{ group: 'coordination.k8s.io', resources: ['leases'] }],
     }),
   ),
-  // kubelet lists the Secrets and ConfigMaps that a pod mounts, which is recorded, and then watches
-  // them while the pod runs; components do the same.
+  // kubelet lists the Secrets and ConfigMaps that a pod mounts, and then watches them while the pod
+  // runs; other components do the same. The list is recorded, the watch is not.
   { level: 'None', userGroups: [NODES], verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
   { level: 'None', users: COMPONENTS, verbs: ['watch'], resources: [core('secrets', 'configmaps')] },
-  // Objects with secrets: never their content.
+  // Objects that contain secrets: the request is recorded, never the content.
   {
     level: 'Metadata',
     resources: [
@@ -64,7 +64,7 @@ const RULES: readonly Rule[] = [
       { group: 'authentication.k8s.io', resources: ['tokenreviews'] },
     ],
   },
-  // Ways into a pod or node; some of them use the verb of a read.
+  // Ways into a pod or node; some of them are requested with a verb of reading.
   {
     level: 'Metadata',
     resources: [
@@ -75,7 +75,8 @@ const RULES: readonly Rule[] = [
   { level: 'None', users: COMPONENTS, verbs: READS },
   { level: 'None', userGroups: [NODES, 'system:serviceaccounts:kube-system'], verbs: READS },
   { level: 'None', resources: [core('events'), { group: 'events.k8s.io', resources: ['events'] }] },
-  // Permissions and webhooks: the whole request, since a name alone does not show the change.
+  // Permissions and webhooks: the whole request is recorded, since a name alone does not show what
+  // was changed.
   {
     level: 'Request',
     verbs: WRITES,
@@ -89,7 +90,10 @@ const RULES: readonly Rule[] = [
   { level: 'Metadata' },
 ];
 
-/** One line for each request, when it was answered; a watch has one at its start and its end. */
+/**
+ * The policy. One line is written for each request, when it was answered; a watch has one line at
+ * its start and one at its end.
+ */
 export const auditPolicy: Plain = {
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',

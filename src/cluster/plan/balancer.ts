@@ -1,8 +1,8 @@
 /**
- * haproxy as a service of the host. It checks every control plane and sends connections to those
- * that are ready. On workers it serves the API on loopback (docs/decisions/0027 says why this is
- * neither a static pod nor one address for all); on control planes it serves the endpoint when that
- * has a port of its own.
+ * haproxy as a service of the host. It checks every control plane and sends connections to control
+ * planes that are ready. On workers it serves the API on loopback (docs/decisions/0027 says why it
+ * is not a static pod, and why there is no single address for all machines). On control planes it
+ * serves the endpoint, if the endpoint has a port of its own.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
@@ -24,7 +24,7 @@ const UNIT = `/etc/systemd/system/${SERVICE}`;
 
 /**
  * haproxy's configuration. A watch may be idle for long, but kubelet sends a keep-alive every 30 s,
- * so a connection without any for half an hour has lost its other end.
+ * so the peer of a connection without one for half an hour is gone.
  *
  * @param binds Addresses and ports to listen at, as haproxy writes them.
  */
@@ -59,7 +59,7 @@ ${servers.join('\n')}
 `;
 }
 
-/** Only root may listen at a port below this. */
+/** Only root may listen at ports below this one. */
 const FIRST_FREE_PORT = 1024;
 
 const unit = (port: number) =>
@@ -101,14 +101,15 @@ export function balancerBinds(resolved: ResolvedCluster, machine: ClusterMachine
   const port = portOf(resolved, machine);
   if (port === undefined) return [];
   if (machine.roles.includes('worker')) return [`127.0.0.1:${port}`];
-  // On all addresses, because the endpoint's address moves between control planes.
+  // The balancer listens on all addresses, because the endpoint's address moves between control
+  // planes.
   const families = new Set(resolved.virtualAddress?.addresses.map((address) => address.includes(':')));
   return [...families].map((ipv6) => (ipv6 ? `:::${port} v6only` : `*:${port}`));
 }
 
 /**
- * The lines of a machine's balancer; undefined when it never had one. `pki`: lines of the files
- * among which are those that haproxy reads when it starts.
+ * The lines of a machine's balancer; undefined when the machine never had a balancer. `pki`: lines
+ * of PKI files, including the files that haproxy reads when it starts.
  */
 export function balancerLines(
   resolved: ResolvedCluster,

@@ -1,7 +1,7 @@
 /**
- * Certificates for keys that machines made. The same key gets the same certificate until a third of
- * its life is left, or until its names or its CA should be others. So a repeated poll gets the same
- * plan.
+ * Certificates for keys that machines made. A key keeps its certificate until a third of the
+ * certificate's life is left, or until its names or its CA have to change. So a repeated poll gets
+ * the same plan.
  */
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
@@ -33,11 +33,11 @@ const keyOf = (machine: string, leaf: LeafName, pin: string): string => `${machi
 
 export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly clock: Clock }): Certificates {
   /**
-   * The newest certificate of each machine, leaf and pin, by scope. Read from the store once:
-   * later certificates are issued here.
+   * The newest certificate of each machine, leaf and pin, by scope. They are read from the store
+   * once; later certificates are issued here.
    */
   const ledgers = new Map<string, Promise<Map<string, IssuedCertificate>>>();
-  /** Certificates being issued, so that two polls at once get one certificate. */
+  /** Certificates that are being issued now, so that two simultaneous polls get one certificate. */
   const ordered = new Map<string, Promise<IssuedCertificate>>();
 
   const ledgerOf = (scope: string): Promise<Map<string, IssuedCertificate>> => {
@@ -98,7 +98,7 @@ function namesAre(known: IssuedCertificate, { leaf, holder, cluster }: Certifica
 }
 
 const dnsName = (name: string): string => `DNS:${name}`;
-/** In canonical form, because openssl writes out the zeros of IPv6. */
+/** The address in canonical form, because openssl writes out the zeros of IPv6 addresses. */
 const ipName = (text: string): string => {
   const address = parseIp(text);
   return `IP:${address === undefined ? text : formatIp(address)}`;

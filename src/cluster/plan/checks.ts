@@ -1,6 +1,6 @@
 /**
- * The checks that a machine makes before it starts anything: those of kubeadm's preflight, and
- * etcd's demands on its disk.
+ * The checks that a machine makes before it starts anything: those of kubeadm's preflight, and what
+ * etcd requires of its disk.
  */
 
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
@@ -22,7 +22,7 @@ const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine =
 /** Ethernet's usual MTU. A path that loses packets of this size hangs TLS handshakes. */
 const MTU = 1500;
 
-/** The checks of a machine. `data`: etcd's data filesystem is mounted. */
+/** The checks of a machine. `data`: whether etcd's data filesystem is mounted. */
 export function checkLines(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
@@ -53,6 +53,6 @@ export function checkLines(
   ];
 }
 
-/** Whether the machine runs a kubelet; one that is only a member of etcd does not. */
+/** Whether the machine runs a kubelet. A machine that is only a member of etcd does not. */
 export const runsKubelet = ({ roles }: ClusterMachine): boolean =>
   roles.includes('control-plane') || roles.includes('worker');

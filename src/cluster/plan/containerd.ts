@@ -1,7 +1,7 @@
 /**
  * containerd, set up for kubelet: cgroups by systemd, the pause image, mirrors. The configuration
- * file has version 2 for 1.6 and 1.7 and version 3 for 2.x (containerd's manual, cri/config.md):
- * 2.x would convert the older version at each start, with a warning.
+ * file has version 2 for containerd 1.6 and 1.7, and version 3 for 2.x (containerd's manual,
+ * cri/config.md): 2.x would convert a file of version 2 at each start, with a warning.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
@@ -12,14 +12,14 @@ import { digestOf, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/containerd/config.toml';
 const CERTS = '/etc/containerd/certs.d';
-/** containerd reads it for every registry that has no directory of its own. */
+/** containerd reads this file for every registry that has no directory of its own. */
 const MIRRORS = `${CERTS}/_default/hosts.toml`;
 const UNIT = '/etc/systemd/system/containerd.service';
 /** Where supplies.ts installs containerd: from an archive, or as a single file. */
 const PROGRAM = ['/usr/local', '/usr/local/bin/containerd'];
 const CONTAINERD_SOCKET = 'unix:///run/containerd/containerd.sock';
 
-/** Text in TOML: a basic string. JSON's escapes are TOML's. */
+/** A basic string of TOML. TOML has the same escapes as JSON. */
 const toml = (text: string): string => JSON.stringify(text);
 
 export function containerdConfig(resolved: ResolvedCluster): string {
@@ -43,7 +43,7 @@ export function containerdConfig(resolved: ResolvedCluster): string {
   ].join('');
 }
 
-/** Mirrors, which are asked first; then the registry in the image's name. */
+/** The mirrors, which containerd asks first; it asks the registry in the image's name last. */
 function mirrorHosts(mirrors: readonly string[]): string {
   const host = (url: string): string =>
     [
@@ -56,8 +56,8 @@ function mirrorHosts(mirrors: readonly string[]): string {
 }
 
 /**
- * The name under which containerd keeps an image: with its registry, and without the tag if the
- * reference has a digest too (containerd's ParseDockerRef). kubelet looks for this name before it
+ * The name under which containerd stores an image: with its registry, and without the tag if the
+ * reference also has a digest (containerd's ParseDockerRef). kubelet looks for this name before it
  * pulls.
  */
 export function nameInContainerd(reference: string): string {
@@ -68,7 +68,8 @@ export function nameInContainerd(reference: string): string {
 }
 
 /**
- * Muster's own unit, because an archive of binaries has none. Debian's differs only in the path.
+ * Muster's own unit, because an archive of binaries contains none. It differs from Debian's unit
+ * only in the path.
  */
 const unit = sections(
   ['Unit', ['Description=containerd, set up by Muster', 'After=network.target local-fs.target']],
@@ -94,8 +95,8 @@ const unit = sections(
 );
 
 /**
- * `binaries`: lines that install binaries. Another containerd is restarted; its containers keep
- * running.
+ * The files and the unit of containerd. `binaries`: lines that install binaries. A new version of
+ * containerd restarts it; its containers keep running.
  */
 export function containerdLines(
   resolved: ResolvedCluster,
@@ -108,7 +109,7 @@ export function containerdLines(
     put(CONFIG, containerdConfig(resolved)),
     put(UNIT, unit),
     crictlLine(CONTAINERD_SOCKET),
-    // nerdctl shows what kubelet started.
+    // This makes nerdctl show the containers that kubelet started.
     put('/etc/nerdctl/nerdctl.toml', 'namespace = "k8s.io"\n'),
     ...networkLines(resolved),
     ...(resolved.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(resolved.mirrors))] : []),

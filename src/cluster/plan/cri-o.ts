@@ -13,11 +13,14 @@ const CONFIG = '/etc/crio/crio.conf.d/90-muster.conf';
 const POLICY = '/etc/crio/policy.json';
 const REGISTRIES = '/etc/containers/registries.conf.d/90-muster.conf';
 const UNIT = '/etc/systemd/system/crio.service';
-/** Where supplies.ts unpacks the publisher's bundle, which contains a directory `cri-o`. */
+/**
+ * The directory into which supplies.ts unpacks the publisher's bundle, which has a directory
+ * `cri-o`.
+ */
 export const CRIO_BUNDLE = '/usr/local/lib/muster/crio';
 const CRIO_SOCKET = 'unix:///var/run/crio/crio.sock';
 
-/** Text in TOML: a basic string. JSON's escapes are TOML's. */
+/** A basic string of TOML. TOML has the same escapes as JSON. */
 const toml = (text: string): string => JSON.stringify(text);
 
 export const crioConfig = (resolved: ResolvedCluster): string =>
@@ -46,8 +49,9 @@ function registriesOf({ images, cni, virtualAddress }: ResolvedCluster): readonl
 }
 
 /**
- * Mirrors, listed for each registry, because no entry can stand for all registries. A mirror is
- * asked for `MIRROR/REGISTRY/NAME`, the form in which every client but containerd asks Muster's.
+ * The mirrors, repeated for each registry, because CRI-O's configuration has no entry for all
+ * registries. A mirror is asked for `MIRROR/REGISTRY/NAME`; every client except containerd asks
+ * Muster's registry in this form.
  */
 export function crioRegistries(resolved: ResolvedCluster): string {
   const mirror = (registry: string) => (url: string) => {
@@ -81,7 +85,7 @@ const authorities = (mirrors: readonly string[]): readonly PlanLine[] =>
   );
 
 /**
- * The publisher's unit, with two differences: systemd finds `crio` in its search path, and restarts
+ * The publisher's unit with two differences: systemd finds `crio` in its search path, and restarts
  * it however it exited.
  */
 const unit = sections(
@@ -116,7 +120,8 @@ const unit = sections(
 );
 
 /**
- * `binaries`: lines that install binaries. Another CRI-O is restarted; its containers keep running.
+ * The files and the unit of CRI-O. `binaries`: lines that install binaries. A new version of CRI-O
+ * restarts it; its containers keep running.
  */
 export function crioLines(
   resolved: ResolvedCluster,

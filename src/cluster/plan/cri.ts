@@ -4,11 +4,11 @@ import { FLANNEL_CNI } from '../objects/flannel.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { put } from './lines.ts';
 
-/** crictl finds the runtime at `socket`, a URL. */
+/** Configures crictl with the runtime's `socket`, a URL. */
 export const crictlLine = (socket: string): PlanLine =>
   put('/etc/crictl.yaml', `runtime-endpoint: ${socket}\nimage-endpoint: ${socket}\ntimeout: 10\n`);
 
-/** The CNI configuration, unless a pod of the network installs it. */
+/** The file with the CNI configuration; none when a pod of the network installs it. */
 export const networkLines = ({ cni }: ResolvedCluster): readonly PlanLine[] =>
   cni.plugin === 'flannel'
     ? [put('/etc/cni/net.d/10-flannel.conflist', `${JSON.stringify(FLANNEL_CNI, undefined, 2)}\n`)]

@@ -10,7 +10,7 @@ import { RUNTIMES } from './runtime.ts';
 type DataPart =
   /** Nothing can be done until an operator acts. */
   | { readonly state: 'held'; readonly lines: readonly PlanLine[] }
-  /** The machine does these lines and polls again. */
+  /** The machine carries out these lines and polls again. */
   | { readonly state: 'coming'; readonly lines: readonly PlanLine[] }
   /** The filesystem is mounted, or the machine needs none. */
   | { readonly state: 'there'; readonly lines: readonly PlanLine[] };
@@ -18,8 +18,8 @@ type DataPart =
 /**
  * The part of the plan that makes and mounts the data filesystem.
  *
- * @param newFilesystem Returns the UUID for a filesystem that is made now; a new one at every call,
- *   because grants are bound to it.
+ * @param newFilesystem Returns the UUID for a filesystem that is to be made. Every call returns a
+ *   new UUID, because grants are bound to the filesystem.
  */
 export function dataPart(
   { runtime }: Pick<ResolvedCluster, 'runtime'>,

@@ -1,6 +1,6 @@
 /**
  * The plan of a machine that leaves its cluster, or whose cluster was reset: it stops everything,
- * and clears its data if that was ordered.
+ * and clears its data if the order says so.
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Plan, PlanLine } from '../../agent/plan.ts';
@@ -8,22 +8,26 @@ import { ETCD_GRANT, ETCD_SERVICE } from './etcd-service.ts';
 import { hold, step } from './lines.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';
 
-/** Why a machine has to give up what it has of a cluster. The founding's record fits. */
+/**
+ * Why a machine has to give up what it runs and stores for a cluster. A founding's record has these
+ * fields.
+ */
 export interface Departure {
   readonly cluster: string;
   /** The id of the founding. */
   readonly id: string;
-  /** All machines are cleared; `at` names the order. */
+  /** Set after a reset: all machines are cleared. `at` identifies the order. */
   readonly reset?: { readonly at: number };
   /**
-   * By machine. In the stage `down` everything is stopped; before it, the machine keeps running.
+   * Leaving machines by name. In the stage `down` everything is stopped; before that stage the
+   * machine keeps running.
    */
   readonly leaving?: Readonly<Record<string, DepartureStage>>;
 }
 
 interface DepartureStage {
   readonly stage: string;
-  /** When it was ordered, which names the order. */
+  /** When the machine was ordered out, ms since 1970; identifies the order. */
   readonly since: number;
   /** Whether the data on its data filesystem is cleared too. */
   readonly clear: boolean;
@@ -31,15 +35,17 @@ interface DepartureStage {
 
 /** Departures that operators ordered. */
 export interface Departures {
-  /** What this machine has to give up; `cluster`: the cluster that names it now. */
+  /**
+   * The departure of this machine, if it has to leave. `cluster`: the cluster that names it now.
+   */
   departing(machine: string, cluster: string | undefined): Departure | undefined;
   /** Records that the machine has given up everything. */
   gone(cluster: string, machine: string): Promise<void>;
 }
 
 /**
- * Units in the order in which they stop, so that nothing restarts what was stopped. kubelet's pods
- * are in the slice: they would outlive the container runtime.
+ * Units in the order in which they stop, so that no unit restarts one that was stopped before it.
+ * kubelet's pods are in the slice: they would outlive the container runtime.
  */
 const UNITS = [
   'muster-objects.service',
@@ -61,7 +67,7 @@ interface DeparturePlan extends Plan {
 
 /**
  * The plan of a machine that was ordered out, or of any machine of a cluster that was reset. Only
- * data of this founding is cleared.
+ * data of this founding are cleared.
  */
 export function departurePlan(record: Departure, machine: string, facts: AgentFacts): DeparturePlan {
   const { reset } = record;
@@ -80,7 +86,7 @@ export function departurePlan(record: Departure, machine: string, facts: AgentFa
       `The data disk belongs to ${marker.machine} in cluster ${marker.cluster}.`,
       10,
     );
-  // The name of this order: the same machine may have left before.
+  // Identifies this order, because the same machine may have left before.
   const name = `left-${reset?.at ?? leaving?.since ?? 0}`;
   const emptied = marker === undefined && (disk.state !== 'ours' || etcd.wal === 'absent');
   const [code, text] = reset

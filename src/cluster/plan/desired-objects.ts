@@ -1,7 +1,8 @@
 /**
- * The objects that a control plane has to apply now. They follow from the resolved Cluster, its CA,
- * the add-ons' files and the founding of etcd alone, so that the planner, which hands them out, and
- * the cluster's health, which asks whether they were applied, mean the same objects.
+ * The objects that a control plane has to apply now. They follow only from the resolved Cluster,
+ * its CA, the add-ons' files and the founding of etcd. The planner hands them out, and the
+ * cluster's health asks whether they were applied; both take them from here and so mean the same
+ * objects.
  */
 import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from '../objects/addons/library.ts';
 import { bundleOf } from '../objects/bundle.ts';
@@ -10,7 +11,7 @@ import { type ObjectsPart, objectsPart } from './objects-unit.ts';
 
 interface PresentObjects {
   readonly part: ObjectsPart;
-  /** The add-ons among them, and why some are not. */
+  /** The add-ons in this bundle, and why some are missing. */
   readonly addons: AddonsPart;
 }
 
@@ -21,21 +22,21 @@ export type PresentOf = (
   caBundle: string,
 ) => Promise<PresentObjects>;
 
-/** Compares by identity: the library returns the same value for an unchanged add-on. */
+/** Compares by identity, because the library returns the same value for an unchanged add-on. */
 const sameAddons = (before: AddonsPart['ready'] | undefined, now: AddonsPart['ready']): boolean =>
   before?.length === now.length && before.every((one, n) => one === now[n]);
 
 /**
  * Makes the objects once for each state of the documents.
  *
- * @param library Renders add-ons; undefined: there are none.
- * @param foundingOf The id of a cluster's current founding.
+ * @param library Renders add-ons; undefined when there are no add-ons.
+ * @param foundingOf Returns the id of a cluster's current founding.
  */
 export function openPresentObjects(
   library: AddonLibrary | undefined,
   foundingOf: (cluster: string) => string | undefined,
 ): PresentOf {
-  /** By resolved Cluster, then by machine, founding and CA. */
+  /** The objects by resolved Cluster, then by machine, founding and CA. */
   const known = new WeakMap<ResolvedCluster, Map<string, PresentObjects>>();
   return async (resolved, machine, caBundle) => {
     const addons =

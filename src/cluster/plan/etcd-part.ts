@@ -1,6 +1,6 @@
 /**
- * The seam between a machine's plan and the founding of etcd: the founding decides what a member
- * may do, and the plan carries it out.
+ * The interface between a machine's plan and the founding of etcd: the founding decides what a
+ * member may do, and the plan carries the decision out.
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
@@ -10,11 +10,11 @@ import type { Founding } from './manifests.ts';
 /** What the founding contributes to the plan of a member. */
 export interface EtcdPart {
   /**
-   * Lines to do after the data filesystem is mounted and before any file is written: the marker,
-   * the guard, data to set aside.
+   * Lines that come after the data filesystem is mounted and before any file is written: the
+   * marker, the guard, and moving old data aside.
    */
   readonly lines: readonly PlanLine[];
-  /** How etcd starts. Absent: etcd is not started; one that runs keeps running. */
+  /** How etcd starts. When absent, etcd is not started, but an etcd that runs keeps running. */
   readonly founding?: Founding;
   /**
    * Why etcd does not start. `stop`: nothing else is done either, and no keys are made for the
@@ -23,15 +23,15 @@ export interface EtcdPart {
    */
   readonly hold?: { readonly code: string; readonly text: string; readonly stop: boolean };
   /**
-   * Comes with a hold that stops: restores the data of a static pod, with the programs in etcd's
-   * image, once the container runtime runs.
+   * Set together with a hold that stops: restores the data of a static pod with the programs in
+   * etcd's image, once the container runtime runs.
    */
   readonly restore?: Extract<PlanLine, { do: 'restore-etcd' }>;
-  /** Seconds until the next poll; the planner chooses when absent. */
+  /** Seconds until the next poll; when absent, the planner chooses them. */
   readonly pollSeconds?: number;
 }
 
-/** Asked for a member whose data filesystem is mounted, or which keeps its data elsewhere. */
+/** Decides for a member whose data filesystem is mounted, or which keeps its data elsewhere. */
 export type EtcdPlanner = (
   resolved: ResolvedCluster,
   machine: ClusterMachine,

@@ -8,14 +8,16 @@ const UNIT = '/etc/systemd/system/muster-etcd.service';
 export const ETCD_SERVICE = 'muster-etcd.service';
 
 /**
- * The grant: etcd's flags of founding, valid for this boot only. It is in memory, so that no disk
- * can make etcd start a cluster a second time.
+ * The file of the grant: etcd's flags of founding, valid for this boot only. The file is in memory,
+ * so no disk can make etcd found a cluster a second time.
  */
 export const ETCD_GRANT = '/run/muster/etcd-founding.env';
-/** Created next to the data once there are any; from then on the guard refuses `new`. */
+/**
+ * Created next to etcd's data as soon as there are data; while it exists the guard refuses `new`.
+ */
 export const ETCD_STARTED = `${AGENT_PATHS.state}/etcd-started`;
 
-/** An argument in `ExecStart=`, quoted. */
+/** Quotes an argument for `ExecStart=`. */
 const argument = (text: string): string =>
   `"${text.replace(/[\\"]/g, '\\$&').replaceAll('$', '$$$$').replaceAll('%', '%%')}"`;
 
@@ -32,8 +34,8 @@ export const etcdGrant = (resolved: ResolvedCluster, machine: ClusterMachine, fo
  * The unit, with one flag on each line. systemd finds `etcd` in /usr/local/bin before Debian's
  * /usr/bin.
  *
- * The guard lets etcd start with data in any case. Without data it needs a grant of this boot, and
- * `new` only where there never were data.
+ * The guard always lets etcd start when it has data. Without data etcd needs a grant of this boot,
+ * and may start with `new` only where it never had data.
  */
 export function etcdUnit(resolved: ResolvedCluster, machine: ClusterMachine, revision: string): string {
   const flags = commandLine(flagsOf(resolved, false), machine);
@@ -55,8 +57,8 @@ export function etcdUnit(resolved: ResolvedCluster, machine: ClusterMachine, rev
     [
       'Service',
       [
-        // Not notify: etcd reports that it is ready only with a quorum, and other members may come
-        // much later.
+        // The type is not notify: etcd reports that it is ready only when it has a quorum, and
+        // other members may start much later.
         'Type=exec',
         `EnvironmentFile=-${ETCD_GRANT}`,
         `Environment=${REVISION}=${revision}`,
@@ -82,9 +84,9 @@ export const etcdServiceLine = (
 ): PlanLine => put(UNIT, etcdUnit(resolved, machine, revision));
 
 /**
- * Stops and masks the distribution's etcd. Its package starts a member by itself: at the same
- * ports, as a cluster of one, open to everybody on the machine. Masked on every member, also where
- * etcd is a static pod, so that no package starts it again.
+ * Stops and masks the distribution's etcd. Its package starts a member at the same ports, as a
+ * cluster of one that is open to everybody on the machine. The unit is masked on every member, even
+ * where etcd is a static pod, so that no package starts it again.
  */
 export const maskDistributionsEtcd: readonly PlanLine[] = [
   { do: 'stop', unit: 'etcd.service' },
@@ -92,8 +94,8 @@ export const maskDistributionsEtcd: readonly PlanLine[] = [
 ];
 
 /**
- * The flags that etcd reads when it starts: a change of them restarts it. Certificates are not part
- * of this, because etcd reads them with every handshake.
+ * The flags that etcd reads when it starts; when they change, etcd restarts. Certificates are not
+ * included, because etcd reads them with every handshake.
  */
 export const etcdReads = (resolved: ResolvedCluster, machine: ClusterMachine): string =>
   commandLine(flagsOf(resolved, false), machine).join('\n');

@@ -1,7 +1,7 @@
 /**
- * The unit that pulls the machine's images before kubelet starts. kubelet alone would pull images
- * while it starts the first pods: kube-apiserver exits and restarts for as long as etcd's image is
- * being pulled, and a slow machine never gets out of that loop.
+ * The unit that pulls the machine's images before kubelet starts. Without it, kubelet would pull
+ * images while it starts the first pods. kube-apiserver would exit and restart for as long as
+ * etcd's image is being pulled, and a slow machine would never get out of that loop.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { podImages } from '../spec/artifacts.ts';
@@ -14,7 +14,10 @@ export const IMAGES_SERVICE = 'muster-images.service';
 const UNIT = `/etc/systemd/system/${IMAGES_SERVICE}`;
 const SCRIPT = '/etc/muster/images.sh';
 
-/** Pulls image `$1` unless it is there, by the programs that come with the runtime. */
+/**
+ * Pulls the image `$1` if the machine does not have it, with the programs that come with the
+ * runtime.
+ */
 const PULL: Readonly<Record<ResolvedCluster['runtime'], string>> = {
   containerd: `# crictl lets containerd pull. ctr pulls by itself and hands every octet over to containerd, which
 # costs a slow processor twice as much.
@@ -31,7 +34,7 @@ pull() {
 }`,
 };
 
-/** An image that cannot be pulled does not stop the others; kubelet retries it. */
+/** The script. It continues when an image cannot be pulled, and kubelet retries that image. */
 const script = (runtime: ResolvedCluster['runtime'], images: readonly string[]): string => `#!/bin/sh
 # Pulls the images that this machine runs, in the order in which it needs them.
 set -u

@@ -1,7 +1,7 @@
 /**
  * kube-vip as a static pod: the control plane that holds a lock in etcd has the virtual addresses.
- * The lock is in etcd and not a Lease, because a Lease needs an API that can be reached, and so a
- * first control plane.
+ * The lock is a key in etcd and not a Lease, because a Lease needs a reachable API, and so a first
+ * control plane.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { urlHost } from '../../base/ip.ts';
@@ -14,7 +14,7 @@ import { MANIFEST_DIRECTORY } from './manifests.ts';
 
 export const KUBE_VIP_MANIFEST = `${MANIFEST_DIRECTORY}/kube-vip.yaml`;
 
-/** Mounted one by one, because their directories also contain keys of CAs. */
+/** The files are mounted one by one, because their directories also contain keys of CAs. */
 const FILES = {
   'etcd-ca': AUTHORITIES['etcd-ca'].bundle.path,
   'etcd-client-certificate': `${PKI_DIRECTORY}/apiserver-etcd-client.crt`,
@@ -22,16 +22,16 @@ const FILES = {
 } as const;
 
 /**
- * Files that restart the pod when they change: a file that is mounted by itself hides its
+ * Whether a change of the file restarts the pod. A file that is mounted by itself does not show its
  * replacement.
  */
 const isRead = (path: string): boolean =>
   [FILES['etcd-ca'], FILES['etcd-client-certificate']].some((file) => file === path);
 
 /**
- * How many seconds the lock outlives its last renewal. kube-vip does not notice that it lost the
- * lock, and then two machines hold the address; so the time is longer than a restart of the local
- * etcd and than the election of another leader.
+ * The time in seconds after its last renewal at which the lock expires. kube-vip does not notice
+ * that it lost the lock, and then two machines hold the address. So this time is longer than a
+ * restart of the local etcd and than the election of another leader.
  */
 const leaseSeconds = ({ flags }: ResolvedCluster): number =>
   Math.max(15, Math.ceil((5 * Number(flags.etcd['election-timeout'] ?? 1000)) / 1000));
@@ -41,8 +41,8 @@ export function kubeVipManifest(
   { addresses, interface: device, image }: NonNullable<ResolvedCluster['virtualAddress']>,
   pki: readonly PlanLine[],
 ): string {
-  // The member on this machine if there is one: kube-vip keeps using a connection that another
-  // machine's power cut left dead, and then sees neither the lock nor its end.
+  // kube-vip uses the member on its own machine if there is one. It would keep using a connection
+  // that died with another machine's power, and then see neither the lock nor its end.
   const endpoints =
     resolved.etcd.topology === 'external'
       ? withRole(resolved, 'etcd').map((member) => `${urlHost(addressOf(member))}:${ETCD_CLIENT_PORT}`)
@@ -85,7 +85,7 @@ export function kubeVipManifest(
           image,
           imagePullPolicy: 'IfNotPresent',
           // The lock shows that this machine runs, not that its API server does. Without a ready
-          // API server the pod is ended, and another machine takes the addresses.
+          // API server the probe ends the pod, and another machine takes the addresses.
           livenessProbe: {
             failureThreshold: 2,
             httpGet: { host: '127.0.0.1', path: '/readyz', port: API_PORT, scheme: 'HTTPS' },
@@ -95,7 +95,8 @@ export function kubeVipManifest(
           name: 'kube-vip',
           resources: { requests: { cpu: '20m', memory: '32Mi' } },
           securityContext: { capabilities: { add: ['NET_ADMIN', 'NET_RAW'], drop: ['ALL'] } },
-          // Five minutes for the API server's first start; until then nobody misses the addresses.
+          // The API server has five minutes for its first start; until then nobody needs the
+          // addresses.
           startupProbe: {
             failureThreshold: 150,
             httpGet: { host: '127.0.0.1', path: '/readyz', port: API_PORT, scheme: 'HTTPS' },

@@ -1,4 +1,7 @@
-/** kubelet's unit, under the names of kubeadm's package, where its commands and operators look. */
+/**
+ * kubelet's unit, with the file names of kubeadm's package, where kubeadm's commands and operators
+ * look for them.
+ */
 
 import type { PlanLine } from '../../agent/plan.ts';
 import { RESOLVER } from '../spec/derive.ts';
@@ -13,8 +16,8 @@ const UNIT = `/etc/systemd/system/${KUBELET_SERVICE}`;
 const DROP_IN = `${UNIT}.d/10-kubeadm.conf`;
 
 /**
- * Links the pods' resolv.conf, as kubeadm decides it: where systemd-resolved runs, /etc/resolv.conf
- * names 127.0.0.53, where nobody answers inside a pod.
+ * Links the pods' resolv.conf, and chooses its target as kubeadm does. Where systemd-resolved runs,
+ * /etc/resolv.conf names 127.0.0.53, and inside a pod nothing answers at that address.
  */
 const linkResolver = [
   `mkdir -p ${RESOLVER.replace(/\/[^/]*$/, '')}`,
@@ -40,7 +43,9 @@ const unit = (runtime: string) =>
     ['Install', ['WantedBy=multi-user.target']],
   );
 
-/** Escapes a value between double quotes in a unit, where `\`, `"`, `$` and `%` are special. */
+/**
+ * Escapes a value between double quotes in a unit file, where `\`, `"`, `$` and `%` are special.
+ */
 const quoted = (text: string): string =>
   text.replace(/[\\"]/g, '\\$&').replaceAll('$', '$$$$').replaceAll('%', '%%');
 
@@ -68,8 +73,8 @@ export const kubeletLines = (resolved: ResolvedCluster, machine: ClusterMachine)
 ];
 
 /**
- * Whether kubelet reads the file only when it starts, so that a change restarts it. It reloads its
- * certificates and its trusted CAs by itself.
+ * Whether kubelet reads this file only when it starts, so that a change has to restart it. kubelet
+ * reloads its certificates and its trusted CAs without a restart.
  */
 export const readByKubelet = (path: string): boolean =>
   [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf', '/usr/local/bin/kubelet'].includes(path) ||

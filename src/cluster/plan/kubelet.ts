@@ -4,7 +4,7 @@ import { labelsFlag } from '../spec/nodes.ts';
 import type { ClusterMachine, ResolvedCluster, Value } from '../spec/resolved-cluster.ts';
 import { commandLine } from './manifests.ts';
 
-/** The KubeletConfiguration of a machine, with the settings of control planes on those. */
+/** The KubeletConfiguration of a machine; on control planes it includes their own settings. */
 export function kubeletConfiguration(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
@@ -17,8 +17,8 @@ export function kubeletConfiguration(
   };
   const { registerWithTaints: given = [] } = config;
   if (machine.taints) config.registerWithTaints = [given, machine.taints].flat() as readonly Value[];
-  // With serverTLSBootstrap kubelet requests its serving certificate from the cluster. It would use
-  // a certificate that it finds in these files until that nears its end.
+  // With serverTLSBootstrap kubelet requests its serving certificate from the cluster. If these
+  // files had a certificate, kubelet would use it until it nears its end.
   if (config.serverTLSBootstrap === true) {
     delete config.tlsCertFile;
     delete config.tlsPrivateKeyFile;
@@ -26,10 +26,10 @@ export function kubeletConfiguration(
   return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Flags that kubeadm's drop-in for the unit gives; all others are in `kubeadm-flags.env`. */
+/** Flags that kubeadm's drop-in for the unit sets; all others are in `kubeadm-flags.env`. */
 const OF_THE_UNIT = ['bootstrap-kubeconfig', 'config', 'kubeconfig'];
 
-/** kubelet's files, under kubeadm's names, where kubeadm's later commands read them. */
+/** kubelet's files, with the names that kubeadm uses, where kubeadm's later commands read them. */
 export function kubeletFiles(
   resolved: ResolvedCluster,
   machine: ClusterMachine,

@@ -45,8 +45,8 @@ const octetsOf = (content: PlanContent): string | Uint8Array =>
   'text' in content ? content.text : content.octets;
 
 /**
- * SHA-256 over the files of `lines` whose path `chosen` accepts, with their paths and modes. The
- * order of lines does not matter. The path of an archive is the directory into which it is
+ * SHA-256 over those files of `lines` whose path `chosen` accepts, including their paths and modes.
+ * The order of lines does not matter. The path of an archive is the directory into which it is
  * unpacked.
  */
 export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => boolean): string {

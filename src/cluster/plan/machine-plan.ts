@@ -1,6 +1,6 @@
 /**
- * The whole plan of a machine that has its certificates: an ordered list of lines, the same for the
- * same facts. Nothing starts before the files that it reads are in place.
+ * The whole plan of a machine that has its certificates: an ordered list of lines. The same facts
+ * give the same plan. Nothing starts before the files that it reads are in place.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
@@ -37,15 +37,20 @@ export interface PlanOf {
   readonly binaries?: readonly PlanLine[] | undefined;
   /** In-cluster objects that this machine has not applied yet. */
   readonly objects?: ObjectsPart | undefined;
-  /** Why nothing may be started on this machine now; its system is configured all the same. */
+  /**
+   * Why nothing may be started on this machine now; the machine configures its system nevertheless.
+   */
   readonly preflight?: { readonly code: string; readonly text: string } | undefined;
-  /** Asked once for what may be restarted now; absent: everything. */
+  /** Called once to decide what may be restarted now; absent when everything may. */
   readonly restart?: ((wanted: Revisions) => RestartDecision) | undefined;
 }
 
 export interface MachinePlan {
   readonly lines: readonly PlanLine[];
-  /** The machine waits for its turn to restart, or has it now: it is to poll again soon. */
+  /**
+   * Whether the machine should poll again soon: it waits for its turn to restart, or has its turn
+   * now.
+   */
   readonly soon: boolean;
 }
 
@@ -111,8 +116,8 @@ export function planLines(of: PlanOf): MachinePlan {
 }
 
 /**
- * The lines of a machine whose etcd may not start. To restore the data of a static pod it starts
- * the container runtime, set up as in {@link planLines}, and nothing else.
+ * The lines of a machine whose etcd may not start. To restore the data of a static pod the machine
+ * starts the container runtime, set up as in {@link planLines}, and nothing else.
  */
 export function heldLines({
   resolved,
@@ -168,8 +173,8 @@ interface Started {
 }
 
 /**
- * Static pods, and etcd where it is a service. What has to wait for its turn has no lines, so that
- * the machine keeps it as it is.
+ * Lines for static pods, and for etcd where it is a service. A program that has to wait for its
+ * turn gets no lines, so that it keeps running unchanged.
  */
 function startedLines(of: PlanOf, files: readonly PlanLine[]): Started {
   const { resolved, machine, etcd } = of;

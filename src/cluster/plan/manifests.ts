@@ -1,4 +1,7 @@
-/** The static pods of a control plane or member of etcd, from ResolvedCluster and machine. Pure. */
+/**
+ * The static pods of a control plane or member of etcd, made from ResolvedCluster and machine.
+ * Pure.
+ */
 
 import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
@@ -34,7 +37,7 @@ export interface Founding {
 
 export const MANIFEST_DIRECTORY = '/etc/kubernetes/manifests';
 
-/** Expands `${machine.…}` and `${founding.…}`; any other `${` stays as it is. */
+/** Expands `${machine.…}` and `${founding.…}`; any other `${` is left unchanged. */
 function expand(text: string, machine: ClusterMachine, founding: Founding | undefined): string {
   const values: Readonly<Record<string, string | undefined>> = {
     'machine.name': machine.name,
@@ -58,7 +61,9 @@ function nodeIps({ addresses }: ClusterMachine): readonly string[] {
   return ips.sort((a, b) => addresses.indexOf(a) - addresses.indexOf(b));
 }
 
-/** `--flag=value`, sorted as kubeadm does; a list repeats the flag. */
+/**
+ * The flags as `--flag=value`, in the order in which kubeadm sorts them; a list repeats the flag.
+ */
 export function commandLine(flags: Flags, machine: ClusterMachine, founding?: Founding): readonly string[] {
   return Object.keys(flags)
     .sort()
@@ -84,7 +89,7 @@ const slow = (spot: ProbeSpot, path: string, failureThreshold: number): Probe =>
   timeoutSeconds: 15,
 });
 const liveness = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 8);
-/** By default four minutes: 24 tries, ten seconds apart. */
+/** A startup probe: by default four minutes, which are 24 tries ten seconds apart. */
 const startup = (spot: ProbeSpot, path: string, tries = 24): Probe => slow(spot, path, tries);
 const readiness = (spot: ProbeSpot, path: string): Probe => ({
   failureThreshold: 3,
@@ -93,7 +98,9 @@ const readiness = (spot: ProbeSpot, path: string): Probe => ({
   timeoutSeconds: 15,
 });
 
-/** A flag's value, overrides included, on which the pod itself depends (a port, a directory). */
+/**
+ * The value of a flag, overrides included, that the pod itself depends on (a port, a directory).
+ */
 function flagValue(resolved: ResolvedCluster, component: Component, flag: string, fallback: string): string {
   const value = resolved.flags[component][flag];
   return typeof value === 'string' ? value : fallback;
@@ -106,7 +113,9 @@ const directory = (name: string, path: string, readOnly = true): Mount => ({
   readOnly,
 });
 
-/** kubeadm names a volume after its path. */
+/**
+ * Mounts of the host's certificate directories. Each volume is named after its path, as in kubeadm.
+ */
 const hostCertificates = (resolved: ResolvedCluster): readonly Mount[] =>
   resolved.hostCertificates.map((path) => directory(path.slice(1).replaceAll('/', '-'), path));
 
@@ -208,7 +217,7 @@ const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
   reads === undefined ? pod : { ...pod, annotations: { ...pod.annotations, 'muster/reads': reads } };
 
 /**
- * Environment variable with the revision that a process was started with. The agent reports it, so
+ * Environment variable with the revision with which a process was started. The agent reports it, so
  * that rolling restarts see whether a change has arrived.
  */
 export const REVISION = 'MUSTER_REVISION';

@@ -1,7 +1,7 @@
 /**
  * The unit that applies the in-cluster objects. It runs on every control plane and waits for the
- * API on its own machine; several at once do no harm, because applying is idempotent. When it is
- * done it removes its credential, and by that Muster sees that it is done.
+ * API on its own machine; several at once do no harm, because applying is idempotent. When all
+ * objects are applied the unit removes its credential, and Muster sees that the credential is gone.
  */
 import { createHash } from 'node:crypto';
 import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
@@ -15,13 +15,13 @@ import { put, sections } from './lines.ts';
 const DIRECTORY = '/etc/muster/objects';
 const ADDONS = `${DIRECTORY}/addons`;
 const CREDENTIAL = '/run/muster/applier.conf';
-/** The last error. The agent reports its first line with every poll. */
+/** The file with the last error. The agent reports its first line with every poll. */
 const COMPLAINT = `${AGENT_PATHS.run}/objects`;
 const UNIT = '/etc/systemd/system/muster-objects.service';
 
 const LABELS = [
   'node-role.kubernetes.io/control-plane=',
-  // Load balancers of Services do not send traffic to control planes.
+  // This label keeps load balancers of Services from sending traffic to control planes.
   'node.kubernetes.io/exclude-from-external-load-balancers=',
 ];
 
@@ -30,7 +30,9 @@ interface File {
   readonly text: string;
 }
 
-/** An add-on's files in the order in which they are applied: definitions of kinds come first. */
+/**
+ * An add-on's files in the order in which they are applied: CustomResourceDefinitions come first.
+ */
 const filesOf = ({ name, definitions, objects }: RenderedAddon): readonly File[] =>
   [
     { path: `${ADDONS}/${name}.definitions.yaml`, text: definitions },
@@ -130,14 +132,14 @@ const unit = sections(
       'Description=Objects of the cluster, put in place by Muster',
       'After=kubelet.service',
       'StartLimitIntervalSec=0',
-      // Not at every boot: the plan starts the unit when the objects have changed.
+      // The unit does not run at every boot: the plan starts it when the objects have changed.
       `ConditionPathExists=${CREDENTIAL}`,
     ],
   ],
   [
     'Service',
     [
-      // Not oneshot, which would make the agent wait for the API.
+      // The type is not oneshot, which would make the agent wait for the API.
       'Type=exec',
       'RemainAfterExit=yes',
       `ExecStart=/bin/sh ${DIRECTORY}/apply.sh`,
@@ -148,7 +150,9 @@ const unit = sections(
   ['Install', ['WantedBy=multi-user.target']],
 );
 
-/** What a control plane applies. It applies again whenever the digest changes. */
+/**
+ * The bundle that a control plane applies. It applies the bundle again whenever the digest changes.
+ */
 export interface ObjectsPart {
   readonly files: readonly PlanLine[];
   readonly digest: string;
@@ -156,7 +160,7 @@ export interface ObjectsPart {
 }
 
 /**
- * The files and the unit by which a control plane applies the in-cluster objects.
+ * The files and the unit with which a control plane applies the in-cluster objects.
  *
  * @param founding The id of etcd's founding. It is part of the digest, because a cluster that was
  *   reset or restored from older data has not applied anything yet.

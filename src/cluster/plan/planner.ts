@@ -40,14 +40,14 @@ import { pinImages } from './supplies.ts';
 
 export interface PlannerDeps {
   readonly catalog: Catalog;
-  /** The Clusters of the catalogue, resolved once for everybody who needs them. */
+  /** The Clusters of the catalogue, resolved once for all of their users. */
   readonly clusters: Pick<ResolvedClusters, 'clusterOf'>;
   readonly pki: Pki;
   readonly clock: Clock;
   readonly events: EventSink;
   /** Decides what a member of etcd may do. */
   readonly etcd: EtcdPlanner;
-  /** Machines that were ordered out of their cluster; absent: none ever is. */
+  /** Machines that were ordered out of their cluster; without it, no machine ever leaves. */
   readonly departures?: Departures;
   /** Tokens of machines that join by one. */
   readonly tokens: MachineTokens;
@@ -55,11 +55,11 @@ export interface PlannerDeps {
   readonly restarts: Restarts;
   /** Makes the UUID of a new data filesystem. */
   readonly newFilesystem: () => string;
-  /** Binaries and registries that this boot host has; absent: machines bring theirs. */
+  /** Binaries and registries that this boot host has; absent: the machines' images contain them. */
   readonly supplies?: (resolved: ResolvedCluster, machine: ClusterMachine) => Supplies;
   /** The in-cluster objects that control planes have to apply. */
   readonly present: PresentOf;
-  /** Which of them each control plane has applied. */
+  /** Tells which of these objects each control plane has applied. */
   readonly applied: Pick<AppliedObjects, 'isDue'>;
 }
 
@@ -75,7 +75,7 @@ export interface MachineTokens {
 export interface Supplies {
   /** Lines that install binaries. */
   readonly binaries: readonly PlanLine[];
-  /** Registries to ask before those of {@link ResolvedCluster.mirrors}. */
+  /** Registries that are asked before {@link ResolvedCluster.mirrors}. */
   readonly mirrors: readonly string[];
   /** The digest of an image that this boot host has. */
   readonly digestOf: (reference: string) => string | undefined;
@@ -84,29 +84,32 @@ export interface Supplies {
 export interface ClusterPlanner {
   readonly plan: AgentPlanner;
   /**
-   * The whole plan of a worker whose agent does not poll (`delivery: inline`). Its keys are made
-   * here, for each call.
+   * The whole plan of a worker whose agent does not poll (`delivery: inline`). Each call makes new
+   * keys for the worker.
    *
-   * @throws {MusterError} E_AGENT_WAIT while there is no plan yet, with the reason.
+   * @throws {MusterError} E_AGENT_WAIT, with the reason, while there is no plan yet.
    */
   readonly inline: (machine: string) => Promise<Plan>;
 }
 
 /** Seconds until the next poll, by what the machine waits for. */
 const POLL = {
-  /** Nothing: the next lines are ready as soon as these are done. */
+  /** The machine waits for nothing: the next lines are ready as soon as these are carried out. */
   now: 0,
-  /** Other machines. */
+  /** The machine waits for other machines. */
   soon: 2,
-  /** An operator, or a retry of what failed. */
+  /** The machine waits for an operator, or for a retry of a failed line. */
   held: 10,
-  /** Nothing: all of the plan is done. */
+  /** The machine waits for nothing: it has carried out the whole plan. */
   settled: 30,
   /** The machine belongs to no cluster. */
   idle: 60,
 } as const;
 
-/** Keysets are read from the store again after this time, so that a rotation takes effect. */
+/**
+ * Keysets are read from the store again after this time, so that a rotation takes effect.
+ * Milliseconds.
+ */
 const KEYSETS_FRESH = 5_000 as Millis;
 
 /**
@@ -127,7 +130,7 @@ export function createPlanner(deps: PlannerDeps): ClusterPlanner {
 
 const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
 
-/** A machine that polls: its cluster, its place in it, and the facts that it reports. */
+/** A poll: the cluster and the machine that polls, and the facts that the machine reports. */
 interface Poll {
   readonly resolved: ResolvedCluster;
   readonly machine: ClusterMachine;
@@ -182,7 +185,7 @@ class Planner {
     return this.#planOf({ resolved, machine, facts });
   }
 
-  /** The plan of a machine that leaves; `poll`: given if its cluster still names the machine. */
+  /** The plan of a machine that leaves. `poll` is given if its cluster still names the machine. */
   async #departure(
     record: Departure,
     machine: string,
@@ -239,7 +242,7 @@ class Planner {
     const waiting =
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
-    // Add-ons that are missing hold the plan only at its end, and a hold of etcd takes precedence.
+    // Missing add-ons hold the plan only at its end, and a hold of etcd takes precedence.
     const lacking = present?.addons.hold;
     if (lacking === undefined || etcd?.hold !== undefined) return { lines, pollSeconds };
     return {
@@ -305,15 +308,15 @@ class Planner {
     return { lines, pollSeconds: 0 };
   }
 
-  /** The pause before the next poll; longer after a failed plan, which would only fail again. */
+  /** Seconds until the next poll; longer after a failed plan, because a retry would fail again. */
   #next({ hold: failed }: AgentFacts, seconds: number): number {
     return failed === undefined ? seconds : Math.max(seconds, POLL.held);
   }
 
   /**
-   * The cluster's keysets and Muster's own. They are made when the first member of etcd polls that
-   * is not held. A member with data that this store does not know is held, so that a boot host that
-   * lost its store makes no second set of keys for a running cluster.
+   * The cluster's keysets together with Muster's own. They are made when a member of etcd polls for
+   * the first time and is not held. A member with data that this store does not know is held, so a
+   * boot host that lost its store makes no second set of keys for a running cluster.
    */
   async #keysOf(resolved: ResolvedCluster, mayFound: boolean): Promise<Keys | undefined> {
     const { pki, clock } = this.#deps;
@@ -327,7 +330,9 @@ class Planner {
     return keys;
   }
 
-  /** How the kubelet of a worker that joins by token gets its certificate. */
+  /**
+   * How the kubelet of a worker that joins by token gets its certificate; empty for other machines.
+   */
   async #joins({ resolved, machine, facts }: Poll): Promise<HandoutOf['joins']> {
     if (!joinsByToken(resolved, machine)) return undefined;
     const { tokens } = this.#deps;
@@ -340,13 +345,15 @@ class Planner {
     return facts.step === undefined ? {} : { token: await tokens.of(resolved.name, machine.name) };
   }
 
-  /** The in-cluster objects if this control plane has not applied them yet. */
+  /** The in-cluster objects, if this control plane has not applied them yet. */
   async #due({ resolved, machine, facts }: Poll, part: ObjectsPart): Promise<ObjectsPart | undefined> {
     const due = await this.#deps.applied.isDue(resolved.name, machine.name, part.digest, facts);
     return due ? part : undefined;
   }
 
-  /** Certificates of the machine's keys, and lines that ask for the missing requests. */
+  /**
+   * Certificates for the machine's keys, and lines that make the machine send the missing requests.
+   */
   async #leaves({ resolved, machine, facts }: Poll, keysets: Keysets, applies: boolean) {
     const leaves = leavesOf(machine, applies).filter(
       (leaf) => leaf !== 'kubelet' || !joinsByToken(resolved, machine),
@@ -386,8 +393,8 @@ class Planner {
 }
 
 /**
- * The certificates that a plan brings: not the agent's own, which comes with its ticket, and the
- * applier's only when there are objects to apply.
+ * The certificates that a plan brings. The agent's own is not one of them, because it comes with
+ * the ticket. The applier's is one only while there are objects to apply.
  */
 const leavesOf = (machine: ClusterMachine, applies: boolean): readonly LeafName[] =>
   leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && (leaf !== 'applier' || applies));
@@ -397,8 +404,8 @@ async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
 }
 
 /**
- * The marker that a machine which is not a member of etcd puts on its data filesystem, so that its
- * disk is not mistaken for another machine's.
+ * The marker for the data filesystem of a machine that is not a member of etcd, so that its disk is
+ * not mistaken for another machine's.
  */
 function markerOf({ resolved, machine, facts }: Poll): EtcdPart | undefined {
   if (facts.disk.state !== 'ours') return undefined;

@@ -1,4 +1,4 @@
-/** Static pods as typed data: the part of Kubernetes' Pod that the control plane uses. */
+/** Static pods as typed data: those fields of Kubernetes' Pod that the control plane uses. */
 
 export interface Probe {
   readonly failureThreshold: number;

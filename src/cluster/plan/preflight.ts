@@ -1,7 +1,7 @@
 /**
- * Checks that a machine cannot make by itself before anything is started on it: whether its clock
- * is right, and whether another machine has the same machine-id. The checks that it makes itself
- * are in checks.ts.
+ * Checks that a machine cannot make alone, before anything is started on it: whether its clock is
+ * right, and whether another machine has the same machine-id. The machine's own checks are in
+ * checks.ts.
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -13,11 +13,13 @@ interface PreflightFault {
 }
 
 /**
- * A clock may be off by this much. Certificates tolerate a day, but tokens, leases and logs do not.
- * The agent itself corrects a clock that is more than a minute behind.
+ * A clock that is off by more than this holds the machine. Certificates tolerate a day, but tokens,
+ * leases and logs do not. The agent itself corrects a clock that is more than a minute behind.
  */
 const CLOCK_MAY_BE_OFF = duration('5m');
-/** A machine keeps its machine-id for this long after its last poll; agents poll every 15 s. */
+/**
+ * A machine-id belongs to its machine for this long after the last poll; agents poll every 15 s.
+ */
 const HEARD_WITHIN = duration('45s');
 
 const UNITS = [
@@ -27,7 +29,7 @@ const UNITS = [
   ['minute', 60],
 ] as const;
 
-/** `3 hours`: the largest unit that fits, rounded; at least a minute. */
+/** A time in words, like `3 hours`: in the largest unit that fits, rounded; at least a minute. */
 function inWords(ms: number): string {
   const seconds = ms / 1000;
   const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? UNITS[3];
@@ -46,7 +48,7 @@ function clockFault(clock: number, now: number): PreflightFault | undefined {
 }
 
 export interface Preflight {
-  /** Why the machine may not start yet; undefined: it may, or it runs already. */
+  /** Why the machine may not start yet; undefined when it may, or when it runs already. */
   of(machine: string, facts: Pick<AgentFacts, 'clock' | 'machineId' | 'applied'>): PreflightFault | undefined;
 }
 
@@ -55,7 +57,7 @@ export function openPreflight(clock: Clock): Preflight {
   const owners = new Map<string, { readonly machine: string; readonly at: Millis }>();
 
   const owned = (machine: string, id: string): PreflightFault | undefined => {
-    // An empty machine-id is found by the machine's own check.
+    // The machine itself checks for an empty machine-id.
     if (id === '') return undefined;
     const owner = owners.get(id);
     const now = clock.monotonic();

@@ -7,8 +7,8 @@ import { planLines } from './machine-plan.ts';
 import { objectsPart } from './objects-unit.ts';
 
 /**
- * All lines in order, each with its content below it. Certificates, keys and kubeconfigs are left
- * out; etcd is shown as it is after the founding.
+ * All lines in order, each followed by its content. Certificates, keys and kubeconfigs are left
+ * out; etcd is shown as it starts after the founding.
  */
 export function previewText(
   resolved: ResolvedCluster,

@@ -1,18 +1,21 @@
 /**
- * The seam between a machine's plan and the rolling restarts of its cluster: the plan says what it
- * would restart, and `src/cluster/change` answers whether it may do so now.
+ * The interface between a machine's plan and the rolling restarts of its cluster: the plan says
+ * what it would restart, and `src/cluster/change` answers whether the machine may do so now.
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 
 /**
- * Programs of which a cluster needs some at every moment, so that they are restarted on one machine
+ * Programs that a cluster cannot do without for a moment, so they are restarted on one machine
  * after the other. They run as static pods or as services of the host.
  */
 export const ROLLED = ['etcd', 'kube-apiserver'] as const;
 export type Rolled = (typeof ROLLED)[number];
 
-/** A digest of what each program starts with: its flags, and the files that it reads only then. */
+/**
+ * A digest of what each program starts with: its flags, and the files that it reads only at its
+ * start.
+ */
 export type Revisions = Partial<Readonly<Record<Rolled, string>>>;
 
 export type Turn =
@@ -26,15 +29,18 @@ export type Turn =
 
 export interface RestartDecision {
   readonly turn: Turn;
-  /** The machine waits for its turn, or had it and is not back yet, so it is to poll again soon. */
+  /**
+   * Whether the machine should poll again soon: it waits for its turn, or had its turn and is not
+   * back yet.
+   */
   readonly soon: boolean;
 }
 
-/** Decides when a machine may restart what a change of its plan touches. */
+/** Decides when a machine may restart programs that a change of its plan affects. */
 export interface Restarts {
   /**
-   * Takes in what the machine reports, and decides whether it may restart now whatever does not run
-   * with the wanted revisions. Only one machine at a time has its turn.
+   * Notes what the machine reports, and decides whether it may now restart the programs that do not
+   * run with the wanted revisions. Only one machine at a time has its turn.
    */
   ask(
     resolved: ResolvedCluster,

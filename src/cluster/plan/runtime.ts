@@ -15,7 +15,7 @@ interface RuntimeOf {
 export const RUNTIMES: Readonly<Record<ResolvedCluster['runtime'], RuntimeOf>> = {
   containerd: { unit: 'containerd.service', data: ['containerd'], lines: containerdLines },
   // CRI-O records in `crio` whether it stopped cleanly. If it did not, it checks `containers` at
-  // its start and removes what a power cut left half written.
+  // its start and removes what a power cut left incomplete.
   'cri-o': { unit: 'crio.service', data: ['containers', 'crio'], lines: crioLines },
 };
 

@@ -1,7 +1,7 @@
 /**
- * Plan lines that install binaries which the boot host has, in the directories where each
- * publisher's installer puts them. Other binaries come with the machine's image: nothing of it is
- * removed, and `/usr/local` comes before `/usr` in every search path.
+ * Plan lines that install the binaries that the boot host has, each in the directory that its
+ * publisher's installer uses. Other binaries come with the machine's image. Nothing of the image is
+ * removed: `/usr/local` comes before `/usr` in every search path.
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
@@ -16,12 +16,15 @@ interface SuppliesOf {
   readonly machine: ClusterMachine;
   readonly arch: Arch;
   readonly book: Pick<ArtifactBook, 'binary'>;
-  /** Where the machine fetches the file of that hash. */
+  /** Returns the URL at which the machine fetches the file with that hash. */
   readonly urlOf: (sha256: string, name: string) => string;
 }
 
 const PROGRAMS = '/usr/local/bin';
-/** etcd's archive has one directory, named after its version and architecture. */
+/**
+ * The directory for etcd's archive, which has one directory, named after its version and
+ * architecture.
+ */
 const ETCD = '/usr/local/lib/muster/etcd';
 const ETCD_PROGRAMS = ['etcd', 'etcdctl', 'etcdutl'] as const;
 /** Programs that CRI-O starts from the search path of systemd services. */
@@ -74,9 +77,9 @@ export function binaryLines({ resolved, machine, arch, book, urlOf }: SuppliesOf
 const STATIC_PODS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 
 /**
- * Adds digests to the images of static pods, `NAME:TAG@sha256:…`, where `digestOf` knows one: all
- * control planes then run the same octets, even if a registry moves the tag. The tag stays because
- * people and kubeadm read the version from it.
+ * Adds digests to the images of static pods, `NAME:TAG@sha256:…`, where `digestOf` knows one. All
+ * control planes then run the same octets, even if a registry moves the tag. The tag is kept
+ * because people and kubeadm read the version from it.
  */
 export function pinImages(
   resolved: ResolvedCluster,

@@ -10,12 +10,12 @@ const FILES = {
 } as const;
 
 /**
- * Adds to the time servers that the network gives. The empty `NTP=` in it removes those that other
- * files of the image name.
+ * This file adds to the time servers that the network gives. Its empty `NTP=` removes the servers
+ * that other files of the image name.
  */
 const TIME = '/etc/systemd/timesyncd.conf.d/90-muster.conf';
 
-/** overlay: containerd's snapshots. br_netfilter: Services between pods of one machine. */
+/** overlay is for containerd's snapshots, br_netfilter for Services between pods of one machine. */
 export const MODULES = ['overlay', 'br_netfilter'] as const;
 
 const SYSCTL: readonly (readonly [string, string])[] = [
@@ -40,7 +40,7 @@ function timeLines({ timeServers }: ResolvedCluster): readonly PlanLine[] {
   return [...files, { do: 'run', unit: 'systemd-timesyncd.service', digest: digestOf(files, () => true) }];
 }
 
-/** Host name and clock of every machine; `kubernetes`: kernel modules and settings too. */
+/** Host name and clock of every machine. With `kubernetes`, also kernel modules and settings. */
 export function systemLines(
   resolved: ResolvedCluster,
   machine: ClusterMachine,

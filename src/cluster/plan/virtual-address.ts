@@ -1,7 +1,7 @@
 /**
- * Holds the virtual addresses on one control plane at a time: with keepalived as a service of the
- * host, or kube-vip as a static pod. Each checks the API server of its own machine, or the balancer
- * of its own machine when the endpoint has a port of its own.
+ * Holds the virtual addresses on one control plane at a time, with keepalived as a service of the
+ * host or kube-vip as a static pod. Each checks the API server of its own machine, or its own
+ * machine's balancer if the endpoint has a port of its own.
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
@@ -28,7 +28,7 @@ export function keepalivedConfig(
   machine: ClusterMachine,
   { addresses, interface: device, routerId }: VirtualAddress,
 ): string {
-  // VRRP uses one address family; the address of the other family moves along with it.
+  // VRRP works with one address family; the address of the other family moves together with it.
   const [first = '', ...others] = addresses;
   const family = first.includes(':') ? 6 : 4;
   const peers = withRole(resolved, 'control-plane')
@@ -103,8 +103,8 @@ const unit = sections(
 );
 
 /**
- * The lines of a control plane; undefined for other machines, and without a virtual address. `pki`:
- * lines of the files among which are those that kube-vip reads when it starts.
+ * The lines of a control plane; undefined for other machines, and for a Cluster without a virtual
+ * address. `pki`: lines of PKI files, including the files that kube-vip reads when it starts.
  */
 export function virtualAddressLines(
   resolved: ResolvedCluster,
@@ -113,7 +113,7 @@ export function virtualAddressLines(
 ): { readonly files: readonly PlanLine[]; readonly run: PlanLine } | undefined {
   const { virtualAddress } = resolved;
   if (virtualAddress === undefined || !machine.roles.includes('control-plane')) return undefined;
-  // The other program is stopped, so that never both hold the address on one machine.
+  // The other program is stopped, so that two programs never hold the address on one machine.
   if (virtualAddress.by === 'kube-vip')
     return {
       files: [put(KUBE_VIP_MANIFEST, kubeVipManifest(resolved, virtualAddress, pki), 0o600)],

@@ -1,4 +1,7 @@
-/** Directories of the host in kube-apiserver's pod, in addition to those of kubeadm. */
+/**
+ * Directories of the host that are mounted into kube-apiserver's pod in addition to those of
+ * kubeadm.
+ */
 import { APISERVER_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
@@ -10,7 +13,8 @@ export interface HostDirectory {
 
 /**
  * The directory of Muster's own files for kube-apiserver, and the directory of the audit log,
- * wherever an override puts it. A log that is turned off or goes to the pod's output needs none.
+ * wherever an override puts the log. A log that is turned off or written to the pod's output needs
+ * no directory.
  */
 export function apiserverMounts({ flags }: Pick<ResolvedCluster, 'flags'>): readonly HostDirectory[] {
   const log = flags['kube-apiserver']['audit-log-path'];

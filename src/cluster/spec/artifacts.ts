@@ -1,6 +1,6 @@
 /**
- * The binaries, container images and manifests that a cluster needs, from its full specification,
- * and where their publishers keep them.
+ * The binaries, container images and manifests that a resolved Cluster needs, and the URLs at which
+ * their publishers offer them.
  */
 import type { Arch } from '../../artifacts/oci.ts';
 import { OCI_ARCH } from '../../artifacts/oci.ts';
@@ -34,12 +34,15 @@ export interface RequiredBinary {
   readonly arch: Arch;
   readonly form: 'file' | 'tar';
   readonly roles: readonly ClusterRole[];
-  /** The publisher's URLs of the file and of its checksums: `HASH` alone, or lines `HASH FILE`. */
+  /**
+   * The publisher's URLs of the file and of its checksum file, which is `HASH` alone or lines `HASH
+   * FILE`.
+   */
   readonly url: string;
   readonly checksums: string;
 }
 
-/** A manifest of an add-on. One without URL and file has to be imported. */
+/** A manifest of an add-on. A manifest without URL and file has to be imported. */
 export interface RequiredManifest {
   readonly kind: 'manifest';
   readonly addon: string;
@@ -104,7 +107,7 @@ interface Published {
   readonly checksums: string;
 }
 
-/** The publisher's URLs, as the release pages give them. */
+/** The publisher's URLs, as its release page gives them. */
 function published(name: BinaryName, version: string, arch: Arch): Published {
   const cpu = OCI_ARCH[arch];
   const github = (project: string) => `https://github.com/${project}/releases/download/v${version}`;
@@ -161,7 +164,7 @@ const IMAGE_ROLES: Readonly<Record<keyof ResolvedCluster['images'], readonly Clu
   pause: ALL,
 };
 
-/** Images of the network between pods and of the policy engine. */
+/** Images of the pod network and of the program that enforces network policies. */
 const networkImages = ({ cni }: ResolvedCluster): readonly string[] =>
   [...new Set(Object.values(cni.images ?? {}))].filter((image) => image !== '');
 
@@ -179,8 +182,8 @@ export interface RequiredProgram {
 }
 
 /**
- * What the balancer (haproxy), the virtual address (keepalived, curl) and the CNI plugin portmap
- * (iptables, for `hostPort`) need; only for roles that some machine has.
+ * Programs that the balancer (haproxy), the virtual address (keepalived, curl) and the CNI plugin
+ * portmap (iptables, for `hostPort`) need; only for roles that some machine of the cluster has.
  */
 export function requiredPrograms(resolved: ResolvedCluster): readonly RequiredProgram[] {
   const program = (name: RequiredProgram['name'], ...roles: readonly ClusterRole[]): RequiredProgram => ({
@@ -203,8 +206,8 @@ export function requiredPrograms(resolved: ResolvedCluster): readonly RequiredPr
 /**
  * The required programs that a machine's image does not contain.
  *
- * @param programs What its Image says that it contains; undefined: nothing is known, so nothing is
- *   reported.
+ * @param programs The programs that its Image document lists; undefined when the document lists
+ *   none, in which case nothing is reported.
  */
 export function lackingPrograms(
   resolved: ResolvedCluster,
@@ -220,9 +223,9 @@ export function lackingPrograms(
 
 /**
  * Everything to download: binaries, then images, then manifests of add-ons; only for roles that
- * some machine has.
+ * some machine of the cluster has.
  *
- * @param ofAddons Images that add-ons need, known once their manifests are here.
+ * @param ofAddons Images that add-ons need, known once the boot host has their manifests.
  */
 export function requiredArtifacts(
   resolved: ResolvedCluster,
@@ -265,8 +268,8 @@ export function requiredArtifacts(
 }
 
 /**
- * Images of the pods that a machine always runs, each once, those first for which other pods wait.
- * Not pause, which the runtime pulls and pins by itself.
+ * Images of the pods that a machine always runs, each once; images for which other pods wait come
+ * first. The pause image is not included, because the runtime pulls and pins it by itself.
  */
 export function podImages(resolved: ResolvedCluster, { roles }: ClusterMachine): readonly string[] {
   const { images, etcd, virtualAddress } = resolved;
@@ -284,7 +287,7 @@ export function podImages(resolved: ResolvedCluster, { roles }: ClusterMachine):
   ];
 }
 
-/** Each manifest once, under the first add-on that has it. */
+/** Each manifest once, under the first add-on that names it. */
 function manifestsOf({ addons }: ResolvedCluster): readonly RequiredManifest[] {
   const files = new Map<string, RequiredManifest>();
   for (const { name, manifests } of addons)
@@ -296,7 +299,7 @@ function manifestsOf({ addons }: ResolvedCluster): readonly RequiredManifest[] {
 
 /**
  * The SHA-256 of `file` in a publisher's list of lines `HASH FILE` or `HASH *FILE`, or the only
- * hash in it; undefined when the list does not have it.
+ * hash in the list; undefined when the list does not contain the file.
  */
 export function publishedHash(list: string, file: string): string | undefined {
   const lines = list.split('\n').map((line) => line.trim().split(/\s+/));

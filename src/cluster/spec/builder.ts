@@ -1,6 +1,6 @@
 /**
- * Builds a full specification value by value. An override replaces a value, and the origin of each
- * value is recorded.
+ * Builds a resolved specification value by value. An override replaces a value, and the origin of
+ * each value is recorded.
  */
 import type { Provenance, Value } from './resolved-cluster.ts';
 
@@ -29,6 +29,10 @@ const misplaced = (override: unknown, kind: string): string =>
 /** Whether overrides may add any key at this path. */
 export type Open = (path: readonly string[]) => boolean;
 
+/**
+ * Collects the values, their origins and the faults of overrides. `open` says below which paths
+ * overrides may add keys.
+ */
 export class Builder {
   readonly #overrides: Readonly<Record<string, unknown>>;
   readonly #open: Open;
@@ -43,8 +47,8 @@ export class Builder {
   }
 
   /**
-   * Sets the value at `path` and returns the effective one: the override, if there is one of the
-   * same type.
+   * Sets the value at `path`, and returns the effective value: the override, if there is an
+   * override of the same type; otherwise `value`.
    */
   put<T extends Value>(path: readonly string[], value: T, from: Provenance['from'], by: string): T {
     const key = path.join('\0');
@@ -87,8 +91,8 @@ export class Builder {
   }
 
   /**
-   * Takes over what overrides add below open paths, and returns the specification together with the
-   * paths of overrides that it does not have.
+   * Takes over what overrides add below open paths. Returns the specification, together with the
+   * paths of overrides that the specification does not have.
    */
   finish(): { readonly tree: unknown; readonly unknown: readonly (readonly string[])[] } {
     const unknown: (readonly string[])[] = [];
@@ -152,5 +156,5 @@ function merged(value: unknown, override: unknown): unknown {
 
 const isScalarOrList = (value: unknown): boolean => !isMapping(value) && value !== null;
 
-/** `flags.kube-apiserver.audit-log-path`. */
+/** Joins the steps of a path with dots: `flags.kube-apiserver.audit-log-path`. */
 export const pathText = (path: readonly string[]): string => path.join('.');

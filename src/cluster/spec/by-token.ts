@@ -1,9 +1,12 @@
-/** Joining by bootstrap token: which machines do, and the names that Kubernetes uses. Pure. */
+/**
+ * Joining by bootstrap token: which machines do it, and the names that Kubernetes uses for it.
+ * Pure.
+ */
 import type { ClusterMachine, ResolvedCluster } from './resolved-cluster.ts';
 
 /**
- * AddressOwners of machines' tokens: they may ask for a certificate (`system:node-bootstrapper`),
- * and nothing approves it but Muster.
+ * The group of machines' bootstrap tokens. A member of the group may request a certificate
+ * (`system:node-bootstrapper`), and only Muster approves the request.
  */
 export const MACHINE_TOKENS = 'system:bootstrappers:muster:machines';
 
@@ -13,7 +16,10 @@ const USER = 'system:bootstrap:';
 export const tokenIdOf = (username: string): string | undefined =>
   username.startsWith(USER) ? username.slice(USER.length) : undefined;
 
-/** Whether the machine joins by token. Control planes have the CA and get a certificate by it. */
+/**
+ * Whether the machine joins by token. Control planes do not: they have the CA, which signs their
+ * certificate.
+ */
 export const joinsByToken = (
   { joining }: Pick<ResolvedCluster, 'joining'>,
   { roles }: ClusterMachine,

@@ -1,6 +1,6 @@
 /**
- * Checks all Clusters when documents are applied. What cannot work is refused, with its field; what
- * works now but is missing something is a warning.
+ * Checks all Clusters when documents are applied. A setting that cannot work is refused, with its
+ * field; a setting that works but lacks something is a warning.
  */
 
 import { checkedLayer } from '../../agent/machine-layer.ts';
@@ -116,8 +116,8 @@ function sharedMachines(
 }
 
 /**
- * Machines whose document names another cluster: they would get their configuration from that one
- * and their certificates from this one.
+ * Machines of this Cluster whose own document names another cluster: such a machine would get its
+ * configuration from the other cluster and its certificates from this one.
  */
 function othersMachines(
   cluster: Candidate<'Cluster'>,
@@ -154,7 +154,7 @@ function inlineFaults(
   });
 }
 
-/** Names without a Machine document, which are misspelt or to be accepted later. */
+/** Names without a Machine document: each is misspelt, or its machine is to be accepted later. */
 function missingMachines(
   cluster: Candidate<'Cluster'>,
   names: ReadonlySet<string>,
@@ -175,7 +175,7 @@ function missingMachines(
   ];
 }
 
-/** Stands for an address that is not known yet; from the range for benchmarks (RFC 2544). */
+/** Replaces an address that is not known yet; from the range for benchmarks (RFC 2544). */
 const placeholder = (n: number): string => `198.18.${n >> 8}.${n & 255}`;
 
 /** A Cluster, resolved with placeholders for unknown addresses. */

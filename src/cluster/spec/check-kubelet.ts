@@ -1,4 +1,7 @@
-/** Checks overrides of KubeletConfiguration: this kubelet's fields, and their types. */
+/**
+ * Checks overrides of KubeletConfiguration: whether this version of kubelet has the field, and the
+ * type of its value.
+ */
 
 import { didYouMean } from '../../base/suggest.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
@@ -12,7 +15,7 @@ const isMapping = (value: Value): boolean =>
 const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 const values = (value: Value): readonly Value[] => (isMapping(value) ? Object.values(value as object) : []);
 
-/** The types of a configuration's fields. `what` completes "expected …". */
+/** The types of a configuration's fields. `what` completes the message "expected …". */
 export const FIELD_TYPES: Readonly<
   Record<KubeletFieldType, { readonly holds: (value: Value) => boolean; readonly what: string }>
 > = {

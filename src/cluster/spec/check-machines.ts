@@ -1,6 +1,6 @@
 /**
- * Machines of a Cluster that cannot do their part yet, as warnings when documents are applied. They
- * are not errors: an address, a profile or another image may follow.
+ * Finds machines of a Cluster that cannot do their part yet. They cause warnings and not errors
+ * when documents are applied, because an address, a profile or another image may follow.
  */
 import { type Case, casesIn } from '../../ignition/cases.ts';
 import { narrowestDisk } from '../../resources/boot-disk.ts';
@@ -25,11 +25,12 @@ interface Named {
 }
 
 /**
- * Warnings about machines whose documents exist, the same warning of several machines as one.
+ * Warnings about machines whose documents exist. Several machines with the same warning get one
+ * warning together.
  *
- * @param names The machines to look at.
- * @param resolved The resolved Cluster; absent when it has errors, so that what its machines need
- *   is unknown.
+ * @param names The machines to check.
+ * @param resolved The resolved Cluster; absent when it has errors, so that it is not known what its
+ *   machines need.
  */
 export function machineWarnings(
   spec: KubernetesSpec,
@@ -122,7 +123,7 @@ function imageTexts(resolved: ResolvedCluster, name: string, cases: readonly Cas
   ];
 }
 
-/** How many machines a warning names before it only counts the others. */
+/** How many machines a warning names; further machines are only counted. */
 const NAMED = 5;
 
 const listOf = (names: readonly string[]): string =>

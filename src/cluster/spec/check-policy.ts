@@ -8,11 +8,16 @@ import type { ResolvedCluster } from './resolved-cluster.ts';
 /** Add-ons in the catalogue that are a network between pods and also enforce policies. */
 const ENFORCING = ['calico', 'cilium'] as const;
 
+/**
+ * The first add-on of the list that is a pod network and enforces network policies; undefined when
+ * there is none.
+ */
 export const enforcingAddon = (addons: readonly { readonly name: string }[]): string | undefined =>
   ENFORCING.find((known) => addons.some(({ name }) => name === known));
 
 const error = (path: string, message: string): ClusterFault => clusterError(`networkPolicy.${path}`, message);
 
+/** Faults of `networkPolicy`: who enforces policies, and which namespaces are isolated. */
 export function policyFaults({ networkPolicy, cni, addons }: ResolvedCluster): readonly ClusterFault[] {
   const { enforce, isolate } = networkPolicy;
   const found: ClusterFault[] = [];

@@ -1,5 +1,5 @@
 /**
- * Checks overrides of KubeProxyConfiguration: with a field that it does not know, kube-proxy fails
+ * Checks overrides of KubeProxyConfiguration: a field that kube-proxy does not know makes it fail
  * on every machine at once.
  */
 
@@ -50,6 +50,7 @@ const TYPES: ReadonlyMap<string, KubeletFieldType> = new Map(
 );
 const NAMES = [...TYPES.keys(), ...Object.keys(WORDS)];
 
+/** Faults of the overridden fields: unknown names, and values of the wrong type. */
 export const proxyFaults = ({ kubeProxy: { config } }: ResolvedCluster): readonly ClusterFault[] =>
   Object.entries(config).flatMap(([field, value]) => {
     const message = faultOf(field, value);

@@ -20,14 +20,14 @@ interface SegmentFault {
   readonly other: DocumentId;
 }
 
-/** A Cluster document, and its full specification when it has no errors. */
+/** A Cluster document, and its resolved specification when it has no errors. */
 export interface Placed {
   readonly name: string;
   readonly spec: KubernetesSpec;
   readonly resolved?: ResolvedCluster;
 }
 
-/** Addresses that one control plane at a time holds. Overrides cannot change them. */
+/** Addresses that are held by one control plane at a time. Overrides cannot change them. */
 export const virtualAddresses = ({ virtualAddress, endpoint }: KubernetesSpec): readonly string[] =>
   virtualAddress === undefined
     ? []
@@ -39,8 +39,8 @@ const canonical = (text: string): readonly string[] => {
 };
 
 /**
- * Faults of a Cluster against all documents. It is compared only with the Clusters in `others`, so
- * that two Clusters get one fault for what they share.
+ * Faults of a Cluster against all documents. The Cluster is compared only with the Clusters in
+ * `others`, so that two Clusters get one fault for what they share, not two.
  */
 export function segmentFaults(
   placed: Placed,
@@ -58,7 +58,7 @@ export function segmentFaults(
   ];
 }
 
-/** Only warnings: the Network may be at another site that this cluster never reaches. */
+/** These are only warnings: the Network may be at another site that this cluster never reaches. */
 const hiddenNetworks = (
   resolved: ResolvedCluster,
   networks: readonly Candidate<'Network'>[],

@@ -1,5 +1,5 @@
 /**
- * Checks each value of a full specification by itself, overridden or not. Values that reach
+ * Checks each value of a resolved specification by itself, overridden or not. Values that reach
  * certificates, image names or files on machines have to match the same schemas as the fields of
  * the Cluster document.
  */
@@ -12,7 +12,7 @@ import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { parseVersion } from './versions.ts';
 
 interface ValueFault {
-  /** From the root of the full specification. */
+  /** From the root of the resolved specification. */
   readonly path: string;
   readonly message: string;
 }
@@ -35,7 +35,7 @@ const { keys, mirrors, timeServers, virtualAddress } = kubernetesSpec.shape;
 const { interface: device, routerId } = virtualAddress.unwrap().shape;
 const least = (smallest: number) => z.int().min(smallest);
 
-/** Schemas by path; `*` stands for every key. */
+/** Schemas by path; `*` matches every key. */
 const VALUES: Readonly<Record<string, z.ZodType>> = {
   dnsDomain: domainName,
   'serviceAddresses.dns': z.array(ipText),
@@ -69,6 +69,10 @@ const VALUES: Readonly<Record<string, z.ZodType>> = {
   'checks.fsyncMs': least(1),
 };
 
+/**
+ * Faults of single values, in the order of the table of schemas, and of the addresses of CoreDNS's
+ * Service.
+ */
 export function valueFaults(resolved: ResolvedCluster): readonly ValueFault[] {
   const found = leavesOf(resolved as unknown as Value, '').flatMap(([path, value]) => {
     const schema = VALUES[path] ?? VALUES[path.replace(/[^.]+$/, '*')];
@@ -80,15 +84,15 @@ export function valueFaults(resolved: ResolvedCluster): readonly ValueFault[] {
   return [...found, ...serviceFaults(resolved)];
 }
 
-/** The issue's message, preceded by the item if the value is a list. */
+/** The issue's message; if the value is a list, the faulty item comes before it. */
 const messageOf =
   (value: Value) =>
   ({ message, path: [item] }: { readonly message: string; readonly path: readonly PropertyKey[] }): string =>
     Array.isArray(value) && typeof item === 'number' ? `"${String(value[item])}": ${message}` : message;
 
 /**
- * Checks the addresses of CoreDNS's Service: the API refuses those outside of the service networks.
- * Networks that are not readable are reported elsewhere.
+ * Checks the addresses of CoreDNS's Service: the API refuses addresses outside of the service
+ * networks. `checkNetworks` reports networks that are not valid.
  */
 function serviceFaults({ networks, serviceAddresses: { dns } }: ResolvedCluster): readonly ValueFault[] {
   const path = 'serviceAddresses.dns';

@@ -30,7 +30,7 @@ import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RE
 
 type Found = ClusterFault[];
 
-/** All faults of a resolved Cluster. Without an error among them the cluster can be built. */
+/** All faults of a resolved Cluster. A cluster can be built when none of them is an error. */
 export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[] {
   const found: Found = [];
   checkVersions(resolved, found);
@@ -45,7 +45,8 @@ export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[
 }
 
 /**
- * Checks the entries of add-ons. Their files may come later; the add-on library checks them then.
+ * Checks the entries of add-ons. Their files may be added later; the add-on library checks the
+ * files then.
  */
 function checkAddons({ addons }: ResolvedCluster, found: Found): void {
   const names = new Set<string>();
@@ -160,7 +161,7 @@ function checkEtcd(resolved: ResolvedCluster, found: Found): void {
 
 const FAMILIES = [4, 6] as const;
 
-/** Networks whose addresses no pod and no Service can have, and what they are for. */
+/** Networks whose addresses no pod and no Service can have, each with its purpose. */
 const SPECIAL = [
   ['0.0.0.0/8', 'hosts without an address'],
   ['127.0.0.0/8', 'the machine itself'],
@@ -392,7 +393,7 @@ function checkFlags(resolved: ResolvedCluster, found: Found): void {
   checkBackOff(resolved, found);
 }
 
-/** Nobody joins by a token that apiservers do not look at. */
+/** Joining by token needs API servers that accept bootstrap tokens. */
 function checkJoining({ joining, flags }: ResolvedCluster, found: Found): void {
   const flag = 'enable-bootstrap-token-auth';
   if (joining === 'token' && flags['kube-apiserver'][flag] !== 'true')
@@ -404,7 +405,7 @@ function checkJoining({ joining, flags }: ResolvedCluster, found: Found): void {
     );
 }
 
-/** kubelet exits at once when it has the setting without the feature gate that it needs. */
+/** kubelet exits as soon as it reads the setting without the feature gate that it needs. */
 function checkBackOff(
   { kubelet: { config, controlPlaneConfig }, versions }: ResolvedCluster,
   found: Found,
@@ -420,8 +421,8 @@ function checkBackOff(
 }
 
 /**
- * A component's own minor version, which may be older than the cluster's; undefined when there is
- * no table for it.
+ * A component's own minor version, which may be older than the cluster's; undefined when the flag
+ * tables do not cover it.
  */
 function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent): Minor | undefined {
   const own = minorOf(versions[component]);
@@ -429,8 +430,8 @@ function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent):
 }
 
 /**
- * The flags of a component; undefined for a component older than the tables, and for an unknown
- * etcd, which is reported elsewhere.
+ * The flags of a component; undefined for a component older than the flag tables, and for an
+ * unknown version of etcd, which `checkVersions` reports.
  */
 function flagsOf(resolved: ResolvedCluster, component: Component): ReadonlySet<string> | undefined {
   if (component === 'etcd')

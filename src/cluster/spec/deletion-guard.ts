@@ -1,6 +1,6 @@
 /**
- * Refuses to delete a Machine document that a Cluster needs: deleting the document removes no
- * member from etcd.
+ * Refuses to delete a Machine document that a Cluster needs. Deleting the document would not remove
+ * the machine's member from etcd.
  */
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Catalog, Target } from '../../resources/catalog.ts';

@@ -1,5 +1,5 @@
 /**
- * Flags and settings of every component: those of kubeadm, with the differences that
+ * Flags and settings of every component: those that kubeadm sets, with the differences that
  * `deviations.ts` lists.
  */
 import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
@@ -26,7 +26,7 @@ import { ETCD_RELEASES, type EtcdMinor } from './versions.ts';
 
 interface Derived {
   readonly value: string | readonly string[];
-  /** The values from which it is derived; absent for a default. */
+  /** The values from which this value is derived; absent for a default. */
   readonly by?: string;
 }
 type DerivedFlags = Readonly<Record<string, Derived>>;
@@ -44,13 +44,17 @@ interface FlagFacts {
 const fixed = (flags: Readonly<Record<string, string>>): DerivedFlags =>
   Object.fromEntries(Object.entries(flags).map(([flag, value]) => [flag, { value }]));
 
-/** Files of trusted CAs. The single certificate of a CA is used only where it signs. */
+/**
+ * Files of trusted CAs. The certificate file of a single CA is used only by programs that sign with
+ * that CA.
+ */
 const BUNDLE = {
   ca: AUTHORITIES.ca.bundle.path,
   etcd: AUTHORITIES['etcd-ca'].bundle.path,
   frontProxy: AUTHORITIES['front-proxy-ca'].bundle.path,
 } as const;
 
+/** The flags of all components, each with the values from which it is derived. */
 export function componentFlags(facts: FlagFacts): Readonly<Record<Component, DerivedFlags>> {
   return {
     etcd: etcdFlags(facts),
@@ -97,7 +101,10 @@ function etcdFlags({ etcdMinor, dataDirectory }: FlagFacts): DerivedFlags {
   };
 }
 
-/** The resolv.conf that pods get. kubelet's unit links it to the machine's right file. */
+/**
+ * The resolv.conf that pods get. kubelet's unit links this path to the file that is right for the
+ * machine.
+ */
 export const RESOLVER = '/run/muster/resolv.conf';
 
 export const ADMISSION_CONFIG = `${APISERVER_DIRECTORY}/admission.yaml`;
@@ -106,8 +113,9 @@ export const AUDIT_POLICY = `${APISERVER_DIRECTORY}/audit-policy.yaml`;
 export const AUDIT_DIRECTORY = '/var/log/kubernetes';
 
 /**
- * The audit log is bounded to about 100 MB with its ten older files, because the disk of a live
- * system may be its memory. Compressed lines of JSON take less than a tenth.
+ * The current audit log and its ten older files are bounded to about 100 MB together, because the
+ * disk of a live system may be its memory. Compressed lines of JSON take less than a tenth of their
+ * size.
  */
 const AUDIT_LOG = {
   'audit-log-compress': 'true',
@@ -189,12 +197,12 @@ function controllerManagerFlags({ name, pods, services }: FlagFacts): DerivedFla
 }
 
 /**
- * Prefix length of a node's part of the pod network: kube-controller-manager's defaults. The flag
- * is set only when the default does not fit.
+ * Prefix length of a node's part of the pod network, by IP version. These are the defaults of
+ * kube-controller-manager, and its flag is set only when the default does not fit.
  */
 const NODE_PREFIX = { 4: 24, 6: 64 } as const;
 
-/** The prefix length of a node's part of this pod network. */
+/** The prefix length, in bits, of a node's part of this pod network. */
 export function nodePrefix(network: string): number {
   const { base, prefix } = ipNetwork(network);
   const usual = NODE_PREFIX[base.family];

@@ -5,7 +5,7 @@
 import type { Value } from './resolved-cluster.ts';
 
 interface ClusterDeviation {
-  /** Matches the paths that differ, as `FILE FIELD`. */
+  /** Matches the differing paths, each written as `FILE FIELD`. */
   readonly fields: RegExp;
   readonly reason: string;
 }
@@ -114,10 +114,10 @@ export const CLUSTER_DEVIATIONS = {
 } as const satisfies Readonly<Record<string, ClusterDeviation>>;
 
 /**
- * The origin of a default: `kubeadm`, or `Muster: NAME` with the deviation that covers this field
- * or one below it.
+ * The origin of a default: `kubeadm`, or `Muster: NAME`, where NAME is the deviation that covers
+ * this field or a field below it.
  *
- * @param field The field as `FILE FIELD`.
+ * @param field The field, written as `FILE FIELD`.
  */
 export function defaultOrigin(field: string, value: Value): string {
   const fields = leavesOf(field, value);
@@ -132,7 +132,7 @@ const leavesOf = (field: string, value: Value): readonly string[] =>
     ? [field]
     : Object.entries(value).flatMap(([key, inner]) => leavesOf(`${field}.${key}`, inner));
 
-/** Differences of in-cluster objects, as `KIND NAMESPACE/NAME FIELD`. */
+/** Differences of in-cluster objects, with paths written as `KIND NAMESPACE/NAME FIELD`. */
 export const OBJECT_DEVIATIONS = {
   network: {
     fields: /kube-flannel|^ClusterRole(Binding)? \/flannel$/,

@@ -23,7 +23,7 @@ export function parseEndpoint(text: string): Endpoint | undefined {
   const port = Number(found[4] ?? API_PORT);
   const address = parseIp(host);
   const isName = domainName.safeParse(host).success;
-  // Digits and dots that are not an address are a slip, never a name.
+  // A text of digits and dots that is not an address is a typing error, never a name.
   if (port > 65535 || (address === undefined && (!isName || /^[0-9.]+$/.test(host)))) return undefined;
   if (found[1] !== undefined && address?.family !== 6) return undefined;
   return { host: address ? formatIp(address) : host.toLowerCase(), port };

@@ -1,4 +1,4 @@
-/** A fault of a Cluster document, as `complete` and the checks of its values report it. */
+/** A fault of a Cluster document, as `resolveCluster` and the checks report it. */
 import type { Fault } from '../../base/errors.ts';
 
 export interface ClusterFault {
@@ -6,11 +6,11 @@ export interface ClusterFault {
   readonly fault: Fault;
   /** An error prevents the Cluster from being resolved; a warning does not. */
   readonly severity: 'error' | 'warning';
-  /** The machine that the fault is about, if it is about one. */
+  /** The machine that the fault is about, if there is one. */
   readonly machine?: string;
 }
 
-/** `path`: below `spec.kubernetes`; empty for `spec.kubernetes` itself. */
+/** Makes a fault. `path` is below `spec.kubernetes`; it is empty for `spec.kubernetes` itself. */
 export const clusterFault = (
   severity: ClusterFault['severity'],
   path: string,
@@ -22,5 +22,8 @@ export const clusterFault = (
   ...(machine !== undefined && { machine }),
 });
 
+/**
+ * Makes a fault that prevents the Cluster from being resolved. `path` as for {@link clusterFault}.
+ */
 export const clusterError = (path: string, message: string, machine?: string): ClusterFault =>
   clusterFault('error', path, message, machine);

@@ -1,7 +1,7 @@
 /**
- * The flags and feature gates of each version, so that an unknown one is refused when the Cluster
- * is applied, and not by a component that fails to start. From the sources of 1.34.9, 1.35.6 and
- * 1.36.2.
+ * The flags and feature gates of each version, so that an unknown flag is refused when the Cluster
+ * is applied, and not by a component that fails to start. The lists are taken from the sources of
+ * 1.34.9, 1.35.6 and 1.36.2.
  */
 
 export const MINORS = ['1.34', '1.35', '1.36'] as const;
@@ -17,7 +17,7 @@ export type KubernetesComponent = (typeof KUBERNETES_COMPONENTS)[number];
 
 interface Known {
   readonly always: readonly string[];
-  /** Those that not every version has. */
+  /** Names that only some versions have. */
   readonly only: Partial<Readonly<Record<Minor, readonly string[]>>>;
 }
 
@@ -313,9 +313,10 @@ export const FEATURE_GATES: Known = {
   },
 };
 
+/** The names in the table that this minor version has. */
 export const known = (table: Known, minor: Minor): ReadonlySet<string> =>
   new Set([...table.always, ...(table.only[minor] ?? [])]);
 
-/** The minor versions that have the name. */
+/** The minor versions that have this name. */
 export const minorsKnowing = (table: Known, name: string): readonly Minor[] =>
   MINORS.filter((minor) => known(table, minor).has(name));

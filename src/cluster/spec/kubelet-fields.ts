@@ -1,7 +1,7 @@
 /**
  * The fields of KubeletConfiguration v1beta1 and their types, so that a misspelt or wrongly typed
- * field is refused when the Cluster is applied, and not by kubelet on every machine. From the types
- * of 1.34.9, 1.35.6 and 1.36.2.
+ * field is refused when the Cluster is applied, and not by kubelet on every machine. The list is
+ * taken from the Go types of 1.34.9, 1.35.6 and 1.36.2.
  */
 import { MINORS, type Minor } from './flags.ts';
 

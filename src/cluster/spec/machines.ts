@@ -17,10 +17,11 @@ interface AssignedMachines {
 }
 
 /**
- * Gives every machine that the Cluster names its roles and its node's labels and taints. Machines
- * without a document or an address are left out, with a fault.
+ * Gives every machine that the Cluster names its roles, and the labels and taints of its node. A
+ * machine without a document or an address is left out, and gets a fault.
  *
- * @param known The Machine documents that exist; others are ignored.
+ * @param known The Machine documents that exist; documents of machines that the Cluster does not
+ *   name are ignored.
  */
 export function assignMachines(spec: KubernetesSpec, known: readonly MachineFacts[]): AssignedMachines {
   const { roles, faults } = rolesOf(spec);
@@ -45,7 +46,7 @@ export function assignMachines(spec: KubernetesSpec, known: readonly MachineFact
   return { machines, faults };
 }
 
-/** By machine, in the order of the lists; and what is wrong with the lists themselves. */
+/** The roles by machine, in the order of the lists; and the faults of the lists themselves. */
 function rolesOf(spec: KubernetesSpec): {
   readonly roles: ReadonlyMap<string, ReadonlySet<ClusterRole>>;
   readonly faults: ClusterFault[];
@@ -74,9 +75,9 @@ function rolesOf(spec: KubernetesSpec): {
 }
 
 /**
- * The fault of a machine that is left out. A warning for a worker, which may come later; an error
- * for every other machine, since a cluster is not founded without knowing where its control planes
- * and its members of etcd are.
+ * The fault of a machine that is left out. It is a warning for a worker, which may come later. It
+ * is an error for every other machine, because a cluster is not founded before the addresses of its
+ * control planes and members of etcd are known.
  */
 function absent(name: string, roles: ReadonlySet<ClusterRole>, message: string): ClusterFault {
   const isWorker = roles.size === 1 && roles.has('worker');

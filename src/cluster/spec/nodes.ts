@@ -1,6 +1,6 @@
 /**
- * Labels and taints of nodes, by groups of machines. A node registers with them; labels that a
- * kubelet may not set, and later changes, come from joining/node-keeper.ts.
+ * Labels and taints of nodes, by groups of machines. A node registers with them. Labels that a
+ * kubelet may not set, and later changes, are written by joining/node-keeper.ts.
  */
 
 import { didYouMean } from '../../base/suggest.ts';
@@ -25,7 +25,7 @@ export function nodeSettings(groups: Groups, machine: string): NodeSettings {
 export const taintText = ({ key, value, effect }: NodeTaint): string =>
   `${key}${value === undefined ? '' : `=${value}`}:${effect}`;
 
-/** `key=value:Effect` or `key:Effect`, as kubectl has it. */
+/** Reads `key=value:Effect` or `key:Effect`, the form that kubectl uses. */
 function readTaint(text: string): NodeTaint {
   const [, key = '', value, effect = ''] = TAINT.exec(text) ?? [];
   return { key, ...(value && { value }), effect };
@@ -34,13 +34,13 @@ function readTaint(text: string): NodeTaint {
 const TAINT = /^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$/;
 
 /**
- * What the API server accepts as a key: a name of at most 63 characters, optionally after a domain
- * and a slash. A value is such a name or empty.
+ * Matches a name that the API server accepts: at most 63 characters. A key is such a name,
+ * optionally after a domain and a slash; a value is such a name or empty.
  */
 const PART = /^[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/;
 const DOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** Faults of the groups. `machines`: names of the cluster's machines that are nodes. */
+/** Faults of the groups. `machines`: the cluster's machines that have a node. */
 export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): readonly ClusterFault[] {
   const found: ClusterFault[] = [];
   const say = (path: string, message: string, severity: ClusterFault['severity'] = 'error'): void => {

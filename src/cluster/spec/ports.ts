@@ -1,9 +1,7 @@
-/**
- * TCP ports of a cluster's programs, and the URLs of etcd. Every other file takes them from here.
- */
+/** TCP ports of a cluster's programs, and the URLs of etcd. No other file repeats these numbers. */
 import { urlHost } from '../../base/ip.ts';
 
-/** kube-apiserver on control planes; the balancer on a worker's loopback. */
+/** kube-apiserver listens here on control planes, and the balancer on the loopback of workers. */
 export const API_PORT = 6443;
 
 export const ETCD_CLIENT_PORT = 2379;
@@ -21,15 +19,20 @@ export const KUBELET_HEALTH_PORT = 10248;
 const KUBE_PROXY_METRICS_PORT = 10249;
 const KUBE_PROXY_HEALTH_PORT = 10256;
 
-/** `address`: an IP address, IPv6 without brackets. */
+/**
+ * The URL at which other members reach a member of etcd. `address`: an IP address, IPv6 without
+ * brackets.
+ */
 export const etcdPeerUrl = (address: string): string => `https://${urlHost(address)}:${ETCD_PEER_PORT}`;
 
-/** `address`: an IP address, IPv6 without brackets. */
+/**
+ * The URL at which clients reach a member of etcd. `address`: an IP address, IPv6 without brackets.
+ */
 export const etcdClientUrl = (address: string): string => `https://${urlHost(address)}:${ETCD_CLIENT_PORT}`;
 
 /**
  * The ports that must be free on a machine with a role, each with the program of the cluster that
- * may already listen there. The kernel cuts program names off after 15 octets.
+ * may listen there already. The kernel cuts names of programs off after 15 octets.
  */
 export const ROLE_PORTS: Readonly<
   Record<'control-plane' | 'etcd' | 'worker' | 'kubelet', readonly (readonly [number, string])[]>

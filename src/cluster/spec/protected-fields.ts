@@ -1,13 +1,13 @@
 /**
- * Values that overrides may not change: those on which founding relies, the identity of machines,
- * paths of files that Muster installs, and ports to which others connect. Everything else of the
- * full specification can be overridden.
+ * Values that overrides may not change: values on which founding relies, the identity of machines,
+ * paths of files that Muster installs, and ports to which others connect. Everything else in the
+ * resolved specification can be overridden.
  */
 import { API_PORT, ETCD_CLIENT_PORT, ETCD_METRICS_PORT, ETCD_PEER_PORT } from './ports.ts';
 import type { Component } from './resolved-cluster.ts';
 
 interface ProtectedField {
-  /** From the root of the full specification. */
+  /** From the root of the resolved specification. */
   readonly path: readonly string[];
   /** Follows "Muster decides this: ". */
   readonly why: string;
@@ -164,7 +164,7 @@ export const protectedFieldsOf = (overrides: Readonly<Record<string, unknown>>):
 
 /**
  * The value at `path`, or the value above it if that is not a mapping; undefined when overrides
- * have neither. Open paths, where null removes a whole value, are three steps long.
+ * have neither. An open path, where null removes a whole value, has three steps.
  */
 function valueAt(overrides: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
   let here: unknown = overrides;

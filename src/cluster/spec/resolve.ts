@@ -1,7 +1,7 @@
 /**
- * Resolves the short specification of a Cluster into the full one, with the origin of each value,
- * or reports what is wrong with it. A pure function: the same document and machines give the same
- * result.
+ * Resolves the short specification of a Cluster: adds every value that the document leaves out,
+ * each with its origin, or reports what is wrong with the document. A pure function: the same
+ * document and machines give the same result.
  */
 import { didYouMean } from '../../base/suggest.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
@@ -21,11 +21,11 @@ export interface Resolution {
   /** Absent when there is an error among the faults. */
   readonly resolved?: ResolvedCluster;
   /**
-   * How to reach the cluster, with the machines whose documents exist: available also while one is
-   * missing. Absent when the version or the endpoint is wrong.
+   * How to reach the cluster, with those of its machines that have a document, so it is available
+   * even while a document is missing. Absent when the version or the endpoint is wrong.
    */
   readonly access?: ClusterAccess;
-  /** By path with dots, in the order in which values were derived. */
+  /** Origins by path with dots, in the order in which values were derived. */
   readonly provenance: ReadonlyMap<string, Provenance>;
   readonly faults: readonly ClusterFault[];
 }
@@ -40,7 +40,10 @@ const isOpen = (path: readonly string[]): boolean =>
     (path[1] === 'config' || path[1] === 'controlPlaneConfig')) ||
   (path.length === 3 && path[0] === 'kubeProxy' && path[1] === 'config');
 
-/** Paths that cannot be overridden because tables are chosen by them → the field to set instead. */
+/**
+ * Paths that cannot be overridden, because tables are chosen by their values → the field to set
+ * instead.
+ */
 const FIXED: Readonly<Record<string, string>> = {
   name: 'metadata.name',
   'kubernetes.version': 'spec.kubernetes.version',
@@ -65,9 +68,9 @@ const FIXED: Readonly<Record<string, string>> = {
 /**
  * Resolves `spec.kubernetes` of the Cluster `name`.
  *
- * @param machines The Machine documents that exist among those that the Cluster names.
- * @returns The resolved Cluster with the origin of each value, or the faults that prevent it;
- *   warnings come with both.
+ * @param machines The Machine documents that exist, of the machines that the Cluster names.
+ * @returns The resolved Cluster with the origin of each value, or the faults that prevent it.
+ *   Warnings can come with either.
  * @example
  * const spec = { version: '1.36', endpoint: '10.0.0.10', controlPlanes: ['cp1'] };
  * const { resolved, faults } = resolveCluster('blue', spec, [
@@ -110,7 +113,7 @@ export function resolveCluster(
 const hasError = (faults: readonly ClusterFault[]): boolean =>
   faults.some(({ severity }) => severity === 'error');
 
-/** What the checks look at: the resolved Cluster before it is known to be right. */
+/** The input of the checks: the resolved Cluster before it is known to be free of faults. */
 interface Draft {
   /** Faults of the lists of machines. */
   readonly assigned: readonly ClusterFault[];
@@ -136,7 +139,7 @@ const unknownOverrides: Check = ({ build, unknown }) =>
     return overrideFault(path, `the full specification has no "${text}"${guess}`);
   });
 
-/** Known paths, cut to that length: what an unknown path of that length may have meant. */
+/** Known paths, cut to that length, for suggestions when a path of that length is unknown. */
 const siblings = (paths: Iterable<string>, length: number): ReadonlySet<string> =>
   new Set([...paths].map((path) => path.split('.').slice(0, length).join('.')));
 
@@ -154,7 +157,8 @@ const wrongValues: Check = ({ resolved, build }) =>
   valueFaults(resolved).map(({ path, message }) => clusterError(writtenAt(path, build.provenance), message));
 
 /**
- * The field that a person wrote: the override, or the field of the document that gives the value.
+ * The field that an operator wrote: the override, or the field of the document that gives the
+ * value.
  */
 function writtenAt(path: string, provenance: ReadonlyMap<string, Provenance>): string {
   const origin = provenance.get(path);
@@ -171,7 +175,9 @@ const STAGES: readonly (readonly Check[])[] = [
   [({ resolved }) => checkResolved(resolved)],
 ];
 
-/** The release that a version like `1.36` or `v1.36.2` names; a text says why there is none. */
+/**
+ * The release that a version like `1.36` or `v1.36.2` names, or a text that says why there is none.
+ */
 function releaseOf(text: string): { readonly minor: Minor; readonly version: string } | string {
   const short = text.replace(/^v/, '');
   const minor = MINORS.find((known) => short === known || short.startsWith(`${known}.`));

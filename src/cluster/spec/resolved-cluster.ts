@@ -1,4 +1,4 @@
-/** A Cluster's full specification: everything from which its machines are configured. */
+/** A Cluster's resolved specification: everything from which its machines are configured. */
 
 import type { KeyAlgorithm } from '../../pki/keys.ts';
 import type { Addon } from './addon.ts';
@@ -15,14 +15,14 @@ export const COMPONENTS = [
 ] as const;
 export type Component = (typeof COMPONENTS)[number];
 
-/** Flag → value; a list gives the flag several times. */
+/** Flag → value; for a list, the flag is given once for each item. */
 export type Flags = Readonly<Record<string, string | readonly string[]>>;
 
 export type Value = string | number | boolean | null | readonly Value[] | { readonly [key: string]: Value };
 
 export type ClusterRole = 'control-plane' | 'etcd' | 'worker';
 
-/** As KubeletConfiguration's `registerWithTaints` has them. */
+/** A taint, with the fields of KubeletConfiguration's `registerWithTaints`. */
 export interface NodeTaint {
   readonly key: string;
   readonly value?: string;
@@ -32,7 +32,7 @@ export interface NodeTaint {
 export interface ClusterMachine {
   readonly name: string;
   readonly roles: readonly ClusterRole[];
-  /** The first is the one at which other machines reach it. */
+  /** Other machines reach this machine at the first address. */
   readonly addresses: readonly string[];
   /** Labels of its node, in addition to those of all nodes. */
   readonly labels?: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ export interface ResolvedCluster {
   readonly networks: {
     readonly pods: readonly string[];
     readonly services: readonly string[];
-    /** Networks in which machines must be; empty: any. */
+    /** Networks in which machines must be; an empty list allows any network. */
     readonly machines: readonly string[];
   };
   readonly dnsDomain: string;
@@ -67,7 +67,7 @@ export interface ResolvedCluster {
     readonly 'kube-scheduler': string;
     readonly 'kube-proxy': string;
     readonly kubelet: string;
-    /** The version on the machines, which determines the form of its configuration. */
+    /** The version on the machines, which determines the format of containerd's configuration. */
     readonly containerd: string;
     /** Used when CRI-O is the runtime. */
     readonly 'cri-o': string;
@@ -113,14 +113,14 @@ export interface ResolvedCluster {
     readonly dataDirectory: string;
   };
   /**
-   * Addresses of the endpoint that one control plane holds at a time. Absent: there are none, or
-   * something outside of the cluster holds them.
+   * Addresses of the endpoint that one control plane holds at a time. Absent when the Cluster has
+   * none, or when something outside of the cluster holds them.
    */
   readonly virtualAddress?: {
     readonly by: 'keepalived' | 'kube-vip';
     /** At most one for each address family. */
     readonly addresses: readonly string[];
-    /** The control planes' network device on that segment. */
+    /** The control planes' network device on the segment of these addresses. */
     readonly interface: string;
     /** VRRP's group number for keepalived, 1 to 255, unique on the segment. */
     readonly routerId?: number;
@@ -138,17 +138,20 @@ export interface ResolvedCluster {
   };
   readonly networkPolicy: {
     /**
-     * What enforces NetworkPolicy objects. `addon`: an add-on, or the network that is installed.
+     * The program that enforces NetworkPolicy objects. `addon`: an add-on, or a network that an
+     * operator installs.
      */
     readonly enforce: 'kube-router' | 'addon' | 'none';
     /** Namespaces whose pods accept connections from their own namespace only. */
     readonly isolate: readonly string[];
   };
-  /** In the order in which they are applied. */
+  /** Add-ons in the order in which they are applied. */
   readonly addons: readonly Addon[];
   /** Directory of CNI plugins. */
   readonly cniPlugins: string;
-  /** Names or addresses; empty: those of the machine's network or image. */
+  /**
+   * Names or addresses; an empty list keeps the servers that the machine's network or image names.
+   */
   readonly timeServers: readonly string[];
   /** URLs of registries to ask before the one in an image's name. */
   readonly mirrors: readonly string[];
@@ -195,7 +198,7 @@ export const withRole = (
 
 /**
  * The port at which a balancer on every control plane answers for all API servers: the endpoint's
- * port, if keepalived holds its address and the port is not that of the API servers. Undefined:
+ * port, if keepalived holds its address and the port is not that of the API servers. Undefined when
  * the API server itself answers at the endpoint.
  */
 export const balancedPort = ({

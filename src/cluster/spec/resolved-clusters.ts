@@ -1,4 +1,4 @@
-/** The resolved Clusters, each resolved once for each state of the documents. */
+/** Keeps the resolved Clusters; each is resolved once for each state of the documents. */
 import { MusterError } from '../../base/errors.ts';
 import type { Memberships } from '../../machines/membership.ts';
 import type { Catalog } from '../../resources/catalog.ts';
@@ -10,12 +10,13 @@ import { type Resolution, resolveCluster } from './resolve.ts';
 export interface ResolvedClusters {
   /** Undefined when there is no such Cluster, or it has no spec.kubernetes. */
   get(cluster: string): Resolution | undefined;
-  /** The Cluster that gives this machine a role. */
+  /** The resolution of the Cluster that gives this machine a role. */
   clusterOf(machine: string): Resolution | undefined;
   /** Stops following the documents. */
   close(): void;
 }
 
+/** The error for a Cluster that does not exist or has no spec.kubernetes: E_NOT_FOUND. */
 export const noCluster = (name: string): MusterError =>
   new MusterError(
     'E_NOT_FOUND',
@@ -23,9 +24,10 @@ export const noCluster = (name: string): MusterError =>
   );
 
 /**
- * The machines that a Cluster names and that have a document.
+ * Those machines of a Cluster that have a document.
  *
- * @param addressesOf The addresses of a Machine document; undefined when there is none.
+ * @param addressesOf Returns the addresses of a Machine document; undefined when there is no such
+ *   document.
  */
 export function machinesOf(
   spec: KubernetesSpec,
@@ -37,6 +39,10 @@ export function machinesOf(
   });
 }
 
+/**
+ * Resolves Clusters when they are asked for, and forgets the results when a Cluster or Machine
+ * document changes.
+ */
 export function followClusters(catalog: Catalog, memberships: Memberships): ResolvedClusters {
   const known = new Map<string, Resolution>();
   const close = catalog.subscribe((changes) => {
@@ -52,9 +58,9 @@ export function followClusters(catalog: Catalog, memberships: Memberships): Reso
   const get = (cluster: string): Resolution | undefined => {
     const spec = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
     if (spec === undefined) return undefined;
-    const completed = known.get(cluster) ?? resolveCluster(cluster, spec, machinesOf(spec, addressesOf));
-    known.set(cluster, completed);
-    return completed;
+    const resolution = known.get(cluster) ?? resolveCluster(cluster, spec, machinesOf(spec, addressesOf));
+    known.set(cluster, resolution);
+    return resolution;
   };
 
   return {

@@ -1,6 +1,6 @@
 /**
- * Puts every value of a specification into a builder, in the order in which one depends on the
- * other: an override of a value reaches everything that is derived from it.
+ * Puts every value of a specification into a builder. A value is put after the values from which it
+ * is derived, so that an override also reaches every value that is derived from it.
  */
 import { formatIp, ipNetwork, nthAddress, parseIp } from '../../base/ip.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
@@ -28,7 +28,7 @@ import {
   TOOLS,
 } from './versions.ts';
 
-/** What a Cluster document gives, after its version, endpoint and machines were read. */
+/** The parts of a Cluster document, after its version, endpoint and machines were read. */
 interface Given {
   readonly name: string;
   readonly spec: KubernetesSpec;
@@ -57,7 +57,7 @@ const NETWORK_IMAGES = {
 /** The image that kube-vip's publisher releases. */
 const KUBE_VIP = 'ghcr.io/kube-vip/kube-vip:v1.0.3';
 
-/** Where a runtime listens for kubelet; the paths that kubeadm knows. */
+/** Where a runtime listens for kubelet: the paths that kubeadm knows. */
 const SOCKETS = {
   containerd: 'unix:///run/containerd/containerd.sock',
   'cri-o': 'unix:///var/run/crio/crio.sock',
@@ -75,7 +75,7 @@ const DEBIAN_CERTIFICATES = [
   '/usr/share/ca-certificates',
 ];
 
-/** The origin of a value that is taken from the document if it is there. */
+/** The origin of a value that is taken from the document if the document has it. */
 const originOf = (value: unknown): 'spec' | 'default' => (value === undefined ? 'default' : 'spec');
 
 /** Puts all values. The order of the calls is the order in which `--full` shows them. */
@@ -168,7 +168,10 @@ function putNetworks(build: Builder, spec: KubernetesSpec): Networks {
   return { pods, services, dnsDomain, kubernetes, dns };
 }
 
-/** The nth address of a network; none when the network is too small or, by an override, not one. */
+/**
+ * The nth address of a network; an empty list when the network is too small or, by an override, not
+ * a network.
+ */
 function nthText(network: string, n: number): string[] {
   try {
     return [formatIp(nthAddress(ipNetwork(network), n))];
@@ -259,7 +262,7 @@ function putEtcd(
   const minor = parseVersion(version) ? minorOf(version) : '';
   build.put(['etcd', 'minor'], minor, 'derived', 'versions.etcd');
   const dataDirectory = build.put(['etcd', 'dataDirectory'], '/var/lib/etcd', 'default', 'kubeadm');
-  // An unknown version is a fault later; until then its flags are those of a known one.
+  // The checks report an unknown version later; until then its flags are those of a known version.
   const known = ETCD_MINORS.find((one) => one === minor) ?? '3.6';
   return { minor: known, dataDirectory };
 }
@@ -332,7 +335,7 @@ function putKubelet(build: Builder, facts: Parameters<typeof kubeletConfig>[0]):
     for (const [field, { value, by }] of Object.entries(config[part])) {
       const path = ['kubelet', part, field];
       // An override for every kubelet is meant for control planes too: it replaces Muster's default
-      // for them, but not an override for control planes.
+      // for control planes, but not an override for control planes.
       const isOverridden = build.says(['kubelet', 'config', field]);
       if (part === 'controlPlaneConfig' && isOverridden && !build.says(path)) continue;
       putDerived(build, path, value, by, `kubelet ${field}`);
@@ -341,8 +344,8 @@ function putKubelet(build: Builder, facts: Parameters<typeof kubeletConfig>[0]):
 }
 
 /**
- * `by`: what the value is derived from; undefined for a default, whose origin is the table of
- * deviations from kubeadm, by `field`.
+ * Puts values with their origins. A value without `by` is a default; its origin comes from the
+ * table of deviations from kubeadm, by its `field`.
  */
 function putDerived(
   build: Builder,

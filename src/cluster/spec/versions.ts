@@ -1,14 +1,14 @@
-/** Versions and settings that belong to each minor version of Kubernetes and of etcd. */
+/** Versions and settings that are specific to each minor version of Kubernetes and of etcd. */
 import type { Minor } from './flags.ts';
 
 export interface Release {
-  /** kubeadm's choice at that minor version: image tags. */
+  /** The image tags that kubeadm uses at that minor version. */
   readonly etcd: string;
   readonly coredns: string;
   readonly pause: string;
   /** Used when a Cluster names only the minor version. */
   readonly patch: number;
-  /** The oldest etcd that kubeadm takes. */
+  /** The oldest version of etcd that kubeadm accepts. */
   readonly oldestEtcd: string;
 }
 
@@ -37,8 +37,8 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
 };
 
 /**
- * Versions of other programs on the machines: what their publishers had released when that
- * Kubernetes came out.
+ * Versions of other programs on the machines: what their publishers had released when that minor
+ * version of Kubernetes came out.
  */
 export const TOOLS: Readonly<
   Record<Minor, Readonly<Record<'cri-o' | 'runc' | 'crictl' | 'nerdctl' | 'cni-plugins', string>>>
@@ -52,18 +52,18 @@ export const ETCD_MINORS = ['3.4', '3.5', '3.6'] as const;
 export type EtcdMinor = (typeof ETCD_MINORS)[number];
 
 interface EtcdRelease {
-  /** Flags that not all versions spell alike. */
+  /** Flags whose name depends on the version of etcd. */
   readonly flags: Readonly<Record<string, string>>;
   /**
-   * HTTP paths on the metrics port. The startup probe asks for life, not for quorum: see
-   * deviations.ts.
+   * HTTP paths on the metrics port. The startup probe asks whether etcd is alive, not whether it
+   * has a quorum; deviations.ts says why.
    */
   readonly probes: { readonly liveness: string; readonly readiness: string; readonly startup: string };
   /** The program that restores a snapshot, with its first arguments. */
   readonly restore: readonly ['etcdctl' | 'etcdutl', ...string[]];
   /**
-   * How far a restore sets revisions forward (`--bump-revision`, with `--mark-compacted`); 0 where
-   * this version cannot.
+   * By how much a restore raises the revisions (`--bump-revision`, with `--mark-compacted`); 0
+   * where this version of etcd cannot raise them.
    */
   readonly bump: number;
   /** Names of flags that this version has and the newest has not, or the other way round. */
@@ -203,6 +203,7 @@ const ETCD_FLAGS: readonly string[] = [
   unsafe-no-fsync wal-dir`.split(/\s+/),
 ];
 
+/** The names of all flags of an etcd of this minor version. */
 export function knownEtcdFlags(minor: EtcdMinor): ReadonlySet<string> {
   const { without, additional } = ETCD_RELEASES[minor];
   const names = new Set([...ETCD_FLAGS, ...additional]);
@@ -216,12 +217,15 @@ export function parseVersion(text: string): readonly [number, number, number] | 
   return found ? [Number(found[1]), Number(found[2]), Number(found[3])] : undefined;
 }
 
-/** Negative when `a` is older than `b`, positive when it is newer. Both have to be versions. */
+/**
+ * Negative when `a` is older than `b`, positive when `a` is newer. Both have to be valid versions.
+ */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [parseVersion(a)!, parseVersion(b)!];
   return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
 }
 
+/** `1.36` for `1.36.3`. The text has to be a valid version. */
 export function minorOf(version: string): string {
   const [major, minor] = parseVersion(version)!;
   return `${major}.${minor}`;

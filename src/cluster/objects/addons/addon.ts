@@ -1,4 +1,6 @@
-/** Renders an add-on: from its entry in a Cluster and its files to the objects to apply. Pure. */
+/**
+ * Renders an add-on: turns its entry in a Cluster and its files into the objects to apply. Pure.
+ */
 
 import { MusterError } from '../../../base/errors.ts';
 import { type Plain, yamlText } from '../../../base/yaml-text.ts';
@@ -17,13 +19,13 @@ export interface RenderedAddon {
   readonly objects: string;
   /** Number of objects in `definitions` and `objects`. */
   readonly count: number;
-  /** Image references as they are written, each once. */
+  /** Image references as the objects spell them, each once. */
   readonly images: readonly string[];
 }
 
 /**
- * The label by which operators find an add-on's objects to remove them: Muster removes nothing from
- * a cluster.
+ * The label by which operators find an add-on's objects when they want to remove them. Muster
+ * itself removes nothing from a cluster.
  */
 export const ADDON_LABEL = 'muster/addon';
 
@@ -56,8 +58,9 @@ export function renderAddon(addon: Addon, octetsOf: (sha256: string) => Uint8Arr
 /**
  * Applies a patch to the objects that it selects.
  *
- * @throws {MusterError} E_ADDON when it selects none: otherwise a name that a newer version changed
- *   would go unnoticed.
+ * @throws {MusterError} E_ADDON when the patch selects no object, or does not fit an object.
+ *   Without the first check, nobody would notice that a newer version of the add-on renamed an
+ *   object.
  */
 function patchedBy(
   objects: readonly KubeObject[],
@@ -97,7 +100,7 @@ const labelled = (object: KubeObject, name: string): KubeObject => ({
 const isDefinition = ({ apiVersion, kind }: KubeObject): boolean =>
   kind === 'CustomResourceDefinition' && apiVersion.startsWith('apiextensions.k8s.io/');
 
-/** The publisher's order, except that namespaces come first. */
+/** The objects in the publisher's order, except that namespaces come first. */
 const inOrder = (objects: readonly KubeObject[]): readonly KubeObject[] => [
   ...objects.filter(({ kind }) => kind === 'Namespace'),
   ...objects.filter(({ kind }) => kind !== 'Namespace'),

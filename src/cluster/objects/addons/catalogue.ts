@@ -1,9 +1,10 @@
 /**
- * Known add-ons, and where their publishers keep them. `muster addon pin` starts from an entry here
- * and writes everything into the Cluster, so a newer catalogue changes no cluster.
+ * Known add-ons, and where their publishers offer them. `muster addon pin` starts from an entry
+ * here and writes everything into the Cluster, so a newer catalogue changes no cluster.
  *
- * The catalogue holds no hashes: a hash protects only if somebody compared it. `muster addon pin`
- * downloads the file once and shows its hash; the operator compares it with the publisher's.
+ * The catalogue holds no hashes, because a hash protects only if somebody compared it. `muster
+ * addon pin` downloads the file once and shows its hash, and the operator compares it with the
+ * publisher's.
  */
 import type { AddonPatch } from '../../spec/addon.ts';
 import { account, bindCluster, clusterRole, type KubeObject, serviceAccount } from '../object.ts';
@@ -18,10 +19,10 @@ export interface CatalogueEntry {
   readonly note?: string;
   /** URLs of the manifests of a version. */
   readonly manifests?: (version: string) => readonly string[];
-  /** Objects written here, because the publisher has no manifest that works as it is. */
+  /** Objects that are written here, because the publisher has no manifest that works unchanged. */
   readonly objects?: (version: string) => readonly KubeObject[];
   readonly patches?: readonly AddonPatch[];
-  /** Images that its objects name outside of containers. */
+  /** Images that the add-on's objects name outside of containers. */
   readonly images?: readonly string[];
   /**
    * For an add-on that is published only as a chart: the commands that render its manifest, on any
@@ -132,8 +133,8 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     note: 'Its helper pods run an image that its ConfigMap names (helperPod.yaml): list it under images.',
     patches: [
       {
-        // Its helper pods mount directories of the node, which the default Pod Security Standard
-        // does not let them.
+        // The helper pods mount directories of the node, which the default Pod Security Standard
+        // forbids.
         target: { kind: 'Namespace', name: 'local-path-storage' },
         merge: { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } },
       },
@@ -208,7 +209,7 @@ function dnsAutoscaler(version: string): readonly KubeObject[] {
                   `--namespace=${namespace}`,
                   `--configmap=${name}`,
                   '--target=Deployment/coredns',
-                  // One for 256 cores or 16 nodes, two when there are two nodes.
+                  // One replica for 256 cores or 16 nodes, and two as soon as there are two nodes.
                   '--default-params={"linear":{"coresPerReplica":256,"nodesPerReplica":16,"preventSinglePointFailure":true,"includeUnschedulableNodes":true}}',
                   '--logtostderr=true',
                 ],

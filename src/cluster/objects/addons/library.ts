@@ -17,18 +17,21 @@ export type AddonState =
   | { readonly state: 'faulty'; readonly addon: Addon; readonly fault: string };
 
 export interface AddonLibrary {
-  /** In the order of the Cluster. */
+  /** The states of a Cluster's add-ons, in the order of the Cluster. */
   of(resolved: Pick<ResolvedCluster, 'addons'>): Promise<readonly AddonState[]>;
 }
 
 /** How many rendered add-ons are kept in memory: several clusters with a dozen each. */
 const KEPT = 64;
 
-/** `read`: reads the file with that hash, at most `limit` octets; undefined when it is not here. */
+/**
+ * Opens the library. `read` reads the file with that hash, at most `limit` octets, and resolves
+ * with undefined when the boot host does not have the file.
+ */
 export function openAddons(
   read: (sha256: string, limit: number) => Promise<Uint8Array | undefined>,
 ): AddonLibrary {
-  /** By a digest of the add-on's document, oldest first. */
+  /** Rendered add-ons by a digest of their entry in the Cluster, oldest first. */
   const kept = new Map<string, RenderedAddon>();
 
   const stateOf = async (addon: Addon): Promise<AddonState> => {
@@ -58,9 +61,9 @@ export function openAddons(
 }
 
 /**
- * The octets, checked again because a disk may have changed them.
+ * Returns the octets after checking their hash again, because a disk may have changed them.
  *
- * @throws {MusterError} E_ADDON when they do not have that hash.
+ * @throws {MusterError} E_ADDON when the octets do not have that hash.
  */
 function checked(octets: Uint8Array, sha256: string): Uint8Array {
   const found = createHash('sha256').update(octets).digest('hex');
@@ -68,16 +71,17 @@ function checked(octets: Uint8Array, sha256: string): Uint8Array {
   throw new MusterError('E_ADDON', `the file ${sha256} has changed on the boot host's disk; add it again`);
 }
 
-/** The add-ons of a cluster that control planes apply now. */
+/** The add-ons of a cluster that its control planes can apply now. */
 export interface AddonsPart {
-  /** All up to the first that cannot be applied: an add-on may need those before it. */
+  /** All add-ons before the first that cannot be applied: an add-on may need those before it. */
   readonly ready: readonly RenderedAddon[];
-  /** Why not all of them. */
+  /** Why some add-ons cannot be applied; absent when all can. */
   readonly hold?: { readonly code: 'addon-missing' | 'addon-faulty'; readonly text: string };
 }
 
 export const NO_ADDONS: AddonsPart = { ready: [] };
 
+/** Splits the add-ons of the Cluster `cluster` at the first that cannot be applied. */
 export function addonsPart(cluster: string, states: readonly AddonState[]): AddonsPart {
   const stops = states.findIndex(({ state }) => state !== 'ready');
   const before = stops < 0 ? states : states.slice(0, stops);

@@ -1,7 +1,7 @@
 /**
- * Reads manifests of add-ons as kubectl does: go-yaml's YAML 1.1 (`0644` is octal, `on` is true,
- * `1:30` is text), several documents, lists taken apart. Another reading would change what a file
- * means as soon as it is patched.
+ * Reads manifests of add-ons as kubectl does: in go-yaml's YAML 1.1 (`0644` is octal, `on` is true,
+ * `1:30` is text), with several documents in a file, and with lists split into their items. A
+ * reader with other rules would change what a file means as soon as the file is patched.
  */
 import {
   boolYaml11Tag,
@@ -16,7 +16,7 @@ import { MusterError } from '../../../base/errors.ts';
 import type { Plain } from '../../../base/yaml-text.ts';
 import type { KubeObject } from '../object.ts';
 
-/** Larger files are refused. The largest that publishers have are about 5 MB. */
+/** Larger files are refused. The largest that publishers offer are about 5 MB. */
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 /**
  * A file with more values is refused. Every use of an anchor counts, so that a file of a few lines
@@ -31,9 +31,9 @@ const AFTER_POINT = /^\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?$/;
 const FLOAT = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/;
 
 /**
- * Reads a number as go-yaml does: `_` is ignored, a leading 0 means octal, there is no base 60.
+ * Reads a number as go-yaml does: `_` is ignored, a leading 0 means octal, and there is no base 60.
  *
- * @throws {RangeError} for a number that Go keeps exactly and JavaScript cannot.
+ * @throws {RangeError} for a number that Go represents exactly and JavaScript cannot.
  */
 function number(source: string): number | typeof NOT_RESOLVED {
   if (source.startsWith('.') && !AFTER_POINT.test(source)) return NOT_RESOLVED;
@@ -65,9 +65,9 @@ const refused = (what: string, why: string, cause?: unknown): MusterError =>
   new MusterError('E_ADDON', `${what}: ${why}`, cause === undefined ? {} : { cause });
 
 /**
- * The objects of a file, in its order. `what` names the file in errors.
+ * Returns the objects of a file, in the order of the file. `what` names the file in errors.
  *
- * @throws {MusterError} E_ADDON when it is too large, not YAML, or has no object.
+ * @throws {MusterError} E_ADDON when the file is too large, is not YAML, or contains no object.
  */
 export function readManifest(octets: Uint8Array, what: string): readonly KubeObject[] {
   if (octets.length > MAX_MANIFEST_BYTES)
@@ -103,9 +103,9 @@ function copied(value: unknown, budget: { values: number }, what: string): Plain
 }
 
 /**
- * The object itself, or the items of a list.
+ * Returns the object itself, or the items if it is a list.
  *
- * @throws {MusterError} E_ADDON when it is not a Kubernetes object.
+ * @throws {MusterError} E_ADDON when the value is not a Kubernetes object.
  */
 function objectsIn(value: Plain, where: string): readonly KubeObject[] {
   if (!isMapping(value)) throw refused(where, 'not a mapping, so not a Kubernetes object');

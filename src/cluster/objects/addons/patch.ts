@@ -1,7 +1,7 @@
 /**
  * The two kinds of patches for an add-on's objects: JSON Merge Patch (RFC 7386) for fields of
- * mappings, JSON Patch (RFC 6902) for items of lists. docs/decisions/0034 says why Kubernetes'
- * strategic merge is not one of them. Pure: arguments are not changed.
+ * mappings, and JSON Patch (RFC 6902) for items of lists. docs/decisions/0034 says why Kubernetes'
+ * strategic merge patch is not supported. Pure: arguments are not changed.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { MusterError } from '../../../base/errors.ts';
@@ -9,7 +9,10 @@ import type { Plain } from '../../../base/yaml-text.ts';
 import type { PatchOperation } from '../../spec/addon.ts';
 import { isMapping } from './manifest.ts';
 
-/** RFC 7386, section 2: `null` removes a field, mappings are merged, everything else replaces. */
+/**
+ * Applies a JSON Merge Patch (RFC 7386, section 2): `null` removes a field, mappings are merged,
+ * and any other value replaces the old one.
+ */
 export function mergePatch(target: Plain | undefined, patch: Plain): Plain {
   if (!isMapping(patch)) return patch;
   const fields = new Map<string, Plain>(isMapping(target) ? Object.entries(target) : []);
@@ -22,9 +25,9 @@ export function mergePatch(target: Plain | undefined, patch: Plain): Plain {
 type Json = { [key: string]: Json } | Json[] | string | number | boolean | null;
 
 /**
- * Applies all operations in their order.
+ * Applies all operations of a JSON Patch, in their order.
  *
- * @throws {MusterError} E_ADDON for the first operation that does not fit.
+ * @throws {MusterError} E_ADDON for the first operation that does not fit the object.
  */
 export function jsonPatch(target: Plain, operations: readonly PatchOperation[]): Plain {
   let root = structuredClone(target) as Json;
@@ -52,7 +55,7 @@ function applied(root: Json, { op, path, from, value }: PatchOperation): Json {
     case 'copy':
       return put(root, path, structuredClone(at(root, source(), failed)), failed);
     case 'move': {
-      // section 4.4: a place cannot be moved into itself
+      // RFC 6902, section 4.4: a value cannot be moved into itself.
       if (`${path}/`.startsWith(`${source()}/`) && path !== from) throw failed(`it is inside ${from}`);
       const moved = at(root, source(), failed);
       return put(taken(root, source(), failed), path, moved, failed);
@@ -75,7 +78,7 @@ function steps(path: string, failed: Failed): readonly string[] {
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** The index of an item that exists; with `end` also the index after the last one. */
+/** The index of an existing item; with `end`, also the index after the last item. */
 function indexOf(list: readonly Json[], step: string, failed: Failed, end = false): number {
   if (end && step === '-') return list.length;
   const index = /^(0|[1-9][0-9]{0,8})$/.test(step) ? Number(step) : -1;
