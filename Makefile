@@ -1,14 +1,14 @@
-# What can be done here. `make` lists it.
+# The tasks of development and installation. `make` without a target lists them.
 SHELL := /bin/sh
 export PATH := $(PATH):/usr/sbin:/sbin
 NODE := node_modules/.bin/node
 STAGES := check unit fuzz peers lab
-# The two halves of the stage `peers`. They run at the same time, because members of etcd wait for each
-# other most of the time.
+# The two halves of the stage `peers`. They run concurrently, because etcd's members wait for each other
+# most of the time.
 PEERS := peers-others peers-etcd
 
 .PHONY: help
-help: ## List what can be done
+help: ## List the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
 
 node_modules: package-lock.json
@@ -16,36 +16,36 @@ node_modules: package-lock.json
 	@touch node_modules
 
 .PHONY: demo
-demo: ## Boot three machines from the network in a virtual rack. Installs what it needs
+demo: ## Boot three machines from the network in a virtual rack. Installs the packages that it needs
 	@scripts/demo.sh
 
 .PHONY: test
-test: ## Everything that CI runs: check, unit, fuzz, peers, lab (root). Installs what it needs
+test: ## Run everything that CI runs: check, unit, fuzz, peers, lab (root). Installs the packages that it needs
 	@scripts/prepare.sh test
 	@scripts/test.sh $(STAGES)
 
 .PHONY: check
-check: node_modules ## Lint, types, import rule, shell scripts
+check: node_modules ## Check formatting, types, the import rule and shell scripts
 	@scripts/stage.sh check scripts/check.sh
 
 .PHONY: unit
-unit: node_modules ## Unit tests: no root, under a minute
+unit: node_modules ## Run the unit tests: no root, under a minute
 	@scripts/stage.sh unit npx vitest run --project unit
 
 .PHONY: fuzz
-fuzz: node_modules ## Every decoder with 200,000 damaged inputs and more: no root
+fuzz: node_modules ## Give every decoder at least 200,000 damaged inputs: no root
 	@scripts/stage.sh fuzz npx vitest run --project fuzz
 
 .PHONY: peers $(PEERS)
-peers: node_modules ## Tests against real peers: root, in two namespaces of their own
-	@echo 'two halves side by side; each says what it saw when it is done'
+peers: node_modules ## Run the tests against real peers: root, in two separate namespaces
+	@echo 'Two halves run concurrently; each prints its output when it is done.'
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(PEERS)
 
 $(PEERS): node_modules
 	@scripts/stage.sh $@ scripts/in-namespace.sh npx vitest run --project $@
 
 .PHONY: lab
-lab: node_modules ## The virtual rack: real firmware in QEMU
+lab: node_modules ## Run the scenarios of the virtual rack: real firmware in QEMU
 	@scripts/stage.sh lab npx vitest run --project lab
 
 .PHONY: bench
@@ -54,7 +54,7 @@ bench: ## Measure Muster and its peers in one run; writes bench/RESULTS.md (root
 	scripts/in-namespace.sh $(NODE) bench/run.ts $(SUITES)
 
 .PHONY: docs
-docs: node_modules ## Write the pages that come from tables: ports, errors, metrics, events, reference, schemas
+docs: node_modules ## Write the generated pages: ports, errors, metrics, events, reference, schemas
 	@$(NODE) scripts/docs.ts
 
 .PHONY: install

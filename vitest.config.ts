@@ -1,25 +1,24 @@
 import path from 'node:path';
 import { defineConfig } from 'vitest/config';
 
-// As in bin/muster. Threads of stores and child processes start by the hundred, and each would
-// compile the product anew.
+// As in bin/muster: tests start hundreds of store threads and child processes, and without this
+// cache each would compile the whole product.
 process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compile');
 
 /**
- * Members of etcd wait for leases, elections and each other most of the time: they run beside all
- * other peers. With them others of which the same is true, so that both halves end at about the
- * same time.
+ * Tests whose programs wait most of the time, mainly etcd members for leases, elections and each
+ * other. They run concurrently with all other peers; both halves take about the same time.
  */
 const ETCD = 'test/peers/{etcd-*,agent-restore,endpoint}.test.ts';
 
-/** By the hundred thousand: a stage of their own, so that unit tests are soon done. */
+/** Tests with hundreds of thousands of inputs: a separate stage, so that unit tests stay fast. */
 const FUZZ = 'test/unit/**/fuzz.test.ts';
 
 const withoutRoot = {
-  // Far above what any test needs: a busy host must not fail one.
+  // Far more than any test needs, so that no test fails on a busy host.
   testTimeout: 600_000,
-  // Loading the product anew for every file costs a third of the stage. Nothing here changes what
-  // others share.
+  // Loading the product again for every file would cost a third of the stage. No test here changes
+  // state that files share.
   isolate: false,
 };
 
@@ -36,13 +35,13 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
 });
 
 /**
- * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), and two for `peers` (root,
- * namespaces, real peers), which run side by side. And `torture`, which runs when asked for.
+ * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), two for `peers` (root,
+ * namespaces, real peers), which run concurrently, and `torture`, which runs only on request.
  */
 export default defineConfig({
   test: {
-    // Vitest leaves one core free by itself, which on a machine of two doubles the time of the unit
-    // stage.
+    // By default Vitest leaves one core free, which doubles the time of the unit stage on two
+    // cores.
     maxWorkers: '100%',
     reporters: ['default', './test/counts.reporter.ts'],
     projects: [
@@ -69,7 +68,7 @@ export default defineConfig({
         test: {
           name: 'lab',
           include: ['test/lab/**/*.test.ts'],
-          // All scenarios wait for their turn, and whichever fits takes it.
+          // All scenarios are started and wait until there is room for their machines.
           maxConcurrency: 50,
           testTimeout: 1_500_000,
           hookTimeout: 1_500_000,

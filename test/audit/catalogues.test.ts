@@ -1,4 +1,4 @@
-/** The catalogues: what they list exists in the code, and what the code uses is in them. */
+/** Everything that the catalogues list exists in the code, and the code uses nothing else. */
 import { expect, test } from 'vitest';
 import { ERRORS } from '../../src/base/errors.ts';
 import { METRICS } from '../../src/base/metrics.ts';
@@ -27,7 +27,7 @@ test('every error code in the code is in the catalogue', () => {
   expect([...found].filter((word) => !Object.hasOwn(ERRORS, word))).toEqual([]);
 });
 
-test('every error says what to do in a sentence', () => {
+test('every error has a sentence that says what to do', () => {
   const wrong = Object.entries(ERRORS)
     .filter(([, { title, fix }]) => !/^[A-Z`].*[.?]$/.test(title) || !/^[A-Z`].*[.?]$/.test(fix))
     .map(([name]) => name);
@@ -52,6 +52,6 @@ test('every metric is named as Prometheus asks', () => {
   expect(wrong).toEqual([]);
 });
 
-test('every reason of a decision is given somewhere', () => {
+test('every reason of a decision is used somewhere', () => {
   expect(unused(Object.keys(REASONS), 'src/pxe/decide/decision.ts')).toEqual([]);
 });

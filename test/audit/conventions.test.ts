@@ -1,4 +1,4 @@
-/** How the code is written, where a machine can tell. */
+/** The conventions of the code that a machine can check. */
 import { expect, test } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
 import { NEED_ARTIFACTS } from '../artifacts.ts';
@@ -15,7 +15,7 @@ function findings(pattern: RegExp, files = sources('src')): string[] {
   );
 }
 
-test('only the clock and the edges read the time or set timers', () => {
+test('only the clock and edge files read the time or set timers', () => {
   const pure = sources('src').filter((file) => file !== 'src/base/clock.ts' && !EDGE.test(file));
   expect(
     findings(
@@ -29,7 +29,7 @@ test('there are no default exports', () => {
   expect(findings(/^\s*export\s+default\b|\bas default\b/)).toEqual([]);
 });
 
-test('nothing is left undone', () => {
+test('no file has a TODO or FIXME', () => {
   const files = trackedFiles().filter(
     (file) => /\.(ts|sh|pl)$/.test(file) && !file.startsWith('test/audit/'),
   );
@@ -51,7 +51,7 @@ test('no test is skipped, focused or empty', () => {
   expect(findings(/\b(it|test|describe)\.(only|skip|todo|fails)\b/, files)).toEqual([]);
 });
 
-test('only what needs artifacts that CI cannot have is skipped by a condition, and it stands in the one list', () => {
+test('only tests that need artifacts that CI cannot have are skipped by a condition, and they are in the one list', () => {
   const files = sources('test').filter(
     (file) => file.endsWith('.test.ts') && !file.startsWith('test/audit/'),
   );
@@ -59,7 +59,7 @@ test('only what needs artifacts that CI cannot have is skipped by a condition, a
   expect(skipping).toEqual(Object.keys(NEED_ARTIFACTS));
 });
 
-test('within a file, every test has a name of its own', () => {
+test('within a file every test has a different title', () => {
   const wrong = sources('test')
     .filter((file) => file.endsWith('.test.ts'))
     .flatMap((file) => {
@@ -72,10 +72,10 @@ test('within a file, every test has a name of its own', () => {
   expect(wrong).toEqual([]);
 });
 
-test('the version is the one of package.json', () => {
+test('the version in the code is that of package.json', () => {
   expect(JSON.parse(read('package.json')).version).toBe(VERSION);
 });
 
-test('every source file says in its first lines what it is', () => {
+test('every source file says in its first lines what it contains', () => {
   expect(sources('src').filter((file) => !/^(#!.*\n)?\/\*\*/.test(read(file)))).toEqual([]);
 });

@@ -35,7 +35,7 @@ test('docs/ports.md lists exactly the routes that exist', () => {
   expect(listed).toEqual(routes.map((route) => `${route.method} ${route.path}`));
 });
 
-test('docs/ports.md lists every route that the code has, whatever table it stands in', () => {
+test('docs/ports.md lists every route of every table in the code', () => {
   const routes = sources('src').flatMap((file) =>
     [...withoutComments(read(file)).matchAll(/method: '([A-Z]+)',\s+path: '(\/[^']*)'/g)].map(
       ([, method, path]) => `${method} | \`${path}\``,
@@ -46,7 +46,7 @@ test('docs/ports.md lists every route that the code has, whatever table it stand
   expect(routes.filter((route) => !page.includes(`| ${route} |`))).toEqual([]);
 });
 
-/** A heading as GitHub makes its anchor. */
+/** The anchor that GitHub makes of a heading. */
 const anchorOf = (heading: string): string =>
   heading
     .toLowerCase()
@@ -73,7 +73,7 @@ test('links between pages lead to files and headings that exist', () => {
   expect(broken).toEqual([]);
 });
 
-test('what pages name as files of the tree exists', () => {
+test('every file of the tree that a page names exists', () => {
   const missing = pagesOfTree.flatMap((page) =>
     [
       ...read(page).matchAll(
@@ -88,7 +88,7 @@ test('what pages name as files of the tree exists', () => {
   expect(missing).toEqual([]);
 });
 
-/** YAML blocks of a page that are documents of ours; indentation of lists is taken off. */
+/** The YAML blocks of a page that are Muster documents, without the indentation of lists. */
 function documentsIn(page: string): string[] {
   return [...read(page).matchAll(/^( *)```yaml\n([\s\S]*?)^ *```/gm)]
     .map(([, indent, text]) => text!.replaceAll(new RegExp(`^${indent}`, 'gm'), ''))
@@ -104,7 +104,7 @@ test('every document that a page shows is valid', () => {
   expect(faults).toEqual([]);
 });
 
-/** The real command tree; its verbs do nothing, and a fault is an exception. */
+/** The real command tree, whose verbs do nothing and whose faults are exceptions. */
 function commandTree(): Command {
   const io = {
     out: () => {},
@@ -126,7 +126,7 @@ function commandTree(): Command {
   return program;
 }
 
-/** Words of a command line as a shell splits them, up to where another command begins. */
+/** The words of a command line as a shell splits them, up to the next command. */
 function wordsOf(line: string): readonly string[] {
   const words: string[] = [];
   let word: string | undefined;
@@ -148,11 +148,11 @@ interface ShownCommand {
   readonly inText: boolean;
 }
 
-/** Every `muster …` of a page: lines of shell in its boxes, and code in running text. */
+/** Every `muster …` of a page: lines of shell in its code blocks, and code in running text. */
 function commandsIn(page: string): readonly ShownCommand[] {
   const text = read(page);
   const shown: ShownCommand[] = [];
-  // At the beginning of a command: not as a word of another one, and not in a comment.
+  // Only at the beginning of a command, not as a word of another command or in a comment.
   const begins = /(?:^\s*(?:\$ )?|[|;&(]\s*)(?:sudo )?(?:bin\/)?muster (?=[a-z-])(.*)/;
   for (const [, body] of text.matchAll(/^ *```(?:sh|console)\n([\s\S]*?)^ *```/gm))
     for (const line of body!.replaceAll('\\\n', ' ').split('\n')) {
@@ -161,13 +161,13 @@ function commandsIn(page: string): readonly ShownCommand[] {
     }
   for (const [, code] of text.replace(/^ *```[\s\S]*?^ *```/gm, '').matchAll(/`([^`]+)`/g)) {
     const found = /^(?:sudo )?(?:bin\/)?muster ([a-z][\s\S]*)$/.exec(code!.replace(/\s+/g, ' '));
-    // `[options]` is a line of usage, which docs/cli.md has from the tree itself.
+    // `[options]` is in lines of usage, which docs/cli.md has from the command tree itself.
     if (found && !code!.includes('[options]')) shown.push({ page, text: found[1]!, inText: true });
   }
   return shown;
 }
 
-/** What a command line lacks where running text only names the verb or an option. */
+/** The error of a command line whose arguments running text may leave out. */
 const NAMES_A_VERB = new Set([
   'commander.missingArgument',
   'commander.missingMandatoryOptionValue',
@@ -175,9 +175,9 @@ const NAMES_A_VERB = new Set([
   'commander.help',
 ]);
 
-/** What the command line does not understand of it; undefined when all is well. */
+/** The command line's error message; undefined when it accepts the command. */
 async function misunderstood({ text, inText }: ShownCommand): Promise<string | undefined> {
-  // `[--wait]` and `pull|import` show choices, `…` stands for more of the same.
+  // `[--wait]` and `pull|import` show choices, and `…` means more of the same.
   const words = wordsOf(text.replace(/[[\]]/g, '').replaceAll('|', inText ? '/' : '|'))
     .filter((word) => word !== '…')
     .map((word) => word.replace(/…$/, ''));

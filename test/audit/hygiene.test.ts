@@ -1,4 +1,4 @@
-/** What must not get into the tree: this or any other machine's names, paths and secrets. */
+/** No names, paths or secrets of any machine may get into the tree. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { expect, test } from 'vitest';

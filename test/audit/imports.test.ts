@@ -1,4 +1,4 @@
-/** The import rule: rooms look one way, and only edges touch the world. */
+/** The import rule: rooms import in one direction, and only edge files do I/O. */
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { type Import, importsOf, read, sources, withoutComments } from './tree.ts';
@@ -48,7 +48,7 @@ const WORLD = [
 ];
 const EDGE = /\.(server|socket|files)\.ts$/;
 
-/** Each with its reason; a test below refuses those that are no longer needed. */
+/** Exceptions, each with its reason; a test below refuses those that are no longer needed. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   'src/cli/serve/serve.ts → src/main.ts':
     'the verb starts the daemon, lazily; main takes its settings from the command line',
@@ -63,7 +63,7 @@ function target(file: string, { specifier }: Import): string | undefined {
 
 const all = sources('src').flatMap((file) => importsOf(file).map((found) => ({ file, found })));
 
-test('the audit sees the imports that there are', () => {
+test('the audit finds static, lazy and type-only imports', () => {
   expect(all.length).toBeGreaterThan(200);
   expect(all.some(({ found }) => found.lazy)).toBe(true);
   expect(all.some(({ found }) => found.typeOnly)).toBe(true);
@@ -123,7 +123,7 @@ test('only files named as edges import network, disk, processes or threads', () 
   expect(around).toEqual([]);
 });
 
-test('the command line begins with commander alone: what a verb needs is loaded when it runs', () => {
+test('the command line loads only commander at start, and a verb’s modules when the verb runs', () => {
   const seen = new Set(['src/cli/main.ts']);
   const packages = new Set<string>();
   for (const from of seen)
@@ -144,7 +144,7 @@ test('relative imports name their file with .ts, so that Node runs them as they 
   expect(wrong).toEqual([]);
 });
 
-/** Circles of imports, each from its first file back to it. */
+/** Circles of imports, each listed from its first file back to that file. */
 function circles(counts: (found: Import) => boolean): readonly string[] {
   const edges = new Map<string, string[]>();
   for (const { file, found } of all) {

@@ -1,6 +1,6 @@
 /**
- * How shell and Perl read: width, one statement a line, functions of one screen. What shellcheck
- * finds is `make check`'s business.
+ * The layout of shell and Perl: width, one statement a line, functions of one screen. `make check`
+ * runs shellcheck.
  */
 import { expect, test } from 'vitest';
 import { read, trackedFiles } from './tree.ts';
@@ -9,7 +9,7 @@ const WIDTH = 100;
 const FUNCTION_LINES = 40;
 
 const INTERPRETED = /^#!.*\b(?:sh|bash|dash|perl)\b/;
-/** Generated copies and programs of others are not ours to lay out. */
+/** Generated copies and programs of other projects are left out. */
 const scripts = trackedFiles().filter(
   (file) =>
     /\.(?:sh|pl)$/.test(file) || (!/\.[a-z]+$/.test(file) && INTERPRETED.test(read(file).slice(0, 80))),

@@ -27,8 +27,8 @@ export const sources = (folder: string): string[] =>
   trackedFiles().filter((file) => file.startsWith(`${folder}/`) && file.endsWith('.ts'));
 
 /**
- * The code without comments, its line breaks kept, so that words in comments are no findings. Texts
- * stay.
+ * The code without comments but with its line breaks and texts, so that words in comments are no
+ * findings.
  */
 export function withoutComments(code: string): string {
   return code.replace(

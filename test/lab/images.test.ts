@@ -1,6 +1,6 @@
 /**
- * The images that the rack boots are built here: the same recipe gives the same octets, and nothing
- * of the building machine is inside.
+ * Builds the images that the rack boots: the same recipe gives the same octets, and they contain
+ * nothing of the building machine.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { buildImage } from '../../src/lab/images.files.ts';
 const LIMIT_MS = 1_500_000;
 const say = (line: string) => process.stderr.write(`${line}\n`);
 
-test('the probe system built again with another umask has the same octets', {
+test('the probe system has the same octets when it is built again with another umask', {
   timeout: LIMIT_MS,
 }, async () => {
   const first = await buildImage('probe', { project: process.cwd(), say });

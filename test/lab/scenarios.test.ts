@@ -11,7 +11,7 @@ import { loadScenario } from '../../src/lab/run.files.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 
 const SLOTS = 3;
-/** How many of them a scenario takes that switches several machines on together. */
+/** How many places a scenario takes that powers on several machines together. */
 const SEVERAL = 2;
 /** A scenario with at least this limit is begun early. */
 const LONG_MS = 1_800_000;
@@ -31,7 +31,7 @@ const scenarios = await Promise.all(
       return { file, scenario, lacking, machines, slots: Math.min(SEVERAL, atOnce) };
     }),
 );
-// The long scenarios come first, one with many machines next to those with few; all others fill the
+// Long scenarios start first, one with many machines next to those with few; all others fill the
 // remaining places.
 const order = ({ scenario, slots, machines }: (typeof scenarios)[number]) =>
   scenario.limit < LONG_MS ? 100 - machines : machines - 10 * slots;
@@ -91,7 +91,7 @@ beforeAll(async () => {
 
 describe.concurrent('the virtual rack', () => {
   for (const { file, lacking, slots } of scenarios)
-    test.skipIf(lacking)(`all that lab/${file} expects holds`, { timeout: STAGE_MS }, async () => {
+    test.skipIf(lacking)(`all expectations of lab/${file} hold`, { timeout: STAGE_MS }, async () => {
       const { code, out, err } = await withSlots(slots, () => run(`lab/${file}`, slots));
       const result = out === '' ? undefined : JSON.parse(out.trimEnd().split('\n').at(-1)!);
       const failed = result?.expectations.filter((one: { ok: boolean }) => !one.ok);
@@ -99,7 +99,7 @@ describe.concurrent('the virtual rack', () => {
       process.stderr.write(`${file}: ${result.seconds} s\n`);
     });
 
-  test('a run that is kept can be inspected until Ctrl-C, and leaves nothing behind', {
+  test('a run with --keep can be inspected until Ctrl-C, and leaves nothing behind', {
     timeout: STAGE_MS,
   }, async () => {
     await withSlots(1, async () => {

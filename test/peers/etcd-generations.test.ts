@@ -124,10 +124,10 @@ test(
           );
       }
       for (const { url } of after.members)
-        for (const client of [before, after])
+        for (const credentials of [before, after])
           await until(
             `${url} believes it`,
-            async () => (await membersBy(url, client, after.ca)) === 3,
+            async () => (await membersBy(url, credentials, after.ca)) === 3,
             rack.state,
           );
       await rack.nothingLost();

@@ -119,7 +119,7 @@ test('every deviation from kubeadm’s certificates has a reason in a sentence',
 type Leaves = Awaited<ReturnType<World['leaves']>>;
 
 /**
- * Returns the leaves that `openssl verify -x509_strict` accepts with their authorities' current
+ * Returns the leaves that openssl, in its strict mode, verifies with their authorities' current
  * bundles.
  */
 async function verified(

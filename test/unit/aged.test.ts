@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { AgedMap } from '../../src/base/aged.ts';
 
-it('an aged map holds what a map does whose keys are taken out before they are set again', () => {
+it('an aged map equals a Map whose keys are deleted before they are set again', () => {
   const key = fc.integer({ min: 0, max: 7 });
   const act = fc.oneof(
     fc.record({ act: fc.constant('set' as const), key, value: fc.nat() }),
@@ -29,7 +29,7 @@ it('an aged map holds what a map does whose keys are taken out before they are s
   );
 });
 
-it('what is walked over in an aged map may be taken out at that moment', () => {
+it('an entry of an aged map may be deleted while the map is iterated', () => {
   const aged = new AgedMap<string, number>();
   for (const [n, name] of ['a', 'b', 'c', 'd'].entries()) aged.set(name, n);
   const seen: string[] = [];

@@ -19,21 +19,22 @@ describe('a MAC address', () => {
     '5254:00aa:0001',
     '5254-00aa-0001',
     '525400:aa0001',
-  ])('is read from %j', (text) => expect(parseMac(text)).toBe('52:54:00:aa:00:01'));
+  ])('a MAC address is read from %j', (text) => expect(parseMac(text)).toBe('52:54:00:aa:00:01'));
   it.each(['', '52:54:00:aa:00', '52:54:00:aa:00:01:02', '52:54-00:aa:00:0g', 'localhost'])(
-    'is not read from %j',
+    'a MAC address is not read from %j',
     (text) => expect(parseMac(text)).toBeUndefined(),
   );
 });
 
 describe('an IPv4 address', () => {
-  it('goes to a number and back, the highest included', () => {
+  it('an IPv4 address converts to a number and back, including the highest address', () => {
     for (const text of ['0.0.0.0', '10.77.0.1', '255.255.255.255']) expect(formatIpv4(ipv4(text))).toBe(text);
   });
-  it.each(['10.0.0', '10.0.0.256', '010.0.0.1', '1.2.3.4.5', '1.2.3.x', ''])('is not read from %j', (text) =>
-    expect(parseIpv4(text)).toBeUndefined(),
+  it.each(['10.0.0', '10.0.0.256', '010.0.0.1', '1.2.3.4.5', '1.2.3.x', ''])(
+    'an IPv4 address is not read from %j',
+    (text) => expect(parseIpv4(text)).toBeUndefined(),
   );
-  it('lies in its network, up to the broadcast address', () => {
+  it('a network contains its IPv4 addresses up to the broadcast address', () => {
     const net = cidr('192.168.128.0/17');
     expect(contains(net, ipv4('192.168.255.255'))).toBe(true);
     expect(contains(net, ipv4('192.168.127.255'))).toBe(false);
@@ -49,14 +50,14 @@ it('a duration needs a unit', () => {
   expect(parseDuration('90')).toBeUndefined();
 });
 
-it('a reader never returns a short field', () => {
+it('a byte reader never returns a shorter field than was asked for', () => {
   const reader = new ByteReader(Uint8Array.of(1, 2, 3));
   expect(reader.uint16()).toBe(0x0102);
   expect(() => reader.uint16()).toThrow(ShortInput);
   expect(reader.uint8()).toBe(3);
 });
 
-it('a manual clock runs timers at their own moment, in order, and not when cancelled', () => {
+it('a manual clock runs timers at their own times and in order, except cancelled ones', () => {
   const clock = new ManualClock(millis(0));
   const ran: [string, number][] = [];
   clock.after(millis(20), () => ran.push(['b', clock.now()]));

@@ -10,7 +10,7 @@ import { createLog, prettyLine } from '../../src/base/pino.files.ts';
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-daemon-'));
 afterAll(() => fs.rmSync(directory, { recursive: true, force: true }));
 
-/** What `write` leaves in a log of `level`. */
+/** Returns the log of `level` after `write` has written to it. */
 async function logged(
   options: { level: string; pretty: boolean },
   write: (log: ReturnType<typeof createLog>) => void,
@@ -24,7 +24,7 @@ async function logged(
 }
 
 describe("the daemon's log", () => {
-  it('is a line of JSON with a readable time and level', async () => {
+  it('a log line is JSON with a readable time and level', async () => {
     const text = await logged({ level: 'info', pretty: false }, (log) =>
       log.child({ room: 'dhcp' }).info({ mac: 'x' }, 'hello'),
     );
@@ -37,7 +37,7 @@ describe("the daemon's log", () => {
     });
   });
 
-  it('leaves out what is less important than its level', async () => {
+  it('the log leaves out lines below its level', async () => {
     const text = await logged({ level: 'warn', pretty: false }, (log) => {
       log.info({}, 'no');
       log.error({}, 'yes');
@@ -47,7 +47,7 @@ describe("the daemon's log", () => {
     expect(text).not.toContain('"no"');
   });
 
-  it('never shows what is secret', async () => {
+  it('the log never shows secrets', async () => {
     const text = await logged({ level: 'info', pretty: false }, (log) =>
       log.info({ passwordHash: 'hunter2', user: { token: 'hunter2', name: 'core' } }, 'applied'),
     );
@@ -55,14 +55,14 @@ describe("the daemon's log", () => {
     expect(text).toContain('core');
   });
 
-  it('shows the stack of an error', async () => {
+  it('the log shows the stack of an error', async () => {
     const text = await logged({ level: 'info', pretty: false }, (log) =>
       log.error({ err: new TypeError('oops') }, 'failed'),
     );
     expect(JSON.parse(text).err).toMatchObject({ type: 'TypeError', message: 'oops' });
   });
 
-  it('is one readable line on a terminal, whatever a machine sent', async () => {
+  it('on a terminal a log entry is one readable line, whatever a machine sent', async () => {
     const line = prettyLine(
       '{"level":"info","time":"2026-11-20T10:15:02.123Z","mac":"52:54:00:aa:00:01","class":"a\\u001b[31m b","n":5,"msg":"two\\nlines"}',
     );
@@ -73,14 +73,14 @@ describe("the daemon's log", () => {
 });
 
 describe('the service manager', () => {
-  it('is not spoken to where there is none', async () => {
+  it('without a service manager no notification is sent', async () => {
     const manager = connectServiceManager({ env: {}, clock: new ManualClock(), log: silentLog });
     await manager.ready('x');
     await manager.stopping();
     manager.close();
   });
 
-  it('that has gone does not stop the server', async () => {
+  it('a service manager that has gone does not stop the server', async () => {
     const lines: string[] = [];
     const log = { ...silentLog, warn: (_fields: object, message: string) => void lines.push(message) };
     const env = { NOTIFY_SOCKET: path.join(directory, 'nobody') };

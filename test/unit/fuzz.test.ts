@@ -1,6 +1,6 @@
 /**
- * Those who read single values, records of the store, and what etcd, Kubernetes and publishers of
- * add-ons say: damaged.
+ * Damaged inputs for readers of single values, of the store's records, and of the answers of etcd,
+ * Kubernetes and add-ons' publishers.
  */
 import { expect, test } from 'vitest';
 import type { Millis } from '../../src/base/duration.ts';
@@ -31,7 +31,9 @@ import { resolved } from './cluster/kit.ts';
 import { damagedOctets, damagedRecords, damagedTexts, unless } from './fuzzing.ts';
 import { world } from './pki/kit.ts';
 
-/** Reads a value, and reads it again as it would be written. */
+/**
+ * Columns: name, seeds, and a reader that also writes the value and reads it again; true: valid.
+ */
 const VALUES: readonly (readonly [string, readonly string[], (text: string) => boolean])[] = [
   [
     'addresses',
@@ -104,14 +106,17 @@ const VALUES: readonly (readonly [string, readonly string[], (text: string) => b
   ],
 ];
 
-test.each(VALUES)('200,000 damaged %s are none, or mean what they say', async (name, seeds, read) => {
-  for (const seed of seeds) expect([seed, read(seed)]).toEqual([seed, true]);
-  let taken = 0;
-  await damagedTexts(name, seeds, (text) => {
-    if (read(text)) taken++;
-  });
-  expect(taken).toBeGreaterThan(500);
-});
+test.each(VALUES)(
+  '200,000 damaged %s are refused or read and written unchanged',
+  async (name, seeds, read) => {
+    for (const seed of seeds) expect([seed, read(seed)]).toEqual([seed, true]);
+    let taken = 0;
+    await damagedTexts(name, seeds, (text) => {
+      if (read(text)) taken++;
+    });
+    expect(taken).toBeGreaterThan(500);
+  },
+);
 
 const VAULT = vaultFrom(newVaultKey(), 'test');
 const NOW = 1_790_000_000_000 as Millis;
@@ -161,8 +166,8 @@ const DOCUMENT = {
 };
 
 /**
- * Records of the store; whoever could change them has all of it, but a torn or foreign one must be
- * found out.
+ * Records of the store. A person who could change them has the whole store, but a torn or foreign
+ * record must be detected. Columns: name, seed, codes that may be thrown, reader.
  */
 const RECORDS: readonly (readonly [string, object, readonly string[], (text: string) => unknown])[] = [
   [
@@ -199,7 +204,7 @@ test.each(RECORDS)('200,000 damaged %s are read or refused with a code', async (
   await damagedRecords(name, [seed], (text) => void unless(codes, () => read(text)));
 });
 
-test('200,000 damaged answers of etcd: members or a reason', async () => {
+test('200,000 damaged answers of etcd give members or a reason', async () => {
   const members = [{ name: 'a', address: '10.0.0.1' }];
   const header = { cluster_id: '14841639068965178418' };
   const seed = {

@@ -1,4 +1,4 @@
-/** Damaged inputs by the hundred thousand for those who read what others wrote. */
+/** Hundreds of thousands of damaged inputs for readers of foreign data. */
 
 import { jsonMutants, mutant, xorshift } from './pxe/tftp/mutate.ts';
 import { random } from './resources/fuzz.ts';
@@ -10,12 +10,12 @@ const INPUTS = 200_000;
 /** A generator whose seed is fixed by `name` and printed, so that a failure can be repeated. */
 const generator = (name: string): (() => number) => xorshift(random(name)(0xffffffff));
 
-/** What is done with one of them; what it waits for, if it returns a promise. */
+/** Uses one input; a returned promise is awaited. */
 type Use<T> = (input: T) => void | Promise<void>;
 
 /**
- * Uses 200,000 copies of `seeds` with octets changed, cut off, repeated or put in. What throws
- * names its input.
+ * Calls `use` with 200,000 copies of `seeds` with octets changed, cut off, repeated or inserted. An
+ * error names its input.
  */
 export function damagedOctets(
   name: string,
@@ -27,11 +27,11 @@ export function damagedOctets(
   return repeat(() => mutant(octets, next), use);
 }
 
-/** As {@link damagedOctets}, of texts: one character an octet. */
+/** Like {@link damagedOctets}, for texts with one octet per character. */
 export const damagedTexts = (name: string, seeds: readonly string[], use: Use<string>): Promise<void> =>
   damagedOctets(name, seeds, (octets) => use(octets.toString('latin1')));
 
-/** Uses 200,000 copies of JSON texts with other values and names in them; few are torn. */
+/** Calls `use` with 200,000 JSON texts with other values and names in them; few are torn. */
 export const damagedRecords = (name: string, seeds: readonly object[], use: Use<string>): Promise<void> =>
   repeat(jsonMutants(seeds, generator(name)), use);
 
@@ -55,8 +55,8 @@ function named(error: unknown, input: Buffer | string): Error {
 }
 
 /**
- * The result of `read`, or undefined if it throws an error with one of `codes`; another error goes
- * on.
+ * Returns the result of `read`, or undefined if it throws an error with one of `codes`; other
+ * errors are thrown on.
  */
 export function unless<T>(codes: readonly string[], read: () => T): T | undefined {
   try {

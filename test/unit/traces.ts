@@ -1,4 +1,4 @@
-/** For what makes exceptions by the hundred thousand. */
+/** Turns stack traces off for tests that throw hundreds of thousands of exceptions. */
 
 /**
  * Runs `work` without stack traces, until its promise is settled if it returns one: nobody reads
