@@ -11,6 +11,8 @@ set -eu
 cd "$(dirname "$0")/.."
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 
+# apt downloads as a user of its own, who may not be able to read this directory.
+as_root='-o APT::Sandbox::User=root'
 peers=.cache/peers
 list=${MUSTER_PACKAGES:-debian-packages.txt}
 # shellcheck source=/dev/null
@@ -107,7 +109,6 @@ unpack() {
   into=$peers/$1
   rm -rf "$into" "$into.deb"
   mkdir -p "$into" "$into.deb"
-  chmod 777 "$into.deb" # apt downloads as an unprivileged user
   # What an installation would bring, without its recommendations, is what has to be unpacked.
   # shellcheck disable=SC2086 # two words
   packages=$(
@@ -115,7 +116,7 @@ unpack() {
       awk '$1 == "Inst" { print $2 }'
   )
   # shellcheck disable=SC2086 # one package a word
-  (cd "$into.deb" && apt-get -qq -o "Dir::Etc::SourceParts=$OLDPWD/$parts" download ${packages:-$1})
+  (cd "$into.deb" && apt-get -qq -o APT::Sandbox::User=root -o "Dir::Etc::SourceParts=$OLDPWD/$parts" download ${packages:-$1})
   for deb in "$into.deb"/*.deb; do
     dpkg-deb -x "$deb" "$into"
   done
@@ -130,12 +131,11 @@ unpack_newer() {
   lists=$PWD/.cache/apt-$2
   rm -rf "$into" "$into.deb" "$lists"
   mkdir -p "$into" "$into.deb" "$lists/parts" "$lists/lists/partial"
-  chmod 777 "$into.deb"
   # shellcheck disable=SC2016 # apt expands it
   mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $VERSION_CODENAME" | head -n 1)
   keyring=/usr/share/keyrings/debian-archive-keyring.gpg
   echo "deb [signed-by=$keyring] $mirror $2 main" >"$lists/parts/newer.list"
-  apart="-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$lists/parts"
+  apart="$as_root -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$lists/parts"
   apart="$apart -o Dir::State::Lists=$lists/lists"
   # shellcheck disable=SC2086 # options, one a word
   apt-get -qq $apart update
