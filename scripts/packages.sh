@@ -116,7 +116,8 @@ unpack() {
       awk '$1 == "Inst" { print $2 }'
   )
   # shellcheck disable=SC2086 # one package a word
-  (cd "$into.deb" && apt-get -qq -o APT::Sandbox::User=root -o "Dir::Etc::SourceParts=$OLDPWD/$parts" download ${packages:-$1})
+  (cd "$into.deb" &&
+    apt-get -qq $as_root -o "Dir::Etc::SourceParts=$OLDPWD/$parts" download ${packages:-$1})
   for deb in "$into.deb"/*.deb; do
     dpkg-deb -x "$deb" "$into"
   done
