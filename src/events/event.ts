@@ -1,7 +1,10 @@
-/** What happened: append-only, bounded per subject, never a source of state. */
+/**
+ * Events: the kinds, the shape of an event, and the interface of the log. Events are append-only,
+ * bounded per subject, and never a source of state.
+ */
 import type { Millis } from '../base/duration.ts';
 
-/** Why something was decided: a stable code from a table, and a sentence for people. */
+/** Why something was decided: a stable code from a table and a sentence for people. */
 export interface Reason {
   readonly code: string;
   readonly text: string;
@@ -20,7 +23,7 @@ export const EVENT_KINDS = {
   'dhcp.exhausted': 'No free address was left for a client.',
   'dhcp.store': 'A lease could not be made durable; the client was not answered and will ask again.',
   'dhcp.conflict': 'A probe found a free address in use.',
-  'boot.decision': 'What a booting machine gets, and why.',
+  'boot.decision': 'Muster decided what a booting machine gets; the reason says why.',
   'boot.script': 'A boot script was served.',
   'boot.session': 'A boot session was opened.',
   'config.served': 'A configuration document was served.',
@@ -81,18 +84,18 @@ export interface MusterEvent {
   readonly sequence: number;
   readonly at: Millis;
   readonly kind: EventKind;
-  /** Machine name when recognised, else its MAC, else a document `Kind/name`. */
+  /** The name of the machine, the MAC of an unknown machine, or a document as `Kind/name`. */
   readonly subject: string;
   readonly session?: string;
   readonly network?: string;
   readonly reason?: Reason;
-  /** Particulars; no secrets. */
+  /** Details. They contain no secrets. */
   readonly fields?: Readonly<Record<string, string | number | boolean>>;
 }
 
 export type NewEvent = Omit<MusterEvent, 'sequence' | 'at'>;
 
-/** The writing side, as cores and edges take it. Never blocks, never throws. */
+/** The writing side. Never blocks, never throws. */
 export interface EventSink {
   record(event: NewEvent): void;
 }
@@ -100,14 +103,14 @@ export interface EventSink {
 /** Receives each event with the JSON text that it is stored as. */
 export type EventListener = (event: MusterEvent, text: string) => void;
 
-/** The reading side. */
+/** The writing and the reading side. */
 export interface EventLog extends EventSink {
-  /** Newest last. */
+  /** Events that match all fields of `filter`, newest last. `after`: a sequence number. */
   list(filter: {
     readonly subject?: string;
     readonly after?: number;
     readonly limit?: number;
   }): readonly MusterEvent[];
-  /** Calls `listener` with each new event; the returned function ends that. */
+  /** Calls `listener` with each new event. Returns a function that ends the subscription. */
   subscribe(listener: EventListener): () => void;
 }

@@ -1,10 +1,9 @@
 /**
- * Events on disk, so that what happened before a restart can still be read. A convenience, never a
- * source of state: written behind the events, not synced, and when the disk does not take them they
- * are counted as lost.
+ * Keeps events on disk, so that `muster events` shows events from before a restart. Events are
+ * written later and without fsync; if a write fails, they are counted as lost.
  *
- * Segments `events-NNNNNNNN.jsonl`, one event a line; the newest is appended to, the oldest
- * removed.
+ * The journal is a sequence of segments `events-NNNNNNNN.jsonl` with one event per line. Events are
+ * appended to the newest segment; the oldest segments are removed.
  */
 import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,41 +16,41 @@ import type { MemoryEventLog } from './log.ts';
 
 export interface EventJournalOptions {
   readonly events: MemoryEventLog;
-  /** Made if it is not there. */
+  /** Created if it does not exist. */
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics?: Metrics;
   /** A segment ends at this size; default 4 MiB. */
   readonly segmentBytes?: number;
-  /** How many segments are kept, the growing one included; default 16. At least 2. */
+  /** Number of segments that are kept, including the newest; default 16, at least 2. */
   readonly segments?: number;
-  /** At most this many events are read back at the start; default 10,000. */
+  /** Maximum number of events that are read at the start; default 10,000. */
   readonly restored?: number;
 }
 
 interface EventJournal {
-  /** Whether the disk takes no events at present. */
+  /** Whether the last write failed. */
   readonly failing: boolean;
   /** Resolves when all events recorded so far are written, or counted as lost. */
   flush(): Promise<void>;
-  /** Flushes and ends the journal. */
+  /** Writes all recorded events and ends the journal. */
   close(): Promise<void>;
 }
 
-/** Events gather for so long before they are written. */
+/** Events are collected for this time before they are written. */
 const GATHER: Millis = millis(100);
-/** More events than this are not held for a disk that does not keep up. */
+/** Maximum number of events that wait for a slow disk; further ones are lost. */
 const MAX_WAITING = 20_000;
-/** So many are written at once: few enough that packets do not wait while they become octets. */
+/** Number of events in one write: few enough that packets do not wait while they are encoded. */
 const BATCH = 500;
 const SEGMENT = /^events-([0-9]{8,})\.jsonl$/;
 const segmentName = (number: number): string => `events-${String(number).padStart(8, '0')}.jsonl`;
 
 /**
- * Gives `events` the past that the journal holds, and writes what is recorded from now on behind
- * it. Never throws because of the disk: a directory that cannot be read or written is logged, and
- * tried again with later events.
+ * Restores the events of the journal into `events`, and then writes every new event to the journal.
+ * Never throws because of the disk: an unreadable or unwritable directory is logged, and later
+ * events try again.
  */
 export async function attachEventJournal(options: EventJournalOptions): Promise<EventJournal> {
   const journal = new Journal(options);
@@ -67,9 +66,9 @@ class Journal implements EventJournal {
   #numbers: number[] = [];
   #file: FileHandle | undefined;
   #written = 0;
-  /** The last line of the segment has no end: half of it was written. */
+  /** Whether the last line of the segment was written only in part. */
   #torn = false;
-  /** Their texts. */
+  /** Texts of the events that are not written yet. */
   #waiting: string[] = [];
   #writing: Promise<void> | undefined;
   #cancelTimer: (() => void) | undefined;
@@ -97,7 +96,7 @@ class Journal implements EventJournal {
     this.#unsubscribe = this.#options.events.subscribe((_, text) => this.#take(text));
   }
 
-  /** Keeps the event for the next write. Called from inside `record`: costs a push. */
+  /** Keeps the event for the next write. It is called within `record` and must be cheap. */
   #take(text: string): void {
     if (this.#waiting.length >= MAX_WAITING) {
       this.#lost(1);
@@ -133,7 +132,7 @@ class Journal implements EventJournal {
       done += batch.length;
       try {
         await this.#write(`${batch.join('\n')}\n`);
-        if (this.#failing) this.#options.log.info({}, 'events reach the journal again');
+        if (this.#failing) this.#options.log.info({}, 'events are written to the journal again');
         this.#failing = false;
       } catch (error) {
         this.#failed(error, batch.length);
@@ -146,10 +145,10 @@ class Journal implements EventJournal {
     const bytes = Buffer.from(this.#torn ? `\n${text}` : text);
     let at = 0;
     try {
-      // A disk that fills takes a part and then refuses.
+      // A write to a disk that becomes full first writes a part and then fails.
       while (at < bytes.length) {
         const { bytesWritten } = await this.#file!.write(bytes, at);
-        if (bytesWritten === 0) throw new Error('the disk took nothing');
+        if (bytesWritten === 0) throw new Error('the disk wrote nothing');
         at += bytesWritten;
       }
       this.#torn = false;
@@ -160,7 +159,7 @@ class Journal implements EventJournal {
   }
 
   /**
-   * Sees that there is a segment to append to; begins a new one when it is long enough, and removes
+   * Opens the segment to append to. Begins a new one when the newest is long enough, and removes
    * the oldest.
    */
   async #rotate(): Promise<void> {
@@ -187,7 +186,7 @@ class Journal implements EventJournal {
     const { log, directory } = this.#options;
     log.error(
       { code: 'E_EVENT_JOURNAL', directory, cause: (error as Error).message },
-      'events are not journalled',
+      'events are not written to the journal',
     );
   }
 
@@ -206,8 +205,8 @@ class Journal implements EventJournal {
   }
 
   /**
-   * The last `count` events, oldest first; lines that are none (torn by a crash or a full disk) are
-   * passed over.
+   * The last `count` events, oldest first. Skips lines that are not events because a crash or a
+   * full disk cut them off.
    */
   async #tail(count: number): Promise<MusterEvent[]> {
     let tail: MusterEvent[] = [];
@@ -232,7 +231,10 @@ class Journal implements EventJournal {
 const isText = (value: unknown): boolean => value === undefined || typeof value === 'string';
 const FIELD_TYPES: readonly string[] = ['string', 'number', 'boolean'];
 
-/** The event of a line, or nothing. */
+/**
+ * Parses a line of the journal. Returns the event, or an empty list if the line is not a valid
+ * event.
+ */
 export function readEvent(line: string): MusterEvent[] {
   try {
     const event = JSON.parse(line) as Partial<MusterEvent> | null;

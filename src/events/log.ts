@@ -1,6 +1,6 @@
 /**
- * The events of this process, in memory: a ring for each subject, and one for all. Constant cost
- * for each event.
+ * The event log in memory: one ring buffer for each subject and one for all events. The cost of an
+ * event is constant.
  */
 import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
@@ -13,31 +13,32 @@ interface EventLogOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** How many events are kept of one subject. */
+  /** Maximum number of events of one subject. */
   readonly perSubject: number;
   /** For how many subjects events are kept; the one that was quiet for longest is dropped first. */
   readonly subjects: number;
-  /** How many are kept in the order of all subjects; default 10,000. */
+  /** Maximum number of events in the list of all subjects; default 10,000. */
   readonly recent?: number;
   /**
-   * How many are kept of all subjects together; default 200,000, some 100 MB. The quietest subjects
-   * lose their older ones first.
+   * Maximum number of events of all subjects together; default 200,000, about 100 MB. Subjects
+   * without recent events lose their older events first.
    */
   readonly total?: number;
 }
 
-/** An event log that can be given the past, once, before anything is recorded. */
+/** An event log into which earlier events can be restored, once, before anything is recorded. */
 export interface MemoryEventLog extends EventLog {
   /**
-   * Takes over events of earlier processes, oldest first; sequence numbers go on after the last.
+   * Adds events of earlier processes, oldest first. New events get sequence numbers after the last
+   * one.
    */
   restore(events: readonly MusterEvent[]): void;
 }
 
 /**
- * An empty log. `record` never throws: a listener that does is logged and stays. A burst of
- * subjects that were never seen (a flood of invented MACs) costs the quietest subjects their
- * events, not memory.
+ * Creates an empty log. `record` never throws; an exception of a listener is logged, and the
+ * listener stays. A flood of new subjects (invented MACs) does not take more memory: subjects
+ * without recent events lose theirs.
  */
 export function createEventLog(options: EventLogOptions): MemoryEventLog {
   return new RingEventLog(options);
@@ -47,11 +48,11 @@ class RingEventLog implements MemoryEventLog {
   readonly #options: EventLogOptions;
   readonly #texts = new HeldTexts();
   readonly #recent: Ring;
-  /** In the order of their last events. */
+  /** Ordered by their last events. */
   readonly #subjects = new AgedMap<string, Ring>();
   readonly #listeners = new Set<EventListener>();
   #sequence = 0;
-  /** Events in the rings of subjects. */
+  /** Number of events in the rings of subjects. */
   #held = 0;
 
   constructor(options: EventLogOptions) {
@@ -65,10 +66,10 @@ class RingEventLog implements MemoryEventLog {
     const text = JSON.stringify(recorded);
     this.#keep(recorded, text);
     metrics?.add('muster_events_total', { kind: event.kind });
-    for (const listener of this.#listeners) this.#tell(listener, recorded, text);
+    for (const listener of this.#listeners) this.#call(listener, recorded, text);
   }
 
-  #tell(listener: EventListener, event: MusterEvent, text: string): void {
+  #call(listener: EventListener, event: MusterEvent, text: string): void {
     try {
       listener(event, text);
     } catch (error) {
@@ -123,20 +124,20 @@ class RingEventLog implements MemoryEventLog {
   }
 
   subscribe(listener: EventListener): () => void {
-    // Wrapped, so that one function subscribed twice is told twice and each subscription ends by
-    // itself.
+    // Wrapped, so that a function that is subscribed twice is called twice, and each subscription
+    // ends separately.
     const own: EventListener = (event, text) => listener(event, text);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
 }
 
-/** The last `size` events, oldest first. Takes memory as it fills. */
+/** Ring buffer of the last `size` events, oldest first. Memory is allocated as it fills. */
 class Ring {
   readonly #size: number;
   readonly #texts: HeldTexts;
   #items: TextHandle[] = [];
-  /** Where the oldest is, once the ring is full. */
+  /** Position of the oldest event once the ring is full. */
   #start = 0;
 
   constructor(size: number, texts: HeldTexts) {
@@ -148,14 +149,14 @@ class Ring {
     return this.#items.length;
   }
 
-  /** Drops the older half, of one event that one. Returns how many went. */
+  /** Drops the older half (at least one event). Returns how many were dropped. */
   halve(): number {
-    const going = this.length - (this.length >> 1);
+    const dropped = this.length - (this.length >> 1);
     const items = Array.from(this.#items, (_, index) => this.#at(index));
-    for (const item of items.splice(0, going)) this.#texts.drop(item);
+    for (const item of items.splice(0, dropped)) this.#texts.drop(item);
     this.#items = items;
     this.#start = 0;
-    return going;
+    return dropped;
   }
 
   clear(): void {
@@ -179,7 +180,10 @@ class Ring {
     return this.#items[(this.#start + index) % this.#items.length]!;
   }
 
-  /** With `after`, the first `limit` events after that sequence; without, the last `limit`. */
+  /**
+   * With `after`, returns the first `limit` events after that sequence number; otherwise the last
+   * `limit` events.
+   */
   list(after: number | undefined, limit: number): MusterEvent[] {
     const length = this.#items.length;
     const count = Math.max(0, Math.min(limit, length));
@@ -190,7 +194,7 @@ class Ring {
     return found;
   }
 
-  /** By halves: sequences increase. */
+  /** Position of the first event after a sequence number, by binary search. */
   #firstAfter(after: number): number {
     let low = 0;
     let high = this.#items.length;

@@ -1,20 +1,20 @@
 /**
- * Texts kept outside of the collected heap. Two hundred thousand events as objects are what the
- * garbage collector spends most of its time on under load: each outlives its youth and dies old
- * (docs/decisions/0025).
+ * Keeps texts outside of the JavaScript heap. With 200,000 events as objects the garbage collector
+ * spends most of its time on them under load, because each is promoted to the old generation before
+ * it is dropped (docs/decisions/0025).
  */
 
 /**
- * Octets of a slot; a text takes a chain of as many as it needs. Most events are 200 to 400 octets
- * long and take one, by one call.
+ * Octets of a slot. A text takes a chain of as many slots as it needs. Most events are 200 to 400
+ * octets long and take one slot.
  */
 const SLOT = 512;
 const PAGE_SLOTS = 2048;
 const NONE = -1;
-/** A character in UTF-8 takes at most so many octets, and is not begun where it does not fit. */
+/** Maximum octets of a character in UTF-8. `Buffer.write` does not write part of a character. */
 const LONGEST_CHARACTER = 4;
 
-/** Names a text that is held: its first slot. */
+/** Identifies a text by its first slot. */
 export type TextHandle = number;
 
 class Page {
@@ -24,32 +24,32 @@ class Page {
   /** For a text's first slot: how many octets the text has, its number, its reference count. */
   readonly lengths = new Uint32Array(PAGE_SLOTS);
   readonly numbers = new Float64Array(PAGE_SLOTS);
-  readonly holders = new Uint8Array(PAGE_SLOTS);
+  readonly references = new Uint8Array(PAGE_SLOTS);
 }
 
 /**
- * Texts with a number each, held by whoever put them and up to 254 others. Memory grows by 1 MiB as
- * it fills and is used again, but not given back. A handle that nobody holds any more must not be
- * used.
+ * Reference-counted texts, each with a number; at most 255 references to a text. Memory grows by 1
+ * MiB at a time; it is reused, but never returned to the system. A handle without references must
+ * not be used.
  */
 export class HeldTexts {
   readonly #pages: Page[] = [];
   #free: number = NONE;
 
-  /** Keeps `text`, held once, until {@link drop}. */
+  /** Stores `text` with one reference. */
   put(text: string, number: number): TextHandle {
     const first = this.#take();
     const page = this.#pageOf(first);
     const index = first % PAGE_SLOTS;
     page.numbers[index] = number;
-    page.holders[index] = 1;
+    page.references[index] = 1;
     page.next[index] = NONE;
     const written = page.octets.write(text, index * SLOT, SLOT);
     page.lengths[index] = written <= SLOT - LONGEST_CHARACTER ? written : this.#putLong(text, first);
     return first;
   }
 
-  /** Over as many slots as it takes; returns the length. */
+  /** Stores a text in several slots. Returns its length in octets. */
   #putLong(text: string, first: TextHandle): number {
     const octets = Buffer.from(text);
     for (let at = 0, slot = first; ; ) {
@@ -64,14 +64,14 @@ export class HeldTexts {
     }
   }
 
-  /** One more holds it. */
+  /** Adds a reference. */
   hold(handle: TextHandle): void {
-    this.#pageOf(handle).holders[handle % PAGE_SLOTS]!++;
+    this.#pageOf(handle).references[handle % PAGE_SLOTS]!++;
   }
 
-  /** One less holds it; after the last its slots are free. */
+  /** Removes a reference. Without references the slots of the text are free. */
   drop(handle: TextHandle): void {
-    if (--this.#pageOf(handle).holders[handle % PAGE_SLOTS]! > 0) return;
+    if (--this.#pageOf(handle).references[handle % PAGE_SLOTS]! > 0) return;
     let last = handle;
     for (let next = this.#after(last); next !== NONE; next = this.#after(last)) last = next;
     this.#pageOf(last).next[last % PAGE_SLOTS] = this.#free;
@@ -92,7 +92,7 @@ export class HeldTexts {
     return this.#pageOf(handle).numbers[handle % PAGE_SLOTS]!;
   }
 
-  /** Octets of memory taken so far, used or free. */
+  /** Octets of allocated memory, used or free. */
   get size(): number {
     return this.#pages.length * PAGE_SLOTS * SLOT;
   }

@@ -1,14 +1,13 @@
 /**
- * Events as log lines: the same value that `muster events` shows, so that a log says what was
- * decided, and why.
+ * Writes events to the log, with the same content that `muster events` shows.
  */
 import type { Log } from '../base/log.ts';
 import { EVENT_KINDS, type EventKind, type EventLog } from './event.ts';
 
 /**
- * How loud a kind is; `info` unless listed. What comes with every packet or file is `debug`; what
- * somebody should look at is `warn`; `none`: its room logs it itself, with particulars that the
- * event lacks.
+ * Log level of each kind; `info` unless listed. Events of every packet or file have `debug`, events
+ * that an operator should look at have `warn`. `none`: the room that records the event logs it
+ * itself with more details.
  */
 const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = {
   'dhcp.offer': 'debug',
@@ -20,7 +19,7 @@ const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = 
   'dhcp.store': 'none',
   'dhcp.conflict': 'warn',
   'boot.session': 'debug',
-  // what follows from it is logged: a script, a machine that is held
+  // Its result is logged: a script, or a machine that is held.
   'boot.decision': 'debug',
   'config.served': 'debug',
   'config.refused': 'warn',
@@ -36,8 +35,8 @@ const LEVELS: Partial<Readonly<Record<EventKind, 'debug' | 'warn' | 'none'>>> = 
 };
 
 /**
- * Logs every event from now on; the returned function ends that. Costs nothing for kinds below the
- * log's level.
+ * Logs every event from now on. Returns a function that ends this. Kinds below the level of the log
+ * are not formatted.
  */
 export function logEvents(events: Pick<EventLog, 'subscribe'>, log: Log): () => void {
   return events.subscribe(({ kind, subject, session, network, reason, fields }) => {

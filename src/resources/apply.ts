@@ -56,8 +56,8 @@ export interface Change {
  * Checks a change through the API against all documents in force, and returns what it does. `known`
  * returns the errors that existed before; it is called only if they matter.
  *
- * @throws {MusterError} E_SCHEMA, E_DUPLICATE, E_REFERENCE, E_FILE_OWNED or another code of the first
- *   fault when the change is refused; `faults` has all faults.
+ * @throws {MusterError} E_SCHEMA, E_DUPLICATE, E_REFERENCE, E_FILE_OWNED or another code of the
+ *   first fault, when the change is refused; `faults` has all faults.
  */
 export function plan(
   view: CatalogView,

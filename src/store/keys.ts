@@ -17,15 +17,15 @@ export interface Keys<P extends readonly string[] = readonly string[]> {
   /** The key of one record. */
   key(...parts: P): string;
   /**
-   * What all keys begin with whose first parameters have these values, with the `/` at its end: for
-   * `Store.list` and `Store.watch`.
+   * The common beginning of all keys whose first parameters have these values, with the `/` at its
+   * end; for `Store.list` and `Store.watch`.
    */
   prefix(...parts: FirstOf<P>): string;
   /** The parameters' values; undefined when the key belongs to another kind of record. */
   parse(key: string): P | undefined;
 }
 
-/** The first values of a tuple: none, some, but not all of them. */
+/** The first values of a tuple: none or some, but not all of them. */
 type FirstOf<P extends readonly string[]> = P extends readonly [...infer Head extends string[], string]
   ? Head | FirstOf<Head>
   : [];
@@ -128,5 +128,5 @@ export const KEYS = {
   lease: keys('lease/NETWORK/ADDRESS', { room: 'pxe', holds: 'a DHCP lease' }),
 } as const;
 
-/** What the keys of all records of the PKI begin with. */
+/** The keys of all records of the PKI begin with this. */
 export const PKI_PREFIX = 'pki/';

@@ -1,6 +1,5 @@
 /**
- * What a commit may hold, and how keys are ordered: the same for every store, checked before
- * anything is queued.
+ * Limits of a commit and order of keys. Every store checks the limits before it queues a commit.
  */
 import { MusterError } from '../base/errors.ts';
 import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
@@ -9,14 +8,18 @@ import { MAX_OPERATIONS, MAX_VALUE_BYTES, type Write } from './store.ts';
 const MAX_KEY_BYTES = 1024;
 
 /**
- * Refuses what no store takes: more than {@link MAX_OPERATIONS} writes, a value above {@link
- * MAX_VALUE_BYTES}, a key that is empty, too long or there twice, and text that UTF-8 cannot carry
- * (a lone surrogate would come back changed). Throws E_STORE_LIMIT. Constant cost per write for
- * ordinary values.
+ * Checks the limits of a commit. The cost per write is constant for values of ordinary size.
+ *
+ * @throws {MusterError} E_STORE_LIMIT when it has more than {@link MAX_OPERATIONS} writes or a
+ *   value above {@link MAX_VALUE_BYTES}, when a key is empty, too long or listed twice, or when a
+ *   text contains a lone surrogate, which UTF-8 cannot encode.
  */
 export function checkWrites(writes: readonly Write[]): void {
   if (writes.length > MAX_OPERATIONS)
-    throw new MusterError('E_STORE_LIMIT', `${writes.length} operations in one commit`);
+    throw new MusterError(
+      'E_STORE_LIMIT',
+      `${writes.length} operations in one commit; at most ${MAX_OPERATIONS} are allowed`,
+    );
   for (const write of writes) {
     checkKey(write.key);
     if ('put' in write) checkValue(write.key, write.put);
@@ -24,33 +27,39 @@ export function checkWrites(writes: readonly Write[]): void {
   if (writes.length > 1) {
     const seen = new Set<string>();
     for (const { key } of writes) {
-      if (seen.has(key)) throw new MusterError('E_STORE_LIMIT', `key ${key} twice in one commit`);
+      if (seen.has(key)) throw new MusterError('E_STORE_LIMIT', `key ${key} is listed twice in one commit`);
       seen.add(key);
     }
   }
 }
 
 function checkKey(key: string): void {
-  if (key === '') throw new MusterError('E_STORE_LIMIT', 'an empty key');
+  if (key === '') throw new MusterError('E_STORE_LIMIT', 'a key is empty');
   if (exceeds(key, MAX_KEY_BYTES))
-    throw new MusterError('E_STORE_LIMIT', `a key above ${MAX_KEY_BYTES} octets: ${key.slice(0, 60)}…`);
+    throw new MusterError(
+      'E_STORE_LIMIT',
+      `a key is longer than ${MAX_KEY_BYTES} octets: ${key.slice(0, 60)}…`,
+    );
   if (!key.isWellFormed() || key.includes('\0'))
     throw new MusterError(
       'E_STORE_LIMIT',
-      `key ${JSON.stringify(key)} holds NUL or half a surrogate pair: not text`,
+      `key ${JSON.stringify(key)} contains NUL or half a surrogate pair`,
     );
 }
 
 function checkValue(key: string, value: string): void {
   if (exceeds(value, MAX_VALUE_BYTES))
-    throw new MusterError('E_STORE_LIMIT', `the value of ${key} is above ${MAX_VALUE_BYTES} octets`);
+    throw new MusterError('E_STORE_LIMIT', `the value of ${key} is longer than ${MAX_VALUE_BYTES} octets`);
   if (!value.isWellFormed())
-    throw new MusterError('E_STORE_LIMIT', `the value of ${key} holds half a surrogate pair: not UTF-8`);
+    throw new MusterError(
+      'E_STORE_LIMIT',
+      `the value of ${key} contains half a surrogate pair, which UTF-8 cannot encode`,
+    );
 }
 
 /**
- * Whether `text` takes more than `octets` in UTF-8; counts only where the length leaves it open (1
- * to 3 octets a unit).
+ * Whether `text` takes more than `octets` in UTF-8. A UTF-16 unit takes 1 to 3 octets, so they are
+ * counted only if the length alone does not decide.
  */
 function exceeds(text: string, octets: number): boolean {
   if (text.length > octets) return true;
@@ -66,8 +75,8 @@ export function compareKeys(a: string, b: string): number {
   for (let i = 0; i < shorter; i++) {
     const x = a.charCodeAt(i);
     const y = b.charCodeAt(i);
-    // At the first difference only surrogates are out of order: as octets they stand above every
-    // other unit.
+    // Only surrogates are ordered differently: their UTF-8 octets are above those of every other
+    // unit.
     if (x !== y) return isSurrogate(x) === isSurrogate(y) ? x - y : isSurrogate(x) ? 1 : -1;
   }
   return a.length - b.length;
@@ -76,8 +85,8 @@ export function compareKeys(a: string, b: string): number {
 const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;
 
 /**
- * The least key above every key that begins with `prefix` (etcd's range end); undefined when there
- * is none.
+ * The smallest key above every key that begins with `prefix` (etcd's range end); undefined when
+ * there is none.
  */
 export function prefixEnd(prefix: string): string | undefined {
   const points = Array.from(prefix, (c) => c.codePointAt(0)!);

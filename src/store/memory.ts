@@ -1,20 +1,20 @@
-/** A store in memory: for tests, and the model that the SQLite store is compared with. */
+/** A store in memory, for tests. */
 import { MusterError } from '../base/errors.ts';
 import { checkWrites, compareKeys } from './limits.ts';
 import type { Change, CommitResult, Store, StoredRecord, Write } from './store.ts';
 import { type HistoryPage, Watchers } from './watchers.ts';
 
 /**
- * History is kept for at least this many revisions unless compacted on request; a quarter more
- * before it is trimmed.
+ * Number of revisions of history that are kept, unless `compact` is called. History is trimmed when
+ * it is a quarter longer.
  */
 export const KEPT_REVISIONS = 100_000;
-/** At most this many changes in a page of history, so that a long one is read in steps. */
+/** A page of history ends after this many changes, so that a long history is read in steps. */
 const PAGE_CHANGES = 1024;
 
 /**
- * A store that lives as long as the process. `keptRevisions`: length of the history, default
- * 100,000.
+ * Opens a store whose records are lost when the process ends. `keptRevisions`: length of the
+ * history, default 100,000.
  */
 export function openMemoryStore(options: { readonly keptRevisions?: number } = {}): Store {
   return new MemoryStore(options.keptRevisions ?? KEPT_REVISIONS);
@@ -23,7 +23,7 @@ export function openMemoryStore(options: { readonly keptRevisions?: number } = {
 class MemoryStore implements Store {
   readonly #records = new Map<string, StoredRecord>();
   readonly #keptRevisions: number;
-  /** One entry a commit, in order of revision, from `#compacted` + 1 on. */
+  /** One entry per commit, ordered by revision; the first one has the revision `#compacted` + 1. */
   #history: (readonly Change[])[] = [];
   #revision = 0;
   #compacted = 0;
@@ -56,7 +56,7 @@ class MemoryStore implements Store {
     return { ok: true, revision: this.#revision };
   }
 
-  /** Changes the records; deleting what is absent is no change. */
+  /** Changes the records. The deletion of an absent record is not a change. */
   #apply(writes: readonly Write[], revision: number): Change[] {
     const changes: Change[] = [];
     for (const write of writes) {

@@ -1,26 +1,25 @@
 /**
- * How records lie in SQLite, and how older files become newer ones.
+ * Tables of the store in SQLite, and the migrations from older formats.
  *
- * Every change is appended to `change`, under an id made of its revision and its place in the
- * commit, so that commits write to the end of one B-tree whatever their keys; `record` only says
- * which change is a key's present one. That is also the history that watchers resume from. Measured
- * against rows with the value in them (format 1): twice the commits a second, a seventh of the p99,
- * because fewer pages get dirty.
+ * Every change is appended to `change`. Its id is made of its revision and its position in the
+ * commit, so that all commits write to the end of one B-tree, whatever their keys are. `record`
+ * only refers to the current change of each key. Watchers resume from `change` as well. Compared
+ * with rows that contain the value (format 1), this made twice as many commits per second with a
+ * seventh of the p99, because fewer pages are written.
  */
 
 /** `PRAGMA application_id` of our files: "Must". */
 export const APPLICATION_ID = 0x4d757374;
 
 /**
- * A change's id is revision × this + place in the commit. At least MAX_OPERATIONS; never to be
- * changed.
+ * The id of a change is revision × this + position in the commit. Must be at least MAX_OPERATIONS
+ * and must never change.
  */
 export const CHANGES_PER_REVISION = 128;
 
 /**
- * Each step brings a file from the format before to `to`, in one transaction. A fresh file goes
- * through all of them, so that there is one description of each table and no way that a new and a
- * migrated file differ.
+ * Each step migrates a file from the format before to `to`. A new file goes through all steps, so
+ * that each table is described once and a new file cannot differ from a migrated one.
  */
 export interface Migration {
   readonly to: number;
@@ -31,7 +30,7 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   {
     to: 1,
-    about: 'The value in the row of its key; no history.',
+    about: 'The value is in the row of its key; no history.',
     sql: `
       CREATE TABLE record(key TEXT PRIMARY KEY, value TEXT NOT NULL, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
       CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -41,7 +40,7 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     to: 2,
     about:
-      'Values in the order of their change, with history; `compacted` says up to which revision it is forgotten.',
+      'Values are in the order of their changes, with history; `compacted` is the last revision without history.',
     sql: `
       ALTER TABLE record RENAME TO record_1;
       CREATE TABLE change(id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT) STRICT;
@@ -60,8 +59,8 @@ export const MIGRATIONS: readonly Migration[] = [
 export const FORMAT = MIGRATIONS.at(-1)!.to;
 
 /**
- * `synchronous=FULL`: a commit is on the disk when it returns, in WAL mode too. Checkpoints are
- * ours to time: after the answers have left.
+ * With `synchronous=FULL` a commit is on the disk when it returns, also in WAL mode. Automatic
+ * checkpoints are off, because the store does them after it has answered.
  */
 export const PRAGMAS = `
   PRAGMA journal_mode = WAL;
@@ -81,7 +80,10 @@ export const STATEMENTS = {
   unpoint: 'DELETE FROM record WHERE key = ?',
   drop: 'DELETE FROM change WHERE id = ?',
   get: 'SELECT c.key, c.value, c.id FROM record r JOIN change c ON c.id = r.change WHERE r.key = ?',
-  /** Without an upper bound the second parameter is an empty blob, which is above every text. */
+  /**
+   * If there is no upper bound, the second parameter is an empty blob, which SQLite orders after
+   * every text.
+   */
   list: `SELECT r.key, c.value, c.id FROM record r JOIN change c ON c.id = r.change
          WHERE r.key >= ? AND r.key < ? ORDER BY r.key`,
   history: 'SELECT key, value, id FROM change WHERE id >= ? AND id < ? AND key >= ? AND key < ? ORDER BY id',
@@ -90,9 +92,9 @@ export const STATEMENTS = {
            AND NOT EXISTS (SELECT 1 FROM record r WHERE r.key = change.key AND r.change = change.id)`,
   octets: 'SELECT total(octet_length(value)) AS octets FROM change WHERE id >= ? AND id < ?',
   compacted: "UPDATE meta SET value = ? WHERE key = 'compacted'",
-  /** How many pages the log holds, and how many of them are in the file; does nothing. */
+  /** Returns how many pages the log has, and how many of them are in the file. Changes nothing. */
   logLength: 'PRAGMA wal_checkpoint(NOOP)',
   checkpoint: 'PRAGMA wal_checkpoint(PASSIVE)',
-  /** Also lets the next commit begin the log anew. */
+  /** Also lets the next commit write to the beginning of the log. */
   restartLog: 'PRAGMA wal_checkpoint(RESTART)',
 } as const;

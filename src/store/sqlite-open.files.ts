@@ -1,4 +1,7 @@
-/** Opens a store's file: creates it, refuses what is not ours, migrates what is older. */
+/**
+ * Opens the file of a store: creates a new one, refuses files that are not a store of Muster,
+ * migrates older formats.
+ */
 import { closeSync, fsyncSync, openSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -6,11 +9,15 @@ import { type ErrorCode, MusterError } from '../base/errors.ts';
 import { APPLICATION_ID, FORMAT, MIGRATIONS, type Migration, PRAGMAS } from './sqlite-format.ts';
 
 /**
- * Opens the file at `path`, made with mode 0600 if it is not there; its directory must exist.
+ * Opens the file at `path`, and creates it with mode 0600 if it does not exist. Its directory must
+ * exist.
  *
- * An older format is migrated; a copy of the file as it was stays beside it as `PATH.format-N`.
- * Returns the connection and, if it was migrated, the format that it had. Throws E_STORE_NEWER,
- * E_STORE_IN_USE, E_STORE_DAMAGED or E_STORE_OPEN.
+ * A file of an older format N is copied to `PATH.format-N` and then migrated. Returns the
+ * connection and, if the file was migrated, its former format.
+ *
+ * @throws {MusterError} E_STORE_NEWER when a newer version of Muster wrote the file; E_STORE_IN_USE
+ *   when another process has it open; E_STORE_DAMAGED when it is not a store; E_STORE_OPEN
+ *   otherwise.
  */
 export function openDatabase(
   path: string,
@@ -20,8 +27,8 @@ export function openDatabase(
   try {
     createFile(path);
     db = new DatabaseSync(path);
-    // Before the first look: the log then needs no shared-memory file, and a second server is kept
-    // out from here on.
+    // Set before the first read: the log then needs no shared-memory file, and a second server is
+    // refused from here on.
     db.exec('PRAGMA locking_mode = EXCLUSIVE');
     const format = formatOf(db, path, migrations.at(-1)?.to ?? FORMAT);
     db.exec(PRAGMAS);
@@ -33,7 +40,10 @@ export function openDatabase(
   }
 }
 
-/** The file and its name in the directory are on the disk before anything relies on them. */
+/**
+ * Creates the file and syncs its directory, so that both survive a power cut before anything relies
+ * on them.
+ */
 function createFile(path: string): void {
   closeSync(openSync(path, 'a', 0o600));
   const directory = openSync(dirname(path), 'r');
@@ -41,9 +51,9 @@ function createFile(path: string): void {
   closeSync(directory);
 }
 
-/** The file's format; 0 when it is fresh. */
+/** The format of the file; 0 when it is new. */
 function formatOf(db: DatabaseSync, path: string, newest: number): number {
-  // Looked at before the first write: a newer store, or somebody else's file, is left as it was.
+  // Read before the first write, so that a newer store or a file of another program is not changed.
   const number = (sql: string) => Number(Object.values(db.prepare(sql).get() ?? {})[0] ?? 0);
   const tables = number('SELECT count(*) FROM sqlite_schema');
   const application = number('PRAGMA application_id');
@@ -61,8 +71,8 @@ function formatOf(db: DatabaseSync, path: string, newest: number): number {
 function migrate(db: DatabaseSync, path: string, from: number, migrations: readonly Migration[]): boolean {
   const steps = migrations.filter((migration) => migration.to > from);
   if (from > 0 && steps.length > 0) keepCopy(db, `${path}.format-${from}`);
-  // All steps in one transaction: whatever stops it, the file is of the old format or of the new
-  // one.
+  // All steps run in one transaction, so that the file has the old or the new format even if the
+  // migration is interrupted.
   db.exec('BEGIN IMMEDIATE');
   for (const step of steps) db.exec(`${step.sql}; PRAGMA user_version = ${step.to};`);
   if (from === 0) db.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
@@ -70,13 +80,13 @@ function migrate(db: DatabaseSync, path: string, from: number, migrations: reado
   return steps.length > 0;
 }
 
-/** A complete copy of the file; one that an interrupted attempt left is replaced. */
+/** Makes a complete copy of the file. Replaces a copy that an interrupted attempt left. */
 function keepCopy(db: DatabaseSync, path: string): void {
   rmSync(path, { force: true });
   db.prepare('VACUUM INTO ?').run(path);
 }
 
-/** SQLite's result codes (sqlite.org/rescode.html) that say more than "could not open". */
+/** SQLite's result codes (sqlite.org/rescode.html) that have their own error code. */
 const OPENING: Readonly<Record<number, ErrorCode>> = {
   5: 'E_STORE_IN_USE', // SQLITE_BUSY
   6: 'E_STORE_IN_USE', // SQLITE_LOCKED
@@ -90,7 +100,7 @@ function openingError(error: unknown, path: string): MusterError {
   return new MusterError(code, `${path}: ${(error as Error).message}`, { cause: error });
 }
 
-/** SQLite's primary result code of an error of node:sqlite, undefined for other errors. */
+/** SQLite's primary result code of an error of node:sqlite; undefined for other errors. */
 export function primaryCode(error: unknown): number | undefined {
   const extended = (error as { errcode?: unknown }).errcode;
   return typeof extended === 'number' ? extended & 0xff : undefined;

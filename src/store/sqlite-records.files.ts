@@ -1,5 +1,5 @@
 /**
- * The records of one SQLite file, synchronously. Runs in the store's thread
+ * Reads and writes the records of one SQLite file, synchronously. Runs in the store's thread
  * (sqlite-thread.files.ts).
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -17,13 +17,13 @@ import {
 } from './wire.ts';
 
 /**
- * History is trimmed when it is this much longer than wanted, so that trimming is not done for
- * every commit…
+ * History is trimmed when it has this many revisions more than configured, so that not every commit
+ * trims.
  */
 const TRIM_EVERY_REVISIONS = 512;
-/** …and by at most this much at once, so that no commit waits long for it. */
+/** History is trimmed by at most this many revisions at once, so that no commit waits long. */
 const TRIM_REVISIONS = 1024;
-/** Values in the history above this are trimmed however few revisions they are. */
+/** If the values in the history exceed this, they are trimmed even if they are few revisions. */
 const MAX_HISTORY_OCTETS = 64 * 1024 * 1024;
 /**
  * A page of history ends after this many changes or this much text (UTF-16 units), at the end of a
@@ -32,16 +32,17 @@ const MAX_HISTORY_OCTETS = 64 * 1024 * 1024;
 const PAGE_CHANGES = 1024;
 const PAGE_TEXT = 4 * 1024 * 1024;
 /**
- * The log is copied into the file when it holds this many pages (4 KiB) that are not in the file
- * yet. Commits wait meanwhile, about a millisecond; with four times as many pages up to five.
+ * The log is copied into the file when it has this many pages (4 KiB) that are not in the file yet.
+ * Commits wait for that about a millisecond; with four times as many pages they would wait up to
+ * five.
  */
 const CHECKPOINT_PAGES = 256;
 /**
- * When so many commits of a group cannot be written even alone, only smaller ones are still tried:
- * a full disk fails quickly.
+ * When this many commits of a group could not be written alone either, only smaller ones are tried,
+ * so that commits to a full disk fail quickly.
  */
 const FAILURES_TRIED = 4;
-/** Above every text in SQLite's order. */
+/** SQLite orders this after every text. */
 const ABOVE_TEXT = new Uint8Array(0);
 
 type Row = readonly [key: string, value: string | null, id: number];
@@ -56,9 +57,9 @@ export class SqliteRecords {
   readonly #keptRevisions: number;
   #revision: number;
   #compacted: number;
-  /** Octets of the values in the history, as far as they are counted. */
+  /** Octets of the values in the history that are counted so far. */
   #historyOctets = 0;
-  /** From this revision on. */
+  /** Values of this revision and later ones are counted. */
   #countedFrom: number;
 
   constructor(db: DatabaseSync, keptRevisions: number) {
@@ -79,10 +80,10 @@ export class SqliteRecords {
   }
 
   /**
-   * Writes a group of commits in one transaction; each sees those before it and stands or falls by
-   * its own expectations. When it returns, what it says is durable. If the group cannot be written,
-   * each commit is tried alone: one that is too large for the disk does not take the others with
-   * it.
+   * Writes a group of commits in one transaction. Each commit sees those before it, and succeeds or
+   * fails by its own expectations. All outcomes are durable when this returns. If the group cannot
+   * be written, each commit is tried alone, so that one that is too large for the disk does not
+   * fail the others.
    */
   commit(group: FlatCommits): Outcome[] {
     if (group.length === 0) return [];
@@ -94,7 +95,7 @@ export class SqliteRecords {
   }
 
   #oneByOne(group: FlatCommits): Outcome[] {
-    // A full log can be reused once its pages are in the file, without room for more.
+    // Once the pages of a full log are in the file, the log can be reused without growing.
     this.#checkpoint(this.#do.restartLog);
     const outcomes: Outcome[] = [];
     let failed: { readonly error: ThreadError; readonly least: number } | undefined;
@@ -137,8 +138,8 @@ export class SqliteRecords {
   }
 
   /**
-   * One commit of `count` writes that begin at `at`: all expectations first, so that nothing need
-   * be undone.
+   * Executes one commit of `count` writes that begin at `at`. Checks all expectations first, so
+   * that nothing needs to be undone.
    */
   #one(group: FlatCommits, at: number, count: number): Outcome {
     const currents: number[] = [];
@@ -168,7 +169,7 @@ export class SqliteRecords {
     if (value === null) this.#do.unpoint.run(key);
     else this.#do.point.run(key, id);
     this.#historyOctets += value?.length ?? 0;
-    // The change before is history, unless history begins later: then nothing needs it.
+    // The former change stays as history. If the history begins later, nothing needs it.
     if (current !== ABSENT && revisionOf(current) <= this.#compacted) this.#do.drop.run(current);
   }
 
@@ -176,7 +177,7 @@ export class SqliteRecords {
     return this.#recordsReply(this.#do.get.all(key) as unknown as Row[]);
   }
 
-  /** Records in the order of their keys' octets. */
+  /** Records ordered by the octets of their keys. */
   list(prefix: string): ReadReply {
     return this.#recordsReply(this.#do.list.all(prefix, prefixEnd(prefix) ?? ABOVE_TEXT) as unknown as Row[]);
   }
@@ -187,7 +188,11 @@ export class SqliteRecords {
     return { records, revision: this.#revision };
   }
 
-  /** See WatchersOptions.page. */
+  /**
+   * See WatchersOptions.page.
+   *
+   * @throws {MusterError} E_STORE_COMPACTED when the history after `after` is forgotten.
+   */
   history(prefix: string, after: number, upto: number): ReadReply {
     if (after < this.#compacted)
       throw new MusterError('E_STORE_COMPACTED', `history begins after revision ${this.#compacted}`);
@@ -248,15 +253,15 @@ export class SqliteRecords {
     return (this.#do.octets.get(firstId(from), firstId(before)) as unknown as [number])[0];
   }
 
-  /** What can wait until the answers have left: called after each request. */
+  /** Work that can wait until the answers are sent. Called after each request. */
   maintain(): void {
     this.#checkpointIfLong();
     this.#countHistory();
   }
 
   /**
-   * Counts what a server before this one left, a little at a time: reading all of it would delay
-   * the start.
+   * Counts the history that an earlier process left, a little at a time, because reading all of it
+   * would delay the start.
    */
   #countHistory(): void {
     if (this.#countedFrom <= this.#compacted + 1) return;
@@ -265,7 +270,7 @@ export class SqliteRecords {
     this.#countedFrom = from;
   }
 
-  /** Copies the log into the file when it has grown long. */
+  /** Copies the log into the file when it is long. */
   #checkpointIfLong(): void {
     const [, log, copied] = this.#do.logLength.get() as unknown as [
       busy: number,
@@ -275,12 +280,12 @@ export class SqliteRecords {
     if (log - copied >= CHECKPOINT_PAGES) this.#checkpoint(this.#do.checkpoint);
   }
 
-  /** Never throws: what is in the log is safe there, and stays in use. */
+  /** Never throws: pages that stay in the log are durable and in use. */
   #checkpoint(how: StatementSync): void {
     try {
       how.get();
     } catch {
-      // Tried again after the next commits.
+      // The next commits try again.
     }
   }
 
@@ -303,7 +308,7 @@ function prepareAll(db: DatabaseSync): Statements {
   return Object.fromEntries(prepared) as Statements;
 }
 
-/** An error of SQLite while writing, for the caller of commit: nothing was written. */
+/** Converts an error of SQLite while writing. Nothing was written. */
 function writingError(cause: unknown): ThreadError {
   const code = primaryCode(cause);
   const damaged = code === 11 || code === 26; // SQLITE_CORRUPT, SQLITE_NOTADB

@@ -1,6 +1,6 @@
 /**
- * The store's thread: takes groups of commits, answers when they are durable. Started by
- * sqlite.files.ts.
+ * The store's thread: executes groups of commits and answers when they are durable. sqlite.files.ts
+ * starts it.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { MusterError } from '../base/errors.ts';
@@ -8,7 +8,7 @@ import { openDatabase } from './sqlite-open.files.ts';
 import { SqliteRecords } from './sqlite-records.files.ts';
 import type { ReadReply, ReadRequest, StoreThreadData, ThreadReply, ThreadRequest } from './wire.ts';
 
-/** Serves requests until one says close. */
+/** Serves requests until one has `close`. */
 function serve(data: StoreThreadData, reply: (message: ThreadReply) => void): void {
   let records: SqliteRecords;
   try {

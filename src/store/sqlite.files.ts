@@ -1,6 +1,6 @@
 /**
- * The store of one boot host: SQLite in a thread of its own. Commits that arrive while the thread
- * writes form the next group, and a group is one transaction and one fsync.
+ * The store of one boot host: SQLite in a separate thread. Commits that arrive while the thread
+ * writes form the next group; a group is one transaction with one fsync.
  */
 import { Worker } from 'node:worker_threads';
 import { systemClock } from '../base/clock.ts';
@@ -26,55 +26,61 @@ import {
 } from './wire.ts';
 
 export interface SqliteStoreOptions {
-  /** The file; its directory must exist. SQLite keeps its log beside it (`PATH-wal`). */
+  /** The file; its directory must exist. SQLite keeps its log in `PATH-wal`. */
   readonly path: string;
   readonly log: Log;
   readonly metrics: Metrics;
   /**
-   * Length of the history that watchers can resume from; default 100,000 revisions (and at most 64
-   * MiB of values).
+   * Length of the history from which watchers can resume, in revisions; default 100,000. The values
+   * in the history are also limited to 64 MiB.
    */
   readonly keptRevisions?: number;
-  /** Limit of the file's size in pages of 4 KiB; default the disk's. */
+  /** Limit of the file's size in pages of 4 KiB. Default: no limit. */
   readonly maxPages?: number;
   /**
-   * Called when the disk stops taking commits (with what it says), and without a text when it takes
-   * them again.
+   * Called with the error text when commits to the disk begin to fail, and without a text when they
+   * succeed again.
    */
   readonly failing?: (cause: string | undefined) => void;
   /**
-   * Called once when the store cannot go on and every further call will reject: its thread could
-   * not be replaced.
+   * Called once when the store's thread could not be replaced. Every further call of the store
+   * rejects.
    */
   readonly broken?: (error: MusterError) => void;
-  /** Starts the store's thread. For tests that end it. */
+  /** Starts the store's thread. Tests replace it with one that they can stop. */
   readonly startThread?: (data: StoreThreadData) => Worker;
 }
 
-/** A group ends at this many commits or this much text, so that none waits long for the others. */
+/**
+ * A group ends at this many commits or this much text (UTF-16 units), so that no commit waits long
+ * for the others.
+ */
 const GROUP_COMMITS = 1024;
 const GROUP_TEXT = 4 * 1024 * 1024;
 /**
- * Groups handed to the thread and not answered: with two, it never waits for this thread to fill
- * the next.
+ * Number of groups that are sent to the thread before it answers. With two, the thread never waits
+ * for the next group.
  */
 const GROUPS_IN_FLIGHT = 2;
 /**
- * The second goes when it has so many commits. A message costs both threads a wake-up, tens of
- * microseconds beside the few of a commit in it: under a moderate load it is better to let them
- * gather while the first is written.
+ * A second group is sent when it has this many commits. A message wakes both threads, which costs
+ * tens of microseconds, while a commit in it costs a few. Under moderate load it is therefore
+ * cheaper to collect commits while the first group is written.
  */
 const SECOND_GROUP_COMMITS = 64;
 /**
- * A thread that breaks down is replaced, unless it did so this often within the span: then the
- * store gives up.
+ * A thread that fails is replaced. If threads failed this often within the span, the store gives
+ * up.
  */
 const MAX_BREAKDOWNS = 3;
 const BREAKDOWN_SPAN_MS = 60_000;
 
 /**
- * Opens the store, making or migrating the file. Only one process can have it open.
- * Throws E_STORE_NEWER, E_STORE_IN_USE, E_STORE_DAMAGED or E_STORE_OPEN.
+ * Opens the store; creates or migrates the file. Only one process can have it open.
+ *
+ * @throws {MusterError} E_STORE_NEWER when a newer version of Muster wrote the file; E_STORE_IN_USE
+ *   when another process has it open; E_STORE_DAMAGED when it is not a store; E_STORE_OPEN
+ *   otherwise.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const store = new SqliteStore(options);
@@ -91,7 +97,7 @@ interface PendingCommit {
 
 interface PendingRead {
   readonly request: ReadRequest;
-  /** How many commits were asked for before it: it must see them. */
+  /** Number of commits that were requested before it, which it must see. */
   readonly after: number;
   readonly resolve: (reply: ReadReply) => void;
   readonly reject: (error: unknown) => void;
@@ -106,19 +112,19 @@ class SqliteStore implements Store {
   readonly #options: SqliteStoreOptions;
   readonly #watchers: Watchers;
   #thread: Worker | undefined;
-  /** Newest revision that is known to be durable and was published. */
+  /** Newest revision that is durable and was published to watchers. */
   #head = 0;
   #commits: PendingCommit[] = [];
   #reads: PendingRead[] = [];
   #inFlight: Group[] = [];
-  /** Commits asked for, and of these handed to the thread. */
+  /** Number of commits requested, and number of these sent to the thread. */
   #asked = 0;
   #sent = 0;
   #closeSent = false;
   #flushing = false;
   #breakdowns: number[] = [];
   #writeFailing = false;
-  /** Set when nothing more is accepted: closed, or beyond repair. */
+  /** Set when the store accepts nothing more, because it was closed or gave up. */
   #ended: MusterError | undefined;
   #closed: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
@@ -130,7 +136,7 @@ class SqliteStore implements Store {
     });
   }
 
-  /** Starts the thread; resolves when it has the file open. */
+  /** Starts the thread; resolves when it has opened the file. */
   open(): Promise<void> {
     const { path, keptRevisions = KEPT_REVISIONS, maxPages, startThread = startStoreThread } = this.#options;
     const thread = startThread({ path, keptRevisions, ...(maxPages !== undefined && { maxPages }) });
@@ -154,7 +160,11 @@ class SqliteStore implements Store {
     });
     thread.on('exit', () => {
       this.#thread = undefined;
-      if (!ready) reject(cause ?? new MusterError('E_STORE_OPEN', `${path}: the store's thread ended`));
+      if (!ready)
+        reject(
+          cause ??
+            new MusterError('E_STORE_OPEN', `${path}: the store's thread ended before the file was open`),
+        );
       else if (this.#closed && this.#inFlight.length === 0) this.#closed.resolve();
       else this.#brokeDown(cause);
     });
@@ -164,10 +174,13 @@ class SqliteStore implements Store {
   #opened(ready: { readonly revision: number; readonly migratedFrom?: number }): void {
     const { path, log } = this.#options;
     if (ready.migratedFrom !== undefined)
-      log.info({ path, from: ready.migratedFrom }, 'store migrated; a copy of the old file is beside it');
+      log.info(
+        { path, from: ready.migratedFrom },
+        'store migrated; a copy of the old file is in PATH.format-N',
+      );
     const before = this.#head;
     this.#head = ready.revision;
-    // After a breakdown: what the old thread wrote and did not tell is in the history.
+    // If a thread failed, the history contains the commits that it wrote but did not report.
     this.#watchers.reread(before);
     this.#flushSoon();
   }
@@ -207,7 +220,7 @@ class SqliteStore implements Store {
     await this.#read({ read: 'compact', revision });
   }
 
-  /** Refuses what comes from now on, finishes what came before, ends watches, closes the file. */
+  /** Refuses new requests, finishes earlier ones, ends watches and closes the file. */
   close(): Promise<void> {
     if (!this.#closed) {
       this.#closed = Promise.withResolvers<void>();
@@ -221,7 +234,7 @@ class SqliteStore implements Store {
 
   async #page(prefix: string, after: number, upto: number): Promise<HistoryPage> {
     const reply = await this.#read({ read: 'history', prefix, after, upto });
-    if (!('changes' in reply)) throw new MusterError('E_INTERNAL', 'the store answered another question');
+    if (!('changes' in reply)) throw new MusterError('E_INTERNAL', "the store's thread sent no history");
     const changes: Change[] = [];
     for (let i = 0; i < reply.changes.length; i += 3) {
       changes.push({
@@ -242,8 +255,8 @@ class SqliteStore implements Store {
   }
 
   /**
-   * Sends after this turn of the event loop: what all packets that were read in it ask for travels
-   * together.
+   * Sends after this turn of the event loop, so that the requests of all packets that were read in
+   * it travel together.
    */
   #flushSoon(): void {
     if (this.#flushing || !this.#mayFlush()) return;
@@ -292,7 +305,7 @@ class SqliteStore implements Store {
     return { commits: this.#commits.splice(0, count), flat };
   }
 
-  /** Those whose commits before them are sent. */
+  /** Removes and returns the reads whose earlier commits are sent. */
   #nextReads(): PendingRead[] {
     const wait = this.#reads.findIndex((read) => read.after > this.#sent);
     return this.#reads.splice(0, wait < 0 ? this.#reads.length : wait);
@@ -344,28 +357,28 @@ class SqliteStore implements Store {
       if (count > 0) metrics.add('muster_store_commits_total', { outcome }, count);
     const now = systemClock.monotonic();
     for (const { since } of commits) metrics.observe('muster_store_commit_seconds', (now - since) / 1000);
-    // Once when it begins and once when it is over, not for every packet that could not be
-    // answered.
+    // Logged once when commits begin to fail and once when they succeed again, not for every packet
+    // that could not be answered.
     if (failure === undefined && tally.committed === 0) return;
     if ((failure !== undefined) === this.#writeFailing) return;
     this.#writeFailing = failure !== undefined;
-    if (failure === undefined) log.info({ path }, 'the store writes again');
+    if (failure === undefined) log.info({ path }, 'the store can write again');
     else log.error({ code: 'E_STORE_WRITE', path, cause: failure }, 'the store cannot write');
     this.#options.failing?.(failure);
   }
 
   /**
-   * The thread ended by itself. What it was asked to commit may or may not be written; the rest is
-   * asked of a new one.
+   * Handles a thread that ended by itself: starts another one for all requests that were not sent.
+   * Commits that were sent may or may not be written.
    */
   #brokeDown(cause: unknown): void {
     const { path, log } = this.#options;
-    log.error({ code: 'E_STORE_UNSURE', path, cause: String(cause) }, "the store's thread broke down");
+    log.error({ code: 'E_STORE_UNSURE', path, cause: String(cause) }, "the store's thread failed");
     const lost = this.#inFlight;
     this.#inFlight = [];
     this.#closeSent = false;
     this.#reads.unshift(...lost.flatMap((group) => group.reads));
-    const unsure = new MusterError('E_STORE_UNSURE', "the store's thread broke down during the commit", {
+    const unsure = new MusterError('E_STORE_UNSURE', "the store's thread failed during the commit", {
       cause,
     });
     for (const commit of lost.flatMap((group) => group.commits)) commit.reject(unsure);
@@ -379,7 +392,7 @@ class SqliteStore implements Store {
     const { path, log } = this.#options;
     log.error(
       { code: 'E_STORE_CLOSED', path, cause: String(cause) },
-      'the store gives up; restart the server',
+      'the store cannot continue; restart the server',
     );
     this.#ended = new MusterError('E_STORE_CLOSED', "the store's thread could not be replaced", { cause });
     for (const pending of [...this.#commits.splice(0), ...this.#reads.splice(0)]) pending.reject(this.#ended);
@@ -394,7 +407,7 @@ function startStoreThread(workerData: StoreThreadData): Worker {
 }
 
 function recordsOf(reply: ReadReply): StoredRecord[] {
-  if (!('records' in reply)) throw new MusterError('E_INTERNAL', 'the store answered another question');
+  if (!('records' in reply)) throw new MusterError('E_INTERNAL', "the store's thread sent no records");
   const records: StoredRecord[] = [];
   for (let i = 0; i < reply.records.length; i += 3) {
     records.push({

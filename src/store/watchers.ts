@@ -1,19 +1,19 @@
 /**
- * Those who watch a store: each reads history until it has caught up, then takes commits as they
- * come.
+ * Watchers of a store. Each reads history until it has caught up, and then gets commits as they are
+ * made.
  */
 import { MusterError } from '../base/errors.ts';
 import type { Change } from './store.ts';
 
 /**
- * At most this many changes wait for one slow watcher; beyond that it reads them from the history
- * again.
+ * At most this many changes are queued for a slow watcher. If there are more, it reads them from
+ * the history.
  */
 const MAX_WAITING_CHANGES = 4096;
-/** And at most this much text (UTF-16 units) in them. */
+/** At most this much text (UTF-16 units) is queued for a slow watcher. */
 const MAX_WAITING_TEXT = 16 * 1024 * 1024;
 
-/** Changes under a prefix with `after` < revision ≤ `through`; whole commits only. */
+/** Changes of keys with a prefix, `after` < revision ≤ `through`. Contains whole commits only. */
 export interface HistoryPage {
   readonly changes: readonly Change[];
   readonly through: number;
@@ -23,7 +23,7 @@ export interface WatchersOptions {
   /** The newest revision that was published. */
   readonly head: () => number;
   /**
-   * Reads history in pages: changes of `after` < revision ≤ `upto`, as many as fit, `through` >
+   * Reads a page of history: changes with `after` < revision ≤ `upto`, as many as fit; `through` >
    * `after`. Throws E_STORE_COMPACTED when some of them are forgotten.
    */
   readonly page: (prefix: string, after: number, upto: number) => Promise<HistoryPage>;
@@ -32,13 +32,12 @@ export interface WatchersOptions {
 interface Watcher {
   readonly prefix: string;
   /**
-   * Everything up to here is delivered, or did not concern this watcher. Moves while it reads
-   * history or takes a batch.
+   * Changes up to this revision are delivered, or do not have the prefix.
    */
   at: number;
   waiting: Change[];
   waitingText: number;
-  /** Must read history from `at` on before it takes `waiting`. */
+  /** Whether it must read history after `at` before it takes `waiting`. */
   behind: boolean;
   reading: boolean;
   ended: boolean;
@@ -54,15 +53,15 @@ export class Watchers {
     this.#options = options;
   }
 
-  /** Whether anybody watches: if not, the caller need not build changes. */
+  /** Whether there are watchers. Without any, the caller does not need to build changes. */
   get any(): boolean {
     return this.#watchers.size > 0;
   }
 
-  /** Hands one commit's changes, all of one revision, to those whom they concern. */
+  /** Queues the changes of one commit for the watchers of their keys. */
   publish(changes: readonly Change[]): void {
     for (const watcher of this.#watchers) {
-      // One that is behind reads this commit from the history later.
+      // A watcher that is behind reads this commit from the history later.
       if (watcher.behind) continue;
       let woken = false;
       for (const change of changes) {
@@ -77,7 +76,10 @@ export class Watchers {
     }
   }
 
-  /** Lets all watchers read history again: what happened since `head` is known only there. */
+  /**
+   * Makes all watchers read the history after `head` again, because they were not sent those
+   * changes.
+   */
   reread(head: number): void {
     for (const watcher of this.#watchers) {
       if (!watcher.behind) fallBehind(watcher, watcher.waiting[0] ? watcher.waiting[0].revision - 1 : head);
@@ -94,13 +96,18 @@ export class Watchers {
     }
   }
 
-  /** See {@link import('./store.ts').Store.watch}. */
+  /**
+   * See {@link import('./store.ts').Store.watch}.
+   *
+   * @throws {MusterError} E_STORE_COMPACTED when `after` is ahead of this store, or its history is
+   *   forgotten.
+   */
   async *watch(prefix: string, after: number, signal: AbortSignal): AsyncGenerator<readonly Change[], void> {
     if (signal.aborted || this.#closed) return;
     if (after > this.#options.head())
       throw new MusterError(
         'E_STORE_COMPACTED',
-        `revision ${after} is not of this store, which is at ${this.#options.head()}`,
+        `revision ${after} is ahead of this store, which is at ${this.#options.head()}`,
       );
     const watcher = newWatcher(prefix, after);
     const end = () => {
@@ -132,7 +139,9 @@ export class Watchers {
     }
   }
 
-  /** Reads history up to the head as it is now; what is published meanwhile waits. */
+  /**
+   * Reads history up to the current head. Changes that are published in the meantime are queued.
+   */
   async *#catchUp(watcher: Watcher): AsyncGenerator<readonly Change[], void> {
     const upto = this.#options.head();
     watcher.behind = false;
@@ -159,7 +168,10 @@ function newWatcher(prefix: string, after: number): Watcher {
   };
 }
 
-/** Drops what waits; the watcher reads from `from` on, or from where its reading stands. */
+/**
+ * Drops the queue of the watcher. It reads history after `from`, or continues the read that is
+ * running.
+ */
 function fallBehind(watcher: Watcher, from: number): void {
   if (!watcher.reading) watcher.at = Math.max(watcher.at, from);
   watcher.waiting = [];

@@ -1,42 +1,42 @@
 /**
- * What goes between the store and its thread. Commits travel as flat arrays of strings and numbers:
- * the structured clone of these costs a third of that of nested objects, and a busy DHCP server
- * sends tens of thousands a second.
+ * Messages between the store and its thread. Commits are flat arrays of strings and numbers,
+ * because their structured clone costs a third of that of nested objects, and a busy DHCP server
+ * sends tens of thousands per second.
  */
 import { type ErrorCode, MusterError } from '../base/errors.ts';
 import type { Change, CommitResult, Write } from './store.ts';
 
-/** What the thread is started with. */
+/** Data with which the thread is started. */
 export interface StoreThreadData {
   readonly path: string;
   /** Length of the history that is kept, in revisions. */
   readonly keptRevisions: number;
-  /** Limit of the file's size in pages of 4 KiB; absent: the disk's. */
+  /** Limit of the file's size in pages of 4 KiB. Absent: no limit. */
   readonly maxPages?: number;
 }
 
 /**
- * Commits one after the other, each as: number of writes, then per write key, value (null deletes),
- * expectation ({@link ANY_REVISION}, {@link ABSENT}, or a revision).
+ * A sequence of commits. Each is the number of its writes and then, for each write, key, value
+ * (null deletes) and expectation ({@link ANY_REVISION}, {@link ABSENT}, or a revision).
  */
 export type FlatCommits = (string | number | null)[];
 
 export const ANY_REVISION = -1;
-/** Revisions begin at 1, so that 0 is free to say that a record is absent. */
+/** Stands for an absent record. Revisions begin at 1, so 0 is free. */
 export const ABSENT = 0;
-/** An expectation that nothing fulfils: a number that is no revision. */
+/** An expectation that no record fulfils. */
 const NO_REVISION = -2;
 
 export type ReadRequest =
   | { readonly read: 'get'; readonly key: string }
   | { readonly read: 'list'; readonly prefix: string }
   | { readonly read: 'history'; readonly prefix: string; readonly after: number; readonly upto: number }
-  /** Not a read, but ordered and answered like one. */
+  /** Compaction is not a read, but it is ordered and answered like one. */
   | { readonly read: 'compact'; readonly revision: number };
 
 export interface ThreadRequest {
   readonly commits: FlatCommits;
-  /** Done after the commits. */
+  /** Executed after the commits. */
   readonly reads: readonly ReadRequest[];
   readonly close?: true;
 }
@@ -47,9 +47,9 @@ export interface ThreadError {
 }
 
 /**
- * What became of a commit: its revision; its revision and the places of writes that changed nothing
- * (deletions of what was absent); the expectations that failed, as key, revision or {@link ABSENT},
- * and so on; or why it could not be written.
+ * Result of a commit, one of: its revision; its revision and the positions of writes that changed
+ * nothing (deletions of absent records); the expectations that failed, as alternating keys and
+ * revisions (or {@link ABSENT}); the error with which it failed.
  */
 export type Outcome =
   | number
@@ -57,11 +57,11 @@ export type Outcome =
   | { readonly conflicts: readonly (string | number)[] }
   | { readonly error: ThreadError };
 
-/** Reads answer in flat arrays too. */
+/** Result of a read, also as flat arrays. */
 export type ReadReply =
-  /** key, value, revision, and so on; `revision` is the store's. */
+  /** Key, value and revision of each record; `revision` is that of the store. */
   | { readonly records: readonly (string | number)[]; readonly revision: number }
-  /** key, value or null, revision, and so on; see HistoryPage. */
+  /** Key, value (or null) and revision of each change; see HistoryPage. */
   | { readonly changes: readonly (string | number | null)[]; readonly through: number }
   | { readonly done: true }
   | { readonly error: ThreadError };
@@ -84,7 +84,11 @@ function flatExpectation(expect: number | 'absent' | undefined): number {
   return expect >= 1 ? expect : NO_REVISION;
 }
 
-/** The result of a commit. Throws what became of it when it was not written. */
+/**
+ * The result of a commit.
+ *
+ * @throws {MusterError} E_STORE_WRITE or E_STORE_DAMAGED when the commit was not written.
+ */
 export function resultOf(outcome: Outcome): CommitResult {
   if (typeof outcome === 'number') return { ok: true, revision: outcome };
   if ('revision' in outcome) return { ok: true, revision: outcome.revision };

@@ -144,7 +144,7 @@ describe('the journal of events', () => {
       record(10);
       await journal.flush();
     }
-    expect(lines).toEqual(['events are not journalled']);
+    expect(lines).toEqual(['events are not written to the journal']);
     expect(await lost()).toBe(50);
     expect(sequences()).toHaveLength(50);
     await journal.close();
@@ -165,7 +165,10 @@ describe('the journal of events', () => {
     await mkdir(missing);
     record(2);
     await journal.flush();
-    expect(lines).toEqual(['events are not journalled', 'events reach the journal again']);
+    expect(lines).toEqual([
+      'events are not written to the journal',
+      'events are written to the journal again',
+    ]);
     expect((await readFile(join(missing, 'events-00000001.jsonl'), 'utf8')).split('\n')).toHaveLength(3);
     await journal.close();
   });

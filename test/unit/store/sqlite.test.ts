@@ -303,7 +303,7 @@ describe('a full disk', () => {
     await store.commit([{ key: 'small', put: '1' }]);
     await store.commit([{ key: 'small', put: '1', expect: 'absent' }]);
     await store.close();
-    expect(lines).toEqual(['error the store cannot write', 'info the store writes again']);
+    expect(lines).toEqual(['error the store cannot write', 'info the store can write again']);
     const text = await metrics.text();
     expect(text).toContain('muster_store_commits_total{outcome="failed"} 5');
     expect(text).toContain('muster_store_commits_total{outcome="committed"} 1');
