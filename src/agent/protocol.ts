@@ -16,7 +16,8 @@ export const AGENT_ROUTES = {
   redeem: {
     method: 'POST',
     path: '/agent/redeem',
-    about: 'Ticket and key of a machine for its certificate; the same pair gets the same answer.',
+    about:
+      'Exchanges the ticket and key of a machine for its certificate; the same pair gets the same answer.',
   },
   /**
    * Client certificate. Form: facts. 200 with a plan (tar), 204 when the agent has applied it
@@ -25,13 +26,13 @@ export const AGENT_ROUTES = {
   poll: {
     method: 'POST',
     path: '/agent/poll',
-    about: 'What a machine says of itself, for what it has to do.',
+    about: 'Takes the facts of a machine and answers with its plan.',
   },
   /** Client certificate. Form: bootid. 204. */
   leave: {
     method: 'POST',
     path: '/agent/leave',
-    about: 'A machine goes down in good order: its next boot need not wait until it was silent.',
+    about: 'Notes that a machine shuts down, so that its next boot need not wait until it counts as silent.',
   },
 } as const;
 

@@ -1,6 +1,6 @@
 /**
- * The operators' API over HTTP: express around the table of routes, on a unix socket; health also
- * by TCP if asked.
+ * Serves the operators' API over HTTP: express with the table of routes, on a unix socket. The
+ * health routes can also be served by TCP.
  */
 import http from 'node:http';
 import express from 'express';
@@ -16,20 +16,23 @@ import { problemOf, problemResponse } from './problem.ts';
 import { API_ROUTES } from './routes.ts';
 
 interface ApiServer {
-  /** The port of the health listener, when there is one (it may have been asked for as 0). */
+  /** The port of the health listener, if there is one (port 0 lets the kernel choose). */
   readonly metricsPort?: number;
-  /** Stops listening, ends event streams, lets requests under way finish. */
+  /** Stops listening and ends event streams; requests in progress may finish. */
   close(): Promise<void>;
 }
 
-/** What the metric says of a request whose client left in its middle: nginx's number for it. */
+/** The metric's status for a request whose client disconnected before the answer, as in nginx. */
 const CLIENT_LEFT = 499;
-/** Requests under way get this long at close; what is left is cut off. */
+/** Requests in progress may take this long after `close`; then their connections are cut. */
 const CLOSE_GRACE_MS = 5_000;
 
 /**
  * Starts the API on the unix socket `listen.socket` and, when `listen.metrics` is given, the health
- * routes (and nothing else) by TCP. Rejects with E_SOCKET_IN_USE, E_PORT_IN_USE or E_SOCKET_OPEN.
+ * routes (and nothing else) by TCP.
+ *
+ * @throws {MusterError} E_SOCKET_IN_USE when another server answers on the socket; E_PORT_IN_USE or
+ * E_SOCKET_OPEN when the TCP port cannot be opened; E_USAGE when the path of the socket is too long
  */
 export async function startApi(options: {
   readonly listen: {
@@ -37,7 +40,7 @@ export async function startApi(options: {
     readonly metrics?: { readonly host: string; readonly port: number };
   };
   readonly deps: ApiDeps;
-  /** Routes of other rooms, answered before ours. */
+  /** More routes; they are matched before those of the table. */
   readonly routes?: readonly Route<ApiDeps>[];
 }): Promise<ApiServer> {
   const { listen, deps } = options;
@@ -87,8 +90,8 @@ function listenError(error: NodeJS.ErrnoException, where: { readonly host: strin
 
 function closeServer(server: http.Server): Promise<void> {
   return new Promise((resolve) => {
-    // A connection that was busy becomes idle; without this it would stay until its keep-alive runs
-    // out.
+    // Busy connections become idle later; without this they would stay open until their keep-alive
+    // timeout.
     const idle = setInterval(() => server.closeIdleConnections(), 50);
     const late = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
     server.close(() => {
@@ -100,17 +103,17 @@ function closeServer(server: http.Server): Promise<void> {
   });
 }
 
-/** What the adapter itself needs. */
+/** The dependencies of the HTTP adapter itself. */
 interface ServerDeps {
   readonly log: Log;
   readonly metrics: Pick<Metrics, 'add'>;
-  /** Absent: it is not known who asks. */
+  /** Absent when system calls cannot be used: then the client process is unknown. */
   readonly systemCalls?: SystemCalls | undefined;
 }
 
 /**
- * An HTTP server that answers `routes`; everything else is a problem. Exported for tests of a table
- * without a socket.
+ * Makes an HTTP server that answers `routes`, and all other requests with a problem. Exported for
+ * tests that serve a table by TCP.
  */
 export function createServer<D extends ServerDeps>(
   routes: readonly Route<D>[],
@@ -137,7 +140,7 @@ export function createServer<D extends ServerDeps>(
       res.destroy();
       return;
     }
-    // Thrown by express itself, e.g. for a path with a broken percent escape.
+    // Express threw it, e.g. for a path with an invalid percent escape.
     const status = (error as { status?: number }).status;
     const known = status !== undefined && status < 500;
     const problem = problemOf(known ? new MusterError('E_USAGE', (error as Error).message) : error);
@@ -162,7 +165,7 @@ async function answer<D extends ServerDeps>(
     params: req.params as Record<string, string>,
     query: new URL(req.url, 'http://muster').searchParams,
     headers: req.headers as Record<string, string | undefined>,
-    // A handler that stops reading must still be able to answer: the connection stays.
+    // A handler that stops reading must still be able to answer, so the connection stays open.
     body: req.iterator({ destroyOnReturn: false }),
     signal: AbortSignal.any([gone.signal, context.stop]),
     ...(peer && { peer }),
@@ -172,9 +175,9 @@ async function answer<D extends ServerDeps>(
     response = await route.handler(request, context.deps);
   } catch (error) {
     if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
-      // Nobody is left to be answered, and nothing is wrong here.
+      // The client is gone, and the server has not failed.
       const { method } = request;
-      context.deps.log.debug({ method, path: route.path }, 'the client left in the middle of its request');
+      context.deps.log.debug({ method, path: route.path }, 'the client disconnected during its request');
       return count(context.deps, `${route.method} ${route.path}`, CLIENT_LEFT);
     }
     response = problemResponse(problemFor(error, request, route.path, context.deps.log));
@@ -183,10 +186,10 @@ async function answer<D extends ServerDeps>(
   if (route.method !== 'GET') {
     const { method, path } = req;
     const by = peer ? { uid: peer.uid, pid: peer.pid } : {};
-    context.deps.log.info({ method, path, status: response.status, ...by }, 'an operator asked for a change');
+    context.deps.log.info({ method, path, status: response.status, ...by }, 'an operator requested a change');
   }
   await send(res, response);
-  // What the handler did not read must not stand before the next request on this connection.
+  // Discards what the handler did not read, so that the next request on this connection is found.
   if (!req.readableEnded) req.resume();
 }
 
@@ -216,7 +219,7 @@ async function send(res: express.Response, response: ApiResponse): Promise<void>
   for await (const piece of body) {
     if (res.destroyed) break;
     const room = res.write(piece);
-    // Whatever else waits has its turn between two pieces.
+    // Lets other work run between two pieces.
     await new Promise((resolve) => setImmediate(resolve));
     if (!room && res.writableNeedDrain && !res.destroyed)
       await new Promise((resolve) => res.once('drain', resolve).once('close', resolve));
@@ -224,22 +227,22 @@ async function send(res: express.Response, response: ApiResponse): Promise<void>
   res.end();
 }
 
-/** No route has answered: the path is unknown (404), or known with other methods (405). */
+/** The answer when no route matches: 404 for an unknown path, 405 for another method. */
 function refuse<D>(routes: readonly Route<D>[], req: express.Request): ApiResponse {
   const fitting = routes.filter((route) => fits(route.path, req.path));
   const allowed = [...new Set(fitting.map((route) => route.method))];
   if (allowed.length === 0) {
-    const error = new MusterError('E_NOT_FOUND', `there is nothing at ${req.path}; GET /v1 lists the routes`);
+    const error = new MusterError('E_NOT_FOUND', `no route is at ${req.path}; GET /v1 lists the routes`);
     return problemResponse(problemOf(error));
   }
-  const error = new MusterError('E_METHOD', `${req.method} is not possible at ${req.path}`);
+  const error = new MusterError('E_METHOD', `the route ${req.path} does not have the method ${req.method}`);
   return problemResponse(problemOf(error), { allow: allowed.join(', ') });
 }
 
 const count = (deps: ServerDeps, route: string, status: number): void =>
   deps.metrics.add('muster_api_requests_total', { route, status: String(status) });
 
-/** Whether a route's path fits, segment by segment. */
+/** Whether a path matches the pattern of a route, segment by segment. */
 function fits(route: string, path: string): boolean {
   const wanted = route.split('/');
   const given = path.split('/');

@@ -1,6 +1,6 @@
 /**
- * Binaries and container images over the operators' API: names for files that the asset store has
- * already.
+ * Handlers for artifacts: binaries, manifests and container images. An artifact gives names to
+ * files that the asset store already has.
  */
 import { z } from 'zod';
 import { type Artifact, type ArtifactBook, artifactName, checkArtifact, filesOf } from '../artifacts/book.ts';
@@ -28,21 +28,21 @@ const entered = z.strictObject({
         kind: z.literal('image'),
         reference: z.string(),
         digest: z.string(),
-        /** For which of an index everything must be here. */
+        /** The architectures of an index whose files must all be in the asset store. */
         archs: z.array(arch).min(1),
       }),
     ]),
   ),
 });
-/** An artifact as it is entered: what it is made of, the server finds out. */
+/** An artifact as it is entered. The server finds out which files it consists of. */
 export type ArtifactEntry = z.output<typeof entered>['artifacts'][number];
 
 /** An artifact as the API shows it. */
 export interface ArtifactView {
   readonly name: string;
-  /** Octets of its files. */
+  /** Size of its files together, in octets. */
   readonly size: number;
-  /** Hashes of files that are gone. */
+  /** Hashes of its files that the asset store does not have any more. */
   readonly missing: readonly string[];
   readonly artifact: Artifact;
 }
@@ -52,20 +52,20 @@ export const ARTIFACT_ROUTES = [
     name: 'list',
     method: 'GET',
     path: '/v1/artifacts',
-    summary: 'Binaries and container images for clusters, with the files that they are made of.',
+    summary: 'Lists the artifacts of clusters (binaries, manifests, container images) with their files.',
   },
   {
     name: 'enter',
     method: 'POST',
     path: '/v1/artifacts',
     summary:
-      'Gives names to files that are here: {"artifacts": [{"kind": "binary" or "image", …}]}; all or none.',
+      'Enters artifacts, all or none, for files that were uploaded: {"artifacts": [{"kind": "binary", "manifest" or "image", …}]}.',
   },
   {
     name: 'remove',
     method: 'DELETE',
     path: '/v1/artifacts',
-    summary: 'Takes a name away, not its files. Query: name.',
+    summary: 'Removes an artifact, but not its files. Query: name.',
   },
 ] as const;
 
@@ -103,7 +103,7 @@ export function artifactRoutes(book: ArtifactBook, assets: Assets): readonly Rou
   };
   const remove: Handler<ApiDeps> = async ({ query }) => {
     const name = query.get('name');
-    if (name === null) throw new MusterError('E_USAGE', 'the query needs name');
+    if (name === null) throw new MusterError('E_USAGE', 'name which artifact: ?name=NAME');
     const artifact = await book.remove(name);
     const users = book.users();
     return json({
@@ -128,10 +128,18 @@ function readEntries(text: string): readonly ArtifactEntry[] {
   throw new MusterError('E_ARTIFACT', `${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/** With what the asset store knows. Throws E_ARTIFACT_MISSING when a file is not there. */
+/**
+ * Adds what the asset store knows of the files: sizes and, for an image, its parts.
+ *
+ * @throws {MusterError} E_ARTIFACT_MISSING when a file is not in the asset store; E_ARTIFACT when
+ *   the reference or digest of an image is malformed
+ */
 async function complete(entry: ArtifactEntry, assets: Assets): Promise<Artifact> {
   const lacks = (name: string, missing: readonly string[]) =>
-    new MusterError('E_ARTIFACT_MISSING', `${name} needs files that are not here: ${missing.join(', ')}`);
+    new MusterError(
+      'E_ARTIFACT_MISSING',
+      `${name} needs files that the asset store does not have: ${missing.join(', ')}`,
+    );
   if (entry.kind !== 'image') {
     const file = assets.find(entry.sha256);
     const name = entry.kind === 'binary' ? `${entry.name} ${entry.version}` : `add-on ${entry.addon}`;
@@ -140,7 +148,7 @@ async function complete(entry: ArtifactEntry, assets: Assets): Promise<Artifact>
   }
   const reference = parseReference(entry.reference);
   if (reference === undefined || !isDigest(entry.digest))
-    throw new MusterError('E_ARTIFACT', `"${entry.reference}" with "${entry.digest}" is no image`);
+    throw new MusterError('E_ARTIFACT', `"${entry.reference}" with "${entry.digest}" does not name an image`);
   const { mediaType, manifests, blobs, missing } = await contentsOf({
     digest: entry.digest,
     archs: entry.archs as readonly Arch[],
@@ -159,7 +167,7 @@ async function complete(entry: ArtifactEntry, assets: Assets): Promise<Artifact>
     digest: entry.digest,
     mediaType,
     manifests: manifests.map(part),
-    // Those of other architectures may be absent: they are not ours to serve.
+    // Blobs of other architectures may be absent, because they are never served.
     blobs: blobs.map(part).filter(({ digest }) => assets.find(digest.slice('sha256:'.length)) !== undefined),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * Files of images over the operators' API. The server fetches nothing by itself: the command line
- * reads from wherever the file is and sends it here in pieces, each of which says where it belongs
- * (Content-Range), so that a broken upload goes on where it stopped.
+ * Handlers for assets (files of images and artifacts). The server fetches nothing by itself: the
+ * command line reads the file and uploads it in pieces. Each piece names its place in the file
+ * (Content-Range), so that an interrupted upload can be continued.
  */
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { MusterError } from '../base/errors.ts';
@@ -17,23 +17,23 @@ export interface AssetView {
   readonly sha256: string;
   readonly size: number;
   readonly modified: string;
-  /** Images that name it. */
+  /** Images that need it. */
   readonly images: readonly string[];
-  /** Artifacts of clusters that are made of it. */
+  /** Artifacts that need it. */
   readonly artifacts: readonly string[];
 }
 
 /** An incomplete upload as the API shows it. */
 export interface UploadView {
   readonly sha256: string;
-  /** Octets that are here. */
+  /** Octets that the server has. */
   readonly received: number;
   readonly modified: string;
-  /** It is being sent now. */
+  /** Whether a client is uploading it now. */
   readonly active: boolean;
 }
 
-/** Names of the images that need each hash. */
+/** Hash of a file → names of the images that need it. */
 function imagesByAsset(catalog: Pick<ApiDeps['catalog'], 'list'>): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const { document } of catalog.list('Image'))
@@ -45,7 +45,11 @@ function imagesByAsset(catalog: Pick<ApiDeps['catalog'], 'list'>): ReadonlyMap<s
   return found;
 }
 
-/** Reads `bytes FIRST-LAST/TOTAL`. Throws E_USAGE. */
+/**
+ * Reads a Content-Range header, `bytes FIRST-LAST/TOTAL`. Without one, the body is the whole file.
+ *
+ * @throws {MusterError} E_USAGE for a malformed header or a range outside the file
+ */
 function uploadRange(header: string | undefined): Pick<Upload, 'offset' | 'total'> {
   if (header === undefined) return { offset: 0 };
   const found = /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(header);
@@ -56,49 +60,50 @@ function uploadRange(header: string | undefined): Pick<Upload, 'offset' | 'total
   return { offset: first, total };
 }
 
-/** Octets of the body, where the client says so. */
+/** Size of the body in octets, if the client named it. */
 function contentLength(header: string | undefined): number | undefined {
   return header !== undefined && /^[0-9]{1,15}$/.test(header) ? Number(header) : undefined;
 }
 
-/** The rows of the API's table that are about files, each with the name of its handler below. */
+/** The routes for assets; each names its handler in {@link assetRoutes}. */
 export const ASSET_ROUTES = [
   {
     name: 'list',
     method: 'GET',
     path: '/v1/assets',
-    summary: 'Verified files, and the images that name them.',
+    summary: 'Lists verified files, with the images and artifacts that need them.',
   },
   {
     name: 'uploads',
     method: 'GET',
     path: '/v1/uploads',
-    summary: 'Uploads that are not complete: how much of each file is here, and since when.',
+    summary: 'Lists incomplete uploads: how much of each file the server has, and since when.',
   },
   {
     name: 'get',
     method: 'GET',
     path: '/v1/assets/:sha256',
-    summary: 'How much of a file is here, and whether it is complete.',
+    summary: 'Shows how much of a file the server has, and whether it is complete.',
   },
   {
     name: 'put',
     method: 'PUT',
     path: '/v1/assets/:sha256',
     summary:
-      'Takes a file, or with Content-Range a piece of it: 200 complete and verified, 202 more is wanted.',
+      'Uploads a file, or with Content-Range a piece of it. 200: complete and verified; 202: more pieces are needed.',
   },
   {
     name: 'verify',
     method: 'POST',
     path: '/v1/assets/:sha256/verify',
-    summary: 'Reads the file again and compares its hash; one that has changed is not served any more.',
+    summary: 'Reads a file again and compares its hash. A file that has changed is no longer served.',
   },
   {
     name: 'remove',
     method: 'DELETE',
     path: '/v1/assets/:sha256',
-    summary: 'Removes a file or an incomplete upload. Query: force, although an image or artifact names it.',
+    summary:
+      'Removes a file or an incomplete upload. Query: force (also when an image or artifact needs it).',
   },
 ] as const;
 
@@ -154,7 +159,7 @@ export function assetRoutes(
       ...(imagesByAsset(catalog).get(params.sha256!) ?? []).map((name) => `image ${name}`),
       ...(artifacts.users().get(params.sha256!) ?? []).map((name) => `artifact ${name}`),
     ];
-    // Nothing uses an incomplete upload, whatever names its hash.
+    // An incomplete upload is not in use, even if a document names its hash.
     const complete = assets.find(params.sha256!) !== undefined;
     if (complete && users.length > 0 && !flag(query, 'force'))
       throw new MusterError('E_ASSET_USED', `${params.sha256} is needed by ${users.join(', ')}`);

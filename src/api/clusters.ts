@@ -1,6 +1,6 @@
 /**
- * Handlers for clusters beyond their documents: the full specification, plans of machines, the
- * founding of etcd.
+ * Handlers for clusters beyond their documents: the resolved Cluster, plans of machines, add-ons,
+ * the founding of etcd, health.
  */
 
 import { MusterError } from '../base/errors.ts';
@@ -20,16 +20,16 @@ import { type FoundingRecordView, foundingView } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
-/** What a cluster is made of, every value with where it came from. */
-export interface FullView {
+/** A resolved Cluster, with the origin of every value. */
+export interface ResolvedClusterView {
   readonly name: string;
-  /** Absent when there is an error among the faults. */
+  /** Absent when one of the faults is an error. */
   readonly full?: ResolvedCluster;
   readonly provenance: Readonly<Record<string, Provenance>>;
   readonly faults: readonly ClusterFault[];
 }
 
-function completedOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Resolution {
+function resolutionOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Resolution {
   const spec = catalog.get('Cluster', name)?.document.spec.kubernetes;
   if (spec === undefined)
     throw new MusterError('E_NOT_FOUND', `there is no Cluster "${name}" with spec.kubernetes`);
@@ -40,10 +40,10 @@ function completedOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Resol
   return resolveCluster(name, spec, machinesOf(spec, addressesOf));
 }
 
-export const showFull: H = (request, deps) => {
+export const showResolvedCluster: H = (request, deps) => {
   const name = request.params.name ?? '';
-  const { resolved, provenance, faults } = completedOf(deps, name);
-  const view: FullView = {
+  const { resolved, provenance, faults } = resolutionOf(deps, name);
+  const view: ResolvedClusterView = {
     name,
     ...(resolved && { full: resolved }),
     provenance: Object.fromEntries(provenance),
@@ -53,8 +53,8 @@ export const showFull: H = (request, deps) => {
 };
 
 /**
- * What a machine of a cluster is told to do once it has its certificates, as text; no secret is in
- * it.
+ * Shows the plan that a machine of a cluster gets once it has its certificates, as text without
+ * secrets.
  */
 export const showPlan: H = async (request, deps) => {
   const name = request.params.name ?? '';
@@ -67,10 +67,10 @@ export const showPlan: H = async (request, deps) => {
       'E_NOT_FOUND',
       spec === undefined
         ? `no Cluster gives the machine "${name}" a role; \`muster get clusters\` lists clusters`
-        : `"${name}" is a Cluster, and plans are those of machines: write \`muster cluster plan ${spec.controlPlanes[0]}\`, or \`muster artifacts plan ${name}\` for the files that it needs`,
+        : `"${name}" is a Cluster, but plans belong to machines: write \`muster cluster plan ${spec.controlPlanes[0]}\`, or \`muster artifacts plan ${name}\` for the files that it needs`,
     );
   }
-  const { resolved, faults } = completedOf(deps, cluster.document.metadata.name);
+  const { resolved, faults } = resolutionOf(deps, cluster.document.metadata.name);
   const machine = resolved?.machines.find((one) => one.name === name);
   if (resolved === undefined || machine === undefined)
     throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is left out of its cluster`, {
@@ -80,16 +80,20 @@ export const showPlan: H = async (request, deps) => {
   return json({ machine: name, cluster: resolved.name, plan: previewText(resolved, machine, ready) });
 };
 
-/** An add-on as it is shown. */
+/** An add-on as the API shows it. */
 export interface AddonView {
   readonly name: string;
-  /** missing: a file is not here; faulty: a file is no manifest, or a patch does not fit. */
+  /**
+   * `missing`: the asset store lacks a file. `faulty`: a file is not a manifest, or a patch cannot
+   * be applied.
+   */
   readonly state: AddonState['state'];
-  /** What is wrong. */
+  /** What is missing or wrong. */
   readonly detail?: string;
   readonly manifests: readonly AddonManifest[];
-  /** How many objects it has, and which images they need; when it is ready. */
+  /** Number of its objects, when it is ready. */
   readonly objects?: number;
+  /** Images that its objects need, when it is ready. */
   readonly images?: readonly string[];
 }
 
@@ -111,10 +115,10 @@ function viewOf(state: AddonState): AddonView {
   }
 }
 
-/** The add-ons of a cluster, in their order. */
+/** Lists the add-ons of a cluster in the order of its document. */
 export const showAddons: H = async (request, deps) => {
   const name = request.params.name ?? '';
-  const { resolved, faults } = completedOf(deps, name);
+  const { resolved, faults } = resolutionOf(deps, name);
   if (resolved === undefined)
     throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is incomplete`, {
       faults: faults.map(({ fault }) => fault),
@@ -125,11 +129,11 @@ export const showAddons: H = async (request, deps) => {
 /** A founding as the API shows it. */
 export type FoundingView = Omit<FoundingStatus, 'record'> & {
   readonly record?: FoundingRecordView;
-  /** Machine that is being removed → why it is still where it is. */
+  /** Machine that is being removed → what its removal waits for. */
   readonly leaving: Readonly<Record<string, string>>;
 };
 
-/** What is known of a cluster's founding, and each member's last decision. */
+/** Shows the founding of a cluster, and the last decision for each member. */
 export const showFounding: H = async ({ params: { name = '' } }, { founding, waiting }) => {
   const { record, ...status } = await founding.status(name);
   const view: FoundingView = {
@@ -140,25 +144,20 @@ export const showFounding: H = async ({ params: { name = '' } }, { founding, wai
   return json(view);
 };
 
-/** Body: `{confirm}`, the cluster's name once more. */
+/** Opens the founding of a cluster. Body: `{confirm}`, which repeats the cluster's name. */
 export const foundCluster: H = async (request, { founding }) => {
   const name = request.params.name ?? '';
   const { confirm } = await fieldsOf(request, ['confirm']);
   if (confirm !== name)
-    throw new MusterError(
-      'E_USAGE',
-      `to found the etcd of ${name}, confirm it by its name: {"confirm": "${name}"}`,
-    );
+    throw new MusterError('E_USAGE', `to found the etcd of ${name}, repeat its name: {"confirm": "${name}"}`);
   return json(foundingView(await founding.order(name)));
 };
 
-/**
- * What is well and what is not, without touching anything. Query: `etcd`, nothing of Kubernetes.
- */
+/** Shows the health of a cluster and changes nothing. Query: `etcd` checks only etcd. */
 export const showHealth: H = async ({ params, query }, { health }) =>
   json(await health.look(params.name ?? '', { etcdOnly: flag(query, 'etcd') }));
 
-/** The same, and probe pods are made. Query: `etcd`, `image`. */
+/** Like {@link showHealth}, and runs probe pods. Query: `etcd`, `image`. */
 export const verifyCluster: H = async ({ params, query, signal }, { health }) =>
   json(
     await health.look(params.name ?? '', {

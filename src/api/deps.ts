@@ -1,5 +1,6 @@
 /**
- * What the operators' API needs of the other rooms, as narrow interfaces; src/main.ts wires them.
+ * The dependencies of the operators' API on other rooms, as narrow interfaces.
+ * src/wiring/operators.ts wires them.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
@@ -21,13 +22,13 @@ import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
 import type { Timestamp } from './times.ts';
 
-/** A text with documents, and how its faults name it. */
+/** A text with documents, and the file name that its faults carry. */
 export interface DocumentSource {
   readonly file: string;
   readonly text: string;
 }
 
-/** A lease as shown to operators. */
+/** A lease as the API shows it. */
 export interface LeaseView {
   readonly network: string;
   readonly address: string;
@@ -40,7 +41,7 @@ export interface LeaseView {
 
 export interface Readiness {
   readonly ready: boolean;
-  /** What is waited for, or what went wrong; shown by /readyz. */
+  /** Checks that `/readyz` shows; the detail says what is missing or went wrong. */
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail?: string }[];
 }
 
@@ -49,51 +50,60 @@ export interface Daemon {
   readonly startedAt: Millis;
   readiness(): Readiness;
   /**
-   * Reads again what the host has besides documents: the addresses of its interfaces, the loader
-   * directories.
+   * Reads the addresses of the host's interfaces and the loader directories again, as SIGHUP does
+   * in addition to the documents.
    */
   reread(): void;
 }
 
 export interface ApiDeps {
-  /** Says which process asks; absent where system calls cannot be used. */
+  /** Identifies the client process; absent where system calls cannot be used. */
   readonly systemCalls?: SystemCalls | undefined;
   readonly catalog: LiveCatalog;
   readonly roster: Pick<Roster, 'get' | 'list' | 'view' | 'byMac' | 'forget'>;
   /**
-   * Makes a document of a machine that was seen, or lets one that is held try again. Throws
-   * E_NOT_FOUND and what apply throws.
+   * Makes a document for a machine that was seen, or lets a held machine try again.
+   *
+   * @throws {MusterError} E_NOT_FOUND, and what applying a document throws
    */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
   readonly leases: Pick<LeaseBook, 'list'>;
-  /** What a machine would get, and its configuration; see RunningBootService. */
+  /** Explains what a machine would get, and renders its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'missingFiles'>;
   /** Add-ons of clusters, with their files. */
   readonly addons: AddonLibrary;
   /**
-   * The founding of clusters' etcd. All throw E_NOT_FOUND for a cluster that is not there, orders
-   * E_FOUNDING with what stands against them.
+   * The founding of clusters' etcd.
+   *
+   * @throws {MusterError} its methods: E_NOT_FOUND for an unknown cluster; orders also E_FOUNDING
+   * when the state of etcd does not allow them
    */
   readonly founding: FoundingOrders;
   readonly membership: Membership;
-  /** Why machines on their way out are still where they are. */
+  /** Machine that is being removed from a cluster → what its removal waits for. */
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;
-  /** Throws E_NOT_FOUND. */
+  /** @throws {MusterError} E_NOT_FOUND for an unknown cluster */
   readonly health: Health;
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   readonly agents: {
-    /** Whether an agent's certificate is believed now, its dates aside. */
+    /** Whether an agent's certificate is accepted now, apart from its dates. */
     certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
     /** The cluster that a machine's agent works for; see AgentBoot. */
     agentCluster(machine: string): string | undefined;
-    /** Throws E_NOT_FOUND. */
+    /** @throws {MusterError} E_NOT_FOUND for an unknown machine */
     rearm(machine: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   };
   /**
-   * A kubeconfig with a fresh certificate: secret. Throws E_NOT_FOUND, E_USAGE, E_CLUSTER, E_PKI.
+   * Makes a kubeconfig with a new certificate; it is secret.
+   *
+   * @throws {MusterError} E_NOT_FOUND, E_USAGE, E_CLUSTER, E_NO_KEYS, E_PKI
    */
   readonly kubeconfig: (cluster: string, user: string) => Promise<string>;
-  /** A client of a cluster's etcd, with a fresh certificate: secret. Throws the same. */
+  /**
+   * Makes a new client certificate for a cluster's etcd; it is secret.
+   *
+   * @throws {MusterError} the same as `kubeconfig`
+   */
   readonly etcdClient: (cluster: string, user: string) => Promise<EtcdClient>;
   readonly events: EventLog;
   readonly daemon: Daemon;

@@ -16,12 +16,12 @@ import { type StatusView, statusView } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
-/** A machine's status as it is shown; `profile` is the one that it has, named or selected. */
+/** A machine's status as the API shows it; `profile` is the named or selected one. */
 type MachineShown = StatusView & { readonly profile?: string };
 
 /**
- * A document as the API shows it: what the operator wrote, and under `status` what the server
- * knows.
+ * A document as the API shows it: the operator's text, and under `status` what the server knows of
+ * it.
  */
 export interface Shown {
   readonly apiVersion: typeof API_VERSION;
@@ -36,20 +36,25 @@ const KIND_OF: ReadonlyMap<string, Kind> = new Map(
   (Object.entries(PLURAL) as [Kind, string][]).map(([kind, plural]) => [plural, kind]),
 );
 
-/** The kind that the path names. Throws E_NOT_FOUND. */
+/**
+ * The kind that the path names.
+ *
+ * @throws {MusterError} E_NOT_FOUND for an unknown kind
+ */
 function kindOf(request: ApiRequest): Kind {
   const plural = request.params.kind ?? '';
   const kind = KIND_OF.get(plural);
   if (!kind)
     throw new MusterError(
       'E_NOT_FOUND',
-      `there is no kind "${plural}"; there are ${[...KIND_OF.keys()].join(', ')}`,
+      `there is no kind "${plural}"; the kinds are ${[...KIND_OF.keys()].join(', ')}`,
     );
   return kind;
 }
 
 /**
- * Changes whenever the document does: the store's revision, or for a file's document its content.
+ * An entity tag that changes with the document: the store's revision, or a hash of the content if a
+ * file holds the document.
  */
 function etagOf(entry: Entry): string {
   if (entry.origin.from === 'api') return `"r${entry.origin.revision}"`;
@@ -57,8 +62,8 @@ function etagOf(entry: Entry): string {
 }
 
 /**
- * The profile that each machine has: the one that its document names, or that selects it. Profiles
- * are listed once.
+ * Returns a function from a machine to the name of its profile: the one that its document names, or
+ * the one that selects it. Profiles are listed only once.
  */
 function selection({ catalog }: ApiDeps): (member: Member) => string | undefined {
   const profiles = catalog
@@ -121,7 +126,7 @@ function shownUnwritten(
   };
 }
 
-/** Names of all documents of a kind, and of machines that were only seen; ordered. */
+/** Sorted names of all documents of a kind, and of machines without a document. */
 function namesOf(kind: Kind, { catalog, roster }: ApiDeps): string[] {
   const written = catalog.list(kind).map(({ document }) => document.metadata.name);
   if (kind !== 'Machine') return written;
@@ -130,13 +135,14 @@ function namesOf(kind: Kind, { catalog, roster }: ApiDeps): string[] {
 }
 
 /**
- * So many items are made at once: a list of ten thousand machines must not keep a DHCP packet
- * waiting.
+ * Items that are formatted without a pause. Between batches other work runs, so that a list of ten
+ * thousand machines does not delay DHCP packets.
  */
-const AT_ONCE = 100;
+const LIST_BATCH = 100;
 
 /**
- * The list as JSON, piece by piece. What changes meanwhile is shown as it is when its turn comes.
+ * Formats the list as JSON, batch by batch. A document that changes meanwhile is shown as it is
+ * when its batch is formatted.
  */
 async function* listText(kind: Kind, deps: ApiDeps): AsyncGenerator<string> {
   const names = namesOf(kind, deps);
@@ -144,8 +150,8 @@ async function* listText(kind: Kind, deps: ApiDeps): AsyncGenerator<string> {
   const leased = kind === 'Machine' ? leasedAddresses(deps) : NO_LEASES;
   yield `{"apiVersion":"${API_VERSION}","kind":"${kind}List","items":[`;
   let between = '';
-  for (let from = 0; from < names.length; from += AT_ONCE) {
-    const items = names.slice(from, from + AT_ONCE).flatMap((name) => {
+  for (let from = 0; from < names.length; from += LIST_BATCH) {
+    const items = names.slice(from, from + LIST_BATCH).flatMap((name) => {
       const entry = deps.catalog.get(kind, name);
       if (entry) return [JSON.stringify(shown(entry, deps, selected, leased))];
       const member = kind === 'Machine' ? deps.roster.get(name) : undefined;
@@ -179,8 +185,10 @@ export const getDocument: H = (request, deps) => {
 };
 
 /**
- * What If-Match and If-None-Match demand, checked against what is in force. Throws E_CONFLICT (as
- * 412) when it is not so. The revision goes on to the store, which compares again when it commits.
+ * Checks If-Match and If-None-Match against the current document. The returned revision is for the
+ * store, which compares it again when it commits.
+ *
+ * @throws {MusterError} E_CONFLICT (answered with status 412) when they do not match
  */
 function expectation(request: ApiRequest, entry: Entry | undefined): Pick<ChangeOptions, 'expectRevision'> {
   const match = request.headers['if-match'];
@@ -189,7 +197,7 @@ function expectation(request: ApiRequest, entry: Entry | undefined): Pick<Change
     if (!entry || (match !== '*' && !tags.includes(etagOf(entry))))
       throw new MusterError(
         'E_CONFLICT',
-        `If-Match: ${match} does not fit ${entry ? etagOf(entry) : 'an absent document'}`,
+        `If-Match: ${match} does not match ${entry ? etagOf(entry) : 'an absent document'}`,
       );
     return entry.origin.from === 'api' ? { expectRevision: entry.origin.revision } : {};
   }
@@ -200,7 +208,7 @@ function expectation(request: ApiRequest, entry: Entry | undefined): Pick<Change
   return {};
 }
 
-/** How faults of a body are located: the client may say which file the text is from. */
+/** The file name in the faults of a body; the client may send its own. */
 const sourceName = (request: ApiRequest): string => request.headers['x-muster-file'] ?? 'request';
 
 export const putDocument: H = async (request, deps) => {
@@ -208,7 +216,7 @@ export const putDocument: H = async (request, deps) => {
   const name = request.params.name ?? '';
   const source = { file: sourceName(request), text: await readText(request) };
   const expect = expectation(request, deps.catalog.get(kind, name));
-  // A first look without consequences: the path must name the document that the body holds.
+  // A dry run finds out which documents the body holds: it must be the one of the path.
   const looked = await deps.catalog.applyTexts([source], { ...expect, dryRun: true });
   const only = looked.results[0];
   if (looked.results.length !== 1 || only?.kind !== kind || only.name !== name)
@@ -242,9 +250,9 @@ export const deleteDocument: H = async (request, deps) => {
 };
 
 /**
- * Body: JSON `{"documents": [{"kind", "name"}, …]}`. Checked as one change, and deleted as one up
- * to what the store takes at once; more in steps, what names others first. Machines that were only
- * seen are forgotten.
+ * Deletes several documents. Body: JSON `{"documents": [{"kind", "name"}, …]}`. They are checked as
+ * one change and deleted in batches that fit into one commit; documents that name others are
+ * deleted before those. Machines without a document are forgotten.
  */
 export const deleteDocuments: H = async (request, { catalog, roster }) => {
   const dryRun = flag(request.query, 'dryRun');
@@ -257,21 +265,25 @@ export const deleteDocuments: H = async (request, { catalog, roster }) => {
   const onlySeen = ({ kind, name }: Target) =>
     kind === 'Machine' && !catalog.get(kind, name) && roster.get(name) !== undefined;
   const documents = wanted.filter((one) => !onlySeen(one));
-  const going = checkDeletion(documents, catalog);
+  const lossWarnings = checkDeletion(documents, catalog);
   if (!flag(request.query, 'force')) checkImagesInUse(documents, catalog);
   const checked = await catalog.deleteAll(documents, { dryRun: true });
   if (!dryRun) {
     const order = Object.keys(KINDS);
     const inOrder = [...documents].sort((a, b) => order.indexOf(b.kind) - order.indexOf(a.kind));
-    for (let from = 0; from < inOrder.length; from += STEP)
-      await catalog.deleteAll(inOrder.slice(from, from + STEP));
+    for (let from = 0; from < inOrder.length; from += COMMIT_BATCH)
+      await catalog.deleteAll(inOrder.slice(from, from + COMMIT_BATCH));
     for (const { name } of wanted.filter(onlySeen)) roster.forget(name);
   }
   const results = wanted.map((one) => ({ ...one, action: 'deleted' }));
-  return json({ dryRun, results, warnings: [...going, ...checked.warnings] });
+  return json({ dryRun, results, warnings: [...lossWarnings, ...checked.warnings] });
 };
 
-/** Throws E_USAGE when it is no list of documents' kinds and names. */
+/**
+ * Reads the list of documents to delete.
+ *
+ * @throws {MusterError} E_USAGE when the body is not a list of kinds and names
+ */
 function targetsOf(body: string): readonly Target[] {
   let value: unknown;
   try {
@@ -288,8 +300,8 @@ function targetsOf(body: string): readonly Target[] {
 }
 
 /**
- * Body: YAML or JSON documents; or JSON `{"sources": [{"file", "text"}, …]}`, so that faults name
- * the client's files.
+ * Applies documents. Body: YAML or JSON documents; or JSON `{"sources": [{"file", "text"}, …]}`, so
+ * that faults name the client's files.
  */
 export const applyDocuments: H = async (request, deps) => {
   const body = await readText(request);
@@ -299,13 +311,13 @@ export const applyDocuments: H = async (request, deps) => {
   return json({ dryRun, results, warnings });
 };
 
-/** So many documents are stored in one step; the store takes 128 writes at once. */
-const STEP = 100;
+/** Documents per commit; the store accepts at most 128 writes in one commit. */
+const COMMIT_BATCH = 100;
 
 /**
- * Applies all or nothing, up to what the store takes at once. More than that (a whole hall of
- * machines) is checked together, then stored in steps, in the order in which kinds refer to each
- * other: a failure of the store in between leaves the steps before it.
+ * Applies all documents in one commit if they fit. More documents (thousands of machines) are
+ * checked together, then stored in batches, in the order in which kinds refer to each other. If the
+ * store fails between two batches, the earlier ones stay applied.
  */
 async function applyAll(
   sources: readonly DocumentSource[],
@@ -322,8 +334,8 @@ async function applyAll(
   const changed = checked.results
     .filter(({ action }) => action !== 'unchanged')
     .sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
-  for (let from = 0; from < changed.length; from += STEP)
-    await catalog.apply(changed.slice(from, from + STEP).map(({ after }) => after));
+  for (let from = 0; from < changed.length; from += COMMIT_BATCH)
+    await catalog.apply(changed.slice(from, from + COMMIT_BATCH).map(({ after }) => after));
   return checked;
 }
 
@@ -347,8 +359,8 @@ function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[]
 }
 
 /**
- * A plain acknowledgement after the configuration directory, and what SIGHUP reads besides, was
- * read again, with the directory's faults.
+ * Reads the configuration directory again, and everything else that SIGHUP reads. Answers with the
+ * faults of the directory.
  */
 export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
   await deps.catalog.reload();

@@ -1,4 +1,4 @@
-/** Events: a list, or a stream that goes on (server-sent events). */
+/** Handlers for events: a list, or a stream that stays open (server-sent events). */
 import type { Clock } from '../base/clock.ts';
 import { seconds, toMillis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
@@ -11,20 +11,21 @@ import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handle
 import { eventView } from './times.ts';
 
 /**
- * A reader that lags by more events than this is cut off; it comes back with Last-Event-ID and
- * misses nothing kept.
+ * A reader that lags behind by more events than this is disconnected. When it reconnects with
+ * Last-Event-ID, it gets all events that are still kept.
  */
 const MAX_QUEUED = 10_000;
-/** A comment at this interval tells both ends, and what is between them, that the stream lives. */
+/** A comment is sent at this interval, so that client, server and proxies notice a dead stream. */
 const KEEP_ALIVE = toMillis(seconds(15));
 const MAX_LIMIT = 100_000;
 
 const EVENT_STREAM = 'text/event-stream';
 
 /**
- * Query: `subject` (machine, MAC in any spelling, or `Kind/name`), `after` (sequence), `limit`
- * (newest that many), `follow`. With `follow` or `Accept: text/event-stream` a stream: first what
- * is kept, then what comes; `Last-Event-ID` goes on where another ended.
+ * Lists events. Query: `subject` (machine, MAC in any spelling, or `Kind/name`), `after` (sequence
+ * number), `limit` (that many of the newest), `follow`. With `follow` or `Accept:
+ * text/event-stream` the answer is a stream: first the kept events, then new ones as they happen;
+ * `Last-Event-ID` continues an earlier stream.
  */
 export const listEvents: Handler<ApiDeps> = (request, deps) => {
   const { query } = request;
@@ -45,8 +46,8 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
 /**
  * The subjects that `text` names.
  *
- * @throws {MusterError} E_NOT_FOUND for a name that no machine, document or event has; a hardware
- *   address may be seen later
+ * @throws {MusterError} E_NOT_FOUND for a name that no machine, document or event has. A hardware
+ * address is always accepted, because it may be seen later
  */
 function knownSubjects(text: string, deps: ApiDeps): ReadonlySet<string> {
   const subjects = subjectsOf(withKind(text), deps.roster);
@@ -55,7 +56,8 @@ function knownSubjects(text: string, deps: ApiDeps): ReadonlySet<string> {
     ...deps.roster.list().map(({ name }) => name),
     ...KIND_NAMES.flatMap((kind) => deps.catalog.list(kind).map(({ document }) => document.metadata.name)),
   ];
-  const meant = didYouMean(text.split('/').at(-1)!, names) || '; `muster events` shows those of all subjects';
+  const meant =
+    didYouMean(text.split('/').at(-1)!, names) || '; `muster events` shows the events of all subjects';
   throw new MusterError('E_NOT_FOUND', `no machine, document or event has the name "${text}"${meant}`);
 }
 
@@ -83,10 +85,10 @@ interface Filter {
 }
 
 /**
- * Everything that events may call this subject: a machine by name or by any spelling of an address
- * also has the events from before it was recognised (its addresses) and from before it was accepted
- * (the name that it was recorded under), and those of its document (`Machine/NAME`), also when that
- * is deleted.
+ * All subjects under which events of `text` may be recorded. For a machine (by name or by any
+ * spelling of an address) these are its names, its addresses (events from before it was
+ * recognised), the name that it had before it was accepted, and its document (`Machine/NAME`), also
+ * after that was deleted.
  */
 export function subjectsOf(
   text: string,
@@ -112,7 +114,7 @@ export function subjectsOf(
   return new Set([mac ?? text, ...names, ...macs, ...documents, ...others, ...machine]);
 }
 
-/** What the log still has, newest last, of all subjects together. */
+/** The kept events of all subjects together, newest last. */
 function kept(events: EventLog, { subjects, after, limit }: Filter): readonly MusterEvent[] {
   const bounds = { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
   if (subjects === undefined) return events.list(bounds);
@@ -122,8 +124,8 @@ function kept(events: EventLog, { subjects, after, limit }: Filter): readonly Mu
 }
 
 /**
- * The sequence to go on after. One beyond the newest is from before a restart: then everything is
- * new.
+ * The sequence number after which a stream continues. A number beyond the newest event is from
+ * before a restart, when numbers began again: then all events are sent.
  */
 function resumePoint(request: ApiRequest, events: EventLog): number | undefined {
   const last = request.headers['last-event-id'];
@@ -146,7 +148,7 @@ async function* follow(
   const queue: string[] = [];
   let wake = (): void => {};
   let lagged = false;
-  // Subscribing before listing: what happens in between comes twice at most, never not at all.
+  // Subscribes before listing, so that no event is missed; repeated ones are skipped below.
   let sent = filter.after ?? 0;
   const unsubscribe = events.subscribe((event) => {
     if (filter.subjects && !filter.subjects.has(event.subject)) return;

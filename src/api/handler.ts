@@ -1,11 +1,11 @@
 /**
- * The operators' API without a framework: requests and responses are values, a route is a row of a
- * table.
+ * Types and helpers of the operators' API, independent of a web framework: requests and responses
+ * are values, and a route is a row of a table.
  */
 import { MusterError } from '../base/errors.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
 
-/** A request as handlers see it. */
+/** A request as handlers get it. */
 export interface ApiRequest {
   readonly method: string;
   /** Path parameters by name, decoded. */
@@ -13,15 +13,15 @@ export interface ApiRequest {
   readonly query: URLSearchParams;
   /** Header names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
-  /** The body as it arrives; read it once. */
+  /** The body as it arrives; it can be read once. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Aborts when the client goes away or the server stops. */
+  /** Aborts when the client disconnects or the server stops. */
   readonly signal: AbortSignal;
-  /** The process that asks, where the kernel can say it: not by TCP, not with `MUSTER_NATIVE=0`. */
+  /** The client process; absent by TCP and with `MUSTER_NATIVE=0`, where it is unknown. */
   readonly peer?: PeerCredentials;
 }
 
-/** The body is a whole text, or pieces of text as they become available (events). */
+/** A response. Its body is a text, or pieces of text that are sent as they become available. */
 export interface ApiResponse {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -50,7 +50,7 @@ export interface Route<Deps> {
   readonly handler: Handler<Deps>;
 }
 
-/** A JSON answer; a trailing newline, because people read it with curl. */
+/** Makes a JSON answer. It ends with a line break, because people read it with curl. */
 export function json(
   value: unknown,
   status = 200,
@@ -63,11 +63,12 @@ export function json(
   };
 }
 
+/** Makes a text answer. */
 export function text(value: string, contentType = 'text/plain; charset=utf-8', status = 200): ApiResponse {
   return { status, headers: { 'content-type': contentType }, body: value };
 }
 
-/** Bodies of documents: many hundreds of machines fit; files of images go another way. */
+/** Limit of bodies with documents; thousands of machines fit. Assets are not limited by it. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * What monitors ask: alive, ready, metrics, version. Also on the TCP listener, where nothing else
- * is.
+ * Handlers for monitoring: liveness, readiness, metrics, version. The TCP listener serves these and
+ * nothing else.
  */
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json, type Route, text } from './handler.ts';
@@ -9,10 +9,10 @@ import { timestamp } from './times.ts';
 export type HealthDeps = Pick<ApiDeps, 'daemon' | 'metrics'>;
 type H = Handler<HealthDeps>;
 
-/** 200 as long as the process answers at all. */
+/** Liveness: always 200. */
 const healthz: H = () => text('ok\n');
 
-/** 200 when every check holds, else 503; the body has a line for each. */
+/** Readiness: 200 or 503; the body has a line for each check. */
 const readyz: H = (_request, { daemon }) => {
   const { ready, checks } = daemon.readiness();
   const lines = checks.map(
@@ -28,25 +28,25 @@ const metricsText: H = async (_request, { metrics }) =>
 const version: H = (_request, { daemon }) =>
   json({ version: daemon.version, node: process.versions.node, startedAt: timestamp(daemon.startedAt) });
 
-/** Also the whole of what `--metrics-listen` serves. */
+/** The health routes; `--metrics-listen` serves only these. */
 export const HEALTH_ROUTES: readonly Route<HealthDeps>[] = [
   {
     method: 'GET',
     path: '/healthz',
-    summary: 'Alive: 200 as long as the process answers.',
+    summary: 'Liveness: 200 while the process runs.',
     handler: healthz,
   },
   {
     method: 'GET',
     path: '/readyz',
-    summary: 'Ready: 200 when machines are served, else 503; one line for each check.',
+    summary: 'Readiness: 200 when the server is ready for machines, else 503; one line for each check.',
     handler: readyz,
   },
   {
     method: 'GET',
     path: '/metrics',
-    summary: 'Metrics in the Prometheus text format.',
+    summary: 'Shows metrics in the Prometheus text format.',
     handler: metricsText,
   },
-  { method: 'GET', path: '/version', summary: 'Version of Muster and of Node.', handler: version },
+  { method: 'GET', path: '/version', summary: 'Shows the versions of Muster and Node.', handler: version },
 ];

@@ -1,12 +1,12 @@
-/** Images that profiles name are not deleted by accident. */
+/** Prevents the accidental deletion of Images that Profiles name. */
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { Catalog, Target } from '../resources/catalog.ts';
 
 /**
- * Checks that no Profile which stays names an Image that is to be deleted: its machines would be
- * held at their next boot.
+ * Checks that no remaining Profile names an Image that is to be deleted, because its machines would
+ * be held at their next boot.
  *
- * @throws {MusterError} E_REFERENCE, with a fault for each such Image
+ * @throws {MusterError} E_REFERENCE with a fault for each such Image
  */
 export function checkImagesInUse(targets: readonly Target[], catalog: Pick<Catalog, 'get' | 'list'>): void {
   const deleted = new Set(targets.map(({ kind, name }) => `${kind}/${name}`));

@@ -1,6 +1,6 @@
 /**
- * The operators' unix socket: made so that nobody else can speak to it for a moment, and removed
- * only when it is ours.
+ * Opens the operators' unix socket so that other users cannot connect to it at any moment, and
+ * removes it only if this server made it.
  */
 import fs from 'node:fs';
 import type http from 'node:http';
@@ -10,9 +10,9 @@ import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { OPERATORS_GROUP } from '../base/paths.ts';
 
-/** Everyone who may open the file may use the API; there is no other authentication yet. */
+/** Access to the socket is the only authentication of the API so far. */
 const SOCKET_MODE = 0o660;
-/** sun_path of unix(7), without its closing zero. */
+/** Size of sun_path in unix(7), without its final zero. */
 const MAX_PATH = 107;
 
 /**
@@ -66,8 +66,9 @@ function listening(server: net.Server, file: string): Promise<void> {
 }
 
 /**
- * Throws E_SOCKET_IN_USE when another server answers there, or when something that is no socket is
- * in the way.
+ * Checks that the path is free, or that no server answers on the socket there.
+ *
+ * @throws {MusterError} E_SOCKET_IN_USE when another server answers, or the file is not a socket
  */
 async function refuseIfAlive(file: string): Promise<void> {
   const there = fs.lstatSync(file, { throwIfNoEntry: false });
@@ -99,7 +100,7 @@ function giveToOperators(file: string, log: Log): void {
   } catch (error) {
     log.warn(
       { socket: file, group: OPERATORS_GROUP, err: (error as Error).message },
-      'the socket could not be given to the operators group; only its owner may use it',
+      'the socket could not be given to the group of operators; only its owner may use it',
     );
   }
 }

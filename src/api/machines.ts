@@ -34,7 +34,7 @@ export async function fieldsOf<K extends string>(
     throw new MusterError('E_USAGE', 'the body must be a JSON object');
   for (const [name, field] of Object.entries(value)) {
     if (!known.includes(name as K))
-      throw new MusterError('E_USAGE', `"${name}" is not known here; there are ${known.join(', ')}`);
+      throw new MusterError('E_USAGE', `"${name}" is not a known field; the fields are ${known.join(', ')}`);
     if (typeof field !== 'string') throw new MusterError('E_USAGE', `"${name}" must be a string`);
   }
   return value as Partial<Record<K, string>>;
@@ -66,7 +66,7 @@ export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster
 }
 
 /**
- * Body: `{mac, profile?, name?, address?, cluster?}`. Makes a Machine document, owned by the API.
+ * Makes a Machine document in the store. Body: `{mac, profile?, name?, address?, cluster?}`.
  */
 export const addMachine: H = async (request, deps) => {
   const given = await fieldsOf(request, ['mac', 'profile', 'name', 'address', 'cluster']);
@@ -90,8 +90,8 @@ export const addMachine: H = async (request, deps) => {
 };
 
 /**
- * Body: `{profile?, name?, cluster?}`. The path names the machine as it is listed, or by hardware
- * address.
+ * Accepts a machine, or lets a held one try again. The path names it as it is listed, or by
+ * hardware address. Body: `{profile?, name?, cluster?}`.
  */
 export const acceptMachine: H = async (request, deps) => {
   const given = await fieldsOf(request, ['profile', 'name', 'cluster']);
@@ -119,7 +119,7 @@ export const explain: H = (request, deps) => {
   const machine = query.get('machine');
   const mac = query.get('mac');
   if ((machine === null) === (mac === null))
-    throw new MusterError('E_USAGE', 'say which machine: ?machine=NAME or ?mac=MAC');
+    throw new MusterError('E_USAGE', 'name one machine: ?machine=NAME or ?mac=MAC');
   const network = query.get('network');
   const arch = choice(query, 'arch', ARCHES);
   const firmware = choice(query, 'firmware', FIRMWARES);
@@ -133,17 +133,18 @@ export const explain: H = (request, deps) => {
   return json(deps.preview.explain(question));
 };
 
-/** A machine's first-boot configuration as it is shown. */
+/** A machine's first-boot configuration as the API shows it. */
 export interface MachineConfiguration {
   readonly machine: string;
   readonly format: Rendered['format'];
   readonly files: Rendered['files'];
   readonly kernelArguments: readonly string[];
   readonly merged: Rendered['merged'];
-  /** Path in `merged` → where its value came from. */
+  /** Path in `merged` → origin of the value. */
   readonly provenance: Readonly<Record<string, Provenance>>;
 }
 
+/** Converts a rendered configuration to what the API shows. */
 export function shownConfiguration(machine: string, rendered: Rendered): MachineConfiguration {
   const { format, files, kernelArguments, merged, provenance } = rendered;
   return {

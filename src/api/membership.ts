@@ -1,4 +1,4 @@
-/** Handlers for orders that change what a cluster is made of. */
+/** Handlers for orders that change the machines of a cluster or its members of etcd. */
 import { parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { NodeRole } from '../cluster/change/membership.ts';
@@ -16,26 +16,29 @@ const namesOf = (text: string | undefined): readonly string[] =>
   (text ?? '').split(',').filter((name) => name !== '');
 
 function once(names: readonly string[]): readonly string[] {
-  if (new Set(names).size < names.length) throw new MusterError('E_USAGE', 'a machine is named twice');
+  if (new Set(names).size < names.length) throw new MusterError('E_USAGE', 'a machine is listed twice');
   return names;
 }
 
 function machinesOf(text: string | undefined): readonly string[] {
   const names = namesOf(text);
-  if (names.length === 0) throw new MusterError('E_USAGE', 'say which machines: {"machines": "NAME,NAME"}');
+  if (names.length === 0) throw new MusterError('E_USAGE', 'name the machines: {"machines": "NAME,NAME"}');
   return once(names);
 }
 
-/** Body: `{machines, role?}`, names joined by commas. */
+/** Adds machines to a cluster. Body: `{machines, role?}`; names are separated by commas. */
 export const addNodes: H = async (request, { membership }) => {
   const { machines, role = 'worker' } = await fieldsOf(request, ['machines', 'role']);
   if (!ROLES.includes(role as NodeRole))
-    throw new MusterError('E_USAGE', `"${role}" is no role; there are ${ROLES.join(', ')}`);
+    throw new MusterError('E_USAGE', `"${role}" is not a role; the roles are ${ROLES.join(', ')}`);
   const order = { machines: machinesOf(machines), role: role as NodeRole };
   return json(await membership.add(request.params.name ?? '', order));
 };
 
-/** Body: `{machines, replacements?, clear?, drain?}`; `drain` a duration, or `no`. */
+/**
+ * Removes machines from a cluster. Body: `{machines, replacements?, clear?, drain?}`; `drain` is a
+ * duration or `no`.
+ */
 export const removeNodes: H = async (request, { membership }) => {
   const given = await fieldsOf(request, ['machines', 'replacements', 'clear', 'drain']);
   const { drain = '5m', clear = 'false' } = given;
@@ -43,15 +46,20 @@ export const removeNodes: H = async (request, { membership }) => {
   const replacements = once(namesOf(given.replacements));
   if (replacements.length > machines.length)
     throw new MusterError('E_USAGE', 'more replacements than machines; `muster cluster add-node` adds more');
-  if (clear !== 'true' && clear !== 'false') throw new MusterError('E_USAGE', '"clear" is true or false');
+  if (clear !== 'true' && clear !== 'false')
+    throw new MusterError('E_USAGE', '"clear" must be true or false');
   const drainFor = drain === 'no' ? undefined : parseDuration(drain);
   if (drain !== 'no' && drainFor === undefined)
-    throw new MusterError('E_USAGE', `"${drain}" is no duration; say 5m, or no`);
+    throw new MusterError('E_USAGE', `"${drain}" is not a duration; write it like 5m, or no`);
   const order = { machines, replacements, clear: clear === 'true', drainFor };
   return json(await membership.remove(request.params.name ?? '', order));
 };
 
-/** The cluster's name, typed once more, where data may be lost by the order. */
+/**
+ * Reads the body of an order that may lose data: `confirm` must repeat the cluster's name.
+ *
+ * @throws {MusterError} E_USAGE when it does not
+ */
 async function confirmed<K extends string>(
   request: Parameters<H>[0],
   what: string,
@@ -60,40 +68,40 @@ async function confirmed<K extends string>(
   const name = request.params.name ?? '';
   const fields = await fieldsOf(request, ['confirm', ...more]);
   if (fields.confirm !== name)
-    throw new MusterError('E_USAGE', `to ${what} ${name}, confirm it by its name: {"confirm": "${name}"}`);
+    throw new MusterError('E_USAGE', `to ${what} ${name}, repeat its name: {"confirm": "${name}"}`);
   return fields as Partial<Record<K, string>>;
 }
 
 function memberOf({ member }: { readonly member?: string }): string {
   if (member === undefined || member === '')
-    throw new MusterError('E_USAGE', 'say which member: {"member": "NAME"}');
+    throw new MusterError('E_USAGE', 'name the member: {"member": "NAME"}');
   return member;
 }
 
 const shown = (record: FoundingRecord) => json({ record: foundingView(record) });
 
-/** Body: `{confirm}`. */
+/** Clears all machines of a cluster. Body: `{confirm}`. */
 export const resetCluster: H = async (request, { founding }) => {
   await confirmed(request, 'reset', []);
   return shown(await founding.reset(request.params.name ?? ''));
 };
 
 /**
- * Body: `{confirm, member, without?}`: whose data are taken, and whose are given up, names joined
- * by commas.
+ * Restores etcd from the data of `member` after its quorum was lost. Body:
+ * `{confirm, member, without?}`; `without` names abandoned members, separated by commas.
  */
 export const restoreCluster: H = async (request, { founding }) => {
   const given = await confirmed(request, 'restore', ['member', 'without']);
   return shown(await founding.restore(request.params.name ?? '', memberOf(given), namesOf(given.without)));
 };
 
-/** Body: `{confirm, member}`. */
+/** Accepts the present disk of a member of etcd as its own. Body: `{confirm, member}`. */
 export const adoptMember: H = async (request, { founding }) => {
-  const member = memberOf(await confirmed(request, 'take a disk as that of a member of', ['member']));
+  const member = memberOf(await confirmed(request, 'accept the present disk of a member of', ['member']));
   return shown(await founding.adopt(request.params.name ?? '', member));
 };
 
-/** Body: `{member}`. */
+/** Cancels the replacement of a member, or a restore from its data. Body: `{member}`. */
 export const callOff: H = async (request, { founding }) => {
   const member = memberOf(await fieldsOf(request, ['member']));
   return shown(await founding.callOff(request.params.name ?? '', member));

@@ -1,6 +1,6 @@
 /**
- * What lists show of documents besides what is written and recorded: why a machine would be held,
- * its leased address, and the state of images and clusters.
+ * Computed columns of lists: why a machine would be held at its next boot, its leased address, and
+ * the state of images and clusters.
  */
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
@@ -20,15 +20,15 @@ export const CLUSTER_STATES = [
 export type ClusterState = (typeof CLUSTER_STATES)[number];
 
 export interface Outlook {
-  /** Machine: why it would be held if it booted now. */
+  /** For a machine: why it would be held if it booted now. */
   readonly outlook?: Reason;
-  /** Machine: the address that it has a lease on. */
+  /** For a machine: the address of its lease. */
   readonly lease?: string;
-  /** Image: whether all of its files are here. Cluster: how far it is. */
+  /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
   readonly state?: 'complete' | 'incomplete' | ClusterState;
 }
 
-/** The address that each hardware address has a lease on now. */
+/** Hardware address → address of its current lease. */
 export function leasedAddresses({ leases }: Pick<ApiDeps, 'leases'>): ReadonlyMap<string, string> {
   return new Map(
     leases
@@ -37,7 +37,7 @@ export function leasedAddresses({ leases }: Pick<ApiDeps, 'leases'>): ReadonlyMa
   );
 }
 
-/** `leased` comes from {@link leasedAddresses}, made once for a list. */
+/** The outlook of a machine. `leased` is from {@link leasedAddresses}, computed once per list. */
 export function machineOutlook(
   name: string,
   { preview, roster }: Pick<ApiDeps, 'preview' | 'roster'>,
@@ -50,11 +50,12 @@ export function machineOutlook(
   return { ...(outlook && { outlook }), ...(lease !== undefined && { lease }) };
 }
 
+/** The outlook of an image. */
 export const imageOutlook = (spec: ImageSpec, { preview }: Pick<ApiDeps, 'preview'>): Outlook => ({
   state: preview.missingFiles(spec).length === 0 ? 'complete' : 'incomplete',
 });
 
-/** Empty for a Cluster without Kubernetes: there is nothing to found. */
+/** The outlook of a cluster; empty for one without Kubernetes, which has no stages. */
 export function clusterOutlook(
   name: string,
   { catalog, founding }: Pick<ApiDeps, 'catalog' | 'founding'>,
@@ -72,7 +73,7 @@ function stateOf(record: FoundingRecord | undefined): ClusterState {
   return changing ? 'changing' : 'founded';
 }
 
-/** Images that a Profile names and whose files are not all here: what `muster status` warns of. */
+/** Images that a Profile names and whose files are incomplete; `muster status` warns of them. */
 export function incompleteImages(deps: Pick<ApiDeps, 'catalog' | 'preview'>): readonly string[] {
   const named = new Set(deps.catalog.list('Profile').map(({ document }) => document.spec.image));
   return deps.catalog

@@ -1,6 +1,6 @@
 /**
- * Every port, socket and path that Muster opens or reaches, who speaks there, and what turns it
- * off; docs/ports.md.
+ * The ports, sockets and paths that Muster opens or connects to, their clients, and how to turn
+ * them off. docs/ports.md is generated from this table.
  */
 import { DEFAULT_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
 
@@ -23,7 +23,7 @@ export const PORTS: readonly Port[] = [
   {
     where: 'UDP 4011',
     protocol: 'PXE boot service (PXE 2.1 §2.2)',
-    who: 'firmware that asks there for its boot file',
+    who: 'firmware that requests its boot file there',
     what: 'The same answer as by DHCP. One socket per interface.',
     off: '`dhcp.mode: off` in the Network; no `--interface`',
   },
@@ -45,14 +45,14 @@ export const PORTS: readonly Port[] = [
     where: 'TCP 8443 (`--agent-port`)',
     protocol: 'HTTPS, TLS 1.2 and 1.3, client certificates',
     who: 'agents on the machines of clusters',
-    what: 'Tickets for certificates; plans: the routes for agents below. Container images: `/v2/`, as a registry.',
+    what: 'Exchanges tickets for certificates, and serves plans: the routes for agents below. Container images below `/v2/`, as a registry.',
     off: 'no Cluster with `spec.kubernetes`',
   },
   {
     where: `unix socket ${DEFAULT_SOCKET} (\`--socket\`), mode 0660`,
     protocol: 'HTTP/1.1',
     who: `operators: root and members of group ${OPERATORS_GROUP}`,
-    what: 'The routes for operators below. Never by TCP until operators can authenticate.',
+    what: 'The routes for operators below. They are not served by TCP, because operators cannot authenticate yet.',
     off: 'cannot be turned off; `--socket` moves it',
   },
   {
@@ -66,33 +66,33 @@ export const PORTS: readonly Port[] = [
     where: 'UDP to port 9 of free addresses',
     protocol: 'discard; the datagram makes the kernel ask by ARP',
     who: 'Muster itself, to its attached networks',
-    what: 'Finds out, ahead of time, whether a free address is really free.',
+    what: 'Finds out in advance whether a free address is in use by another host.',
     off: '`dhcp.probe: off` in the Network',
   },
   {
     where: 'TCP 2379, outgoing',
     protocol: 'HTTPS, client certificate',
     who: 'Muster itself, to members of etcd of its clusters',
-    what: 'Health and membership, never keys: while a founding or replacement hangs on it, or an operator asks.',
+    what: 'Reads health and membership, never keys: while a founding or replacement depends on it, or when an operator asks.',
     off: 'no Cluster with `spec.kubernetes`',
   },
   {
     where: 'TCP 6443, outgoing',
-    protocol: 'HTTPS, client certificate of an hour',
-    who: '`muster cluster status`, `verify`, `remove-node`, at an operator’s word',
-    what: 'What API servers say of nodes and leases; probe pods; drains a node and deletes it.',
-    off: 'only when asked for',
+    protocol: 'HTTPS, client certificate that is valid for an hour',
+    who: 'Muster itself, for `muster cluster status`, `verify` and `remove-node`',
+    what: 'Reads nodes and leases, runs probe pods, drains and deletes a node.',
+    off: 'used only when an operator asks',
   },
   {
     where: 'TCP 80 and 443, outgoing',
     protocol: 'HTTP, HTTPS',
-    who: '`muster image add URL` and `muster artifacts pull`, at an operator’s word',
-    what: 'Fetches images and artifacts; nothing unverified is served.',
-    off: 'only when asked for',
+    who: 'the commands `muster image add URL` and `muster artifacts pull`',
+    what: 'Fetches images and artifacts. Unverified files are never served.',
+    off: 'used only by these commands',
   },
 ];
 
-/** A file or directory of the installed form. */
+/** A file or directory of an installation from the package. */
 export interface Place {
   readonly path: string;
   readonly mode: string;
@@ -118,15 +118,15 @@ export const PLACES: readonly Place[] = [
     path: '/var/lib/muster/vault.key',
     mode: '0600',
     owner: 'muster',
-    what: 'The key that private keys at rest are encrypted with, unless `--vault-key` or the credential names another.',
+    what: 'The key that encrypts stored private keys, unless `--vault-key` or the credential names another.',
   },
   {
     path: '/var/cache/muster/',
     mode: '0750',
     owner: 'muster',
-    what: 'Compiled code, and images that root built here; may be deleted.',
+    what: 'Compiled code, and images that root has built; may be deleted.',
   },
   { path: '/run/muster/', mode: '0750', owner: 'muster', what: "The operators' socket." },
   { path: '/usr/lib/muster/', mode: '0755', owner: 'root', what: 'Program, its own Node, boot scripts.' },
-  { path: '/usr/bin/muster', mode: '0755', owner: 'root', what: 'Link to the command.' },
+  { path: '/usr/bin/muster', mode: '0755', owner: 'root', what: 'Link to the command `muster`.' },
 ];

@@ -1,34 +1,31 @@
-/**
- * Errors as RFC 9457 problem details: one shape for every failure, with our stable code and every
- * fault.
- */
+/** Converts errors to problem details (RFC 9457) with the stable code and all faults, and back. */
 import { ERRORS, type ErrorCode, type Fault, MusterError } from '../base/errors.ts';
 import type { ApiResponse } from './handler.ts';
 
 const PROBLEM_TYPE = 'application/problem+json';
 
-/** RFC 9457 §3.1 members, then ours. */
+/** The members of RFC 9457 section 3.1, and `code`, `fix`, `errors` of Muster. */
 interface Problem {
   readonly type: string;
   readonly title: string;
   readonly status: number;
   readonly detail: string;
   readonly code: ErrorCode;
-  /** What to do. */
+  /** What to do about it. */
   readonly fix: string;
-  /** Each fault with its code, path and place. */
+  /** All faults, each with its code, path and place. */
   readonly errors: readonly Fault[];
 }
 
 /**
- * The problem that an error is. What was not thrown on purpose becomes E_INTERNAL without its text:
- * that is for the log.
+ * Converts an error to a problem. An unexpected error becomes E_INTERNAL without its text, which
+ * only the log gets.
  */
 export function problemOf(error: unknown, status?: number): Problem {
   const known =
     error instanceof MusterError
       ? error
-      : new MusterError('E_INTERNAL', 'the server failed; its log has the particulars');
+      : new MusterError('E_INTERNAL', 'the server failed; its log has the details');
   const kind = ERRORS[known.code];
   return {
     type: `urn:muster:error:${known.code}`,
@@ -41,6 +38,7 @@ export function problemOf(error: unknown, status?: number): Problem {
   };
 }
 
+/** Makes the answer with a problem; one with status 503 asks the client to retry. */
 export function problemResponse(
   problem: Problem,
   headers: Readonly<Record<string, string>> = {},
@@ -53,10 +51,7 @@ export function problemResponse(
   };
 }
 
-/**
- * Reads a problem that a server sent back into the error that it was; undefined when the text is
- * not one.
- */
+/** Converts the body of a problem back to its error; undefined when it is not a problem. */
 export function errorOfProblem(body: string): MusterError | undefined {
   let value: unknown;
   try {

@@ -1,14 +1,14 @@
-/** Whether the server is ready, and what is wrong besides. Pure. */
+/** Decides whether the server is ready, and lists what else is wrong. Pure. */
 import type { Fault } from '../base/errors.ts';
 import type { Readiness } from './deps.ts';
 
-/** What the answer depends on. */
+/** The facts that readiness depends on. */
 export interface ReadinessFacts {
   /** Names of the networks that are served. */
   readonly served: readonly string[];
   /** Number of Network documents. */
   readonly networks: number;
-  /** Why the store refused the last commit; undefined while it takes them. */
+  /** Why the store refused the last commit; undefined while it accepts commits. */
   readonly storeFailure: string | undefined;
   /** Whether events fail to reach the journal. */
   readonly journalFailing: boolean;
@@ -21,7 +21,7 @@ export interface ReadinessFacts {
 }
 
 const NO_LOADER =
-  'none of the usual ones is installed: a machine without iPXE in its ROM gets one only where a document names it; install the package ipxe, then systemctl reload muster';
+  'none of the usual ones is installed: a machine without iPXE in its ROM gets one only if a document names it; install the package ipxe, then run systemctl reload muster';
 
 /**
  * The server is ready when it can store leases and boot sessions and serves a network, if there is

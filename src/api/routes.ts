@@ -1,7 +1,7 @@
 /**
- * The operators' API as a table: the server, its index (`GET /v1`) and docs/ports.md come from it.
- * Literal paths stand before those with parameters that would also fit; the first that fits
- * answers.
+ * The table of routes of the operators' API. The server, its index (`GET /v1`) and docs/ports.md
+ * are made from it. The first route that matches answers, so literal paths come before paths with
+ * parameters that would also match.
  */
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
@@ -9,9 +9,9 @@ import {
   foundCluster,
   showAddons,
   showFounding,
-  showFull,
   showHealth,
   showPlan,
+  showResolvedCluster,
   verifyCluster,
 } from './clusters.ts';
 import type { ApiDeps } from './deps.ts';
@@ -47,30 +47,31 @@ const status: Handler<ApiDeps> = (_request, deps) =>
   });
 
 export const API_ROUTES: readonly Route<ApiDeps>[] = [
-  { method: 'GET', path: '/v1', summary: 'This list.', handler: index },
+  { method: 'GET', path: '/v1', summary: 'Lists the routes.', handler: index },
   {
     method: 'GET',
     path: '/v1/status',
-    summary: 'Version, readiness, and faults of the configuration directory.',
+    summary: 'Shows version, readiness, and the faults of the configuration directory.',
     handler: status,
   },
   {
     method: 'GET',
     path: '/v1/events',
-    summary: 'Events, newest last. Query: subject, after, limit; follow streams them (server-sent events).',
+    summary:
+      'Lists events, newest last. Query: subject, after, limit; follow streams them (server-sent events).',
     handler: listEvents,
   },
-  { method: 'GET', path: '/v1/leases', summary: 'Leases. Query: network.', handler: listLeases },
+  { method: 'GET', path: '/v1/leases', summary: 'Lists leases. Query: network.', handler: listLeases },
   {
     method: 'GET',
     path: '/v1/explain',
-    summary: 'What a machine would get now and why. Query: machine or mac; network, arch, firmware.',
+    summary: 'Explains what a machine would get now and why. Query: machine or mac; network, arch, firmware.',
     handler: explain,
   },
   {
     method: 'GET',
     path: '/v1/render/:machine',
-    summary: "A machine's first-boot configuration, with where each value came from.",
+    summary: "Shows a machine's first-boot configuration, with the origin of each value.",
     handler: render,
   },
   {
@@ -84,94 +85,95 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     method: 'POST',
     path: '/v1/delete',
     summary:
-      'Deletes documents as one change: {"documents": [{"kind", "name"}]}. Query: dryRun, ignoreNotFound.',
+      'Deletes documents as one change: {"documents": [{"kind", "name"}]}. Query: dryRun, force, ignoreNotFound.',
     handler: deleteDocuments,
   },
   {
     method: 'POST',
     path: '/v1/reload',
     summary:
-      'Reads the configuration directory again, and the loader directories; answers with the faults of the first.',
+      'Reads the configuration directory, the loader directories and the host’s addresses again; answers with the faults of the configuration directory.',
     handler: reloadDocuments,
   },
   {
     method: 'POST',
     path: '/v1/machines/add',
-    summary: 'Makes a Machine: {"mac", "profile", "name", "address"}.',
+    summary: 'Makes a Machine: {"mac", "profile", "name", "address", "cluster"}.',
     handler: addMachine,
   },
   {
     method: 'POST',
     path: '/v1/machines/:name/accept',
-    summary: 'Accepts a machine that was seen, or lets a held one try again: {"profile", "name"}.',
+    summary: 'Accepts a machine that was seen, or lets a held one try again: {"profile", "name", "cluster"}.',
     handler: acceptMachine,
   },
   {
     method: 'POST',
     path: '/v1/machines/:name/rearm',
-    summary: "Ends a machine's alarm. Query: keep, or the next key that comes has a certificate.",
+    summary: "Ends a machine's alarm. Query: keep (its certificate stays; else the next key gets a new one).",
     handler: rearmMachine,
   },
   {
     method: 'GET',
     path: '/v1/pki',
-    summary: 'Keysets, and every certificate handed out: to whom, until when.',
+    summary: 'Lists keysets and issued certificates with their holders and expiry.',
     handler: pkiStatus,
   },
-  { method: 'GET', path: '/v1/pki/:cluster', summary: 'The same of one cluster.', handler: pkiStatus },
+  { method: 'GET', path: '/v1/pki/:cluster', summary: 'The same for one cluster.', handler: pkiStatus },
   {
     method: 'POST',
     path: '/v1/clusters/:name/kubeconfig',
-    summary: 'A kubeconfig with a fresh admin certificate for a working day; secret. Query: user.',
+    summary: 'Makes a kubeconfig with a new admin certificate for a working day; it is secret. Query: user.',
     handler: kubeconfig,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/etcd-client',
-    summary: "A client of a cluster's etcd with a fresh certificate for a working day; secret. Query: user.",
+    summary: "Makes a client certificate for a cluster's etcd for a working day; it is secret. Query: user.",
     handler: etcdClient,
   },
   {
     method: 'GET',
     path: '/v1/machines/:name/plan',
-    summary: 'What a machine of a cluster is told to do once it has its certificates.',
+    summary: 'Shows the plan that a machine of a cluster gets once it has its certificates.',
     handler: showPlan,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/full',
-    summary: "A cluster's full specification, with where each value came from.",
-    handler: showFull,
+    summary: "Shows a cluster's resolved specification, with the origin of each value.",
+    handler: showResolvedCluster,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/addons',
-    summary: 'The add-ons of a cluster: what is here of them, and which images they need.',
+    summary: 'Lists the add-ons of a cluster: whether their files are complete, and which images they need.',
     handler: showAddons,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/founding',
-    summary: "How far the founding of a cluster's etcd is, and what each member was told.",
+    summary: "Shows the state of the founding of a cluster's etcd, and the last decision for each member.",
     handler: showFounding,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/found',
-    summary: 'Opens the founding with the members that have asked: {"confirm": the name once more}.',
+    summary: 'Opens the founding with the members that have polled: {"confirm": the cluster’s name}.',
     handler: foundCluster,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/status',
     summary:
-      'Whether a cluster is well: etcd, API servers, nodes, leases, certificates, machines. Query: etcd.',
+      'Shows the health of a cluster: etcd, API servers, nodes, leases, certificates, machines. Query: etcd (only etcd).',
     handler: showHealth,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/verify',
-    summary: 'The same, with probe pods for DNS and Services. Query: etcd; image of the probes.',
+    summary:
+      'The same, and runs probe pods for DNS and Services. Query: etcd (only etcd), image (of the probes).',
     handler: verifyCluster,
   },
   {
@@ -183,61 +185,66 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/remove-node',
-    summary: 'Takes machines out: {"machines", "replacements", "clear", "drain": a duration or no}.',
+    summary:
+      'Removes machines from a Cluster: {"machines", "replacements", "clear", "drain": a duration or no}.',
     handler: removeNodes,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/reset',
-    summary: 'Clears all machines of a cluster: {"confirm": the name once more}.',
+    summary: 'Clears all machines of a cluster: {"confirm": the cluster’s name}.',
     handler: resetCluster,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/restore',
     summary:
-      'Goes on from one member when the quorum is lost for good: {"confirm", "member", "without": members that are given up}.',
+      'Restores etcd from one member when the quorum is lost for good: {"confirm", "member", "without": abandoned members}.',
     handler: restoreCluster,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/adopt',
     summary:
-      'Takes the present disk of a member for its own, after a store was rolled back: {"confirm", "member"}.',
+      'Accepts the present disk of a member as its own, after a store was rolled back: {"confirm", "member"}.',
     handler: adoptMember,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/call-off',
-    summary: 'Ends the replacement of a member, or a restore from its data: {"member"}.',
+    summary: 'Cancels the replacement of a member, or a restore from its data: {"member"}.',
     handler: callOff,
   },
   {
     method: 'GET',
     path: '/v1/:kind',
-    summary: 'All documents of a kind: networks, images, clusters, profiles, machines (with their status).',
+    summary:
+      'Lists all documents of a kind: networks, images, clusters, profiles, machines (with their status).',
     handler: listDocuments,
   },
-  { method: 'GET', path: '/v1/:kind/:name', summary: 'A document; ETag.', handler: getDocument },
+  {
+    method: 'GET',
+    path: '/v1/:kind/:name',
+    summary: 'Shows a document, with its ETag.',
+    handler: getDocument,
+  },
   {
     method: 'PUT',
     path: '/v1/:kind/:name',
-    summary: 'Applies one document. If-Match, If-None-Match; query: dryRun.',
+    summary: 'Applies one document. Headers: If-Match, If-None-Match. Query: dryRun.',
     handler: putDocument,
   },
   {
     method: 'DELETE',
     path: '/v1/:kind/:name',
-    summary: 'Deletes a document, or forgets a machine that was only seen. If-Match; query: dryRun.',
+    summary:
+      'Deletes a document, or forgets a machine that was only seen. Header: If-Match. Query: dryRun, force.',
     handler: deleteDocument,
   },
   ...HEALTH_ROUTES,
 ];
 
-/**
- * Everything that operators can ask for: what is made of documents and what is made of files. For
- * the index and the docs.
- */
+/** All routes for operators, with those of assets and artifacts, for the index and the docs. */
 export const OPERATOR_ROUTES: readonly Omit<Route<ApiDeps>, 'handler'>[] = [
   ...API_ROUTES,
   ...ASSET_ROUTES,

@@ -14,7 +14,7 @@ export type WithTimestamps<T, K extends keyof T> = {
   [P in keyof T]: P extends K ? Timestamp | Extract<T[P], undefined> : T[P];
 };
 
-/** Milliseconds since 1970 as the API shows them. */
+/** Formats milliseconds since 1970 for the API. */
 export const timestamp = (milliseconds: number): Timestamp => new Date(milliseconds).toISOString();
 
 /** A copy of `value` with timestamps in those of `fields` that are present. */
@@ -30,6 +30,7 @@ export function withTimestamps<T extends object, K extends keyof T>(
 
 /** An event as the API shows it. */
 export type EventView = WithTimestamps<MusterEvent, 'at'>;
+/** Converts an event to what the API shows. */
 export const eventView = (event: MusterEvent): EventView => withTimestamps(event, 'at');
 
 type Agent = NonNullable<MachineStatus['agent']>;
@@ -44,6 +45,7 @@ export type StatusView = Omit<
   readonly alarm?: WithTimestamps<Alarm, 'at'>;
 };
 
+/** Converts a stored status to what the API shows. */
 export function statusView({ v: _, agent, alarm, ...status }: MachineStatus): StatusView {
   return {
     ...withTimestamps(status, 'since', 'firstSeen', 'lastSeen'),
@@ -52,7 +54,7 @@ export function statusView({ v: _, agent, alarm, ...status }: MachineStatus): St
   };
 }
 
-/** A machine as the API shows it after an order. */
+/** A machine as the API shows it in the answer to an order. */
 export const machineView = ({ status, ...machine }: KnownMachine) => ({
   ...machine,
   status: statusView(status),
@@ -61,6 +63,7 @@ export const machineView = ({ status, ...machine }: KnownMachine) => ({
 /** The record of a founding as the API shows it. */
 export type FoundingRecordView = ReturnType<typeof foundingView>;
 
+/** Converts the record of a founding to what the API shows. */
 export function foundingView({ founded, leaving, reset, restoring, ...record }: FoundingRecord) {
   return {
     ...withTimestamps(record, 'openedAt'),

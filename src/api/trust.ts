@@ -1,6 +1,6 @@
 /**
- * Handlers for keys, certificates and what follows from two keys in one machine's name. No private
- * key leaves but a person's own.
+ * Handlers for keys, certificates and alarms. The only private keys that leave the server are those
+ * of the certificates that operators request.
  */
 import { MusterError } from '../base/errors.ts';
 import { leavesFor } from '../pki/hierarchy.ts';
@@ -13,17 +13,17 @@ import { machineView } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
-/** What Muster's own keys are called where clusters are listed. */
+/** The name of Muster's own keys in lists of clusters. */
 const OWN = 'muster';
 
 /** Keys and certificates of one cluster, or of Muster itself. */
 export interface ScopeStatus extends ReturnType<typeof pkiStatusView> {
   readonly scope: string;
-  /** Whose: a cluster's, or this boot host's own transport CA. */
+  /** Whether the keys belong to a cluster, or are Muster's own transport CA. */
   readonly of: 'cluster' | 'muster';
 }
 
-/** Leaves that machines of a cluster hold. */
+/** Certificates that machines of a cluster hold. */
 const MACHINE_LEAVES: ReadonlySet<string> = new Set(leavesFor(['control-plane', 'etcd', 'worker']));
 
 async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise<ScopeStatus> {
@@ -51,7 +51,7 @@ async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise
   };
 }
 
-/** Every scope that has keys; with a cluster in the path only that. */
+/** Lists the keys and certificates of all scopes, or of the cluster that the path names. */
 export const pkiStatus: H = async (request, deps) => {
   const { cluster } = request.params;
   const scopes = await deps.pki.scopes();
@@ -61,14 +61,15 @@ export const pkiStatus: H = async (request, deps) => {
       ? new MusterError('E_NO_KEYS', `${cluster} has no keys yet`)
       : new MusterError(
           'E_NOT_FOUND',
-          `there is no Cluster "${cluster}", and no keys of one; \`muster pki status\` lists all keys`,
+          `there is no Cluster "${cluster}", and it has no keys; \`muster pki status\` lists all keys`,
         );
   return json({ kind: 'PkiStatus', items: await Promise.all(wanted.map((scope) => statusOf(scope, deps))) });
 };
 
+/** @throws {MusterError} E_USAGE when the query lacks the parameter or it is empty */
 const required = (request: ApiRequest, name: string): string => {
   const value = request.query.get(name);
-  if (value === null || value === '') throw new MusterError('E_USAGE', `say ${name}: ?${name}=…`);
+  if (value === null || value === '') throw new MusterError('E_USAGE', `the query needs ${name}: ?${name}=…`);
   return value;
 };
 

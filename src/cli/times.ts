@@ -1,26 +1,26 @@
-/** Times as tables show them: local, with their offset from UTC. */
-
-/** A time of the API: milliseconds since 1970, or RFC 3339. */
-export type Time = number | string;
+/** Formats times of the API for tables: local, with their offset from UTC. */
+import type { Timestamp } from '../api/times.ts';
 
 /**
- * `2026-11-26 01:45:12+01:00`; in UTC it ends in `Z`. The zone is that of this process (TZ).
+ * Formats a time in the zone of this process (TZ): `2026-11-26 01:45:12+01:00`; in UTC it ends in
+ * `Z`.
  */
-export function timeText(time: Time): string {
+export function timeText(time: Timestamp): string {
   const at = new Date(time);
   return `${dateText(at)} ${clockText(at)}`;
 }
 
 /**
- * Like {@link timeText}, without the date when that is today's: for lines that come as it happens.
+ * Like {@link timeText}, but without the date if it is the date of `now` (milliseconds since 1970).
+ * For events that are printed as they happen.
  */
-export function followedTime(time: Time, now: Time): string {
+export function followedTime(time: Timestamp, now: number): string {
   const at = new Date(time);
   return dateText(at) === dateText(new Date(now)) ? clockText(at) : timeText(time);
 }
 
-/** How long ago `time` was, in milliseconds. */
-export const millisSince = (time: Time, now: number): number => now - new Date(time).getTime();
+/** Milliseconds from `time` to `now` (milliseconds since 1970). */
+export const millisSince = (time: Timestamp, now: number): number => now - new Date(time).getTime();
 
 const two = (value: number): string => String(value).padStart(2, '0');
 

@@ -2,7 +2,7 @@
 
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
-import type { EventView } from '../../api/times.ts';
+import type { EventView, Timestamp } from '../../api/times.ts';
 import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';
 import type {
@@ -15,7 +15,7 @@ import type {
 } from '../../resources/kinds.ts';
 import type { Color } from '../color.ts';
 import type { Column } from '../output.ts';
-import { millisSince, type Time, timeText } from '../times.ts';
+import { millisSince, timeText } from '../times.ts';
 
 const NAME: Column<Shown> = { heading: 'NAME', cell: (item) => item.metadata.name };
 /** Where a document comes from: a file with its line, or the API. */
@@ -46,7 +46,7 @@ const machine = (item: Shown) => item.spec as MachineSpec | undefined;
 const stateColor = ({ status }: Shown): Color | undefined =>
   status.state === 'incomplete' || status.state === 'reset' ? 'yellow' : undefined;
 
-const age = (since: Time | undefined): string | undefined =>
+const age = (since: Timestamp | undefined): string | undefined =>
   since === undefined ? undefined : ageText(millisSince(since, systemClock.now()));
 
 /**

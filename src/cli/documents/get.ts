@@ -1,5 +1,5 @@
 /** `muster get KIND [NAME…]` */
-import type { FullView } from '../../api/clusters.ts';
+import type { ResolvedClusterView } from '../../api/clusters.ts';
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
 import type { EventView } from '../../api/times.ts';
@@ -156,7 +156,7 @@ async function getFull(
       'E_USAGE',
       'write it `muster get cluster NAME --full`, with -o table, json or yaml',
     );
-  const view = await client.call<FullView>('GET', `/v1/clusters/${encodeURIComponent(name)}/full`);
+  const view = await client.call<ResolvedClusterView>('GET', `/v1/clusters/${encodeURIComponent(name)}/full`);
   for (const { fault, severity } of view.faults)
     io.err(`${severity}: ${fault.path === undefined ? '' : `${fault.path}: `}${fault.message}\n`);
   if (format === 'json' || format === 'yaml') io.out((format === 'json' ? jsonText : yamlText)(view));

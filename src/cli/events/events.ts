@@ -8,7 +8,7 @@ import { EVENT_COLUMNS, eventMessage, subjectText } from '../documents/columns.t
 import { EXIT, type Io } from '../io.ts';
 import { kindNamed } from '../names.ts';
 import { formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
-import { followedTime, type Time } from '../times.ts';
+import { followedTime } from '../times.ts';
 
 export interface EventsOptions extends ServerOptions {
   readonly output?: string;
@@ -54,7 +54,7 @@ export function subjectOf(text: string): string {
 }
 
 /** One event as a line, with the date when `now` is on another day. */
-export function eventLine(event: EventView, color: boolean, now: Time): string {
+export function eventLine(event: EventView, color: boolean, now: number): string {
   const bad = /failed|held|conflict|invalid|exhausted|disbelieved|refused|nak/.test(event.kind);
   const message = eventMessage(event).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
   const line = [

@@ -286,7 +286,7 @@ describe('machines', () => {
 
   it.for([
     ['{"mac": "x"}', 'not a MAC address'],
-    ['{"mac": "52:54:00:bb:00:01", "profle": "x"}', '"profle" is not known here'],
+    ['{"mac": "52:54:00:bb:00:01", "profle": "x"}', '"profle" is not a known field'],
     ['[]', 'JSON object'],
     ['{', 'not JSON'],
     ['{"mac": 5}', 'must be a string'],

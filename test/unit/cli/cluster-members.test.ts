@@ -75,7 +75,7 @@ test('what is not there, elsewhere, in another role or in a file is refused with
   await refused('E_NOT_FOUND', 'remove-node', 'green', 'w2');
   await refused('add w2 to workers there, then repeat this command', 'add-node', 'filed', 'w2');
   await refused('more replacements than machines', 'remove-node', 'red', 'w2', '--replace-with', 'f1', 'fw1');
-  await refused('is no duration', 'remove-node', 'red', 'w2', '--drain-timeout', 'soon');
+  await refused('is not a duration', 'remove-node', 'red', 'w2', '--drain-timeout', 'soon');
 });
 
 test('who takes a place is a Machine without one, of no cluster, and takes the place of one that has a role', async () => {
@@ -91,7 +91,7 @@ test('who takes a place is a Machine without one, of no cluster, and takes the p
   await refused('fw1 belongs to Cluster "filed"', 'cp1', '--replace-with', 'fw1');
   await refused('cp3 has no role in red', 'cp3', '--replace-with', 'nobody');
   expect((await muster('remove-node', 'red', 'cp1', 'cp2', '--replace-with', 'cp3', 'cp3')).err).toContain(
-    'named twice',
+    'listed twice',
   );
   const exchanged = await muster('remove-node', 'red', 'w1', '--replace-with', 'cp3');
   expect(exchanged.out).toContain('w1 is out, cp3 in');

@@ -155,14 +155,14 @@ describe('times', () => {
     ['America/St_Johns', '2026-11-25 21:15:12-03:30'],
   ] as const)('are local in %s, with their offset: %s', ([name, text]) => {
     process.env.TZ = name;
-    expect(timeText(at)).toBe(text);
     expect(timeText(new Date(at).toISOString())).toBe(text);
   });
 
   it('show the date in a stream of events when it is not today', () => {
     process.env.TZ = 'UTC';
-    expect(followedTime(at, at + 3_600_000)).toBe('00:45:12Z');
-    expect(followedTime(at, at + 86_400_000)).toBe('2026-11-26 00:45:12Z');
+    const time = new Date(at).toISOString();
+    expect(followedTime(time, at + 3_600_000)).toBe('00:45:12Z');
+    expect(followedTime(time, at + 86_400_000)).toBe('2026-11-26 00:45:12Z');
   });
 
   it('carry their zone in every table', async () => {
