@@ -1,7 +1,7 @@
 /**
- * The one list of tests that are skipped where MUSTER_ARTIFACTS does not name a directory: what
- * they need is in no registry that CI reaches. test/audit/conventions.test.ts refuses a test that
- * is skipped and does not stand here.
+ * The list of all tests that are skipped where MUSTER_ARTIFACTS does not name a directory, because
+ * no registry that CI reaches has what they need. test/audit/conventions.test.ts refuses a skipped
+ * test that is not listed here.
  */
 export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
   'test/lab/scenarios.test.ts':
@@ -21,5 +21,5 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
     'bin/ with etcd, kube-apiserver, kube-controller-manager and kubectl, static, of one version of Kubernetes',
 };
 
-/** The directory, if there is one. */
+/** The directory that MUSTER_ARTIFACTS names, if it is set. */
 export const ARTIFACTS = process.env.MUSTER_ARTIFACTS;

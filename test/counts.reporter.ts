@@ -1,7 +1,7 @@
 /**
- * Leaves a run's counts and the names of what failed where `scripts/summary.sh` adds them up: CI
- * reads one closing line, `N passed, N failed, N skipped`, which Vitest's own is not, and keeps
- * only the end of the output, where the names must stand.
+ * Writes a run's counts and the names of failed tests to a file for `scripts/summary.sh`. CI reads
+ * one closing line, `N passed, N failed, N skipped`, which Vitest does not print, and keeps only
+ * the end of the output, which must therefore have the names.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
@@ -26,7 +26,7 @@ export default class CountsReporter implements Reporter {
           );
         }
       }
-      // A file that failed to load has no tests and must not count as nothing.
+      // A file that failed to load has no tests but must count as a failure.
       if (tests === 0 && module.state() === 'failed') {
         counts.failed++;
         failures.push(`${module.relativeModuleId}: ${firstLine(module.errors()[0])}`);

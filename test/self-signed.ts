@@ -1,4 +1,4 @@
-/** A key and a certificate that only those believe who are given it, by openssl. PEM. */
+/** Makes a key and a self-signed certificate with openssl, in PEM. */
 import { execFileSync } from 'node:child_process';
 
 export interface SelfSigned {
@@ -6,7 +6,7 @@ export interface SelfSigned {
   readonly key: string;
 }
 
-/** `names`: as openssl takes them, `IP:10.0.0.1`. Good for two days. */
+/** `names` are in openssl's form, e.g. `IP:10.0.0.1`. The certificate is valid for two days. */
 export function selfSigned(subject: string, names: readonly string[] = []): SelfSigned {
   const text = execFileSync(
     'openssl',

@@ -1,6 +1,6 @@
 #!/bin/sh
 # A systemd in new namespaces with the agent of DIRECTORY and its unit: agent-shutdown-guest.sh
-# DIRECTORY NODE SERVER. NODE SERVER runs the boot server, which prints what is asked and has
+# DIRECTORY NODE SERVER. NODE SERVER runs the boot server, which prints the requests and has
 # systemd switch the machine off.
 set -eu
 from=$1
@@ -17,7 +17,7 @@ for name in sysinit basic shutdown network-online multi-user; do
   printf '[Unit]\nDefaultDependencies=no\n' >"/run/units/$name.target"
 done
 printf 'Requires=basic.target\nAfter=basic.target\n' >>/run/units/multi-user.target
-# As systemd has them: the machine is off when everything has stopped.
+# As in systemd: the machine is switched off when everything has stopped.
 cat >/run/units/poweroff.target <<'U'
 [Unit]
 DefaultDependencies=no
@@ -35,7 +35,7 @@ Type=oneshot
 ExecStart=/bin/systemctl --force exit 0
 U
 ip link set lo up
-# The server starts before what follows hides Node.
+# The server starts now, because the mounts below hide Node.
 "$node" "$server" /run/etc/muster &
 until [ -e /run/etc/muster/agent.conf ]; do
   sleep 0.1

@@ -1,6 +1,6 @@
 /**
- * `muster artifacts pull` over TLS: binaries and an add-on from a publisher that breaks off and
- * that sends something else, images from Debian's docker-registry.
+ * `muster artifacts pull` over TLS: binaries and an add-on from a publisher that closes connections
+ * early and sends wrong files, and images from Debian's docker-registry.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -46,8 +46,8 @@ spec:
 `;
 
 /**
- * What the publisher has by name, made up but for the add-on; large enough to break off in the
- * middle.
+ * The publisher's files by name. All but the add-on are made up, and large enough to be interrupted
+ * in the middle.
  */
 const contents = new Map<string, Buffer>([['web.yaml', Buffer.from(MANIFEST)]]);
 const contentOf = (name: string): Buffer => {
@@ -56,8 +56,7 @@ const contentOf = (name: string): Buffer => {
   return known;
 };
 /**
- * Names of files that are broken off in the middle the next time, and of those that are something
- * else.
+ * Names of the files whose next download is interrupted in the middle, and of those that are wrong.
  */
 const breaking = new Set<string>();
 const wrong = new Set<string>();
@@ -102,7 +101,7 @@ function publish(): https.Server {
   return https.createServer(options, (request, response) => {
     const name = basename(request.url!);
     asked.push(`${name} ${request.headers.range ?? ''}`.trim());
-    // A list of everything that was released, or of one file.
+    // The list of checksums of a whole release, or of one file.
     const of = /^(SHA256SUMS|runc\.sha256sum)$/.test(name)
       ? released
       : /^(.*)\.sha256(sum)?$/.exec(name)?.slice(1, 2);
@@ -120,7 +119,7 @@ function publish(): https.Server {
   });
 }
 
-/** To docker-registry, which is believed by its certificate. */
+/** Sends a request to docker-registry, whose certificate is trusted. */
 function send(method: string, url: string, body: string | Buffer, type: string): Promise<string> {
   return new Promise((done, fail) => {
     const headers = { 'content-type': type, 'content-length': Buffer.byteLength(body) };
@@ -142,7 +141,7 @@ function send(method: string, url: string, body: string | Buffer, type: string):
 }
 
 const TYPE = 'application/vnd.oci.image.';
-/** An image for two architectures. Resolves to the digests of both layers. */
+/** Pushes an image for two architectures. Resolves to the digests of both layers. */
 async function push(repository: string, tag: string): Promise<readonly string[]> {
   const base = `https://${HOST}:5000/v2/${repository}`;
   const blob = async (text: string) => {
@@ -221,14 +220,14 @@ afterAll(async () => {
   rmSync(HOME, { recursive: true, force: true });
 });
 
-it('a publisher whose certificate nobody vouches for is not believed, and nothing is kept', async () => {
+it('a publisher with an untrusted certificate is refused, and nothing is kept', async () => {
   const { code, out } = await pull({});
   expect(code).toBe(1);
   expect(out).toMatch(/^binary\/kubelet\/1\.36\.2\/x86_64: .*certificate.*\(E_FETCH_REFUSED\)$/m);
   expect(await artifacts(['ls', '-o', 'name'])).toEqual({ code: 0, out: '' });
 });
 
-it('what broke off goes on where it stopped, what is something else is thrown away, and all the rest comes', async () => {
+it('an interrupted download is resumed, a wrong file is deleted, and all other files are fetched', async () => {
   breaking.add('kubelet');
   wrong.add('kubectl');
   asked.length = 0;
@@ -244,7 +243,7 @@ it('what broke off goes on where it stopped, what is something else is thrown aw
   expect(out).toMatch(/^image\/example\.org\/web:1 created/m);
 });
 
-it('the same command then fetches only what is missing, and verify finds every file as it should be', async () => {
+it('a second pull fetches only what is missing, and verify finds every file correct', async () => {
   wrong.clear();
   asked.length = 0;
   const { code, out } = await pull();
@@ -255,7 +254,7 @@ it('the same command then fetches only what is missing, and verify finds every f
   expect((await pull()).out).toMatch(/^all \d+ artifacts of blue are here$/m);
 });
 
-it('of an image for several architectures only the layers for the machines are here, under the publisher’s digest', async () => {
+it('only the machines’ layers of a multi-architecture image are pulled, under the publisher’s digest', async () => {
   const items = JSON.parse((await artifacts(['ls', '-o', 'json'])).out) as {
     name: string;
     artifact: { blobs: { digest: string }[]; digest: string };

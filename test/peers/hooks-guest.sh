@@ -1,7 +1,7 @@
 #!/bin/sh
 # A systemd in new namespaces with the units of DIRECTORY, as a configuration delivers them, on a
-# machine whose plan brings kubelet later: hooks-guest.sh DIRECTORY. Prints `order: ` and who
-# started, in order.
+# machine whose plan brings kubelet later: hooks-guest.sh DIRECTORY. Prints `order: ` and the
+# units in the order of their starts.
 set -eu
 from=$1
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin
@@ -9,7 +9,7 @@ mount --make-rprivate /
 mount -t tmpfs tmpfs /run
 mkdir -p /run/units /run/lock
 cp -r "$from"/units/. /run/units/
-# As `systemctl enable` does.
+# Does what `systemctl enable` does.
 mkdir -p /run/units/multi-user.target.wants
 while read -r unit; do
   ln -s "../$unit" "/run/units/multi-user.target.wants/$unit"
@@ -26,7 +26,7 @@ Type=oneshot
 ExecStart=/bin/sh /run/plan.sh
 U
 ln -s ../plan.service /run/units/multi-user.target.wants/plan.service
-# What the agent does with a plan's lines; the first configuration is done by then.
+# Does what the agent does with a plan's lines; the first configuration is done by then.
 cat >/run/plan.sh <<'P'
 cat >/run/units/kubelet.service <<'U'
 [Unit]
@@ -38,7 +38,7 @@ ExecStart=/bin/sh -c 'echo kubelet >>/run/order'
 U
 systemctl daemon-reload
 systemctl start kubelet.service
-# What kubelet wants has its job by now.
+# The units that kubelet wants have their jobs by now.
 n=0
 while [ $n -lt 100 ] && [ "$(wc -l </run/order)" -lt 3 ]; do
   sleep 0.1
@@ -52,7 +52,7 @@ while [ $n -lt 40 ] && [ ! -e /run/printed ]; do
 done
 systemctl --force exit 0
 P
-# Printed by a process outside the manager's units: they have no console.
+# A process outside of systemd's units prints it, because units have no console.
 (
   n=0
   while [ $n -lt 240 ] && [ ! -e /run/order.done ]; do

@@ -1,8 +1,8 @@
 #!/bin/sh
 # A systemd in new namespaces with the files and units of DIRECTORY, as a configuration delivers
 # them: report-guest.sh DIRECTORY NODE SERVER. Below DIRECTORY: etc/ with the files, units/ with the
-# units, enabled with the names of those that are, notes for what is said to have failed. NODE
-# SERVER runs the server that the reports go to; it prints them and ends systemd.
+# units, enabled with the names of those that are, and notes with the failures that were written
+# down. NODE SERVER runs the server that gets the reports; it prints them and ends systemd.
 set -eu
 from=$1
 node=$2
@@ -17,7 +17,7 @@ cp "$from"/units/* /run/units/
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/etc,workdir=/run/work /etc
 cp -r "$from/etc/." /etc/
 mount -o remount,ro /etc
-# As `systemctl enable` does.
+# Does what `systemctl enable` does.
 while read -r unit; do
   places='s/^WantedBy=\(.*\)/\1.wants/p; s/^RequiredBy=\(.*\)/\1.requires/p'
   sed -n "$places" "/run/units/$unit" | while read -r place; do
@@ -28,12 +28,12 @@ done <"$from/enabled"
 for name in sysinit basic shutdown network-online multi-user; do
   printf '[Unit]\nDefaultDependencies=no\n' >"/run/units/$name.target"
 done
-# As in any system: what is basic comes before what many users want.
+# As in any system, basic.target comes before multi-user.target.
 printf 'Requires=basic.target\nAfter=basic.target\n' >>/run/units/multi-user.target
 echo 'quiet muster.url=http://127.0.0.1:8080/boot/SESSION' >/run/cmdline
 mount --bind /run/cmdline /proc/cmdline
 ip link set lo up
-# The server starts before what follows hides Node.
+# The server starts now, because the mounts below hide Node.
 "$node" "$server" &
 until ss -Hltn | grep -q ':8080 '; do
   sleep 0.1

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Sourced by the first process of new namespaces, before it becomes systemd: the host's file system
-# is made read-only, and that is checked, as a systemd that can write would clean /tmp and more.
-# Only /run, /tmp and /var can be written, all of them new.
+# Sourced by the first process of new namespaces, before it becomes systemd. Makes the host's file
+# system read-only and checks that, because a systemd that can write would clean /tmp and more. Only
+# /run, /tmp and /var can be written, and they are new.
 mount -o remount,bind,ro /
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 mount -t tmpfs tmpfs /var

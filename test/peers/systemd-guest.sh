@@ -1,6 +1,6 @@
 #!/bin/sh
-# A systemd in new namespaces around the installed form: systemd-guest.sh DESTDIR. Prints what the
-# probe found, from `=== probe` to `END`.
+# A systemd in new namespaces with the installed server: systemd-guest.sh DESTDIR. Prints the
+# results of the probe, from `=== probe` to `END`.
 #
 # Runs as the first process of new namespaces (see under-systemd.ts). systemd sees no units but
 # those below /run.
@@ -11,7 +11,7 @@ mount --make-rprivate /
 mount -t tmpfs tmpfs /run
 mkdir -p /run/units /run/sys/etc /run/config /run/lock /run/inst
 
-# The user that the package's own description makes.
+# The user that the package's sysusers file makes.
 cp /etc/passwd /etc/group /run/sys/etc/
 systemd-sysusers --root=/run/sys "$dest/usr/lib/sysusers.d/muster.conf"
 mount --bind /run/sys/etc/passwd /etc/passwd
@@ -35,7 +35,7 @@ spec: {subnet: 10.88.0.0/24, dhcp: {mode: server}}
 Y
 echo MUSTER_INTERFACE=rack0 >/run/defaults
 
-# The units that ours lean on, empty; ours with the paths of this place, otherwise as they are.
+# Empty units in place of those that ours depend on; ours with the paths of this test.
 for name in sysinit basic sockets paths timers slices shutdown network multi-user; do
   printf '[Unit]\nDefaultDependencies=no\n' >/run/units/$name.target
 done
@@ -90,7 +90,7 @@ while [ $n -lt 40 ] && [ ! -e /run/printed ]; do
 done
 systemctl --force exit 0
 P
-# The log is printed by a process outside the manager's units: they have no console.
+# A process outside of systemd's units prints the log, because units have no console.
 (
   n=0
   while [ $n -lt 240 ] && ! grep -q '^END' /run/probe.log 2>/dev/null; do

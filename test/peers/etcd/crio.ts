@@ -1,6 +1,6 @@
 /**
- * The real CRI-O with what it starts and crictl, out of bin/ of MUSTER_ARTIFACTS; and a stand-in
- * for crictl where there is none. Inside scripts/in-namespace.sh.
+ * The real CRI-O, the programs that it starts and crictl, from bin/ of MUSTER_ARTIFACTS, and a fake
+ * crictl for hosts without them. Needs scripts/in-namespace.sh.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -12,7 +12,7 @@ import { daemon } from '../dhcp-segment.ts';
 import { IMAGE, PROGRAMS } from './pod.ts';
 
 const BIN = join(ARTIFACTS ?? '', 'bin');
-/** Whether all these programs are there. */
+/** Whether all these programs exist. */
 export const CRIO_IS_THERE =
   ARTIFACTS !== undefined &&
   ['crio', 'conmon', 'pinns', 'runc', 'crictl'].every((name) => fs.existsSync(join(BIN, name)));
@@ -83,7 +83,7 @@ export class Crio {
         const about = ['cmdline', 'cgroup'].map((name) => fs.readFileSync(`/proc/${pid}/${name}`, 'utf8'));
         if (about[0]!.includes(this.#home) || about[1]!.includes('/crio/crio-'))
           process.kill(Number(pid), 'SIGKILL');
-      } catch {} // it is gone already
+      } catch {} // It has ended already.
     const mounted = fs
       .readFileSync('/proc/mounts', 'utf8')
       .split('\n')

@@ -5,7 +5,7 @@
 #
 #     machine.sh ROOT FIRST DISK SECTORS TOOLS
 #
-# FIRST: directory with what the first configuration put down. DISK: MAJOR:MINOR of the data disk,
+# FIRST: directory with the files of the first configuration. DISK: MAJOR:MINOR of the data disk,
 # or `none`. TOOLS: directory of systemctl and etcd.
 set -eu
 root=$1
